@@ -1,0 +1,58 @@
+"""What can go wrong, as classes. This module imports nothing of memkit.
+
+Many small faults are rows of the ``problems`` table instead: an exception is for what stops the work.
+"""
+
+from __future__ import annotations
+
+
+class MemkitError(Exception):
+    """The root of every error that memkit raises on purpose."""
+
+
+class FormatError(MemkitError, ValueError):
+    """Input does not follow its format.
+
+    Attributes
+    ----------
+    path : str or None
+        The file, relative to the root that was read.
+    line : int or None
+        1-based line in that file.
+    field : str or None
+        The field, as the format spells it.
+    """
+
+    def __init__(
+        self, message: str, *, path: str | None = None, line: int | None = None, field: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.path, self.line, self.field = path, line, field
+
+
+class VersionError(FormatError):
+    """A record's ``format_version`` has a MAJOR that no adapter knows."""
+
+
+class ParameterError(MemkitError, ValueError):
+    """A parameter has a value outside of its declaration."""
+
+
+class QueryError(MemkitError, ValueError):
+    """A SQL text, a ``where`` predicate or a query was refused."""
+
+
+class NotFittedError(MemkitError, ValueError, AttributeError):
+    """The estimator was used before ``fit``."""
+
+
+class StaleIndexError(MemkitError):
+    """An index and the rows that it was built from no longer belong together."""
+
+
+class MissingExtraError(MemkitError, ImportError):
+    """An optional package is not installed; the message names memkit's extra."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"{package} is not installed. Expected the extra '{extra}': pip install 'memkit[{extra}]'")
+        self.package, self.extra = package, extra

@@ -1,0 +1,3 @@
+"""The sources' exact numbers and the recommended ones, as data."""
+
+from __future__ import annotations

@@ -1,0 +1,242 @@
+"""The tables, declared once: every column's type, meaning and unit.
+
+`TABLES` maps a table's name to its `pyarrow.Schema`; a field's metadata holds ``meaning`` and, where there is one,
+``unit``. Readers, SQL, documentation and tests take the columns from here.
+
+>>> TABLES["memories"].field("confidence").metadata[b"unit"]
+b'ratio'
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+WORDS = pa.list_(pa.string())
+
+
+def _column(name: str, kind: pa.DataType, meaning: str, unit: str = "", nullable: bool = True) -> pa.Field:
+    metadata = {"meaning": meaning} | ({"unit": unit} if unit else {})
+    return pa.field(name, kind, nullable=nullable, metadata=metadata)
+
+
+_MEMORY_ID = _column("memory_id", pa.string(), "the row of memories that this one belongs to")
+_PATH = _column("path", pa.string(), "file, relative to the root, with '/'")
+_LINE = _column("line", pa.int64(), "1-based line in the file")
+_EXTRA = _column("extra", pa.string(), "JSON object of every field that has no column")
+_FORMAT_VERSION = _column("format_version", pa.string(), "as written, MAJOR.MINOR.PATCH")
+
+MEMORIES = pa.schema(
+    [
+        _column("memory_id", pa.string(), "unique and stable: {format}:{path}#{own id, else ordinal}", nullable=False),
+        _column("format", pa.string(), "index_tree, workspace, notes, records, facts or table", nullable=False),
+        _column("kind", pa.string(), "what the memory is within its format"),
+        _column("source_id", pa.string(), "the record's own id, as written"),
+        _column("user_id", pa.string(), "owner"),
+        _column("scope", pa.string(), "applies_to, category or tier"),
+        _column("title", pa.string(), "heading, subject or id; searched", nullable=False),
+        _column("text", pa.string(), "the memory itself, as read; searched", nullable=False),
+        _column("tags", WORDS, "keywords, tags, triggers; searched", nullable=False),
+        _column("importance", pa.string(), "high, normal or low; null counts as normal"),
+        _column("confidence", pa.float64(), "how far the record is trusted", "ratio"),
+        _column("created_at", TIMESTAMP, "a bare date is midnight UTC"),
+        _column("updated_at", TIMESTAMP, "missing means created_at"),
+        _column("expires_at", TIMESTAMP, "lives through that day, UTC"),
+        _column("pinned", pa.bool_(), "exempt from cleaning"),
+        _column("access_count", pa.int64(), "how often it was used"),
+        _PATH,
+        _column("line_start", pa.int64(), "first line of text in the file, 1-based"),
+        _column("line_end", pa.int64(), "last line of text in the file, inclusive"),
+        _EXTRA,
+    ]
+)
+
+PROBLEMS = pa.schema(
+    [
+        _PATH,
+        _LINE,
+        _column("field", pa.string(), "the field, as the format spells it"),
+        _column("rule", pa.string(), "code of the rule; mk.rules() lists them", nullable=False),
+        _column("severity", pa.string(), "error, warning or info", nullable=False),
+        _column("status", pa.string(), "missing or invalid for index entries, else null"),
+        _column("message", pa.string(), "what was expected, what came, where, what to do", nullable=False),
+        _MEMORY_ID,
+    ]
+)
+
+CHUNKS = pa.schema(
+    [
+        _column("chunk_id", pa.string(), "{memory_id}@{ordinal}", nullable=False),
+        _column("memory_id", pa.string(), "the memory that the chunk is cut from", nullable=False),
+        _column("ordinal", pa.int64(), "0-based place within the memory", nullable=False),
+        _column("text", pa.string(), "whole lines of the memory; a longer line is cut", nullable=False),
+        _PATH,
+        _column("line_start", pa.int64(), "first line, 1-based: in the file, or in the memory's text", nullable=False),
+        _column("line_end", pa.int64(), "last line, inclusive", nullable=False),
+    ]
+)
+
+TABLES: dict[str, pa.Schema] = {
+    "memories": MEMORIES,
+    "problems": PROBLEMS,
+    "entries": pa.schema(
+        [
+            _MEMORY_ID,
+            _column("index_path", pa.string(), "the index that names the entry"),
+            _LINE,
+            _column("category", pa.string(), "the branch"),
+            _column("title", pa.string(), "as written"),
+            _column("file", pa.string(), "as written"),
+            _column("path", pa.string(), "where the file was found; null where it was not"),
+            _column("status", pa.string(), "valid, missing or invalid"),
+            _column("reason", pa.string(), "why the entry is not valid"),
+            _column("tags", WORDS, "as written"),
+            _column("priority", pa.string(), "high, medium or low"),
+            _column("version", pa.string(), "as written"),
+            _column("updated", TIMESTAMP, "the day of the last change"),
+            _column("summary", pa.string(), "optional"),
+            _column("context_priority", pa.string(), "optional"),
+            _column("pinned", pa.bool_(), "optional"),
+            _column("access_count", pa.int64(), "optional"),
+            _column("edit_count", pa.int64(), "optional"),
+            _column("parts", WORDS, "files that the text was split into"),
+            _EXTRA,
+        ]
+    ),
+    "documents": pa.schema(
+        [
+            _MEMORY_ID,
+            _PATH,
+            _column("kind", pa.string(), "long_term, daily_log, session, heartbeat or document"),
+            _column("date", pa.date32(), "from the file's name"),
+            _column("time", pa.string(), "HH:MM from the heading or the file's name"),
+            _column("slug", pa.string(), "the rest of a dated file's name"),
+            _column("heading", pa.string(), "the section's heading; null before the first"),
+            _column("level", pa.int64(), "1 to 6; 0 before the first heading"),
+            _column("ordinal", pa.int64(), "0-based section within the file"),
+            _column("line_start", pa.int64(), "first line, 1-based"),
+            _column("line_end", pa.int64(), "last line, inclusive"),
+            _column("chars", pa.int64(), "length of the text", "characters"),
+        ]
+    ),
+    "turns": pa.schema(
+        [
+            _MEMORY_ID,
+            _PATH,
+            _column("ordinal", pa.int64(), "0-based turn within the file"),
+            _column("line_start", pa.int64(), "first line, 1-based"),
+            _column("line_end", pa.int64(), "last line, inclusive"),
+            _column("said_at", TIMESTAMP, "the file's date with the turn's time"),
+            _column("time", pa.string(), "HH:MM, as written"),
+            _column("role", pa.string(), "who speaks, as written"),
+            _column("text", pa.string(), "what was said"),
+        ]
+    ),
+    "checklist": pa.schema(
+        [
+            _MEMORY_ID,
+            _PATH,
+            _LINE,
+            _column("done", pa.bool_(), "whether the box is ticked"),
+            _column("text", pa.string(), "the task"),
+        ]
+    ),
+    "notes": pa.schema(
+        [
+            _MEMORY_ID,
+            _PATH,
+            _column("id", pa.string(), "UUID, as written"),
+            _column("uuid_version", pa.int64(), "the format asks for 4; null where id is no UUID"),
+            _column("subject", pa.string(), "as written"),
+            _column("keywords", WORDS, "as written"),
+            _column("applies_to", pa.string(), "global, file:<path> or area:<name>"),
+            _column("applies_kind", pa.string(), "global, file or area"),
+            _column("applies_target", pa.string(), "the path or the name"),
+            _column("created_at", TIMESTAMP, ""),
+            _column("updated_at", TIMESTAMP, ""),
+            _column("occurred_at", TIMESTAMP, "the later variant's one date"),
+            _column("content_hash", pa.string(), "the later variant's hash, as written"),
+            _column("body_chars", pa.int64(), "length of the body, trimmed", "characters"),
+            _EXTRA,
+        ]
+    ),
+    "pathways": pa.schema(
+        [
+            _MEMORY_ID,
+            _PATH,
+            _FORMAT_VERSION,
+            _column("id", pa.string(), "as written"),
+            _column("triggers", WORDS, "words, patterns, intents"),
+            _column("template", pa.string(), "as written"),
+            _column("variables", pa.string(), "JSON object"),
+            _column("tier", pa.string(), "core, adaptive or experimental"),
+            _column("hits", pa.int64(), "uses"),
+            _column("success_rate", pa.float64(), "successful uses", "ratio"),
+            _column("last_used_at", TIMESTAMP, ""),
+            _EXTRA,
+        ]
+    ),
+    "memory_items": pa.schema(
+        [
+            _MEMORY_ID,
+            _PATH,
+            _FORMAT_VERSION,
+            _column("user_id", pa.string(), "as written"),
+            _column("input", pa.string(), "what the user said"),
+            _column("response", pa.string(), "what the system answered"),
+            _column("timestamp", TIMESTAMP, ""),
+            _column("tags", WORDS, "as written"),
+            _EXTRA,
+        ]
+    ),
+    "wisdom_facts": pa.schema(
+        [
+            _MEMORY_ID,
+            _PATH,
+            _FORMAT_VERSION,
+            _column("fact_id", pa.string(), "as written"),
+            _column("category", pa.string(), "as written"),
+            _column("content", pa.string(), "as written"),
+            _column("confidence", pa.float64(), "how far the fact is trusted", "ratio"),
+            _EXTRA,
+        ]
+    ),
+    "facts": pa.schema(
+        [
+            _MEMORY_ID,
+            _PATH,
+            _LINE,
+            _column("user_id", pa.string(), "the folder"),
+            _column("id", pa.string(), "as written"),
+            _column("type", pa.string(), "profile, working or archive, as written"),
+            _column("importance", pa.string(), "high, normal or low, as written"),
+            _column("expires_at", TIMESTAMP, "the day in exp"),
+            _column("created_at", TIMESTAMP, "the day in created"),
+            _column("text", pa.string(), "without the tags"),
+        ]
+    ),
+    "relations": pa.schema(
+        [
+            _column("from_id", pa.string(), "fact_id of the record that holds the relation"),
+            _column("to_id", pa.string(), "fact_id it points to"),
+            _column("type", pa.string(), "supports, contradicts or extends, as written"),
+            _column("weight", pa.float64(), "strength", "ratio"),
+            _MEMORY_ID,
+        ]
+    ),
+    "migrations": pa.schema(
+        [
+            _MEMORY_ID,
+            _PATH,
+            _column("kind", pa.string(), "pathway, memory_item, wisdom_fact or entry"),
+            _column("from_version", pa.string(), "the shape that was read"),
+            _column("to_version", pa.string(), "the shape that it became"),
+            _column("reason", pa.string(), "what the step changed and why"),
+        ]
+    ),
+}
+
+
+def empty(name: str) -> pa.Table:
+    """The table `name` without rows."""
+    return TABLES[name].empty_table()
