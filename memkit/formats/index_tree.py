@@ -1,0 +1,363 @@
+"""Index trees: an ``index-root`` that names branches, each an ``index-branch`` that describes files.
+
+Which file an entry names decides how that file is read, so the indexes are read first (`survey`): every entry becomes
+a row of ``entries``, and a valid one a `Claim` on its file. A claimed file is then read like any other, in parallel and
+only when it changed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from memkit.formats import front_matter
+from memkit.formats.files import Listing, is_inside
+from memkit.formats.index_entry import REQUIRED, Claim, typed
+from memkit.formats.rows import Row, Rows
+from memkit.formats.source import Source
+from memkit.formats.structured import Node, StructureError, load_json
+from memkit.formats.values import loose_words, text_of
+
+PLUGIN_GLOBS = ("**/sofia-memory-plugin/**",)
+_IMPORTANCE = {"high": "high", "medium": "normal", "normal": "normal", "low": "low"}
+_INDEX_NAME = re.compile(r"(?:^|/)index\.json$")
+_DRIVE = re.compile(r"^[A-Za-z]:")
+_FLAT = {"path", "title", "type", "description", "lastModified"}
+_FLAT_REASON = "the old flat list becomes entries: path to file, description to summary, lastModified to updated"
+
+
+@dataclass
+class Survey:
+    """What all indexes below a root say: rows, claims by path, and the folders that they speak for."""
+
+    rows: Rows
+    claims: dict[str, Claim] = field(default_factory=dict)
+    parts: set[str] = field(default_factory=set)
+    indexes: set[str] = field(default_factory=set)
+    homes: list[str] = field(default_factory=list)
+
+    def speaks_for(self, path: str) -> bool:
+        """Whether `path` lies in a memory folder with an index, so that an index should name it."""
+        return any(path.startswith(f"{home}/") or not home for home in self.homes)
+
+
+def survey(listing: Listing, read: Callable[[str, Rows], Source | None], rows: Rows, globs: Iterable[str]) -> Survey:
+    """Read every index below the root; cost linear in their size."""
+    result = Survey(rows)
+    reader = _Trees(listing, read, result, [_glob(pattern) for pattern in globs])
+    indexes = [path for path in listing.files if _INDEX_NAME.search(path)]
+    for path in sorted(indexes, key=lambda path: (path.count("/"), path)):
+        reader.root_or_stray(path)
+    return result
+
+
+class _Trees:
+    """The indexes below one root under way."""
+
+    def __init__(
+        self,
+        listing: Listing,
+        read: Callable[[str, Rows], Source | None],
+        result: Survey,
+        globs: list[re.Pattern[str]],
+    ) -> None:
+        self.listing, self._read, self.result, self.globs = listing, read, result, globs
+        self.rows = result.rows
+        self.documents: dict[str, Any] = {}
+
+    def load(self, path: str) -> Any:
+        """The JSON of an index, once; None where it is none (a record file, or unparsable and kept as text)."""
+        if path in self.documents:
+            return self.documents[path]
+        self.documents[path] = document = self._load(path)
+        return document
+
+    def _load(self, path: str) -> Any:
+        source = self._read(path, self.rows)
+        self.result.indexes.add(path)
+        if source is None:
+            return None
+        try:
+            return load_json(source.text)
+        except StructureError as error:
+            self.rows.keep_text(source, "index_tree", "JSON", str(error), error.line)
+            return None
+
+    def root_or_stray(self, path: str) -> None:
+        """Read an index that nothing has led to yet: a root with its branches, or one that stands alone."""
+        if path in self.documents:
+            return
+        document = self.load(path)
+        home = posixpath.dirname(path)
+        shape = _shape(document)
+        if shape == "root":
+            self.result.homes.append(home)
+            self._root(path, document, home)
+        elif shape == "branch":
+            home = self._home_of_stray(path)
+            if self.result.speaks_for(path):
+                self.rows.problem("unindexed", path, "a branch that the root names", "a branch of its own", quote=False)
+            else:
+                self.result.homes.append(home)
+            self._branch(path, document, home, None)
+        elif shape == "flat":
+            self.result.homes.append(home)
+            self._flat(path, document, home)
+        elif shape == "other":
+            self.result.indexes.discard(path)  # the reader of records decides
+        elif document is not None:
+            got = f"fields {', '.join(list(document)[:6])}" if isinstance(document, Node) else type(document).__name__
+            expected = "an index-root, an index-branch or the old flat list"
+            self.rows.problem("foreign_index", path, expected, got, line=1, quote=False)
+
+    def _home_of_stray(self, path: str) -> str:
+        """What a branch without a root resolves against: a folder above it named memory, else the next one."""
+        above = posixpath.dirname(path).split("/")
+        if "memory" in above:
+            return "/".join(above[: above.index("memory") + 1])
+        return "/".join(above[:-1])
+
+    def _root(self, path: str, document: Node, home: str) -> None:
+        self._require(path, document, ("type", "branches"), document.line)
+        branches = document.get("branches")
+        for branch in branches if isinstance(branches, list) else []:
+            written = text_of(branch.get("path")) if isinstance(branch, Node) else None
+            line = branch.line if isinstance(branch, Node) else document.line
+            if written is None:
+                self._problem("missing_field", path, "", "nothing", line, "path")
+                continue
+            found, status, reason = self._resolve(written, home)
+            if found is None:
+                self._report(path, line, "path", written, status, reason, None)
+            else:
+                self._open_branch(found, home, text_of(branch.get("category")))
+
+    def _open_branch(self, path: str, home: str, category: str | None) -> None:
+        document = None if path in self.documents else self.load(path)
+        if document is None:
+            return
+        if _shape(document) != "branch":
+            got = type(document).__name__
+            self.rows.problem("foreign_index", path, "an index-branch", got, line=1, quote=False)
+            return
+        self._branch(path, document, home, category)
+
+    def _branch(self, path: str, document: Node, home: str, category: str | None) -> None:
+        """One branch and its continuations ``index.part2.json``…"""
+        self._require(path, document, ("type", "files"), document.line)
+        category = text_of(document.get("category")) or category
+        self._entries(path, document, home, category)
+        number = 2
+        while (more := f"{path.removesuffix('.json')}.part{number}.json") in self.listing.files:
+            part = self.load(more)
+            if isinstance(part, list):
+                part = _as_branch(part)
+            if isinstance(part, Node):
+                self._entries(more, part, home, text_of(part.get("category")) or category)
+            number += 1
+
+    def _require(self, path: str, node: Node, names: tuple[str, ...], line: int) -> None:
+        for name in names:
+            if node.get(name) is None:
+                self._problem("missing_field", path, "", "nothing", line, name)
+
+    def _entries(self, path: str, document: Node, home: str, category: str | None) -> None:
+        files = document.get("files")
+        for ordinal, entry in enumerate(files if isinstance(files, list) else [], 1):
+            if isinstance(entry, Node):
+                self._entry(path, ordinal, entry, home, category)
+            else:
+                self._problem("bad_value", path, "an object", entry, document.line, "files")
+
+    def _flat(self, path: str, document: list[Any], home: str) -> None:
+        for ordinal, item in enumerate(document, 1):
+            if not isinstance(item, Node):
+                self._problem("bad_value", path, "an object", item, 1, "files")
+                continue
+            entry = Node()
+            entry.line, entry.repeated = item.line, item.repeated
+            names = {"path": "file", "description": "summary", "lastModified": "updated"}
+            for key, value in item.items():
+                entry.put(names.get(key, key), str(value)[:10] if key == "lastModified" else value)
+            memory_id = self._entry(path, ordinal, entry, home, text_of(item.get("type")), required=())
+            row = {"memory_id": memory_id, "path": path, "kind": "entry", "reason": _FLAT_REASON}
+            self.rows.add("migrations", {**row, "from_version": "flat", "to_version": "index-branch"})
+
+    def _entry(
+        self,
+        index: str,
+        ordinal: int,
+        entry: Node,
+        home: str,
+        category: str | None,
+        required: tuple[str, ...] = REQUIRED,
+    ) -> str:
+        """One entry to its row, and to a claim or (missing, invalid) a memory of its title and summary."""
+        written = text_of(entry.get("file"))
+        found, status, reason = self._resolve(written, home) if written else (None, "missing", "no file is named")
+        memory_id = f"index_tree:{found}#1" if found else f"index_tree:{index}#{ordinal}"
+        row = typed(entry, self._problem_of(index, entry, memory_id), required)
+        row |= {"memory_id": memory_id, "index_path": index, "line": entry.line, "category": category, "path": found}
+        row |= {"status": status, "reason": reason}
+        if found is None and written:
+            self._report(index, entry.line, "file", written, status, reason, memory_id)
+        memory = self._memory(row, category)
+        if found is None:
+            text = "\n".join(filter(None, (row["title"], row["summary"])))
+            place = {"path": index, "line_start": entry.line, "line_end": entry.end_line}
+            self.rows.add("memories", {**memory, "text": text, **place})
+        elif found in self.result.claims:
+            self._problem(
+                "duplicate_id", index, "a file that no other entry names", written, entry.line, "file", memory_id
+            )
+        else:
+            parts = self._parts(found, memory_id)
+            row["parts"] = [posixpath.relpath(part, posixpath.dirname(found)) for part in parts] or None
+            stamp = tuple(self.listing.files.get(part) for part in parts)
+            self.result.claims[found] = Claim(memory_id, tuple(memory.items()), tuple(parts), stamp)
+        self.rows.add("entries", row)
+        return memory_id
+
+    def _memory(self, row: Row, category: str | None) -> Row:
+        importance = row["priority"] or row["context_priority"] or ""
+        return {
+            "memory_id": row["memory_id"],
+            "format": "index_tree",
+            "kind": "entry",
+            "scope": category,
+            "title": row["title"] or "",
+            "tags": row["tags"] or [],
+            "importance": _IMPORTANCE.get(importance),
+            "updated_at": row["updated"],
+            "pinned": row["pinned"],
+            "access_count": row["access_count"],
+            "extra": row["extra"],
+        }
+
+    def _parts(self, found: str, memory_id: str) -> list[str]:
+        """The files that a split ``index.md`` lists, as far as they are there."""
+        if posixpath.basename(found) != "index.md":
+            return []
+        source = self._read(found, Rows())
+        front = front_matter.split(source.text) if source else None
+        names = loose_words(front.fields.get("parts")) if front else []
+        parts = []
+        for name in names:
+            path = posixpath.normpath(posixpath.join(posixpath.dirname(found), name.replace("\\", "/")))
+            line = front.fields.lines.get("parts") if front else None
+            if path in self.listing.files and path.startswith(posixpath.dirname(found) + "/"):
+                parts.append(path)
+                self.result.parts.add(path)
+            else:
+                self._problem("missing_file", found, "a part that exists", name, line, "parts", memory_id, "missing")
+        return parts
+
+    def _resolve(self, written: str, home: str) -> tuple[str | None, str, str | None]:
+        """Where a path of an index leads: the file, or None; valid, missing or invalid; and why."""
+        path = written.replace("\\", "/").strip()
+        if path.startswith("/") or _DRIVE.match(path) or "\0" in path:
+            return None, "invalid", "the path is absolute"
+        options = [posixpath.normpath(posixpath.join(home, path))]
+        if path.startswith("memory/"):
+            options.insert(0, posixpath.normpath(posixpath.join(home, path.removeprefix("memory/"))))
+        inside = [option for option in options if _below(option, home)]
+        if not inside:
+            return None, "invalid", "the path leaves the memory folder"
+        if any(glob.fullmatch(text) for glob in self.globs for text in (path, *inside)):
+            return None, "invalid", "the path names a file of the plugin"
+        for option in inside:
+            if option in self.listing.files:
+                return option, "valid", None
+            status = self._unlisted(option, home)
+            if status:
+                return status
+        return None, "missing", "there is no such file"
+
+    def _unlisted(self, path: str, home: str) -> tuple[str | None, str, str | None] | None:
+        """A path that the walk did not list: a link, a hidden file, or nothing."""
+        on_disk = self.listing.root / path
+        if not on_disk.is_symlink() and not on_disk.exists():
+            return None
+        if not is_inside(on_disk, (self.listing.root / home).resolve()):
+            return None, "invalid", "the path leads out of the memory folder by a link"
+        target = on_disk.resolve()
+        found = target.relative_to(self.listing.root).as_posix()
+        if not target.is_file():
+            return None
+        self.listing.add(found)
+        return found, "valid", None
+
+    def _report(
+        self, path: str, line: int, name: str, written: str, status: str, reason: str | None, memory_id: str | None
+    ) -> None:
+        rule = "missing_file" if status == "missing" else "outside_root"
+        if reason and "plugin" in reason:
+            rule = "plugin_path"
+        expected = f"a file inside of the memory folder ({reason})"
+        self._problem(rule, path, expected, written, line, name, memory_id, status)
+
+    def _problem(
+        self,
+        rule: str,
+        path: str,
+        expected: str,
+        got: object,
+        line: int | None,
+        name: str,
+        memory_id: str | None = None,
+        status: str | None = None,
+    ) -> None:
+        self.rows.problem(rule, path, expected, got, line=line, field=name, memory_id=memory_id, status=status)
+
+    def _problem_of(self, index: str, entry: Node, memory_id: str) -> Callable[[str, str, str, object], None]:
+        def problem(rule: str, name: str, expected: str, got: object) -> None:
+            self._problem(rule, index, expected, got, entry.line, name, memory_id)
+
+        return problem
+
+
+def _shape(document: Any) -> str:
+    """root, branch, flat, other (records may be in it) or foreign."""
+    if isinstance(document, Node):
+        if document.get("type") == "index-root" or _objects(document.get("branches"), {"path"}):
+            return "root"
+        if document.get("type") == "index-branch" or _objects(document.get("files"), {"file"}):
+            return "branch"
+        return "other" if _may_hold_records(document) else "foreign"
+    if isinstance(document, list):
+        if document and all(isinstance(i, Node) and "path" in i and i.keys() <= _FLAT for i in document):
+            return "flat"
+        if _objects(document, {"path"}) and _objects(document, {"title"}):
+            return "flat"
+        return "other" if any(map(_may_hold_records, document)) else "foreign"
+    return "foreign"
+
+
+def _may_hold_records(value: Any) -> bool:
+    from memkit.formats.records import WRAPPERS, kind_of  # records knows nothing of indexes
+
+    return isinstance(value, Node) and (kind_of(value) is not None or any(key in value for key in WRAPPERS))
+
+
+def _objects(value: Any, keys: set[str]) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(i, Node) and keys <= i.keys() for i in value)
+
+
+def _as_branch(files: list[Any]) -> Node:
+    node = Node()
+    node.put("files", files)
+    return node
+
+
+def _below(path: str, folder: str) -> bool:
+    return not path.startswith("../") and path not in ("..", ".") and (not folder or path.startswith(f"{folder}/"))
+
+
+def _glob(pattern: str) -> re.Pattern[str]:
+    """A path pattern with ``**`` as a regular expression."""
+    parts: Iterator[str] = iter(re.split(r"(\*\*/|/\*\*$|\*|\?)", pattern))
+    signs = {"**/": "(?:.*/)?", "/**": "/.*", "*": "[^/]*", "?": "[^/]"}
+    return re.compile("".join(signs.get(part, re.escape(part)) for part in parts))

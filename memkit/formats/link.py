@@ -1,0 +1,173 @@
+"""The checks that need more than one file: ids, relations, counters, neighbouring dates. Set-wise, over the tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.formats.rows import Rows
+
+Tables = dict[str, pa.Table]
+_DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
+_PLAUSIBLE = timedelta(days=366)
+_MIN_LOGS = 3
+_REPORTED = ("memory_id", "path", "line_start", "source_id", "format", "kind")
+
+
+def check(tables: Tables, as_of: datetime | None) -> pa.Table:
+    """The problems that only the whole corpus shows; cost grows with its rows, and loops only over the faulty ones."""
+    rows = Rows()
+    _duplicates(tables["memories"], rows)
+    _relations(tables, rows)
+    _counters(tables, rows)
+    _implausible(tables["documents"], rows)
+    if as_of is not None:
+        _future(tables["memories"], as_of, rows)
+    return rows.to_arrow()["problems"]
+
+
+def _duplicates(memories: pa.Table, rows: Rows) -> None:
+    own = memories.filter(pc.and_(pc.is_valid(memories["source_id"]), pc.is_valid(memories["kind"])))
+    if own.num_rows == 0:
+        return
+    folder = pc.replace_substring_regex(own["path"], r"[^/]*$", "")
+    group = pc.if_else(pc.equal(own["format"], "facts"), folder, own["kind"])
+    key = pc.binary_join_element_wise(own["format"], group, own["source_id"], "\x1f").combine_chunks()
+    codes = key.dictionary_encode().indices
+    counts = pc.value_counts(codes)
+    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated) == 0:
+        return
+    mask = pc.is_in(codes, value_set=repeated)
+    first: dict[int, str] = {}
+    for code, row in zip(codes.filter(mask).to_pylist(), _rows(own.filter(mask), _REPORTED), strict=True):
+        if code in first:
+            _duplicate(rows, row, first[code])
+        first.setdefault(code, row["path"])
+
+
+def _duplicate(rows: Rows, row: dict[str, Any], first: str) -> None:
+    line = None if row["kind"] == "note" else row["line_start"]
+    expected = f"an id of its own ({first} has it)"
+    rows.problem(
+        "duplicate_id",
+        row["path"],
+        expected,
+        row["source_id"],
+        line=line,
+        field="id",
+        memory_id=row["memory_id"],
+    )
+
+
+def _rows(table: pa.Table, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+    yield from table.select(list(names)).to_pylist()
+
+
+def _relations(tables: Tables, rows: Rows) -> None:
+    relations, facts = tables["relations"], tables["wisdom_facts"]
+    if relations.num_rows == 0:
+        return
+    known = facts["fact_id"].combine_chunks()
+    dangling = pc.invert(pc.is_in(relations["to_id"], value_set=known, skip_nulls=True))
+    missing = relations.filter(pc.and_(dangling, pc.is_valid(relations["to_id"])))
+    places = _places(tables["memories"], relations)
+    for row in missing.to_pylist():
+        _relation_problem(rows, places, row, "dangling_relation", "a fact_id that was read", row["to_id"])
+    pairs: dict[tuple[str, str], dict[str, dict[str, Any]]] = {}
+    opposed = pc.is_in(relations["type"], value_set=pa.array(["supports", "contradicts"]))
+    for row in relations.filter(opposed).to_pylist():
+        if row["from_id"] is None or row["to_id"] is None:
+            continue
+        low, high = sorted((row["from_id"], row["to_id"]))
+        pairs.setdefault((low, high), {})[row["type"]] = row
+    for (low, high), kinds in pairs.items():
+        if len(kinds) == 2:
+            row = list(kinds.values())[-1]
+            expected = f"supports or contradicts, not both, between {low} and {high}"
+            _relation_problem(rows, places, row, "contradictory_relation", expected, row["type"])
+
+
+def _places(memories: pa.Table, relations: pa.Table) -> dict[str, tuple[str, int]]:
+    """Path and line of the records that hold relations."""
+    holders = memories.filter(pc.is_in(memories["memory_id"], value_set=relations["memory_id"].combine_chunks()))
+    return {row["memory_id"]: (row["path"], row["line_start"]) for row in _rows(holders, _REPORTED)}
+
+
+def _relation_problem(
+    rows: Rows, places: dict[str, tuple[str, int]], row: dict[str, Any], rule: str, expected: str, got: str
+) -> None:
+    path, line = places[row["memory_id"]]
+    rows.problem(rule, path, expected, got, line=line, field="relations", memory_id=row["memory_id"])
+
+
+def _counters(tables: Tables, rows: Rows) -> None:
+    counters = tables["_counters"]
+    if counters.num_rows == 0:
+        return
+    counted = tables["facts"].group_by("path").aggregate([("memory_id", "count")])
+    counts = dict(zip(counted["path"].to_pylist(), counted["memory_id_count"].to_pylist(), strict=True))
+    for row in counters.to_pylist():
+        real = counts.get(row["file"], 0)
+        if real != row["count"]:
+            expected = f"{real}, the facts in {row['file']}"
+            rows.problem("counter_mismatch", row["path"], expected, row["count"], line=row["line"], field=row["field"])
+
+
+def _implausible(documents: pa.Table, rows: Rows) -> None:
+    logs = documents.filter(
+        pc.and_(
+            pc.is_in(documents["kind"], value_set=pa.array(["daily_log", "session"])), pc.is_valid(documents["date"])
+        )
+    )
+    folders: dict[str, dict[str, date]] = {}
+    for row in logs.group_by("path").aggregate([("date", "min")]).to_pylist():
+        folders.setdefault(_log_folder(row["path"]), {})[row["path"]] = row["date_min"]
+    for dates in folders.values():
+        if len(dates) >= _MIN_LOGS:
+            _lonely(dates, rows)
+
+
+def _log_folder(path: str) -> str:
+    """The folder of a log, above sub-folders by year or month."""
+    parts = path.split("/")[:-1]
+    while parts and _DATE_FOLDER.fullmatch(parts[-1]):
+        parts.pop()
+    return "/".join(parts)
+
+
+def _lonely(dates: dict[str, date], rows: Rows) -> None:
+    ordered = sorted(dates.items(), key=lambda item: (item[1], item[0]))
+    days = [day for _, day in ordered]
+    for at, (path, day) in enumerate(ordered):
+        gaps = [abs(day - days[other]) for other in (at - 1, at + 1) if 0 <= other < len(days)]
+        if min(gaps) > _PLAUSIBLE:
+            nearest = f"a date within a year of some other log of its folder ({days[0]} to {days[-1]})"
+            memory_id = f"workspace:{path}#1"
+            rows.problem("implausible_date", path, nearest, day.isoformat(), memory_id=memory_id, quote=False)
+
+
+def _future(memories: pa.Table, as_of: datetime, rows: Rows) -> None:
+    limit = pa.scalar(as_of, memories.schema.field("created_at").type)
+    for name in ("created_at", "updated_at"):
+        late = pc.fill_null(pc.greater(memories[name], limit), False)
+        if name == "updated_at":
+            both = pc.fill_null(pc.equal(memories["created_at"], memories["updated_at"]), False)
+            late = pc.and_(late, pc.invert(both))
+        for row in memories.filter(late).select([*_REPORTED, name]).to_pylist():
+            expected = f"no date after {as_of.isoformat()}"
+            rows.problem(
+                "future_date",
+                row["path"],
+                expected,
+                row[name].isoformat(),
+                line=row["line_start"],
+                field=name,
+                memory_id=row["memory_id"],
+                quote=False,
+            )

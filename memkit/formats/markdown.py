@@ -1,0 +1,51 @@
+"""What the Markdown formats share: headings outside of code fences, and fences that never close."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+_MARK = re.compile(r"^ {0,3}(?:(#{1,6})(?![^ \t\n])[ \t]*(.*)|(`{3,}|~{3,})(.*))$", re.MULTILINE)
+_CLOSING = re.compile(r"(?:^|[ \t]+)#+[ \t]*$")
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """One ATX heading: 1-based line, level 1 to 6, text without its marks."""
+
+    line: int
+    level: int
+    text: str
+
+
+def headings(text: str) -> tuple[list[Heading], int | None]:
+    """The headings outside of code fences, and the line of a fence that never closes.
+
+    A fence without an end is text: what follows it is read as if it were not there, so that one stray mark does not
+    swallow the rest of a log.
+
+    Examples
+    --------
+    >>> found, unclosed = headings("# A\\n```\\n# code\\n```\\n## B")
+    >>> [(heading.line, heading.text) for heading in found], unclosed
+    ([(1, 'A'), (5, 'B')], None)
+    """
+    found: list[Heading] = []
+    inside: list[Heading] = []
+    fence, fence_line = "", 0
+    line, offset = 1, 0
+    for match in _MARK.finditer(text):
+        line += text.count("\n", offset, match.start())
+        offset = match.start()
+        marks, title, ticks, info = match.groups()
+        if marks:
+            heading = Heading(line, len(marks), _CLOSING.sub("", title).strip())
+            (inside if fence else found).append(heading)
+        elif not fence:
+            if "`" not in info or ticks[0] == "~":
+                fence, fence_line = ticks, line
+        elif ticks.startswith(fence) and not info.strip():
+            fence, inside = "", []
+    if not fence:
+        return found, None
+    return found + inside, fence_line

@@ -1,0 +1,140 @@
+"""Notes: one Markdown file a memory, with front matter id, subject, keywords, applies_to, created_at, updated_at.
+
+The later variant has one date, ``occurred_at`` (and a ``content_hash``): created and updated are both that.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from memkit.formats.front_matter import FrontMatter
+from memkit.formats.markdown import headings
+from memkit.formats.rows import Row, Rows, extra_of
+from memkit.formats.source import Source
+from memkit.formats.values import loose_words, text_of, time_of, words_of
+
+FIELDS = ("id", "subject", "keywords", "applies_to", "created_at", "updated_at", "occurred_at", "content_hash")
+_REQUIRED = FIELDS[:6]
+_DATES = ("created_at", "updated_at", "occurred_at")
+
+
+def claims(front: FrontMatter | None) -> bool:
+    """Whether front matter is a note's: id and subject, or enough of the other fields to be one with gaps."""
+    if front is None:
+        return False
+    fields = front.fields
+    if "id" in fields and "subject" in fields:
+        return True
+    return ("subject" in fields or "applies_to" in fields) and sum(name in fields for name in FIELDS[:7]) >= 3
+
+
+def parse(source: Source, front: FrontMatter, rows: Rows) -> None:
+    """One note to its rows of memories, notes and problems."""
+    note = _Note(source, front, rows)
+    note.read_words()
+    note.read_dates()
+    note.check()
+    rows.add("memories", note.memory)
+    rows.add("notes", note.note)
+
+
+class _Note:
+    """One note under way: `memory` and `note` are its rows."""
+
+    def __init__(self, source: Source, front: FrontMatter, rows: Rows) -> None:
+        self.source, self.front, self.rows, self.fields = source, front, rows, front.fields
+        self.id = text_of(self.fields.get("id"))
+        self.memory_id = f"notes:{source.path}#{self.id or 1}"
+        body = source.text if front.fault else source.text[front.body_at :]
+        self.body = body
+        first = 1 if front.fault else front.body_line
+        self.memory: Row = {
+            "memory_id": self.memory_id,
+            "format": "notes",
+            "kind": "note",
+            "source_id": self.id,
+            "text": body,
+            "path": source.path,
+            "line_start": first,
+            "line_end": max(first, first + body.count("\n") - body.endswith("\n")),
+        }
+        self.note: Row = {"memory_id": self.memory_id, "path": source.path, "id": self.id}
+
+    def problem(self, rule: str, field: str | None, expected: str, got: Any, line: int | None = None) -> None:
+        line = line or self.fields.lines.get(field or "", None)
+        self.rows.problem(rule, self.source.path, expected, got, line=line, field=field, memory_id=self.memory_id)
+
+    def read_words(self) -> None:
+        fields = self.fields
+        subject, scope = text_of(fields.get("subject")), text_of(fields.get("applies_to"))
+        keywords = words_of(fields.get("keywords"))
+        if keywords is None and fields.get("keywords") is not None:
+            self.problem("bad_value", "keywords", "a list of strings", fields["keywords"])
+            keywords = loose_words(fields["keywords"])
+        kind, _, target = (scope or "").partition(":")
+        extra = extra_of({**fields, **_repeated(fields)}, FIELDS)
+        self.memory |= {"title": subject or "", "tags": keywords or [], "scope": scope, "extra": extra}
+        self.note |= {
+            "subject": subject,
+            "keywords": keywords,
+            "applies_to": scope,
+            "applies_kind": kind if kind in ("global", "file", "area") else None,
+            "applies_target": target or None,
+            "content_hash": text_of(fields.get("content_hash")),
+            "body_chars": len(self.body.strip()),
+            "extra": extra,
+        }
+
+    def read_dates(self) -> None:
+        dates: dict[str, datetime | None] = {}
+        for name in _DATES:
+            value = self.fields.get(name)
+            dates[name] = time_of(value) if value is not None else None
+            if value is not None and dates[name] is None:
+                self.problem("bad_date", name, "an ISO 8601 time stamp", value)
+        self.note["occurred_at"] = dates["occurred_at"]
+        for name in ("created_at", "updated_at"):
+            self.memory[name] = self.note[name] = dates[name] or dates["occurred_at"]
+        self.memory["updated_at"] = self.note["updated_at"] = self.note["updated_at"] or self.note["created_at"]
+
+    def check(self) -> None:
+        fields, source = self.fields, self.source
+        if self.front.fault:
+            fault = self.front.fault
+            self.problem("unparsable", None, "front matter in YAML", str(fault), fault.line)
+        for name in _REQUIRED:
+            later = name in ("created_at", "updated_at") and "occurred_at" in fields
+            if fields.get(name) is None and not later:
+                self.problem("missing_field", name, "", "nothing", 1)
+        for key, values in fields.repeated.items():
+            self.problem("duplicate_key", key, "named once", values)
+        tried: Row = {name: fields.get(name) for name in ("subject", "applies_to")}
+        tried |= {"keywords": self.note["keywords"], "content": self.body}
+        lines = {**fields.lines, "content": self.memory["line_start"]}
+        self.rows.check("notes", tried, source.path, self.memory_id, None, lines)
+        self._check_id()
+        if "```" in self.body or "~~~" in self.body:
+            unclosed = headings(self.body)[1]
+            if unclosed:
+                line = self.memory["line_start"] + unclosed - 1
+                self.problem("unbalanced_fence", None, "a code fence that is closed", "no end", line)
+
+    def _check_id(self) -> None:
+        if self.id is None:
+            return
+        try:
+            version = UUID(self.id).version
+        except ValueError:
+            self.problem("bad_value", "id", "a UUID", self.id)
+        else:
+            self.note["uuid_version"] = version
+            if version != 4:
+                self.problem("not_uuid4", "id", "a UUID of version 4", f"version {version}")
+        if self.source.stem != self.id:
+            self.problem("name_mismatch", "id", "the file's name", self.id)
+
+
+def _repeated(fields: Any) -> dict[str, Any]:
+    return {f"{key} (repeated)": values for key, values in fields.repeated.items()}

@@ -1,0 +1,294 @@
+"""A folder to tables: list the files, survey the indexes, parse what is new, link.
+
+Parsing a file is a pure function of its bytes and its `Role`, so files are parsed in batches, in any number of
+processes, and again only when either changed. Linking runs over the finished tables. Cost is linear in the files that
+changed, plus one stat for each that did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from hashlib import blake2b
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import FormatError, VersionError
+from memkit.formats import facts, index_tree, link
+from memkit.formats.files import MAX_FILE_BYTES, Listing, Stat, list_files, read_source
+from memkit.formats.registry import MARKDOWN, NAMES, STRUCTURED, File, Role, parse_file
+from memkit.formats.rows import RAW_SCHEMAS, Rows
+from memkit.formats.rules import RULES, Rule
+from memkit.formats.source import Source
+from memkit.params import check_choice
+
+Tables = dict[str, pa.Table]
+BATCH_FILES = 1000
+BATCH_BYTES = 16 * 2**20
+_ENDINGS = frozenset((*MARKDOWN, *STRUCTURED))
+_SPLICED = 64
+"""Up to so many changed files are spliced into tables without copying the rest."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a read was asked for; a refresh repeats it."""
+
+    format: str | None = None
+    as_of: datetime | None = None
+    max_file_bytes: int = MAX_FILE_BYTES
+    plugin_globs: tuple[str, ...] = index_tree.PLUGIN_GLOBS
+    rules: tuple[Rule, ...] = RULES
+    n_jobs: int | None = None
+    progress: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file as it was parsed: what would show a change without opening it, its content's hash, its role's."""
+
+    stat: Stat
+    digest: str
+    role: str
+
+
+@dataclass
+class Reading:
+    """One read of a folder.
+
+    Attributes
+    ----------
+    parsed : dict of str to pyarrow.Table
+        What the files gave, each table in path order; kept for the next refresh.
+    tables : dict of str to pyarrow.Table
+        The finished tables, with what the indexes and the linking gave.
+    reread : tuple of str
+        Paths that were opened because they are new or changed.
+    """
+
+    root: Path
+    options: Options
+    seen: dict[str, Seen] = field(default_factory=dict)
+    parsed: Tables = field(default_factory=dict)
+    tables: Tables = field(default_factory=dict)
+    reread: tuple[str, ...] = ()
+
+
+Item = tuple[str, Role, str]
+"""Path, role, and the hash that the content had when it was last parsed in that role."""
+
+
+def read(root: Path, options: Options, before: Reading | None = None) -> Reading:
+    """Read `root`, taking from `before` what did not change since.
+
+    Raises
+    ------
+    ParameterError
+        For an unknown format.
+    FormatError
+        Where there is no such folder or file.
+    """
+    if options.format is not None:
+        check_choice("format", options.format, NAMES, "read")
+    if not root.exists():
+        raise FormatError(f"{root}: expected a folder or file. Got nothing there.", path=str(root))
+    listing = list_files(root)
+    rows = Rows(options.rules)
+    listing.report(rows)
+    survey = _survey(listing, options, rows)
+    roles = _roles(listing, survey, options)
+    result = Reading(listing.root if root.is_dir() else root, options)
+    old = before.seen if before else {}
+    keys = {path: _hash(role) for path, role in roles.items()}
+    items = [
+        (path, role, old[path].digest if path in old and old[path].role == keys[path] else "")
+        for path, role in roles.items()
+        if path not in old or old[path].stat != listing.files[path] or old[path].role != keys[path]
+    ]
+    fresh, digests = _parse_all(listing, items, options)
+    changed = {path for path, _, digest in items if not digest or digests.get(path) != digest}
+    result.seen = {
+        path: Seen(listing.files[path], digests[path], keys[path]) if path in digests else old[path]
+        for path in roles
+        if path in digests or path in old
+    }
+    gone = old.keys() - roles.keys()
+    result.parsed = _merge(before.parsed, fresh, changed | gone) if before else fresh
+    result.reread = tuple(sorted(digests))
+    result.tables = _finish(result.parsed, rows.to_arrow(), options)
+    return result
+
+
+def _survey(listing: Listing, options: Options, rows: Rows) -> index_tree.Survey:
+    def source(path: str, into: Rows) -> Source | None:
+        return read_source(listing, path, options.max_file_bytes, into)
+
+    if options.format not in (None, "index_tree"):
+        return index_tree.Survey(rows)
+    return index_tree.survey(listing, source, rows, options.plugin_globs)
+
+
+def _roles(listing: Listing, survey: index_tree.Survey, options: Options) -> dict[str, Role]:
+    """The files to parse, in path order, each with its role; most share one of a few."""
+    folders = {path.rpartition("/")[0] for path in listing.files}
+    above = {folder.rpartition("/")[0] for folder in folders}
+    plain: dict[tuple[bool, bool], Role] = {}
+    roles: dict[str, Role] = {}
+    for path in sorted(listing.files):
+        claim = survey.claims.get(path)
+        ending = path.rpartition(".")[2].lower()
+        if claim is not None:
+            roles[path] = Role(claim=claim, forced=options.format)
+        elif ending in _ENDINGS and path not in survey.indexes and path not in survey.parts:
+            markdown = ending in MARKDOWN
+            old = markdown and (options.format == "facts" or facts.is_old(path, above))
+            loose = markdown and bool(survey.homes) and survey.speaks_for(path)
+            if (old, loose) not in plain:
+                plain[old, loose] = Role(old_facts=old, should_be_indexed=loose, forced=options.format)
+            roles[path] = plain[old, loose]
+    return roles
+
+
+def _hash(role: Role) -> str:
+    if role.claim is None:
+        return f"{role.old_facts:d}{role.should_be_indexed:d}{role.forced or ''}"
+    return blake2b(repr(role).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def _parse_all(listing: Listing, items: list[Item], options: Options) -> tuple[Tables, dict[str, str]]:
+    """Parse the files of `items`: their rows by table, and the hash of each file's content."""
+    batches = list(_batches(listing, items))
+    bare = Listing(listing.root, raw_names=listing.raw_names)
+    tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in RAW_SCHEMAS.items()}
+    digests: dict[str, str] = {}
+    for part, found in _progress(_run(bare, batches, options), len(batches), options):
+        digests |= found
+        for name, table in part.items():
+            if table.num_rows:
+                tables[name].append(table)
+    return {name: pa.concat_tables(parts) for name, parts in tables.items()}, digests
+
+
+def _batches(listing: Listing, items: list[Item]) -> Iterator[list[Item]]:
+    batch: list[Item] = []
+    size = 0
+    for item in items:
+        batch.append(item)
+        size += listing.files[item[0]].size
+        if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _run(
+    listing: Listing, batches: list[list[Item]], options: Options
+) -> Iterator[tuple[dict[str, pa.Table], dict[str, str]]]:
+    if len(batches) < 2 or options.n_jobs in (None, 1):
+        yield from (parse_batch(listing, batch, options) for batch in batches)
+        return
+    from joblib import Parallel, delayed
+
+    parallel = Parallel(n_jobs=options.n_jobs, return_as="generator")
+    yield from parallel(delayed(parse_batch)(listing, batch, options) for batch in batches)
+
+
+def _progress(results: Iterator[object], total: int, options: Options) -> Iterator[tuple[Tables, dict[str, str]]]:
+    if not options.progress or total < 2:
+        return results  # type: ignore[return-value]  # the items pass through unchanged
+    from tqdm.auto import tqdm
+
+    bar: Iterator[tuple[Tables, dict[str, str]]] = tqdm(
+        results, total=total, desc="reading", unit="batch", disable=None
+    )
+    return bar
+
+
+def parse_batch(listing: Listing, items: list[Item], options: Options) -> tuple[Tables, dict[str, str]]:
+    """Parse some files; a pure function of their bytes and roles, so that any process may run it.
+
+    A file whose content has the hash that it had is only named.
+    """
+    rows = Rows(options.rules)
+    digests: dict[str, str] = {}
+    for path, role, digest in items:
+        before = len(rows.tables["problems"])
+        source = read_source(listing, path, options.max_file_bytes, rows)
+        if source is None:
+            continue
+        digests[path] = source.digest
+        if source.digest == digest:
+            del rows.tables["problems"][before:]
+            continue
+        names = role.claim.parts if role.claim else ()
+        parts = [part for name in names if (part := read_source(listing, name, options.max_file_bytes, rows))]
+        parse_file(File(source, role, parts), rows)
+    return rows.to_arrow(), digests
+
+
+def _merge(before: Tables, fresh: Tables, changed: set[str]) -> Tables:
+    """`before` without the rows of the `changed` files, with `fresh` ones in their place, in path order."""
+    places = pa.concat_tables([tables["memories"].select(["memory_id", "path"]) for tables in (before, fresh)])
+    merged = {}
+    for name, old in before.items():
+        new = fresh[name]
+        merged[name] = _splice(old, new, _paths(name, old, places), _paths(name, new, places), changed)
+    return merged
+
+
+def _paths(name: str, table: pa.Table, places: pa.Table) -> pa.ChunkedArray:
+    """The file that each row came from."""
+    if "path" in table.column_names:
+        return table["path"]
+    at = pc.index_in(table["memory_id"], value_set=places["memory_id"].combine_chunks())
+    return places["path"].take(at)
+
+
+def _splice(
+    old: pa.Table, new: pa.Table, old_paths: pa.ChunkedArray, new_paths: pa.ChunkedArray, changed: set[str]
+) -> pa.Table:
+    if len(changed) > _SPLICED:
+        keep = pc.invert(pc.is_in(old_paths, value_set=pa.array(sorted(changed), pa.string())))
+        table = pa.concat_tables([old.filter(keep), new])
+        paths = pa.chunked_array([*old_paths.filter(keep).chunks, *new_paths.chunks], pa.string())
+        order = pc.sort_indices(
+            pa.table({"path": paths, "row": pa.array(range(len(paths)))}), [("path", "ascending"), ("row", "ascending")]
+        )
+        return table.take(order)
+    pieces, at = [], 0
+    for path in sorted(changed):
+        start = pc.sum(pc.less(old_paths, path)).as_py() or 0
+        stop = pc.sum(pc.less_equal(old_paths, path)).as_py() or 0
+        pieces += [old.slice(at, start - at), new.filter(pc.equal(new_paths, path))]
+        at = stop
+    return pa.concat_tables([*pieces, old.slice(at)])
+
+
+def _finish(parsed: Tables, surveyed: Tables, options: Options) -> Tables:
+    """The finished tables: what the indexes gave, what the files gave, and the problems in reading order."""
+    tables = {name: pa.concat_tables([surveyed[name], parsed[name]]) for name in RAW_SCHEMAS}
+    problems = pa.concat_tables([tables["problems"], link.check(tables, options.as_of)])
+    order = [(name, "ascending") for name in ("path", "line", "rule", "field", "message")]
+    tables["problems"] = problems.take(pc.sort_indices(problems, order))
+    del tables["_counters"]
+    return tables
+
+
+def raise_first_error(problems: pa.Table) -> None:
+    """Raise the first error row of `problems` as an exception.
+
+    Raises
+    ------
+    VersionError
+        For a record of an unknown MAJOR version.
+    FormatError
+        For any other error.
+    """
+    errors = problems.filter(pc.equal(problems["severity"], "error")).slice(0, 1).to_pylist()
+    for row in errors:
+        error = VersionError if row["rule"] == "unsupported_version" else FormatError
+        raise error(row["message"], path=row["path"], line=row["line"], field=row["field"])

@@ -1,0 +1,260 @@
+"""What the three kinds of record have in common, and how each becomes a row of memories and one of its own table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from memkit.formats.adapters import CURRENT, is_version
+from memkit.formats.rows import Row, Rows, extra_of, json_text
+from memkit.formats.structured import Node
+from memkit.formats.values import integer_of, loose_words, number_of, text_of, time_of, words_of
+
+_TIER_IMPORTANCE = {"core": "high", "adaptive": "normal", "experimental": "low"}
+_IMPORTANCE = {"high": "high", "normal": "normal", "medium": "normal", "low": "low"}
+_STATS = ("hits", "success_rate", "last_used_at")
+_RELATION = ("fact_id", "type", "weight")
+
+
+@dataclass
+class Record:
+    """One record under way: `memory` is its row of memories, `own` its row of the kind's table.
+
+    A reading method gives a field's value in its type, and takes the field out of what goes to ``extra``; a value of
+    another type is a problem and stays there.
+    """
+
+    rows: Rows
+    value: Node
+    kind: Kind
+    memory: Row
+    line_of: Callable[[str], int]
+    own: Row = field(default_factory=dict)
+    taken: set[str] = field(default_factory=lambda: {"format_version"})
+
+    def read(self, *, migrated: bool) -> None:
+        """Read and check every field, and add the rows."""
+        version = text_of(self.value.get("format_version"))
+        self.own = {"memory_id": self.memory["memory_id"], "path": self.memory["path"]}
+        self.own["format_version"] = version or CURRENT
+        if version is not None and not is_version(version):
+            self.problem("bad_value", "format_version", "MAJOR.MINOR.PATCH", version)
+        self.require(() if migrated else ("format_version", *self.kind.required), self.value)
+        self.kind.read(self)
+        self._finish()
+
+    def _finish(self) -> None:
+        for name, values in self.value.repeated.items():
+            self.problem("duplicate_key", name, "named once", values)
+        repeated = {f"{key} (repeated)": values for key, values in self.value.repeated.items()}
+        extra = extra_of({**self.value, **repeated}, self.taken)
+        if not self.memory["text"].strip():
+            self.problem("empty_text", None, "a record with text", "nothing")
+        self.rows.add("memories", {**self.memory, "extra": extra})
+        self.rows.add(self.kind.table, {**self.own, "extra": extra})
+
+    def problem(self, rule: str, name: str | None, expected: str, got: object) -> None:
+        """Add a problem of this record."""
+        line = self.line_of(name) if name else self.memory["line_start"]
+        memory_id = self.memory["memory_id"]
+        self.rows.problem(rule, self.memory["path"], expected, got, line=line, field=name, memory_id=memory_id)
+
+    def require(self, names: tuple[str, ...], node: Node) -> None:
+        """Report each of `names` that is not in `node`."""
+        for name in names:
+            if name not in node:
+                self.problem("missing_field", name, "", "nothing")
+
+    def check(self, name: str, value: object) -> Any:
+        """`value`, its failed rules reported."""
+        for rule in self.rows.failing("records", name, value):
+            self.problem(rule.code, name, rule.expected, value)
+        return value
+
+    def take(self, name: str, read: Callable[[object], Any], expected: str, rule: str = "bad_value") -> Any:
+        """The field `name` through `read`."""
+        raw = self.value.get(name)
+        value = read(raw)
+        if value is None and raw is not None:
+            self.problem(rule, name, expected, raw)
+        else:
+            self.taken.add(name)
+        return self.check(name, value)
+
+    def text(self, name: str) -> str | None:
+        """A string."""
+        value: str | None = self.take(name, text_of, "a string")
+        return value
+
+    def words(self, name: str) -> list[str]:
+        """A list of strings; what words there are where it is none."""
+        words: list[str] | None = self.take(name, words_of, "a list of strings")
+        return loose_words(self.value.get(name)) if words is None else words
+
+    def time(self, name: str) -> datetime | None:
+        """A time stamp."""
+        moment: datetime | None = self.take(name, time_of, "an ISO 8601 time stamp", "bad_date")
+        return moment
+
+    def nested(self, node: Node) -> Record:
+        """A reader of the fields of an object within the record."""
+        return Record(self.rows, node, self.kind, self.memory, self.line_of, taken=set())
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of record: its table, where its id is, its required fields, and how it is read."""
+
+    name: str
+    table: str
+    id_field: str
+    required: tuple[str, ...]
+    read: Callable[[Record], None]
+
+
+def ratio(value: float | None) -> float | None:
+    """`value` where it lies in 0..1, for the column that says so."""
+    return value if value is not None and 0 <= value <= 1 else None
+
+
+def _pathway(record: Record) -> None:
+    variables = record.value.get("variables")
+    if variables is not None and not isinstance(variables, Node):
+        record.problem("bad_value", "variables", "an object", variables)
+    else:
+        record.taken.add("variables")
+    hits, rate, used = _usage(record)
+    template, tier = record.text("template"), record.text("tier")
+    record.own |= {
+        "id": record.text("id"),
+        "triggers": record.words("triggers"),
+        "template": template,
+        "variables": json_text(variables) if isinstance(variables, Node) else "{}",
+        "tier": tier,
+        "hits": hits,
+        "success_rate": rate,
+        "last_used_at": used,
+    }
+    record.memory |= {
+        "scope": tier,
+        "title": record.own["id"] or "",
+        "text": template or "",
+        "tags": record.own["triggers"],
+        "importance": _TIER_IMPORTANCE.get(tier or ""),
+        "confidence": ratio(rate),
+        "updated_at": used,
+        "access_count": hits,
+    }
+
+
+def _usage(record: Record) -> tuple[int | None, float | None, datetime | None]:
+    stats = record.value.get("usage_stats")
+    if not isinstance(stats, Node):
+        if stats is not None:
+            record.problem("bad_value", "usage_stats", "an object", stats)
+        return None, None, None
+    inner = record.nested(stats)
+    inner.require(_STATS, stats)
+    hits = inner.take("hits", integer_of, "a whole number")
+    rate = inner.take("success_rate", number_of, "a number in 0..1")
+    used = inner.time("last_used_at")
+    if inner.taken.issuperset(stats):
+        record.taken.add("usage_stats")
+    return hits, rate, used
+
+
+def _memory_item(record: Record) -> None:
+    said, answer = record.text("input"), record.text("response")
+    record.own |= {
+        "user_id": record.text("user_id"),
+        "input": said,
+        "response": answer,
+        "timestamp": record.time("timestamp"),
+        "tags": record.words("tags"),
+    }
+    record.memory |= {
+        "user_id": record.own["user_id"],
+        "title": said or "",
+        "text": answer or "",
+        "tags": record.own["tags"],
+        "importance": _IMPORTANCE.get(str(record.value.get("importance"))),
+        "created_at": record.own["timestamp"],
+        "updated_at": record.own["timestamp"],
+    }
+
+
+def _wisdom_fact(record: Record) -> None:
+    content, category = record.text("content"), record.text("category")
+    confidence = record.take("confidence", number_of, "a number in 0..1")
+    record.own |= {
+        "fact_id": record.text("fact_id"),
+        "category": category,
+        "content": content,
+        "confidence": confidence,
+    }
+    record.memory |= {
+        "scope": category,
+        "title": record.own["fact_id"] or "",
+        "text": content or "",
+        "tags": [],
+        "confidence": ratio(confidence),
+    }
+    _relations(record)
+
+
+def _relations(record: Record) -> None:
+    relations = record.value.get("relations")
+    if not isinstance(relations, list):
+        if relations is not None:
+            record.problem("bad_value", "relations", "a list of objects", relations)
+        return
+    nodes = [relation for relation in relations if isinstance(relation, Node)]
+    if len(nodes) < len(relations):
+        record.problem("bad_value", "relations", "a list of objects", relations)
+    complete = [_relation(record, node) for node in nodes]
+    if all(complete) and len(nodes) == len(relations):
+        record.taken.add("relations")
+
+
+def _relation(record: Record, node: Node) -> bool:
+    """Add one relation; whether every field of it found a column."""
+    inner = record.nested(node)
+    inner.require(_RELATION, node)
+    to_id, kind = inner.text("fact_id"), inner.text("type")
+    weight = inner.take("weight", number_of, "a number in 0..1")
+    from_id = record.own["fact_id"]
+    if to_id is not None and to_id == from_id:
+        record.problem("self_relation", "relations", "another fact than itself", to_id)
+    row = {"from_id": from_id, "to_id": to_id, "type": kind, "weight": weight}
+    record.rows.add("relations", {**row, "memory_id": record.memory["memory_id"]})
+    return inner.taken.issuperset(node)
+
+
+KINDS: dict[str, Kind] = {
+    kind.name: kind
+    for kind in (
+        Kind(
+            "pathway",
+            "pathways",
+            "id",
+            ("id", "triggers", "template", "variables", "tier", "usage_stats"),
+            _pathway,
+        ),
+        Kind(
+            "memory_item",
+            "memory_items",
+            "",
+            ("user_id", "input", "response", "timestamp", "tags"),
+            _memory_item,
+        ),
+        Kind(
+            "wisdom_fact",
+            "wisdom_facts",
+            "fact_id",
+            ("fact_id", "category", "content", "confidence", "relations"),
+            _wisdom_fact,
+        ),
+    )
+}

@@ -1,0 +1,207 @@
+"""Records: Pathway, Memory Item and Wisdom Fact in JSON, JSON lines and YAML; one, a list, or several documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from memkit.formats.adapters import CURRENT, adapt, major_of, shape_of
+from memkit.formats.record_kinds import KINDS, Kind, Record
+from memkit.formats.rows import Row, Rows, json_text
+from memkit.formats.source import Source
+from memkit.formats.structured import Node, StructureError, load_json, load_json_items, load_yaml
+from memkit.formats.values import text_of
+
+WRAPPERS = ("pathways", "memory_items", "memories", "items", "wisdom_facts", "wisdom", "facts")
+"""Keys under which a file may hold its list of records."""
+
+
+@dataclass
+class _Found:
+    """One record or remnant in a file."""
+
+    value: Any
+    line: int
+    end_line: int
+    fault: StructureError | None = None
+
+
+def kind_of(value: Any) -> str | None:
+    """Which kind of record `value` is by its fields; None where it is none."""
+    if not isinstance(value, Node):
+        return None
+    if "response_template" in value or ("template" in value and _PATHWAY & value.keys()):
+        return "pathway"
+    if "fact_id" in value and _WISDOM & value.keys():
+        return "wisdom_fact"
+    if "response" in value and _ITEM & value.keys():
+        return "memory_item"
+    if {"input", "user_id", "timestamp"} <= value.keys():
+        return "memory_item"
+    if {"text", "timestamp"} <= value.keys() and {"category", "importance"} & value.keys():
+        return "memory_item"
+    return None
+
+
+_PATHWAY = {"triggers", "tier", "usage_stats", "variables"}
+_WISDOM = {"content", "category", "confidence", "relations"}
+_ITEM = {"input", "user_id", "timestamp"}
+
+
+def parse(source: Source, rows: Rows) -> None:
+    """A JSON, JSON lines or YAML file to its rows; a file that is no record is one ``unclaimed`` problem."""
+    found = list(_find(source))
+    reader = _File(source, rows)
+    if not any(item.fault or kind_of(item.value) for item in found):
+        rows.problem("unclaimed", source.path, "a record of a known kind", _described(found), quote=False)
+        return
+    for ordinal, item in enumerate(found, 1):
+        reader.read(ordinal, item)
+
+
+def _described(found: list[_Found]) -> str:
+    if not found:
+        return "nothing"
+    value = found[0].value
+    return f"fields {', '.join(list(value)[:6])}"[:120] if isinstance(value, Node) else type(value).__name__
+
+
+def _find(source: Source) -> Iterator[_Found]:
+    """Every item of the file that may be a record, then the fault that ended it, if one did."""
+    ending = source.name.rpartition(".")[2].lower()
+    if ending in ("jsonl", "ndjson"):
+        yield from _json_lines(source)
+        return
+    try:
+        if ending in ("yaml", "yml"):
+            for document in load_yaml(source.text):
+                yield from _unwrapped(document)
+        elif source.text.lstrip().startswith("["):
+            for value, line, end_line in load_json_items(source.text):
+                yield _Found(value, line, end_line)
+        elif source.text.strip():
+            yield from _unwrapped(load_json(source.text))
+    except StructureError as error:
+        yield _Found(None, error.line, len(source.lines), error)
+
+
+def _json_lines(source: Source) -> Iterator[_Found]:
+    for number, line in enumerate(source.lines, 1):
+        if not line.strip():
+            continue
+        try:
+            yield _Found(load_json(line), number, number)
+        except StructureError as error:
+            yield _Found(line, number, number, StructureError(str(error), number))
+
+
+def _unwrapped(document: Any) -> Iterator[_Found]:
+    """The records of one document: itself, its items, or the items of its one list of records."""
+    if isinstance(document, Node) and kind_of(document) is None:
+        for key in WRAPPERS:
+            inner = document.get(key)
+            if isinstance(inner, list) and any(map(kind_of, inner)):
+                rest = {name: value for name, value in document.items() if name != key}
+                for item in inner:
+                    if isinstance(item, Node) and rest:
+                        item.put("(file)", rest)
+                    yield _located(item, document.line)
+                return
+    for item in document if isinstance(document, list) else [document]:
+        yield _located(item, 1)
+
+
+def _located(value: Any, line: int) -> _Found:
+    return _Found(value, value.line, value.end_line) if isinstance(value, Node) else _Found(value, line, line)
+
+
+class _File:
+    """The records of one file under way; numbers those without an id and tells repeated ids apart."""
+
+    def __init__(self, source: Source, rows: Rows) -> None:
+        self.source, self.rows = source, rows
+        self.seen: dict[str, int] = {}
+
+    def memory_id(self, own: str | int) -> str:
+        base = f"records:{self.source.path}#{own}"
+        self.seen[base] = count = self.seen.get(base, 0) + 1
+        return base if count == 1 else f"{base}~{count}"
+
+    def read(self, ordinal: int, found: _Found) -> None:
+        kind = kind_of(found.value)
+        if found.fault:
+            self._keep_rest(ordinal, found)
+        elif kind is None:
+            memory_id = self._keep(ordinal, found, json_text(found.value))
+            got = json_text(found.value)[:80]
+            self.rows.problem(
+                "unclaimed", self.source.path, "a record of a known kind", got, line=found.line, memory_id=memory_id
+            )
+        else:
+            self._read_record(ordinal, found, KINDS[kind])
+
+    def _keep_rest(self, ordinal: int, found: _Found) -> None:
+        """What cannot be parsed, as text: one line of JSON lines, else the whole file."""
+        text = found.value if isinstance(found.value, str) else self.source.text
+        if not isinstance(found.value, str):
+            found.line, found.end_line = 1, len(self.source.lines)
+        memory_id = self._keep(ordinal, found, text)
+        line = found.fault.line if found.fault else found.line
+        self.rows.problem(
+            "unparsable",
+            self.source.path,
+            "JSON or YAML",
+            str(found.fault),
+            line=line,
+            memory_id=memory_id,
+            quote=False,
+        )
+
+    def _keep(self, ordinal: int, found: _Found, text: str, title: str = "") -> str:
+        memory_id = self.memory_id(ordinal)
+        self.rows.add("memories", {**self._row(memory_id, found), "title": title, "text": text, "extra": "{}"})
+        return memory_id
+
+    def _row(self, memory_id: str, found: _Found) -> Row:
+        return {
+            "memory_id": memory_id,
+            "format": "records",
+            "title": "",
+            "tags": [],
+            "path": self.source.path,
+            "line_start": found.line,
+            "line_end": found.end_line,
+        }
+
+    def _read_record(self, ordinal: int, found: _Found, kind: Kind) -> None:
+        value: Node = found.value
+        shape = shape_of(kind.name, value)
+        version = shape or text_of(value.get("format_version")) or CURRENT
+        value, steps = adapt(kind.name, version, value)
+        own = text_of(value.get(kind.id_field)) if kind.id_field else None
+        if not steps and major_of(version) not in (major_of(CURRENT), None):
+            memory_id = self._keep(ordinal, found, json_text(found.value), own or "")
+            self.rows.problem(
+                "unsupported_version",
+                self.source.path,
+                f"MAJOR {major_of(CURRENT)}",
+                version,
+                line=self._line(found, "format_version"),
+                field="format_version",
+                memory_id=memory_id,
+            )
+            return
+        memory_id = self.memory_id(own or ordinal)
+        for step in steps:
+            row = {"memory_id": memory_id, "path": self.source.path, "kind": kind.name, "reason": step.reason}
+            self.rows.add("migrations", {**row, "from_version": step.from_version, "to_version": step.to_version})
+        memory = {**self._row(memory_id, found), "kind": kind.name, "source_id": own}
+        Record(self.rows, value, kind, memory, lambda name: self._line(found, name)).read(migrated=bool(steps))
+
+    def _line(self, found: _Found, field: str) -> int:
+        """The line of a field: as the YAML reader noted it, else the first that names it within the record."""
+        if isinstance(found.value, Node) and field in found.value.lines:
+            return found.value.lines[field]
+        lines = self.source.lines[found.line - 1 : found.end_line]
+        return next((found.line + at for at, text in enumerate(lines) if f'"{field}"' in text), found.line)

@@ -1,0 +1,136 @@
+"""Where the readers of one batch of files put what they found: rows by table, problems in one message shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from memkit.formats.rules import ADVICE, RULES, SEVERITIES, Rule
+from memkit.formats.source import Source
+from memkit.schemas import TABLES
+
+COUNTERS = pa.schema(
+    [
+        ("path", pa.string()),
+        ("line", pa.int64()),
+        ("field", pa.string()),
+        ("file", pa.string()),
+        ("type", pa.string()),
+        ("count", pa.int64()),
+    ]
+)
+"""What a meta.json says of the files beside it; checked once all files are read."""
+
+RAW_SCHEMAS: dict[str, pa.Schema] = {**TABLES, "_counters": COUNTERS}
+
+Row = dict[str, Any]
+
+
+def shown(value: object, limit: int = 80) -> str:
+    """`value` as a message quotes it: one line, cut."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def json_text(value: object) -> str:
+    """`value` as JSON that keeps its letters."""
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+@dataclass
+class Rows:
+    """Rows by table name; `add` and `problem` append."""
+
+    rules: tuple[Rule, ...] = RULES
+    tables: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in RAW_SCHEMAS})
+
+    def __post_init__(self) -> None:
+        self._tests: dict[tuple[str, str], list[Rule]] = {}
+        for rule in self.rules:
+            if rule.test:
+                self._tests.setdefault((rule.format, rule.field), []).append(rule)
+
+    def add(self, table: str, row: Row) -> None:
+        """Append `row` to `table`."""
+        self.tables[table].append(row)
+
+    def problem(
+        self,
+        rule: str,
+        path: str,
+        expected: str,
+        got: object,
+        *,
+        line: int | None = None,
+        field: str | None = None,
+        status: str | None = None,
+        memory_id: str | None = None,
+        quote: bool = True,
+    ) -> None:
+        """Append a problem; the message is made of its parts."""
+        where = f"{path}:{line}" if line else path
+        what = f"field '{field}' must be {expected}" if field else f"expected {expected}"
+        if rule == "missing_field":
+            what, quote = f"expected a field '{field}'", False
+        came = shown(got) if quote else str(got)
+        message = f"{where}: {what}. Got {came}. {ADVICE.get(rule, '')}".rstrip()
+        row = {"path": path, "line": line, "field": field, "rule": rule, "severity": SEVERITIES[rule]}
+        self.tables["problems"].append({**row, "status": status, "message": message, "memory_id": memory_id})
+
+    def check(
+        self,
+        format: str,
+        values: Row,
+        path: str,
+        memory_id: str | None,
+        line: int | None,
+        lines: dict[str, int] | None = None,
+    ) -> None:
+        """Report every rule of `format` that a value fails."""
+        for name, value in values.items():
+            for rule in self.failing(format, name, value):
+                where = (lines or {}).get(name, line)
+                self.problem(rule.code, path, rule.expected, value, line=where, field=name, memory_id=memory_id)
+
+    def failing(self, format: str, name: str, value: object) -> list[Rule]:
+        """The rules with a test that `value` fails as the field `name`; a null fails none."""
+        tests = self._tests.get((format, name), ())
+        return [rule for rule in tests if value is not None and rule.test and not rule.test(value)]
+
+    def keep_text(self, source: Source, format: str, expected: str, got: str, line: int) -> None:
+        """A file that cannot be parsed as a row with its text, and the problem."""
+        memory_id = f"{format}:{source.path}#1"
+        row = {"memory_id": memory_id, "format": format, "title": source.name, "text": source.text, "tags": []}
+        self.add(
+            "memories", {**row, "path": source.path, "line_start": 1, "line_end": len(source.lines), "extra": "{}"}
+        )
+        self.problem("unparsable", source.path, expected, got, line=line, memory_id=memory_id, quote=False)
+
+    def keep_undecoded(self, source: Source, before: int) -> None:
+        """Put what undecoded lines read as into extra of the memories since row `before` that hold them."""
+        for row in self.tables["memories"][before:]:
+            first, last = row.get("line_start") or 1, row.get("line_end") or len(source.lines)
+            lines = {str(number): guess for number, guess in source.undecoded.items() if first <= number <= last}
+            if lines:
+                row["extra"] = json_text({**json.loads(row["extra"]), "windows-1251": lines})
+
+    def to_arrow(self) -> dict[str, pa.Table]:
+        """The rows as Arrow tables, each with its declared schema; every table is there."""
+        return {name: to_table(rows, RAW_SCHEMAS[name]) for name, rows in self.tables.items()}
+
+
+def to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
+    """`rows` as a table of `schema`; an absent key is null."""
+    columns = [pa.array([row.get(f.name) for row in rows], f.type) for f in schema]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def extra_of(fields: Row, known: Iterable[str]) -> str:
+    """JSON object of the `fields` that no column holds."""
+    known = set(known)
+    rest = {key: value for key, value in fields.items() if key not in known}
+    return json_text(rest) if rest else "{}"

@@ -1,0 +1,78 @@
+"""One file's bytes as text, and what could not be decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import blake2b
+
+
+@dataclass
+class Source:
+    """One file as text.
+
+    Attributes
+    ----------
+    undecoded : dict of int to str
+        1-based line to the line as windows-1251 reads it, for lines that are no UTF-8.
+    too_large : bool
+        Whether `text` is only the beginning.
+    """
+
+    path: str
+    text: str
+    digest: str = ""
+    size: int = 0
+    undecoded: dict[int, str] = field(default_factory=dict)
+    encoding: str = "utf-8"
+    too_large: bool = False
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+    @property
+    def stem(self) -> str:
+        """The name without its ending."""
+        return self.name.rpartition(".")[0] or self.name
+
+    @property
+    def parents(self) -> list[str]:
+        """Names of the folders above, outermost first."""
+        return self.path.split("/")[:-1]
+
+    @cached_property
+    def lines(self) -> list[str]:
+        """The lines, split at LF only; the last line's own LF opens no further line."""
+        lines = self.text.split("\n")
+        return lines[:-1] if lines[-1] == "" and len(lines) > 1 else lines
+
+
+_MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+
+
+def decode(path: str, data: bytes) -> Source:
+    """Bytes as text: a BOM dropped, CRLF to LF, bytes that are no UTF-8 replaced and told by line."""
+    digest = blake2b(data, digest_size=16).hexdigest()
+    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
+    undecoded: dict[int, str] = {}
+    try:
+        text = data.decode(encoding)
+    except UnicodeDecodeError:
+        text = data.decode(encoding, "replace")
+        if encoding == "utf-8":
+            undecoded = dict(_undecoded(data))
+    text = text.removeprefix("\ufeff")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    return Source(path, text, digest, len(data), undecoded, encoding)
+
+
+def _undecoded(data: bytes) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        try:
+            line.decode("utf-8")
+        except UnicodeDecodeError:
+            yield number, line.rstrip(b"\r").decode("windows-1251", "replace")

@@ -1,0 +1,313 @@
+"""JSON and YAML as plain objects that know their lines; nothing is constructed but strings, numbers, lists and nodes.
+
+YAML scalars stay strings (``1.0``, ``10:00``, ``yes`` and dates are what their author wrote; only a plain ``null``,
+``~`` or nothing is None). An alias, a repeated key and a deep nest cannot blow up: the first is followed within a
+budget, the second is kept under ``Node.repeated``, the third is a `StructureError`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from json.decoder import JSONObject  # type: ignore[attr-defined]  # the stubs leave out the function that parses an object
+from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # the stubs leave out the pure Python scanner
+from typing import Any
+
+import yaml
+
+MAX_DEPTH = 200
+"""Nesting that no memory needs; deeper input is refused before it can exhaust the stack."""
+MAX_ALIASED = 1_000_000
+"""Characters, and nodes, that aliases may add to one YAML document."""
+
+_Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # C where PyYAML was built with it
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class StructureError(ValueError):
+    """The text is no JSON or YAML; `line` is 1-based."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class Node(dict[str, Any]):
+    """An object with the line it begins and ends on, the line of each key, and what repeated keys held."""
+
+    line: int = 1
+    end_line: int = 1
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: dict[str, int] = {}
+        self.repeated: dict[str, list[Any]] = {}
+
+    def put(self, key: str, value: Any, line: int | None = None) -> None:
+        """Keep the first value of a key; a later one goes to `repeated`."""
+        if key in self:
+            self.repeated.setdefault(key, []).append(value)
+            return
+        self[key] = value
+        if line is not None:
+            self.lines[key] = line
+
+
+class Number(float):
+    """A JSON number with a fraction, as written: a version 1.10 is not 1.1."""
+
+    text: str
+
+    def __new__(cls, text: str) -> Number:
+        number = super().__new__(cls, text)
+        number.text = text
+        return number
+
+
+def clean(text: str) -> str:
+    """`text` without lone surrogates, which no UTF-8 can hold but an escape can spell."""
+    return _SURROGATES.sub("�", text)
+
+
+class _Lines:
+    """Offset to line, for offsets that only grow slowly."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._offset, self._line = text, 0, 1
+
+    def at(self, offset: int) -> int:
+        if offset < self._offset:
+            self._offset, self._line = 0, 1
+        self._line += self._text.count("\n", self._offset, offset)
+        self._offset = offset
+        return self._line
+
+
+class _Decoder(json.JSONDecoder):
+    """A JSON decoder whose objects are `Node`s with lines."""
+
+    def __init__(self, text: str, lines: _Lines) -> None:
+        super().__init__(parse_float=_number, parse_constant=str, strict=False)
+        self._lines = lines
+        self.parse_object = self._parse_object
+        self.scan_once = py_make_scanner(self)  # the C scanner does not call parse_object
+
+    def _parse_object(self, s_and_end: tuple[str, int], *rest: Any) -> tuple[Node, int]:
+        line = self._lines.at(s_and_end[1] - 1)
+        strict, scan_once, *_, memo = rest
+        pairs, end = JSONObject(s_and_end, strict, scan_once, None, list, memo)
+        node = Node()
+        node.line, node.end_line = line, self._lines.at(end - 1)
+        for key, value in pairs:
+            node.put(key, value)
+        return node, end
+
+
+def _number(text: str) -> Any:
+    number = Number(text)
+    return text if number in (float("inf"), float("-inf")) else number
+
+
+def load_json(text: str) -> Any:
+    """One JSON document.
+
+    Raises
+    ------
+    StructureError
+        With the line of the fault.
+    """
+    _refuse_depth(text)
+    lines = _Lines(text)
+    start = len(text) - len(text.lstrip())
+    try:
+        value, end = _Decoder(text, lines).raw_decode(text, start)
+    except (ValueError, RecursionError) as error:
+        raise _json_fault(error, text) from error
+    if text[end:].strip():
+        raise StructureError("nothing after the document", lines.at(end))
+    return _cleaned(value) if "\\u" in text else value
+
+
+def load_json_items(text: str) -> Iterator[tuple[Any, int, int]]:
+    """Each item of a JSON list with the lines it spans, up to the first fault.
+
+    Raises
+    ------
+    StructureError
+        At the first fault, after the items before it were given.
+    """
+    _refuse_depth(text)
+    lines = _Lines(text)
+    decoder = json.JSONDecoder(parse_float=_number, parse_constant=str, object_pairs_hook=_node, strict=False)
+    at = text.index("[") + 1
+    while True:
+        at = _skip_blank(text, at)
+        if text.startswith("]", at):
+            if text[at + 1 :].strip():
+                raise StructureError("nothing after the list", lines.at(at))
+            return
+        try:
+            value, end = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            raise _json_fault(error, text) from error
+        first, last = lines.at(at), lines.at(end - 1)
+        yield (_cleaned(value) if "\\u" in text else value), first, last
+        at = _skip_blank(text, end)
+        if not text.startswith((",", "]"), at):
+            raise StructureError("',' or ']' after an item", lines.at(min(at, len(text))))
+        at += text.startswith(",", at)
+
+
+def _node(pairs: list[tuple[str, Any]]) -> Node:
+    node = Node()
+    for key, value in pairs:
+        node.put(key, value)
+    return node
+
+
+def _skip_blank(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\n\r":
+        at += 1
+    return at
+
+
+def _json_fault(error: Exception, text: str) -> StructureError:
+    if isinstance(error, json.JSONDecodeError):
+        return StructureError(f"{error.msg} (column {error.colno})", error.lineno)
+    return StructureError(f"a document that can be parsed: {error}", 1)
+
+
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+
+
+def _refuse_depth(text: str) -> None:
+    """Raise before a nest can exhaust the stack; short of many brackets this costs one count."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for match in _BRACKETS.finditer(text):
+        first = match.group()[0]
+        depth += (first in "[{") - (first in "]}")
+        if depth > MAX_DEPTH:
+            raise StructureError(f"at most {MAX_DEPTH} levels of nesting", text.count("\n", 0, match.start()) + 1)
+
+
+def _cleaned(value: Any) -> Any:
+    """`value` without lone surrogates, in place."""
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        value[:] = [_cleaned(item) for item in value]
+    elif isinstance(value, Node):
+        items = [(clean(key), _cleaned(item)) for key, item in value.items()]
+        value.clear()
+        value.update(items)
+        value.repeated = {clean(key): _cleaned(items) for key, items in value.repeated.items()}
+    return value
+
+
+def load_yaml(text: str) -> Iterator[Any]:
+    """Each YAML document of `text`, scalars as strings.
+
+    Raises
+    ------
+    StructureError
+        At the first fault, after the documents before it were given.
+    """
+    try:
+        yield from _Builder().documents(yaml.parse(text, Loader=_Loader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or "characters that YAML allows"
+        raise StructureError(f"{reason}", mark.line + 1 if mark else 1) from error
+    except UnicodeEncodeError as error:
+        raise StructureError("characters that YAML allows", 1) from error
+
+
+class _Builder:
+    """Objects from YAML events, with a stack of our own: depth and aliases are bounded."""
+
+    def documents(self, events: Iterator[Any]) -> Iterator[Any]:
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._anchors: dict[str, tuple[Any, int]] = {}
+                self._aliased = 0
+                yield self._value(next(events), events)
+
+    def _value(self, event: Any, events: Iterator[Any]) -> Any:
+        root: list[Any] = []
+        stack: list[_Open] = [_Open(root)]
+        while True:
+            if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+                self._open(event, stack)
+            elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+                closed = stack.pop()
+                if isinstance(closed.value, Node):
+                    closed.value.end_line = max(closed.value.line, event.start_mark.line)
+                self._anchor(closed.anchor, closed.value)
+                stack[-1].take(closed.value, closed.line)
+            else:
+                stack[-1].take(self._leaf(event), event.start_mark.line + 1)
+            if len(stack) == 1:
+                return root[0]
+            event = next(events)
+
+    def _open(self, event: Any, stack: list[_Open]) -> None:
+        line = event.start_mark.line + 1
+        if len(stack) > MAX_DEPTH:
+            raise StructureError(f"at most {MAX_DEPTH} levels of nesting", line)
+        value: Any = Node() if isinstance(event, yaml.MappingStartEvent) else []
+        if isinstance(value, Node):
+            value.line = line
+        stack.append(_Open(value, event.anchor, line))
+
+    def _leaf(self, event: Any) -> Any:
+        if isinstance(event, yaml.AliasEvent):
+            value, size = self._anchors.get(event.anchor, (None, 0))
+            self._aliased += size
+            if self._aliased > MAX_ALIASED or size == 0:
+                line = event.start_mark.line + 1
+                raise StructureError(f"an alias of a known anchor, adding {MAX_ALIASED} characters at most", line)
+            return value
+        plain = not event.style and event.value in ("", "~", "null", "Null", "NULL")
+        value = None if plain and event.implicit[0] else clean(event.value)
+        self._anchor(event.anchor, value)
+        return value
+
+    def _anchor(self, name: str | None, value: Any) -> None:
+        if name:
+            self._anchors[name] = (value, _size(value))
+
+
+class _Open:
+    """A list or object that is still being filled."""
+
+    def __init__(self, value: Any, anchor: str | None = None, line: int = 1) -> None:
+        self.value, self.anchor, self.line = value, anchor, line
+        self._key: str | None = None
+        self._key_line = line
+
+    def take(self, value: Any, line: int) -> None:
+        if isinstance(self.value, list):
+            self.value.append(value)
+        elif self._key is None:
+            self._key = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            self._key_line = line
+        else:
+            self.value.put(self._key, value, self._key_line)
+            self._key = None
+
+
+def _size(value: Any) -> int:
+    """Characters and nodes in `value`, counted no further than matters."""
+    total, queue = 0, [value]
+    while queue and total <= MAX_ALIASED:
+        item = queue.pop()
+        total += 1 + (len(item) if isinstance(item, str) else 0)
+        if isinstance(item, dict):
+            queue.extend(item)
+            queue.extend(item.values())
+        elif isinstance(item, list):
+            queue.extend(item)
+    return total

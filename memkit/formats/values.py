@@ -1,0 +1,84 @@
+"""A scalar as read (a string from YAML, anything from JSON) to the type that its field has."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import UTC, datetime
+
+from memkit.formats.structured import Number
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_INT64 = range(-(2**63), 2**63)
+
+
+def text_of(value: object) -> str | None:
+    """A string as written, also where JSON holds a number; None for null and for lists and objects."""
+    if isinstance(value, str):
+        return value
+    if value is None or isinstance(value, (list, dict)):
+        return None
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value.text if isinstance(value, Number) else str(value)
+
+
+def words_of(value: object) -> list[str] | None:
+    """A list of strings; None where `value` is no flat list."""
+    if not isinstance(value, list):
+        return None
+    words = [text_of(item) for item in value]
+    return None if None in words else [word for word in words if word is not None]
+
+
+def loose_words(value: object) -> list[str]:
+    """Whatever words can be had of a value that should be a list of strings."""
+    if isinstance(value, list):
+        return [word for word in map(text_of, value) if word is not None]
+    text = text_of(value)
+    return [word.strip() for word in text.split(",") if word.strip()] if text else []
+
+
+def number_of(value: object) -> float | None:
+    """A finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def integer_of(value: object) -> int | None:
+    """A whole number that fits 64 bits."""
+    number = number_of(value)
+    if number is None or number != int(number):
+        return None
+    whole = int(value) if isinstance(value, int) else int(number)
+    return whole if whole in _INT64 else None
+
+
+def bool_of(value: object) -> bool | None:
+    """True or false, as JSON or YAML spell it."""
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "yes": True, "false": False, "no": False}.get(str(value).lower())
+
+
+def time_of(value: object) -> datetime | None:
+    """An ISO 8601 time stamp or date as a naive moment in UTC; a bare date is midnight."""
+    text = text_of(value)
+    if text is None or len(text) < 10 or text[4] != "-":
+        return None
+    try:
+        moment = datetime.fromisoformat(text.strip())
+        return moment if moment.tzinfo is None else moment.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return None
+
+
+def day_of(value: object) -> datetime | None:
+    """A date written YYYY-MM-DD, as its midnight."""
+    text = text_of(value)
+    return time_of(text) if text is not None and _DAY.fullmatch(text) else None

@@ -1,0 +1,201 @@
+"""Workspaces: MEMORY.md, HEARTBEAT.md, daily logs, session transcripts, and any Markdown that no other format claims.
+
+A memory is a section: a heading outside of code fences to the next one, or the text before the first. Its text is
+exactly its lines.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime, time
+
+from memkit.formats.front_matter import FrontMatter
+from memkit.formats.markdown import Heading, headings
+from memkit.formats.rows import Row, Rows, extra_of
+from memkit.formats.source import Source
+from memkit.formats.structured import Node
+from memkit.formats.values import day_of, loose_words, text_of
+
+_DATED = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?")
+_HEADING_DAY = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
+_HEADING_TIME = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
+_BOX = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\[([ xX])\]\s*(.*)$")
+_ROLES = (
+    "user|assistant|system|human|ai|bot|agent|tool|developer|"
+    "пользователь|ассистент|система|бот|агент|человек|помощник|инструмент"
+)
+_TURN = re.compile(
+    r"^(?:\*\*\[(\d{1,2}:\d{2}(?::\d{2})?)\][ \t]*([^*\n:]+?)(?::\*\*|\*\*:?)"
+    rf"|\*\*([^*\n\[\]:]{{1,40}})(?::\*\*|\*\*:)|({_ROLES})[ \t]*:)[ \t]*(.*)$",
+    re.IGNORECASE,
+)
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+
+
+@dataclass(frozen=True)
+class Dated:
+    """What a file's name says: day, HH:MM, the rest. `day` is null where the date is none."""
+
+    written: str
+    day: datetime | None
+    time: str | None
+    slug: str | None
+
+
+def dated(stem: str) -> Dated | None:
+    """The date that a file's name opens with, or None.
+
+    >>> dated("2026-02-15-1230-deploy").time, dated("2026-02-15-deploy").slug
+    ('12:30', 'deploy')
+    """
+    match = _DATED.fullmatch(stem)
+    if match is None:
+        return None
+    written, hour, minute, slug = match.groups()
+    return Dated(written, day_of(written), f"{hour}:{minute}" if hour else None, slug)
+
+
+def kind_of(source: Source) -> str:
+    """long_term, heartbeat, session, daily_log or document, by name and place."""
+    special = {"memory": "long_term", "heartbeat": "heartbeat"}.get(source.stem.lower())
+    if special:
+        return special
+    if "sessions" in map(str.lower, source.parents):
+        return "session"
+    return "daily_log" if dated(source.stem) else "document"
+
+
+def parse(source: Source, front: FrontMatter | None, rows: Rows) -> str:
+    """One file's sections to its rows; the kind it was read as."""
+    reader = _File(source, rows)
+    above = front.body_line - 1 if front else 0
+    found, unclosed = headings(source.text[front.body_at :] if front else source.text)
+    reader.sections([Heading(h.line + above, h.level, h.text) for h in found], front)
+    if unclosed:
+        unclosed += above
+        reader.problem("unbalanced_fence", "a code fence that is closed", "no end", unclosed)
+    if not source.text.strip():
+        reader.problem("empty_text", "a file with text", "nothing", None)
+    if reader.kind == "session":
+        reader.turns()
+    if reader.kind == "heartbeat":
+        reader.checklist()
+    return reader.kind
+
+
+class _File:
+    """One file under way."""
+
+    def __init__(self, source: Source, rows: Rows) -> None:
+        self.source, self.rows = source, rows
+        self.kind = kind_of(source)
+        self.dated = dated(source.stem) if self.kind in ("daily_log", "session") else None
+        self.starts: list[int] = []
+        if self.dated and self.dated.day is None:
+            self.problem("bad_date", "a real date in the file's name", self.dated.written, None)
+
+    def problem(self, rule: str, expected: str, got: object, line: int | None) -> None:
+        memory_id = self.memory_id(line) if line and self.starts else f"workspace:{self.source.path}#1"
+        self.rows.problem(rule, self.source.path, expected, got, line=line, memory_id=memory_id)
+
+    def memory_id(self, line: int) -> str:
+        """The section that holds `line`."""
+        ordinal = sum(start <= line for start in self.starts)
+        return f"workspace:{self.source.path}#{max(ordinal, 1)}"
+
+    def sections(self, found: list[Heading], front: FrontMatter | None) -> None:
+        lines = self.source.lines
+        opened = [] if found and found[0].line == 1 else [Heading(1, 0, "")]
+        ahead = "\n".join(lines[: found[0].line - 1]) if found else ""
+        if opened and found and not ahead.strip():
+            opened = []  # blank lines before the first heading belong to it
+            found = [Heading(1, found[0].level, found[0].text), *found[1:]]
+        if opened and front:
+            opened = [Heading(1, 0, text_of(front.fields.get("title")) or "")]
+        sections = opened + found
+        self.starts = [section.line for section in sections]
+        ends = [start - 1 for start in self.starts[1:]] + [len(lines)]
+        for ordinal, (section, end) in enumerate(zip(sections, ends, strict=True), 1):
+            head = front.fields if front and ordinal == 1 else Node()
+            self._section(ordinal, section, lines[section.line - 1 : end], end, head)
+
+    def _section(self, ordinal: int, section: Heading, lines: list[str], end: int, head: Node) -> None:
+        path, text = self.source.path, "\n".join(lines)
+        at, clock = self._moment(section.text)
+        row: Row = {"memory_id": f"workspace:{path}#{ordinal}", "path": path, "kind": self.kind}
+        row |= {"line_start": section.line, "line_end": end}
+        memory: Row = {"format": "workspace", "title": section.text, "text": text}
+        memory |= {"tags": loose_words(head.get("tags")), "extra": extra_of(head, ())}
+        self.rows.add("memories", {**row, **memory, "created_at": at, "updated_at": at})
+        own = {
+            "date": at.date() if at else None,
+            "time": clock,
+            "slug": self.dated.slug if self.dated else None,
+            "heading": section.text if section.level else None,
+            "level": section.level,
+            "ordinal": ordinal - 1,
+            "chars": len(text),
+        }
+        self.rows.add("documents", {**row, **own})
+
+    def _moment(self, heading: str) -> tuple[datetime | None, str | None]:
+        """The section's date, from its heading or else the file's name, with the heading's time where it has one."""
+        written = _HEADING_DAY.search(heading)
+        day = day_of(written.group(1)) if written else None
+        clock = _clock(heading) or (self.dated.time if self.dated and not day else None)
+        day = day or (self.dated.day if self.dated else None)
+        return _at(day, clock), clock
+
+    def turns(self) -> None:
+        """Speech turns outside of code fences: each runs to the next one or to a heading."""
+        fence = ""
+        opened: list[tuple[int, re.Match[str]]] = []
+        ends: list[int] = []
+        for number, line in enumerate(self.source.lines, 1):
+            match = None if fence else _TURN.match(line)
+            ticks = _FENCE.match(line)
+            if ticks:
+                closes = fence and ticks.group(1).startswith(fence) and not line.strip(" `~")
+                fence = "" if closes else fence or ticks.group(1)
+            if len(ends) < len(opened) and (match or (number in self.starts and not fence)):
+                ends.append(number - 1)
+            if match:
+                opened.append((number, match))
+        ends += [len(self.source.lines)] * (len(opened) - len(ends))
+        for ordinal, ((number, match), end) in enumerate(zip(opened, ends, strict=True)):
+            self.rows.add("turns", self._turn(ordinal, number, end, match))
+
+    def _turn(self, ordinal: int, number: int, end: int, match: re.Match[str]) -> Row:
+        clock, role, bold, plain, first = match.groups()
+        day = self.dated.day if self.dated else None
+        text = "\n".join([first, *self.source.lines[number:end]]).rstrip()
+        return {
+            "memory_id": self.memory_id(number),
+            "path": self.source.path,
+            "ordinal": ordinal,
+            "line_start": number,
+            "line_end": number + text.count("\n"),
+            "said_at": _at(day, _clock(clock)) if clock else None,
+            "time": clock,
+            "role": (role or bold or plain).strip(),
+            "text": text,
+        }
+
+    def checklist(self) -> None:
+        for number, line in enumerate(self.source.lines, 1):
+            if match := _BOX.match(line):
+                row: Row = {"memory_id": self.memory_id(number), "path": self.source.path, "line": number}
+                done = match.group(1) != " "
+                self.rows.add("checklist", {**row, "done": done, "text": match.group(2).strip()})
+
+
+def _clock(text: str) -> str | None:
+    match = _HEADING_TIME.search(text)
+    return f"{int(match.group(1)):02d}:{match.group(2)}" if match else None
+
+
+def _at(day: datetime | None, clock: str | None) -> datetime | None:
+    if day is None or clock is None:
+        return day
+    return datetime.combine(day, time(int(clock[:2]), int(clock[3:])))
