@@ -128,7 +128,7 @@ def param(default: Any, *, doc: str, kind: str | None = None, **declared: Any) -
 C = TypeVar("C", bound=type)
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(param,))
+@dataclass_transform(kw_only_default=True)
 def estimator(cls: C) -> C:
     """Make keyword-only ``__init__`` from the declared parameters; it only stores, as scikit-learn asks."""
     dataclass(kw_only=True, eq=False, repr=False)(cls)

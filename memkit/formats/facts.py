@@ -144,6 +144,7 @@ class _Facts:
 
     def _add(self, fact: dict[str, str], row: Row, number: int) -> None:
         memory_id = row["memory_id"]
+        self.rows.own_id(memory_id, self.path, number, "id", self.path.rpartition("/")[0], fact.get("id"))
         kind, importance = fact.get("t"), fact.get("imp")
         days = {name: day_of(fact[name]) if name in fact else None for name in ("exp", "created")}
         self._check(fact, memory_id, number)
@@ -205,7 +206,7 @@ def parse_meta(source: Source, rows: Rows) -> None:
     for name, kind in COUNTED.items():
         line = next((n for n, text in enumerate(source.lines, 1) if f'"{name}"' in text), None)
         if name not in meta:
-            rows.problem("missing_field", source.path, "", "nothing", field=name)
+            rows.problem("missing_field", source.path, "", "nothing", field=name, line=1)
             continue
         count = integer_of(meta[name])
         if count is None:

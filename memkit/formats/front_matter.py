@@ -79,6 +79,7 @@ def parse(head: str) -> Node | None:
     if not isinstance(node, Node):
         return None
     node.lines = {key: line + 1 for key, line in node.lines.items()}
+    node.repeated_lines = {key: line + 1 for key, line in node.repeated_lines.items()}
     return node
 
 

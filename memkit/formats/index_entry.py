@@ -43,11 +43,14 @@ _TYPED: tuple[tuple[str, Callable[[object], Any], str, str], ...] = (
 )
 
 
-def typed(entry: Node, problem: Callable[[str, str, str, object], None], required: tuple[str, ...]) -> Row:
+def typed(entry: Node, rows: Rows, index: str, memory_id: str, required: tuple[str, ...]) -> Row:
     """The columns of an entry; what has another type is a problem and stays in extra."""
+
+    def problem(rule: str, name: str, expected: str, got: object) -> None:
+        rows.problem(rule, index, expected, got, line=entry.line, field=name, memory_id=memory_id)
+
     row: Row = {}
     taken = []
-    rules = Rows()
     for name, read, rule, expected in _TYPED:
         raw = entry.get(name)
         row[name] = value = read(raw) if raw is not None else None
@@ -57,12 +60,10 @@ def typed(entry: Node, problem: Callable[[str, str, str, object], None], require
             problem(rule, name, expected, raw)
         else:
             taken.append(name)
-        for failed in rules.failing("index_tree", name, value):
+        for failed in rows.failing("index_tree", name, value):
             problem(failed.code, name, failed.expected, raw)
     row["tags"] = row["tags"] if row["tags"] is not None else loose_words(entry.get("tags"))
-    for name, values in entry.repeated.items():
-        problem("duplicate_key", name, "named once", values)
-    repeated = {f"{key} (repeated)": values for key, values in entry.repeated.items()}
+    repeated = rows.repeated(entry, index, entry.line, memory_id)
     row["extra"] = extra_of({**entry, **repeated}, taken)
     return row
 

@@ -199,7 +199,7 @@ class _Trees:
         written = text_of(entry.get("file"))
         found, status, reason = self._resolve(written, home) if written else (None, "missing", "no file is named")
         memory_id = f"index_tree:{found}#1" if found else f"index_tree:{index}#{ordinal}"
-        row = typed(entry, self._problem_of(index, entry, memory_id), required)
+        row = typed(entry, self.rows, index, memory_id, required)
         row |= {"memory_id": memory_id, "index_path": index, "line": entry.line, "category": category, "path": found}
         row |= {"status": status, "reason": reason}
         if found is None and written:
@@ -248,11 +248,15 @@ class _Trees:
         for name in names:
             path = posixpath.normpath(posixpath.join(posixpath.dirname(found), name.replace("\\", "/")))
             line = front.fields.lines.get("parts") if front else None
-            if path in self.listing.files and path.startswith(posixpath.dirname(found) + "/"):
+            folder = posixpath.dirname(found)
+            if not _below(path, folder) or name.startswith("/"):
+                expected = "a part in the folder of its index.md"
+                self._problem("outside_root", found, expected, name, line, "parts", memory_id, "invalid")
+            elif path not in self.listing.files:
+                self._problem("missing_file", found, "a part that exists", name, line, "parts", memory_id, "missing")
+            else:
                 parts.append(path)
                 self.result.parts.add(path)
-            else:
-                self._problem("missing_file", found, "a part that exists", name, line, "parts", memory_id, "missing")
         return parts
 
     def _resolve(self, written: str, home: str) -> tuple[str | None, str, str | None]:
@@ -311,12 +315,6 @@ class _Trees:
         status: str | None = None,
     ) -> None:
         self.rows.problem(rule, path, expected, got, line=line, field=name, memory_id=memory_id, status=status)
-
-    def _problem_of(self, index: str, entry: Node, memory_id: str) -> Callable[[str, str, str, object], None]:
-        def problem(rule: str, name: str, expected: str, got: object) -> None:
-            self._problem(rule, index, expected, got, entry.line, name, memory_id)
-
-        return problem
 
 
 def _shape(document: Any) -> str:

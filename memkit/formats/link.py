@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 from typing import Any
 
@@ -16,13 +15,21 @@ Tables = dict[str, pa.Table]
 _DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
 _PLAUSIBLE = timedelta(days=366)
 _MIN_LOGS = 3
-_REPORTED = ("memory_id", "path", "line_start", "source_id", "format", "kind")
+_REPORTED = ("memory_id", "path", "line_start", "kind")
+_DATE_FIELDS = {
+    ("facts", "created_at"): "created",
+    ("records", "created_at"): "timestamp",
+    ("records", "updated_at"): "last_used_at",
+    ("index_tree", "updated_at"): "updated",
+    ("workspace", "created_at"): None,
+}
+"""What a format calls a date; a log's is in its name. The other formats use the column's name."""
 
 
 def check(tables: Tables, as_of: datetime | None) -> pa.Table:
     """The problems that only the whole corpus shows; cost grows with its rows, and loops only over the faulty ones."""
     rows = Rows()
-    _duplicates(tables["memories"], rows)
+    _duplicates(tables["_ids"], rows)
     _relations(tables, rows)
     _counters(tables, rows)
     _implausible(tables["documents"], rows)
@@ -31,42 +38,20 @@ def check(tables: Tables, as_of: datetime | None) -> pa.Table:
     return rows.to_arrow()["problems"]
 
 
-def _duplicates(memories: pa.Table, rows: Rows) -> None:
-    own = memories.filter(pc.and_(pc.is_valid(memories["source_id"]), pc.is_valid(memories["kind"])))
-    if own.num_rows == 0:
+def _duplicates(ids: pa.Table, rows: Rows) -> None:
+    if ids.num_rows == 0:
         return
-    folder = pc.replace_substring_regex(own["path"], r"[^/]*$", "")
-    group = pc.if_else(pc.equal(own["format"], "facts"), folder, own["kind"])
-    key = pc.binary_join_element_wise(own["format"], group, own["source_id"], "\x1f").combine_chunks()
-    codes = key.dictionary_encode().indices
+    codes = pc.binary_join_element_wise(ids["group"], ids["id"], "\x1f").combine_chunks().dictionary_encode().indices
     counts = pc.value_counts(codes)
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
-    if len(repeated) == 0:
-        return
-    mask = pc.is_in(codes, value_set=repeated)
     first: dict[int, str] = {}
-    for code, row in zip(codes.filter(mask).to_pylist(), _rows(own.filter(mask), _REPORTED), strict=True):
+    mask = pc.is_in(codes, value_set=repeated)
+    for code, row in zip(codes.filter(mask).to_pylist(), ids.filter(mask).to_pylist(), strict=True):
         if code in first:
-            _duplicate(rows, row, first[code])
+            expected = f"an id of its own ({first[code]} has it)"
+            where = {"line": row["line"], "field": row["field"], "memory_id": row["memory_id"]}
+            rows.problem("duplicate_id", row["path"], expected, row["id"], **where)
         first.setdefault(code, row["path"])
-
-
-def _duplicate(rows: Rows, row: dict[str, Any], first: str) -> None:
-    line = None if row["kind"] == "note" else row["line_start"]
-    expected = f"an id of its own ({first} has it)"
-    rows.problem(
-        "duplicate_id",
-        row["path"],
-        expected,
-        row["source_id"],
-        line=line,
-        field="id",
-        memory_id=row["memory_id"],
-    )
-
-
-def _rows(table: pa.Table, names: tuple[str, ...]) -> Iterator[dict[str, Any]]:
-    yield from table.select(list(names)).to_pylist()
 
 
 def _relations(tables: Tables, rows: Rows) -> None:
@@ -96,7 +81,7 @@ def _relations(tables: Tables, rows: Rows) -> None:
 def _places(memories: pa.Table, relations: pa.Table) -> dict[str, tuple[str, int]]:
     """Path and line of the records that hold relations."""
     holders = memories.filter(pc.is_in(memories["memory_id"], value_set=relations["memory_id"].combine_chunks()))
-    return {row["memory_id"]: (row["path"], row["line_start"]) for row in _rows(holders, _REPORTED)}
+    return {row["memory_id"]: (row["path"], row["line_start"]) for row in holders.select(list(_REPORTED)).to_pylist()}
 
 
 def _relation_problem(
@@ -159,15 +144,9 @@ def _future(memories: pa.Table, as_of: datetime, rows: Rows) -> None:
         if name == "updated_at":
             both = pc.fill_null(pc.equal(memories["created_at"], memories["updated_at"]), False)
             late = pc.and_(late, pc.invert(both))
-        for row in memories.filter(late).select([*_REPORTED, name]).to_pylist():
-            expected = f"no date after {as_of.isoformat()}"
-            rows.problem(
-                "future_date",
-                row["path"],
-                expected,
-                row[name].isoformat(),
-                line=row["line_start"],
-                field=name,
-                memory_id=row["memory_id"],
-                quote=False,
-            )
+        for row in memories.filter(late).select([*_REPORTED, "format", name]).to_pylist():
+            field = _DATE_FIELDS.get((row["format"], name), name)
+            line = row["line_start"] if row["format"] in ("facts", "records") else None
+            expected, got = f"no date after {as_of.isoformat()}", row[name].isoformat()
+            where = {"line": line, "field": field, "memory_id": row["memory_id"]}
+            rows.problem("future_date", row["path"], expected, got, quote=False, **where)

@@ -36,6 +36,7 @@ def parse(source: Source, front: FrontMatter, rows: Rows) -> None:
     note.read_words()
     note.read_dates()
     note.check()
+    rows.own_id(note.memory_id, source.path, note.fields.lines.get("id"), "id", "note", note.id)
     rows.add("memories", note.memory)
     rows.add("notes", note.note)
 
@@ -63,6 +64,8 @@ class _Note:
         self.note: Row = {"memory_id": self.memory_id, "path": source.path, "id": self.id}
 
     def problem(self, rule: str, field: str | None, expected: str, got: Any, line: int | None = None) -> None:
+        if self.front.fault and rule != "unparsable":
+            return  # what single lines gave was not written as these fields
         line = line or self.fields.lines.get(field or "", None)
         self.rows.problem(rule, self.source.path, expected, got, line=line, field=field, memory_id=self.memory_id)
 
@@ -74,7 +77,8 @@ class _Note:
             self.problem("bad_value", "keywords", "a list of strings", fields["keywords"])
             keywords = loose_words(fields["keywords"])
         kind, _, target = (scope or "").partition(":")
-        extra = extra_of({**fields, **_repeated(fields)}, FIELDS)
+        repeated = self.rows.repeated(fields, self.source.path, None, self.memory_id)
+        extra = extra_of({**fields, **repeated}, FIELDS)
         self.memory |= {"title": subject or "", "tags": keywords or [], "scope": scope, "extra": extra}
         self.note |= {
             "subject": subject,
@@ -104,12 +108,11 @@ class _Note:
         if self.front.fault:
             fault = self.front.fault
             self.problem("unparsable", None, "front matter in YAML", str(fault), fault.line)
+            return
         for name in _REQUIRED:
             later = name in ("created_at", "updated_at") and "occurred_at" in fields
             if fields.get(name) is None and not later:
                 self.problem("missing_field", name, "", "nothing", 1)
-        for key, values in fields.repeated.items():
-            self.problem("duplicate_key", key, "named once", values)
         tried: Row = {name: fields.get(name) for name in ("subject", "applies_to")}
         tried |= {"keywords": self.note["keywords"], "content": self.body}
         lines = {**fields.lines, "content": self.memory["line_start"]}
@@ -134,7 +137,3 @@ class _Note:
                 self.problem("not_uuid4", "id", "a UUID of version 4", f"version {version}")
         if self.source.stem != self.id:
             self.problem("name_mismatch", "id", "the file's name", self.id)
-
-
-def _repeated(fields: Any) -> dict[str, Any]:
-    return {f"{key} (repeated)": values for key, values in fields.repeated.items()}

@@ -274,8 +274,7 @@ def _finish(parsed: Tables, surveyed: Tables, options: Options) -> Tables:
     problems = pa.concat_tables([tables["problems"], link.check(tables, options.as_of)])
     order = [(name, "ascending") for name in ("path", "line", "rule", "field", "message")]
     tables["problems"] = problems.take(pc.sort_indices(problems, order))
-    del tables["_counters"]
-    return tables
+    return {name: table for name, table in tables.items() if not name.startswith("_")}
 
 
 def raise_first_error(problems: pa.Table) -> None:

@@ -46,12 +46,13 @@ class Record:
         self._finish()
 
     def _finish(self) -> None:
-        for name, values in self.value.repeated.items():
-            self.problem("duplicate_key", name, "named once", values)
-        repeated = {f"{key} (repeated)": values for key, values in self.value.repeated.items()}
+        path, line, memory_id = self.memory["path"], self.memory["line_start"], self.memory["memory_id"]
+        repeated = self.rows.repeated(self.value, path, line, memory_id)
         extra = extra_of({**self.value, **repeated}, self.taken)
         if not self.memory["text"].strip():
             self.problem("empty_text", None, "a record with text", "nothing")
+        if own := self.memory["source_id"]:
+            self.rows.own_id(memory_id, path, self.line_of(self.kind.id_field), self.kind.id_field, self.kind.name, own)
         self.rows.add("memories", {**self.memory, "extra": extra})
         self.rows.add(self.kind.table, {**self.own, "extra": extra})
 

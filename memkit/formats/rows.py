@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from memkit.formats.rules import ADVICE, RULES, SEVERITIES, Rule
 from memkit.formats.source import Source
+from memkit.formats.structured import Node
 from memkit.schemas import TABLES
 
 COUNTERS = pa.schema(
@@ -25,7 +26,20 @@ COUNTERS = pa.schema(
 )
 """What a meta.json says of the files beside it; checked once all files are read."""
 
-RAW_SCHEMAS: dict[str, pa.Schema] = {**TABLES, "_counters": COUNTERS}
+IDS = pa.schema(
+    [
+        ("memory_id", pa.string()),
+        ("path", pa.string()),
+        ("line", pa.int64()),
+        ("field", pa.string()),
+        ("group", pa.string()),
+        ("id", pa.string()),
+    ]
+)
+"""The ids that records give themselves, and the group within which each should be the only one."""
+
+RAW_SCHEMAS: dict[str, pa.Schema] = {**TABLES, "_counters": COUNTERS, "_ids": IDS}
+"""The tables, and those that only the linking sees."""
 
 Row = dict[str, Any]
 
@@ -75,11 +89,24 @@ class Rows:
         where = f"{path}:{line}" if line else path
         what = f"field '{field}' must be {expected}" if field else f"expected {expected}"
         if rule == "missing_field":
-            what, quote = f"expected a field '{field}'", False
-        came = shown(got) if quote else str(got)
+            what = f"expected a field '{field}'"
+        came = shown(got) if quote and rule != "missing_field" else str(got)
         message = f"{where}: {what}. Got {came}. {ADVICE.get(rule, '')}".rstrip()
         row = {"path": path, "line": line, "field": field, "rule": rule, "severity": SEVERITIES[rule]}
         self.tables["problems"].append({**row, "status": status, "message": message, "memory_id": memory_id})
+
+    def own_id(self, memory_id: str, path: str, line: int | None, field: str, group: str, own: str | None) -> None:
+        """Note an id, for the linking to find it twice."""
+        if own:
+            row = {"memory_id": memory_id, "path": path, "line": line, "field": field, "group": group, "id": own}
+            self.tables["_ids"].append(row)
+
+    def repeated(self, node: Node, path: str, line: int | None, memory_id: str | None) -> Row:
+        """Report the keys that `node` repeats; their later values, for extra."""
+        for key, values in node.repeated.items():
+            where = node.repeated_lines.get(key, line)
+            self.problem("duplicate_key", path, "named once", values, line=where, field=key, memory_id=memory_id)
+        return {f"{key} (repeated)": values for key, values in node.repeated.items()}
 
     def check(
         self,

@@ -25,6 +25,11 @@ _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # C where PyYAML w
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
 
+_OPENING: tuple[Any, ...] = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+_ALIAS: Any = yaml.AliasEvent
+_CLOSING: tuple[Any, ...] = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
+
+
 class StructureError(ValueError):
     """The text is no JSON or YAML; `line` is 1-based."""
 
@@ -34,7 +39,7 @@ class StructureError(ValueError):
 
 
 class Node(dict[str, Any]):
-    """An object with the line it begins and ends on, the line of each key, and what repeated keys held."""
+    """An object with the lines it begins and ends on, the line of each key, and what repeated keys held."""
 
     line: int = 1
     end_line: int = 1
@@ -43,11 +48,14 @@ class Node(dict[str, Any]):
         super().__init__()
         self.lines: dict[str, int] = {}
         self.repeated: dict[str, list[Any]] = {}
+        self.repeated_lines: dict[str, int] = {}
 
     def put(self, key: str, value: Any, line: int | None = None) -> None:
         """Keep the first value of a key; a later one goes to `repeated`."""
         if key in self:
             self.repeated.setdefault(key, []).append(value)
+            if line is not None:
+                self.repeated_lines.setdefault(key, line)
             return
         self[key] = value
         if line is not None:
@@ -239,9 +247,9 @@ class _Builder:
         root: list[Any] = []
         stack: list[_Open] = [_Open(root)]
         while True:
-            if isinstance(event, (yaml.MappingStartEvent, yaml.SequenceStartEvent)):
+            if isinstance(event, _OPENING):
                 self._open(event, stack)
-            elif isinstance(event, (yaml.MappingEndEvent, yaml.SequenceEndEvent)):
+            elif isinstance(event, _CLOSING):
                 closed = stack.pop()
                 if isinstance(closed.value, Node):
                     closed.value.end_line = max(closed.value.line, event.start_mark.line)
@@ -263,7 +271,7 @@ class _Builder:
         stack.append(_Open(value, event.anchor, line))
 
     def _leaf(self, event: Any) -> Any:
-        if isinstance(event, yaml.AliasEvent):
+        if isinstance(event, _ALIAS):
             value, size = self._anchors.get(event.anchor, (None, 0))
             self._aliased += size
             if self._aliased > MAX_ALIASED or size == 0:

@@ -1,0 +1,226 @@
+"""A corpus: the tables that a folder gave, and SQL over them."""
+
+from __future__ import annotations
+
+import html
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import MemkitError
+from memkit.formats import reader
+from memkit.formats.files import MAX_FILE_BYTES
+from memkit.formats.index_tree import PLUGIN_GLOBS
+from memkit.formats.reader import Options, Reading
+from memkit.formats.rules import RULES, Rule
+from memkit.params import AsOf, as_of_time, check_choice
+from memkit.tables.database import Database
+from memkit.tables.named import named_query
+
+
+class Corpus:
+    """Memories of any formats as Arrow tables, with SQL and full text over them.
+
+    A corpus is a snapshot: `refresh` gives a new one. Made by `memkit.read`, `memkit.from_table` or `memkit.open`.
+
+    Attributes
+    ----------
+    tables : dict of str to pyarrow.Table
+        The tables by name; `memkit.schemas.TABLES` says what each column means.
+    """
+
+    def __init__(
+        self, tables: dict[str, pa.Table], *, reading: Reading | None = None, database: Database | None = None
+    ) -> None:
+        self.tables = dict(tables)
+        self._reading = reading
+        self._database = database or Database(self.tables)
+
+    @property
+    def memories(self) -> pa.Table:
+        """One row per memory of any format."""
+        return self.tables["memories"]
+
+    @property
+    def problems(self) -> pa.Table:
+        """One row per defect."""
+        return self.tables["problems"]
+
+    def sql(self, query: str, params: Any = None) -> duckdb.DuckDBPyRelation:
+        """The result of a SQL query over the tables.
+
+        Parameters
+        ----------
+        query : str
+            DuckDB SQL; ``fts(query, k := 10)`` and ``match_bm25(memory_id, query)`` search the text.
+        params : list or dict, optional
+            Values for ``?`` or ``$name``.
+
+        Returns
+        -------
+        duckdb.DuckDBPyRelation
+            ``.df()``, ``.to_arrow_table()``, ``.fetchall()``, or shown as it is.
+
+        Examples
+        --------
+        >>> corpus = from_table({"text": ["Пул соединений вырос", "Release on Friday"]})
+        >>> corpus.sql("select text from fts('пулы') join memories using (memory_id)").fetchall()
+        [('Пул соединений вырос',)]
+        """
+        return self._database.cursor(query).sql(query, params=params)
+
+    def named(self, name: str, as_of: AsOf = None) -> duckdb.DuckDBPyRelation:
+        """The result of one of `memkit.named_queries`; `as_of` is the day of those that ask for one."""
+        query = named_query(name)
+        params = {"as_of": as_of_time(as_of)} if "$as_of" in query else None
+        return self.sql(query, params)
+
+    def connect(self) -> duckdb.DuckDBPyConnection:
+        """A new DuckDB connection to the tables, full text ready; closing it leaves the corpus whole."""
+        return self._database.cursor()
+
+    def add_table(self, name: str, table: pa.Table) -> None:
+        """Put one more table into `tables` and SQL, as a Retriever does with its ``chunks``."""
+        self.tables[name] = table
+        self._database.add(name, table)
+
+    def save(self, folder: str | Path) -> None:
+        """Write the tables as Parquet, the DuckDB file with its index, and a manifest; see `memkit.open`."""
+        from memkit.tables.lake import save
+
+        save(self.tables, self._database, self._reading, Path(folder))
+
+    def refresh(self) -> Corpus:
+        """A corpus of what the folder holds now; only files that changed are opened.
+
+        A file counts as changed by its size, mtime or ctime, then by the hash of its content. Where nothing changed,
+        the database and its index are taken over; else they are made again when they are first asked for.
+
+        Raises
+        ------
+        MemkitError
+            Where the corpus was not read from a folder.
+        """
+        if self._reading is None:
+            raise MemkitError(
+                "refresh: expected a corpus of a folder. Got one without; use mk.open(lake, source=folder)."
+            )
+        reading = reader.read(self._reading.root, self._reading.options, self._reading)
+        own = {name: self.tables[name] for name in reading.tables}
+        unchanged = all(table.equals(own[name]) for name, table in reading.tables.items())
+        if unchanged:
+            return Corpus({**self.tables}, reading=reading, database=self._database)
+        return Corpus(reading.tables, reading=reading)
+
+    def __repr__(self) -> str:
+        kinds = self.memories.group_by("kind").aggregate([("memory_id", "count")]).sort_by("kind").to_pylist()
+        counts = ", ".join(f"{row['memory_id_count']} {row['kind'] or 'other'}" for row in kinds)
+        return f"Corpus({self.memories.num_rows} memories: {counts or 'none'}; {self.problems.num_rows} problems)"
+
+    def _repr_html_(self) -> str:
+        pairs = pa.table({"format": self.memories["format"], "kind": pc.fill_null(self.memories["kind"], "other")})
+        counts = (
+            pairs.group_by(["format", "kind"])
+            .aggregate([([], "count_all")])
+            .sort_by([("format", "ascending"), ("kind", "ascending")])
+        )
+        cells = "".join(
+            f"<tr><td>{html.escape(row['format'])}</td><td>{html.escape(row['kind'])}</td>"
+            f"<td>{row['count_all']}</td></tr>"
+            for row in counts.to_pylist()
+        )
+        return (
+            f"<table><caption>{self.memories.num_rows} memories, {self.problems.num_rows} problems</caption>"
+            '<thead><tr><th scope="col">format</th><th scope="col">kind</th><th scope="col">memories</th></tr></thead>'
+            f"<tbody>{cells}</tbody></table>"
+        )
+
+
+def read(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    errors: str = "report",
+    as_of: AsOf = None,
+    max_file_bytes: int = MAX_FILE_BYTES,
+    plugin_globs: tuple[str, ...] = PLUGIN_GLOBS,
+    rules: tuple[Rule, ...] = RULES,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> Corpus:
+    """Read a folder of memories, whatever of the five formats it holds.
+
+    Nothing outside of `path` is opened, and no input raises: what is wrong is a row of ``problems``. Cost is linear in
+    the bytes read.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder, or one file.
+    format : str, optional
+        Read every file as index_tree, workspace, notes, records or facts, instead of detecting each.
+    errors : 'report' or 'raise'
+        Whether the first problem of severity error is raised.
+    as_of : str, date, datetime, optional
+        The day against which dates in the future are reported; none are without it.
+    max_file_bytes : int, bytes
+        A larger file is a problem, and its first 64 KiB its text.
+    plugin_globs : tuple of str
+        Paths that an index entry must not name.
+    rules : tuple of Rule
+        The checks; ``RULES + (Rule(...),)`` adds one.
+    n_jobs : int, optional
+        Processes, as joblib counts them; None is one.
+    progress : bool
+        Show a progress bar on a terminal.
+
+    Returns
+    -------
+    Corpus
+
+    Raises
+    ------
+    FormatError
+        Where nothing is at `path`, or with ``errors="raise"`` for the first error.
+    ParameterError
+        For an argument outside of what is listed here.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "MEMORY.md").write_text("# Пул\\nДесять соединений.\\n", encoding="utf-8")
+    >>> read(folder).memories.select(["kind", "title"]).to_pylist()
+    [{'kind': 'long_term', 'title': 'Пул'}]
+    """
+    check_choice("errors", errors, ("report", "raise"), "read")
+    moment = None if as_of is None else as_of_time(as_of)
+    options = Options(format, moment, max_file_bytes, tuple(plugin_globs), tuple(rules), n_jobs, progress)
+    reading = reader.read(Path(path), options)
+    if errors == "raise":
+        reader.raise_first_error(reading.tables["problems"])
+    return Corpus(reading.tables, reading=reading)
+
+
+def open_lake(folder: str | Path, source: str | Path | None = None) -> Corpus:
+    """Open what `Corpus.save` wrote.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder that was saved to.
+    source : str or Path, optional
+        Where the files are now, for `Corpus.refresh`; None is where they were read.
+
+    Raises
+    ------
+    FormatError
+        Where there is no saved corpus, or a file of it is not what was saved.
+    """
+    from memkit.tables.lake import load
+
+    tables, reading, saved = load(Path(folder), Path(source) if source is not None else None)
+    return Corpus(tables, reading=reading, database=Database(dict(tables), saved))

@@ -1,0 +1,100 @@
+"""The tables of a corpus in DuckDB: made once, on first use; the full-text index when it is first asked for."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from threading import Lock
+
+import duckdb
+import pyarrow as pa
+
+from memkit.tables.fts import build_fts
+from memkit.text.analyse import load_fts
+
+_ASKS_FOR_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|fts_memkit", re.IGNORECASE)
+
+
+class Database:
+    """An in-memory DuckDB database over Arrow tables; every `cursor` is a connection of its own to it.
+
+    Parameters
+    ----------
+    tables : dict of str to pyarrow.Table
+        Copied in on first use, so that every cursor and thread sees them.
+    saved : Path or None
+        A DuckDB file with the same tables and their index, to start from instead.
+    """
+
+    def __init__(self, tables: dict[str, pa.Table], saved: Path | None = None) -> None:
+        self._tables, self._saved = tables, saved
+        self._con: duckdb.DuckDBPyConnection | None = None
+        self._has_text = False
+        self._lock = Lock()
+
+    def cursor(self, query: str | None = None) -> duckdb.DuckDBPyConnection:
+        """A new connection; with the full-text index unless `query` is given and does not ask for it."""
+        with self._lock:
+            if self._con is None:
+                self._con = self._open()
+            if not self._has_text and (query is None or _ASKS_FOR_TEXT.search(query)):
+                build_fts(self._con)
+                self._has_text = True
+            return self._con.cursor()
+
+    def add(self, name: str, table: pa.Table) -> None:
+        """Put one more table in, or another in its place."""
+        with self._lock:
+            self._tables[name] = table
+            if self._con is not None:
+                _create(self._con, name, table)
+
+    def write(self, path: Path) -> None:
+        """Write the tables and the full-text index to a DuckDB file."""
+        con = self.cursor()
+        con.execute(f"attach {_literal(str(path))} as saved")
+        try:
+            con.execute("copy from database memory to saved")
+        finally:
+            con.execute("detach saved")
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        con = connect()
+        if self._saved is not None and self._copy_saved(con, self._saved):
+            self._has_text = True
+            return con
+        for name, table in self._tables.items():
+            _create(con, name, table)
+        return con
+
+    def _copy_saved(self, con: duckdb.DuckDBPyConnection, path: Path) -> bool:
+        """Whether the saved file could be used; else the tables and the index are made again from the Parquet."""
+        if not load_fts(con):
+            return False
+        try:
+            con.execute(f"attach {_literal(str(path))} as saved (read_only)")
+            con.execute("copy from database saved to memory")
+            con.execute("detach saved")
+        except duckdb.Error:
+            con.close()
+            return False
+        return True
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A new in-memory database that never downloads and counts time in UTC."""
+    con = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
+    con.execute("set timezone = 'UTC'")
+    return con
+
+
+def _create(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    cursor = con.cursor()
+    cursor.register("incoming", table)
+    cursor.execute(f'create or replace table "{name}" as from incoming')  # names come from memkit.schemas alone
+    cursor.unregister("incoming")
+
+
+def _literal(text: str) -> str:
+    """A SQL string: ATTACH takes no parameter."""
+    return "'" + text.replace("'", "''") + "'"

@@ -1,0 +1,185 @@
+"""A table in, the same table with new columns out, by one DuckDB statement that can be read.
+
+The statement runs over a relation named ``input``: the needed columns of the table, absent ones as nulls, and ``row``,
+the 0-based place of each row. Nothing of the table is ever pasted into the text.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, ClassVar
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import ParameterError
+from memkit.params import AsOf, Estimator, as_of_time, record_as_of
+from memkit.schemas import TIMESTAMP
+
+AS_OF = "$as_of"
+
+
+class Annotator(Estimator):
+    """Adds columns to a table by one SQL statement; never drops, adds or moves a row.
+
+    Attributes
+    ----------
+    needs : pyarrow.Schema
+        The columns that the statement reads; an absent one is all null, which is neutral.
+    adds : dict of str to str
+        The columns that it adds, by name, with their meaning.
+    reads : tuple of str
+        Relations that the statement reads beside ``input``.
+    """
+
+    needs: ClassVar[pa.Schema]
+    adds: ClassVar[dict[str, str]]
+    reads: ClassVar[tuple[str, ...]] = ()
+
+    def transform(self, table: Any, as_of: AsOf = None) -> pa.Table:
+        """Every row of `table`, in order, with this step's columns.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or Corpus
+            Rows with memkit's column names; of a corpus, its ``memories``.
+        as_of : str, date, datetime or None
+            The day that is looked at, UTC; None is now. Kept in the schema metadata.
+
+        Returns
+        -------
+        pyarrow.Table
+            A column of the same name that was there before is kept as ``given_…``.
+
+        Raises
+        ------
+        ParameterError
+            For a parameter, a column's type or an `as_of` that its declaration refuses.
+        """
+        self.check_params()
+        source, moment = as_table(table), as_of_time(as_of)
+        rows = input_table(source, self.needs)
+        with connect() as con:
+            con.register("input", rows)
+            for name, relation in self._relations(rows).items():
+                con.register(name, relation)
+            found = run(con, self.sql(), tuple(self.adds), moment)
+        return record_as_of(annotate(source, with_meanings(found, self.adds)), moment)
+
+    def sql(self, as_of: AsOf = None) -> str:
+        """The statement that runs, over a relation ``input``; the day is ``$as_of`` unless one is given.
+
+        It reads days in UTC: ``set TimeZone = 'UTC'`` on a connection of your own.
+        """
+        self.check_params()
+        text = self._sql()
+        return text if as_of is None else text.replace(AS_OF, f"timestamptz '{as_of_time(as_of).isoformat(' ')}'")
+
+    def _sql(self) -> str:
+        raise NotImplementedError
+
+    def _relations(self, rows: pa.Table) -> dict[str, pa.Table]:
+        """Further relations that the statement reads, by name; most steps need none."""
+        return {}
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A DuckDB in memory that takes days as UTC and never reaches for the network."""
+    con = duckdb.connect(config={"autoinstall_known_extensions": "false"})
+    con.execute("set TimeZone = 'UTC'")
+    return con
+
+
+def as_table(data: Any) -> pa.Table:
+    """`data` as an Arrow table: a table, a DataFrame, or the memories of a corpus.
+
+    Raises
+    ------
+    ParameterError
+        For anything else, and for a DataFrame whose columns have no one Arrow type.
+    """
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pd.DataFrame):
+        try:
+            return pa.Table.from_pandas(data, preserve_index=False)
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise ParameterError(f"table: every column must have one Arrow type. {error}") from error
+    tables = getattr(data, "tables", None)
+    if isinstance(tables, dict) and "memories" in tables:
+        return as_table(tables["memories"])
+    raise ParameterError(f"table must be a pyarrow.Table, a pandas.DataFrame or a Corpus. Got {type(data).__name__}.")
+
+
+def input_table(source: pa.Table, needs: pa.Schema) -> pa.Table:
+    """``row`` and the needed columns of `source` in their declared types; absent ones are null."""
+    columns = {"row": pa.array(np.arange(source.num_rows))}
+    for field in needs:
+        columns[field.name] = (
+            _cast(source[field.name], field)
+            if field.name in source.column_names
+            else pa.nulls(source.num_rows, field.type)
+        )
+    return pa.table(columns)
+
+
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        if field.type == TIMESTAMP:
+            return _as_timestamps(column)
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise ParameterError(f"column '{field.name}' must be {field.type}. Got {column.type}: {error}") from error
+
+
+def _as_timestamps(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Naive times and bare dates are UTC; a text that is no ISO 8601 time is null, as a missing one."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        times = pd.to_datetime(column.to_pandas(), utc=True, errors="coerce", format="ISO8601")
+        return pa.chunked_array([pa.Array.from_pandas(times, type=TIMESTAMP)])
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        return column.cast(TIMESTAMP, safe=False)
+    return pc.assume_timezone(column.cast(pa.timestamp("us"), safe=False), "UTC")
+
+
+def run(con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[str, ...], moment: datetime) -> pa.Table:
+    """The named columns of the statement's result, in the order of ``row``."""
+    names = ", ".join(columns)
+    text = f"select row, {names} from (\n{sql}\n)"  # noqa: S608  # column names of ours around a statement of ours
+    found = con.execute(text, {"as_of": moment} if AS_OF in sql else None).to_arrow_table()
+    rows = found["row"].to_numpy()
+    # Windows shuffle the rows; most statements keep them, and looking is cheaper than sorting.
+    if len(rows) and not bool(np.all(rows[1:] > rows[:-1])):
+        found = found.take(np.argsort(rows))
+    return found.drop_columns("row")
+
+
+def annotate(source: pa.Table, found: pa.Table) -> pa.Table:
+    """`source` with the columns of `found`; a column in the way is kept as ``given_…``.
+
+    Examples
+    --------
+    >>> annotate(pa.table({"keep": [True]}), pa.table({"keep": [False]})).column_names
+    ['given_keep', 'keep']
+    """
+    taken = set(source.column_names) | set(found.column_names)
+    names = []
+    for name in source.column_names:
+        if name in found.column_names:
+            while name in taken:
+                name = "given_" + name
+            taken.add(name)
+        names.append(name)
+    result = source.rename_columns(names)
+    for field, column in zip(found.schema, found.columns, strict=True):
+        result = result.append_column(field, column)
+    return result
+
+
+def with_meanings(found: pa.Table, meanings: dict[str, str]) -> pa.Table:
+    """`found` with each column's meaning in its field's metadata."""
+    fields = [field.with_metadata({"meaning": meanings[field.name]}) for field in found.schema]
+    return pa.table(found.columns, schema=pa.schema(fields))

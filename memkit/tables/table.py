@@ -1,0 +1,118 @@
+"""Any table with a text column as a corpus."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import ParameterError
+from memkit.formats.rows import Rows, json_text
+from memkit.formats.values import time_of
+from memkit.schemas import MEMORIES, TABLES, TIMESTAMP
+from memkit.tables.corpus import Corpus
+
+
+def from_table(data: Any) -> Corpus:
+    """A corpus of the rows of a table.
+
+    Parameters
+    ----------
+    data : pyarrow.Table, pandas.DataFrame, or what ``pyarrow.table`` takes
+        With a column ``text``; ``memory_id`` and the other columns of ``memories`` are optional, any other column goes
+        to ``extra``. Without ``memory_id`` a row's position is its id. A null text is an empty one and a problem.
+
+    Returns
+    -------
+    Corpus
+        Its memories have the format 'table'.
+
+    Raises
+    ------
+    ParameterError
+        Where there is no column ``text``, a memory_id is null or repeated, or a column cannot have its type.
+
+    Examples
+    --------
+    >>> from_table({"text": ["чай", "tea"], "user_id": ["u1", "u2"]}).memories["memory_id"].to_pylist()
+    ['0', '1']
+    """
+    table = _as_arrow(data)
+    if "text" not in table.column_names:
+        raise ParameterError(f"from_table: expected a column 'text'. Got {', '.join(table.column_names) or 'none'}.")
+    columns = {field.name: _column(table, field) for field in MEMORIES if field.name in table.column_names}
+    count = table.num_rows
+    columns.setdefault("memory_id", pa.array(map(str, range(count)), pa.string()))
+    _check_ids(columns["memory_id"])
+    columns["format"] = pa.array(["table"] * count, pa.string())
+    columns["extra"] = _extra(table)
+    for name, value in (("title", ""), ("text", ""), ("tags", [])):
+        filler = pa.scalar(value, MEMORIES.field(name).type)
+        columns[name] = pc.fill_null(columns.get(name, pa.nulls(count, filler.type)), filler)
+    arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in MEMORIES]
+    memories = pa.table(arrays, schema=MEMORIES)
+    tables = {name: schema.empty_table() for name, schema in TABLES.items()}
+    return Corpus({**tables, "memories": memories, "problems": _problems(table, memories)})
+
+
+def _as_arrow(data: Any) -> pa.Table:
+    if isinstance(data, pd.DataFrame):
+        return pa.Table.from_pandas(data, preserve_index=False)
+    return data if isinstance(data, pa.Table) else pa.table(data)
+
+
+def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
+    """One column in its declared type."""
+    column = table[field.name]
+    try:
+        if field.type == TIMESTAMP:
+            return _times(column)
+        if field.type == pa.string():
+            return pc.cast(column, pa.string())
+        return pc.cast(column, field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        expected = f"from_table: column '{field.name}' must be {field.type}"
+        raise ParameterError(f"{expected}. Got {column.type}: {error}.") from error
+
+
+def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Time stamps in UTC; a naive one is UTC, a string is ISO 8601."""
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        values = column.to_pylist()
+        moments = [time_of(value) for value in values]
+        bad = next((value for value, at in zip(values, moments, strict=True) if value is not None and at is None), None)
+        if bad is not None:
+            raise pa.ArrowInvalid(f"{bad!r} is no ISO 8601 time stamp")
+        return pa.chunked_array([pa.array(moments, TIMESTAMP)])
+    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+        return pc.cast(column, TIMESTAMP, safe=False)
+    naive = pc.cast(column, pa.timestamp("us"), safe=False)
+    return pc.assume_timezone(naive, "UTC")
+
+
+def _check_ids(ids: pa.ChunkedArray) -> None:
+    if ids.null_count:
+        raise ParameterError(f"from_table: column 'memory_id' must have no null. Got {ids.null_count}.")
+    counts = pc.value_counts(ids)
+    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    if len(repeated):
+        shown = ", ".join(map(repr, repeated.to_pylist()[:5]))
+        raise ParameterError(f"from_table: column 'memory_id' must be unique. Got {shown} more than once.")
+
+
+def _extra(table: pa.Table) -> pa.Array:
+    names = [name for name in table.column_names if name not in MEMORIES.names]
+    if not names:
+        return pa.array(["{}"] * table.num_rows, pa.string())
+    return pa.array([json_text(row) for row in table.select(names).to_pylist()], pa.string())
+
+
+def _problems(table: pa.Table, memories: pa.Table) -> pa.Table:
+    rows = Rows()
+    empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(memories["text"]), ""), True)
+    for row in memories.filter(empty).select(["memory_id", "path"]).to_pylist():
+        memory_id = row["memory_id"]
+        rows.problem("empty_text", row["path"] or memory_id, "a text", "nothing", memory_id=memory_id, quote=False)
+    return rows.to_arrow()["problems"]

@@ -1,0 +1,236 @@
+"""Text to terms: one SQL expression for documents and for queries.
+
+A text is brought to NFC and lower case, ё becomes е, ς becomes σ, and stress marks and soft hyphens go. Then it is cut
+into words of letters, marks, digits and ``_`` in every script, and each word becomes its terms:
+
+- a Cyrillic word its Russian stem, a Latin one its English stem, as the analyser says;
+- a word with ``_`` itself and the stems of its parts;
+- a run of a script that is written without blanks (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) its pairs of
+  neighbours, and in the first three its single characters too, so that a part of a run is found;
+- an emoji itself.
+
+`analyse_sql` is that as one expression. `word_sql` and `term_sql` are its two halves: over a table it is many times
+faster to make the terms of each distinct word once (`count_terms`).
+
+>>> import duckdb
+>>> con = duckdb.connect()
+>>> _ = load_fts(con)
+>>> con.sql(f"select {analyse_sql('x')} from (values ('Пулы соединений, snake_case')) t(x)").fetchone()[0]
+['пул', 'соединен', 'snake_case', 'snake', 'case']
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memkit.params import check_choice
+
+if TYPE_CHECKING:
+    import duckdb
+
+ANALYSERS = ("auto", "russian", "english", "none", "char")
+"""What becomes of a word: 'auto' stems Cyrillic and Latin ones, 'char' makes character n-grams (3 to 5) of it."""
+
+# Code points, inclusive, without the scripts' punctuation.
+_SYLLABLES = (
+    (0x3005, 0x3007), (0x3041, 0x3096), (0x30A1, 0x30FA), (0x30FC, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF),
+    (0xAC00, 0xD7A3), (0xF900, 0xFAFF), (0xFF66, 0xFF9F), (0x20000, 0x323AF),
+)  # fmt: skip  # a table reads better than a column
+_LETTERS = (
+    (0x0E01, 0x0E3A), (0x0E40, 0x0E4E), (0x0E50, 0x0E59), (0x0E81, 0x0EDF), (0x1000, 0x1049), (0x1050, 0x109D),
+    (0x1780, 0x17D3),
+)  # fmt: skip  # as above
+_CYRILLIC = ((0x0400, 0x052F),)
+_LATIN = ((0x0061, 0x024F),)
+_EMOJI = ((0x2600, 0x27BF), (0x1F000, 0x1FAFF))
+
+# Greek final sigma and ё change; acute and grave (stress marks, after NFC) and the soft hyphen have no image and go.
+_FOLD_FROM, _FOLD_TO = "ёς\u0301\u0300\u00ad", "еσ"
+_STEMMERS = {"auto": ("russian", "english"), "russian": ("russian",), "english": ("english",), "none": ()}
+_SCRIPTS = {"russian": _CYRILLIC, "english": _LATIN}
+
+
+def _charset(ranges: tuple[tuple[int, int], ...]) -> str:
+    return "".join(rf"\x{{{low:x}}}-\x{{{high:x}}}" for low, high in ranges)
+
+
+def _within(word: str, ranges: tuple[tuple[int, int], ...]) -> str:
+    """Predicate: the word's first character is in `ranges`; words are cut so that it tells the whole word's script."""
+    return "(" + " or ".join(f"unicode({word}) between {low} and {high}" for low, high in ranges) + ")"
+
+
+_RUN = _charset(_SYLLABLES + _LETTERS)
+# RE2 has no subtraction: not (not a letter, or of a run) is a letter outside of runs.
+_LETTER = rf"[^\P{{L}}{_RUN}]|[\p{{N}}_]"
+_WORD = rf"[{_RUN}][{_RUN}\p{{M}}]*|(?:{_LETTER})(?:{_LETTER}|\p{{M}})*|[{_charset(_EMOJI)}]"
+
+
+def word_sql(column: str) -> str:
+    """SQL expression: the words of `column`, folded and cut but not stemmed, as VARCHAR[]."""
+    folded = f"translate(lower(nfc_normalize({column})), '{_FOLD_FROM}', '{_FOLD_TO}')"
+    return f"regexp_extract_all({folded}, '{_WORD}')"
+
+
+def term_sql(word: str, analyser: str = "auto") -> str:
+    """SQL expression: the terms of one word that `word_sql` made, as VARCHAR[].
+
+    Raises
+    ------
+    ParameterError
+        Where `analyser` is none of `ANALYSERS`.
+    """
+    check_choice("analyser", analyser, ANALYSERS, "analyse")
+    if analyser == "char":
+        return _char_grams(word)
+    parts = f"list_filter(string_split({word}, '_'), lambda part: part <> '')"
+    stems = f"list_transform({parts}, lambda part: {stem_sql('part', analyser)})"
+    pairs = f"list_transform(generate_series(1, greatest(1, length({word}) - 1)), lambda i: substring({word}, i, 2))"
+    return (
+        f"case when length({word}) > 1 and {_within(word, _SYLLABLES)} then {pairs} || string_split({word}, '')"
+        f" when {_within(word, _SYLLABLES + _LETTERS)} then {pairs}"
+        f" when not contains({word}, '_') then [{stem_sql(word, analyser)}]"
+        f" when len({parts}) = 0 then [] else [{word}] || {stems} end"
+    )
+
+
+def analyse_sql(column: str, analyser: str = "auto") -> str:
+    """SQL expression that turns a text into its terms, the same for documents and queries.
+
+    Parameters
+    ----------
+    column : str
+        A column or any other SQL expression of type VARCHAR.
+    analyser : str
+        One of `ANALYSERS`.
+
+    Returns
+    -------
+    str
+        Expression of type VARCHAR[], terms in the order of the text, repeated as often as they occur. The connection
+        needs `load_fts` first.
+
+    Raises
+    ------
+    ParameterError
+        Where `analyser` is none of `ANALYSERS`.
+
+    Examples
+    --------
+    >>> "stem(" in analyse_sql("body"), "stem(" in analyse_sql("body", "none")
+    (True, False)
+    """
+    return f"flatten(list_transform({word_sql(column)}, lambda word: {term_sql('word', analyser)}))"
+
+
+def count_terms_sql(source: str, analyser: str = "auto") -> str:
+    """SQL statement that counts the terms of many texts: columns doc, term, tf (int64).
+
+    Parameters
+    ----------
+    source : str
+        A table or view with the columns doc (any type) and body (VARCHAR).
+    analyser : str
+        One of `ANALYSERS`.
+
+    Notes
+    -----
+    Equal to unnesting `analyse_sql` and counting, but each distinct word is stemmed once: by Zipf's law there are few.
+    """
+    return f"""
+        with words as materialized (
+            select doc, word, count(*) as n
+            from (select doc, unnest({word_sql("body")}) as word from {source}) group by all
+        ), vocabulary as materialized (
+            select word, unnest({term_sql("word", analyser)}) as term from (select distinct word from words)
+        )
+        select doc, term, sum(n)::bigint as tf from words join vocabulary using (word) group by all
+    """  # noqa: S608  # source is a name that memkit gives, the rest are this module's constants
+
+
+def stem_sql(word: str, analyser: str = "auto") -> str:
+    """SQL expression: the stem of one word without ``_``, by its script, as VARCHAR."""
+    branches = [f"when {_within(word, _SCRIPTS[name])} then stem({word}, '{name}')" for name in _STEMMERS[analyser]]
+    return f"case {' '.join(branches)} else {word} end" if branches else word
+
+
+def _char_grams(word: str) -> str:
+    """As scikit-learn's ``char_wb``, 3 to 5: n-grams of the word with a blank at each end."""
+    grams = f"lambda i: substring(' ' || {word} || ' ', i, n)"
+    lengths = f"generate_series(3, least(5, length({word}) + 2))"
+    of_length = f"lambda n: list_transform(generate_series(1, length({word}) + 3 - n), {grams})"
+    return f"flatten(list_transform({lengths}, {of_length}))"
+
+
+def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
+    """Give `con` the function ``stem``: DuckDB's own from the installed extension, else one of snowballstemmer.
+
+    Nothing is fetched: the extension's file comes with the package ``duckdb-extension-fts``, whose version must equal
+    DuckDB's. Where it does not load, a warning says why, and the terms stay the same but for a few English words that
+    newer Snowball rules treat otherwise ("added", "internal").
+
+    Returns
+    -------
+    bool
+        Whether the extension is there; False means that ``create_fts_index`` and ``match_bm25`` are missing.
+
+    Examples
+    --------
+    >>> import duckdb
+    >>> con = duckdb.connect()
+    >>> load_fts(con), con.sql("select stem('running', 'english')").fetchone()[0]
+    (True, 'run')
+    """
+    import duckdb
+
+    con.execute("set autoinstall_known_extensions = false")
+    try:
+        con.load_extension(str(_extension_file()))
+        return True
+    except (duckdb.Error, FileNotFoundError) as error:
+        if _register_stem(con):
+            warnings.warn(
+                f"DuckDB's full-text extension was not loaded, memkit's own index takes its place ({error}). "
+                f"Expected the package duckdb-extension-fts=={duckdb.__version__}, the version of duckdb.",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        return False
+
+
+def _extension_file() -> Path:
+    spec = importlib.util.find_spec("duckdb_extension_fts")
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError("the package duckdb-extension-fts is not installed")
+    found = sorted(Path(spec.origin).parent.rglob("fts.duckdb_extension"))
+    if not found:
+        raise FileNotFoundError("the package duckdb-extension-fts holds no extension file")
+    return found[-1]
+
+
+def _register_stem(con: duckdb.DuckDBPyConnection) -> bool:
+    """Register ``stem`` unless the connection's database has one; say whether it was needed."""
+    known = con.execute("select count(*) from duckdb_functions() where function_name = 'stem'").fetchone()
+    if known is not None and known[0]:
+        return False
+    # DuckDB knows the name as the extension's, and would look for that instead of taking a function of ours.
+    before = con.execute("select current_setting('autoload_known_extensions')").fetchone()
+    con.execute("set autoload_known_extensions = false")
+    con.create_function("stem", _snowball_stem, ["VARCHAR", "VARCHAR"], "VARCHAR")
+    con.execute("set autoload_known_extensions = ?", before)
+    return True
+
+
+@functools.lru_cache(maxsize=200_000)
+def _snowball_stem(word: str, language: str) -> str:
+    return str(_stemmer(language).stemWord(word))
+
+
+@functools.cache
+def _stemmer(language: str):  # type: ignore[no-untyped-def]  # snowballstemmer has no types
+    import snowballstemmer
+
+    return snowballstemmer.stemmer(language)

@@ -1,0 +1,252 @@
+"""Memories to chunks: whole lines up to a number of tokens, each chunk with its place in the file.
+
+A chunk is either whole lines, or a piece of one line that is longer than a chunk. Lines end at ``\\n`` only. A code
+fence that fits in a chunk stays in one piece. Neighbouring chunks share their border's lines, up to the overlap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import ParameterError
+from memkit.params import Estimator, estimator, param
+from memkit.schemas import CHUNKS
+
+CHARS_PER_TOKEN = 4
+
+_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
+
+Span = tuple[int, int]
+"""First line and the one after the last, 0-based."""
+
+
+@estimator
+class Chunker(Estimator):
+    """Cut memories into chunks.
+
+    Parameters
+    ----------
+    chunk_tokens : int, tokens
+        The most that a chunk holds.
+    overlap_tokens : int, tokens
+        How much of a chunk's end the next one repeats at most, in whole lines (a fence counts as one line).
+    counter : callable or None
+        str -> int, the tokens of a text. None: a token is four characters.
+
+    Examples
+    --------
+    >>> memories = pa.table({"memory_id": ["a", "b"], "text": ["Пул: 10", "one two\\nthree four\\nfive"]})
+    >>> chunks = Chunker(chunk_tokens=5, overlap_tokens=1).transform(memories)
+    >>> chunks.select(["chunk_id", "text", "line_start", "line_end"]).to_pylist()[1:]
+    [{'chunk_id': 'b@0', 'text': 'one two\\nthree four', 'line_start': 1, 'line_end': 2}, \
+{'chunk_id': 'b@1', 'text': 'five', 'line_start': 3, 'line_end': 3}]
+    """
+
+    chunk_tokens: int = param(400, low=1, unit="tokens", refit=True, doc="The most that a chunk holds.")
+    overlap_tokens: int = param(
+        80, low=0, unit="tokens", refit=True, doc="How much of a chunk's end the next one repeats at most."
+    )
+    counter: Callable[[str], int] | None = param(
+        None, kind="object", nullable=True, refit=True, doc="str -> int, the tokens of a text; None: 4 characters each."
+    )
+
+    def transform(self, memories: pa.Table) -> pa.Table:
+        """The chunks of `memories`, in their order; a memory with an empty text has one empty chunk.
+
+        Parameters
+        ----------
+        memories : pa.Table
+            Columns memory_id and text; path, format, kind and line_start where there are any.
+
+        Returns
+        -------
+        pa.Table
+            `memkit.schemas.CHUNKS`. Line numbers are the file's for the formats workspace and notes and the kind entry,
+            else those of the memory's text.
+
+        Raises
+        ------
+        ParameterError
+            Where a parameter is outside of its bounds, the overlap is not below the chunk, or `counter` not callable.
+        """
+        self._check()
+        texts = pc.fill_null(memories["text"].combine_chunks(), "")
+        is_long = self._is_long(texts)
+        rows = np.arange(len(texts))
+        ordinals, pieces = np.zeros(len(texts), np.int64), texts
+        starts, ends = np.ones(len(texts), np.int64), _column(pc.count_substring(texts, "\n")) + 1
+        if is_long.any():
+            rows, ordinals, pieces, starts, ends = self._cut_long(texts, is_long, ends)
+        return _assemble(memories, rows, ordinals, pieces, starts, ends)
+
+    def _check(self) -> None:
+        self.check_params()
+        if self.overlap_tokens >= self.chunk_tokens:
+            raise ParameterError(
+                f"Chunker: 'overlap_tokens' must be below 'chunk_tokens' ({self.chunk_tokens}). "
+                f"Got {self.overlap_tokens}."
+            )
+        if self.counter is not None and not callable(self.counter):
+            raise ParameterError(f"Chunker: 'counter' must be a callable str -> int or None. Got {self.counter!r}.")
+
+    def _is_long(self, texts: pa.Array) -> np.ndarray:
+        if self.counter is None:
+            return _column(pc.greater(pc.utf8_length(texts), self.chunk_tokens * CHARS_PER_TOKEN))
+        return np.fromiter((self.counter(text) > self.chunk_tokens for text in texts.to_pylist()), bool, len(texts))
+
+    def _cut_long(self, texts: pa.Array, is_long: np.ndarray, ends: np.ndarray) -> tuple[Any, ...]:
+        """The five columns with each long text's row replaced by its chunks."""
+        cutter = _Cutter(self.chunk_tokens, self.overlap_tokens, self.counter)
+        long_rows, short_rows = np.flatnonzero(is_long), np.flatnonzero(~is_long)
+        cut = [cutter.cut(text) for text in texts.take(pa.array(long_rows)).to_pylist()]
+        counts = np.array([len(pieces) for pieces in cut])
+        flat = [piece for pieces in cut for piece in pieces]
+        rows = np.concatenate([short_rows, np.repeat(long_rows, counts)])
+        order = np.argsort(rows, kind="stable")
+        zeros, ones = np.zeros(len(short_rows), np.int64), np.ones(len(short_rows), np.int64)
+        ordinals = np.concatenate([zeros, *map(np.arange, counts)])
+        pieces = pa.concat_arrays([texts.take(pa.array(short_rows)), pa.array([p[0] for p in flat], texts.type)])
+        starts = np.concatenate([ones, np.array([p[1] for p in flat], np.int64)])
+        ends = np.concatenate([ends[short_rows], np.array([p[2] for p in flat], np.int64)])
+        return rows[order], ordinals[order], pieces.take(pa.array(order)), starts[order], ends[order]
+
+
+def _column(values: pa.Array) -> np.ndarray:
+    return values.to_numpy(zero_copy_only=False)  # type: ignore[no-any-return]  # pyarrow has no types
+
+
+def _assemble(
+    memories: pa.Table, rows: np.ndarray, ordinals: np.ndarray, pieces: pa.Array, starts: np.ndarray, ends: np.ndarray
+) -> pa.Table:
+    taken = memories.select(["memory_id"]).take(pa.array(rows))["memory_id"].combine_chunks().cast(pa.string())
+    paths = (
+        memories["path"].take(pa.array(rows)) if "path" in memories.column_names else pa.nulls(len(rows), pa.string())
+    )
+    offsets = _file_offsets(memories)[rows]
+    columns = {
+        "chunk_id": pc.binary_join_element_wise(taken, pa.array(ordinals).cast(pa.string()), "@"),
+        "memory_id": taken,
+        "ordinal": ordinals,
+        "text": pieces,
+        "path": paths,
+        "line_start": starts + offsets,
+        "line_end": ends + offsets,
+    }
+    return pa.table({name: columns[name] for name in CHUNKS.names}).cast(CHUNKS)
+
+
+def _file_offsets(memories: pa.Table) -> np.ndarray:
+    """Lines of the file before the text's first one; 0 where the text is no line range of its file."""
+    names = set(memories.column_names)
+    if "line_start" not in names:
+        return np.zeros(memories.num_rows, np.int64)
+    is_file = np.zeros(memories.num_rows, bool)
+    for column, words in (("format", ["workspace", "notes"]), ("kind", ["entry"])):
+        if column in names:
+            values = memories[column].combine_chunks().cast(pa.string())
+            is_file |= _column(pc.is_in(values, value_set=pa.array(words)))
+    first = _column(pc.fill_null(memories["line_start"].combine_chunks().cast(pa.int64()), 1))
+    return np.where(is_file, first - 1, 0)
+
+
+class _Cutter:
+    """Cuts one long text; sizes are characters, or tokens where there is a counter."""
+
+    def __init__(self, chunk_tokens: int, overlap_tokens: int, counter: Callable[[str], int] | None) -> None:
+        unit = CHARS_PER_TOKEN if counter is None else 1
+        self.size = counter or len
+        self.limit, self.overlap = chunk_tokens * unit, overlap_tokens * unit
+        # Only characters are sure to add up, so the newline that a chunk does not end with is given back to them alone.
+        self.spare = 1 if counter is None else 0
+
+    def cut(self, text: str) -> list[tuple[str, int, int]]:
+        """Chunks as (text, first line, last line), lines 1-based and inclusive."""
+        lines = text.split("\n")
+        sizes = [self.size(line + "\n") for line in lines]
+        pieces: list[tuple[str, int, int]] = []
+        for first, end in self._pack(self._blocks(lines, sizes), sizes):
+            if end == first + 1 and sizes[first] - self.spare > self.limit:
+                pieces += [(piece, end, end) for piece in self._cut_line(lines[first])]
+            else:
+                pieces.append(("\n".join(lines[first:end]), first + 1, end))
+        return pieces
+
+    def _blocks(self, lines: list[str], sizes: list[int]) -> list[Span]:
+        """What is not to be parted: a line, or a closed code fence that fits in a chunk."""
+        blocks: list[Span] = []
+        fences = iter([f for f in _fences(lines) if sum(sizes[f[0] : f[1]]) - self.spare <= self.limit])
+        fence = next(fences, None)
+        line = 0
+        while line < len(lines):
+            end = line + 1
+            if fence is not None and fence[0] == line:
+                end, fence = fence[1], next(fences, None)
+            blocks.append((line, end))
+            line = end
+        return blocks
+
+    def _pack(self, blocks: list[Span], sizes: list[int]) -> Iterator[Span]:
+        """Spans of as many blocks as fit; a block too long for a chunk stands alone."""
+        weights = [sum(sizes[a:b]) for a, b in blocks]
+        room = self.limit + self.spare
+        first, used = 0, 0
+        for here, weight in enumerate(weights):
+            if here > first and used + weight > room:
+                yield blocks[first][0], blocks[here - 1][1]
+                first, used = self._overlap_from(weights, first, here, room - weight)
+            used += weight
+        yield blocks[first][0], blocks[-1][1]
+
+    def _overlap_from(self, weights: list[int], first: int, here: int, room: int) -> tuple[int, int]:
+        """Where the next chunk starts so that it repeats what may be repeated before block `here`, and its weight."""
+        start, used = here, 0
+        while start - 1 > first and used + weights[start - 1] <= min(self.overlap, room):
+            start -= 1
+            used += weights[start]
+        return start, used
+
+    def _cut_line(self, line: str) -> Iterator[str]:
+        """Pieces that join to `line` again, cut after a blank where there is one."""
+        start = 0
+        while start < len(line):
+            end = start + self._prefix(line, start)
+            if end < len(line):
+                blank = max(line.rfind(" ", start, end), line.rfind("\t", start, end))
+                end = blank + 1 if blank > start else end
+            yield line[start:end]
+            start = end
+
+    def _prefix(self, line: str, start: int) -> int:
+        """How many characters from `start` fit in a chunk, at least one."""
+        rest = len(line) - start
+        if self.size is len:
+            return min(self.limit, rest)
+        low, high = 1, min(rest, self.limit * CHARS_PER_TOKEN)
+        while high < rest and self.size(line[start : start + high]) <= self.limit:
+            low, high = high, min(rest, high * 2)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.size(line[start : start + middle]) <= self.limit:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+
+def _fences(lines: list[str]) -> Iterator[Span]:
+    """Closed code fences, as CommonMark closes them: the same sign, at least as often, and nothing after it."""
+    opened, mark = 0, ""
+    for number, line in enumerate(lines):
+        if mark:
+            closing = line.strip()
+            if closing.startswith(mark) and not closing.strip(mark[0]) and len(line) - len(line.lstrip(" ")) <= 3:
+                yield opened, number + 1
+                mark = ""
+        elif match := _FENCE.match(line):
+            opened, mark = number, match[1]
