@@ -1,0 +1,252 @@
+"""The command line: the library's verbs, the same words, ``--json`` on each for machines.
+
+Exit codes: 0 fine, 1 `check` found errors, 2 wrong usage or unreadable input (one line on standard error).
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import duckdb
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from memkit.cli.show import out, print_json, show, show_hits, show_problems, visible
+from memkit.errors import MemkitError, ParameterError
+from memkit.params import Estimator, check_choice
+
+if TYPE_CHECKING:
+    from memkit.search.retriever import Retriever
+    from memkit.tables.corpus import Corpus
+
+app = typer.Typer(
+    name="memkit",
+    help="Read, query and search the memories of agents.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+PathArgument = Annotated[Path, typer.Argument(help="A folder of memories, one file, or a saved corpus.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array of row objects, nothing else.")]
+AsOfOption = Annotated[str | None, typer.Option("--as-of", help="The day that is looked at, ISO 8601; default now.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A declared parameter, NAME=VALUE; may be repeated.", metavar="NAME=VALUE"),
+]
+
+
+def main() -> None:
+    """Run the command line; every error is one line and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        sys.exit(app(standalone_mode=False) or 0)
+    except BrokenPipeError:
+        # The reader of our output went away; Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        _stop("memkit: interrupted")
+    except Exception as error:
+        if os.environ.get("MEMKIT_DEBUG"):
+            raise
+        _stop(f"memkit: {_one_line(error)}")
+
+
+def _one_line(error: Exception) -> str:
+    usage = getattr(error, "format_message", None)  # of typer's own copy of click, whose classes have no public name
+    if usage is not None:
+        return f"{usage()} Try 'memkit --help'."
+    first = str(error).strip().partition("\n")[0]
+    if isinstance(error, (MemkitError, duckdb.Error, OSError)):
+        return first
+    return f"{type(error).__name__}: {first} (a fault of memkit's own; MEMKIT_DEBUG=1 shows where)"
+
+
+def _stop(message: str) -> NoReturn:
+    print(visible(message), file=sys.stderr)
+    sys.exit(2)
+
+
+@app.callback(invoke_without_command=True)
+def _help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@app.command()
+def check(
+    path: PathArgument,
+    as_of: AsOfOption = None,
+    as_json: JsonOption = False,
+    most: Annotated[int, typer.Option(help="Problems shown of each rule.", min=1)] = 5,
+) -> None:
+    """Print what is wrong with a folder, grouped by rule; exit 1 where there are errors."""
+    corpus = load(path, as_of=as_of)
+    problems = corpus.problems
+    if as_json:
+        print_json(problems)
+    else:
+        show_problems(corpus, most)
+    has_errors = "error" in problems["severity"].to_pylist()
+    raise typer.Exit(1 if has_errors else 0)
+
+
+@app.command()
+def sql(
+    path: PathArgument,
+    query: Annotated[str, typer.Argument(help="DuckDB SQL, or the name of a named query (`memkit queries`).")],
+    as_of: AsOfOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a folder a question in SQL; fts('words', k := 5) searches its text."""
+    from memkit.tables.named import named_queries
+
+    corpus = load(path)
+    named = query in named_queries()["name"].to_pylist()
+    result = corpus.named(query, as_of) if named else corpus.sql(query)
+    if result is None:  # a statement without rows
+        result = corpus.sql("select 'done' as status")
+    show(result.to_arrow_table(), as_json)
+
+
+@app.command()
+def search(
+    path: PathArgument,
+    query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
+    k: Annotated[int, typer.Option("-k", help="Hits at most.", min=1)] = 10,
+    where: Annotated[str | None, typer.Option(help="A SQL predicate over memories, applied before the cut.")] = None,
+    as_of: AsOfOption = None,
+    trace: Annotated[bool, typer.Option(help="Every candidate with what each stage made of it.")] = False,
+    preset: Annotated[str | None, typer.Option(help="workspace, memory_v2, recommended_use or recommended_e5.")] = None,
+    sets: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Search a folder by words and by meaning; the parameters are those of mk.Retriever."""
+    retriever = fitted(load(path), preset, sets)
+    ask = retriever.trace if trace else retriever.search
+    table = ask(query, k=k, where=where, as_of=as_of)
+    if as_json or trace:
+        show(table, as_json)
+    else:
+        show_hits(table, query)
+
+
+def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None) -> Retriever:
+    """A Retriever over `corpus`: defaults, then a preset, then ``--set``."""
+    from memkit import presets
+    from memkit.search.retriever import Retriever
+
+    chosen: dict[str, Any] = {}
+    if preset is not None:
+        check_choice("--preset", preset, presets.RETRIEVER, "search")
+        chosen = dict(presets.RETRIEVER[preset])
+    with Console(stderr=True).status("encoding …"):
+        return Retriever(**chosen, **settings(Retriever, sets)).fit(corpus)
+
+
+@app.command()
+def policy(
+    name: Annotated[
+        str, typer.Argument(help="admission, classify, dedup, quota, expiry, decay, index_check, split_plan.")
+    ],
+    path: PathArgument,
+    as_of: AsOfOption = None,
+    sets: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a policy would keep, and why not the rest; nothing is deleted."""
+    from memkit.policy import POLICIES, apply
+
+    check_choice("name", name, POLICIES, "policy")
+    corpus = load(path)
+    cls = POLICIES[name]()
+    table = apply(cls(**settings(cls, sets)), corpus, as_of)
+    if as_json:
+        print_json(table)
+        return
+    from memkit.policy import summary
+
+    show(summary(table), False, title=f"{cls.__name__} as of {as_of or 'now'}")
+
+
+@app.command()
+def context(
+    path: PathArgument,
+    message: Annotated[str, typer.Argument(help="What the user says now.")],
+    user: Annotated[str, typer.Option("--user", help="Whose memories.")],
+    as_of: AsOfOption = None,
+    preset: Annotated[str | None, typer.Option(help="A Retriever preset; default memory_v2.")] = "memory_v2",
+    sets: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the memory blocks that a prompt would get; --json is the table of candidates."""
+    from memkit.context import ContextBuilder
+
+    corpus = load(path)
+    values = settings(ContextBuilder, sets)
+    built = ContextBuilder(**{"retriever": fitted(corpus, preset, None), **values}).build(corpus, user, message, as_of)
+    if as_json:
+        print_json(built.table)
+    else:
+        out.print(Text(visible(built.text)), soft_wrap=True)
+
+
+@app.command()
+def demo() -> None:
+    """Show on the shipped sample what memkit does; under a minute."""
+    from memkit.cli.demo import run
+
+    run()
+
+
+@app.command()
+def queries(as_json: JsonOption = False) -> None:
+    """List the named queries."""
+    from memkit.tables.named import named_queries
+
+    table = named_queries()
+    show(table if as_json else table.select(["name", "question"]), as_json)
+
+
+@app.command()
+def rules(as_json: JsonOption = False) -> None:
+    """List every check that `memkit check` makes."""
+    from memkit.formats.rules import rules as all_rules
+
+    show(all_rules(), as_json)
+
+
+def load(path: Path, as_of: str | None = None) -> Corpus:
+    """The corpus at `path`: a saved one where there is a manifest, else what the files hold."""
+    from memkit.tables.corpus import open_lake, read
+    from memkit.tables.lake import MANIFEST
+
+    if (path / MANIFEST).is_file() and (path / "memories.parquet").is_file():
+        return open_lake(path)
+    return read(path, as_of=as_of, progress=sys.stderr.isatty())
+
+
+def settings(estimator: type[Estimator], pairs: list[str] | None) -> dict[str, Any]:
+    """The declared parameters that ``--set`` names, typed by their declarations.
+
+    Raises
+    ------
+    ParameterError
+        For a pair without '=', an unknown name, or a value that is refused.
+    """
+    declared = estimator.params()
+    values: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, equals, text = pair.partition("=")
+        if not equals or name not in declared:
+            raise ParameterError(f"--set: expected NAME=VALUE, NAME one of {', '.join(declared)}. Got {pair!r}.")
+        values[name] = declared[name].parse(text)
+        declared[name].check(values[name], estimator.__name__)
+    return values

@@ -1,0 +1,105 @@
+"""Tables, hits and problems for a person or, as JSON, for a machine."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from memkit.text.snippet import snippet
+
+if TYPE_CHECKING:
+    from memkit.tables.corpus import Corpus
+
+out = Console()
+_SHOWN_WIDTH = 100
+
+
+def show(table: pa.Table, as_json: bool, title: str | None = None) -> None:
+    """Print a table for a person or, with `as_json`, for a machine."""
+    if as_json:
+        print_json(table)
+        return
+    grid = Table(title=title, title_justify="left", show_lines=False)
+    for name in table.column_names:
+        grid.add_column(Text(name), overflow="fold", justify="right" if _is_number(table[name].type) else "left")
+    for row in table.to_pylist():
+        grid.add_row(*(Text(_cell(value)) for value in row.values()))
+    out.print(grid)
+    out.print(Text(f"{table.num_rows} row{'s' if table.num_rows != 1 else ''}", style="dim"))
+
+
+def print_json(table: pa.Table) -> None:
+    """Print the rows as one JSON array."""
+    print(json.dumps(_plain(table.to_pylist()), ensure_ascii=False, indent=1))
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON can hold it: ISO times, null for NaN."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Decimal):
+        return float(value)
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    return value if value is None or isinstance(value, (str, int)) else str(value)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, datetime) and (value.hour, value.minute, value.second) == (0, 0, 0):
+        value = value.date()
+    text = visible(str(value))
+    return text if len(text) <= 4 * _SHOWN_WIDTH else text[: 4 * _SHOWN_WIDTH] + "…"
+
+
+def visible(text: str) -> str:
+    """`text` with control characters shown: a memory must not drive the terminal."""
+    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def show_hits(hits: pa.Table, query: str) -> None:
+    """Print hits with a snippet each."""
+    for row in hits.to_pylist():
+        place = f"{row['path']}:{row['line_start']}" if row["path"] else row["memory_id"]
+        out.print(Text(f"{row['rank']:>3}  {row['score']:.3f}  {visible(place)}", style="bold"), soft_wrap=True)
+        out.print(Text(f"     {visible(snippet(row['text'], query))}"), soft_wrap=True)
+    if hits.num_rows == 0:
+        note = (hits.schema.metadata or {}).get(b"note", b"nothing found").decode()
+        out.print(Text(visible(note), style="dim"))
+
+
+def show_problems(corpus: Corpus, most: int) -> None:
+    counts = corpus.named("problems_by_rule").fetchall()
+    rows = corpus.problems.to_pylist()
+    for severity, rule, count, _ in counts:
+        out.print(Text(f"{severity}  {rule}  ({count})", style="bold " + _STYLES[severity]))
+        shown = [row["message"] for row in rows if row["rule"] == rule][:most]
+        for message in shown:
+            out.print(Text(f"  {visible(message)}"), soft_wrap=True)
+        if count > len(shown):
+            out.print(Text(f"  … and {count - len(shown)} more (--json lists all)", style="dim"))
+    totals = {name: corpus.problems["severity"].to_pylist().count(name) for name in _STYLES}
+    said = ", ".join(f"{count} {name}{'s' if count != 1 and name != 'info' else ''}" for name, count in totals.items())
+    out.print(Text(f"{corpus.memories.num_rows} memories read. {said}."))
+
+
+_STYLES = {"error": "red", "warning": "yellow", "info": "blue"}

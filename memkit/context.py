@@ -1,0 +1,263 @@
+"""Memory blocks for a prompt, within character limits: what goes in, and why the rest does not.
+
+The blocks are those of the Memory v2 document: PROFILE (profile facts of high importance), WORKING (working facts that
+have not expired), RELEVANT (the best hits of a decayed search for the message).
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from memkit.params import AsOf, Estimator, as_of_time, estimator, param, record_as_of
+
+if TYPE_CHECKING:
+    from memkit.search.retriever import Retriever
+    from memkit.tables.corpus import Corpus
+
+PROFILE, WORKING, RELEVANT = "PROFILE MEMORY", "WORKING MEMORY", "RELEVANT MEMORY FOR THIS TURN"
+BLOCKS = (PROFILE, WORKING, RELEVANT)
+TABLE = pa.schema(
+    [
+        ("memory_id", pa.string()),
+        ("block", pa.string()),
+        ("rank", pa.int64()),
+        ("chars", pa.int64()),
+        ("keep", pa.bool_()),
+        ("reason", pa.string()),
+    ]
+)
+_OWN = """
+    select memory_id, text, kind, coalesce(importance, 'normal') as importance,
+        coalesce(expires_at::date < $as_of::date, false) as expired
+    from memories where user_id = $user_id and kind = $kind
+    order by path, line_start, memory_id
+"""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One line that may enter a block; `reason` is null while nothing speaks against it."""
+
+    memory_id: str
+    block: str
+    line: str
+    value: float
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class Context:
+    """What a prompt gets.
+
+    Attributes
+    ----------
+    text : str
+        The blocks, joined by a blank line, empty ones left out.
+    table : pyarrow.Table
+        Every candidate: memory_id, block, rank, chars, keep, reason (not_high, expired, limit, below_k, shown_above).
+    """
+
+    text: str
+    table: pa.Table
+
+    def __str__(self) -> str:
+        return self.text
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.text)}</pre>"
+
+
+@estimator
+class ContextBuilder(Estimator):
+    """Fill the blocks of a prompt with one user's memories.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> rows = {"text": ["Предпочитает русский", "Чинит пул соединений"], "kind": ["profile", "working"]}
+    >>> corpus = mk.from_table({**rows, "user_id": ["anna", "anna"], "importance": ["high", "normal"]})
+    >>> builder = ContextBuilder(retriever=mk.Retriever(encoder=None).fit(corpus), top_k=1)
+    >>> print(builder.build(corpus, "anna", "что с пулом?", as_of="2026-03-01"))
+    [PROFILE MEMORY]
+    - Предпочитает русский
+    <BLANKLINE>
+    [WORKING MEMORY]
+    - Чинит пул соединений
+    <BLANKLINE>
+    [RELEVANT MEMORY FOR THIS TURN]
+    - Чинит пул соединений
+    """
+
+    retriever: Any = param(
+        None, kind="object", doc="A Retriever; None is the preset memory_v2, fitted on first use."
+    )
+    profile_chars: int = param(800, low=0, unit="characters", doc="Limit of PROFILE.", source="memory_v2")
+    working_chars: int = param(500, low=0, unit="characters", doc="Limit of WORKING.", source="memory_v2")
+    relevant_chars: int = param(2000, low=0, unit="characters", doc="Limit of RELEVANT.", source="memory_v2")
+    preview_chars: int = param(200, low=1, unit="characters", doc="A line of RELEVANT is cut here.", source="memory_v2")
+    top_k: int = param(5, low=1, unit="memories", doc="Hits that may enter RELEVANT.", source="memory_v2")
+    fill: str = param("greedy", choices=("greedy", "knapsack"), doc="Lines in order up to the limit, or the best set.")
+    skip_shown: bool = param(False, doc="Leave out of RELEVANT what a block above shows already.")
+
+    def build(self, corpus: Corpus, user_id: str, message: str, as_of: AsOf = None) -> Context:
+        """The blocks for one message.
+
+        Parameters
+        ----------
+        corpus : Corpus
+            Where the user's memories are.
+        user_id : str
+            Only this user's memories are looked at.
+        message : str
+            What RELEVANT is searched with.
+        as_of : str, date, datetime or None
+            The day for expiry and decay; None is now. Kept in the table's schema metadata.
+
+        Returns
+        -------
+        Context
+
+        Raises
+        ------
+        ParameterError
+            For a parameter outside of its declaration.
+        """
+        moment = as_of_time(as_of)
+        filled = self._blocks(corpus, user_id, message, moment)
+        return Context(_text(filled), record_as_of(_table(filled), moment))
+
+    def compare(self, corpus: Corpus, user_id: str, message: str, as_of: AsOf = None) -> pa.Table:
+        """Both ways to fill, side by side: fill, block, kept, chars, value (the sum of what the lines are worth)."""
+        moment = as_of_time(as_of)
+        rows = []
+        for fill in ("greedy", "knapsack"):
+            filled = ContextBuilder(**{**self.get_params(), "fill": fill})._blocks(corpus, user_id, message, moment)
+            for block, lines in filled.items():
+                kept = [line for line in lines if line.reason is None]
+                chars = len("\n".join(line.line for line in kept))
+                value = sum(line.value for line in kept)
+                rows.append({"fill": fill, "block": block, "kept": len(kept), "chars": chars, "value": value})
+        return record_as_of(pa.Table.from_pylist(rows), moment)
+
+    def _blocks(self, corpus: Corpus, user_id: str, message: str, moment: datetime) -> dict[str, list[Candidate]]:
+        """The candidates of each block, those left out with their reason."""
+        self.check_params()
+        own = {"user_id": user_id, "as_of": moment}
+        profile = _own_facts(corpus, {**own, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")
+        working = _own_facts(corpus, {**own, "kind": "working"}, WORKING, lambda row: True)
+        filled = {PROFILE: self._fill(profile, self.profile_chars), WORKING: self._fill(working, self.working_chars)}
+        above = {line.memory_id for lines in filled.values() for line in lines if line.reason is None}
+        hits = self._relevant(corpus, user_id, message, moment, above if self.skip_shown else set())
+        return {**filled, RELEVANT: self._fill(hits, self.relevant_chars)}
+
+    def _relevant(
+        self, corpus: Corpus, user_id: str, message: str, moment: datetime, above: set[str]
+    ) -> list[Candidate]:
+        search = self._fitted(corpus)
+        quoted = user_id.replace("'", "''")
+        hits = search.search(message, k=2 * search.pool, where=f"user_id = '{quoted}'", as_of=moment)
+        lines: list[Candidate] = []
+        rank = 0
+        for memory_id, text in zip(hits["memory_id"].to_pylist(), hits["text"].to_pylist(), strict=True):
+            reason = "shown_above" if memory_id in above else "below_k" if rank >= self.top_k else None
+            rank += reason is None
+            line = f"- {_preview(text, self.preview_chars)}"
+            lines.append(Candidate(memory_id, RELEVANT, line, _worth(rank), reason))
+        return lines
+
+    def _fitted(self, corpus: Corpus) -> Retriever:
+        """The retriever, fitted to this corpus."""
+        from memkit import presets
+        from memkit.search.retriever import Retriever
+
+        if self.retriever is not None:
+            fitted: Retriever = self.retriever
+            return fitted if getattr(fitted, "corpus_", None) is not None else fitted.fit(corpus)
+        cached: Retriever | None = self.__dict__.get("retriever_")
+        if cached is None or cached.corpus_ is not corpus:
+            cached = self.retriever_ = Retriever(**presets.memory_v2).fit(corpus)
+        return cached
+
+    def _fill(self, lines: list[Candidate], limit: int) -> list[Candidate]:
+        """`lines` with the reason 'limit' on those that do not go in."""
+        free = [at for at, line in enumerate(lines) if line.reason is None]
+        sizes = [len(lines[at].line) + 1 for at in free]  # a line end each; the last one's is given back
+        choose = _greedy if self.fill == "greedy" else _knapsack
+        chosen = {free[at] for at in choose(sizes, [lines[at].value for at in free], limit + 1)}
+        return [line if line.reason or at in chosen else replace(line, reason="limit") for at, line in enumerate(lines)]
+
+
+def _own_facts(
+    corpus: Corpus, params: dict[str, Any], block: str, wanted: Callable[[dict[str, Any]], bool]
+) -> list[Candidate]:
+    rows = corpus.sql(_OWN, params).to_arrow_table().to_pylist()
+    lines, rank = [], 0
+    for row in rows:
+        reason = "expired" if row["expired"] else None if wanted(row) else "not_high"
+        rank += reason is None
+        line = "- " + " ".join(row["text"].split())
+        lines.append(Candidate(row["memory_id"], block, line, _worth(rank), reason))
+    return lines
+
+
+def _worth(rank: int) -> float:
+    """What a line is worth: the discount of DCG at its rank."""
+    return 1 / float(np.log2(rank + 1)) if rank else 0.0
+
+
+def _preview(text: str, limit: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
+
+
+def _greedy(sizes: Sequence[int], values: Sequence[float], limit: int) -> list[int]:
+    """The lines in order, up to the first that does not fit, as a text cut at a line."""
+    used = np.cumsum(sizes)
+    return list(range(int(np.searchsorted(used, limit, side="right"))))
+
+
+def _knapsack(sizes: Sequence[int], values: Sequence[float], limit: int) -> list[int]:
+    """The set of lines worth most within the limit; cost grows with lines x limit."""
+    best = np.zeros((len(sizes) + 1, limit + 1))
+    for at, (size, value) in enumerate(zip(sizes, values, strict=True), 1):
+        best[at] = best[at - 1]
+        if size <= limit:
+            best[at, size:] = np.maximum(best[at - 1, size:], best[at - 1, : limit + 1 - size] + value)
+    chosen, room = [], limit
+    for at in range(len(sizes), 0, -1):
+        if best[at, room] > best[at - 1, room]:
+            chosen.append(at - 1)
+            room -= sizes[at - 1]
+    return chosen[::-1]
+
+
+def _text(filled: dict[str, list[Candidate]]) -> str:
+    blocks = []
+    for block in BLOCKS:
+        lines = [line.line for line in filled[block] if line.reason is None]
+        if lines:
+            blocks.append("\n".join([f"[{block}]", *lines]))
+    return "\n\n".join(blocks)
+
+
+def _table(filled: dict[str, list[Candidate]]) -> pa.Table:
+    rows = [
+        {
+            "memory_id": line.memory_id,
+            "block": block,
+            "rank": rank,
+            "chars": len(line.line),
+            "keep": line.reason is None,
+            "reason": line.reason,
+        }
+        for block in BLOCKS
+        for rank, line in enumerate(filled[block], 1)
+    ]
+    return pa.Table.from_pylist(rows, schema=TABLE)
