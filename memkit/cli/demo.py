@@ -42,7 +42,7 @@ _WORDS = ("пулы соединений", "rolled back the release")
 _MEANINGS = (
     ("In Russian", "сколько подключений к базе разрешено?"),
     ("In English", "why do payments fail after five seconds?"),
-    ("Across languages: an English question, Russian memories", "which language should the bot answer in?"),
+    ("Across languages, Russian to English", "у кого аллергия на орехи?"),
 )
 
 

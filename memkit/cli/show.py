@@ -18,7 +18,13 @@ from memkit.text.snippet import snippet
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
-out = Console()
+
+class _Output(Console):
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError  # rich would exit with 1, which is what `check` says of errors found
+
+
+out = _Output()
 _SHOWN_WIDTH = 100
 
 

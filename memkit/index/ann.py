@@ -1,0 +1,111 @@
+"""FAISS, and nothing else: exact and approximate nearest rows by inner product, with a filter inside the search.
+
+The exact search runs on the caller's own array, so it holds no second copy of the vectors. Approximate indexes keep
+half-precision copies: what they find is scored again on the full vectors by `memkit.index.dense`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Found = tuple[NDArray[np.float32], NDArray[np.int64]]
+
+# Below this share of allowed rows a copy of them is cheaper than a selector that is asked about every row.
+_COPY_BELOW = 0.1
+
+
+def _faiss() -> Any:
+    """FAISS, loaded at its first use; its partial types describe other versions."""
+    import faiss
+
+    return faiss
+
+
+def exact(queries: NDArray[np.float32], vectors: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None) -> Found:
+    """The `k` best rows of each query; `k` is at most the number of allowed rows, so no row is -1."""
+    if mask is None:
+        return _knn(queries, vectors, k, None)
+    if np.count_nonzero(mask) <= _COPY_BELOW * len(mask):
+        rows = np.flatnonzero(mask)
+        scores, found = _knn(queries, vectors[rows], k, None)
+        return scores, rows[found]
+    return _knn(queries, vectors, k, selector(mask))
+
+
+def _knn(queries: NDArray[np.float32], vectors: NDArray[np.float32], k: int, chosen: Any) -> Found:
+    faiss = _faiss()
+    scores = np.empty((len(queries), k), dtype=np.float32)
+    rows = np.empty((len(queries), k), dtype=np.int64)
+    n, dim = vectors.shape
+    arrays = (faiss.swig_ptr(queries), faiss.swig_ptr(vectors))
+    faiss.knn_inner_product(*arrays, dim, len(queries), n, k, faiss.swig_ptr(scores), faiss.swig_ptr(rows), chosen)
+    return scores, rows
+
+
+def selector(mask: NDArray[np.bool_]) -> Any:
+    """FAISS's form of a boolean mask over rows."""
+    faiss = _faiss()
+    return faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
+
+
+def build_hnsw(vectors: NDArray[np.float32], links: int, width: int) -> Any:
+    """A graph index, built on one thread: with more, its edges depend on which thread comes first."""
+    faiss = _faiss()
+    index = faiss.IndexHNSWSQ(vectors.shape[1], faiss.ScalarQuantizer.QT_fp16, links, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = width
+    threads = faiss.omp_get_max_threads()
+    faiss.omp_set_num_threads(1)
+    try:
+        index.train(vectors)
+        index.add(vectors)
+    finally:
+        faiss.omp_set_num_threads(threads)
+    return index
+
+
+def build_ivf(vectors: NDArray[np.float32], seed: int) -> Any:
+    """Lists around seeded k-means centres, about 4 sqrt(n) of them; the same on any number of threads."""
+    faiss = _faiss()
+    n, dim = vectors.shape
+    lists = max(1, min(int(4 * np.sqrt(n)), n // 39))  # k-means warns below 39 points a centre
+    centres = faiss.IndexFlatIP(dim)
+    index = faiss.IndexIVFScalarQuantizer(
+        centres, dim, lists, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT, False
+    )
+    index.own_fields = False
+    index.referenced_objects = [centres]
+    index.cp.seed = seed
+    index.cp.max_points_per_centroid = 64
+    index.train(vectors)
+    index.add(vectors)
+    return index
+
+
+def search(
+    index: Any, queries: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None, width: int, probes: int
+) -> Found:
+    """Up to `k` rows a query from an approximate index; -1 where it found fewer."""
+    faiss = _faiss()
+    chosen = {} if mask is None else {"sel": selector(mask)}
+    if isinstance(index, faiss.IndexIVF):
+        settings = faiss.SearchParametersIVF(nprobe=min(probes, index.nlist), **chosen)
+    else:
+        settings = faiss.SearchParametersHNSW(efSearch=max(width, 2 * k), **chosen)
+    scores, rows = index.search(queries, k, params=settings)
+    return scores, rows
+
+
+def write(index: Any, path: Path) -> None:
+    """Write an approximate index to a file."""
+    faiss = _faiss()
+    faiss.write_index(index, str(path))
+
+
+def read(path: Path) -> Any:
+    """An index that `write` wrote."""
+    faiss = _faiss()
+    return faiss.read_index(str(path))

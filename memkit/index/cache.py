@@ -1,0 +1,254 @@
+"""Vectors kept by what they are of: the encoder's fingerprint, the role and the text's content.
+
+A folder holds one subfolder a fingerprint, so a changed model never meets old vectors, and in it append-only Parquet
+shards (`key`, `vector`). A shard is named by the hash of its bytes and comes into being by a rename: a reader beside a
+writer sees whole shards only, two writers cannot disturb each other, a killed run loses at most its last batch, and a
+damaged shard is known by its name and encoded again.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from memkit.errors import StaleIndexError
+from memkit.index import store
+from memkit.index.encoders.base import (
+    ROLES,
+    Encoder,
+    Texts,
+    Vectors,
+    as_texts,
+    check_block,
+    clean,
+    is_unit,
+    progress,
+    unit_rows,
+)
+from memkit.params import check_choice
+
+MAX_MEMORY = 512 << 20
+MAX_DISK = 4 << 30
+_BATCH = 2048  # texts encoded between two shards at most: what an interrupted run can lose
+_STEPS = 4  # batches of the encoder between two shards, where that is less
+_SMALL_SHARD = 4 << 20
+_MAX_SMALL = 32  # small shards; more are merged into one
+
+Key = bytes
+
+
+class VectorCache:
+    """Encodes only what it has not seen.
+
+    Parameters
+    ----------
+    folder : path, optional
+        Where vectors outlive the process; None keeps them in memory.
+    max_memory, max_disk : int, bytes
+        Bounds; the least recently used vectors, and the oldest shards, go first.
+
+    Examples
+    --------
+    >>> from memkit.index.encode import as_encoder
+    >>> cache = VectorCache()
+    >>> cache.encode(as_encoder("hash"), ["память", "память", "memory"]).shape
+    (3, 1024)
+    >>> cache.encoded
+    2
+    """
+
+    def __init__(
+        self, folder: Path | str | None = None, *, max_memory: int = MAX_MEMORY, max_disk: int = MAX_DISK
+    ) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.max_memory, self.max_disk = max_memory, max_disk
+        self.encoded = 0
+        self.damaged: list[str] = []
+        self._memory: OrderedDict[tuple[str, Key], Vectors] = OrderedDict()
+        self._bytes = 0
+        self._shards: dict[Path, frozenset[Key]] = {}
+        self._lock = Lock()
+
+    def encode(self, encoder: Encoder, texts: Texts, role: str = "document") -> Vectors:
+        """What `encoder` gives for `texts`, from here where it is known.
+
+        Parameters
+        ----------
+        encoder : Encoder
+            One that is refitted to each corpus is asked directly: its vectors are not the text's alone.
+        role : {"document", "query"}
+
+        Returns
+        -------
+        ndarray of float32, shape (n_texts, dim)
+        """
+        check_choice("role", role, ROLES, "VectorCache.encode")
+        listed = as_texts(texts)
+        ask = _checked(encoder, role)
+        if not listed or getattr(encoder, "refitted", False):
+            return ask(listed)
+        fingerprint = encoder.fingerprint
+        # A query is short and comes alone: a file for each would cost more than it saves.
+        folder = self.folder / fingerprint if self.folder is not None and role == "document" else None
+        keys = [content_key(text, role) for text in listed]
+        missing = {key: text for key, text in zip(keys, listed, strict=True) if (fingerprint, key) not in self._memory}
+        # What is found is held here: filling the memory may push other vectors of this very call out of it.
+        known = {} if folder is None else self._from_disk(folder, missing)
+        todo = [key for key in missing if key not in known]
+        for batch in _batches(todo, encoder):
+            vectors = ask([missing[key] for key in batch])
+            self.encoded += len(batch)
+            known.update(zip(batch, vectors, strict=True))
+            if folder is not None:
+                self._to_disk(folder, batch, vectors)
+        return self._collect(fingerprint, keys, known, ask, listed)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What is in memory stays in its process, as does the lock.
+        return {"folder": self.folder, "max_memory": self.max_memory, "max_disk": self.max_disk}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        VectorCache.__init__(self, **state)
+
+    def _collect(
+        self, fingerprint: str, keys: list[Key], known: dict[Key, Vectors], ask: Any, texts: list[str]
+    ) -> Vectors:
+        with self._lock:
+            rows = [known[key] if key in known else self._memory.get((fingerprint, key)) for key in keys]
+            for key in keys:
+                if (fingerprint, key) in self._memory:
+                    self._memory.move_to_end((fingerprint, key))
+            for key, vector in known.items():
+                self._remember(fingerprint, key, vector)
+        gone = [i for i, row in enumerate(rows) if row is None]  # dropped by another thread meanwhile
+        if gone:
+            for i, vector in zip(gone, ask([texts[i] for i in gone]), strict=True):
+                rows[i] = vector
+        return np.stack(rows).astype(np.float32, copy=False)  # type: ignore[arg-type]  # no None is left
+
+    def _remember(self, fingerprint: str, key: Key, vector: Vectors) -> None:
+        if (fingerprint, key) not in self._memory:
+            self._memory[fingerprint, key] = vector.copy()
+            self._bytes += vector.nbytes
+        while self._bytes > self.max_memory and self._memory:
+            self._bytes -= self._memory.popitem(last=False)[1].nbytes
+
+    def _from_disk(self, folder: Path, wanted: Iterable[Key]) -> dict[Key, Vectors]:
+        found: dict[Key, Vectors] = {}
+        left = set(wanted)
+        for shard in sorted(folder.glob("*.parquet")):
+            if not left:
+                break
+            if shard in self._shards and left.isdisjoint(self._shards[shard]):
+                continue
+            held = self._read(shard)
+            for key in left & held.keys():
+                found[key] = held[key]
+            left -= held.keys()
+        return found
+
+    def _read(self, shard: Path) -> dict[Key, Vectors]:
+        """Keys and vectors of a shard; none where it is damaged or was merged away meanwhile."""
+        try:
+            table = pq.read_table(pa.BufferReader(store.get(shard.parent, shard.name).read_bytes()))
+            rows = table["vector"].combine_chunks().flatten().to_numpy().reshape(table.num_rows, -1)
+            held = dict(zip(table["key"].to_pylist(), rows, strict=True))
+        except (StaleIndexError, FileNotFoundError):
+            if shard.exists():
+                self.damaged.append(shard.name)
+                shard.unlink(missing_ok=True)
+            return {}
+        self._shards[shard] = frozenset(held)
+        return held
+
+    def _to_disk(self, folder: Path, keys: Sequence[Key], vectors: Vectors) -> None:
+        _write(folder, keys, vectors)
+        small = [shard for shard in sorted(folder.glob("*.parquet")) if shard.stat().st_size < _SMALL_SHARD]
+        if len(small) > _MAX_SMALL:
+            self._merge(folder, small)
+        self._bound_disk(keep=folder)
+
+    def _merge(self, folder: Path, shards: list[Path]) -> None:
+        held: dict[Key, Vectors] = {}
+        for shard in shards:
+            held.update(self._read(shard))
+        merged = _write(folder, list(held), np.stack(list(held.values()))) if held else None
+        for shard in shards:
+            self._shards.pop(shard, None)
+            if shard != merged:
+                shard.unlink(missing_ok=True)
+
+    def _bound_disk(self, keep: Path) -> None:
+        """Drop the oldest shards beyond `max_disk`, those of other fingerprints first."""
+        files = [(path.parent == keep, path.stat().st_mtime_ns, path) for path in keep.parent.glob("*/*.parquet")]
+        total = sum(path.stat().st_size for _, _, path in files)
+        for _, _, path in sorted(files):
+            if total <= self.max_disk:
+                return
+            total -= path.stat().st_size
+            self._shards.pop(path, None)
+            path.unlink(missing_ok=True)
+
+
+def _batches(todo: list[Key], encoder: Encoder) -> Iterator[list[Key]]:
+    """Parts of `todo`, with a bar on a terminal or in a notebook where the work is long."""
+    step = min(_BATCH, _STEPS * getattr(encoder, "batch_size", _BATCH))
+    silent = not getattr(encoder, "show_progress", True)
+    with progress(len(todo), encoder.fingerprint, silent or len(todo) <= step) as bar:
+        for at in range(0, len(todo), step):
+            yield todo[at : at + step]
+            bar.update(len(todo[at : at + step]))
+
+
+def _checked(encoder: Encoder, role: str) -> Callable[[list[str]], Vectors]:
+    """The encoder's function for `role`, whose rows are finite and of length 1 or 0 whoever wrote it."""
+    function = encoder.encode_query if role == "query" else encoder.encode_document
+
+    def ask(texts: list[str]) -> Vectors:
+        block = check_block(np.asarray(function(texts)), range(len(texts)), str(encoder.fingerprint))
+        return np.ascontiguousarray(block, dtype=np.float32) if is_unit(block) else unit_rows(block)
+
+    return ask
+
+
+@functools.cache
+def shared_cache() -> VectorCache:
+    """The process's own cache, in memory: clones and refits do not encode again."""
+    return VectorCache()
+
+
+def content_key(text: str, role: str) -> Key:
+    """blake2b-128 over the role and the clean text.
+
+    >>> content_key("a", "query") == content_key("a", "document")
+    False
+    """
+    return hashlib.blake2b(f"{role}|{clean(text)}".encode(), digest_size=16).digest()
+
+
+def rows_digest(rows: Any) -> str:
+    """Hash over strings in their order, each with its length, so that no two lists share it."""
+    digest = hashlib.blake2b(digest_size=16)
+    for row in as_texts(rows):
+        data = row.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def _write(folder: Path, keys: Sequence[Key], vectors: Vectors) -> Path:
+    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
+    columns = {
+        "key": pa.array(keys, pa.binary(16)),
+        "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
+    }
+    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    return folder / store.put(folder, ".parquet", lambda path: pq.write_table(pa.table(columns), path, **plain))

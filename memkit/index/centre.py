@@ -1,0 +1,113 @@
+"""Taking the common part off vectors, so that cosines spread out and languages meet.
+
+Encoders put all texts of one language near one direction: in a mixed corpus a Russian query then finds Russian texts
+only because they are Russian. The mean of each language is that direction; without it, meaning is what is left.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from memkit.errors import NotFittedError, ParameterError
+from memkit.index.encoders.base import Texts, Vectors, as_texts, unit_rows
+from memkit.params import Estimator, estimator, param
+
+CENTRES = ("none", "corpus", "language")
+MIN_ROWS = 50  # a mean over fewer texts is mostly those texts themselves
+
+_LATIN, _CYRILLIC, _OTHER = 0, 1, 2
+
+
+@estimator
+class Centring(Estimator):
+    """The mean of all documents, or of each script's documents, taken off documents and queries.
+
+    Attributes
+    ----------
+    means_ : ndarray of float64, shape (3, dim)
+        For Latin, Cyrillic and other texts; zeros where nothing is taken off.
+
+    Examples
+    --------
+    >>> vectors = unit_rows(np.random.default_rng(0).normal(2, 1, (100, 8)))
+    >>> centred = Centring(mode="corpus").fit(vectors).transform(vectors)
+    >>> bool(np.abs(centred.mean(axis=0)).max() < 0.1)
+    True
+    """
+
+    mode: str = param("none", choices=CENTRES, refit=True, doc="Which mean is taken off.")
+
+    def fit(self, vectors: Vectors, texts: Texts | None = None) -> Self:
+        """Learn the means.
+
+        Parameters
+        ----------
+        vectors : ndarray of shape (n, dim)
+            Of the documents; zero rows do not count.
+        texts : sequence of str, optional
+            The documents; needed for ``mode="language"``.
+        """
+        self.check_params()
+        full = np.asarray(vectors, dtype=np.float32)
+        live = np.asarray(full.any(axis=1))
+        common = _mean(full, live, np.zeros(full.shape[1]))
+        if self.mode == "none":
+            common = np.zeros(full.shape[1])
+        self.means_ = np.tile(common, (3, 1))
+        if self.mode == "language":
+            script = self._scripts(texts, len(full))
+            for which in (_LATIN, _CYRILLIC):
+                self.means_[which] = _mean(full, np.logical_and(live, script == which), common)
+        return self
+
+    def transform(self, vectors: Vectors, texts: Texts | None = None) -> Vectors:
+        """`vectors` without their mean, as unit rows; zero rows stay zero.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ParameterError
+            For ``mode="language"`` without one text a vector.
+        """
+        if not hasattr(self, "means_"):
+            raise NotFittedError("Centring: expected fit(vectors) before transform.")
+        if not self.means_.any():
+            return vectors
+        if self.mode == "language":
+            means = self.means_.astype(np.float32)[self._scripts(texts, len(vectors))]
+        else:
+            means = self.means_[:1].astype(np.float32)
+        live = vectors.any(axis=1, keepdims=True)
+        return unit_rows(np.where(live, vectors - means, np.float32(0)))
+
+    def _scripts(self, texts: Texts | None, n: int) -> NDArray[np.int64]:
+        if texts is None or len(texts) != n:
+            came = "none" if texts is None else str(len(texts))
+            raise ParameterError(f"Centring: mode 'language' needs one text a vector, {n}. Got {came}.")
+        return scripts(texts)
+
+
+def scripts(texts: Texts) -> NDArray[np.int64]:
+    """0 where most letters are Latin, 1 where most are Cyrillic (a tie too), 2 where there are neither.
+
+    >>> scripts(["hello", "привет, мир", "2025"]).tolist()
+    [0, 1, 2]
+    """
+    column = pa.array([text.encode("utf-8", "replace").decode() for text in as_texts(texts)], pa.string())
+    latin, cyrillic = (_count(column, pattern) for pattern in (r"\p{Latin}", r"\p{Cyrillic}"))
+    return np.where(latin + cyrillic == 0, _OTHER, np.where(cyrillic >= latin, _CYRILLIC, _LATIN))
+
+
+def _count(column: pa.Array, pattern: str) -> NDArray[np.int64]:
+    counted: NDArray[np.int64] = pc.count_substring_regex(column, pattern).to_numpy(zero_copy_only=False)
+    return counted.astype(np.int64)
+
+
+def _mean(vectors: Vectors, chosen: NDArray[np.bool_], fallback: NDArray[Any]) -> NDArray[Any]:
+    return vectors[chosen].mean(axis=0, dtype=np.float64) if chosen.sum() >= MIN_ROWS else fallback

@@ -1,0 +1,347 @@
+"""The dense arm: which chunks lie nearest to a query, by cosine.
+
+Distances never leave this room: every score is a cosine in [-1, 1], computed again in double precision on the full
+vectors and rounded to `SCORE_DIGITS`, so that neither the batch nor the index changes a score, and equal texts tie.
+A row without content (a zero vector) ranks after every real match; a query without content finds nothing.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from memkit.errors import NotFittedError, ParameterError, StaleIndexError
+from memkit.index import ann as faiss_index
+from memkit.index import store
+from memkit.index.cache import VectorCache, rows_digest, shared_cache
+from memkit.index.centre import CENTRES, Centring
+from memkit.index.encode import Encoder, Texts, Vectors, as_encoder, as_texts, unit_rows
+from memkit.index.encoders.base import check_block
+from memkit.index.nearest import SCORE_DIGITS, STEP, Mask, Nearest
+from memkit.index.pairs import near_pairs
+from memkit.params import Estimator, estimator, param
+
+__all__ = ["ANN", "CANDIDATES", "SCORE_DIGITS", "Dense", "near_pairs"]
+
+ANN = ("auto", "exact", "hnsw", "ivf")
+CANDIDATES = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.float64())])
+
+MANIFEST = "dense.json"
+
+_PREFIX = "dense-"
+_VERSION = 1
+
+
+@estimator
+class Dense(Estimator):
+    """Nearest chunks by cosine: exact up to a stated size, a FAISS graph or lists beyond it.
+
+    An exact search of 100,000 rows takes some 15 to 30 ms alone and 2 to 5 ms in a batch; a graph takes 1 ms and
+    minutes to build. Lists build several times faster than the graph, and find somewhat less. A filter that leaves at
+    most `exact_up_to` rows is always searched exactly.
+
+    Attributes
+    ----------
+    encoder_ : Encoder
+        What queries are encoded with.
+    vectors_ : ndarray of float32, shape (n_chunks, dim)
+        Unit rows, centred where `centre` says so; zero rows for chunks without content.
+    index_ : faiss.Index or None
+        None where every search is exact.
+
+    Examples
+    --------
+    >>> chunks = pa.table({"chunk_id": ["a@0", "b@0"]})
+    >>> arm = Dense(encoder="hash").fit(chunks, ["connection pool", "пул соединений"])
+    >>> arm.candidates(["пулы"], n=1).to_pydict()["row"]
+    [1]
+    """
+
+    encoder: Any = param("use", kind="object", refit=True, doc="An encoder, or anything `as_encoder` accepts.")
+    ann: str = param("auto", choices=ANN, refit=True, doc="auto: exact up to exact_up_to rows, hnsw beyond.")
+    centre: str = param("none", choices=CENTRES, refit=True, doc="Which mean is taken off vectors before they compare.")
+    exact_up_to: int = param(100_000, low=0, refit=True, unit="rows", doc="Largest set of rows searched exactly.")
+    links: int = param(32, low=4, high=128, refit=True, doc="Edges a row in the HNSW graph.")
+    build_width: int = param(120, low=8, refit=True, unit="rows", doc="Rows looked at while the graph is built.")
+    search_width: int = param(128, low=1, unit="rows", doc="Rows looked at while the graph is searched.")
+    probes: int = param(64, low=1, unit="lists", doc="IVF lists that a search opens.")
+    seed: int = param(0, low=0, refit=True, doc="For the IVF centres.")
+
+    def fit(
+        self, chunks: pa.Table, texts: Texts, *, vectors: Vectors | None = None, cache: VectorCache | None = None
+    ) -> Self:
+        """Encode and index.
+
+        Parameters
+        ----------
+        chunks : pa.Table
+            With a column ``chunk_id``; row numbers of results point here.
+        texts : sequence of str
+            What is searched, one for each chunk.
+        vectors : ndarray of shape (n_chunks, dim), optional
+            Instead of encoding; from the same encoder, not centred.
+        cache : VectorCache, optional
+            Where document and query vectors are kept; the process's own by default.
+
+        Raises
+        ------
+        ParameterError
+            For a parameter outside of its declaration, or lengths that differ.
+        MemkitError
+            Where the encoder fails; the arm keeps what it was fitted on before.
+        """
+        self.check_params()
+        listed = as_texts(texts)
+        if len(listed) != chunks.num_rows:
+            raise ParameterError(f"Dense.fit: expected one text a chunk, {chunks.num_rows}. Got {len(listed)}.")
+        cache = shared_cache() if cache is None else cache
+        encoder = _for_corpus(as_encoder(self.encoder), listed)
+        raw = cache.encode(encoder, listed) if vectors is None else _given(vectors, len(listed))
+        centring = Centring(mode=self.centre).fit(raw, listed)
+        unit = centring.transform(raw, listed)
+        index = self._build(unit)
+        # Everything that can fail is done: only now is the former state replaced.
+        self.encoder_, self.cache_, self.centring_, self.vectors_, self.index_ = encoder, cache, centring, unit, index
+        self.ids_, self.content_ = rows_digest(chunks["chunk_id"]), rows_digest(listed)
+        self._set_live()
+        return self
+
+    def candidates(self, queries: Texts | Vectors, n: int, allowed: Mask | None = None) -> pa.Table:
+        """The best rows of each query.
+
+        Parameters
+        ----------
+        queries : sequence of str, or ndarray of shape (n_queries, dim)
+            Vectors are taken as they are, apart from their length.
+        n : int
+            At most so many rows a query.
+        allowed : ndarray of bool, shape (n_chunks,), optional
+            Rows that may be found; applied inside the search, so n of them are found where there are n.
+
+        Returns
+        -------
+        pa.Table
+            query (int64), row (int64), score (float64, cosine); by query, then score falling, then row.
+
+        Raises
+        ------
+        NotFittedError, ParameterError, MemkitError
+        """
+        self._check_fitted()
+        vectors = self._query_vectors(queries)
+        mask = self._mask(allowed)
+        asked = np.flatnonzero(vectors.any(axis=1))
+        nearest = Nearest(self.vectors_, self.index_, self.exact_up_to)
+        rows, scores = nearest.best(vectors[asked], n, mask, self.search_width, self.probes)
+        if not rows.size:
+            return CANDIDATES.empty_table()
+        return self._with_empty_rows(asked, rows, scores, n - rows.shape[1], allowed)
+
+    def encode_queries(self, queries: Texts) -> Vectors:
+        """Vectors of `queries` as `candidates` compares them: encoded (or taken from the cache) and centred."""
+        self._check_fitted()
+        return self.centring_.transform(self.cache_.encode(self.encoder_, queries, "query"), queries)
+
+    def check_rows(self, chunks: pa.Table, texts: Texts | None = None) -> None:
+        """Raise where the vectors are not those of `chunks` and their `texts`.
+
+        Raises
+        ------
+        StaleIndexError
+            Rows were added, removed or moved, or a text changed, since `fit`.
+        """
+        self._check_fitted()
+        n = len(self.vectors_)
+        if chunks.num_rows != n or rows_digest(chunks["chunk_id"]) != self.ids_:
+            raise StaleIndexError(
+                f"the vectors belong to other rows: expected the {n} chunks of fit, in their order. "
+                f"Got {chunks.num_rows} chunks with other ids. Fit again."
+            )
+        if texts is not None and rows_digest(texts) != self.content_:
+            raise StaleIndexError("the vectors belong to other texts: a text changed since fit. Fit again.")
+
+    def save(self, folder: Path | str) -> None:
+        """Write vectors, FAISS index and manifest to `folder`.
+
+        Every file is named by its content and the manifest is replaced last, in one step: a save that fails half-way
+        leaves what was saved before.
+        """
+        self._check_fitted()
+        folder = Path(folder)
+        files = {"vectors": store.put(folder, ".npy", lambda path: _save_array(path, self.vectors_), _PREFIX)}
+        files["means"] = store.put(folder, ".npy", lambda path: _save_array(path, self.centring_.means_), _PREFIX)
+        if self.index_ is not None:
+            files["index"] = store.put(folder, ".faiss", lambda p: faiss_index.write(self.index_, p), _PREFIX)
+        options = {name: value for name, value in self.get_params().items() if name != "encoder"}
+        manifest = {
+            "version": _VERSION,
+            "encoder": self.encoder if isinstance(self.encoder, str) else None,
+            "fingerprint": self.encoder_.fingerprint,
+            "shape": list(self.vectors_.shape),
+            "ids": self.ids_,
+            "content": self.content_,
+            "params": options,
+            "files": files,
+        }
+        store.replace(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
+        for old in set(folder.glob(f"{_PREFIX}*")) - {folder / name for name in [*files.values(), MANIFEST]}:
+            old.unlink(missing_ok=True)
+
+    @classmethod
+    def load(
+        cls,
+        folder: Path | str,
+        *,
+        encoder: Any = None,
+        chunks: pa.Table | None = None,
+        texts: Texts | None = None,
+        cache: VectorCache | None = None,
+    ) -> Self:
+        """What `save` wrote.
+
+        Parameters
+        ----------
+        encoder : Encoder or what `as_encoder` accepts, optional
+            By default the saved name; needed where the arm was fitted with an object.
+        chunks, texts : optional
+            Compared with the rows of `fit`, see `check_rows`. An encoder that learns from a corpus is fitted to
+            `texts` again.
+
+        Raises
+        ------
+        StaleIndexError
+            A file is missing or damaged, the vectors do not fit the rows, or the encoder is another one.
+        """
+        folder = Path(folder)
+        manifest = _manifest(folder)
+        spec = manifest["encoder"] if encoder is None else encoder
+        if spec is None:
+            raise ParameterError("Dense.load: the arm was fitted with an encoder object. Pass encoder=.")
+        arm = cls(encoder=spec, **manifest["params"])
+        arm.encoder_ = _same_encoder(_loaded_encoder(spec, texts), manifest["fingerprint"])
+        arm.cache_ = shared_cache() if cache is None else cache
+        arm.vectors_ = np.load(store.get(folder, manifest["files"]["vectors"], _PREFIX), allow_pickle=False)
+        arm.centring_ = Centring(mode=arm.centre)
+        arm.centring_.means_ = np.load(store.get(folder, manifest["files"]["means"], _PREFIX), allow_pickle=False)
+        name = manifest["files"].get("index")
+        arm.index_ = None if name is None else faiss_index.read(store.get(folder, name, _PREFIX))
+        arm.ids_, arm.content_ = manifest["ids"], manifest["content"]
+        if list(arm.vectors_.shape) != manifest["shape"] or (name and arm.index_.ntotal != len(arm.vectors_)):
+            raise StaleIndexError(f"{MANIFEST}: vectors and index are not of one size. Fit and save again.")
+        arm._set_live()
+        if chunks is not None:
+            arm.check_rows(chunks, texts)
+        return arm
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "vectors_"):
+            raise NotFittedError("Dense: expected fit(chunks, texts) first.")
+
+    def _set_live(self) -> None:
+        live: Any = self.vectors_.any(axis=1)
+        self._live: Mask | None = None if live.all() else live
+
+    def _build(self, vectors: Vectors) -> Any:
+        kind = self.ann if self.ann != "auto" else "hnsw"
+        if kind == "exact" or len(vectors) <= (self.exact_up_to if self.ann == "auto" else 0):
+            return None
+        if kind == "ivf":
+            return faiss_index.build_ivf(vectors, self.seed)
+        return faiss_index.build_hnsw(vectors, self.links, self.build_width)
+
+    def _mask(self, allowed: Mask | None) -> Mask | None:
+        if allowed is None:
+            return self._live
+        allowed = np.asarray(allowed)
+        if allowed.dtype != np.bool_ or allowed.shape != (len(self.vectors_),):
+            raise ParameterError(
+                f"Dense.candidates: 'allowed' must be a boolean mask over {len(self.vectors_)} rows. "
+                f"Got {allowed.dtype} of shape {allowed.shape}."
+            )
+        return allowed if self._live is None else np.logical_and(allowed, self._live)
+
+    def _query_vectors(self, queries: Texts | Vectors) -> Vectors:
+        if not isinstance(queries, np.ndarray) or queries.dtype.kind not in "fiu":
+            return self.encode_queries(as_texts(queries))
+        dim = self.vectors_.shape[1]
+        if queries.ndim != 2 or queries.shape[1] != dim or not np.isfinite(queries).all():
+            raise ParameterError(
+                f"Dense.candidates: query vectors must be finite and of shape (n, {dim}). Got {queries.shape}."
+            )
+        return unit_rows(queries)
+
+    def _with_empty_rows(
+        self,
+        asked: NDArray[np.int64],
+        rows: NDArray[np.int64],
+        scores: NDArray[np.float64],
+        room: int,
+        allowed: Mask | None,
+    ) -> pa.Table:
+        """Zero rows where n leaves room: below every match, so that sorting by score keeps them last."""
+        if self._live is not None and room > 0:
+            empty = np.flatnonzero(~self._live if allowed is None else ~self._live & allowed)[:room]
+            below = np.minimum(0.0, scores[:, -1:] - STEP).round(SCORE_DIGITS)
+            rows = np.hstack([rows, np.tile(empty, (len(rows), 1))])
+            scores = np.hstack([scores, np.tile(below, (1, len(empty)))])
+        columns = [np.repeat(asked, rows.shape[1]), rows.reshape(-1), scores.reshape(-1)]
+        return pa.table(columns, schema=CANDIDATES)
+
+
+def _for_corpus(encoder: Encoder, texts: list[str]) -> Encoder:
+    """The encoder itself, or a fresh copy fitted to `texts` where its kind learns from a corpus."""
+    if not getattr(encoder, "refitted", False):
+        return encoder
+    fitted: Encoder = copy.copy(encoder).fit(texts)  # type: ignore[attr-defined]  # refitted encoders have fit
+    return fitted
+
+
+def _loaded_encoder(spec: Any, texts: Texts | None) -> Encoder:
+    encoder = as_encoder(spec)
+    if not getattr(encoder, "refitted", False):
+        return encoder
+    if texts is None:
+        raise ParameterError("Dense.load: this encoder learns from the corpus. Pass texts=, as they were in fit.")
+    return _for_corpus(encoder, as_texts(texts))
+
+
+def _given(vectors: Vectors, n: int) -> Vectors:
+    array = np.asarray(vectors)
+    if array.ndim != 2 or len(array) != n:
+        raise ParameterError(f"Dense.fit: 'vectors' must be of shape ({n}, dim). Got {array.shape}.")
+    return unit_rows(check_block(array, range(n), "given vectors"))
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        missing = {"version", "encoder", "fingerprint", "shape", "ids", "content", "params", "files"} - manifest.keys()
+    except (OSError, ValueError, AttributeError) as error:
+        raise StaleIndexError(
+            f"{folder.name}/{MANIFEST}: expected a saved dense arm. {error}. Fit and save."
+        ) from error
+    if missing or manifest["version"] != _VERSION or set(manifest["params"]) | {"encoder"} != set(Dense.params()):
+        raise StaleIndexError(
+            f"{folder.name}/{MANIFEST}: expected version {_VERSION} and all fields. Fit and save again."
+        )
+    return manifest
+
+
+def _same_encoder(encoder: Encoder, fingerprint: str) -> Encoder:
+    if encoder.fingerprint != fingerprint:
+        raise StaleIndexError(
+            f"the vectors were made by encoder {fingerprint}. Got {encoder.fingerprint}: "
+            "their cosines mean nothing to each other. Pass the same encoder or fit again."
+        )
+    return encoder
+
+
+def _save_array(path: Path, array: NDArray[Any]) -> None:
+    with path.open("wb") as file:  # np.save on a name would add a suffix
+        np.save(file, array, allow_pickle=False)

@@ -1,0 +1,129 @@
+"""The door to encoders: the protocol, the built-in kinds by name, and `as_encoder`.
+
+>>> sorted(ENCODERS)
+['e5', 'hash', 'lsa', 'use']
+>>> as_encoder("hash").dim
+1024
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+from memkit.errors import ParameterError
+from memkit.index.encoders.base import ROLES, Encoder, TextEncoder, Texts, Vectors, as_texts, clean, unit_rows
+
+__all__ = [
+    "ENCODERS",
+    "ROLES",
+    "Encoder",
+    "TextEncoder",
+    "Texts",
+    "Vectors",
+    "as_encoder",
+    "as_texts",
+    "clean",
+    "unit_rows",
+]
+
+# Where each kind lives; a module is imported when its kind is asked for.
+ENCODERS: dict[str, tuple[str, str]] = {
+    "use": ("use", "UseEncoder"),
+    "e5": ("e5", "E5Encoder"),
+    "lsa": ("lsa", "LsaEncoder"),
+    "hash": ("hashing", "HashEncoder"),
+}
+_ADDRESSES: dict[str, tuple[str, str]] = {
+    "st": ("objects", "load_sentence_transformer"),
+    "m2v": ("objects", "load_model2vec"),
+    "openai": ("http", "from_spec"),
+}
+_ACCEPTED = (
+    "one of 'use', 'e5', 'lsa', 'hash', 'st:PATH', 'm2v:PATH', 'openai:MODEL@URL', an object with "
+    "encode_query and encode_document, encode (sentence-transformers, model2vec), embed_documents and embed_query "
+    "(LangChain), a fitted transformer with transform (scikit-learn), or a function from a list of texts to an array"
+)
+_MEMBERS = ("encode_query", "encode_document", "dim", "fingerprint", "get_config")
+
+
+def as_encoder(x: Any) -> Encoder:
+    """What `x` means, as an encoder.
+
+    Parameters
+    ----------
+    x : Encoder, str or object
+        An encoder itself; a name ('use', 'e5', 'lsa', 'hash'); an address ('st:PATH', 'm2v:PATH',
+        'openai:MODEL@URL'); an object of sentence-transformers, model2vec or LangChain; a fitted scikit-learn
+        transformer or Pipeline; a function ``list[str] -> array``.
+
+    Returns
+    -------
+    Encoder
+        Its rows are unit vectors, whatever `x` returns.
+
+    Raises
+    ------
+    ParameterError
+        Where `x` is nothing of these; the message lists what is accepted.
+    MissingExtraError
+        Where the package behind a name is not installed; names memkit's extra.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> encoder = as_encoder(lambda texts: np.array([[len(text), 1.0] for text in texts]))
+    >>> encoder.encode_query(["пул"]).round(2).tolist()
+    [[0.949999988079071, 0.3199999928474426]]
+    """
+    if isinstance(x, str):
+        return _named(x)
+    if inspect.isclass(x) or x is None:
+        raise _refused(x)
+    if all(inspect.getattr_static(x, name, None) is not None for name in _MEMBERS):
+        encoder: Encoder = x
+        return encoder
+    for recognises, wrap in _SHAPES:
+        if recognises(x):
+            wrapped: Encoder = _load("objects", wrap)(x)
+            return wrapped
+    raise _refused(x)
+
+
+def _has(*names: str) -> Callable[[Any], bool]:
+    return lambda x: all(callable(getattr(x, name, None)) for name in names)
+
+
+# Most telling first: a sentence-transformer is callable too.
+_SHAPES: tuple[tuple[Callable[[Any], bool], str], ...] = (
+    (_has("embed_documents", "embed_query"), "from_langchain"),
+    (
+        _has("encode_query", "encode_document"),
+        "from_sentence_transformer",
+    ),
+    (_has("encode"), "from_sentence_transformer"),
+    (_has("transform"), "from_sklearn"),
+    (callable, "from_callable"),
+)
+
+
+def _named(spec: str) -> Encoder:
+    if spec in ENCODERS:
+        encoder: Encoder = _load(*ENCODERS[spec])()
+        return encoder
+    kind, colon, rest = spec.partition(":")
+    if colon and rest and kind in _ADDRESSES:
+        addressed: Encoder = _load(*_ADDRESSES[kind])(rest)
+        return addressed
+    raise _refused(spec)
+
+
+def _load(module: str, name: str) -> Any:
+    return getattr(import_module(f"memkit.index.encoders.{module}"), name)
+
+
+def _refused(x: object) -> ParameterError:
+    came = repr(x) if isinstance(x, str) or x is None else f"{type(x).__name__} {x!r}"
+    return ParameterError(f"'encoder' must be {_ACCEPTED}. Got {came[:200]}.")

@@ -1,0 +1,258 @@
+"""What every encoder shares: clean texts in, checked unit vectors out, an identity that follows the weights.
+
+A kind of encoder only says how one batch of clean texts becomes rows of numbers (`TextEncoder._embed`). The rest is
+here, so that no kind can forget a NUL byte, a lone surrogate, a NaN or the order of its rows.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from memkit.errors import MemkitError, ParameterError
+
+ROLES = ("query", "document")
+Vectors = NDArray[np.float32]
+Texts: TypeAlias = Sequence[str] | Any  # or an Arrow array of strings, which has no types
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
+_UNIT_ROWS = 8192  # normalised at a time: double precision doubles the memory
+_UNIT_ERROR = 1e-6
+_SHORT_WORK = 4  # batches without a bar; the cache asks for so many at a time and shows its own
+_PROGRESS_DELAY = 2.0  # seconds before a bar appears: short work stays silent
+
+
+class Encoder(Protocol):
+    """Text to unit vectors; anything with these members is one.
+
+    Attributes
+    ----------
+    dim : int
+        Columns of every result.
+    fingerprint : str
+        Identity of the weights and options: equal fingerprints mean equal vectors.
+    """
+
+    @property
+    def dim(self) -> int: ...
+
+    @property
+    def fingerprint(self) -> str: ...
+
+    def encode_query(self, texts: Texts) -> Vectors:
+        """float32 of shape (n_texts, dim), rows of length 1 or 0."""
+
+    def encode_document(self, texts: Texts) -> Vectors:
+        """float32 of shape (n_texts, dim), rows of length 1 or 0."""
+
+    def get_config(self) -> dict[str, Any]:
+        """What the fingerprint is made from, as JSON values."""
+
+
+class TextEncoder:
+    """The shared part; subclasses set `kind` and write `_config` and `_embed`.
+
+    Attributes
+    ----------
+    dedup_threshold : float or None
+        Cosine from which two texts count as near-duplicates, where it was measured for this encoder.
+    refitted : bool
+        True where the vector of a text depends on a fitted corpus.
+    show_progress : bool
+        Whether long work shows a bar (on a terminal or in a notebook).
+    """
+
+    kind: ClassVar[str] = ""
+    batch_size: ClassVar[int] = 256
+    max_chars: ClassVar[int | None] = None
+    dedup_threshold: float | None = None
+    refitted: bool = False
+    show_progress: bool = True
+
+    @property
+    def dim(self) -> int:
+        """Columns of every result."""
+        raise NotImplementedError
+
+    @property
+    def fingerprint(self) -> str:
+        """``kind-`` and a hash over `get_config`."""
+        return make_fingerprint(self.kind, self.get_config())
+
+    def get_config(self) -> dict[str, Any]:
+        """What the fingerprint is made from: kind, package version, weights, options."""
+        return {"kind": self.kind, **self._config(), "max_chars": self.max_chars, "preprocessing": 1}
+
+    def encode_query(self, texts: Texts) -> Vectors:
+        """Vectors of what is looked for.
+
+        Parameters
+        ----------
+        texts : sequence of str
+            Controls are blanked, lone surrogates replaced, NFC applied; blank texts become zero rows.
+
+        Returns
+        -------
+        ndarray of float32, shape (n_texts, dim)
+            Rows of length 1, or 0 for a text without content.
+
+        Raises
+        ------
+        MemkitError
+            Where the model gives NaN, infinity or a wrong shape; names the encoder and the position.
+        """
+        return self._encode(texts, "query")
+
+    def encode_document(self, texts: Texts) -> Vectors:
+        """Vectors of what is searched; parameters, result and errors as for `encode_query`."""
+        return self._encode(texts, "document")
+
+    def _config(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _embed(self, texts: list[str], role: str) -> Any:
+        raise NotImplementedError
+
+    def _clean(self, text: str) -> str:
+        return clean(text)[: self.max_chars]
+
+    def _encode(self, texts: Texts, role: str) -> Vectors:
+        cleaned = [self._clean(text) for text in as_texts(texts)]
+        filled = [i for i, text in enumerate(cleaned) if text.strip()]
+        found: list[Vectors] = []
+        silent = not self.show_progress or len(filled) <= _SHORT_WORK * self.batch_size
+        with progress(len(filled), self.kind, silent) as bar:
+            for at in range(0, len(filled), self.batch_size):
+                rows = filled[at : at + self.batch_size]
+                block = np.asarray(self._embed([cleaned[i] for i in rows], role))
+                found.append(unit_rows(check_block(block, rows, self.fingerprint)))
+                bar.update(len(rows))
+        # An adapter learns its dim from the first reply, so this comes after the batches.
+        out = np.zeros((len(cleaned), found[0].shape[1] if found else self.dim), dtype=np.float32)
+        if found:
+            out[filled] = np.concatenate(found)
+        return out
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.fingerprint}>"
+
+
+def progress(n_texts: int, name: str, silent: bool) -> Any:
+    """A bar over texts, which appears where work is long and somebody looks: a terminal or a notebook."""
+    from tqdm.auto import tqdm
+
+    disable = True if silent else None  # None: where the output is no terminal
+    return tqdm(total=n_texts, desc=f"encoding ({name})", unit="text", disable=disable, delay=_PROGRESS_DELAY)
+
+
+def as_texts(texts: Texts) -> list[str]:
+    """`texts` as a list; a null is an empty text.
+
+    Raises
+    ------
+    ParameterError
+        For a single string, whose letters would each become a row, and for what is no text.
+    """
+    if isinstance(texts, (str, bytes)):
+        raise ParameterError(f"'texts' must be a sequence of texts. Got one {type(texts).__name__}: put it in a list.")
+    values = texts.to_pylist() if isinstance(texts, (pa.Array, pa.ChunkedArray)) else list(texts)
+    for position, value in enumerate(values):
+        if not isinstance(value, str) and value is not None:
+            raise ParameterError(f"'texts' must hold strings. Got {type(value).__name__} at position {position}.")
+    return ["" if value is None else value for value in values]
+
+
+def clean(text: str) -> str:
+    """NFC without control characters and lone surrogates, which end or break texts in C libraries.
+
+    >>> clean("a" + chr(0) + "b")
+    'a b'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    whole = _SURROGATES.sub("\ufffd", _CONTROLS.sub(" ", text))
+    return unicodedata.normalize("NFC", whole)
+
+
+def unit_rows(rows: NDArray[Any]) -> Vectors:
+    """`rows` scaled to length 1, as contiguous float32; zero rows stay zero.
+
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    unit = np.empty(rows.shape, dtype=np.float32)
+    for at in range(0, len(rows), _UNIT_ROWS):
+        exact = rows[at : at + _UNIT_ROWS].astype(np.float64)
+        # Scaling by the largest part first keeps squares of tiny and huge rows within range.
+        largest = np.abs(exact).max(axis=1, keepdims=True, initial=0.0)
+        np.divide(exact, largest, out=exact, where=largest > 0)
+        length = np.sqrt(np.einsum("ij,ij->i", exact, exact))[:, None]
+        unit[at : at + _UNIT_ROWS] = np.divide(exact, length, out=exact, where=length > 0)
+    return unit
+
+
+def is_unit(rows: NDArray[Any]) -> bool:
+    """Whether every row has length 1, to single precision, or 0."""
+    length = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    return bool(np.all((np.abs(length - 1) < _UNIT_ERROR) | (length == 0)))
+
+
+def check_block(block: NDArray[Any], positions: Sequence[int], who: str) -> NDArray[Any]:
+    """`block`, one finite row of numbers for each of `positions`.
+
+    Raises
+    ------
+    MemkitError
+        For a wrong shape, a type that is no number, NaN or infinity.
+    """
+    if block.ndim != 2 or len(block) != len(positions) or block.dtype.kind not in "fiu":
+        raise MemkitError(
+            f"encoder {who}: expected numbers of shape ({len(positions)}, dim), a row a text. "
+            f"Got {block.dtype} of shape {block.shape}."
+        )
+    bad = np.flatnonzero(~np.isfinite(block).all(axis=1))
+    if len(bad):
+        raise MemkitError(
+            f"encoder {who}: expected finite numbers. Got NaN or infinity for the text at position "
+            f"{positions[bad[0]]} ({len(bad)} such texts in this batch). Nothing was indexed."
+        )
+    return block
+
+
+def make_fingerprint(kind: str, config: dict[str, Any]) -> str:
+    """A short name that changes when anything in `config` does."""
+    text = json.dumps(config, sort_keys=True, ensure_ascii=True)
+    return f"{kind}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
+
+
+def file_digest(path: Path) -> str:
+    """Hash of a file's bytes, computed once per path, size and time of change."""
+    status = path.stat()
+    return _digest(str(path), status.st_size, status.st_mtime_ns)
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(path: str, size: int, changed: int) -> str:
+    with Path(path).open("rb") as handle:
+        return hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+def folder_digest(folder: Path) -> str:
+    """Hash over the names and bytes of every file below `folder`."""
+    parts = [
+        f"{file.relative_to(folder).as_posix()}={file_digest(file)}"
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    ]
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()

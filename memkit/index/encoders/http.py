@@ -1,0 +1,188 @@
+"""Any endpoint that speaks OpenAI's ``/embeddings``: a hosted model, a proxy, or a server of your own."""
+
+from __future__ import annotations
+
+import base64
+import email.utils
+import os
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.errors import MemkitError, MissingExtraError, ParameterError
+from memkit.index.encoders.base import TextEncoder
+
+KEY_VARIABLE = "OPENAI_API_KEY"
+
+_MAX_WAIT = 60.0  # seconds; what a server may ask to wait at most
+_RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})
+
+
+class HttpEncoder(TextEncoder):
+    """Vectors from ``POST {url}/embeddings``.
+
+    The key comes from the environment variable OPENAI_API_KEY and from nowhere else; it is neither stored nor shown.
+
+    Parameters
+    ----------
+    model : str
+        As the endpoint knows it; part of the fingerprint, as is the address.
+    url : str
+        Up to and without ``/embeddings``, such as ``http://localhost:8080/v1``.
+    timeout : float, seconds
+        For each request.
+    retries : int
+        Further tries after a time-out, a broken connection, 429 or 5xx; waits 1, 2, 4 ... seconds, or what Retry-After
+        says, a minute at most.
+    prefixes : pair of str
+        Put before each query and each document, where the model wants that.
+    sleep : callable
+        Waits so many seconds; tests replace it.
+
+    Raises
+    ------
+    MissingExtraError
+        Where httpx is not installed.
+    """
+
+    kind = "openai"
+    batch_size = 100
+    max_chars = 32_768
+
+    def __init__(
+        self,
+        model: str,
+        url: str,
+        *,
+        timeout: float = 30.0,
+        retries: int = 4,
+        prefixes: tuple[str, str] = ("", ""),
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        parts = urlsplit(url)
+        if not model or parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ParameterError(
+                f"'encoder' openai:MODEL@URL needs a model and an http(s) address. Got {model!r}, {url!r}."
+            )
+        if parts.username or parts.password:
+            raise ParameterError(f"'encoder' openai: the key belongs into {KEY_VARIABLE}, not into the address.")
+        _httpx()
+        self.model, self.url = model, urlunsplit(parts._replace(query="", fragment="")).rstrip("/")
+        self.timeout, self.retries, self.prefixes, self._sleep = timeout, retries, tuple(prefixes), sleep
+        self._dim: int | None = None
+
+    @property
+    def dim(self) -> int:
+        """Columns of every result; asks for one vector where none came yet."""
+        if self._dim is None:
+            self.encode_document(["memory"])
+        return self._dim or 0
+
+    def _config(self) -> dict[str, Any]:
+        return {"model": self.model, "url": self.url, "prefixes": list(self.prefixes)}
+
+    def _embed(self, texts: list[str], role: str) -> NDArray[np.float32]:
+        prefix = self.prefixes[0 if role == "query" else 1]
+        body = {"model": self.model, "input": [prefix + text for text in texts], "encoding_format": "float"}
+        rows = _rows(self._post(body), len(texts), self._where)
+        if self._dim not in (None, rows.shape[1]):
+            raise MemkitError(f"{self._where}: expected {self._dim} dimensions, as before. Got {rows.shape[1]}.")
+        self._dim = rows.shape[1]
+        return rows
+
+    @property
+    def _where(self) -> str:
+        return f"encoder openai:{self.model}@{self.url}"
+
+    def _post(self, body: dict[str, Any]) -> Any:
+        httpx = _httpx()
+        key = os.environ.get(KEY_VARIABLE)
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        wrong = ""
+        with httpx.Client(timeout=self.timeout, headers=headers) as client:
+            for attempt in range(self.retries + 1):
+                wait = 2.0**attempt
+                try:
+                    reply = client.post(f"{self.url}/embeddings", json=body)
+                except httpx.TimeoutException:
+                    wrong = f"no reply within {self.timeout:g} seconds"
+                except httpx.TransportError as error:
+                    wrong = f"no connection ({error})"
+                else:
+                    if reply.is_success:
+                        return _json(reply, self._where)
+                    wrong = f"status {reply.status_code}: {reply.text[:200]}"
+                    if reply.status_code not in _RETRIED:
+                        break
+                    wait = _asked_wait(reply.headers.get("Retry-After"), wait)
+                if attempt < self.retries:
+                    self._sleep(min(wait, _MAX_WAIT))
+        raise MemkitError(f"{self._where}: expected vectors. Got {wrong}. Tries: {attempt + 1}. Nothing was indexed.")
+
+
+def from_spec(rest: str) -> HttpEncoder:
+    """The encoder that ``MODEL@URL`` names."""
+    model, at, url = rest.partition("@http")
+    if not at:
+        raise ParameterError(f"'encoder' openai:MODEL@URL needs an http(s) address after '@'. Got 'openai:{rest}'.")
+    return HttpEncoder(model, "http" + url)
+
+
+def _httpx() -> Any:
+    try:
+        import httpx
+    except ImportError as error:
+        raise MissingExtraError("httpx", "openai") from error
+    return httpx
+
+
+def _asked_wait(header: str | None, fallback: float) -> float:
+    """Seconds from Retry-After, which holds seconds or a date."""
+    if not header:
+        return fallback
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, (email.utils.parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
+    except (ValueError, TypeError):
+        return fallback
+
+
+def _json(reply: Any, where: str) -> Any:
+    try:
+        return reply.json()
+    except ValueError as error:
+        raise MemkitError(f"{where}: expected JSON. Got {reply.text[:200]!r}.") from error
+
+
+def _rows(reply: Any, n: int, where: str) -> NDArray[np.float32]:
+    """Vectors in the order of the texts: replies may come in any order, `index` says which is which."""
+    try:
+        data = {int(item["index"]): _vector(item["embedding"]) for item in reply["data"]}
+    except (KeyError, TypeError, ValueError) as error:
+        raise MemkitError(
+            f"{where}: expected data[].index and data[].embedding. {type(error).__name__}: {error}."
+        ) from error
+    if set(data) != set(range(n)):
+        raise MemkitError(f"{where}: expected one vector for each of {n} texts. Got {len(data)}.")
+    lengths = {len(vector) for vector in data.values()}
+    if len(lengths) != 1 or 0 in lengths:
+        raise MemkitError(f"{where}: expected vectors of one length. Got lengths {sorted(lengths)}.")
+    return np.stack([data[i] for i in range(n)])
+
+
+def _vector(value: Any) -> NDArray[np.float32]:
+    """A list of numbers, or base64 of little-endian float32, which some servers send unasked."""
+    if isinstance(value, str):
+        return np.frombuffer(base64.b64decode(value, validate=True), dtype="<f4")
+    vector: NDArray[np.float32] = np.asarray(value, dtype=np.float32)
+    if vector.ndim != 1:
+        raise ValueError(f"a vector of shape {vector.shape}")
+    return vector

@@ -1,0 +1,193 @@
+"""Arms that search words: `BM25`, and `CharGrams` for typos and inflections that stemmers miss."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+
+from memkit.errors import NotFittedError, ParameterError
+from memkit.index.postings import Postings, Query, Texts
+from memkit.params import Estimator, estimator, param
+from memkit.text.analyse import ANALYSERS
+from memkit.text.terms import QueryTerms
+
+
+@estimator
+class BM25(Estimator):
+    """Okapi BM25 with Lucene's idf, ln(1 + (N - df + 0.5) / (df + 0.5)), which is never negative.
+
+    A term counts once in a query, however often it is repeated, as in DuckDB's ``match_bm25``. Scores are that macro's
+    times ln(10), because DuckDB's ``log`` is to the base 10; weights are kept as float32, which is exact to about 1e-7.
+
+    Parameters
+    ----------
+    analyser : str
+        One of `memkit.text.analyse.ANALYSERS`.
+    k1 : float
+        How late further occurrences of a term stop to count.
+    b : float, ratio
+        How much longer texts are marked down.
+
+    Examples
+    --------
+    >>> arm = BM25().fit(pa.table({"chunk_id": ["a", "b"]}), ["Пул соединений: 10", "кот спит"])
+    >>> arm.candidates(["пулы", "коты спят"], n=5).select(["query", "row"]).to_pylist()
+    [{'query': 0, 'row': 0}, {'query': 1, 'row': 1}]
+    """
+
+    analyser: str = param("auto", choices=ANALYSERS, refit=True, doc="What becomes of a word.")
+    k1: float = param(1.2, low=0, refit=True, doc="How late further occurrences of a term stop to count.")
+    b: float = param(0.75, low=0, high=1, unit="ratio", refit=True, doc="How much longer texts are marked down.")
+
+    def fit(self, chunks: pa.Table, texts: Texts) -> Self:
+        """Index `texts`, one for each row of `chunks`.
+
+        Raises
+        ------
+        ParameterError
+            Where a parameter is outside of its bounds, or the lengths differ.
+        """
+        self.check_params()
+        _check_lengths(chunks, texts)
+        postings = Postings.count(texts, self.analyser)
+        lengths = np.bincount(postings.rows, postings.weights, minlength=postings.n_rows)
+        norms = self.k1 * (1 - self.b + self.b * lengths / (lengths.mean() if lengths.any() else 1))
+        frequency = postings.weights.astype(np.float64)
+        postings.weights = (frequency * (self.k1 + 1) / (frequency + norms[postings.rows])).astype(np.float32)
+        return self._use(postings)
+
+    def candidates(self, queries: Sequence[str], n: int, allowed: np.ndarray | None = None) -> pa.Table:
+        """The best rows of each query.
+
+        Parameters
+        ----------
+        queries : sequence of str
+        n : int
+            At most so many rows a query.
+        allowed : ndarray of shape (n_rows,), bool, or None
+            Which rows may be found; applied before the cut.
+
+        Returns
+        -------
+        pa.Table
+            query (int64, place in `queries`), row (int64), score (float64, positive): best first, ties by row.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ParameterError
+            Where `n` is below 1 or `allowed` no mask over the rows.
+        """
+        postings = _fitted(self)
+        return postings.best([self._weigh(terms) for terms in self.terms_.of(queries)], n, allowed)
+
+    def save(self, folder: Path) -> None:
+        """Write ``bm25_terms.parquet`` and ``bm25_postings.parquet``."""
+        _fitted(self).save(folder, "bm25", self.get_params())
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """What `save` wrote; raises StaleIndexError where it is damaged."""
+        postings, settings = Postings.load(folder, "bm25")
+        return cls(**settings)._use(postings)
+
+    def _use(self, postings: Postings) -> Self:
+        self.postings_ = postings
+        df = postings.document_frequency
+        self.idf_ = np.log1p((postings.n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
+        self.terms_ = QueryTerms(self.analyser)
+        return self
+
+    def _weigh(self, terms: list[str]) -> Query:
+        numbers = {self.postings_.terms.get(term, -1) for term in terms} - {-1}
+        # In one order, so that equal texts get equal sums.
+        known = np.array(sorted(numbers), np.int64)
+        return known, self.idf_[known]
+
+
+@estimator
+class CharGrams(Estimator):
+    """TF-IDF of stems and of character 3- to 5-grams within words; the score is the mean of both cosines, 0 to 1.
+
+    Finds what a stemmer misses («память», «памяти») and words with a typo. Weights are scikit-learn's: (1 + ln tf) *
+    (ln((1 + N) / (1 + df)) + 1), each half of unit length.
+
+    Examples
+    --------
+    >>> arm = CharGrams().fit(pa.table({"chunk_id": ["a", "b"]}), ["настройка памяти", "кот спит"])
+    >>> arm.candidates(["памть"], n=5)["row"].to_pylist()
+    [0]
+    """
+
+    def fit(self, chunks: pa.Table, texts: Texts) -> Self:
+        """Index `texts`, one for each row of `chunks`; raises ParameterError where the lengths differ."""
+        _check_lengths(chunks, texts)
+        stems, grams = (_unit_rows(Postings.count(texts, analyser)) for analyser in ("auto", "char"))
+        return self._use(stems.followed_by(grams, _GRAM))
+
+    def candidates(self, queries: Sequence[str], n: int, allowed: np.ndarray | None = None) -> pa.Table:
+        """The best rows of each query, as `BM25.candidates`."""
+        postings = _fitted(self)
+        pairs = zip(self.stem_terms_.of(queries), self.gram_terms_.of(queries), strict=True)
+        return postings.best([self._weigh(stems, grams) for stems, grams in pairs], n, allowed)
+
+    def save(self, folder: Path) -> None:
+        """Write ``char_terms.parquet`` and ``char_postings.parquet``."""
+        _fitted(self).save(folder, "char", self.get_params())
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """What `save` wrote; raises StaleIndexError where it is damaged."""
+        postings, settings = Postings.load(folder, "char")
+        return cls(**settings)._use(postings)
+
+    def _use(self, postings: Postings) -> Self:
+        self.postings_ = postings
+        self.idf_ = _smooth_idf(postings)
+        self.stem_terms_, self.gram_terms_ = QueryTerms("auto"), QueryTerms("char")
+        return self
+
+    def _weigh(self, stems: list[str], grams: list[str]) -> Query:
+        halves = [self._weigh_half(stems), self._weigh_half([_GRAM + gram for gram in grams])]
+        return np.concatenate([h[0] for h in halves]), np.concatenate([h[1] for h in halves]) / np.float32(2)
+
+    def _weigh_half(self, terms: list[str]) -> Query:
+        """Known terms of one half, their weights of unit length."""
+        counted = Counter(number for term in terms if (number := self.postings_.terms.get(term)) is not None)
+        known = np.array(sorted(counted), np.int64)
+        frequency = np.array([counted[number] for number in known.tolist()], np.float64)
+        weights = (1 + np.log(frequency)) * self.idf_[known]
+        return known, (weights / (np.linalg.norm(weights) or 1)).astype(np.float32)
+
+
+# Sets a gram apart from a stem of the same letters; no term holds a tab.
+_GRAM = "\t"
+
+
+def _smooth_idf(postings: Postings) -> np.ndarray:
+    return np.log((1 + postings.n_rows) / (1 + postings.document_frequency)) + 1
+
+
+def _unit_rows(postings: Postings) -> Postings:
+    """TF-IDF in place of frequencies, each row of unit length."""
+    weights = (1 + np.log(postings.weights)) * np.repeat(_smooth_idf(postings), postings.document_frequency)
+    norms = np.sqrt(np.bincount(postings.rows, weights**2, minlength=postings.n_rows))
+    return replace(postings, weights=(weights / norms[postings.rows]).astype(np.float32))
+
+
+def _fitted(arm: BM25 | CharGrams) -> Postings:
+    if not hasattr(arm, "postings_"):
+        raise NotFittedError(f"{type(arm).__name__}: expected a fitted arm. Call fit(chunks, texts) first.")
+    return arm.postings_
+
+
+def _check_lengths(chunks: pa.Table, texts: Texts) -> None:
+    if chunks.num_rows != len(texts):
+        raise ParameterError(f"fit: expected a text for each of {chunks.num_rows} chunks. Got {len(texts)} texts.")

@@ -1,0 +1,94 @@
+"""The nearest rows to a query, in one order: score falling, then row.
+
+FAISS finds in single precision, where the batch and the index change the last digits. What it found is scored again in
+double precision and rounded, so that equal vectors tie, a row meets itself at exactly 1, and a longer list begins with
+the shorter one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.index import ann
+from memkit.index.encoders.base import Vectors
+
+SCORE_DIGITS = 6
+STEP = 10.0**-SCORE_DIGITS
+
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+Ranked = tuple[Ints, NDArray[np.float64]]
+
+_SLACK = 16  # rows fetched beyond k, for the order to be settled in double precision
+_BLOCK = 1 << 23  # numbers gathered at a time while scoring: 64 MB
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """A search over unit rows.
+
+    Attributes
+    ----------
+    vectors : ndarray of float32, shape (n, dim)
+    index : faiss.Index or None
+        Approximate, over the same rows; None searches exactly.
+    exact_up_to : int, rows
+        A filter that leaves at most so many is searched exactly, whatever the index.
+    """
+
+    vectors: Vectors
+    index: Any
+    exact_up_to: int
+
+    def best(self, queries: Vectors, k: int, mask: Mask | None, width: int, probes: int) -> Ranked:
+        """Rows and cosines, both of shape (n_queries, min(k, allowed rows)); never a row -1."""
+        count = len(self.vectors) if mask is None else int(np.count_nonzero(mask))
+        k = min(k, count)
+        if k < 1 or not len(queries):
+            return np.empty((len(queries), 0), dtype=np.int64), np.empty((len(queries), 0))
+        if self.index is None or (mask is not None and count <= self.exact_up_to):
+            return self._exact(queries, k, count, mask)
+        _, found = ann.search(self.index, queries, min(count, k + _SLACK), mask, width, probes)
+        rows, scores = self._ordered(queries, found)
+        rows, scores = rows[:, :k], scores[:, :k]
+        short = np.flatnonzero((rows < 0).any(axis=1))
+        if len(short):
+            # A graph or a list may hold too few allowed rows near a query; those queries are answered exactly.
+            rows[short], scores[short] = self._exact(queries[short], k, count, mask)
+        return rows, scores
+
+    def _exact(self, queries: Vectors, k: int, count: int, mask: Mask | None) -> Ranked:
+        _, found = ann.exact(queries, self.vectors, min(count, k + _SLACK), mask)
+        rows, scores = self._ordered(queries, found)
+        if rows.shape[1] < count:
+            # Rows not fetched may tie with the last one kept; single precision cannot tell them from it.
+            for at in np.flatnonzero(scores[:, k - 1] - scores[:, -1] <= 2 * STEP):
+                rows[at, :k], scores[at, :k] = self._with_ties(queries[at], scores[at, k - 1], k, mask)
+        return rows[:, :k], scores[:, :k]
+
+    def _with_ties(self, query: Vectors, cut: float, k: int, mask: Mask | None) -> Ranked:
+        near = self.vectors @ query >= cut - 2 * STEP
+        found = np.flatnonzero(near if mask is None else near & mask)
+        scores = cosines(query[None], self.vectors, found[None])[0]
+        order = np.lexsort((found, -scores))[:k]
+        return found[order], scores[order]
+
+    def _ordered(self, queries: Vectors, found: Ints) -> Ranked:
+        scores = cosines(queries, self.vectors, found)
+        scores[found < 0] = -np.inf
+        order = np.lexsort((found, -scores), axis=-1)
+        return np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
+
+
+def cosines(queries: Vectors, rows: Vectors, found: Ints) -> NDArray[np.float64]:
+    """Cosine of each query with its found rows, in [-1, 1], rounded; of the shape of `found`."""
+    scores = np.empty(found.shape)
+    step = max(1, _BLOCK // max(1, found.shape[1] * rows.shape[1]))
+    for at in range(0, len(found), step):
+        gathered = rows[found[at : at + step]].astype(np.float64)
+        scores[at : at + step] = (gathered @ queries[at : at + step, :, None].astype(np.float64))[..., 0]
+    return np.clip(np.round(scores, SCORE_DIGITS), -1.0, 1.0) + 0.0  # + 0.0 makes of -0.0 a 0

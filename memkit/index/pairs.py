@@ -1,0 +1,205 @@
+"""All pairs of near rows, exactly: blocks of a matrix product, with a bound that spares most of the work.
+
+For unit rows x = (p, q), p the first `r` coordinates on the corpus's principal axes, Cauchy and Schwarz give
+cos(x, y) <= p.p' + |q||q'|, which is itself an inner product of r + 1 numbers. A block whose bounds all stay below the
+threshold holds no pair; only what passes is multiplied out. `r` is chosen on a sample; any `r` gives the same pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController, threadpool_info  # type: ignore[import-untyped]  # it ships no types
+
+from memkit.errors import MemkitError, ParameterError
+from memkit.index.encoders.base import Vectors, check_block, unit_rows
+
+PAIRS = pa.schema([("i", pa.int64()), ("j", pa.int64()), ("cosine", pa.float64())])
+COSINE_DIGITS = 6
+MAX_PAIRS = 50_000_000
+
+_MARGIN = 1e-5  # more than single precision loses, so that no pair is missed before it is scored in double
+_ROUNDING = 1e-6
+_SMALL = 1024  # rows; groups up to this size are multiplied many at a time
+_ROWS, _COLUMNS = 512, 4096
+_WAVE = 4  # strips a thread between two looks at how many pairs there are
+_BATCH = 1 << 23  # numbers in a batch of small groups
+_SAMPLE = 2048
+_DENSE = 0.01  # share of a block's bounds that pass, above which the block is multiplied in full
+
+Ints = NDArray[np.int64]
+Pairs = tuple[Ints, Ints, NDArray[np.float64]]
+
+
+def near_pairs(
+    vectors: NDArray[Any], threshold: float, groups: Sequence[Any] | pa.Array | pa.ChunkedArray | None = None
+) -> pa.Table:
+    """Every pair of rows of one group whose cosine is at least `threshold`.
+
+    Parameters
+    ----------
+    vectors : ndarray of shape (n, dim)
+        Any lengths; a zero row is near nothing.
+    threshold : float, cosine in (0, 1]
+    groups : sequence of length n, optional
+        Only rows of equal group are compared; nulls are one group.
+
+    Returns
+    -------
+    pa.Table
+        i, j (int64, i < j), cosine (float64, rounded to 6 digits, so equal rows have 1.0); sorted by i, j.
+
+    Raises
+    ------
+    ParameterError
+        For a threshold outside (0, 1] or groups of another length.
+    MemkitError
+        For NaN or infinity in `vectors`, or more than `MAX_PAIRS` pairs.
+
+    Examples
+    --------
+    >>> near_pairs(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), 0.9).to_pylist()
+    [{'i': 0, 'j': 1, 'cosine': 1.0}]
+    """
+    if isinstance(threshold, bool) or not 0 < threshold <= 1:
+        raise ParameterError(f"near_pairs: 'threshold' must be a cosine in (0, 1]. Got {threshold!r}.")
+    array = np.asarray(vectors)
+    unit = unit_rows(check_block(array, range(len(array)), "near_pairs"))
+    live = np.flatnonzero(unit.any(axis=1))
+    found = list(_bounded(_grouped(unit, live, _codes(groups, len(unit)), float(threshold))))
+    if not found:
+        return PAIRS.empty_table()
+    i, j, cosine = (np.concatenate(part) for part in zip(*found, strict=True))
+    order = np.lexsort((j, i))
+    return pa.table([i[order], j[order], cosine[order]], schema=PAIRS)
+
+
+def _bounded(found: Iterator[Pairs]) -> Iterator[Pairs]:
+    total = 0
+    for pairs in found:
+        total += len(pairs[0])
+        if total > MAX_PAIRS:
+            raise MemkitError(
+                f"near_pairs: more than {MAX_PAIRS:,} pairs. Raise the threshold, or drop equal texts first."
+            )
+        yield pairs
+
+
+def _codes(groups: Any, n: int) -> Ints:
+    if groups is None:
+        return np.zeros(n, dtype=np.int64)
+    column = groups if isinstance(groups, (pa.Array, pa.ChunkedArray)) else pa.array(groups)
+    if len(column) != n:
+        raise ParameterError(f"near_pairs: expected one group a row, {n}. Got {len(column)}.")
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    codes: Ints = column.dictionary_encode(null_encoding="encode").indices.to_numpy().astype(np.int64)
+    return codes
+
+
+def _grouped(unit: Vectors, live: Ints, codes: Ints, threshold: float) -> Iterator[Pairs]:
+    rows = live[np.argsort(codes[live], kind="stable")]  # stable: rows rise within a group, so i < j
+    starts = np.flatnonzero(np.r_[True, np.diff(codes[rows]) != 0]) if len(rows) else np.empty(0, dtype=np.int64)
+    sizes = np.diff(np.r_[starts, len(rows)])
+    for group in np.flatnonzero(sizes > _SMALL):
+        yield from _within(unit, rows[starts[group] : starts[group] + sizes[group]], threshold)
+    small = np.flatnonzero((sizes > 1) & (sizes <= _SMALL))
+    yield from _small_groups(unit, rows, starts[small], sizes[small], threshold)
+
+
+def _small_groups(unit: Vectors, rows: Ints, starts: Ints, sizes: Ints, threshold: float) -> Iterator[Pairs]:
+    """Groups of like size as one batch of products on one thread, the shorter ones filled up with a repeated row."""
+    order = np.argsort(sizes, kind="stable")
+    libraries, at = ThreadpoolController(), 0
+    while at < len(order):
+        widest = int(sizes[order[min(at + max(1, _BATCH // (_SMALL * unit.shape[1])), len(order)) - 1]])
+        some = order[at : at + max(1, _BATCH // (widest * max(widest, unit.shape[1])))]
+        width = int(sizes[some[-1]])
+        at += len(some)
+        place = np.minimum(np.arange(width), sizes[some, None] - 1)
+        members = rows[starts[some, None] + place]
+        block = unit[members]
+        with libraries.limit(limits=1, user_api="blas"):
+            products = np.matmul(block, block.transpose(0, 2, 1))
+        group, a, b = np.nonzero(products >= threshold - _MARGIN)
+        kept = (a < b) & (b < sizes[some][group])
+        yield _scored(unit, members[group[kept], a[kept]], members[group[kept], b[kept]], threshold)
+
+
+def _within(unit: Vectors, rows: Ints, threshold: float) -> Iterator[Pairs]:
+    """Strips of the product, a thread each: the linear algebra's own threads wait for each other at every block."""
+    full = unit if len(rows) == len(unit) else unit[rows]
+    short = _shortened(full, threshold)
+    workers, libraries = _threads(), ThreadpoolController()
+    tops = range(0, len(full), _ROWS)
+    with ThreadPoolExecutor(workers) as pool:
+        for at in range(0, len(tops), _WAVE * workers):
+            some = tops[at : at + _WAVE * workers]
+            with libraries.limit(limits=1, user_api="blas"):
+                strips = list(pool.map(lambda top: _strip(full, short, rows, top, threshold), some))
+            yield from (pairs for strip in strips for pairs in strip)
+
+
+def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float) -> list[Pairs]:
+    """The pairs of `_ROWS` rows from `top` with all rows after them."""
+    cut, found = threshold - _MARGIN, []
+    across = short[top : top + _ROWS]
+    bounds = np.empty((_ROWS, _COLUMNS), dtype=np.float32)
+    for left in range(top - top % _COLUMNS, len(full), _COLUMNS):
+        down = short[left : left + _COLUMNS]
+        out = np.matmul(across, down.T, out=bounds[: len(across), : len(down)])
+        # The maximum is read faster than a comparison is written: most blocks end here.
+        if out.max() < cut:
+            continue
+        a, b = np.nonzero(out >= cut)
+        if short is not full and len(a) > _DENSE * out.size:
+            a, b = np.nonzero(full[top : top + _ROWS] @ full[left : left + _COLUMNS].T >= cut)
+        above = a + top < b + left
+        found.append(_scored(full, a[above] + top, b[above] + left, threshold))
+    return [(rows[i], rows[j], cosine) for i, j, cosine in _bounded(iter(found))]
+
+
+def _threads() -> int:
+    """As many as the linear algebra may use, so that the user's limit holds."""
+    allowed = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    return max(allowed, default=1)
+
+
+def _shortened(full: Vectors, threshold: float) -> Vectors:
+    """Rows whose inner products bound those of `full` from above, with fewer columns; `full` where none help."""
+    n, dim = full.shape
+    if n <= 2 * _SAMPLE:
+        return full
+    sample = full[:: n // _SAMPLE][:_SAMPLE]
+    _, axes = np.linalg.eigh(sample.T.astype(np.float64) @ sample)
+    axes = np.ascontiguousarray(axes[:, ::-1], dtype=np.float32)  # largest first
+    for kept in (dim // 8, dim // 4, dim // 2):
+        if kept:
+            some = _bound_rows(sample, axes[:, :kept])
+            # Every row meets itself, hence the 2: other pairs must be rare.
+            if np.count_nonzero(some @ some.T >= threshold - _MARGIN) < 2 * len(some):
+                return _bound_rows(full, axes[:, :kept])
+    return full
+
+
+def _bound_rows(rows: Vectors, axes: Vectors) -> Vectors:
+    kept = rows @ axes
+    # A root near 0 magnifies what single precision lost below it: the slack keeps the bound above.
+    rest = np.sqrt(np.maximum(0.0, 1.0 - np.einsum("ij,ij->i", kept, kept)) + _ROUNDING)
+    return np.hstack([kept, rest[:, None]]).astype(np.float32)
+
+
+def _scored(unit: Vectors, i: Ints, j: Ints, threshold: float) -> Pairs:
+    """Pairs that reach the threshold in double precision."""
+    cosine = np.empty(len(i))
+    step = max(1, _BATCH // (4 * unit.shape[1]))
+    for at in range(0, len(i), step):
+        some = slice(at, at + step)
+        cosine[some] = np.einsum("ij,ij->i", unit[i[some]].astype(np.float64), unit[j[some]])
+    cosine = np.clip(np.round(cosine, COSINE_DIGITS), -1.0, 1.0)
+    kept = cosine >= threshold
+    return i[kept], j[kept], cosine[kept]

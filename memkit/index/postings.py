@@ -1,0 +1,249 @@
+"""An inverted index in arrays: for each term the rows that hold it and their weights, for many queries at once.
+
+A row's score is the inner product of its weights and the query's, so BM25 and TF-IDF differ in their weights alone.
+Terms are counted by DuckDB, set-wise; the sums are SciPy's, over 8 bytes a posting, because a SQL statement costs a
+single query more than the whole of its sum (measured on 100,000 chunks: 16 ms against 0.2 ms).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from memkit.errors import ParameterError, StaleIndexError
+from memkit.text.analyse import load_fts, term_sql, word_sql
+
+Query = tuple[np.ndarray, np.ndarray]
+"""Term numbers (int64) and their weights (float32), of equal length."""
+
+Texts: TypeAlias = Sequence[str] | Any
+"""Strings, or an Arrow array of them."""
+
+CANDIDATES = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.float64())])
+
+Add: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray, np.float32], None]
+
+_BLOCKS_MIN = 1024
+
+
+@dataclass
+class Postings:
+    """Rows by term.
+
+    Attributes
+    ----------
+    terms : dict of str to int
+        Number of each term.
+    offsets : ndarray of shape (n_terms + 1,), int64
+        Where each term's postings start.
+    rows : ndarray of shape (n_postings,), int32
+        Ascending within a term.
+    weights : ndarray of shape (n_postings,), float32
+        First the term's frequency in the row, until an arm sets what it scores by.
+    n_rows : int
+        Rows in all, with and without postings.
+    """
+
+    terms: dict[str, int]
+    offsets: np.ndarray
+    rows: np.ndarray
+    weights: np.ndarray
+    n_rows: int
+
+    @classmethod
+    def count(cls, texts: Texts, analyser: str) -> Self:
+        """The terms of `texts` and how often each row has them."""
+        from scipy.sparse import csr_array
+
+        rows = pa.array(np.arange(len(texts), dtype=np.int32))
+        words, spelled, terms = _words_and_terms(pa.table({"row": rows, "body": _strings(texts)}), analyser)
+        shape = (len(texts), int(spelled["word"].max(initial=-1)) + 1, len(terms))
+        # Words by row times terms by word: each distinct word was stemmed once, and no string is sorted or grouped.
+        by_row = csr_array((words["n"], (words["row"], words["word"])), shape=shape[:2])
+        by_word = csr_array((np.ones(len(spelled["word"]), np.float32), (spelled["word"], spelled["term"])), shape[1:])
+        counts = (by_row @ by_word).tocsc()
+        offsets, frequency = counts.indptr.astype(np.int64), counts.data.astype(np.float32)
+        return cls(
+            dict(zip(terms, range(len(terms)), strict=True)),
+            offsets,
+            _plain(counts.indices, np.int32),
+            frequency,
+            len(texts),
+        )
+
+    @property
+    def document_frequency(self) -> np.ndarray:
+        """Rows that hold each term, shape (n_terms,)."""
+        return np.diff(self.offsets)
+
+    def followed_by(self, other: Self, prefix: str) -> Self:
+        """Both in one, over the same rows; the other's terms get `prefix`."""
+        shifted = {prefix + term: number + len(self.terms) for term, number in other.terms.items()}
+        offsets = np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
+        rows, weights = np.concatenate([self.rows, other.rows]), np.concatenate([self.weights, other.weights])
+        return replace(self, terms=self.terms | shifted, offsets=offsets, rows=rows, weights=weights)
+
+    def best(self, queries: Sequence[Query], n: int, allowed: np.ndarray | None) -> pa.Table:
+        """At most `n` rows with a positive score for each query, best first, ties by row (`CANDIDATES`).
+
+        Raises
+        ------
+        ParameterError
+            Where `n` is below 1 or `allowed` is no boolean mask over the rows.
+        """
+        _check(n, allowed, self.n_rows)
+        if not queries:
+            return CANDIDATES.empty_table()
+        add, blocked = _adder(), None if allowed is None else np.flatnonzero(~allowed)
+        scores = np.empty(self.n_rows, np.float32)
+        found = []
+        for terms, weights in queries:
+            scores.fill(0)
+            for term, weight in zip(terms.tolist(), weights, strict=True):
+                here = slice(self.offsets[term], self.offsets[term + 1])
+                add(scores, self.rows[here], self.weights[here], weight)
+            if blocked is not None:
+                scores[blocked] = 0
+            found.append(_top(scores, n))
+        ordinals = np.repeat(np.arange(len(found)), [len(rows) for rows, _ in found])
+        columns = [ordinals, np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])]
+        return pa.table(columns, names=CANDIDATES.names).cast(CANDIDATES)
+
+    def save(self, folder: Path, name: str, settings: dict[str, Any]) -> None:
+        """Write ``{name}_terms.parquet``, with `settings` in its metadata, and ``{name}_postings.parquet``."""
+        import json
+
+        folder.mkdir(parents=True, exist_ok=True)
+        terms = pa.table({"term": pa.array(list(self.terms), pa.string()), "rows": self.document_frequency})
+        kept = {"memkit": json.dumps({**settings, "n_rows": self.n_rows, "n_postings": len(self.rows)}, sort_keys=True)}
+        pq.write_table(terms.replace_schema_metadata(kept), folder / f"{name}_terms.parquet")
+        pq.write_table(pa.table({"row": self.rows, "weight": self.weights}), folder / f"{name}_postings.parquet")
+
+    @classmethod
+    def load(cls, folder: Path, name: str) -> tuple[Self, dict[str, Any]]:
+        """What `save` wrote.
+
+        Raises
+        ------
+        StaleIndexError
+            Where a file is missing, or the two do not belong together.
+        """
+        import json
+
+        try:
+            terms = pq.read_table(folder / f"{name}_terms.parquet")
+            postings = pq.read_table(folder / f"{name}_postings.parquet")
+            settings = json.loads(terms.schema.metadata[b"memkit"])
+        except (OSError, KeyError, TypeError, ValueError) as error:
+            raise StaleIndexError(
+                f"{folder}: expected the index '{name}' in two Parquet files. {error} Fit again."
+            ) from error
+        frequencies = terms["rows"].to_numpy()
+        expected, n_rows = settings.pop("n_postings"), settings.pop("n_rows")
+        if not expected == int(frequencies.sum()) == postings.num_rows:
+            raise StaleIndexError(
+                f"{folder}: expected {expected} postings of '{name}'. Got {postings.num_rows} of {frequencies.sum()}: "
+                "the files do not belong together. Fit and save again."
+            )
+        rows = _plain(postings["row"].to_numpy(), np.int32)
+        if len(rows) and not 0 <= rows.min() <= rows.max() < n_rows:
+            raise StaleIndexError(
+                f"{folder}: expected rows from 0 to {n_rows - 1} in '{name}'. Got {rows.min()} to {rows.max()}. "
+                "Fit and save again."
+            )
+        numbers = dict(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
+        offsets = np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64)
+        return cls(numbers, offsets, rows, _plain(postings["weight"].to_numpy(), np.float32), n_rows), settings
+
+
+def _adder() -> Add:
+    """scores[rows] += weights * weight, by SciPy's own loop: four times as fast as NumPy's, but not public there."""
+    try:
+        from scipy.sparse._sparsetools import csc_matvec
+    except ImportError:  # should SciPy move it, slower is better than not at all
+        return _add
+
+    def add(scores: np.ndarray, rows: np.ndarray, weights: np.ndarray, weight: np.float32) -> None:
+        bounds, factor = np.array([0, len(rows)], np.int32), np.array([weight], np.float32)
+        csc_matvec(len(scores), 1, bounds, rows, weights, factor, scores)
+
+    return add
+
+
+def _add(scores: np.ndarray, rows: np.ndarray, weights: np.ndarray, weight: np.float32) -> None:
+    scores[rows] += weights * weight
+
+
+def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
+    """Words by row (row, word, n), terms by word (word, term), both by number, and the terms in order."""
+    with duckdb.connect() as con:
+        load_fts(con)
+        con.register("texts", texts)
+        con.execute(f"""
+            create temp table words as select row, spelling, count(*)::float as n
+            from (select row, unnest({word_sql("body")}) as spelling from texts) group by all;
+            create temp table vocabulary as select spelling, (row_number() over ())::int - 1 as word,
+            {term_sql("spelling", analyser)} as terms from (select distinct spelling from words);
+            create temp table terms as select term, (row_number() over (order by term))::int - 1 as number
+            from (select distinct unnest(terms) as term from vocabulary);
+        """)  # noqa: S608  # expressions of memkit's own
+        words = con.execute("select row, word, n from words join vocabulary using (spelling)").fetchnumpy()
+        spelled = con.execute("""
+            select word, number as term
+            from (select word, unnest(terms) as term from vocabulary) join terms using (term)
+        """).fetchnumpy()
+        terms = con.execute("select term from terms order by number").to_arrow_table()["term"].to_pylist()
+    return _unmasked(words), _unmasked(spelled), terms
+
+
+def _unmasked(columns: dict[str, Any]) -> dict[str, np.ndarray]:
+    return {name: np.ma.getdata(values) for name, values in columns.items()}
+
+
+def _strings(texts: Texts) -> Any:
+    return texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(texts, pa.string())
+
+
+def _plain(values: Any, kind: type) -> np.ndarray:
+    return np.ascontiguousarray(values, dtype=kind)
+
+
+def _check(n: int, allowed: np.ndarray | None, n_rows: int) -> None:
+    if n < 1:
+        raise ParameterError(f"candidates: 'n' must be an int in [1, inf). Got {n!r}.")
+    if allowed is not None and (allowed.dtype != np.bool_ or allowed.shape != (n_rows,)):
+        raise ParameterError(
+            f"candidates: 'allowed' must be a boolean mask of shape ({n_rows},). Got {allowed.dtype} {allowed.shape}."
+        )
+
+
+def _top(scores: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and scores of the `n` best positive ones: best first, ties by row.
+
+    The rows are dealt into blocks: the n-th best of the blocks' maxima is a score that at least `n` rows reach, so only
+    rows that reach it are looked for and sorted.
+    """
+    blocks = max(_BLOCKS_MIN, 8 * n)
+    rows = _reaching(scores, n, blocks) if len(scores) >= 2 * blocks else np.flatnonzero(scores > 0)
+    found = scores[rows]
+    order = np.lexsort((rows, -found))[:n]
+    return rows[order], found[order].astype(np.float64)
+
+
+def _reaching(scores: np.ndarray, n: int, blocks: int) -> np.ndarray:
+    """Rows whose score is positive and reaches the n-th best maximum of the blocks, each every so many-th row."""
+    whole = len(scores) // blocks * blocks
+    cells = scores[:whole].reshape(-1, blocks)
+    maxima = cells.max(axis=0)
+    floor = max(np.partition(maxima, blocks - n)[blocks - n], np.nextafter(np.float32(0), np.float32(1)))
+    holding = np.flatnonzero(maxima >= floor)
+    places = np.flatnonzero(np.take(cells, holding, axis=1) >= floor)
+    row, column = np.divmod(places, max(1, len(holding)))
+    return np.concatenate([row * blocks + holding[column], whole + np.flatnonzero(scores[whole:] >= floor)])

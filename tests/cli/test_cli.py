@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import memkit as mk
+from memkit.cli.app import main
+
+Run = Callable[..., tuple[int, str, str]]
+HITS = [
+    *("query_id", "rank", "memory_id", "chunk_id", "score", "bm25", "vector", "decay"),
+    *("text", "path", "line_start", "line_end"),
+]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    def call(*words: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["memkit", *map(str, words)])
+        monkeypatch.setenv("COLUMNS", "200")
+        with pytest.raises(SystemExit) as stop:
+            main()
+        printed = capsys.readouterr()
+        return int(stop.value.code or 0), printed.out, printed.err
+
+    return call
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    user = tmp_path / "users" / "anna"
+    user.mkdir(parents=True)
+    (user / "profile.md").write_text(
+        "- [id:pf_1] [t:profile] [imp:high] Предпочитает зелёный чай\n"
+        "- [id:pf_2] [t:profile] [imp:low] Likes [bold]maps[/]\n",
+        encoding="utf-8",
+    )
+    (user / "working.md").write_text(
+        "- [id:wk_1] [t:working] [imp:normal] [exp:2026-01-31] Чинит пул соединений\n", encoding="utf-8"
+    )
+    return tmp_path
+
+
+def test_check_of_a_healthy_folder_exits_0(run: Run, folder: Path) -> None:
+    code, out, err = run("check", folder)
+    assert (code, err) == (0, "")
+    assert "3 memories read. 0 errors, 0 warnings, 0 info." in out
+
+
+def test_check_groups_problems_and_exits_1_on_an_error(run: Run, folder: Path) -> None:
+    (folder / "users" / "anna" / "archive.md").write_text(
+        "- [id:ar_1] [t:archive] [imp:low] [exp:2026-02-30] Обсуждали чай\n" * 7, encoding="utf-8"
+    )
+    code, out, _ = run("check", folder, "--most", 2)
+    assert code == 1
+    assert "error  bad_date  (7)" in out
+    assert "error  duplicate_id  (6)" in out
+    assert "… and 5 more" in out
+
+
+def test_check_json_is_one_array_with_the_columns_of_problems(run: Run, folder: Path) -> None:
+    (folder / "broken.json").write_text("{", encoding="utf-8")
+    code, out, err = run("check", folder, "--json")
+    rows = json.loads(out)
+    assert (code, err) == (1, "")
+    assert [row["rule"] for row in rows] == ["unparsable"]
+    assert list(rows[0]) == mk.read(folder).problems.column_names
+
+
+def test_sql_answers_for_people_and_for_machines(run: Run, folder: Path) -> None:
+    query = "select user_id, count(*) as n, max(expires_at) as last from memories group by all"
+    code, out, _ = run("sql", folder, query)
+    assert code == 0
+    assert "anna" in out
+    assert "1 row" in out
+    code, out, _ = run("sql", folder, query, "--json")
+    assert (code, json.loads(out)) == (0, [{"user_id": "anna", "n": 3, "last": "2026-01-31T00:00:00+00:00"}])
+
+
+def test_sql_knows_the_named_queries(run: Run, folder: Path) -> None:
+    code, out, _ = run("sql", folder, "expired_facts", "--as-of", "2026-02-01", "--json")
+    assert code == 0
+    assert [row["text"] for row in json.loads(out)] == ["Чинит пул соединений"]
+    code, out, _ = run("sql", folder, "expired_facts", "--as-of", "2026-01-31", "--json")
+    assert (code, json.loads(out)) == (0, [])
+
+
+def test_nan_and_odd_types_are_valid_json(run: Run, folder: Path) -> None:
+    query = "select 'nan'::double as nan, [1.5, 'inf'::double] as list, 1.25::decimal(4, 2) as d, time '10:00' as t"
+    code, out, _ = run("sql", folder, query, "--json")
+    assert (code, json.loads(out)) == (0, [{"nan": None, "list": [1.5, None], "d": 1.25, "t": "10:00:00"}])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("sql", "PATH", "selec 1"), "syntax error"),
+        (("sql", "PATH/none", "select 1"), "expected a folder or file"),
+        (("sql", "PATH"), "Missing argument"),
+        (("search", "PATH", "чай", "-k", "0"), "-k"),
+        (
+            ("search", "PATH", "чай", "--set", "vector_weight=2", "--set", "encoder=none"),
+            "'vector_weight' must be a float",
+        ),
+        (("search", "PATH", "чай", "--set", "vektor=2"), "expected NAME=VALUE"),
+        (("search", "PATH", "чай", "--set", "encoder=none", "--where", "no_such = 1"), "no_such"),
+        (("search", "PATH", "чай", "--preset", "best"), "--preset"),
+        (("search", "PATH", "чай", "--set", "encoder=none", "--as-of", "soon"), "as_of"),
+        (("policy", "magic", "PATH"), "must be one of"),
+        (("bogus",), "No such command"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_exit_code_2(run: Run, folder: Path, words: tuple[str, ...], said: str) -> None:
+    code, out, err = run(*(word.replace("PATH", str(folder)) for word in words))
+    assert (code, out) == (2, "")
+    assert said in err
+    assert err.count("\n") == 1
+
+
+def test_search_shows_place_and_snippet(run: Run, folder: Path) -> None:
+    code, out, _ = run("search", folder, "соединение", "--set", "encoder=none", "--as-of", "2026-01-01")
+    assert code == 0
+    assert "users/anna/working.md:1" in out
+    assert "Чинит пул соединений" in out
+
+
+def test_search_json_has_the_columns_of_hits(run: Run, folder: Path) -> None:
+    code, out, _ = run("search", folder, "чай", "-k", "1", "--set", "encoder=none", "--as-of", "2026-01-01", "--json")
+    rows = json.loads(out)
+    assert code == 0
+    assert [(row["rank"], row["memory_id"]) for row in rows] == [(1, "facts:users/anna/profile.md#pf_1")]
+    assert list(rows[0]) == HITS
+
+
+def test_search_filters_before_the_cut_and_traces(run: Run, folder: Path) -> None:
+    words = ("search", folder, "чай maps", "--set", "encoder=none", "--as-of", "2026-01-01", "--json")
+    code, out, _ = run(*words, "--where", "importance = 'low'")
+    assert (code, [row["text"] for row in json.loads(out)]) == (0, ["Likes [bold]maps[/]"])
+    code, out, _ = run(*words, "--trace", "--where", "importance = 'low'")
+    assert {row["memory_id"].rpartition("#")[2]: row["disposition"] for row in json.loads(out)} == {
+        "pf_2": "returned",
+        "pf_1": "filtered",
+    }
+
+
+def test_memories_cannot_drive_the_terminal_or_the_markup(run: Run, folder: Path) -> None:
+    (folder / "users" / "anna" / "archive.md").write_text(
+        "- [id:a] [t:archive] [imp:low] [red]alarm[/red] \x1b[31mred\x07\n", encoding="utf-8"
+    )
+    code, out, _ = run("sql", folder, "select text from memories where source_id = 'a'")
+    assert code == 0
+    assert "[red]alarm[/red] \\x1b[31mred\\x07" in out
+    assert "\x1b" not in out
+
+
+def test_context_prints_the_blocks(run: Run, folder: Path) -> None:
+    words = (
+        "context",
+        folder,
+        "--user",
+        "anna",
+        "что с пулом?",
+        "--as-of",
+        "2026-01-31",
+        "--preset",
+        "recommended_use",
+    )
+    code, out, _ = run(*words)
+    assert code == 0
+    assert out.startswith("[PROFILE MEMORY]\n- Предпочитает зелёный чай\n\n[WORKING MEMORY]\n- Чинит пул соединений\n")
+    code, out, _ = run(*words, "--json")
+    reasons = {(row["memory_id"].rpartition("#")[2], row["block"]): row["reason"] for row in json.loads(out)}
+    assert reasons["pf_2", "PROFILE MEMORY"] == "not_high"
+
+
+def test_a_saved_corpus_is_a_path_too(run: Run, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    lake = tmp_path_factory.mktemp("lake")
+    mk.read(folder).save(lake)
+    code, out, _ = run("sql", lake, "select count(*) as n from memories", "--json")
+    assert (code, json.loads(out)) == (0, [{"n": 3}])
+
+
+def test_queries_and_rules_list_what_there_is(run: Run) -> None:
+    code, out, _ = run("queries", "--json")
+    assert (code, [row["name"] for row in json.loads(out)]) == (0, mk.named_queries()["name"].to_pylist())
+    code, out, _ = run("rules", "--json")
+    assert (code, len(json.loads(out))) == (0, mk.rules().num_rows)
+
+
+def test_no_arguments_print_the_help(run: Run) -> None:
+    code, out, err = run()
+    assert (code, err) == (0, "")
+    assert "search" in out
+
+
+def test_a_fault_of_our_own_is_one_line_unless_asked_for(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("боль")
+
+    monkeypatch.setattr("memkit.cli.app.load", fail)
+    code, _, err = run("check", folder)
+    assert (code, err) == (2, "memkit: RuntimeError: боль (a fault of memkit's own; MEMKIT_DEBUG=1 shows where)\n")
+    monkeypatch.setenv("MEMKIT_DEBUG", "1")
+    monkeypatch.setattr(sys, "argv", ["memkit", "check", str(folder)])
+    with pytest.raises(RuntimeError):
+        main()
+
+
+def test_a_closed_pipe_is_no_error(folder: Path) -> None:
+    code = "import sys; sys.argv = ['memkit', 'rules']; from memkit.cli import main; main()"
+    command = f'"{sys.executable}" -c "{code}" | true'
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,288 @@
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from collections import Counter
+from pathlib import Path
+
+import bm25s
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from memkit.errors import NotFittedError, ParameterError, StaleIndexError
+from memkit.index import postings
+from memkit.index.lexical import BM25, CharGrams
+from memkit.params import Estimator
+from memkit.tables.fts import build_fts
+from memkit.text.terms import QueryTerms
+
+CORPUS = [
+    "Пул соединений настроен на десять",
+    "Пулы потоков, память и ещё память",
+    "The pool of connections, error E4021",
+    "release_notes за 2025 год, snake_case",
+    "ёлка и Ёлка",
+    "東京タワーの話",
+    "ภาษาไทย",
+    "שָׁלוֹם עולם",
+    "हिन्दी भाषा",
+    "λόγος",
+    "deploy 🚀",
+    "",
+]
+WORDS = ["кот", "пёс", "пул", "connection", "pool", "2025", "и", "the"]
+DOCUMENTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=12)
+ARMS = [BM25(), CharGrams()]
+
+
+def chunks(count: int) -> pa.Table:
+    return pa.table({"chunk_id": [f"c{row}" for row in range(count)]})
+
+
+def fitted(texts: list[str], arm: Estimator | None = None) -> BM25:
+    made = copy.deepcopy(arm) if arm is not None else BM25()
+    return made.fit(chunks(len(texts)), pa.array(texts, pa.string()))  # type: ignore[attr-defined]  # each arm has fit
+
+
+def hits(arm: BM25, query: str, n: int = 10, allowed: np.ndarray | None = None) -> list[tuple[int, float]]:
+    table = arm.candidates([query], n, allowed)
+    return list(zip(table["row"].to_pylist(), table["score"].to_pylist(), strict=True))
+
+
+def naive(texts: list[str], query: str, k1: float = 1.2, b: float = 0.75) -> dict[int, float]:
+    """BM25 as its formula stands, one document after the other."""
+    documents = [Counter(terms) for terms in QueryTerms("auto").of(texts)]
+    mean = sum(map(sum, (d.values() for d in documents))) / len(documents)
+    scores = dict.fromkeys(range(len(texts)), 0.0)
+    for term in set(QueryTerms("auto").of([query])[0]):
+        df = sum(term in document for document in documents)
+        idf = math.log(1 + (len(documents) - df + 0.5) / (df + 0.5))
+        for row, document in enumerate(documents):
+            if tf := document[term]:
+                scores[row] += idf * tf * (k1 + 1) / (tf + k1 * (1 - b + b * sum(document.values()) / mean))
+    return {row: score for row, score in scores.items() if score > 0}
+
+
+@settings(max_examples=15, deadline=None)
+@given(texts=DOCUMENTS, query=st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join))
+def test_scores_equal_the_naive_formula_and_come_best_first(texts: list[str], query: str) -> None:
+    found = hits(fitted(texts), query, n=100)
+    assert dict(found) == pytest.approx(naive(texts, query), rel=1e-5)
+    assert found == sorted(found, key=lambda hit: (-hit[1], hit[0]))
+
+
+@pytest.mark.parametrize(("k1", "b"), [(0.0, 0.75), (1.2, 0.0), (2.0, 1.0)])
+def test_k1_and_b_do_as_the_formula_says(k1: float, b: float) -> None:
+    arm = fitted(CORPUS, BM25(k1=k1, b=b))
+    assert dict(hits(arm, "память пула и 2025")) == pytest.approx(naive(CORPUS, "память пула и 2025", k1, b), rel=1e-6)
+
+
+def test_scores_are_match_bm25_times_the_natural_logarithm_of_ten() -> None:
+    with duckdb.connect() as con:
+        con.register("corpus", pa.table({"memory_id": [str(row) for row in range(len(CORPUS))], "text": CORPUS}))
+        con.execute("create table memories as select memory_id, '' as title, []::varchar[] as tags, text from corpus")
+        build_fts(con)
+        for query in ("пул соединений", "память память E4021", "елка snake_case", "東京 ภาษา"):
+            theirs = con.execute("from fts(?, k := 100)", [query]).fetchall()
+            ours = hits(fitted(CORPUS), query, 100)
+            assert [str(row) for row, _ in ours] == [name for name, _ in theirs]
+            assert [s for _, s in ours] == pytest.approx([s * math.log(10) for _, s in theirs], rel=1e-6)
+
+
+def test_scores_are_those_of_bm25s() -> None:
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(WORDS, rng.integers(1, 20))) for _ in range(200)]
+    theirs = bm25s.BM25(method="lucene", k1=1.2, b=0.75)
+    theirs.index(QueryTerms("auto").of(texts), show_progress=False)
+    arm = fitted(texts)
+    for query in ("кот и пул", "pool connection 2025"):
+        expected = theirs.get_scores(QueryTerms("auto").of([query])[0])
+        ours = np.zeros(len(texts))
+        for row, score in hits(arm, query, 200):
+            ours[row] = score
+        # bm25s leaves out the constant factor k1 + 1, as Lucene does.
+        assert ours == pytest.approx(expected * (1.2 + 1), rel=1e-4)
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char"])
+@pytest.mark.parametrize(
+    ("query", "row"),
+    [
+        ("соединение", 0),
+        ("потоки", 1),
+        ("E4021", 2),
+        ("e4021", 2),
+        ("2025", 3),
+        ("snake", 3),
+        ("елки", 4),
+        ("タワー", 5),
+        ("ไทย", 6),
+        ("שָׁלוֹם", 7),
+        ("भाषा", 8),
+        ("ΛΌΓΟΣ", 9),
+        ("🚀", 10),
+    ],
+)
+def test_every_script_is_found(arm: Estimator, query: str, row: int) -> None:
+    assert hits(fitted(CORPUS, arm), query)[0][0] == row
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char"])
+@pytest.mark.parametrize("query", ["", " ", "?!", "___", "q" * 10_000])
+def test_a_query_without_known_words_finds_nothing_in_the_right_columns(arm: Estimator, query: str) -> None:
+    found = fitted(CORPUS, arm).candidates([query], 5)
+    assert found.equals(postings.CANDIDATES.empty_table())
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char"])
+@pytest.mark.parametrize("texts", [[], [""], ["", "?!"]])
+def test_a_corpus_without_words_finds_nothing(arm: Estimator, texts: list[str]) -> None:
+    assert fitted(texts, arm).candidates(["пул", ""], 5).num_rows == 0
+
+
+def test_no_queries_make_no_rows() -> None:
+    assert fitted(CORPUS).candidates([], 5).equals(postings.CANDIDATES.empty_table())
+
+
+def test_one_document_and_terms_of_all_documents_score_above_zero() -> None:
+    assert hits(fitted(["кот"]), "кот")[0][1] == pytest.approx(math.log(1 + 0.5 / 1.5))
+    assert [score > 0 for _, score in hits(fitted(["кот", "кот и пёс"]), "кот")] == [True, True]
+
+
+def test_a_term_counts_once_however_often_the_query_repeats_it() -> None:
+    assert hits(fitted(CORPUS), "пул пул пулы") == hits(fitted(CORPUS), "пул")
+
+
+def test_ties_are_broken_by_row_and_more_than_there_are_may_be_asked() -> None:
+    found = hits(fitted(["пул"] * 7 + ["кот"]), "пул", n=1000)
+    assert [row for row, _ in found] == list(range(7))
+    assert len({score for _, score in found}) == 1
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char"])
+def test_a_filter_acts_before_the_cut(arm: Estimator) -> None:
+    texts = ["пул пул пул"] * 50 + ["пул соединений и потоков"]
+    allowed = np.arange(51) == 50
+    assert [row for row, _ in hits(fitted(texts, arm), "пул", 1, allowed)] == [50]
+    assert hits(fitted(texts, arm), "пул", 1, np.zeros(51, bool)) == []
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char"])
+def test_a_batch_is_its_queries_one_by_one(arm: Estimator) -> None:
+    made, queries = fitted(CORPUS, arm), ["пул", "", "память E4021", "ภาษา", "пул"]
+    table = made.candidates(queries, 3)
+    for place, query in enumerate(queries):
+        own = table.filter(pa.array(table["query"].to_numpy() == place))
+        assert list(zip(own["row"].to_pylist(), own["score"].to_pylist(), strict=True)) == hits(made, query, 3)
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char"])
+def test_what_was_saved_and_loaded_answers_alike(arm: Estimator, tmp_path: Path) -> None:
+    made = fitted(CORPUS, arm)
+    made.save(tmp_path)
+    loaded = type(made).load(tmp_path)
+    assert loaded.candidates(CORPUS, 5).equals(made.candidates(CORPUS, 5))
+    assert loaded.get_params() == made.get_params()
+    assert {file.suffix for file in tmp_path.iterdir()} == {".parquet"}
+
+
+def test_a_fitted_arm_survives_a_pickle() -> None:
+    made = fitted(CORPUS)
+    before = made.candidates(["памяти"], 3)
+    assert pickle.loads(pickle.dumps(made)).candidates(["памяти"], 3).equals(before)  # noqa: S301  # its own bytes
+
+
+def test_an_analyser_without_stems_keeps_inflections_apart() -> None:
+    assert hits(fitted(CORPUS, BM25(analyser="none")), "пулов") == []
+    assert [row for row, _ in hits(fitted(CORPUS, BM25(analyser="russian")), "поток connection")] == [1]
+
+
+def test_char_grams_find_what_the_stemmer_misses() -> None:
+    texts = ["память", "кот спит на окне"]
+    assert hits(fitted(texts), "памяти") == []
+    for query in ("памяти", "памть", "пaмять памяти"):
+        assert hits(fitted(texts, CharGrams()), query)[0][0] == 0
+
+
+def test_char_scores_are_the_mean_of_two_cosines_of_scikit_learn() -> None:
+    texts = ["настройка памяти и память", "пулы соединений e4021", "кот спит", "память кота"]
+    query = "настроить память кота"
+    vectorizers = [
+        TfidfVectorizer(analyzer=lambda text: QueryTerms("auto").of([text])[0], sublinear_tf=True),
+        TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True),
+    ]
+    cosines = [(v.fit_transform(texts) @ v.transform([query]).T).toarray().ravel() for v in vectorizers]
+    found = dict(hits(fitted(texts, CharGrams()), query))
+    assert [found.get(row, 0.0) for row in range(4)] == pytest.approx(sum(cosines) / 2, rel=1e-5)
+
+
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char"])
+def test_an_unfitted_arm_says_so(arm: Estimator) -> None:
+    with pytest.raises(NotFittedError, match=r"Call fit\(chunks, texts\) first"):
+        copy.deepcopy(arm).candidates(["пул"], 5)  # type: ignore[attr-defined]  # each arm has candidates
+
+
+def test_wrong_arguments_are_named() -> None:
+    made = fitted(CORPUS)
+    with pytest.raises(ParameterError, match=r"'n' must be an int in .*Got 0"):
+        made.candidates(["пул"], 0)
+    with pytest.raises(ParameterError, match=r"boolean mask of shape \(12,\). Got int64 \(3,\)"):
+        made.candidates(["пул"], 5, np.arange(3))
+    with pytest.raises(ParameterError, match=r"a text for each of 2 chunks. Got 1 texts"):
+        BM25().fit(chunks(2), ["пул"])
+    with pytest.raises(ParameterError, match=r"'k1' must be a float in \[0, inf\). Got -1"):
+        fitted(CORPUS, BM25(k1=-1))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    fitted(CORPUS).save(tmp_path)
+    return tmp_path
+
+
+def test_a_missing_file_is_told(folder: Path) -> None:
+    (folder / "bm25_postings.parquet").unlink()
+    with pytest.raises(StaleIndexError, match="expected the index 'bm25' in two Parquet files"):
+        BM25.load(folder)
+
+
+def test_postings_of_another_index_are_refused(folder: Path) -> None:
+    table = pq.read_table(folder / "bm25_postings.parquet")
+    pq.write_table(table.slice(1), folder / "bm25_postings.parquet")
+    with pytest.raises(StaleIndexError, match="do not belong together"):
+        BM25.load(folder)
+
+
+def test_a_row_outside_of_the_corpus_is_refused(folder: Path) -> None:
+    table = pq.read_table(folder / "bm25_postings.parquet")
+    wrong = table.set_column(0, "row", pa.array([99] * table.num_rows, pa.int32()))
+    pq.write_table(wrong, folder / "bm25_postings.parquet")
+    with pytest.raises(StaleIndexError, match=r"expected rows from 0 to 11 in 'bm25'. Got 99 to 99"):
+        BM25.load(folder)
+
+
+@settings(max_examples=40, deadline=None)
+@given(seed=st.integers(0, 1000), n=st.integers(1, 300), kinds=st.integers(1, 50))
+def test_the_best_are_those_of_a_full_sort_also_with_many_ties(seed: int, n: int, kinds: int) -> None:
+    scores = np.random.default_rng(seed).integers(0, kinds, 5000).astype(np.float32)
+    rows, found = postings._top(scores, n)
+    expected = np.lexsort((np.arange(5000), -scores))[:n]
+    expected = expected[scores[expected] > 0]
+    assert rows.tolist() == expected.tolist()
+    assert found.tolist() == scores[expected].tolist()
+
+
+def test_sums_without_scipys_loop_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = fitted(CORPUS)
+    with_loop = made.candidates(CORPUS, 5)
+    monkeypatch.setattr(postings, "_adder", lambda: postings._add)
+    slower = made.candidates(CORPUS, 5)
+    assert slower.select(["query", "row"]).equals(with_loop.select(["query", "row"]))
+    assert slower["score"].to_pylist() == pytest.approx(with_loop["score"].to_pylist(), rel=1e-6)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import itertools
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.context import BLOCKS, PROFILE, RELEVANT, WORKING, ContextBuilder, _greedy, _knapsack, _preview
+from memkit.errors import ParameterError
+
+AS_OF = "2026-03-01"
+
+
+def corpus_of(*rows: dict[str, object]) -> mk.Corpus:
+    names = ("text", "kind", "user_id", "importance", "expires_at")
+    table = {name: [row.get(name) for row in rows] for name in names}
+    types = [pa.string()] * 5
+    return mk.from_table(pa.table({n: pa.array(v, t) for (n, v), t in zip(table.items(), types, strict=True)}))
+
+
+def fact(text: str, kind: str = "profile", importance: str | None = "high", **more: object) -> dict[str, object]:
+    return {"text": text, "kind": kind, "user_id": "anna", "importance": importance, **more}
+
+
+def builder(corpus: mk.Corpus, **values: object) -> ContextBuilder:
+    return ContextBuilder(retriever=mk.Retriever(encoder=None).fit(corpus), **values)
+
+
+def reasons(table: pa.Table, block: str) -> dict[str, str | None]:
+    return {row["memory_id"]: row["reason"] for row in table.to_pylist() if row["block"] == block}
+
+
+def test_the_prompt_is_the_documents_blocks_joined_by_a_blank_line() -> None:
+    corpus = corpus_of(fact("Пьёт чай"), fact("Чинит пул", "working", "normal"), fact("О чае", "archive", "low"))
+    built = builder(corpus, skip_shown=True).build(corpus, "anna", "чай", AS_OF)
+    assert built.text == (
+        "[PROFILE MEMORY]\n- Пьёт чай\n\n[WORKING MEMORY]\n- Чинит пул\n\n[RELEVANT MEMORY FOR THIS TURN]\n- О чае"
+    )
+    assert built.table.column_names == ["memory_id", "block", "rank", "chars", "keep", "reason"]
+    assert built.table.schema.metadata[b"as_of"] == b"2026-03-01T00:00:00+00:00"
+
+
+def test_only_high_profile_facts_and_unexpired_ones_enter() -> None:
+    corpus = corpus_of(
+        fact("high"),
+        fact("normal", importance="normal"),
+        fact("unknown", importance=None),
+        fact("gone", expires_at="2026-02-28"),
+        fact("last day", "working", expires_at="2026-03-01"),
+        fact("over", "working", expires_at="2026-02-28"),
+    )
+    table = builder(corpus).build(corpus, "anna", "", AS_OF).table
+    assert reasons(table, PROFILE) == {"0": None, "1": "not_high", "2": "not_high", "3": "expired"}
+    assert reasons(table, WORKING) == {"4": None, "5": "expired"}
+
+
+def test_another_user_is_never_seen() -> None:
+    corpus = corpus_of(fact("чай"), {**fact("чай и секрет"), "user_id": "boris"})
+    built = builder(corpus).build(corpus, "anna", "чай секрет", AS_OF)
+    assert "секрет" not in built.text
+    assert set(built.table["memory_id"].to_pylist()) == {"0"}
+
+
+def test_a_user_named_like_sql_is_only_a_name() -> None:
+    name = "x' or '1'='1"
+    corpus = corpus_of({**fact("мой чай"), "user_id": name}, fact("чужой чай"))
+    assert set(builder(corpus).build(corpus, name, "чай", AS_OF).table["memory_id"].to_pylist()) == {"0"}
+
+
+def test_nothing_known_gives_an_empty_prompt() -> None:
+    corpus = corpus_of(fact("чай"))
+    built = builder(corpus).build(corpus, "nobody", "чай", AS_OF)
+    assert (built.text, built.table.num_rows) == ("", 0)
+
+
+def test_the_limit_counts_lines_and_line_ends_but_no_heading() -> None:
+    corpus = corpus_of(*(fact(letter * 8) for letter in "abc"))  # lines of 10 characters
+    for limit, kept in ((9, 0), (10, 1), (20, 1), (21, 2), (31, 2), (32, 3)):
+        table = builder(corpus, profile_chars=limit).build(corpus, "anna", "", AS_OF).table
+        assert list(reasons(table, PROFILE).values()).count(None) == kept, limit
+
+
+def test_relevant_shows_previews_of_the_top_k() -> None:
+    corpus = corpus_of(*(fact(f"чай {n} " + "x" * 300, "archive", "low") for n in range(4)))
+    table = builder(corpus, top_k=2, preview_chars=20).build(corpus, "anna", "чай", AS_OF).table
+    assert list(reasons(table, RELEVANT).values()) == [None, None, "below_k", "below_k"]
+    assert table["chars"].to_pylist() == [22] * 4  # "- " and 20
+
+
+def test_what_a_block_above_shows_can_be_left_out() -> None:
+    corpus = corpus_of(fact("зелёный чай"), fact("чёрный чай", "archive", "low"))
+    repeated = builder(corpus).build(corpus, "anna", "чай", AS_OF).table
+    assert set(reasons(repeated, RELEVANT).values()) == {None}
+    once = builder(corpus, skip_shown=True).build(corpus, "anna", "чай", AS_OF).table
+    assert reasons(once, RELEVANT) == {"0": "shown_above", "1": None}
+
+
+def test_parameters_are_checked() -> None:
+    corpus = corpus_of(fact("чай"))
+    with pytest.raises(ParameterError, match="'profile_chars' must be an int"):
+        builder(corpus, profile_chars=-1).build(corpus, "anna", "чай", AS_OF)
+
+
+def test_html_of_a_memory_is_inert() -> None:
+    corpus = corpus_of(fact("<script>alert(1)</script>"))
+    assert "<script>" not in builder(corpus).build(corpus, "anna", "", AS_OF)._repr_html_()
+
+
+sizes_and_values = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 9)), max_size=9)
+
+
+@settings(max_examples=50, deadline=None)
+@given(sizes_and_values, st.integers(0, 80))
+def test_the_knapsack_is_the_best_of_all_subsets(lines: list[tuple[int, int]], limit: int) -> None:
+    sizes, values = [size for size, _ in lines], [float(value) for _, value in lines]
+    chosen = _knapsack(sizes, values, limit)
+    subsets = itertools.chain.from_iterable(itertools.combinations(range(len(lines)), n) for n in range(len(lines) + 1))
+    best = max(sum(values[at] for at in subset) for subset in subsets if sum(sizes[at] for at in subset) <= limit)
+    assert sum(sizes[at] for at in chosen) <= limit
+    assert sum(values[at] for at in chosen) == best
+
+
+@settings(max_examples=50, deadline=None)
+@given(sizes_and_values, st.integers(0, 80))
+def test_greedy_is_the_longest_prefix_that_fits(lines: list[tuple[int, int]], limit: int) -> None:
+    sizes = [size for size, _ in lines]
+    chosen = _greedy(sizes, [1.0] * len(sizes), limit)
+    assert chosen == list(range(len(chosen)))
+    assert sum(sizes[: len(chosen)]) <= limit
+    assert len(chosen) == len(sizes) or sum(sizes[: len(chosen) + 1]) > limit
+
+
+def test_the_two_ways_to_fill_can_be_compared() -> None:
+    corpus = corpus_of(fact("a" * 18), fact("b" * 8), fact("c" * 8))
+    table = builder(corpus, profile_chars=21).compare(corpus, "anna", "", AS_OF)
+    kept = {row["fill"]: (row["kept"], row["chars"]) for row in table.to_pylist() if row["block"] == PROFILE}
+    assert kept == {"greedy": (1, 20), "knapsack": (2, 21)}
+    assert {row["block"] for row in table.to_pylist()} == set(BLOCKS)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=60), st.integers(1, 30))
+def test_a_preview_is_one_line_within_its_limit(text: str, limit: int) -> None:
+    preview = _preview(text, limit)
+    assert len(preview) <= limit
+    assert "\n" not in preview
+    assert preview == " ".join(text.split()) or preview.endswith("…")
