@@ -1,0 +1,69 @@
+"""Folders to try memkit on: the sample corpus that it ships, and folders of a few files for an example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from memkit.errors import FormatError
+
+
+def sample_data() -> Path:
+    """The folder of the sample corpus: one invented bot project in all five formats, Russian and English.
+
+    Below it, ``broken/`` holds one defect a folder; `memkit.read` skips it unless it is named.
+
+    Returns
+    -------
+    Path
+        ``data/`` of the checkout, or its copy in the installed package.
+
+    Raises
+    ------
+    FormatError
+        Where neither is there.
+
+    Examples
+    --------
+    >>> sorted(path.name for path in sample_data().iterdir() if path.is_dir())
+    ['broken', 'facts', 'index_tree', 'index_tree_old', 'notes', 'records', 'workspace']
+    """
+    return find_data(Path(__file__).parents[1])
+
+
+def find_data(package: Path) -> Path:
+    """The sample corpus of the package in folder `package`: inside of a wheel, beside the package in a checkout."""
+    for folder in (package / "_shipped" / "data", package.parent / "data"):
+        # Some other project's data/ may lie beside an installed package; broken/ tells ours.
+        if (folder / "broken").is_dir():
+            return folder
+    raise FormatError(
+        f"sample_data: expected _shipped/data in the package or data/ beside it. Got neither at {package}; "
+        "install memkit again."
+    )
+
+
+def write_files(folder: str | Path, files: Mapping[str, str | bytes]) -> Path:
+    """Write a few files below `folder` and give it back, so that an example fits in one expression.
+
+    Parameters
+    ----------
+    folder : str or Path
+        Made where it is not there.
+    files : mapping of str to str or bytes
+        Content by path relative to `folder`; a text is written as UTF-8, line ends as they are.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     corpus = mk.read(write_files(folder, {"MEMORY.md": "# Чай\\nБез сахара.\\n"}))
+    >>> corpus.memories["title"].to_pylist()
+    ['Чай']
+    """
+    root = Path(folder)
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+    return root

@@ -1,0 +1,188 @@
+"""Notebooks are what refresh.py made of them. That their outputs are right is compared by nbval."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from refresh import METADATA, NOTEBOOKS, as_text, cleaned, sanitised
+
+from memkit.formats.registry import FORMATS
+
+PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
+BY_NOTEBOOK = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
+
+_FORMAT = ("The rule", "The smallest data", "The same in SQL", "What real data does to it")
+HEADINGS: dict[str, tuple[str, ...]] = {
+    "00_tour": (
+        "Read a folder",
+        "What is wrong with it",
+        "Three questions in SQL",
+        "Full text in both languages",
+        "Save, open, refresh",
+        "Named queries",
+        "Where to go next",
+    ),
+    **dict.fromkeys(("01_index_tree", "02_workspace", "03_notes", "04_records", "05_facts"), _FORMAT),
+}
+"""The second-level headings of the notebooks that document a set of them; later notebooks add theirs."""
+
+MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|tmp|Users|private|var/folders)/\w|[A-Z]:\\+Users\\")
+
+
+def _read(path: Path) -> Any:
+    return nbformat.read(path, as_version=4)
+
+
+def _code(path: Path) -> list[Any]:
+    return [cell for cell in _read(path).cells if cell.cell_type == "code"]
+
+
+def _headings(path: Path, level: int) -> list[str]:
+    texts = [cell.source for cell in _read(path).cells if cell.cell_type == "markdown"]
+    return re.findall(rf"^{'#' * level} (.+)$", "\n".join(texts), re.MULTILINE)
+
+
+def _tags(cell: Any) -> list[str]:
+    return list(cell.metadata.get("tags", []))
+
+
+def test_there_is_a_tour_and_a_notebook_for_each_format() -> None:
+    named = {path.stem.partition("_")[2] for path in PATHS}
+    assert {"tour", *(format.name for format in FORMATS)} <= named
+
+
+@BY_NOTEBOOK
+def test_every_code_cell_was_run_once_from_the_top(path: Path) -> None:
+    # nbval never compares a cell without a count.
+    cells = [cell for cell in _code(path) if "skip-execution" not in _tags(cell)]
+    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+
+
+@BY_NOTEBOOK
+def test_the_file_is_as_refresh_writes_it(path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == as_text(cleaned(_read(path)))
+
+
+@BY_NOTEBOOK
+def test_no_line_ends_in_a_semicolon(path: Path) -> None:
+    # It does not suppress an output under nbval; `_ =` does.
+    lines = [line for cell in _code(path) for line in cell.source.splitlines()]
+    assert [line for line in lines if line.rstrip().endswith(";")] == []
+
+
+@BY_NOTEBOOK
+def test_no_cell_fails_unless_it_says_so(path: Path) -> None:
+    failed = [
+        cell.source
+        for cell in _code(path)
+        if "raises-exception" not in _tags(cell) and any(output.output_type == "error" for output in cell.outputs)
+    ]
+    assert failed == []
+
+
+@BY_NOTEBOOK
+def test_no_cell_writes_a_warning(path: Path) -> None:
+    streams = [output for cell in _code(path) for output in cell.outputs if output.output_type == "stream"]
+    assert [output.text for output in streams if output.name == "stderr"] == []
+
+
+@BY_NOTEBOOK
+def test_no_path_of_a_machine_is_in_it(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert MACHINE_PATH.findall(text) == []
+    assert str(NOTEBOOKS.parent) not in text
+    assert tempfile.gettempdir() not in text
+
+
+@BY_NOTEBOOK
+def test_it_opens_with_its_one_title(path: Path) -> None:
+    first = _read(path).cells[0]
+    assert first.cell_type == "markdown"
+    assert first.source.startswith("# ")
+    assert len(_headings(path, 1)) == 1
+
+
+@pytest.mark.parametrize("name", HEADINGS)
+def test_the_documented_headings_are_there_in_order(name: str) -> None:
+    assert _headings(NOTEBOOKS / f"{name}.ipynb", 2) == list(HEADINGS[name])
+
+
+@BY_NOTEBOOK
+def test_links_to_other_notebooks_lead_somewhere(path: Path) -> None:
+    linked = re.findall(r"\]\(([^)#:]+\.ipynb)", "\n".join(cell.source for cell in _read(path).cells))
+    assert [name for name in linked if not (path.parent / name).is_file()] == []
+
+
+def test_cleaning_keeps_content_and_takes_out_what_a_run_adds() -> None:
+    output = nbformat.v4.new_output(
+        "execute_result",
+        {
+            "text/plain": "<Thing at 0x7f0123456789> 12 s",
+            "application/vnd.jupyter.widget-view+json": {"model_id": "a1"},
+        },
+        metadata={"isolated": True},
+        execution_count=3,
+    )
+    cell = nbformat.v4.new_code_cell(
+        "thing\n\n",
+        outputs=[output],
+        execution_count=3,
+        metadata={"tags": ["raises-exception"], "execution": {"iopub.status.busy": "2026-03-01T10:00:00Z"}},
+    )
+    notebook = nbformat.v4.new_notebook(
+        cells=[cell], metadata={"widgets": {"state": {}}, "language_info": {"name": "python", "version": "3.11.7"}}
+    )
+    result = cleaned(notebook)
+    assert result.metadata == METADATA
+    assert result.cells[0] == {
+        "cell_type": "code",
+        "id": "cell-00",
+        "metadata": {"tags": ["raises-exception"]},
+        "execution_count": 3,
+        "source": "thing",
+        "outputs": [
+            {
+                "output_type": "execute_result",
+                "execution_count": 3,
+                "metadata": {},
+                "data": {"text/plain": "<Thing at 0xADDRESS> 12 s"},
+            }
+        ],
+    }
+    assert notebook.cells[0].source == "thing\n\n"
+
+
+def test_cleaning_twice_is_cleaning_once() -> None:
+    notebook = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_markdown_cell("# Заголовок\n"),
+            nbformat.v4.new_code_cell("1", outputs=[nbformat.v4.new_output("stream", text="at 0xabcdef01\n")]),
+        ]
+    )
+    once = as_text(cleaned(notebook))
+    assert as_text(cleaned(nbformat.reads(once, as_version=4))) == once
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("<object at 0x7f01ab23cd45>", "<object at 0xADDRESS>"),
+        ("/somewhere/ipykernel_4711/12345.py:3: UserWarning", "CELL.py:3: UserWarning"),
+        ('<style>#T_1a2b3 td {}</style><table id="T_1a2b3">', '<style>#T_STYLE td {}</style><table id="T_STYLE">'),
+        ("VBox(children=('IPY_MODEL_0123456789abcdef0123456789abcdef',))", "VBox(children=('IPY_MODEL',))"),
+    ],
+)
+def test_what_changes_from_run_to_run_is_sanitised(text: str, expected: str) -> None:
+    assert sanitised(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["7d3c5a10-8e1f-11f0-9b2d-0242ac120002", "14 s", "0x2A", "2026-03-01T08:11:30Z", "E4021"]
+)
+def test_results_are_never_sanitised_away(text: str) -> None:
+    assert sanitised(text) == text
