@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from memkit.errors import ParameterError, StaleIndexError
-from memkit.text.analyse import load_fts, term_sql, word_sql
+from memkit.text.analyse import load_fts, spelling_sql, vocabulary_sql
 
 Query = tuple[np.ndarray, np.ndarray]
 """Term numbers (int64) and their weights (float32), of equal length."""
@@ -66,8 +66,8 @@ class Postings:
         words, spelled, terms = _words_and_terms(pa.table({"row": rows, "body": _strings(texts)}), analyser)
         shape = (len(texts), int(spelled["word"].max(initial=-1)) + 1, len(terms))
         # Words by row times terms by word: each distinct word was stemmed once, and no string is sorted or grouped.
-        by_row = csr_array((words["n"], (words["row"], words["word"])), shape=shape[:2])
-        by_word = csr_array((np.ones(len(spelled["word"]), np.float32), (spelled["word"], spelled["term"])), shape[1:])
+        by_row = csr_array((_ones(words["row"]), (words["row"], words["word"])), shape[:2])
+        by_word = csr_array((_ones(spelled["word"]), (spelled["word"], spelled["term"])), shape[1:])
         counts = (by_row @ by_word).tocsc()
         offsets, frequency = counts.indptr.astype(np.int64), counts.data.astype(np.float32)
         return cls(
@@ -182,19 +182,19 @@ def _add(scores: np.ndarray, rows: np.ndarray, weights: np.ndarray, weight: np.f
 
 
 def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
-    """Words by row (row, word, n), terms by word (word, term), both by number, and the terms in order."""
+    """Words by row (row, word), terms by word (word, term), both by number, and the terms in order."""
     with duckdb.connect() as con:
         load_fts(con)
         con.register("texts", texts)
+        # Not counted by row here: that would group millions of strings, where SciPy adds up numbers.
         con.execute(f"""
-            create temp table words as select row, spelling, count(*)::float as n
-            from (select row, unnest({word_sql("body")}) as spelling from texts) group by all;
-            create temp table vocabulary as select spelling, (row_number() over ())::int - 1 as word,
-            {term_sql("spelling", analyser)} as terms from (select distinct spelling from words);
-            create temp table terms as select term, (row_number() over (order by term))::int - 1 as number
+            create temp table spellings as select row, unnest({spelling_sql("body")}) as spelling from texts;
+            create temp table vocabulary as
+            select (row_number() over ())::int - 1 as word, * from ({vocabulary_sql("spellings", analyser)});
+            create temp table terms as select (row_number() over (order by term))::int - 1 as number, term
             from (select distinct unnest(terms) as term from vocabulary);
         """)  # noqa: S608  # expressions of memkit's own
-        words = con.execute("select row, word, n from words join vocabulary using (spelling)").fetchnumpy()
+        words = con.execute("select row, word from spellings join vocabulary using (spelling)").fetchnumpy()
         spelled = con.execute("""
             select word, number as term
             from (select word, unnest(terms) as term from vocabulary) join terms using (term)
@@ -209,6 +209,10 @@ def _unmasked(columns: dict[str, Any]) -> dict[str, np.ndarray]:
 
 def _strings(texts: Texts) -> Any:
     return texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(texts, pa.string())
+
+
+def _ones(like: np.ndarray) -> np.ndarray:
+    return np.ones(len(like), np.float32)
 
 
 def _plain(values: Any, kind: type) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Text to terms: one SQL expression for documents and for queries.
 
-A text is brought to NFC and lower case, ё becomes е, ς becomes σ, and stress marks and soft hyphens go. Then it is cut
-into words of letters, marks, digits and ``_`` in every script, and each word becomes its terms:
+A text is cut into words of letters, marks, digits and ``_`` in every script. A word is brought to NFC and lower case, ё
+becomes е, ς becomes σ, stress marks and soft hyphens go, and then it becomes its terms:
 
 - a Cyrillic word its Russian stem, a Latin one its English stem, as the analyser says;
 - a word with ``_`` itself and the stems of its parts;
@@ -9,8 +9,8 @@ into words of letters, marks, digits and ``_`` in every script, and each word be
   neighbours, and in the first three its single characters too, so that a part of a run is found;
 - an emoji itself.
 
-`analyse_sql` is that as one expression. `word_sql` and `term_sql` are its two halves: over a table it is many times
-faster to make the terms of each distinct word once (`count_terms`).
+`analyse_sql` is that as one expression, for queries and single texts. Over a table it is faster to fold and stem each
+distinct spelling once (`vocabulary_sql`, `count_terms_sql`).
 
 >>> import duckdb
 >>> con = duckdb.connect()
@@ -66,13 +66,22 @@ def _within(word: str, ranges: tuple[tuple[int, int], ...]) -> str:
 _RUN = _charset(_SYLLABLES + _LETTERS)
 # RE2 has no subtraction: not (not a letter, or of a run) is a letter outside of runs.
 _LETTER = rf"[^\P{{L}}{_RUN}]|[\p{{N}}_]"
-_WORD = rf"[{_RUN}][{_RUN}\p{{M}}]*|(?:{_LETTER})(?:{_LETTER}|\p{{M}})*|[{_charset(_EMOJI)}]"
+_WORD = rf"[{_RUN}][{_RUN}\p{{M}}]*|(?:{_LETTER})(?:{_LETTER}|[\p{{M}}\x{{ad}}])*|[{_charset(_EMOJI)}]"
+
+
+def spelling_sql(column: str) -> str:
+    """SQL expression: the words of `column` as they are spelled, as VARCHAR[]."""
+    return f"regexp_extract_all({column}, '{_WORD}')"
+
+
+def fold_sql(spelling: str) -> str:
+    """SQL expression: one spelling in NFC and lower case, ё as е, without stress marks and soft hyphens."""
+    return f"translate(lower(nfc_normalize({spelling})), '{_FOLD_FROM}', '{_FOLD_TO}')"
 
 
 def word_sql(column: str) -> str:
-    """SQL expression: the words of `column`, folded and cut but not stemmed, as VARCHAR[]."""
-    folded = f"translate(lower(nfc_normalize({column})), '{_FOLD_FROM}', '{_FOLD_TO}')"
-    return f"regexp_extract_all({folded}, '{_WORD}')"
+    """SQL expression: the words of `column`, folded but not stemmed, as VARCHAR[]."""
+    return f"list_transform({spelling_sql(column)}, lambda spelling: {fold_sql('spelling')})"
 
 
 def term_sql(word: str, analyser: str = "auto") -> str:
@@ -141,14 +150,18 @@ def count_terms_sql(source: str, analyser: str = "auto") -> str:
     Equal to unnesting `analyse_sql` and counting, but each distinct word is stemmed once: by Zipf's law there are few.
     """
     return f"""
-        with words as materialized (
-            select doc, word, count(*) as n
-            from (select doc, unnest({word_sql("body")}) as word from {source}) group by all
-        ), vocabulary as materialized (
-            select word, unnest({term_sql("word", analyser)}) as term from (select distinct word from words)
-        )
-        select doc, term, sum(n)::bigint as tf from words join vocabulary using (word) group by all
+        with spellings as materialized (
+            select doc, unnest({spelling_sql("body")}) as spelling from {source}
+        ), vocabulary as materialized ({vocabulary_sql("spellings", analyser)})
+        select doc, term, count(*) as tf
+        from (select doc, unnest(terms) as term from spellings join vocabulary using (spelling)) group by all
     """  # noqa: S608  # source is a name that memkit gives, the rest are this module's constants
+
+
+def vocabulary_sql(spellings: str, analyser: str = "auto") -> str:
+    """SQL statement: each distinct spelling in the table or view `spellings`, and its terms as VARCHAR[]."""
+    distinct = f"select distinct spelling, {fold_sql('spelling')} as word from {spellings}"  # noqa: S608  # a name of memkit's
+    return f"select spelling, {term_sql('word', analyser)} as terms from ({distinct})"  # noqa: S608  # as above
 
 
 def stem_sql(word: str, analyser: str = "auto") -> str:

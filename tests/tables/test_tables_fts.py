@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from memkit.schemas import MEMORIES
+from memkit.tables.fts import build_fts, searchable_sql
+from memkit.text import analyse
+from memkit.text.analyse import analyse_sql
+
+TEXTS = [
+    "Пул соединений настроен на десять",
+    "Пулы потоков и память",
+    "The pool of connections, error E4021",
+    "release_notes за 2025 год, snake_case",
+    "ёлка и ещё одна Ёлка",
+    "東京タワーの話",
+    "ภาษาไทย",
+    "שָׁלוֹם עולם",
+    "हिन्दी भाषा",
+    "λόγος και ΛΌΓΟΣ",
+    "deploy 🚀 готов",
+    "",
+]
+
+Connect = Callable[..., duckdb.DuckDBPyConnection]
+
+
+def connection(texts: list[str], ids: list[str] | None = None, **columns: list[Any]) -> duckdb.DuckDBPyConnection:
+    con = duckdb.connect()
+    given = {
+        "memory_id": ids or [f"m{row:02}" for row in range(len(texts))],
+        "format": ["table"] * len(texts),
+        "title": [""] * len(texts),
+        "text": texts,
+        "tags": [[]] * len(texts),
+    } | columns
+    rows = [dict(zip(given, values, strict=True)) for values in zip(*given.values(), strict=True)]
+    con.register("given", pa.Table.from_pylist(rows, MEMORIES))
+    con.execute("create table memories as from given")
+    con.unregister("given")
+    return con
+
+
+@pytest.fixture(params=["extension", "own"])
+def connect(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect]:
+    """Makes connections with an index over texts, with and without DuckDB's extension."""
+    opened = []
+
+    def make(texts: list[str], **columns: Any) -> duckdb.DuckDBPyConnection:
+        con = connection(texts, **columns)
+        opened.append(con)
+        if request.param == "own":
+            monkeypatch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
+            with pytest.warns(RuntimeWarning, match="own index takes its place"):
+                build_fts(con)
+        else:
+            build_fts(con)
+        return con
+
+    yield make
+    for con in opened:
+        con.close()
+
+
+def found(con: duckdb.DuckDBPyConnection, query: str, k: int = 10) -> list[str]:
+    return [row[0] for row in con.execute("select memory_id from fts(?, k := ?)", [query, k]).fetchall()]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("пулами", "m01"),
+        ("соединение", "m00"),
+        ("потоки", "m01"),
+        ("connection", "m02"),
+        ("e4021", "m02"),
+        ("2025", "m03"),
+        ("notes", "m03"),
+        ("snake_case", "m03"),
+        ("SNAKE", "m03"),
+        ("елка", "m04"),
+        ("ЁЛКИ", "m04"),
+        ("東京", "m05"),
+        ("タワー", "m05"),
+        ("京", "m05"),
+        ("ไทย", "m06"),
+        ("שָׁלוֹם", "m07"),
+        ("भाषा", "m08"),
+        ("ΛΌΓΟΣ", "m09"),
+        ("🚀", "m10"),
+    ],
+)
+def test_a_query_in_any_script_finds_its_memory(connect: Connect, query: str, first: str) -> None:
+    assert found(connect(TEXTS), query)[0] == first
+
+
+@pytest.mark.parametrize(
+    "query", ["", "  ", "?!, --", "___", "нетакогослова", "'; drop table memories; --", "x" * 10_000]
+)
+def test_a_query_without_known_words_finds_nothing(connect: Connect, query: str) -> None:
+    assert found(connect(TEXTS), query) == []
+
+
+def test_fts_joins_memories_and_is_ordered_by_score_then_id(connect: Connect) -> None:
+    con = connect(["кот", "пул пул", "пул", "пул", "пул соединений"])
+    rows = con.sql("from fts('пул соединений', k := 4) join memories using (memory_id)").fetchall()
+    assert {row[0] for row in rows} == {"m01", "m02", "m03", "m04"}
+    ranked = con.execute("from fts('пул соединений', k := 4)").fetchall()
+    assert ranked == sorted(ranked, key=lambda row: (-row[1], row[0]))
+    assert [row[0] for row in ranked] == ["m04", "m01", "m02", "m03"]
+    assert found(con, "пул соединений", 2) == ["m04", "m01"]
+
+
+def test_ten_is_the_default_number(connect: Connect) -> None:
+    assert len(connect(["кот"] * 15).execute("from fts('кот')").fetchall()) == 10
+
+
+def test_fts_scores_are_those_of_match_bm25(connect: Connect) -> None:
+    con = connect(TEXTS + TEXTS[:3])
+    for query in ("пул соединений", "память E4021 pool", "елка елка", "東京"):
+        ranked = dict(con.execute("from fts(?, k := 100)", [query]).fetchall())
+        matched = con.execute("select memory_id, match_bm25(memory_id, ?) as s from memories", [query]).fetchall()
+        assert ranked == pytest.approx({name: score for name, score in matched if score is not None}, rel=1e-12)
+
+
+def test_scores_are_those_of_the_extensions_own_macro() -> None:
+    con = connection(TEXTS)
+    build_fts(con)
+    terms = f"array_to_string({analyse_sql('$1')}, ' ')"
+    sql = f"select memory_id, fts_memkit_searchable.match_bm25(memory_id, {terms}) from memories"  # noqa: S608  # no data
+    for query in ("пул соединений", "память E4021 pool", "елка", "ภาษา 🚀"):
+        theirs = {name: score for name, score in con.execute(sql, [query]).fetchall() if score is not None}
+        assert theirs
+        assert dict(con.execute("from fts(?)", [query]).fetchall()) == pytest.approx(theirs, rel=1e-12)
+
+
+def test_both_indexes_give_equal_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_extension, without = connection(TEXTS), connection(TEXTS)
+    build_fts(with_extension)
+    monkeypatch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
+    with pytest.warns(RuntimeWarning):
+        build_fts(without)
+    for query in ("пул соединений", "E4021 год", "東京タワー", "ภาษาไทย"):
+        theirs = with_extension.execute("from fts(?)", [query]).fetchall()
+        assert dict(without.execute("from fts(?)", [query]).fetchall()) == pytest.approx(dict(theirs), rel=1e-12)
+
+
+def test_one_of_two_documents_scores_as_the_formula_says(connect: Connect) -> None:
+    con = connect(["кот", "пёс лает"])
+    ((name, score),) = con.execute("from fts('кот')").fetchall()
+    idf = 0.30102999566398120  # log10((2 - 1 + 0.5) / (1 + 0.5) + 1)
+    assert name == "m00"
+    assert score == pytest.approx(idf * 1 * (1.2 + 1) / (1 + 1.2 * (1 - 0.75 + 0.75 * 1 / 1.5)))
+
+
+def test_a_term_of_every_document_still_scores_above_zero(connect: Connect) -> None:
+    assert all(score > 0 for _, score in connect(["кот", "кот и пёс"]).execute("from fts('кот')").fetchall())
+
+
+def test_title_and_tags_are_searched(connect: Connect) -> None:
+    con = connect(["текст", "text"], title=["Настройка", ""], tags=[[], ["метка", "label"]])
+    assert found(con, "настройки") == ["m00"]
+    assert found(con, "labels") == ["m01"]
+
+
+def test_a_title_that_the_first_line_holds_counts_once() -> None:
+    con = connection(["## Пул\nдесять", "Десять"], title=["Пул", "Пул"], tags=[["db", "sql"], []])
+    rows = con.execute(f"select {searchable_sql()} from memories order by memory_id").fetchall()  # noqa: S608  # no data
+    assert [row[0] for row in rows] == ["db sql\n## Пул\nдесять", "Пул\nДесять"]
+
+
+def test_an_empty_table_finds_nothing(connect: Connect) -> None:
+    con = connect([])
+    assert found(con, "пул") == []
+    assert con.execute("select match_bm25('a', 'пул')").fetchone() == (None,)
+
+
+def test_equal_ids_raise_nothing(connect: Connect) -> None:
+    con = connect(["пул раз", "пул два"], ids=["same", "same"])
+    assert found(con, "пул") == ["same"]
+    assert len(con.execute("select match_bm25(memory_id, 'пул') from memories").fetchall()) == 2
+
+
+def test_macros_serve_other_cursors(connect: Connect) -> None:
+    assert found(connect(TEXTS).cursor(), "пул") == ["m01", "m00"]
+
+
+@pytest.mark.parametrize(
+    "change", ["update memories set text = 'кот'", "delete from memories", "insert into memories from memories"]
+)
+def test_a_change_of_the_rows_is_refused_so_that_no_answer_is_stale(connect: Connect, change: str) -> None:
+    con = connect(TEXTS)
+    with pytest.raises(duckdb.Error):
+        con.execute(change)
+    assert found(con, "пул") == ["m01", "m00"]
+
+
+def test_after_a_rebuild_the_changed_rows_are_found(connect: Connect) -> None:
+    con = connect(TEXTS)
+    con.execute("update memkit.memories set text = 'кот спит' where memory_id = 'm00'")
+    build_fts(con)
+    assert found(con, "коты") == ["m00"]
+    assert found(con, "пул") == ["m01"]
+
+
+def test_a_new_table_in_the_views_place_is_indexed(connect: Connect) -> None:
+    con = connect(TEXTS)
+    con.execute("create temp table other as select * replace ('кот' as text) from memories limit 1")
+    con.execute("drop view memories; create table memories as from other")
+    build_fts(con)
+    assert found(con, "кот") == ["m00"]
+    assert found(con, "пул") == []
+
+
+def test_only_memories_shows_among_the_users_tables(connect: Connect) -> None:
+    assert connect(TEXTS).execute("show tables").fetchall() == [("memories",)]

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+import Stemmer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import CountVectorizer
+
+from memkit.errors import ParameterError
+from memkit.text import analyse
+from memkit.text.analyse import ANALYSERS, analyse_sql, count_terms_sql, load_fts
+from memkit.text.terms import SIMPLE, QueryTerms
+
+TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40) | st.text(
+    "абвёЁйия snake_case__E4021 东京タ한글ภาษาé", max_size=40
+)
+
+
+@pytest.fixture(scope="module")
+def con() -> Iterator[duckdb.DuckDBPyConnection]:
+    with duckdb.connect() as made:
+        assert load_fts(made)
+        yield made
+
+
+@pytest.fixture(scope="module")
+def bare() -> Iterator[duckdb.DuckDBPyConnection]:
+    """A connection where the extension's file is not to be found."""
+    with duckdb.connect() as made:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
+            with pytest.warns(RuntimeWarning, match="own index takes its place"):
+                load_fts(made)
+        yield made
+
+
+def terms(con: duckdb.DuckDBPyConnection, text: str, analyser: str = "auto") -> list[str]:
+    row = con.execute(f"select {analyse_sql('$1::varchar', analyser)}", [text]).fetchone()
+    assert row is not None
+    return list(row[0])
+
+
+@pytest.mark.parametrize("connection", ["con", "bare"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Пулы соединений", ["пул", "соединен"]),
+        ("Running pools", ["run", "pool"]),
+        ("ЁЛКА ёлки", ["елк", "елк"]),
+        ("E4021 2025", ["e4021", "2025"]),
+        ("snake_case __init__", ["snake_case", "snake", "case", "__init__", "init"]),
+        ("пул_соединений", ["пул_соединений", "пул", "соединен"]),
+        ("___ -- ,.", []),
+        ("", []),
+        ("и\u0306од", ["йод"]),
+        ("за\u0301мок пере\u00adнос", ["замок", "перенос"]),
+        ("ΛΌΓΟΣ λόγος", ["λόγοσ", "λόγοσ"]),
+        ("שָׁלוֹם", ["שָׁלוֹם"]),
+        ("हिन्दी भाषा", ["हिन्दी", "भाषा"]),
+        ("東京タ", ["東京", "京タ", "東", "京", "タ"]),
+        ("京", ["京"]),
+        ("tower東京2025", ["tower", "東京", "東", "京", "2025"]),
+        ("한국", ["한국", "한", "국"]),
+        ("ภาษา", ["ภา", "าษ", "ษา"]),
+        ("ok 🚀👍🏽", ["ok", "🚀", "👍", "🏽"]),
+    ],
+)
+def test_a_text_becomes_these_terms_with_and_without_the_extension(
+    request: pytest.FixtureRequest, connection: str, text: str, expected: list[str]
+) -> None:
+    assert terms(request.getfixturevalue(connection), text) == expected
+
+
+@pytest.mark.parametrize(
+    ("analyser", "expected"),
+    [
+        ("auto", ["настройк", "connect"]),
+        ("russian", ["настройк", "connections"]),
+        ("english", ["настройка", "connect"]),
+        ("none", ["настройка", "connections"]),
+    ],
+)
+def test_an_analyser_stems_only_the_words_of_its_script(
+    con: duckdb.DuckDBPyConnection, analyser: str, expected: list[str]
+) -> None:
+    assert terms(con, "Настройка connections", analyser) == expected
+
+
+def test_an_unknown_analyser_is_refused_with_the_words_allowed() -> None:
+    with pytest.raises(ParameterError, match=r"'analyser' must be one of 'auto', 'russian'.*Got 'klingon'"):
+        analyse_sql("x", "klingon")
+
+
+WORDS = (
+    "память памяти пулов соединениями настроенные бежавший забывает повторения importance running connections pooled"
+)
+
+
+@pytest.mark.parametrize("connection", ["con", "bare"])
+def test_stems_are_pystemmers(request: pytest.FixtureRequest, connection: str) -> None:
+    languages = {True: Stemmer.Stemmer("english"), False: Stemmer.Stemmer("russian")}
+    expected = [languages[word.isascii()].stemWord(word) for word in WORDS.split()]
+    assert terms(request.getfixturevalue(connection), WORDS) == expected
+
+
+def test_the_fallback_says_which_package_and_version_was_expected(bare: duckdb.DuckDBPyConnection) -> None:
+    with duckdb.connect() as fresh, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
+        with pytest.warns(RuntimeWarning, match=f"duckdb-extension-fts=={duckdb.__version__}"):
+            load_fts(fresh)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert not load_fts(fresh), "a second call is silent"
+
+
+def test_the_fallback_serves_other_cursors_and_restores_the_settings(bare: duckdb.DuckDBPyConnection) -> None:
+    assert bare.cursor().sql("select stem('пулы', 'russian')").fetchone() == ("пул",)
+    assert bare.sql("select current_setting('autoload_known_extensions')").fetchone() == (True,)
+
+
+def test_char_grams_are_those_of_scikit_learn(con: duckdb.DuckDBPyConnection) -> None:
+    text = "я ab память и е4021 настройка"
+    expected = CountVectorizer(analyzer="char_wb", ngram_range=(3, 5)).build_analyzer()(text)
+    assert sorted(terms(con, text, "char")) == sorted(expected)
+
+
+@settings(max_examples=25, deadline=None)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=8), analyser=st.sampled_from(ANALYSERS))
+def test_counting_a_table_equals_analysing_each_text(
+    con: duckdb.DuckDBPyConnection, texts: list[str], analyser: str
+) -> None:
+    cursor = con.cursor()
+    cursor.register("bodies", pa.table({"doc": range(len(texts)), "body": texts}))
+    counted = cursor.execute(count_terms_sql("bodies", analyser)).fetchall()
+    expected = [(doc, term) for doc, text in enumerate(texts) for term in terms(cursor, text, analyser)]
+    assert sorted((doc, term) for doc, term, tf in counted for _ in range(tf)) == sorted(expected)
+
+
+@settings(max_examples=25, deadline=None)
+@given(texts=st.lists(TEXTS, min_size=1, max_size=8), analyser=st.sampled_from(ANALYSERS))
+def test_terms_of_queries_equal_those_of_documents(
+    con: duckdb.DuckDBPyConnection, texts: list[str], analyser: str
+) -> None:
+    assert QueryTerms(analyser).of(texts) == [terms(con, text, analyser) for text in texts]
+
+
+def test_terms_of_queries_are_equal_for_every_character_that_is_not_left_to_the_sql(
+    con: duckdb.DuckDBPyConnection,
+) -> None:
+    characters = [chr(code) for code in range(1, 0x530) if SIMPLE.fullmatch(chr(code))]
+    texts = [f"а{c}b {c} _{c}_ {c}{c}" for c in characters]
+    con.register("every", pa.table({"place": range(len(texts)), "body": texts}))
+    expected = con.execute(f"select {analyse_sql('body')} from every order by place").fetchall()  # noqa: S608  # no data
+    assert len(characters) > 800
+    assert QueryTerms("auto").of(texts) == [row[0] for row in expected]
