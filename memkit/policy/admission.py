@@ -1,0 +1,181 @@
+"""Admission: what is worth keeping at all (Memory v2, validation): length, no question, no command, no secret."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from memkit import presets
+from memkit.errors import ParameterError
+from memkit.params import estimator, param
+from memkit.policy.base import (
+    BLANK,
+    END,
+    END_OF_WORD,
+    START,
+    VERDICT,
+    Policy,
+    alternatives,
+    extract,
+    matches,
+    needed,
+)
+
+_SOURCE = "Memory v2: validation"
+_V2: dict[str, Any] = presets.memory_v2_policy["admission"]
+_SHELL_LINES = (
+    *("pip install", "pip3 install", "pip uninstall", "apt install", "apt update", "apt-get install", "apt-get update"),
+    *("brew install", "conda install", "cargo build", "cargo run", "docker run", "docker build", "docker compose"),
+    *("git add", "git checkout", "git clone", "git commit", "git fetch", "git merge", "git pull", "git push"),
+    *("git rebase", "git reset", "git stash", "git status", "npm run", "npm start", "npm test", "pnpm install"),
+    *("yarn add", "yarn install"),
+)
+_SHA_WORDS = ("commit", "commits", "sha", "sha1", "sha-1", "коммит", "коммита", "коммите", "коммитом", "коммиту")
+
+_QUESTION_MARK = r"([?？][!?！？]*)" + BLANK + "*$"
+# A line may open with a prompt, and further commands follow an operator.
+_LINE_START = r"(?m)(?:^|[;&|`])" + BLANK + r"*(?:[$>#]\s+)?(?:sudo\s+)?"
+# `cd simple-bot` is a command, `CD Projekt делает игры` is not: a bare name must end its line or its command.
+_CD = r"(cd\s+[^\s;&|`]+)[\s`]*(?:$|[;&|])"
+_CD_PATH = START + r"(cd\s+(?:[~/]|\.\.?(?:/|\s|$)|[\p{L}\p{N}_.-]+/)[^\s;&|`]*)"
+_ALNUM = "A-Za-z0-9"
+# Trimming copies a text, and few have a blank at an end.
+_CHARS = (
+    f"coalesce(length(case when regexp_matches(text, '^{BLANK}') or regexp_matches(text, '{BLANK}$')"
+    f" then regexp_replace(text, '^{BLANK}+|{BLANK}+$', '', 'g') else text end), 0)"
+)
+
+
+@estimator
+class Admission(Policy):
+    """Judges a text before it is kept. Reasons, in this order: ``length``, ``question``, ``command``, ``secret``.
+
+    Adds ``keep`` (bool), ``reason`` (string) and ``matched_span`` (string, what gave the reason away; null for
+    ``length``). Lengths are Unicode code points of the trimmed text. A word of a list is matched as a whole word,
+    case-folded, е and ё alike.
+
+    Examples
+    --------
+    >>> table = pa.table({"text": ["Какао пьёт без сахара.", "Как настроить пул?", "Howard likes tea."]})
+    >>> Admission().transform(table, as_of="2026-03-01").select(["reason", "matched_span"]).to_pylist()[1]
+    {'reason': 'question', 'matched_span': 'Как'}
+    >>> Admission().transform(table)["keep"].to_pylist()
+    [True, False, True]
+    """
+
+    needs: ClassVar[pa.Schema] = needed("text")
+    adds: ClassVar[dict[str, str]] = VERDICT | {"matched_span": "what gave the reason away"}
+
+    min_chars: int = param(
+        _V2["min_chars"], low=0, unit="characters", doc="Least length of the trimmed text.", source=_SOURCE
+    )
+    max_chars: int = param(
+        _V2["max_chars"], low=1, unit="characters", doc="Greatest length of the trimmed text.", source=_SOURCE
+    )
+    question_mark: bool = param(True, doc="A text that ends with a question mark is a question.", source=_SOURCE)
+    question_words: tuple[str, ...] = param(
+        _V2["question_words"], doc="Words that open a question or a request.", source=_SOURCE
+    )
+    commands: tuple[str, ...] = param(
+        _V2["commands"], doc="Phrases that make a text a command anywhere.", source=_SOURCE
+    )
+    shell_lines: tuple[str, ...] = param(_SHELL_LINES, doc="What opens a shell line, case as written.", source=_SOURCE)
+    cd: bool = param(True, doc="`cd <path>` is a command.", source=_SOURCE)
+    sk_chars: int = param(_V2["sk_chars"], low=1, unit="characters", doc="Least length after `sk-`.", source=_SOURCE)
+    bearer_chars: int = param(
+        _V2["bearer_chars"],
+        low=1,
+        unit="characters",
+        doc="Least length of a token after `Bearer`, with a digit.",
+        source=_SOURCE,
+    )
+    token_chars: int = param(
+        _V2["token_chars"], low=1, unit="characters", doc="Least length of a bot token's part.", source=_SOURCE
+    )
+    hex_chars: int = param(
+        _V2["hex_chars"], low=1, unit="characters", doc="Least length of a hexadecimal secret.", source=_SOURCE
+    )
+    sha_words: tuple[str, ...] = param(_SHA_WORDS, doc="Words after which 40 hex characters are a git SHA.")
+
+    def _sql(self) -> str:
+        question, command, secret = self._questions(), self._commands(), self._secrets()
+        inside = "|".join(f"(?:{pattern})" for pattern in (*command, *secret.values()))
+        # A pattern with a fixed end is a quick look, so the questions are asked apart from the rest.
+        scans = " or ".join(matches("text", pattern) for pattern in (*question, inside))
+        return f"""select * exclude (chars, question, command, secret),
+    case
+        when chars not between {int(self.min_chars)} and {int(self.max_chars)} then 'length'
+        when question is not null then 'question'
+        when command is not null then 'command'
+        when secret is not null then 'secret'
+    end as reason,
+    reason is null as keep,
+    case when reason <> 'length' then coalesce(question, command, secret) end as matched_span
+from (
+    select * exclude (suspicious),
+        {_CHARS} as chars,
+        case when suspicious then {_first(extract("text", pattern) for pattern in question)} end as question,
+        case when suspicious then {_first(extract("text", pattern) for pattern in command)} end as command,
+        case when suspicious then {_first(self._secret_span(*item) for item in secret.items())} end as secret
+    from (
+        -- these scans settle the many texts that hold nothing suspicious
+        select *,
+            {scans} as suspicious
+        from input
+    )
+)"""  # noqa: S608  # declared parameters only, quoted
+
+    def check_params(self, **overrides: object) -> dict[str, object]:
+        """The parameters, each checked; the lengths must leave room between them.
+
+        Raises
+        ------
+        ParameterError
+            For a value outside of its declaration, or `min_chars` above `max_chars`.
+        """
+        values = super().check_params(**overrides)
+        if values["min_chars"] > values["max_chars"]:
+            raise ParameterError(
+                f"Admission: 'min_chars' must be at most 'max_chars', {values['max_chars']}. Got {values['min_chars']}."
+            )
+        return values
+
+    def _questions(self) -> list[str]:
+        opening = rf"(?i)^[^\p{{L}}\p{{N}}]*({alternatives(self.question_words)}){END_OF_WORD}"
+        return [opening] * bool(self.question_words) + [_QUESTION_MARK] * self.question_mark
+
+    def _commands(self) -> list[str]:
+        anywhere = f"(?i){START}({alternatives(self.commands)}){END}"
+        lines = f"{_LINE_START}({alternatives(self.shell_lines)})(?:\\s|$)"
+        return (
+            [anywhere] * bool(self.commands)
+            + [lines] * bool(self.shell_lines)
+            + [_LINE_START + _CD, _CD_PATH] * self.cd
+        )
+
+    def _secrets(self) -> dict[str, str]:
+        least = int(self.token_chars)
+        return {
+            "sk": rf"{START}(sk-[{_ALNUM}_-]{{{int(self.sk_chars)},}})",
+            "bearer": rf"(?i){START}bearer[\s:]+([{_ALNUM}._~+/=-]{{{int(self.bearer_chars)},}})",
+            "bot": rf"([{_ALNUM}_-]{{{least},}}:[^\s:]+|[0-9]{{6,}}:[{_ALNUM}_-]{{{least},}})",
+            "hex": rf"(?:^|[^{_ALNUM}]|0[xX])([0-9A-Fa-f]{{{int(self.hex_chars)},}})(?:$|[^{_ALNUM}])",
+        }
+
+    def _secret_span(self, name: str, pattern: str) -> str:
+        if name == "bearer":
+            tokens = f"regexp_extract_all(text, '{pattern}', 1)"
+            return f"list_filter({tokens}, lambda token: regexp_matches(token, '[0-9]'))[1]"
+        if name == "hex" and self.sha_words:
+            words = alternatives(self.sha_words).replace("'", "''")
+            sha = rf"(?i)({START}(?:{words})[^\p{{L}}\p{{N}}]{{0,4}})[0-9a-f]{{40}}($|[^{_ALNUM}])"
+            return extract(f"regexp_replace(text, '{sha}', '\\1\\2', 'g')", pattern)
+        return extract("text", pattern)
+
+
+def _first(found: Iterable[str]) -> str:
+    """SQL for the first of these that is not null, a line each."""
+    lines = ",\n            ".join((*found, "null"))
+    return f"coalesce(\n            {lines}\n        )"

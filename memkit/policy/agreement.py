@@ -1,0 +1,110 @@
+"""Dedup measured on labelled pairs: precision, recall, and how many contradictions a threshold would merge."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from memkit.errors import ParameterError
+from memkit.params import Param
+from memkit.tables.statement import as_table, connect
+
+LABELS = ("duplicate", "different", "contradiction")
+
+_SCORED_SQL = """
+with best as (
+    select least(a_id, b_id) as low, greatest(a_id, b_id) as high,
+        max(case when not (contradiction and $guarded) then similarity end) as similarity
+    from pairs
+    where kind in ($kind, 'exact')
+    group by all
+)
+select label,
+    coalesce(case when a_id = b_id then 1.0 else similarity end, 0.0) as similarity
+from labels left join best on low = least(a_id, b_id) and high = greatest(a_id, b_id)
+"""
+
+
+def precision_recall(pairs: Any, labels: Any, kind: str = "semantic", guarded: bool = True) -> pa.Table:
+    """What each threshold would merge of labelled pairs.
+
+    Parameters
+    ----------
+    pairs : pyarrow.Table
+        ``Deduplicator.pairs_``.
+    labels : pyarrow.Table or pandas.DataFrame
+        a_id, b_id (string, in any order) and label: ``duplicate``, ``different`` or ``contradiction``; true and false
+        are read as the first two.
+    kind : str
+        The kind of pairs that is judged; equal texts always merge.
+    guarded : bool
+        Pairs that differ in a number, a date or a negation never merge, as in `Deduplicator`.
+
+    Returns
+    -------
+    pyarrow.Table
+        threshold (float64, falling), merged (int64), precision, recall, contradiction_rate (float64; the share of the
+        labelled contradictions that would be merged; null where there is none).
+
+    Raises
+    ------
+    ParameterError
+        For an unknown label.
+
+    Examples
+    --------
+    >>> pairs = pa.table({"a_id": ["1", "1"], "b_id": ["2", "3"], "kind": ["semantic"] * 2, "similarity": [0.95, 0.8],
+    ...     "contradiction": [False, False]})
+    >>> labels = pa.table({"a_id": ["2", "1"], "b_id": ["1", "3"], "label": [True, False]})
+    >>> precision_recall(pairs, labels).select(["threshold", "precision"]).to_pylist()
+    [{'threshold': 0.95, 'precision': 1.0}, {'threshold': 0.8, 'precision': 0.5}]
+    """
+    labelled = _labelled(as_table(labels))
+    with connect() as con:
+        con.register("pairs", pairs)
+        con.register("labels", labelled)
+        scored = con.execute(_SCORED_SQL, {"guarded": guarded, "kind": kind}).to_arrow_table()
+    label, similarity = scored["label"].to_numpy(zero_copy_only=False), scored["similarity"].to_numpy()
+    thresholds = np.unique(similarity[similarity > 0])[::-1]
+    merged = similarity[None, :] >= thresholds[:, None]
+    right, wrong = merged[:, label == "duplicate"].sum(axis=1), merged[:, label == "contradiction"].sum(axis=1)
+    return pa.table(
+        {
+            "threshold": thresholds,
+            "merged": merged.sum(axis=1),
+            "precision": right / np.maximum(1, merged.sum(axis=1)),
+            "recall": _share(right, int((label == "duplicate").sum())),
+            "contradiction_rate": _share(wrong, int((label == "contradiction").sum())),
+        }
+    )
+
+
+def threshold_for(curve: pa.Table, precision: float) -> float | None:
+    """The threshold of the highest recall among those whose precision is reached; None where none reaches it.
+
+    Parameters
+    ----------
+    curve : pyarrow.Table
+        Of `precision_recall`.
+    precision : float, ratio
+        What is wished for.
+    """
+    Param(default=None, kind="float", doc="", name="precision", low=0, high=1).check(precision, "threshold_for")
+    reached = curve["threshold"].to_numpy()[curve["precision"].to_numpy() >= precision]
+    return float(reached.min()) if len(reached) else None
+
+
+def _labelled(labels: pa.Table) -> pa.Table:
+    if pa.types.is_boolean(labels["label"].type):
+        words = pa.array(["duplicate" if same else "different" for same in labels["label"].to_pylist()], pa.string())
+        labels = labels.set_column(labels.schema.get_field_index("label"), "label", words)
+    unknown = set(labels["label"].to_pylist()) - set(LABELS)
+    if unknown:
+        raise ParameterError(f"labels: 'label' must be one of {', '.join(LABELS)}. Got {sorted(map(str, unknown))[0]}.")
+    return labels
+
+
+def _share(counts: Any, whole: int) -> pa.Array:
+    return pa.array(counts / whole, pa.float64()) if whole else pa.nulls(len(counts), pa.float64())

@@ -1,0 +1,96 @@
+"""What the policies share: the base class, the kinds, and SQL literals and word patterns for RE2.
+
+DuckDB's regular expressions are RE2: no look-around, and ``\\b`` knows ASCII only. A word's border is therefore
+spelled out as a group of characters that are neither letters nor digits nor ``_``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+from memkit.errors import ParameterError
+from memkit.schemas import TABLES
+from memkit.tables.statement import Annotator
+
+FACT_KINDS = ("profile", "working", "archive")
+OTHER_KINDS = (
+    "entry",
+    "long_term",
+    "daily_log",
+    "session",
+    "heartbeat",
+    "document",
+    "note",
+    "pathway",
+    "memory_item",
+    "wisdom_fact",
+)
+IMPORTANCES = ("high", "normal", "low")
+
+START = r"(?:^|[^\p{L}\p{N}_])"
+END = r"(?:$|[^\p{L}\p{N}_])"
+# «как-то», «когда-нибудь», «давай-ка» are words of their own: a hyphen before a letter is no border.
+END_OF_WORD = r"(?:$|[^\p{L}\p{N}_-]|-(?:$|[^\p{L}\p{N}_]))"
+# What str.strip() of Python takes away; DuckDB's trim() alone takes only the ASCII blank, and \s of RE2 is ASCII.
+BLANK = r"[\x09-\x0d\x1c-\x20\x{85}\p{Z}]"
+
+EXPIRED = "coalesce(expires_at::date < $as_of::date, false)"
+VERDICT = {"keep": "false where the policy refuses the row", "reason": "code of the refusal; null where kept"}
+
+
+class Policy(Annotator):
+    """A rule as a table: every row stays, with ``keep``, ``reason`` and the policy's own columns."""
+
+
+def needed(*names: str) -> pa.Schema:
+    """The schema of these columns of ``memories``."""
+    return pa.schema([TABLES["memories"].field(name) for name in names])
+
+
+def quote(text: str) -> str:
+    """`text` as a SQL string literal.
+
+    >>> print(quote("it's"))
+    'it''s'
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
+def quoted_list(words: Iterable[str]) -> str:
+    """Words as the inside of ``in (…)``."""
+    return ", ".join(quote(word) for word in words)
+
+
+def alternatives(words: Iterable[str]) -> str:
+    r"""Words as an RE2 alternation: any blanks between the words of a phrase, е and ё alike.
+
+    Raises
+    ------
+    ParameterError
+        For a blank word, which would match everything.
+
+    >>> alternatives(["can you", "живёт"])
+    'can\\s+you|жив[её]т'
+    """
+    return "|".join(_word(word) for word in words)
+
+
+def _word(word: str) -> str:
+    if not word.strip():
+        raise ParameterError(f"a word list must hold words. Got {word!r}.")
+    return r"\s+".join(re.escape(part) for part in word.split()).translate(
+        {ord(letter): "[её]" for letter in "её"} | {ord(letter): "[ЕЁ]" for letter in "ЕЁ"}
+    )
+
+
+def matches(column: str, pattern: str | None) -> str:
+    """SQL that tests `column`; a pattern of no words matches nothing."""
+    return "false" if pattern is None else f"regexp_matches({column}, {quote(pattern)})"
+
+
+def extract(column: str, pattern: str | None) -> str:
+    """SQL for the first group of the pattern in `column`; null where it does not match."""
+    return "null" if pattern is None else f"nullif(regexp_extract({column}, {quote(pattern)}, 1), '')"

@@ -1,0 +1,106 @@
+"""Classification: kind, importance and the end of a working fact, by keywords (Memory v2)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from memkit import presets
+from memkit.params import estimator, param
+from memkit.policy.base import (
+    END,
+    FACT_KINDS,
+    IMPORTANCES,
+    OTHER_KINDS,
+    START,
+    Policy,
+    alternatives,
+    matches,
+    needed,
+    quoted_list,
+)
+
+_SOURCE = "Memory v2: classification"
+_V2: dict[str, Any] = presets.memory_v2_policy["classifier"]
+
+
+@estimator
+class Classifier(Policy):
+    """Gives each text a kind, an importance and, for a working fact, its last day.
+
+    Adds ``keep`` (bool, always true), ``reason`` (null), ``kind``, ``importance`` (strings) and ``expires_at``
+    (timestamp). The profile words are asked before the working words; what holds neither is archive and low. A
+    Cyrillic word matches as the beginning of a word (one letter: as the word), any other as a whole word or phrase.
+
+    With `use_given` the row's own valid values win, and kinds of other formats (``note``, ``entry``, …) stay as they
+    are. The columns that were there are kept as ``given_…``.
+
+    Examples
+    --------
+    >>> table = pa.table({"text": ["Меня зовут Анна.", "Currently fixing the bot.", "Обсуждали структуру."]})
+    >>> Classifier().transform(table, as_of="2026-03-01").column("kind").to_pylist()
+    ['profile', 'working', 'archive']
+    """
+
+    needs: ClassVar[pa.Schema] = needed("text", "kind", "importance", "expires_at")
+    adds: ClassVar[dict[str, str]] = {
+        "keep": "always true: a kind is no refusal",
+        "reason": "always null",
+        "kind": "profile, working or archive; another format's kind stays",
+        "importance": "high, normal or low",
+        "expires_at": "last day of a working fact, UTC",
+    }
+
+    profile_words: tuple[str, ...] = param(_V2["profile_words"], doc="Words of a profile fact.", source=_SOURCE)
+    working_words: tuple[str, ...] = param(_V2["working_words"], doc="Words of a working fact.", source=_SOURCE)
+    working_days: int = param(
+        _V2["working_days"], low=0, unit="days", doc="How long a working fact lives.", source=_SOURCE
+    )
+    use_given: bool = param(True, doc="The row's own valid kind, importance and date win.", source=_SOURCE)
+
+    def _sql(self) -> str:
+        given = "kind" if self.use_given else "null"
+        importance = "replace(importance, 'medium', 'normal')" if self.use_given else "null"
+        expires_at = "expires_at" if self.use_given else "null"
+        return f"""select * exclude (found)
+    replace (
+        found as kind,
+        case
+            when {importance} in ({quoted_list(IMPORTANCES)}) then {importance}
+            when found = 'profile' then 'high'
+            when found = 'working' then 'normal'
+            when found = 'archive' then 'low'
+        end as importance,
+        coalesce(
+            {expires_at}, case when found = 'working' then ($as_of::date + {int(self.working_days)})::timestamptz end
+        ) as expires_at
+    ),
+    true as keep,
+    null::varchar as reason
+from (
+    select *,
+        case
+            when {given} in ({quoted_list(FACT_KINDS + OTHER_KINDS)}) then kind
+            when {matches("text", keywords(self.profile_words))} then 'profile'
+            when {matches("text", keywords(self.working_words))} then 'working'
+            else 'archive'
+        end as found
+    from input
+)"""  # noqa: S608  # declared parameters only, quoted
+
+
+def keywords(words: tuple[str, ...] | list[str]) -> str | None:
+    """One RE2 pattern: Cyrillic words as prefixes, others and single letters as whole words; None of no words.
+
+    >>> keywords(("план", "я"))
+    '(?i)(?:^|[^\\\\p{L}\\\\p{N}_])(?:план|(?:я)(?:$|[^\\\\p{L}\\\\p{N}_]))'
+    """
+    prefixes = [word for word in words if _is_prefix(word)]
+    whole = [word for word in words if not _is_prefix(word)]
+    parts = [alternatives(prefixes)] * bool(prefixes) + [f"(?:{alternatives(whole)}){END}"] * bool(whole)
+    return f"(?i){START}(?:{'|'.join(parts)})" if parts else None
+
+
+def _is_prefix(word: str) -> bool:
+    return len(word) > 1 and "а" <= word[-1].lower().replace("ё", "е") <= "я"

@@ -1,0 +1,197 @@
+"""Dedup: which memories say the same, found once; thresholds, clusters and survivors at no cost (Memory v2)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import NotFittedError, ParameterError, StaleIndexError
+from memkit.params import estimator, param
+from memkit.policy.agreement import precision_recall, threshold_for
+from memkit.policy.base import VERDICT, Policy, needed
+from memkit.policy.conflicts import DATE_WORDS, NEGATIONS, NUMBER_WORDS
+from memkit.policy.pairs import Nodes, find_pairs, mergeable, node_table
+from memkit.policy.survivors import SURVIVORS, chains, verdicts
+from memkit.tables.statement import as_table, input_table
+
+_SOURCE = "Memory v2: dedup"
+KINDS = ("substring", "lexical", "semantic")
+DOCUMENT_THRESHOLD = 0.9
+
+
+@estimator
+class Deduplicator(Policy):
+    """Finds memories that say the same and keeps one of each cluster.
+
+    `fit` finds every pair once, within one user and across sources; `transform` applies the thresholds. Pairs that
+    differ in a number, a date or a negation are flagged in ``pairs_`` and never merged.
+
+    Adds ``keep`` (bool), ``reason`` (string, ``duplicate`` or ``semantic_duplicate``), ``duplicate_of`` (string, the
+    memory that stays), ``similarity`` (float64, 0 to 1, with that memory) and ``cluster`` (string, least memory_id of
+    the cluster; null outside of one). Every row that goes is a pair with the one that stays; a chain A~B~C in which A
+    and C are no pair is left as it is and listed in ``chains_`` (see `memkit.policy.clusters.settle`).
+
+    Attributes
+    ----------
+    pairs_ : pyarrow.Table
+        a_id, b_id (string; for a substring, a is the part), kind (string), similarity (float64: 1 for exact and
+        substring, the cosine of trigram sets for lexical, of vectors for semantic), number_conflict, date_conflict,
+        negation_conflict, contradiction (any of them), same_user (bool). Of equal texts the least id stands for all.
+    threshold_ : float
+        What ``threshold=None`` means: the encoder's stored ``dedup_threshold``, else 0.9.
+
+    Examples
+    --------
+    >>> table = pa.table({"memory_id": ["a", "b", "c"], "text": ["Любит чай", "любит  чай и мёд", "Аренда 1200"]})
+    >>> dedup = Deduplicator(encoder=None, survivor="longest").fit(table)
+    >>> dedup.transform(table).column("duplicate_of").to_pylist()
+    ['b', None, None]
+    """
+
+    needs: ClassVar[pa.Schema] = needed("memory_id", "user_id", "text", "importance", "created_at", "updated_at")
+    adds: ClassVar[dict[str, str]] = VERDICT | {
+        "duplicate_of": "the memory that stays for it",
+        "similarity": "with the memory that stays; ratio",
+        "cluster": "least memory_id of the cluster; null outside of one",
+    }
+    reads: ClassVar[tuple[str, ...]] = ("clusters",)
+
+    encoder: Any = param("use", kind="object", refit=True, doc="What `as_encoder` takes; None for no semantic pairs.")
+    floor: float = param(0.7, low=0, high=1, low_open=True, refit=True, unit="ratio", doc="Least cosine of vectors.")
+    lexical_floor: float = param(
+        0.85, low=0, high=1, low_open=True, refit=True, unit="ratio", doc="Least cosine of trigram sets."
+    )
+    centre: str = param("corpus", choices=("corpus", "none"), refit=True, doc="Take the corpus mean off (50+ texts).")
+    across_users: bool = param(False, refit=True, doc="Compare the memories of different users.")
+    number_words: tuple[str, ...] = param(NUMBER_WORDS, refit=True, doc="Spelled numbers, as word=digits.")
+    date_words: tuple[str, ...] = param(DATE_WORDS, refit=True, doc="Months and days; Cyrillic ones as beginnings.")
+    negations: tuple[str, ...] = param(NEGATIONS, refit=True, doc="Words that negate.")
+    kinds: tuple[str, ...] = param(
+        KINDS, choices=KINDS, doc="Kinds of pairs that merge; equal texts always do.", source=_SOURCE
+    )
+    threshold: float | None = param(
+        None, kind="float", low=0, high=1, nullable=True, unit="ratio", doc="Least cosine of vectors; None: stored."
+    )
+    lexical_threshold: float = param(0.9, low=0, high=1, unit="ratio", doc="Least cosine of trigram sets.")
+    linkage: str = param("complete", choices=("complete", "components"), doc="How pairs become clusters.")
+    survivor: str = param("newest", choices=tuple(SURVIVORS), doc="Which memory of a cluster stays.")
+
+    def fit(self, corpus: Any, vectors: Any = None) -> Self:
+        """Find the pairs of a corpus or table.
+
+        Parameters
+        ----------
+        corpus : Corpus, pyarrow.Table or pandas.DataFrame
+            Rows with ``text``; without ``memory_id`` a row's place is its id.
+        vectors : ndarray of shape (rows, dim), optional
+            The rows' vectors in place of the encoder's.
+
+        Raises
+        ------
+        ParameterError
+            For a refused parameter, duplicate ids or vectors of another length.
+        """
+        self.check_params()
+        rows = _identified(input_table(as_table(corpus), self.needs))
+        if pc.count_distinct(rows["memory_id"]).as_py() != len(rows):
+            raise ParameterError("Deduplicator.fit: 'memory_id' must be different in every row. Got duplicates.")
+        if vectors is not None and len(vectors) != len(rows):
+            raise ParameterError(f"Deduplicator.fit: expected a vector a row, {len(rows)}. Got {len(vectors)}.")
+        from memkit.index.encode import as_encoder
+
+        encoder = None if vectors is not None or self.encoder is None else as_encoder(self.encoder)
+        self.nodes_: Nodes = node_table(rows, self.across_users)
+        self.found_, self.pairs_ = find_pairs(self.nodes_, self, encoder, vectors)
+        stored = getattr(encoder, "dedup_threshold", None)
+        self.threshold_ = DOCUMENT_THRESHOLD if stored is None else float(stored)
+        return self
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether the pairs were found."""
+        return hasattr(self, "pairs_")
+
+    @property
+    def chains_(self) -> pa.Table:
+        """Chains A~B~C at the thresholds now: chain, memory_id, kept (bool); rows by chain, then id."""
+        rows = self._fitted().nodes_.rows
+        return chains(self.nodes_, self._merging(), self._verdicts(rows))
+
+    def report(self) -> pa.Table:
+        """Counts at the thresholds now: measure (string), count (int64)."""
+        self._fitted()
+        counts = {
+            f"pairs_{kind}": pc.sum(pc.equal(self.pairs_["kind"], kind)).as_py() or 0 for kind in ("exact", *KINDS)
+        }
+        for flag in ("number_conflict", "date_conflict", "negation_conflict", "contradiction"):
+            counts[flag] = pc.sum(self.pairs_[flag]).as_py() or 0
+        found = self._verdicts(self.nodes_.rows)
+        counts["refused"] = pc.sum(pc.not_equal(found["survivor"], found["memory_id"])).as_py() or 0
+        counts["clusters"] = pc.count_distinct(found["cluster"]).as_py()
+        counts["chains"] = pc.count_distinct(self.chains_["chain"]).as_py()
+        return pa.table({"measure": list(counts), "count": pa.array(counts.values(), pa.int64())})
+
+    def precision_recall(self, labels: Any, kind: str = "semantic", guarded: bool = True) -> pa.Table:
+        """What each threshold would merge of labelled pairs; see `memkit.policy.agreement.precision_recall`."""
+        self._fitted()
+        return precision_recall(self.pairs_, self.nodes_.stand_ins(as_table(labels)), kind=kind, guarded=guarded)
+
+    def threshold_for(self, labels: Any, precision: float, kind: str = "semantic") -> float | None:
+        """The least threshold whose merges of labelled pairs reach `precision`; None where none does."""
+        return threshold_for(self.precision_recall(labels, kind), precision)
+
+    def _fitted(self) -> Self:
+        if not self.is_fitted:
+            raise NotFittedError("Deduplicator is not fitted. Call fit(corpus) before transform.")
+        self.check_params()
+        return self
+
+    def _merging(self) -> tuple[Any, ...]:
+        threshold = self.threshold_ if self.threshold is None else float(self.threshold)
+        semantic, lexical = self.nodes_.floors
+        for name, kind, value, floor in (
+            ("threshold", "semantic", threshold, semantic),
+            ("lexical_threshold", "lexical", self.lexical_threshold, lexical),
+        ):
+            if kind in self.kinds and value < floor:
+                raise ParameterError(
+                    f"Deduplicator: '{name}' must be at least {floor:g}, the floor that fit used. Got {value:g}. "
+                    "Fit again with a lower floor."
+                )
+        return mergeable(self.found_, self.kinds, threshold, float(self.lexical_threshold))
+
+    def _verdicts(self, rows: pa.Table) -> pa.Table:
+        return verdicts(self.nodes_, self._merging(), rows, self.survivor, self.linkage)
+
+    def _relations(self, rows: pa.Table) -> dict[str, pa.Table]:
+        self._fitted()
+        rows = _identified(rows)
+        place = self.nodes_.places(rows["memory_id"])
+        seen = pc.equal(self.nodes_.rows["text"].take(place), pc.fill_null(rows["text"], ""))
+        if not pc.all(pc.fill_null(seen, False), min_count=0).as_py():
+            changed = int(np.flatnonzero(~pc.fill_null(seen, False).to_numpy())[0])
+            raise StaleIndexError(
+                f"Deduplicator: memory '{rows['memory_id'][changed]}' is new or changed since fit. Fit again."
+            )
+        return {"clusters": self._verdicts(rows)}
+
+    def _sql(self) -> str:
+        return """select input.*,
+    survivor is null or survivor = clusters.memory_id as keep,
+    case when not keep then if(semantic, 'semantic_duplicate', 'duplicate') end as reason,
+    case when not keep then survivor end as duplicate_of,
+    case when not keep then clusters.similarity end as similarity,
+    clusters.cluster
+from input left join clusters on clusters.memory_id = coalesce(input.memory_id, input.row::varchar)"""
+
+
+def _identified(rows: pa.Table) -> pa.Table:
+    """Rows whose missing ids are their places, and whose missing texts are empty."""
+    ids = pc.coalesce(rows["memory_id"], rows["row"].cast(pa.string()))
+    texts = pc.fill_null(rows["text"], "")
+    return rows.set_column(rows.schema.get_field_index("memory_id"), "memory_id", ids).set_column(
+        rows.schema.get_field_index("text"), "text", texts
+    )

@@ -1,0 +1,52 @@
+"""Expiry: a memory dated before the day is hidden; dated that day it still lives (Memory v2, TTL)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from memkit.params import AsOf, estimator, param
+from memkit.policy.base import VERDICT, Policy, needed
+
+
+@estimator
+class Expiry(Policy):
+    """Refuses what is past its day; a missing date never expires.
+
+    Adds ``keep`` (bool) and ``reason`` (string, ``expired``).
+
+    Examples
+    --------
+    >>> table = pa.table({"text": ["старое", "today"], "expires_at": ["2026-02-28", "2026-03-01"]})
+    >>> Expiry().transform(table, as_of="2026-03-01T23:59").column("keep").to_pylist()
+    [False, True]
+    """
+
+    needs: ClassVar[pa.Schema] = needed("expires_at")
+    adds: ClassVar[dict[str, str]] = VERDICT
+
+    grace_days: int = param(
+        0, low=0, unit="days", doc="How long an expired memory is still kept.", source="Memory v2: TTL, 0"
+    )
+
+    def _sql(self) -> str:
+        day = f"$as_of::date - {int(self.grace_days)}" if self.grace_days else "$as_of::date"
+        return f"""select *,
+    reason is null as keep
+from (
+    select *,
+        case when expires_at::date < {day} then 'expired' end as reason
+    from input
+)"""  # noqa: S608  # declared parameters only
+
+    def cleanup(self, table: Any, as_of: AsOf = None) -> pa.Table:
+        """The rows that a cleaning job would remove on that day, with the reason; nothing is removed.
+
+        Returns
+        -------
+        pyarrow.Table
+            The rows of ``transform`` that are not kept, in order.
+        """
+        judged = self.transform(table, as_of)
+        return judged.filter(pa.compute.invert(judged["keep"]))

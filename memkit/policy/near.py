@@ -1,0 +1,183 @@
+"""Pairs of texts that hold one another or share their letters, within bounded memory.
+
+Both finders rest on the sets of character trigrams. A text that lies within another has all its trigrams there, so
+the postings of its rarest one hold every candidate. Two sets of cosine t share one of their rarest trigrams, so only
+those are joined (prefix filtering: Chaudhuri, Ganti, Kaushik 2006; Bayardo, Ma, Srikant 2007), and candidates are
+counted out. Where a scope is so large that this join would not end soon, MinHash (Broder 1997) names the candidates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Pairs = tuple[Ints, Ints, NDArray[np.float64]]
+
+_SIZE = 3
+_BATCH_CHARS = 20_000_000
+_BATCH_PRODUCTS = 20_000_000
+_BATCH_PAIRS = 200_000
+_EXACT_PRODUCTS = 100_000_000
+_BANDS, _BAND_ROWS = 24, 5
+# Guards the borders of integer counts against the last digit of a product of floats.
+_MARGIN = 1e-9
+_NONE = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Grams:
+    """Trigrams of some texts: `matrix` is boolean (texts, trigrams), the rarest trigrams first, per scope."""
+
+    matrix: Any
+    sizes: Ints
+
+
+def normalise(texts: Sequence[str]) -> list[str]:
+    """Texts case-folded, with runs of blanks as one.
+
+    >>> normalise([" Любит\\n ЧАЙ "])
+    ['любит чай']
+    """
+    return [" ".join(text.casefold().split()) for text in texts]
+
+
+def batches(lengths: Ints, scopes: Ints) -> Iterator[Ints]:
+    """Rows in batches of whole scopes, so that memory depends on the largest scope and not on the corpus."""
+    order = np.argsort(scopes, kind="stable")
+    if not len(order):
+        return
+    batch = np.cumsum(lengths[order]) // _BATCH_CHARS
+    first = np.r_[True, np.diff(scopes[order]) != 0]
+    # A scope belongs to the batch in which it starts.
+    batch = batch[np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))]
+    yield from np.split(order, np.flatnonzero(np.diff(batch)) + 1)
+
+
+def trigrams(texts: Sequence[str], scopes: Ints) -> Grams:
+    """The sets of trigrams; texts of two scopes share none."""
+    from scipy import sparse
+
+    letters = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), dtype=np.uint32).astype(np.int64)
+    owner = np.repeat(np.arange(len(texts)), [len(text) for text in texts])
+    whole = np.flatnonzero(owner[: -_SIZE + 1] == owner[_SIZE - 1 :]) if len(owner) >= _SIZE else np.empty(0, int)
+    # 21 bits hold a code point, so three of them are an exact key.
+    keys = letters[whole] | letters[whole + 1] << 21 | letters[whole + 2] << 42
+    codes = pd.factorize(keys)[0]
+    gram = pd.factorize(codes * (int(scopes.max(initial=0)) + 1) + scopes[owner[whole]])[0]
+    width = int(gram.max(initial=-1)) + 1
+    cells = np.unique(owner[whole] * max(1, width) + gram)
+    rows, gram = cells // max(1, width), cells % max(1, width)
+    rank = np.empty(width, dtype=np.int64)
+    rank[np.argsort(np.bincount(gram, minlength=width), kind="stable")] = np.arange(width)
+    matrix = sparse.csr_matrix((np.ones(len(rows), dtype=np.int32), (rows, rank[gram])), shape=(len(texts), width))
+    matrix.sort_indices()
+    return Grams(matrix, np.diff(matrix.indptr).astype(np.int64))
+
+
+def substring_pairs(texts: Sequence[str], scopes: Ints, grams: Grams) -> Pairs:
+    """Pairs (part, whole) of one scope; an empty text is a part of nothing."""
+    found = [*_by_rarest(texts, grams), *_short_parts(texts, scopes)]
+    part = np.array([pair[0] for pair in found], dtype=np.int64)
+    return part, np.array([pair[1] for pair in found], dtype=np.int64), np.ones(len(part))
+
+
+def _by_rarest(texts: Sequence[str], grams: Grams) -> Iterator[tuple[int, int]]:
+    columns = grams.matrix.tocsc()
+    parts = np.flatnonzero(grams.sizes)
+    rarest = grams.matrix.indices[grams.matrix.indptr[parts]]
+    for part, gram in zip(parts.tolist(), rarest.tolist(), strict=True):
+        postings = columns.indices[columns.indptr[gram] : columns.indptr[gram + 1]]
+        for whole in postings[grams.sizes[postings] >= grams.sizes[part]].tolist():
+            if whole != part and texts[part] in texts[whole]:
+                yield part, whole
+
+
+def _short_parts(texts: Sequence[str], scopes: Ints) -> Iterator[tuple[int, int]]:
+    for part, text in enumerate(texts):
+        if 0 < len(text) < _SIZE:
+            for whole in np.flatnonzero(scopes == scopes[part]).tolist():
+                if whole != part and text in texts[whole]:
+                    yield part, whole
+
+
+def lexical_pairs(grams: Grams, floor: float) -> Pairs:
+    """Pairs whose sets of trigrams have a cosine, shared / sqrt(size · size), of at least `floor`."""
+    found = [(_NONE, _NONE, np.empty(0)), *(_counted(grams, i, j, floor) for i, j in _candidates(grams, floor))]
+    i, j, cosine = (np.concatenate(part) for part in zip(*found, strict=True))
+    # Texts of equal size meet from both sides.
+    first = np.unique(np.minimum(i, j) * max(1, len(grams.sizes)) + np.maximum(i, j), return_index=True)[1]
+    return np.minimum(i, j)[first], np.maximum(i, j)[first], cosine[first]
+
+
+def _candidates(grams: Grams, floor: float) -> Iterator[tuple[Ints, Ints]]:
+    longer = _prefix(grams, floor * floor)
+    shorter = _prefix(grams, floor)
+    postings = np.asarray(shorter.sum(axis=0)).ravel()
+    work = np.cumsum(longer @ postings)
+    if len(work) and work[-1] > _EXACT_PRODUCTS:
+        yield from _hashed(grams)
+        return
+    for rows in np.split(np.arange(len(work)), np.flatnonzero(np.diff(work // _BATCH_PRODUCTS)) + 1):
+        met = (longer[rows] @ shorter.T).tocoo()
+        i, j = rows[met.row], met.col.astype(np.int64)
+        size_i, size_j = grams.sizes[i], grams.sizes[j]
+        fits = (i != j) & (size_j <= size_i) & (size_j >= floor * floor * size_i - _MARGIN)
+        yield i[fits], j[fits]
+
+
+def _hashed(grams: Grams) -> Iterator[tuple[Ints, Ints]]:
+    """MinHash: texts that agree in the least hashes of a band; at cosine 0.85 a pair is missed once in 400."""
+    full = np.flatnonzero(grams.sizes)
+    starts = grams.matrix.indptr[:-1][full]
+    mixed = _mix(grams.matrix.indices.astype(np.uint64))
+    salts = _mix(np.arange(_BANDS * _BAND_ROWS, dtype=np.uint64)) | np.uint64(1)
+    for band in salts.reshape(_BANDS, _BAND_ROWS):
+        key = np.zeros(len(full), dtype=np.uint64)
+        for salt in band:
+            key = _mix(key ^ np.minimum.reduceat((mixed * salt) >> np.uint64(32), starts))
+        yield from _equal_keys(full, key)
+
+
+def _equal_keys(rows: Ints, key: NDArray[np.uint64]) -> Iterator[tuple[Ints, Ints]]:
+    """All pairs of rows of one key, a step at a time, so that memory stays that of the rows."""
+    order = np.argsort(key, kind="stable")
+    rows, key = rows[order], key[order]
+    for step in range(1, len(rows)):
+        same = key[step:] == key[:-step]
+        if not same.any():
+            return
+        yield rows[:-step][same], rows[step:][same]
+
+
+def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The finaliser of splitmix64 (Steele, Lea, Flood 2014)."""
+    values = (values + np.uint64(0x9E3779B97F4A7C15)) * np.uint64(0xBF58476D1CE4E5B9)
+    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+def _prefix(grams: Grams, ratio: float) -> Any:
+    """The rarest trigrams of each text, as many as leave fewer than `ratio` of them out."""
+    matrix = grams.matrix
+    kept = np.where(grams.sizes > 0, grams.sizes - np.ceil(ratio * grams.sizes - _MARGIN).astype(np.int64) + 1, 0)
+    place = np.arange(matrix.nnz) - np.repeat(matrix.indptr[:-1], grams.sizes)
+    chosen = matrix.copy()
+    chosen.data = (place < np.repeat(kept, grams.sizes)).astype(np.int32)
+    chosen.eliminate_zeros()
+    return chosen
+
+
+def _counted(grams: Grams, i: Ints, j: Ints, floor: float) -> Pairs:
+    shared = np.empty(len(i))
+    for start in range(0, len(i), _BATCH_PAIRS):
+        some = slice(start, start + _BATCH_PAIRS)
+        shared[some] = np.asarray(grams.matrix[i[some]].multiply(grams.matrix[j[some]]).sum(axis=1)).ravel()
+    cosine = np.round(shared / np.sqrt(grams.sizes[i] * grams.sizes[j]), 6)
+    near = cosine >= floor
+    return i[near], j[near], cosine[near]

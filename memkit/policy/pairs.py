@@ -1,0 +1,178 @@
+"""The pairs behind dedup: equal texts become one node, and near nodes are found once, of every kind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from memkit.policy.conflicts import traits
+from memkit.policy.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
+from memkit.tables.statement import connect
+
+Ints = NDArray[np.int64]
+_KINDS = ("substring", "lexical", "semantic")
+
+_PAIRS_SQL = """
+with named as (
+    select found.*,
+        a.memory_id as a_id, b.memory_id as b_id, a.user_id is not distinct from b.user_id as same_user,
+        a.numbers <> b.numbers as number_conflict,
+        a.dates <> b.dates as date_conflict,
+        a.negations <> b.negations as negation_conflict
+    from found join nodes a on a.place = found.a join nodes b on b.place = found.b
+)
+select a_id, b_id, kind, similarity, number_conflict, date_conflict, negation_conflict,
+    number_conflict or date_conflict or negation_conflict as contradiction, same_user, a, b
+from named
+order by kind, a_id, b_id
+"""
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Distinct texts of a scope. `rows` are the fitted rows by memory_id, `node` their node (-1: empty text)."""
+
+    rows: pa.Table
+    node: Ints
+    texts: list[str]
+    first: Ints
+    scopes: Ints
+    floors: list[float]
+
+    def places(self, memory_ids: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Where these ids are among the fitted rows; null where they are not."""
+        return pc.index_in(memory_ids, value_set=self.rows["memory_id"])
+
+    def stand_ins(self, labels: pa.Table) -> pa.Table:
+        """Labelled pairs with each id as that of its node, as ``pairs_`` names it."""
+        for name in ("a_id", "b_id"):
+            place = self.places(labels[name]).to_numpy(zero_copy_only=False)
+            known = np.flatnonzero(~np.isnan(place.astype(float)))
+            known = known[self.node[place[known].astype(int)] >= 0]
+            ids = labels[name].to_numpy(zero_copy_only=False).astype(object)
+            first = self.first[self.node[place[known].astype(int)]]
+            ids[known] = self.rows["memory_id"].to_numpy(zero_copy_only=False)[first]
+            labels = labels.set_column(labels.schema.get_field_index(name), name, pa.array(ids, pa.string()))
+        return labels
+
+
+def node_table(rows: pa.Table, across_users: bool) -> Nodes:
+    """Nodes numbered by their least memory_id, so that the order of the input has no say."""
+    rows = rows.sort_by("memory_id")
+    texts = normalise(rows["text"].to_pylist())
+    users = rows["user_id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
+    scopes = np.zeros(len(rows), dtype=np.int64) if across_users else users.astype(np.int64)
+    node = np.full(len(rows), -1)
+    first: list[int] = []
+    known: dict[tuple[int, str], int] = {}
+    for place, key in enumerate(zip(scopes.tolist(), texts, strict=True)):
+        if key[1]:
+            node[place] = known.setdefault(key, len(known))
+            if node[place] == len(first):
+                first.append(place)
+    chosen = np.array(first, dtype=np.int64)
+    return Nodes(rows, node, [texts[place] for place in first], chosen, scopes[chosen], [])
+
+
+def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[pa.Table, pa.Table]:
+    """All pairs of nodes with their conflicts (columns a, b are nodes), and the same by id with the exact ones."""
+    nodes.floors[:] = [float(settings.floor), float(settings.lexical_floor)]
+    found = [*_by_letters(nodes, settings.lexical_floor)]
+    if encoder is not None or vectors is not None:
+        found.append(("semantic", *_by_vectors(nodes, settings, encoder, vectors)))
+    table = pa.concat_tables(
+        [
+            pa.table({"kind": pa.array([kind] * len(a), pa.string()), "a": a, "b": b, "similarity": similarity})
+            for kind, a, b, similarity in found
+        ]
+    )
+    agreed = _described(nodes, table, (settings.number_words, settings.date_words, settings.negations))
+    public = agreed.drop_columns(["a", "b"])
+    return agreed, pa.concat_tables([_exact(nodes).cast(public.schema), public])
+
+
+def _by_letters(nodes: Nodes, floor: float) -> list[tuple[Any, ...]]:
+    found: list[tuple[Any, ...]] = [(kind, np.empty(0, int), np.empty(0, int), np.empty(0)) for kind in _KINDS]
+    lengths = np.array([len(text) for text in nodes.texts], dtype=np.int64)
+    for batch in batches(lengths, nodes.scopes):
+        texts, scopes = [nodes.texts[place] for place in batch], nodes.scopes[batch]
+        grams = trigrams(texts, scopes)
+        for kind, (a, b, similarity) in (
+            ("substring", substring_pairs(texts, scopes, grams)),
+            ("lexical", lexical_pairs(grams, floor)),
+        ):
+            found.append((kind, batch[a], batch[b], similarity))
+    return found
+
+
+def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[Ints, Ints, Any]:
+    from memkit.index.centre import Centring
+    from memkit.index.dense import near_pairs
+
+    if vectors is None:
+        # Both sides of a pair are alike, and encoders with two roles compare best as queries.
+        given = encoder.encode_query(nodes.rows["text"].take(nodes.first).to_pylist())
+    else:
+        given = np.asarray(vectors)[nodes.rows["row"].to_numpy()[nodes.first]]
+    if len(given) == 0:
+        return np.empty(0, int), np.empty(0, int), np.empty(0)
+    if settings.centre == "corpus":
+        given = Centring(mode="corpus").fit(given).transform(given)
+    pairs = near_pairs(given, float(settings.floor), groups=nodes.scopes)
+    return pairs["i"].to_numpy(), pairs["j"].to_numpy(), pairs["cosine"].to_numpy()
+
+
+def _described(nodes: Nodes, found: pa.Table, words: tuple[tuple[str, ...], ...]) -> pa.Table:
+    """The pairs with ids and with what their texts disagree in."""
+    described = traits(nodes.texts, *words)
+    for name in ("memory_id", "user_id"):
+        described = described.append_column(name, nodes.rows[name].take(nodes.first))
+    with connect() as con:
+        con.register("found", found)
+        con.register("nodes", described)
+        return con.execute(_PAIRS_SQL).to_arrow_table()
+
+
+def _exact(nodes: Nodes) -> pa.Table:
+    """Every further row of a node with the node's first."""
+    copies = np.flatnonzero(nodes.node >= 0)
+    firsts = nodes.first[nodes.node[copies]]
+    copies, firsts = copies[copies != firsts], firsts[copies != firsts]
+    ids, users = nodes.rows["memory_id"], pc.fill_null(nodes.rows["user_id"], "")
+    off = pa.array(np.zeros(len(copies), dtype=bool))
+    return pa.table(
+        {
+            "a_id": ids.take(firsts),
+            "b_id": ids.take(copies),
+            "kind": pa.array(["exact"] * len(copies), pa.string()),
+            "similarity": np.ones(len(copies)),
+            "number_conflict": off,
+            "date_conflict": off,
+            "negation_conflict": off,
+            "contradiction": off,
+            "same_user": pc.equal(users.take(firsts), users.take(copies)),
+        }
+    )
+
+
+def mergeable(
+    found: pa.Table, kinds: tuple[str, ...], threshold: float, lexical_threshold: float
+) -> tuple[Ints, Ints, Any, Any]:
+    """Pairs of nodes that may merge: a, b (a < b), the best similarity, and whether only vectors say so."""
+    kind = found["kind"].to_numpy(zero_copy_only=False).astype(str)
+    similarity = found["similarity"].to_numpy()
+    least = np.select([kind == "semantic", kind == "lexical"], [threshold, lexical_threshold], 0.0)
+    chosen = np.isin(kind, list(kinds)) & (similarity >= least)
+    chosen &= ~found["contradiction"].to_numpy(zero_copy_only=False).astype(bool)
+    a, b = found["a"].to_numpy()[chosen], found["b"].to_numpy()[chosen]
+    low, high = np.minimum(a, b), np.maximum(a, b)
+    order = np.lexsort((-similarity[chosen], high, low))
+    low, high, similarity, kind = low[order], high[order], similarity[chosen][order], kind[chosen][order]
+    starts = np.flatnonzero(np.r_[True, (np.diff(low) != 0) | (np.diff(high) != 0)]) if len(low) else np.empty(0, int)
+    semantic = np.logical_and.reduceat(kind == "semantic", starts) if len(starts) else np.empty(0, bool)
+    return low[starts], high[starts], similarity[starts], semantic

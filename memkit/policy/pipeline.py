@@ -1,0 +1,160 @@
+"""Policies one after the other, as a bot applies them on save, in one SQL statement."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any, Self
+
+import duckdb
+import pyarrow as pa
+
+from memkit.errors import ParameterError
+from memkit.params import AsOf, as_of_time, record_as_of
+from memkit.policy.base import VERDICT
+from memkit.tables.statement import AS_OF, Annotator, annotate, as_table, connect, input_table, run, with_meanings
+
+
+class Pipeline:
+    """Steps in order: a row that one refuses is not seen by the later ones, but stays in the table.
+
+    Adds ``step`` (string, the policy that refused the row), ``keep``, ``reason`` and every step's own columns; these
+    are null where the row never reached the step.
+
+    Parameters
+    ----------
+    steps : sequence of Policy
+        A step's name is its class's in lower case; a second one of the class gets ``_2``.
+
+    Raises
+    ------
+    ParameterError
+        Where there is no step, or one is no policy.
+
+    Examples
+    --------
+    >>> from memkit.policy.admission import Admission
+    >>> from memkit.policy.expiry import Expiry
+    >>> table = pa.table({"text": ["Как дела сегодня?", "Любит зелёный чай."], "expires_at": ["2026-01-01"] * 2})
+    >>> Pipeline([Admission(), Expiry()]).transform(table, as_of="2026-03-01").column("step").to_pylist()
+    ['admission', 'expiry']
+    """
+
+    def __init__(self, steps: Sequence[Annotator]) -> None:
+        self.steps = list(steps)
+        wrong = [type(step).__name__ for step in self.steps if not isinstance(step, Annotator)]
+        if wrong or not self.steps:
+            raise ParameterError(f"Pipeline: 'steps' must be at least one policy. Got {wrong or 'none'}.")
+
+    def __repr__(self) -> str:
+        return f"Pipeline([{', '.join(map(repr, self.steps))}])"
+
+    @property
+    def names(self) -> list[str]:
+        """The steps' names, each once."""
+        names: list[str] = []
+        for step in self.steps:
+            name = type(step).__name__.lower()
+            count = sum(other.split("_")[0] == name for other in names)
+            names.append(f"{name}_{count + 1}" if count else name)
+        return names
+
+    @property
+    def adds(self) -> dict[str, str]:
+        """The columns added, by name, with their meaning."""
+        own = {name: meaning for step in self.steps for name, meaning in step.adds.items()}
+        return {"step": "the policy that refused the row; null where kept"} | own | VERDICT
+
+    @property
+    def needs(self) -> pa.Schema:
+        """The columns read; absent ones are null."""
+        return pa.schema({field.name: field for step in self.steps for field in step.needs}.values())
+
+    def fit(self, corpus: Any) -> Self:
+        """Fit the steps that learn from the rows, as `Deduplicator` does, and return the pipeline."""
+        for step in self.steps:
+            if hasattr(step, "fit"):
+                step.fit(corpus)
+        return self
+
+    def fitted(self, corpus: Any) -> Pipeline:
+        """This pipeline where every step is fitted, else a copy of it fitted on `corpus`."""
+        waiting = [step for step in self.steps if hasattr(step, "fit") and not getattr(step, "is_fitted", True)]
+        return copy.deepcopy(self).fit(corpus) if waiting else self
+
+    def transform(self, table: Any, as_of: AsOf = None) -> pa.Table:
+        """Every row of `table`, in order, with the verdict of the step that refused it.
+
+        Parameters
+        ----------
+        table : pyarrow.Table, pandas.DataFrame or Corpus
+            Rows with memkit's column names.
+        as_of : str, date, datetime or None
+            The day that is looked at, UTC; None is now.
+
+        Returns
+        -------
+        pyarrow.Table
+            A column of the same name that was there before is kept as ``given_…``.
+
+        Raises
+        ------
+        NotFittedError
+            For a step that learns and was not fitted.
+        """
+        source, moment = as_table(table), as_of_time(as_of)
+        with connect() as con:
+            con.register("input", input_table(source, self.needs))
+            for place, step in enumerate(self.steps):
+                step.check_params()
+                self._register(con, place, step, moment)
+            found = run(con, self.sql(), tuple(self.adds), moment)
+        return record_as_of(annotate(source, with_meanings(found, self.adds)), moment)
+
+    def sql(self, as_of: AsOf = None) -> str:
+        """The one statement that runs, over a relation ``input``: a block a step, then every row's verdict."""
+        text = self._blocks(len(self.steps)) + "\n" + self._verdicts()
+        return text if as_of is None else text.replace(AS_OF, f"timestamptz '{as_of_time(as_of).isoformat(' ')}'")
+
+    def _register(self, con: duckdb.DuckDBPyConnection, place: int, step: Annotator, moment: Any) -> None:
+        """Register what a step reads beside its rows, which are those that got so far."""
+        if not step.reads:
+            return
+        columns = tuple(step.needs.names)
+        rows = run(con, self._reaching(place), ("place", *columns), moment)
+        rows = rows.rename_columns(["row", *columns])
+        for name, relation in step._relations(rows).items():
+            con.register(f"{self.names[place]}_{name}", relation)
+
+    def _reaching(self, place: int) -> str:
+        """SQL for the rows that reach a step."""
+        if not place:
+            return "select *, row as place from input"
+        return f"{self._blocks(place)}\nselect *, row as place from {self.names[place - 1]} where keep"
+
+    def _blocks(self, count: int) -> str:
+        blocks = [self._block(place) for place in range(count)]
+        return "with " + ",\n".join(blocks)
+
+    def _block(self, place: int) -> str:
+        name, step = self.names[place], self.steps[place]
+        body = step.sql().replace("\n", "\n        ")
+        inner = [f"{table} as (from {name}_{table})" for table in step.reads]
+        if place:
+            before = {column for earlier in self.steps[:place] for column in earlier.adds}
+            stale = sorted(before & set(step.adds) - set(step.needs.names)) + self._done_with(place)
+            source = f"{self.names[place - 1]} where keep"
+            inner.append(f"input as (select * exclude ({', '.join(stale)}) from {source})")  # noqa: S608  # our own names
+        scope = f"    with {', '.join(inner)}\n" if inner else ""
+        return f"{name} as materialized (\n{scope}    from (\n        {body}\n    )\n)"
+
+    def _done_with(self, place: int) -> list[str]:
+        """Columns that the step before was the last to read; texts are costly to carry on."""
+        read = [set(step.needs.names) for step in self.steps]
+        later = set().union(*read[place:], self.adds)
+        return sorted(read[place - 1] - later)
+
+    def _verdicts(self) -> str:
+        parts = [f"select *, '{name}' as step from {name} where not keep" for name in self.names]  # noqa: S608  # our own names
+        parts.append(f"select *, null as step from {self.names[-1]} where keep")  # noqa: S608  # our own names
+        return "\nunion all by name\n".join(parts)

@@ -1,0 +1,92 @@
+"""Quota: limits per kind and in all, and who is evicted (Memory v2, limits)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from memkit import presets
+from memkit.params import estimator, param
+from memkit.policy.base import EXPIRED, FACT_KINDS, VERDICT, Policy, needed, quoted_list
+
+_V2: dict[str, Any] = presets.memory_v2_policy["quota"]
+_SOURCE = "Memory v2: limits"
+# Nothing of unknown age counts as fresh, and undated facts follow the order of their file.
+_OLDEST_FIRST = "dated nulls first, path, line_start, case when dated is null then row end, memory_id, row"
+
+
+@estimator
+class Quota(Policy):
+    """Refuses profile and working facts over their limit and evicts archive facts over the total.
+
+    Adds ``keep`` (bool), ``reason`` (string, ``limit`` or ``evicted``), ``evict_rank`` (int64, 1 is the next of its
+    user to go; null where the user is within the total, or the fact is never evicted) and ``over_limit`` (int64, how
+    many facts over the total its user still has, since facts of high importance are never evicted).
+
+    Of a kind, the oldest stay and the newest are refused, as on saving one after the other. Evicted is low before
+    normal, the oldest first. Expired facts do not count, and neither do kinds that are no facts. Age is that of
+    ``updated_at``, else ``created_at``; a date in the future counts as `as_of`, a missing one as the oldest, in the
+    order of the file (``path``, ``line_start``, else the row). Rows without ``user_id`` are of one user.
+
+    Examples
+    --------
+    >>> table = pa.table({"kind": ["archive"] * 3, "importance": ["low", "normal", "low"]})
+    >>> Quota(max_facts=2).transform(table).column("reason").to_pylist()
+    ['evicted', None, None]
+    """
+
+    needs: ClassVar[pa.Schema] = needed(
+        *("memory_id", "user_id", "kind", "importance", "created_at", "updated_at", "expires_at", "path", "line_start")
+    )
+    adds: ClassVar[dict[str, str]] = VERDICT | {
+        "evict_rank": "place in the user's order of eviction, 1 goes first",
+        "over_limit": "facts that the user keeps over the total; facts",
+    }
+
+    max_facts: int = param(_V2["max_facts"], low=0, unit="facts", doc="Limit for a user in all.", source=_SOURCE)
+    max_profile: int = param(
+        _V2["max_profile"], low=0, unit="facts", doc="Limit for a user's profile facts.", source=_SOURCE
+    )
+    max_working: int = param(
+        _V2["max_working"], low=0, unit="facts", doc="Limit for a user's working facts.", source=_SOURCE
+    )
+
+    def _sql(self) -> str:
+        return f"""with facts as (
+    select row, memory_id, user_id, kind, path, line_start,
+        coalesce(updated_at, created_at) as known,
+        case when known > $as_of then $as_of else known end as dated,
+        coalesce(importance, 'normal') as weight
+    from input
+    where kind in ({quoted_list(FACT_KINDS)}) and not {EXPIRED}
+),
+-- only the facts of users over a limit need an order
+crowded as (
+    select user_id
+    from facts
+    group by user_id
+    having count(*) > {int(self.max_facts)}
+        or count(*) filter (where kind = 'profile') > {int(self.max_profile)}
+        or count(*) filter (where kind = 'working') > {int(self.max_working)}
+),
+placed as (
+    select facts.*,
+        kind = 'archive' and weight <> 'high' as evictable,
+        kind <> 'archive' and row_number() over (partition by facts.user_id, kind order by {_OLDEST_FIRST})
+            > case kind when 'profile' then {int(self.max_profile)} else {int(self.max_working)} end as refused
+    from facts semi join crowded on facts.user_id is not distinct from crowded.user_id
+),
+ranked as (
+    select row, evictable, refused,
+        count(*) filter (where not refused) over (partition by user_id) - {int(self.max_facts)} as excess,
+        count(*) filter (where evictable) over (partition by user_id) as evictables,
+        row_number() over (partition by user_id, evictable order by weight <> 'low', {_OLDEST_FIRST}) as place
+    from placed
+)
+select input.*,
+    case when refused then 'limit' when evictable and place <= excess then 'evicted' end as reason,
+    reason is null as keep,
+    case when evictable and excess > 0 then place end as evict_rank,
+    greatest(0, coalesce(excess - evictables, 0)) as over_limit
+from input left join ranked using (row)"""  # noqa: S608  # declared parameters only, quoted

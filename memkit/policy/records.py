@@ -1,0 +1,158 @@
+"""Records in use: wisdom facts supported and contradicted, pathways ranked, stale pathways (records document)."""
+
+from __future__ import annotations
+
+from statistics import NormalDist
+from typing import Any
+
+import pyarrow as pa
+
+from memkit.params import AsOf, Param, as_of_time, record_as_of
+from memkit.schemas import TABLES
+from memkit.tables.statement import as_table, connect, input_table
+
+WISDOM_SQL = """with claims as (
+    select to_id as fact_id,
+        coalesce(sum(weight) filter (where type = 'supports'), 0.0) as supported,
+        coalesce(sum(weight) filter (where type = 'contradicts'), 0.0) as contradicted,
+        count(*) filter (where type = 'supports') as supports,
+        count(*) filter (where type = 'contradicts') as contradictions
+    from relations
+    where from_id is distinct from to_id
+    group by all
+)
+select memory_id, fact_id, category, content, confidence,
+    coalesce(supported, 0.0) as supported,
+    coalesce(contradicted, 0.0) as contradicted,
+    coalesce(supports, 0) as supports,
+    coalesce(contradictions, 0) as contradictions,
+    coalesce(supported, 0.0) - coalesce(contradicted, 0.0) as balance
+from wisdom_facts left join claims using (fact_id)
+order by balance desc, confidence desc nulls last, fact_id, memory_id"""
+
+# Wilson's score interval (1927): never outside of 0..1, and wide where there are few uses.
+PATHWAYS_SQL = """with used as (
+    select *, greatest(coalesce(hits, 0), 0)::double as n,
+        case when success_rate between 0 and 1 then success_rate end as p, $z * $z as zz
+    from pathways
+),
+bounds as (
+    select *,
+        (p + zz / (2 * n)) / (1 + zz / n) as middle,
+        $z * sqrt(p * (1 - p) / n + zz / (4 * n * n)) / (1 + zz / n) as half
+    from used
+)
+select memory_id, id, tier, hits, success_rate,
+    case when n > 0 and p is not null then greatest(0.0, middle - half) end as low,
+    case when n > 0 and p is not null then least(1.0, middle + half) end as high
+from bounds
+order by low desc nulls last, hits desc nulls last, id, memory_id"""
+
+STALE_SQL = """select memory_id, id, tier, hits, success_rate, last_used_at,
+    case when last_used_at is null then null
+        else greatest(0, epoch_us($as_of) - epoch_us(last_used_at)) / 86400e6 end as idle_days,
+    case when last_used_at is null then 'undated' when last_used_at > $as_of then 'future' end as note,
+    coalesce(idle_days > $days, false) as stale
+from pathways
+order by idle_days desc nulls last, id, memory_id"""
+
+
+def wisdom_support(corpus: Any, relations: Any = None) -> pa.Table:
+    """Each wisdom fact with the weights that support and contradict it, summed.
+
+    Parameters
+    ----------
+    corpus : Corpus, or table of wisdom facts
+        Of a corpus, its ``wisdom_facts`` and ``relations``.
+    relations : pyarrow.Table or pandas.DataFrame, optional
+        from_id, to_id, type, weight; needed beside a table.
+
+    Returns
+    -------
+    pyarrow.Table
+        memory_id, fact_id, category, content (string), confidence, supported, contradicted (float64), supports,
+        contradictions (int64), balance (float64, supported less contradicted); best supported first. A relation of a
+        fact with itself does not count. The statement is `WISDOM_SQL`.
+
+    Examples
+    --------
+    >>> facts = pa.table({"fact_id": ["w1", "w2"]})
+    >>> links = pa.table({"from_id": ["w1"], "to_id": ["w2"], "type": ["contradicts"], "weight": [0.75]})
+    >>> wisdom_support(facts, links).select(["fact_id", "balance"]).to_pylist()
+    [{'fact_id': 'w1', 'balance': 0.0}, {'fact_id': 'w2', 'balance': -0.75}]
+    """
+    given = {
+        "wisdom_facts": _table(corpus, "wisdom_facts"),
+        "relations": _table(corpus if relations is None else relations, "relations"),
+    }
+    return _run(WISDOM_SQL, given)
+
+
+def rank_pathways(corpus: Any, confidence: float = 0.95) -> pa.Table:
+    """Pathways by use and success: by the low end of the success rate's Wilson interval.
+
+    Parameters
+    ----------
+    corpus : Corpus, or table of pathways
+    confidence : float, ratio in (0, 1)
+        Of the interval, two-sided.
+
+    Returns
+    -------
+    pyarrow.Table
+        memory_id, id, tier (string), hits (int64), success_rate, low, high (float64; null without a use or where the
+        rate is outside of 0..1); best first. The statement is `PATHWAYS_SQL`.
+
+    Examples
+    --------
+    >>> table = pa.table({"id": ["often", "once"], "hits": [100, 1], "success_rate": [0.9, 1.0]})
+    >>> [(row["id"], round(row["low"], 3)) for row in rank_pathways(table).to_pylist()]
+    [('often', 0.826), ('once', 0.207)]
+    """
+    Param(default=None, kind="float", doc="", name="confidence", low=0, high=1, low_open=True, high_open=True).check(
+        confidence, "rank_pathways"
+    )
+    z = NormalDist().inv_cdf((1 + confidence) / 2)
+    return _run(PATHWAYS_SQL, {"pathways": _table(corpus, "pathways")}, z=z)
+
+
+def stale_pathways(corpus: Any, as_of: AsOf = None, days: float = 90.0) -> pa.Table:
+    """Every pathway with the days since its last use, and whether they are more than `days`.
+
+    Parameters
+    ----------
+    corpus : Corpus, or table of pathways
+    as_of : str, date, datetime or None
+        The day that is looked at, UTC; None is now.
+    days : float, days
+        A pathway unused for longer is stale; one without a date is not.
+
+    Returns
+    -------
+    pyarrow.Table
+        memory_id, id, tier, hits, success_rate, last_used_at, idle_days (float64, 0 in the future), note (string,
+        ``undated`` or ``future``), stale (bool); longest unused first. The statement is `STALE_SQL`.
+
+    Examples
+    --------
+    >>> table = pa.table({"id": ["old"], "last_used_at": ["2025-01-01"]})
+    >>> stale_pathways(table, as_of="2026-01-01").select(["idle_days", "stale"]).to_pylist()
+    [{'idle_days': 365.0, 'stale': True}]
+    """
+    Param(default=None, kind="float", doc="", name="days", low=0, unit="days").check(days, "stale_pathways")
+    moment = as_of_time(as_of)
+    return record_as_of(
+        _run(STALE_SQL, {"pathways": _table(corpus, "pathways")}, as_of=moment, days=float(days)), moment
+    )
+
+
+def _table(given: Any, name: str) -> pa.Table:
+    tables = getattr(given, "tables", None)
+    return input_table(as_table(tables[name] if isinstance(tables, dict) else given), TABLES[name])
+
+
+def _run(sql: str, given: dict[str, pa.Table], **parameters: Any) -> pa.Table:
+    with connect() as con:
+        for name, table in given.items():
+            con.register(name, table)
+        return con.execute(sql, parameters or None).to_arrow_table()

@@ -1,0 +1,153 @@
+"""Two pipelines on the same memories at several dates, and how many memories live on over the coming days."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.decay import Decay
+from memkit.errors import ParameterError
+from memkit.params import AsOf, Param, as_of_time, record_as_of
+from memkit.policy.expiry import Expiry
+from memkit.policy.pipeline import Pipeline
+from memkit.policy.quota import Quota
+from memkit.schemas import TIMESTAMP
+from memkit.tables.statement import Annotator, as_table, connect
+
+_FORECAST_SQL = """
+select user_id, day,
+    count(*) as memories,
+    count(*) filter (where keep and factor >= $least) as kept,
+    count(*) filter (where not keep and reason = 'expired') as expired,
+    count(*) filter (where not keep and reason in ('limit', 'evicted')) as over_quota,
+    count(*) filter (where not keep and reason not in ('expired', 'limit', 'evicted')) as refused,
+    count(*) filter (where keep and factor < $least) as faded
+from judged
+group by all
+order by user_id nulls first, day
+"""
+
+
+def replay(corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] | AsOf = None) -> pa.Table:
+    """Both verdicts on every memory at every date, and whether they differ.
+
+    Parameters
+    ----------
+    corpus : Corpus, pyarrow.Table or pandas.DataFrame
+        The memories.
+    pipeline_a, pipeline_b : Pipeline or Policy
+        A step that learns and is not fitted is fitted on `corpus`, in a copy.
+    as_of : date, str, datetime, or a sequence of them
+        The days that are looked at, UTC; None is now.
+
+    Returns
+    -------
+    pyarrow.Table
+        memory_id (string), as_of (timestamp), keep_a, keep_b (bool), reason_a, reason_b (string), changed (bool: a
+        verdict or its reason differs); rows by date as given, then in the order of `corpus`.
+
+    Examples
+    --------
+    >>> table = pa.table({"memory_id": ["a"], "text": ["план"], "expires_at": ["2026-03-01"]})
+    >>> replay(table, Expiry(), Expiry(grace_days=7), as_of=["2026-03-01", "2026-03-05"])["changed"].to_pylist()
+    [False, True]
+    """
+    table = as_table(corpus)
+    dates: list[Any] = list(as_of) if isinstance(as_of, (list, tuple)) else [as_of]
+    if not dates:
+        raise ParameterError("replay: 'as_of' must name at least one date. Got none.")
+    first, second = (_pipeline(each).fitted(table) for each in (pipeline_a, pipeline_b))
+    return pa.concat_tables([_compared(table, first, second, date) for date in dates])
+
+
+def _pipeline(steps: Any) -> Pipeline:
+    if isinstance(steps, Pipeline):
+        return steps
+    return Pipeline([steps] if isinstance(steps, Annotator) else steps)
+
+
+def _compared(table: pa.Table, first: Pipeline, second: Pipeline, date: AsOf) -> pa.Table:
+    moment = as_of_time(date)
+    a, b = first.transform(table, moment), second.transform(table, moment)
+    ids = table["memory_id"] if "memory_id" in table.column_names else pa.array(map(str, range(len(table))))
+    same_reason = pc.equal(pc.fill_null(a["reason"], ""), pc.fill_null(b["reason"], ""))
+    return pa.table(
+        {
+            "memory_id": ids,
+            "as_of": pa.array([moment] * len(table), TIMESTAMP),
+            "keep_a": a["keep"],
+            "reason_a": a["reason"],
+            "keep_b": b["keep"],
+            "reason_b": b["reason"],
+            "changed": pc.invert(pc.and_(pc.equal(a["keep"], b["keep"]), same_reason)),
+        }
+    )
+
+
+def forecast(
+    corpus: Any,
+    pipeline: Any = None,
+    as_of: AsOf = None,
+    days: Sequence[int] = (0, 30, 60, 90, 180),
+    min_factor: float = 0.05,
+    decay: Decay | None = None,
+) -> pa.Table:
+    """Fast-forward: how many memories each user keeps as the days go by and nothing new comes.
+
+    Parameters
+    ----------
+    corpus : Corpus, pyarrow.Table or pandas.DataFrame
+        The memories.
+    pipeline : Pipeline or Policy, optional
+        Expiry and Quota unless given.
+    as_of : str, date, datetime or None
+        Day 0, UTC; None is now.
+    days : sequence of int, days
+        The days after `as_of` that are looked at.
+    min_factor : float, ratio
+        A memory whose decay factor is below it has faded: stored, but out of reach of a search.
+    decay : Decay, optional
+        ``Decay()`` unless given.
+
+    Returns
+    -------
+    pyarrow.Table
+        user_id (string), day, memories, kept, expired, over_quota, refused, faded (int64); rows by user, then day.
+        The last five add up to memories.
+
+    Examples
+    --------
+    >>> table = pa.table({"user_id": ["u1"], "kind": ["archive"], "created_at": ["2026-03-01"]})
+    >>> forecast(table, as_of="2026-03-01", days=[0, 60, 180])["kept"].to_pylist()
+    [1, 1, 0]
+    """
+    table, start = as_table(corpus), as_of_time(as_of)
+    Param(default=0, kind="float", doc="", name="min_factor", low=0, high=1).check(min_factor, "forecast")
+    steps = _pipeline(pipeline or Pipeline([Expiry(), Quota()])).fitted(table)
+    judged = [_on_day(table, steps, decay or Decay(), start, int(day)) for day in days]
+    if not judged:
+        raise ParameterError("forecast: 'days' must name at least one day. Got none.")
+    with connect() as con:
+        con.register("judged", pa.concat_tables(judged))
+        counted = con.execute(_FORECAST_SQL, {"least": min_factor}).to_arrow_table()
+    return record_as_of(counted, start)
+
+
+def _on_day(table: pa.Table, steps: Pipeline, decay: Decay, start: Any, day: int) -> pa.Table:
+    moment = start + timedelta(days=day)
+    judged = steps.transform(table, moment)
+    users = table["user_id"].cast(pa.string()) if "user_id" in table.column_names else pa.nulls(len(table), pa.string())
+    factor = decay.transform(table, moment)["factor"]
+    return pa.table(
+        {
+            "user_id": users,
+            "day": pa.array([day] * len(table), pa.int64()),
+            "keep": judged["keep"],
+            "reason": judged["reason"],
+            "factor": factor,
+        }
+    )

@@ -1,0 +1,89 @@
+"""Classification: word lists in both languages, precedence, given values and the end of a working fact."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pyarrow as pa
+import pytest
+
+from memkit.policy.classify import Classifier
+from memkit.presets import memory_v2_policy
+from memkit.schemas import TIMESTAMP
+
+AS_OF = "2026-03-01T15:30:00"
+
+
+def classify(table: dict[str, object], **parameters: object) -> list[dict[str, object]]:
+    judged = Classifier(**parameters).transform(pa.table(table), as_of=AS_OF)
+    return judged.select(["kind", "importance", "expires_at"]).to_pylist()
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Меня зовут Анна", "profile"),
+        ("Друг, я из Перми", "profile"),
+        ("Ясень растёт у дома", "archive"),
+        ("ЖИВЕТ в Казани", "profile"),
+        ("Изучает языки", "profile"),
+        ("I am a teacher", "profile"),
+        ("I amend texts", "archive"),
+        ("Anna lives here", "archive"),
+        ("They LIVE here", "profile"),
+        ("Сейчас чиним бота", "working"),
+        ("Текущий спринт", "working"),
+        ("Now on holiday", "working"),
+        ("Known bugs of snow", "archive"),
+        ("Планы на лето", "working"),
+        ("An aeroplane", "archive"),
+        ("Working  on the pool", "working"),
+        # The lists are asked one after the other, and «работа» is a profile word.
+        ("Работаем над пулом", "profile"),
+        ("Сейчас живу в Перми", "profile"),
+        ("Обсуждали структуру", "archive"),
+        ("", "archive"),
+    ],
+)
+def test_cyrillic_words_match_as_beginnings_and_latin_ones_whole(text: str, kind: str) -> None:
+    assert classify({"text": [text]})[0]["kind"] == kind
+
+
+def test_each_kind_has_its_importance_and_working_ends_after_its_days() -> None:
+    found = classify({"text": ["Меня зовут Анна", "Сейчас чиним", "Архив"]}, working_days=14)
+    assert found == [
+        {"kind": "profile", "importance": "high", "expires_at": None},
+        {"kind": "working", "importance": "normal", "expires_at": datetime(2026, 3, 1 + 14, tzinfo=UTC)},
+        {"kind": "archive", "importance": "low", "expires_at": None},
+    ]
+
+
+def test_valid_values_of_the_row_win_and_others_do_not() -> None:
+    table = {
+        "text": ["Меня зовут Анна"] * 4,
+        "kind": ["working", "nonsense", "note", None],
+        "importance": ["low", "urgent", None, "medium"],
+        "expires_at": pa.array([datetime(2027, 1, 1), None, None, None], TIMESTAMP),
+    }
+    assert [(row["kind"], row["importance"]) for row in classify(table)] == [
+        ("working", "low"),
+        ("profile", "high"),
+        ("note", None),
+        ("profile", "normal"),
+    ]
+    assert classify(table)[0]["expires_at"] == datetime(2027, 1, 1, tzinfo=UTC)
+    assert classify(table, use_given=False) == [{"kind": "profile", "importance": "high", "expires_at": None}] * 4
+
+
+def test_what_was_there_is_kept_as_given() -> None:
+    judged = Classifier().transform(pa.table({"text": ["Архив"], "kind": ["nonsense"]}), as_of=AS_OF)
+    assert judged.column_names == ["text", "given_kind", "keep", "reason", "kind", "importance", "expires_at"]
+    assert judged["given_kind"].to_pylist() == ["nonsense"]
+
+
+def test_empty_word_lists_leave_all_in_the_archive() -> None:
+    assert classify({"text": ["Меня зовут Анна"]}, profile_words=(), working_words=())[0]["kind"] == "archive"
+
+
+def test_the_defaults_are_the_documents_values() -> None:
+    assert Classifier(**memory_v2_policy["classifier"]).get_params() == Classifier().get_params()  # type: ignore[arg-type]  # a preset is plain data

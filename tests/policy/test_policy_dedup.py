@@ -1,0 +1,272 @@
+"""Dedup: what merges, what is flagged, survivors, chains, thresholds at no cost, and honest figures."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.errors import NotFittedError, ParameterError, StaleIndexError
+from memkit.policy.agreement import precision_recall, threshold_for
+from memkit.policy.dedup import Deduplicator
+from memkit.presets import memory_v2_policy
+from memkit.schemas import TIMESTAMP
+
+
+def memories(*texts: str, **columns: object) -> pa.Table:
+    ids = [chr(ord("a") + i) for i in range(len(texts))]
+    return pa.table({"memory_id": ids, "text": list(texts)} | columns)
+
+
+def at_angles(*degrees: float) -> np.ndarray:
+    """Unit vectors in the plane: the cosine of two is that of their difference."""
+    radians = np.deg2rad(degrees)
+    return np.stack([np.cos(radians), np.sin(radians)], axis=1)
+
+
+def fitted(table: pa.Table, vectors: object = None, **parameters: object) -> Deduplicator:
+    return Deduplicator(**({"encoder": None} | parameters)).fit(table, vectors=vectors)
+
+
+def outcome(dedup: Deduplicator, table: pa.Table) -> list[tuple[object, ...]]:
+    judged = dedup.transform(table, as_of="2026-03-01")
+    return [tuple(row[name] for name in ("reason", "duplicate_of", "cluster")) for row in judged.to_pylist()]
+
+
+def test_equal_texts_substrings_and_near_letters_merge_and_empty_ones_do_not() -> None:
+    table = memories("Любит чай", "  любит\n ЧАЙ ", "Любит чай и кофе", "", " ", "Совсем другое")
+    assert outcome(fitted(table, survivor="longest"), table) == [
+        ("duplicate", "c", "a"),
+        ("duplicate", "c", "a"),
+        (None, None, "a"),
+        (None, None, None),
+        (None, None, None),
+        (None, None, None),
+    ]
+    near = memories("Prefers dark mode in the editor of code", "Prefers dark mode in the editor of codes!")
+    assert outcome(fitted(near, kinds=("lexical",)), near)[1] == ("duplicate", "a", "a")
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "flag"),
+    [
+        ("Аренда стоит 1200", "Аренда стоит 1500", "number_conflict"),
+        ("Отпуск будет в марте", "Отпуск будет в апреле", "date_conflict"),
+        ("Анна ест мясо", "Анна не ест мясо", "negation_conflict"),
+        ("Anna eats meat", "Anna doesn't eat meat", "negation_conflict"),
+        ("Rent is due", "Rent is due on 2026-03-01", "date_conflict"),
+    ],
+)
+def test_a_number_a_date_or_a_negation_is_flagged_and_never_merged(a: str, b: str, flag: str) -> None:
+    table = memories(a, b)
+    dedup = fitted(table, at_angles(0, 1), lexical_floor=0.1, lexical_threshold=0.1, threshold=0.8)
+    assert dedup.transform(table)["keep"].to_pylist() == [True, True]
+    assert pc.all(dedup.pairs_[flag]).as_py()
+    assert pc.all(dedup.pairs_["contradiction"]).as_py()
+    counts = dict(zip(*dedup.report().to_pydict().values(), strict=True))
+    assert (counts["contradiction"], counts["refused"]) == (len(dedup.pairs_), 0)
+
+
+def test_a_pair_of_vectors_alone_is_a_semantic_duplicate_with_its_cosine() -> None:
+    table = memories("Пьёт капучино", "Loves coffee", "Живёт в Перми")
+    judged = fitted(table, at_angles(0, 10, 90)).transform(table)
+    assert judged["reason"].to_pylist() == [None, "semantic_duplicate", None]
+    assert judged["similarity"].to_pylist()[1] == pytest.approx(np.cos(np.deg2rad(10)), abs=1e-6)
+
+
+def test_thresholds_move_both_ways_without_a_fit() -> None:
+    table = memories("один", "uno", "eins")
+    dedup = fitted(table, at_angles(0, 10, 40), floor=0.5)
+    pairs = dedup.pairs_
+    kept = [dedup.set_params(threshold=t).transform(table)["keep"].to_pylist() for t in (0.999, 0.9, 0.5, 0.9, 0.999)]
+    assert kept == [[True] * 3, [True, False, True], [True, False, False], [True, False, True], [True] * 3]
+    assert dedup.pairs_ is pairs
+    with pytest.raises(ParameterError, match="floor"):
+        dedup.set_params(threshold=0.4).transform(table)
+
+
+def test_a_chain_is_left_alone_and_reported_where_its_middle_would_stay() -> None:
+    table = memories("раз", "zwei", "trois")
+    vectors = at_angles(0, 20, 40)
+    assert outcome(fitted(table, vectors), table) == [
+        (None, None, "a"),
+        ("semantic_duplicate", "a", "a"),
+        (None, None, None),
+    ]
+    dated = table.append_column("created_at", pa.array(["2026-01-01", "2026-02-01", "2026-01-01"]))
+    dedup = fitted(dated, vectors)
+    assert dedup.transform(dated)["keep"].to_pylist() == [True] * 3
+    assert dedup.chains_.to_pylist() == [{"chain": "a", "memory_id": m, "kept": True} for m in "abc"]
+    blind = dedup.set_params(linkage="components").transform(dated)
+    assert blind["duplicate_of"].to_pylist() == ["b", None, "b"]
+    assert blind["cluster"].to_pylist() == ["a"] * 3
+
+
+@pytest.mark.parametrize(("survivor", "kept"), [("newest", "b"), ("longest", "c"), ("most_important", "a")])
+def test_the_survivor_follows_its_rule(survivor: str, kept: str) -> None:
+    table = memories(
+        "чай",
+        "чай да",
+        "чай да мёд",
+        importance=["high", "low", None],
+        created_at=pa.array([datetime(2025, 1, 1), datetime(2026, 1, 1), None], TIMESTAMP),
+    )
+    judged = fitted(table, survivor=survivor).transform(table)
+    assert judged.filter(judged["keep"])["memory_id"].to_pylist() == [kept]
+
+
+def test_users_are_apart_unless_asked_and_sources_are_not() -> None:
+    table = memories(
+        "Любит чай", "Любит чай", "Любит чай", user_id=["u1", "u2", None], format=["facts", "notes", "facts"]
+    )
+    assert fitted(table).transform(table)["keep"].to_pylist() == [True] * 3
+    across = fitted(table, across_users=True)
+    assert across.transform(table)["keep"].to_pylist() == [True, False, False]
+    assert across.pairs_["same_user"].to_pylist() == [False, False]
+    session = memories("Любит чай", "Любит чай", format=["workspace", "facts"])
+    assert fitted(session).transform(session)["keep"].to_pylist() == [True, False]
+
+
+_TABLES = st.lists(
+    st.tuples(
+        st.lists(st.sampled_from(["чай", "чаи", "мёд", "tea", "не", "7"]), max_size=4).map(" ".join),
+        st.sampled_from(["u1", "u2", None]),
+        st.none() | st.integers(1, 28),
+        st.integers(0, 60),
+    ),
+    min_size=1,
+    max_size=10,
+)
+
+
+@settings(max_examples=12, deadline=None)
+@given(_TABLES, st.randoms(use_true_random=False), st.sampled_from(["newest", "longest"]))
+def test_shuffled_rows_give_the_same_survivors_and_a_second_run_finds_nothing(rows, random, survivor) -> None:
+    table = memories(
+        *[row[0] for row in rows],
+        user_id=pa.array([row[1] for row in rows], pa.string()),
+        created_at=pa.array([row[2] and datetime(2026, 1, row[2]) for row in rows], TIMESTAMP),
+    )
+    vectors = at_angles(*[row[3] for row in rows])
+    once = fitted(table, vectors, survivor=survivor).transform(table)
+    order = pa.array(random.sample(range(len(rows)), len(rows)))
+    other = fitted(table.take(order), vectors[order.to_numpy()], survivor=survivor).transform(table.take(order))
+    assert other["duplicate_of"].to_pylist() == once["duplicate_of"].take(order).to_pylist()
+    assert other["cluster"].to_pylist() == once["cluster"].take(order).to_pylist()
+    left = np.flatnonzero(once["keep"].to_numpy(zero_copy_only=False))
+    again = fitted(table.take(left), vectors[left], survivor=survivor).transform(table.take(left))
+    assert again["keep"].to_pylist() == [True] * len(left)
+
+
+def test_a_part_of_the_rows_is_judged_among_themselves() -> None:
+    table = memories("чай", "чай да", "мёд")
+    dedup = fitted(table, survivor="longest")
+    assert dedup.transform(table.slice(0, 1))["keep"].to_pylist() == [True]
+    assert dedup.transform(table.slice(0, 2))["keep"].to_pylist() == [False, True]
+
+
+def test_new_changed_and_duplicate_rows_are_refused() -> None:
+    table = memories("чай", "мёд")
+    with pytest.raises(NotFittedError):
+        Deduplicator().transform(table)
+    with pytest.raises(StaleIndexError, match="'b'"):
+        fitted(table).transform(memories("чай", "другое"))
+    with pytest.raises(StaleIndexError, match="'c'"):
+        fitted(table).transform(memories("чай", "мёд", "соль"))
+    with pytest.raises(ParameterError, match="duplicates"):
+        fitted(pa.table({"memory_id": ["a", "a"], "text": ["x", "y"]}))
+    with pytest.raises(ParameterError, match="vector"):
+        fitted(table, at_angles(1))
+
+
+def test_a_corpus_and_an_encoder_of_ones_own_with_its_stored_threshold() -> None:
+    class Angles:
+        dim, fingerprint, dedup_threshold = 2, "angles", 0.99
+
+        def encode_query(self, texts):
+            return at_angles(*[float(text.split()[-1]) for text in texts]).astype(np.float32)
+
+        encode_document = encode_query
+
+        def get_config(self):
+            return {}
+
+    words = ("один 0", "один 5", "ещё 7")
+    corpus = SimpleNamespace(tables={"memories": memories(*words)})
+    dedup = Deduplicator(encoder=Angles(), number_words=()).fit(corpus)
+    assert dedup.threshold_ == 0.99
+    assert pc.count(dedup.pairs_["kind"]).as_py() == 3
+    assert dedup.transform(corpus)["keep"].to_pylist() == [True] * 3
+
+
+def test_the_mean_is_taken_off_from_fifty_texts_on() -> None:
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(0, 1, (60, 8)) + 20
+    table = pa.table({"text": [f"слово {'абвгдежзик'[i // 10]}{'абвгдежзик'[i % 10]}" for i in range(60)]})
+    raw = fitted(table, vectors, centre="none", lexical_floor=1.0, floor=0.95)
+    centred = fitted(table, vectors, lexical_floor=1.0, floor=0.95)
+    assert len(raw.pairs_) == 60 * 59 // 2
+    assert len(centred.pairs_) < 10
+
+
+LABELS = pa.table(
+    {
+        "a_id": ["b", "a", "a", "x"],
+        "b_id": ["a", "c", "d", "y"],
+        "label": ["duplicate", "different", "contradiction", "duplicate"],
+    }
+)
+PAIRS = pa.table(
+    {
+        "a_id": ["a", "a", "a"],
+        "b_id": ["b", "c", "d"],
+        "kind": ["semantic"] * 3,
+        "similarity": [0.9, 0.8, 0.95],
+        "contradiction": [False, False, True],
+    }
+)
+
+
+def test_precision_and_recall_are_those_of_labelled_pairs() -> None:
+    free = precision_recall(PAIRS, LABELS, guarded=False)
+    assert free["threshold"].to_pylist() == [0.95, 0.9, 0.8]
+    assert free["precision"].to_pylist() == [0 / 1, 1 / 2, 1 / 3]
+    assert free["recall"].to_pylist() == [0 / 2, 1 / 2, 1 / 2]
+    assert free["contradiction_rate"].to_pylist() == [1.0, 1.0, 1.0]
+    guarded = precision_recall(PAIRS, LABELS)
+    assert guarded["precision"].to_pylist() == [1 / 1, 1 / 2]
+    assert guarded["contradiction_rate"].to_pylist() == [0.0, 0.0]
+    assert threshold_for(guarded, 0.5) == 0.8
+    assert threshold_for(guarded, 0.9) == 0.9
+    assert threshold_for(free, 0.9) is None
+    with pytest.raises(ParameterError, match="same"):
+        precision_recall(PAIRS, LABELS.set_column(2, "label", pa.array(["same"] * 4)))
+
+
+def test_labelled_pairs_of_copies_are_judged_by_their_text() -> None:
+    table = memories("Любит чай", "любит чай", "Loves tea")
+    dedup = fitted(table, at_angles(0, 0, 20))
+    labels = pa.table({"a_id": ["b", "b"], "b_id": ["a", "c"], "label": [True, True]})
+    curve = dedup.precision_recall(labels)
+    assert curve["threshold"].to_pylist() == pytest.approx([1.0, np.cos(np.deg2rad(20))], abs=1e-6)
+    assert dedup.threshold_for(labels, 1.0) == pytest.approx(np.cos(np.deg2rad(20)), abs=1e-6)
+
+
+def test_the_preset_holds_the_documents_rule() -> None:
+    dedup = Deduplicator(**memory_v2_policy["deduplicator"])  # type: ignore[arg-type]  # a preset is plain data
+    assert (dedup.kinds, dedup.threshold) == (("substring", "semantic"), 0.9)
+
+
+def test_an_empty_table_has_no_pairs() -> None:
+    table = memories()
+    dedup = fitted(
+        pa.table({"memory_id": pa.array([], pa.string()), "text": pa.array([], pa.string())}), np.empty((0, 2))
+    )
+    assert (dedup.pairs_.num_rows, dedup.chains_.num_rows) == (0, 0)
+    assert table.num_rows == 0

@@ -1,0 +1,171 @@
+"""Near texts, clusters and conflicts, each against a brute-force twin."""
+
+from __future__ import annotations
+
+import functools
+import operator
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.errors import ParameterError
+from memkit.policy import near
+from memkit.policy.clusters import complete_link, components, settle
+from memkit.policy.conflicts import traits
+
+_TEXT = st.lists(st.sampled_from(["чай", "чая", "tea", "tee", "пул", "12", "а", "🙂", "ab"]), max_size=5).map(" ".join)
+_TEXTS = st.lists(_TEXT, min_size=1, max_size=14, unique=True)
+
+
+def grams_of(text: str) -> set[str]:
+    return {text[i : i + 3] for i in range(len(text) - 2)}
+
+
+def cosine(a: str, b: str) -> float:
+    x, y = grams_of(a), grams_of(b)
+    return round(len(x & y) / (len(x) * len(y)) ** 0.5, 6) if x and y else 0.0
+
+
+@settings(max_examples=50, deadline=None)
+@given(_TEXTS, st.integers(1, 3))
+def test_substrings_are_all_found_within_a_scope(texts: list[str], n_scopes: int) -> None:
+    scopes = np.arange(len(texts)) % n_scopes
+    part, whole, _ = near.substring_pairs(texts, scopes, near.trigrams(texts, scopes))
+    n = range(len(texts))
+    expected = {(i, j) for i in n for j in n if i != j and scopes[i] == scopes[j] and texts[i] and texts[i] in texts[j]}
+    assert set(zip(part.tolist(), whole.tolist(), strict=True)) == expected
+
+
+@settings(max_examples=50, deadline=None)
+@given(_TEXTS, st.integers(1, 3), st.sampled_from([0.3, 0.5, 0.7, 0.85, 1.0]))
+def test_lexical_pairs_are_all_found_with_their_cosine(texts: list[str], n_scopes: int, floor: float) -> None:
+    scopes = np.arange(len(texts)) % n_scopes
+    i, j, found = near.lexical_pairs(near.trigrams(texts, scopes), floor)
+    n = len(texts)
+    expected = {
+        (a, b): cosine(texts[a], texts[b])
+        for a in range(n)
+        for b in range(a + 1, n)
+        if scopes[a] == scopes[b] and cosine(texts[a], texts[b]) >= floor
+    }
+    assert dict(zip(zip(i.tolist(), j.tolist(), strict=True), found.tolist(), strict=True)) == expected
+
+
+def test_minhash_finds_what_the_join_finds_on_texts_that_differ_in_a_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(0)
+    words = ["".join(rng.choice(list("абвгдежзиклмнопрст"), 6)) for _ in range(400)]
+    texts = [" ".join(rng.choice(words, 8)) for _ in range(150)]
+    texts += [text[:20] + "ъ" + text[21:] for text in texts]
+    scopes = np.zeros(len(texts), dtype=np.int64)
+    exact = near.lexical_pairs(near.trigrams(texts, scopes), 0.9)
+    monkeypatch.setattr(near, "_EXACT_PRODUCTS", 0)
+    hashed = near.lexical_pairs(near.trigrams(texts, scopes), 0.9)
+    assert len(exact[0]) == 150
+    assert [part.tolist() for part in hashed] == [part.tolist() for part in exact]
+
+
+def test_batches_hold_whole_scopes_and_every_row_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(near, "_BATCH_CHARS", 10)
+    scopes = np.array([2, 0, 1, 0, 2, 1, 3])
+    batches = [batch.tolist() for batch in near.batches(np.full(7, 4), scopes)]
+    assert sorted(functools.reduce(operator.iadd, batches, [])) == list(range(7))
+    assert len(batches) > 1
+    assert all(set(scopes[a]).isdisjoint(scopes[b]) for a in batches for b in batches if a != b)
+
+
+_EDGES = st.lists(
+    st.tuples(st.integers(0, 8), st.integers(0, 8), st.sampled_from([0.9, 0.93, 0.97, 1.0])), max_size=20
+).map(lambda edges: {(min(a, b), max(a, b)): value for a, b, value in edges if a != b})
+
+
+def arrays(edges: dict[tuple[int, int], float]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    ends = np.array(list(edges), dtype=np.int64).reshape(-1, 2)
+    return ends[:, 0], ends[:, 1], np.array(list(edges.values()), dtype=float)
+
+
+def complete_link_by_hand(n: int, edges: dict[tuple[int, int], float]) -> list[int]:
+    """Textbook agglomeration over all pairs of clusters."""
+    clusters = [[i] for i in range(n)]
+    while True:
+        best = None
+        for x in clusters:
+            for y in clusters:
+                if x[0] < y[0]:
+                    least = min(edges.get((min(i, j), max(i, j)), 0.0) for i in x for j in y)
+                    if least > 0 and (best is None or (-least, x[0], y[0]) < best[0]):
+                        best = ((-least, x[0], y[0]), x, y)
+        if best is None:
+            return [next(x[0] for x in clusters if i in x) for i in range(n)]
+        clusters = [x for x in clusters if x not in best[1:]] + [sorted(best[1] + best[2])]
+
+
+@settings(max_examples=50, deadline=None)
+@given(_EDGES)
+def test_complete_link_is_the_textbooks(edges: dict[tuple[int, int], float]) -> None:
+    assert complete_link(9, *arrays(edges)).tolist() == complete_link_by_hand(9, edges)
+
+
+@settings(max_examples=50, deadline=None)
+@given(_EDGES, st.permutations(range(9)))
+def test_settled_rows_hold_no_pair_and_stand_for_pairs_only(edges, priority) -> None:
+    survivor, label = settle(9, *arrays(edges), np.array(priority))
+    stays = {i for i in range(9) if survivor[i] == i}
+    assert set(survivor.tolist()) <= stays
+    for i in range(9):
+        j = int(survivor[i])
+        assert i == j or (min(i, j), max(i, j)) in edges
+        assert priority[j] <= priority[i]
+        assert all(k == i or (min(i, k), max(i, k)) in edges for k in np.flatnonzero(label == label[i]))
+    left = {pair: value for pair, value in edges.items() if set(pair) <= stays}
+    again, _ = settle(9, *arrays(left), np.array(priority))
+    assert all(again[i] == i for i in stays)
+
+
+def test_components_are_named_by_their_least_member() -> None:
+    assert components(5, np.array([4, 1]), np.array([2, 2])).tolist() == [0, 1, 1, 3, 1]
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "differs"),
+    [
+        ("аренда 1200", "аренда 1500", "numbers"),
+        ("две кошки", "три кошки", "numbers"),
+        ("has two cats", "has 3 cats", "numbers"),
+        ("версия 1.5", "версия 15", "numbers"),
+        ("отпуск в марте", "отпуск в апреле", "dates"),
+        ("meeting on monday", "meeting on friday", "dates"),
+        ("срок 2026-03-01", "срок 2026-03-02", "dates"),
+        ("ест мясо", "не ест мясо", "negations"),
+        ("eats meat", "doesn't eat meat", "negations"),
+        ("eats meat", "doesn’t eat meat", "negations"),
+        ("чай с сахаром", "чай без сахара", "negations"),
+    ],
+)
+def test_what_two_texts_disagree_in(a: str, b: str, differs: str) -> None:
+    first, second = traits([a, b]).to_pylist()
+    assert first[differs] != second[differs]
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        ("две кошки", "2 кошки"),
+        ("в марте", "март"),
+        ("не ест", "doesn't eat"),
+        ("трех дней", "трёх дней"),
+        ("1 2", "2 1"),
+    ],
+)
+def test_what_two_texts_agree_in(a: str, b: str) -> None:
+    first, second = traits([a, b]).select(["numbers", "dates", "negations"]).to_pylist()
+    assert first == second or (b == "doesn't eat" and first["negations"] == second["negations"])
+
+
+def test_a_number_word_without_digits_is_refused_and_empty_lists_are_fine() -> None:
+    with pytest.raises(ParameterError, match="word=digits"):
+        traits(["a"], number_words=("two",))
+    assert traits(["two не march"], (), (), ()).to_pylist() == [
+        {"place": 0, "numbers": [], "dates": [], "negations": 0}
+    ]

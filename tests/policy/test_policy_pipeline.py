@@ -1,0 +1,168 @@
+"""Pipelines, replay, forecast: the same verdicts as the policies one by one, rows and order kept."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import duckdb
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.decay import Decay
+from memkit.errors import NotFittedError, ParameterError
+from memkit.policy.admission import Admission
+from memkit.policy.classify import Classifier
+from memkit.policy.dedup import Deduplicator
+from memkit.policy.expiry import Expiry
+from memkit.policy.pipeline import Pipeline
+from memkit.policy.quota import Quota
+from memkit.policy.replay import forecast, replay
+from memkit.schemas import TIMESTAMP
+
+AS_OF = "2026-03-01"
+TEXTS = (
+    "Меня зовут Анна Ли",
+    "Как настроен пул",
+    "Сейчас чиним бота",
+    "Обсуждали структуру",
+    "Old notes of Anna",
+    "чай",
+)
+
+
+def on_save() -> Pipeline:
+    dedup = Deduplicator(encoder=None, survivor="longest")
+    return Pipeline([Admission(), Classifier(), dedup, Quota(max_facts=2), Expiry()])
+
+
+def one_by_one(table: pa.Table, steps: list[object]) -> list[tuple[str | None, str | None]]:
+    """Each policy on the rows that are left, as a bot would."""
+    verdicts: dict[str, tuple[str | None, str | None]] = {}
+    left = table
+    for step in steps:
+        judged = step.fit(left).transform(left, AS_OF) if hasattr(step, "fit") else step.transform(left, AS_OF)  # type: ignore[attr-defined]  # any policy
+        for row in judged.to_pylist():
+            if not row["keep"]:
+                verdicts[row["memory_id"]] = (type(step).__name__.lower(), row["reason"])
+        own = [name for name in judged.column_names if name.startswith("given_") or name in ("keep", "reason")]
+        left = judged.filter(judged["keep"]).drop_columns(own)
+        left = left.drop_columns([name for name in ("similarity", "cluster") if name in left.column_names])
+    return [verdicts.get(memory_id, (None, None)) for memory_id in table["memory_id"].to_pylist()]
+
+
+_ROW = st.tuples(st.sampled_from(TEXTS), st.sampled_from(["u1", "u2"]), st.none() | st.integers(1, 28))
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(_ROW, min_size=1, max_size=12))
+def test_one_statement_says_what_the_policies_say_one_by_one(rows) -> None:
+    table = pa.table(
+        {
+            "memory_id": [f"m{i:02}" for i in range(len(rows))],
+            "text": [row[0] for row in rows],
+            "user_id": [row[1] for row in rows],
+            "created_at": pa.array([row[2] and datetime(2026, 2, row[2]) for row in rows], TIMESTAMP),
+        }
+    )
+    pipeline = on_save()
+    judged = pipeline.fit(table).transform(table, as_of=AS_OF)
+    assert judged["memory_id"].to_pylist() == table["memory_id"].to_pylist()
+    found = list(zip(judged["step"].to_pylist(), judged["reason"].to_pylist(), strict=True))
+    assert found == one_by_one(table, on_save().steps)
+    assert judged["keep"].to_pylist() == [step is None for step, _ in found]
+
+
+def test_a_refused_row_is_not_seen_by_later_steps() -> None:
+    table = pa.table({"text": ["Как настроен пул", "Сейчас чиним бота"], "kind": ["archive", "archive"]})
+    judged = Pipeline([Admission(), Quota(max_facts=1), Classifier(use_given=False)]).transform(table, as_of=AS_OF)
+    assert judged["keep"].to_pylist() == [False, True]
+    assert judged["over_limit"].to_pylist() == [None, 0]
+    assert judged["kind"].to_pylist() == ["archive", "working"]
+    assert judged["given_kind"].to_pylist() == ["archive", "archive"]
+    assert judged["matched_span"].to_pylist() == ["Как", None]
+
+
+def test_two_steps_of_a_class_have_names_and_relations_of_their_own() -> None:
+    first, second = (Deduplicator(encoder=None, kinds=kinds) for kinds in ((), ("substring",)))
+    pipeline = Pipeline([first, second])
+    table = pa.table({"memory_id": ["a", "b", "c"], "text": ["чай", "чай", "чай да"]})
+    assert pipeline.names == ["deduplicator", "deduplicator_2"]
+    with pytest.raises(NotFittedError):
+        pipeline.transform(table)
+    judged = pipeline.fitted(table).transform(table)
+    assert judged["step"].to_pylist() == [None, "deduplicator", "deduplicator_2"]
+    assert judged["duplicate_of"].to_pylist() == [None, "a", "a"]
+    assert not first.is_fitted
+
+
+def test_the_statement_shown_is_the_statement_that_runs() -> None:
+    table = pa.table({"row": [0, 1], "text": ["Как настроен пул", "Любит зелёный чай"], "expires_at": [None, None]})
+    pipeline = Pipeline([Admission(), Expiry()])
+    with duckdb.connect() as con:
+        con.register("input", table.set_column(2, "expires_at", pa.nulls(2, TIMESTAMP)))
+        shown = con.execute(f"select keep from ({pipeline.sql(AS_OF)}) order by row").fetchall()  # noqa: S608  # its own statement
+    assert [row[0] for row in shown] == pipeline.transform(table, AS_OF)["keep"].to_pylist() == [False, True]
+
+
+@pytest.mark.parametrize("steps", [[], ["admission"], [Admission(), None]])
+def test_steps_must_be_policies(steps: list[object]) -> None:
+    with pytest.raises(ParameterError, match="at least one policy"):
+        Pipeline(steps)  # type: ignore[arg-type]  # what is refused
+
+
+def test_a_step_with_a_wrong_parameter_is_refused() -> None:
+    with pytest.raises(ParameterError, match="max_facts"):
+        Pipeline([Quota(max_facts=-1)]).transform(pa.table({"text": ["a"]}))
+
+
+def test_replay_says_per_memory_and_date_who_differs() -> None:
+    table = pa.table({"memory_id": ["a", "b"], "text": ["план", "чай"], "expires_at": ["2026-03-01", None]})
+    found = replay(table, Expiry(), [Expiry(grace_days=3)], as_of=["1999-01-01", "2026-03-02", "2026-03-09"])
+    assert found["memory_id"].to_pylist() == ["a", "b"] * 3
+    assert found["changed"].to_pylist() == [False, False, True, False, False, False]
+    assert found["reason_a"].to_pylist() == [None, None, "expired", None, "expired", None]
+    assert found["reason_b"].to_pylist() == [None, None, None, None, "expired", None]
+    assert str(found["as_of"][2]).startswith("2026-03-02 00:00:00")
+
+
+def test_replay_fits_a_copy_and_refuses_no_dates() -> None:
+    table = pa.table({"memory_id": ["a", "b"], "text": ["чай", "чай"]})
+    dedup = Deduplicator(encoder=None)
+    assert replay(table, dedup, Expiry(), as_of=AS_OF)["changed"].to_pylist() == [False, True]
+    assert not dedup.is_fitted
+    with pytest.raises(ParameterError, match="at least one date"):
+        replay(table, dedup, Expiry(), as_of=[])
+
+
+def test_fast_forward_counts_what_each_user_keeps() -> None:
+    table = pa.table(
+        {
+            "user_id": ["u1", "u1", "u1", "u2"],
+            "kind": ["archive", "working", "profile", "archive"],
+            "importance": ["low", "normal", "high", "low"],
+            "created_at": ["2026-03-01", "2026-03-01", "2026-03-01", None],
+            "expires_at": [None, "2026-03-15", None, None],
+        }
+    )
+    # 0.5 ^ (90 / 30) = 0.125 is below 0.2, 0.5 ^ (30 / 30) is not.
+    decay = Decay(form="half_life", decay_days=30.0)
+    found = forecast(table, as_of=AS_OF, days=[0, 30, 90], min_factor=0.2, decay=decay).to_pylist()
+    columns = ("user_id", "day", "memories", "kept", "expired", "faded")
+    assert [tuple(row[name] for name in columns) for row in found] == [
+        ("u1", 0, 3, 3, 0, 0),
+        ("u1", 30, 3, 2, 1, 0),
+        ("u1", 90, 3, 1, 1, 1),
+        ("u2", 0, 1, 1, 0, 0),
+        ("u2", 30, 1, 1, 0, 0),
+        ("u2", 90, 1, 1, 0, 0),
+    ]
+    parts = ("kept", "expired", "over_quota", "refused", "faded")
+    assert all(sum(row[name] for name in parts) == row["memories"] for row in found)
+
+
+@pytest.mark.parametrize("bad", [{"days": []}, {"min_factor": 2.0}])
+def test_a_forecast_of_nothing_is_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(ParameterError):
+        forecast(pa.table({"text": ["a"]}), as_of=AS_OF, **bad)  # type: ignore[arg-type]  # what is refused

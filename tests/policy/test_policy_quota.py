@@ -1,0 +1,127 @@
+"""Quota: limits, the order of eviction, what does not count, against a loop over the rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.policy.quota import Quota
+from memkit.presets import memory_v2_policy
+from memkit.schemas import TIMESTAMP
+
+AS_OF = datetime(2026, 3, 1, tzinfo=UTC)
+COLUMNS = {"memory_id": pa.string(), "user_id": pa.string(), "kind": pa.string(), "importance": pa.string()}
+SCHEMA = pa.schema(COLUMNS | {"created_at": TIMESTAMP, "expires_at": TIMESTAMP})
+
+
+def facts(*rows: dict[str, Any]) -> pa.Table:
+    filled = [{"memory_id": f"m{i}", "user_id": "u", "kind": "archive"} | row for i, row in enumerate(rows)]
+    return pa.Table.from_pylist(filled, schema=SCHEMA)
+
+
+def by_loop(rows: list[dict[str, Any]], total: int, profile: int, working: int) -> list[str | None]:
+    """The document's rule, a user at a time, as a bot would write it."""
+    reasons: list[str | None] = [None] * len(rows)
+
+    def age(i: int) -> tuple[Any, ...]:
+        date = rows[i]["created_at"]
+        return (1, min(date, AS_OF), rows[i]["memory_id"]) if date else (0, i)
+
+    users = defaultdict(list)
+    for i, row in enumerate(rows):
+        expired = row["expires_at"] is not None and row["expires_at"].date() < AS_OF.date()
+        if row["kind"] in ("profile", "working", "archive") and not expired:
+            users[row["user_id"]].append(i)
+    for members in users.values():
+        for kind, limit in (("profile", profile), ("working", working)):
+            for i in sorted((i for i in members if rows[i]["kind"] == kind), key=age)[limit:]:
+                reasons[i] = "limit"
+        left = [i for i in members if reasons[i] is None]
+        weak = [i for i in left if rows[i]["kind"] == "archive" and rows[i]["importance"] != "high"]
+        weak.sort(key=lambda i: (rows[i]["importance"] != "low", age(i)))
+        for i in weak[: max(0, len(left) - total)]:
+            reasons[i] = "evicted"
+    return reasons
+
+
+_DATES = st.none() | st.integers(-3, 2).map(lambda day: AS_OF + timedelta(days=day))
+_ROW = st.fixed_dictionaries(
+    {
+        "user_id": st.sampled_from(["u1", "u2", None]),
+        "kind": st.sampled_from(["profile", "working", "archive", "archive", "note", None]),
+        "importance": st.sampled_from(["high", "normal", "low", None]),
+        "created_at": _DATES,
+        "expires_at": _DATES,
+    }
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(_ROW, max_size=25), st.integers(0, 6), st.integers(0, 3), st.integers(0, 3))
+def test_verdicts_are_those_of_a_loop_and_high_is_never_evicted(rows, total, profile, working) -> None:
+    table = facts(*rows)
+    judged = Quota(max_facts=total, max_profile=profile, max_working=working).transform(table, as_of=AS_OF)
+    assert judged["reason"].to_pylist() == by_loop(table.to_pylist(), total, profile, working)
+    assert judged["memory_id"].to_pylist() == table["memory_id"].to_pylist()
+    assert judged["keep"].to_pylist() == [reason is None for reason in judged["reason"].to_pylist()]
+    for row in judged.to_pylist():
+        assert not (row["importance"] == "high" and row["reason"] == "evicted")
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(_ROW, max_size=25), st.integers(0, 6))
+def test_a_user_is_within_the_total_or_the_rest_is_reported(rows, total) -> None:
+    judged = Quota(max_facts=total).transform(facts(*rows), as_of=AS_OF).to_pylist()
+    kept, over = defaultdict(int), defaultdict(int)
+    for row in judged:
+        alive = row["expires_at"] is None or row["expires_at"] >= AS_OF
+        kept[row["user_id"]] += row["keep"] and alive and row["kind"] in ("profile", "working", "archive")
+        over[row["user_id"]] = max(over[row["user_id"]], row["over_limit"])
+    assert {user: max(0, count - total) for user, count in kept.items()} == dict(over)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(_ROW.map(lambda row: row | {"created_at": AS_OF}), max_size=15), st.randoms(use_true_random=False))
+def test_the_order_of_dated_rows_has_no_say(rows, random) -> None:
+    table = facts(*rows)
+    order = random.sample(range(len(table)), len(table))
+    quota = Quota(max_facts=3, max_profile=1, max_working=1)
+    kept = quota.transform(table, as_of=AS_OF)
+    shuffled = quota.transform(table.take(pa.array(order, pa.int64())), as_of=AS_OF)
+    assert shuffled["keep"].to_pylist() == [kept["keep"][i].as_py() for i in order]
+
+
+def test_low_goes_before_normal_and_old_before_new_and_undated_counts_as_oldest() -> None:
+    table = facts(
+        {"importance": "normal", "created_at": datetime(2020, 1, 1)},
+        {"importance": "low", "created_at": datetime(2026, 1, 1)},
+        {"importance": "low", "created_at": datetime(2025, 1, 1)},
+        {"importance": "low", "created_at": None},
+        {"importance": "high", "created_at": datetime(2019, 1, 1)},
+    )
+    assert Quota(max_facts=1).transform(table, as_of=AS_OF)["evict_rank"].to_pylist() == [4, 3, 2, 1, None]
+
+
+def test_only_high_facts_over_the_total_stay_and_are_reported() -> None:
+    judged = Quota(max_facts=1).transform(facts(*[{"importance": "high"}] * 3), as_of=AS_OF)
+    assert judged["keep"].to_pylist() == [True] * 3
+    assert judged["over_limit"].to_pylist() == [3 - 1] * 3
+
+
+def test_absent_columns_are_neutral() -> None:
+    judged = Quota(max_facts=0).transform(pa.table({"text": ["a", "b"]}), as_of=AS_OF)
+    assert judged["keep"].to_pylist() == [True, True]
+
+
+def test_the_file_order_decides_where_no_date_is_known() -> None:
+    table = pa.table({"kind": ["archive"] * 3, "path": ["b.md", "a.md", "a.md"], "line_start": [1, 9, 2]})
+    assert Quota(max_facts=0).transform(table)["evict_rank"].to_pylist() == [3, 2, 1]
+
+
+def test_the_defaults_are_the_documents_values() -> None:
+    assert Quota(**memory_v2_policy["quota"]).get_params() == Quota().get_params()  # type: ignore[arg-type]  # a preset is plain data

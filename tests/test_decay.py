@@ -1,0 +1,142 @@
+"""Decay: the formulas, who decays, dates in every shape."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.decay import FORMS, Decay, age_sql, decay_sql
+from memkit.errors import ParameterError
+from memkit.policy.pipeline import Pipeline
+from memkit.presets import memory_v2_policy
+from memkit.schemas import TIMESTAMP
+from memkit.tables.statement import connect
+
+AS_OF = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def factors(ages: list[float], **parameters: object) -> list[float]:
+    dates = pa.array([AS_OF - timedelta(days=age) for age in ages], TIMESTAMP)
+    table = pa.table({"kind": ["archive"] * len(ages), "created_at": dates})
+    found: list[float] = Decay(**parameters).transform(table, as_of=AS_OF)["factor"].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("e_folding", [1, math.exp(-0.5), math.exp(-1), math.exp(-2)]),
+        ("half_life", [1, 0.5**0.5, 0.5, 0.25]),
+        ("linear", [1, 1 - 30 / 120, 0.5, 1e-300]),
+        ("gauss", [1, 0.5**0.25, 0.5, 0.5**4]),
+        ("none", [1, 1, 1, 1]),
+    ],
+)
+def test_each_form_is_its_formula(form: str, expected: list[float]) -> None:
+    assert factors([0, 30, 60, 120], form=form) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("form", ["half_life", "linear", "gauss"])
+def test_exactly_half_is_left_at_decay_days_and_e_folding_leaves_less(form: str) -> None:
+    assert factors([45], form=form, decay_days=45.0) == [0.5]
+    assert factors([45], decay_days=45.0) == pytest.approx([0.36787944117144233])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.floats(0, 700_000), min_size=1, max_size=20).map(sorted),
+    st.sampled_from(FORMS),
+    st.floats(0.01, 1e6),
+    st.floats(0, 1),
+)
+def test_a_factor_is_above_0_at_most_1_and_never_rises_with_age(ages, form, days, floor) -> None:
+    found = factors(ages, form=form, decay_days=days, floor=floor)
+    assert all(0 < factor <= 1 and factor >= floor for factor in found)
+    assert all(later <= earlier for earlier, later in itertools.pairwise(found))
+
+
+@pytest.mark.parametrize(
+    ("kind", "importance", "decays"),
+    [
+        ("archive", None, True),
+        ("archive", "low", True),
+        ("archive", "high", False),
+        ("profile", "normal", False),
+        ("profile", None, False),
+        ("working", "normal", True),
+        ("working", "high", False),
+        ("note", None, True),
+        ("note", "low", False),
+        (None, "normal", True),
+        (None, "medium", True),
+    ],
+)
+def test_archive_and_normal_decay_and_profile_and_high_never_do(kind, importance, decays) -> None:
+    table = pa.table(
+        {
+            "kind": pa.array([kind], pa.string()),
+            "importance": pa.array([importance], pa.string()),
+            "created_at": ["2020-01-01"],
+        }
+    )
+    row = Decay().transform(table, as_of=AS_OF).to_pylist()[0]
+    assert (row["factor"] < 1, row["note"]) == (decays, None if decays else "exempt")
+
+
+def test_future_and_missing_dates_are_neutral_and_reported() -> None:
+    table = pa.table(
+        {
+            "kind": ["archive"] * 4,
+            "created_at": pa.array([datetime(2020, 1, 1), None, datetime(2030, 1, 1), datetime(2026, 2, 1)], TIMESTAMP),
+            "updated_at": pa.array([datetime(2026, 2, 27), None, None, datetime(2030, 1, 1)], TIMESTAMP),
+        }
+    )
+    judged = Decay().transform(table, as_of=AS_OF)
+    assert judged["age_days"].to_pylist() == [2.0, None, 0.0, 0.0]
+    assert judged["note"].to_pylist() == [None, "undated", "future", "future"]
+    assert judged["factor"].to_pylist() == [math.exp(-2 / 60), 1.0, 1.0, 1.0]
+    assert judged["keep"].to_pylist() == [True] * 4
+    assert judged["reason"].to_pylist() == [None] * 4
+
+
+def test_time_zones_name_the_same_age() -> None:
+    table = pa.table({"created_at": ["2026-03-01T03:00:00+03:00", "2026-03-01", "2026-02-28T19:00:00-05:00"]})
+    for as_of in ("2026-03-02", "2026-03-02T05:00:00+05:00", datetime(2026, 3, 2)):
+        assert Decay().transform(table, as_of=as_of)["age_days"].to_pylist() == [1.0] * 3
+
+
+def test_a_day_before_all_data_leaves_everything_undecayed() -> None:
+    table = pa.table({"kind": ["archive"], "created_at": ["2026-01-01"]})
+    assert Decay().transform(table, as_of="1999-01-01")["factor"].to_pylist() == [1.0]
+
+
+def test_the_expression_serves_any_candidate_table_in_any_time_zone() -> None:
+    with connect() as con:
+        con.execute("set TimeZone = 'Asia/Tokyo'")
+        con.execute(
+            "create table hits (kind varchar, importance varchar, created_at timestamp, updated_at timestamptz)"
+        )
+        con.execute("insert into hits values ('archive', null, timestamp '2026-01-30 00:00', null)")
+        query = f"select {decay_sql('half_life', 30.0, prefix='h.')}, {age_sql(prefix='h.')} from hits h"  # noqa: S608  # our own expression
+        assert con.execute(query, {"as_of": AS_OF}).fetchall() == [(0.5, 30.0)]
+
+
+def test_decay_is_a_step_of_a_pipeline() -> None:
+    judged = Pipeline([Decay()]).transform(pa.table({"created_at": ["2026-02-28"]}), as_of=AS_OF)
+    assert judged["factor"].to_pylist() == [math.exp(-1 / 60)]
+
+
+@pytest.mark.parametrize("bad", [{"form": "weibull"}, {"decay_days": 0}, {"floor": 1.5}, {"decay_days": math.nan}])
+def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -> None:
+    with pytest.raises(ParameterError):
+        Decay(**bad).sql()
+
+
+def test_the_defaults_are_the_documents_values() -> None:
+    assert Decay(**memory_v2_policy["decay"]).get_params() == Decay().get_params()  # type: ignore[arg-type]  # a preset is plain data
