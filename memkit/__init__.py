@@ -13,11 +13,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memkit import presets as presets
+    from memkit.context import ContextBuilder as ContextBuilder
+    from memkit.decay import Decay as Decay
     from memkit.formats.rules import rules as rules
+    from memkit.index.encode import as_encoder as as_encoder
+    from memkit.policy.admission import Admission as Admission
+    from memkit.policy.classify import Classifier as Classifier
+    from memkit.policy.dedup import Deduplicator as Deduplicator
+    from memkit.policy.expiry import Expiry as Expiry
+    from memkit.policy.index_check import IndexCheck as IndexCheck
+    from memkit.policy.pipeline import Pipeline as Pipeline
+    from memkit.policy.quota import Quota as Quota
+    from memkit.policy.replay import forecast as forecast
+    from memkit.policy.replay import replay as replay
+    from memkit.policy.split_plan import SplitPlan as SplitPlan
+    from memkit.search.explain import explain as explain
+    from memkit.search.learn import learn_weight as learn_weight
+    from memkit.search.plot import plot_contributions as plot_contributions
+    from memkit.search.retriever import Retriever as Retriever
     from memkit.tables.corpus import Corpus as Corpus
     from memkit.tables.corpus import open_lake as open  # noqa: F401 - mk.open, under another name in its module
     from memkit.tables.corpus import read as read
     from memkit.tables.named import named_queries as named_queries
+    from memkit.tables.samples import sample_data as sample_data
     from memkit.tables.table import from_table as from_table
     from memkit.text.chunk import Chunker as Chunker
 
@@ -25,16 +43,33 @@ __version__ = "0.1.0"
 
 # Public name to the module that has it, and its name there: a name is imported when it is first used.
 _PUBLIC = {
+    "Admission": ("memkit.policy.admission", "Admission"),
     "Chunker": ("memkit.text.chunk", "Chunker"),
+    "Classifier": ("memkit.policy.classify", "Classifier"),
+    "ContextBuilder": ("memkit.context", "ContextBuilder"),
     "Corpus": ("memkit.tables.corpus", "Corpus"),
+    "Decay": ("memkit.decay", "Decay"),
+    "Deduplicator": ("memkit.policy.dedup", "Deduplicator"),
+    "Expiry": ("memkit.policy.expiry", "Expiry"),
+    "IndexCheck": ("memkit.policy.index_check", "IndexCheck"),
+    "Pipeline": ("memkit.policy.pipeline", "Pipeline"),
+    "Quota": ("memkit.policy.quota", "Quota"),
+    "Retriever": ("memkit.search.retriever", "Retriever"),
+    "SplitPlan": ("memkit.policy.split_plan", "SplitPlan"),
+    "as_encoder": ("memkit.index.encode", "as_encoder"),
+    "explain": ("memkit.search.explain", "explain"),
+    "forecast": ("memkit.policy.replay", "forecast"),
     "from_table": ("memkit.tables.table", "from_table"),
+    "learn_weight": ("memkit.search.learn", "learn_weight"),
     "named_queries": ("memkit.tables.named", "named_queries"),
     "open": ("memkit.tables.corpus", "open_lake"),
+    "plot_contributions": ("memkit.search.plot", "plot_contributions"),
     "presets": ("memkit.presets", ""),
     "read": ("memkit.tables.corpus", "read"),
+    "replay": ("memkit.policy.replay", "replay"),
     "rules": ("memkit.formats.rules", "rules"),
+    "sample_data": ("memkit.tables.samples", "sample_data"),
 }
-__all__ = sorted(_PUBLIC)
 
 
 def __getattr__(name: str) -> Any:

@@ -99,6 +99,25 @@ class Param:
             return value in self.choices
         return not isinstance(value, (int, float)) or self._within(value)
 
+    def parse(self, text: str) -> Any:
+        """The value that `text` spells, as the command line takes it; what it cannot be stays a string for `check`.
+
+        Examples
+        --------
+        >>> Param(default=0.5, kind="float", doc="").parse("0.7"), Param(default=(), kind="words", doc="").parse("a,b")
+        (0.7, ('a', 'b'))
+        """
+        if text.lower() == "none" and (self.nullable or self.kind == "object"):
+            return None
+        if self.kind == "words":
+            return tuple(word.strip() for word in text.split(",") if word.strip())
+        if self.kind == "bool":
+            return {"true": True, "false": False}.get(text.lower(), text)
+        try:
+            return {"int": int, "float": float}.get(self.kind, str)(text)
+        except ValueError:
+            return text
+
     def _within(self, value: float) -> bool:
         if math.isnan(value) or math.isinf(value):
             return False

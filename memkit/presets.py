@@ -1,3 +1,90 @@
 """The sources' exact numbers and the recommended ones, as data."""
 
 from __future__ import annotations
+
+from typing import Any
+
+# The Memory v2 document's policy on save; its lists end in "etc.", and DESIGN section 8 completes them.
+memory_v2_policy: dict[str, dict[str, object]] = {
+    "admission": {
+        "min_chars": 12,
+        "max_chars": 240,
+        "question_words": (
+            *("найди", "сделай", "покажи", "объясни", "почему", "как", "когда", "можешь", "давай"),
+            *("find", "show", "explain", "why", "how", "when", "can you", "could you", "what is"),
+        ),
+        "commands": ("npm install", "npx", "сделай промпт", "сделай промт"),
+        "sk_chars": 20,
+        "bearer_chars": 16,
+        "token_chars": 30,
+        "hex_chars": 32,
+    },
+    "classifier": {
+        "profile_words": (
+            *("имя", "зовут", "меня", "я", "предпочитаю", "предпочитает", "русский", "английский", "язык", "работа"),
+            *("профессия", "живу", "живёт", "my name", "I am", "prefer", "language", "live", "work as"),
+        ),
+        "working_words": (
+            *("сейчас", "ставим", "чиним", "задача", "план", "делаем", "работаем над", "текущ"),
+            *("currently", "now", "task", "plan", "working on"),
+        ),
+        "working_days": 14,
+    },
+    "deduplicator": {"kinds": ("substring", "semantic"), "threshold": 0.9},
+    "quota": {"max_facts": 500, "max_profile": 50, "max_working": 50},
+    "expiry": {"grace_days": 0},
+    "decay": {"form": "e_folding", "decay_days": 60.0, "floor": 0.0},
+}
+
+# The index standard, sections 4 and 5.
+index_policy: dict[str, dict[str, object]] = {
+    "indexcheck": {"auto_clean_invalid": False, "auto_clean_missing": False},
+    "splitplan": {"max_tokens_per_file": 4096},
+}
+
+# Retriever(**presets.workspace) and so on; `evidence` says where each number comes from.
+workspace: dict[str, Any] = {
+    "vector_weight": 0.7,
+    "bm25_weight": 0.3,
+    "normalise": "max",
+    "chunk_tokens": 400,
+    "overlap_tokens": 80,
+    "decay": "none",
+}
+memory_v2: dict[str, Any] = {
+    "vector_weight": 1.0,
+    "bm25_weight": 0.0,
+    "normalise": "none",
+    "decay": "e_folding",
+    "decay_days": 60.0,
+    "expired": "hide",
+}
+recommended_use: dict[str, Any] = {"encoder": "use", "vector_weight": 0.5, "normalise": "minmax"}
+recommended_e5: dict[str, Any] = {"encoder": "e5", "vector_weight": 0.75, "normalise": "minmax"}
+evidence: dict[str, str] = {
+    "workspace": (
+        "The workspace document: 70 % vector, 30 % BM25, scores 0..1, chunks of 400 tokens with an overlap of 80; BM25"
+        " alone without an encoder, where the rescaled weight lets it reach 1.0. It knows no decay."
+    ),
+    "memory_v2": (
+        "The Memory v2 document: semantic search, the cosine times exp(-age / 60 days) for archive or normal memories,"
+        " never for profile or high ones; expired memories are not shown."
+    ),
+    "recommended_use": (
+        "nDCG@10 by vector weight 0, .25, .5, .75, 1 under minmax: a Russian FAQ .531 .570 .599 .589 .505, agent"
+        " memories in English .255 .283 .294 .285 .260; rrf was below minmax at equal weights in 13 of 14 comparisons."
+        " November 2026, mean nDCG@10 over 16 labelled sets: BM25 .503, vectors .634, both at equal weights .713."
+    ),
+    "recommended_e5": (
+        "nDCG@10 by vector weight 0, .25, .5, .75, 1 under minmax: a Russian FAQ .531 .592 .660 .705 .658, agent"
+        " memories in English .255 .282 .295 .301 .265."
+    ),
+}
+
+RETRIEVER: dict[str, dict[str, object]] = {
+    "workspace": workspace,
+    "memory_v2": memory_v2,
+    "recommended_use": recommended_use,
+    "recommended_e5": recommended_e5,
+}
+"""The presets of `Retriever` by name."""

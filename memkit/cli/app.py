@@ -162,18 +162,15 @@ def policy(
     as_json: JsonOption = False,
 ) -> None:
     """Show what a policy would keep, and why not the rest; nothing is deleted."""
-    from memkit.policy import POLICIES, apply
+    from memkit.policy.catalogue import POLICIES, apply, policy_class, summary
 
     check_choice("name", name, POLICIES, "policy")
-    corpus = load(path)
-    cls = POLICIES[name]()
-    table = apply(cls(**settings(cls, sets)), corpus, as_of)
+    cls = policy_class(name)
+    table = apply(name, cls(**settings(cls, sets)), load(path), as_of)
     if as_json:
         print_json(table)
-        return
-    from memkit.policy import summary
-
-    show(summary(table), False, title=f"{cls.__name__} as of {as_of or 'now'}")
+    else:
+        show(summary(table), False, title=f"{cls.__name__}, as of {as_of or 'now'}; --json lists every row")
 
 
 @app.command()

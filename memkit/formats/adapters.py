@@ -33,7 +33,8 @@ class Adapter:
 def _renamed(record: Node, names: dict[str, str], new: dict[str, Any]) -> Node:
     """`record` with keys renamed and `new` ones added; lines are kept."""
     result = Node()
-    result.line, result.end_line, result.repeated = record.line, record.end_line, record.repeated
+    result.line, result.end_line = record.line, record.end_line
+    result.repeated, result.repeated_lines = record.repeated, record.repeated_lines
     for key, value in record.items():
         result.put(names.get(key, key), value, record.lines.get(key))
     for key, value in new.items():
@@ -92,7 +93,7 @@ def shape_of(kind: str, record: Node) -> str | None:
 def major_of(version: str) -> int | None:
     """MAJOR of a version, also of one that is not spelled in full."""
     match = _LOOSE_VERSION.match(version.strip())
-    return int(match.group(1)) if match else None
+    return int(match.group(1).lstrip("0")[:9] or "0") if match else None  # more digits would still be no known one
 
 
 def is_version(version: str) -> bool:

@@ -16,9 +16,9 @@ import re
 from collections.abc import Mapping
 
 from memkit.errors import FormatError
-from memkit.formats.rows import Row, Rows
+from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.source import Source
-from memkit.formats.structured import Node, StructureError, load_json
+from memkit.formats.structured import Node, StructureError, clean, load_json
 from memkit.formats.values import day_of, integer_of
 
 TAGS = ("id", "t", "imp", "exp", "created")
@@ -48,12 +48,14 @@ def format_fact(fact: Mapping[str, str | None]) -> str:
     Raises
     ------
     FormatError
-        Where a required tag is missing, a value cannot stand in a tag, a date is none, or the text would be read as
-        a tag or as more than one line.
+        Where a required tag is missing, a field is no tag, a value cannot stand in a tag, a date is none, or the text
+        would be read as a tag or as more than one line, or cannot be written as UTF-8.
     """
     for name in _REQUIRED:
         if not fact.get(name):
             raise FormatError(f"field '{name}' must be there. Got {fact.get(name)!r}.", field=name)
+    for name in fact.keys() - {*TAGS, "text"}:
+        raise FormatError(f"field '{name}' must be one of {', '.join(TAGS)} or text.", field=name)
     values = {name: str(fact[name]) for name in TAGS if fact.get(name) is not None}
     for name, value in values.items():
         if set(value) & set("]\n\r"):
@@ -63,6 +65,8 @@ def format_fact(fact: Mapping[str, str | None]) -> str:
     text = fact.get("text") or ""
     if "\n" in text or "\r" in text:
         raise FormatError(f"field 'text' must be one line. Got {text!r}.", field="text")
+    if not text.isprintable() and clean(text) != text:
+        raise FormatError("field 'text' must be Unicode without lone surrogates.", field="text")
     if _TAG.match(text):
         raise FormatError(f"field 'text' must not open with a tag. Got {text!r}.", field="text")
     return "- " + "".join(f"[{name}:{value}] " for name, value in values.items()) + text
@@ -112,13 +116,12 @@ class _Facts:
 
     def __init__(self, source: Source, rows: Rows, user: str | None, expected: str | None, old: bool) -> None:
         self.path, self.rows, self.user, self.expected, self.old = source.path, rows, user, expected, old
-        self.seen: dict[str, int] = {}
 
     def read(self, number: int, line: str) -> None:
         fact = parse_fact(line)
         if fact is None and self.old and line.startswith(("- ", "* ")):
             fact = {"t": "archive", "text": line[2:]}
-        memory_id = self._memory_id(fact.get("id") if fact else None, number)
+        memory_id = self.rows.new_id("facts", self.path, (fact and fact.get("id")) or number)
         row: Row = {
             "memory_id": memory_id,
             "format": "facts",
@@ -136,12 +139,6 @@ class _Facts:
         else:
             self._add(fact, row, number)
 
-    def _memory_id(self, own: str | None, number: int) -> str:
-        """A repeated id gets ``~2``; the link stage reports it."""
-        base = f"facts:{self.path}#{own or number}"
-        self.seen[base] = count = self.seen.get(base, 0) + 1
-        return base if count == 1 else f"{base}~{count}"
-
     def _add(self, fact: dict[str, str], row: Row, number: int) -> None:
         memory_id = row["memory_id"]
         self.rows.own_id(memory_id, self.path, number, "id", self.path.rpartition("/")[0], fact.get("id"))
@@ -157,6 +154,8 @@ class _Facts:
             "updated_at": days["created"],
             "expires_at": days["exp"],
         }
+        if undated := {name: fact[name] for name, day in days.items() if name in fact and day is None}:
+            own["extra"] = json_text(undated)
         self.rows.add("memories", row | own)
         self.rows.add(
             "facts",
@@ -202,9 +201,12 @@ def parse_meta(source: Source, rows: Rows) -> None:
     if not isinstance(meta, Node):
         rows.keep_text(source, "facts", "a JSON object", type(meta).__name__, 1)
         return
+    for name in sorted(meta.keys() - {"version", *COUNTED}):
+        expected, line = "a counter or version", _line_of(source, name)
+        rows.problem("unclaimed", source.path, expected, meta[name], line=line, field=name)
     folder = source.path.rpartition("/")[0]
     for name, kind in COUNTED.items():
-        line = next((n for n, text in enumerate(source.lines, 1) if f'"{name}"' in text), None)
+        line = _line_of(source, name)
         if name not in meta:
             rows.problem("missing_field", source.path, "", "nothing", field=name, line=1)
             continue
@@ -215,3 +217,7 @@ def parse_meta(source: Source, rows: Rows) -> None:
         file = f"{folder}/{kind}.md"
         row = {"path": source.path, "line": line, "field": name, "file": file, "type": kind, "count": count}
         rows.add("_counters", row)
+
+
+def _line_of(source: Source, name: str) -> int | None:
+    return next((number for number, text in enumerate(source.lines, 1) if f'"{name}"' in text), None)

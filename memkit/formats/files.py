@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
 from dataclasses import dataclass, field
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 
 from memkit.formats.rows import Rows
@@ -14,19 +17,19 @@ MAX_FILE_BYTES = 64 * 2**20
 """Files above this are `file_too_large`."""
 HEAD_BYTES = 64 * 2**10
 """What is read of a file that is too large."""
+_PAGE_BYTES = 4096
+_OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 IGNORE_FILE = ".memkitignore"
 """A folder that holds a file of this name is skipped unless it is named itself."""
-SKIPPED_FOLDERS = frozenset({"node_modules", "venv", "env", "virtualenv", "site-packages", "__pycache__"})
+SKIPPED_FOLDERS = frozenset({"node_modules", "venv", "virtualenv", "site-packages", "__pycache__"})
 """Folders that hold no memory; hidden ones are skipped too, and any with a ``pyvenv.cfg``."""
 
 
-@dataclass(frozen=True, slots=True)
-class Stat:
-    """What tells that a file changed without opening it; ctime, as mtime can be set back."""
+Stat = tuple[int, int, int]
+"""Size, mtime and ctime in ns: what tells that a file changed without opening it; ctime, as mtime can be set back.
 
-    size: int
-    mtime_ns: int
-    ctime_ns: int
+No class: one is made for every file of every listing.
+"""
 
 
 @dataclass
@@ -38,17 +41,21 @@ class Listing:
     links: dict[str, bool] = field(default_factory=dict)
     """Path of a link to whether its target is inside of the root."""
     unreadable: dict[str, str] = field(default_factory=dict)
-    """Path of a folder that could not be listed to the reason."""
+    """Path of what could not be listed to the reason."""
     raw_names: dict[str, str] = field(default_factory=dict)
     """Shown path to the path on disk, where a name is no UTF-8."""
 
-    def on_disk(self, path: str) -> Path:
+    @cached_property
+    def _start(self) -> str:
+        return os.path.join(self.root, "")  # noqa: PTH118 - joining a Path for each file doubles the time
+
+    def on_disk(self, path: str) -> str:
         """Where `path` can be opened."""
-        return self.root / self.raw_names.get(path, path)
+        return self._start + self.raw_names.get(path, path)
 
     def add(self, path: str) -> None:
         """List one more file, which an index names though the walk skips its folder."""
-        self.files.setdefault(path, _stat(self.on_disk(path).stat()))
+        self.files.setdefault(path, _stat(Path(self.on_disk(path)).stat()))
 
     def report(self, rows: Rows) -> None:
         """Add a problem for every oddity of the listing."""
@@ -56,7 +63,7 @@ class Listing:
             rule, got = ("symlink", "a link") if inside else ("outside_root", "a link out of the root")
             rows.problem(rule, path, "a regular file or folder", got, quote=False)
         for path, reason in self.unreadable.items():
-            rows.problem("unreadable", path, "a folder that can be listed", reason, quote=False)
+            rows.problem("unreadable", path, "a file or folder that can be read", reason, quote=False)
         for path in self.raw_names:
             rows.problem("encoding", path, "a file name in UTF-8", path)
 
@@ -73,9 +80,13 @@ def list_files(root: Path) -> Listing:
     folders = [""]
     while folders:
         folders += _scan(listing, folders.pop(), found)
-    found.sort()
+    found.sort(key=itemgetter(0))
     for raw, status in found:
-        listing.files[_shown(listing, raw)] = status
+        path = raw if raw.isascii() else _shown(listing, raw)
+        if path in listing.files:
+            listing.unreadable[path] = f"another file whose name reads the same, {raw!r}"
+        else:
+            listing.files[path] = status
     return listing
 
 
@@ -100,13 +111,25 @@ def _scan(listing: Listing, folder: str, found: list[tuple[str, Stat]]) -> list[
         elif entry.is_dir(follow_symlinks=False):
             if entry.name not in SKIPPED_FOLDERS:
                 folders.append(path)
-        elif entry.is_file(follow_symlinks=False):
-            found.append((path, _stat(entry.stat(follow_symlinks=False))))
+        else:
+            _add_file(listing, path, entry, found)
     return folders
 
 
+def _add_file(listing: Listing, path: str, entry: os.DirEntry[str], found: list[tuple[str, Stat]]) -> None:
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except OSError as error:  # gone since the folder was listed
+        listing.unreadable[_shown(listing, path)] = error.strerror or "an error"
+        return
+    if stat.S_ISREG(status.st_mode):
+        found.append((path, _stat(status)))
+    else:
+        listing.unreadable[_shown(listing, path)] = "a pipe, socket or device"
+
+
 def _stat(status: os.stat_result) -> Stat:
-    return Stat(status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _shown(listing: Listing, raw: str) -> str:
@@ -114,7 +137,7 @@ def _shown(listing: Listing, raw: str) -> str:
     if raw.isascii():
         return raw
     shown = os.fsencode(raw).decode("utf-8", "backslashreplace")
-    if shown != raw:
+    if shown != raw and shown not in listing.files:
         listing.raw_names[shown] = raw
     return shown
 
@@ -134,31 +157,40 @@ def read_source(listing: Listing, path: str, max_file_bytes: int, rows: Rows) ->
     except OSError as error:
         rows.problem("unreadable", path, "a file that can be read", error.strerror or "an error", quote=False)
         return None
-    source = decode(path, data)
-    source.size = size
     if size > max_file_bytes:
-        source.too_large = True
+        data = data[: codecs.utf_8_decode(data, "ignore", False)[1]]  # not in the midst of a character
+    source = decode(path, data)
+    source.size, source.too_large = size, size > max_file_bytes
+    report(source, max_file_bytes, rows)
+    return source
+
+
+def report(source: Source, max_file_bytes: int, rows: Rows) -> None:
+    """Add a problem for every fault of a file's bytes."""
+    path, size = source.path, source.size
+    if size > max_file_bytes:
         rows.problem("file_too_large", path, f"at most {max_file_bytes} bytes", f"{size} bytes", quote=False)
     if source.encoding != "utf-8":
         rows.problem("encoding", path, "UTF-8", f"{source.encoding}, read as such", line=1, quote=False)
     for line, guess in source.undecoded.items():
         got = f"bytes that read as windows-1251: {guess[:60]!r}"
         rows.problem("encoding", path, "UTF-8", got, line=line, quote=False)
-    return source
 
 
-def _read_bytes(path: Path, max_file_bytes: int) -> tuple[int, bytes]:
+def _read_bytes(path: str, max_file_bytes: int) -> tuple[int, bytes]:
     """Size and content, or the head of what is too large; a link or device in its place is refused."""
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    descriptor = os.open(path, _OPEN_FLAGS)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "no regular file")
-        limit = HEAD_BYTES if status.st_size > max_file_bytes else max_file_bytes + 1
-        parts = []
-        while limit > 0 and (part := os.read(descriptor, min(limit, max(status.st_size, HEAD_BYTES) + 1))):
+        size, parts = status.st_size, []
+        limit = HEAD_BYTES if size > max_file_bytes else max_file_bytes + 1
+        while limit > 0 and (part := os.read(descriptor, min(limit, max(size, _PAGE_BYTES) + 1))):
             parts.append(part)
             limit -= len(part)
-        return status.st_size, parts[0] if len(parts) == 1 else b"".join(parts)
+            if len(part) == size:
+                break  # all there was; what is added from now on changes its stat
+        return size, parts[0] if len(parts) == 1 else b"".join(parts)
     finally:
         os.close(descriptor)

@@ -11,15 +11,15 @@ from dataclasses import dataclass
 
 from memkit.formats.structured import Node, StructureError, load_yaml
 
-_BLOCK = re.compile(r"---[ \t]*\n(.*?)(?:^|\n)(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
-_KEY = re.compile(r"([A-Za-z_][\w-]*):(?: +(\S.*?))? *$", re.ASCII)
-_ITEM = re.compile(r"( *)- +(\S.*?) *$")
-_SALVAGED_KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+_OPENING = re.compile(r"---[ \t]*\n")
+_CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)")  # opens with one certain character: found ten times as fast
+_KEY = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 # Characters that YAML reads in its own way; anything with them goes to the YAML reader.
-_ODD = r"\x00-\x1f\x7f-\xa0\ud800-\udfff\u2028\u2029\ufeff\ufffe\uffff"
-_PLAIN = re.compile(rf"""(?![-?:,\[\]{{}}#&*!|>'"%@`~=<])(?!(?:null|Null|NULL)$)[^{_ODD}]+""")
-_SPECIAL = re.compile(r": | #|:$")
-_QUOTED = re.compile(rf"""\"([^\"\\{_ODD}]*)\"|'([^'{_ODD}]*)'""")
+_ODD = r"\x00-\x09\x0b-\x1f\x7f-\xa0\ud800-\udfff\u2028\u2029\ufeff\ufffe\uffff"
+_ODD_CHARACTER = re.compile(f"[{_ODD}]")
+_INDICATORS = "-?:,[]{}#&*!|>'\"%@`~=<"
+_NULLS = frozenset(("null", "Null", "NULL"))
+_QUOTED = re.compile(r"""\"([^\"\\]*)\"|'([^']*)'""")
 _FLOW_SPECIAL = re.compile(r"[\[\]{}]")
 
 
@@ -49,10 +49,10 @@ def split(text: str) -> FrontMatter | None:
     """The front matter of `text`, or None where there is none."""
     if not text.startswith("---"):
         return None
-    match = _BLOCK.match(text)
-    if match is None:
+    opening, closing = _bounds(text)
+    if opening is None or closing is None:
         return None
-    head = match.group(1)
+    head = text[opening.end() : closing.start()]
     fault = None
     try:
         fields = parse(head)
@@ -60,7 +60,12 @@ def split(text: str) -> FrontMatter | None:
         fields, fault = salvage(head), StructureError(str(error), error.line + 1)
     if fields is None or (fault and not fields):
         return None  # two horizontal rules with a text between them
-    return FrontMatter(fields, match.end(), text.count("\n", 0, match.end()) + 1, fault)
+    return FrontMatter(fields, closing.end(), text.count("\n", 0, closing.end()) + 1, fault)
+
+
+def _bounds(text: str) -> tuple[re.Match[str] | None, re.Match[str] | None]:
+    opening = _OPENING.match(text)
+    return opening, _CLOSING.search(text, opening.end() - 1) if opening else None
 
 
 def parse(head: str) -> Node | None:
@@ -75,6 +80,8 @@ def parse(head: str) -> Node | None:
     if flat is not None:
         return flat
     documents = list(load_yaml(head))
+    if len(documents) > 1:
+        raise StructureError("one document", documents[0].end_line + 1 if isinstance(documents[0], Node) else 1)
     node = documents[0] if documents else None
     if not isinstance(node, Node):
         return None
@@ -85,25 +92,28 @@ def parse(head: str) -> Node | None:
 
 def parse_flat(head: str) -> Node | None:
     """The fields where every line is ``key: scalar``, ``key: [words]`` or ``- word`` below a key; else None."""
+    if _ODD_CHARACTER.search(head):
+        return None
     node = Node()
-    key, indent = "", ""
+    listed, indent = "", -1
     for number, line in enumerate(head.split("\n"), 2):
-        if match := _KEY.match(line):
-            key, raw = match.groups()
+        line = line.rstrip(" ")
+        bare = line.lstrip(" ")
+        if listed and bare.startswith("- "):
+            word = _scalar(bare[2:].lstrip(" "))
+            if node[listed] is None:
+                node[listed], indent = [], len(line) - len(bare)
+            if word is None or len(line) - len(bare) != indent:
+                return None
+            node[listed].append(word)
+        elif line:
+            key, colon, raw = line.partition(":")
+            raw, blank = raw.lstrip(" "), raw[:1] in ("", " ")
             value = _flat_value(raw) if raw else None
-            if key in node or (raw and value is None):
+            if not (colon and blank and _KEY.fullmatch(key)) or key in node or (raw and value is None):
                 return None
             node.put(key, value, number)
-            key = "" if raw else key
-        elif key and (match := _ITEM.match(line)):
-            word = _scalar(match.group(2))
-            if node[key] is None:
-                node[key], indent = [], match.group(1)
-            if word is None or match.group(1) != indent:
-                return None
-            node[key].append(word)
-        elif line.strip(" "):
-            return None
+            listed = "" if raw else key
     return node
 
 
@@ -119,10 +129,16 @@ def _flat_value(raw: str) -> str | list[str] | None:
 
 def _scalar(raw: str) -> str | None:
     """The string that YAML would read, or None where only YAML can tell."""
-    if _PLAIN.fullmatch(raw):
-        return None if _SPECIAL.search(raw) else raw
+    if raw[:1] not in _INDICATORS:
+        return None if ": " in raw or " #" in raw or raw[-1] == ":" or raw in _NULLS else raw
     quoted = _QUOTED.fullmatch(raw)
     return (quoted.group(1) or quoted.group(2) or "") if quoted else None
+
+
+def plain_pattern(most: int) -> str:
+    """A pattern for what YAML, up to the end of the line, reads as it stands: 1 to `most` characters, no ``:``."""
+    first = rf"(?!(?:null|Null|NULL)\n)[^\s{re.escape(_INDICATORS)}{_ODD}]"
+    return rf"{first}(?:[^:#\n{_ODD}]{{0,{most - 2}}}[^\s:#{_ODD}])?"
 
 
 def salvage(head: str) -> Node:
@@ -130,13 +146,14 @@ def salvage(head: str) -> Node:
     node = Node()
     for number, line in enumerate(head.split("\n"), 2):
         key, colon, value = line.partition(":")
-        if colon and _SALVAGED_KEY.fullmatch(key) and key not in node:
+        if colon and _KEY.fullmatch(key) and key not in node:
             value = value.strip()
-            node.put(key, _flat_value(value) or value.strip("\"'") or None, number)
+            known = None if _ODD_CHARACTER.search(value) else _flat_value(value)
+            node.put(key, known or value.strip("\"'") or None, number)
     return node
 
 
 def is_unclosed(text: str) -> bool:
     """Whether `text` opens front matter that never ends."""
-    second = text[4:].partition("\n")[0] if text.startswith("---\n") else ""
-    return bool(_KEY.match(second)) and _BLOCK.match(text) is None
+    key, colon, raw = text[4:].partition("\n")[0].partition(":") if text.startswith("---\n") else ("", "", "")
+    return bool(colon and raw[:1] in ("", " ") and _KEY.fullmatch(key)) and _bounds(text)[1] is None

@@ -9,7 +9,7 @@ from typing import Any
 from memkit.formats import front_matter
 from memkit.formats.rows import Row, Rows, extra_of, json_text
 from memkit.formats.source import Source
-from memkit.formats.structured import Node
+from memkit.formats.structured import Node, StructureError
 from memkit.formats.values import bool_of, day_of, integer_of, loose_words, text_of, words_of
 
 REQUIRED = ("title", "file", "tags", "priority", "version", "updated")
@@ -63,44 +63,42 @@ def typed(entry: Node, rows: Rows, index: str, memory_id: str, required: tuple[s
         for failed in rows.failing("index_tree", name, value):
             problem(failed.code, name, failed.expected, raw)
     row["tags"] = row["tags"] if row["tags"] is not None else loose_words(entry.get("tags"))
-    repeated = rows.repeated(entry, index, entry.line, memory_id)
-    row["extra"] = extra_of({**entry, **repeated}, taken)
+    rows.repeated(entry, index, entry.line, memory_id)
+    row["extra"] = extra_of(entry, taken)
     return row
 
 
 def parse(source: Source, claim: Claim, bodies: list[Source], rows: Rows) -> None:
     """A claimed file to its memory: its body, or the bodies of its parts in order."""
     front = front_matter.split(source.text)
-    text = source.text[front.body_at :] if front else source.text
-    first = front.body_line if front else 1
+    text, first = _body(source)
     memory = dict(claim.memory)
-    if front:
+    if front and front.fault:
+        _fault(source, front.fault, claim, rows)
+    elif front:
         memory["extra"] = _with_head(memory["extra"], front.fields)
-        if front.fault:
-            _fault(source, front, claim, rows)
+        rows.repeated(front.fields, source.path, 1, claim.memory_id)
     if bodies:
-        text = "".join(_body(part) for part in bodies)
+        text = "".join(_body(part)[0] for part in bodies)
     place = {"line_start": None if bodies else first, "line_end": None if bodies else _last(first, text)}
     rows.add("memories", {**memory, "text": text, "path": source.path, **place})
     if not text.strip():
         rows.problem("empty_text", source.path, "a file with text", "nothing", memory_id=claim.memory_id)
 
 
-def _fault(source: Source, front: front_matter.FrontMatter, claim: Claim, rows: Rows) -> None:
-    fault = front.fault
-    line = fault.line if fault else 1
-    rows.problem(
-        "unparsable", source.path, "front matter in YAML", str(fault), line=line, memory_id=claim.memory_id, quote=False
-    )
+def _fault(source: Source, fault: StructureError, claim: Claim, rows: Rows) -> None:
+    expected, memory_id = "front matter in YAML", claim.memory_id
+    rows.problem("unparsable", source.path, expected, str(fault), line=fault.line, memory_id=memory_id, quote=False)
 
 
 def _last(first: int, text: str) -> int:
     return max(first, first + text.count("\n") - text.endswith("\n"))
 
 
-def _body(source: Source) -> str:
+def _body(source: Source) -> tuple[str, int]:
+    """What follows the front matter, and its first line; all of it where the front matter cannot be parsed."""
     front = front_matter.split(source.text)
-    return source.text[front.body_at :] if front else source.text
+    return (source.text[front.body_at :], front.body_line) if front and not front.fault else (source.text, 1)
 
 
 def _with_head(extra: str, head: Node) -> str:

@@ -7,6 +7,7 @@ only when it changed.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -16,16 +17,19 @@ from typing import Any
 from memkit.formats import front_matter
 from memkit.formats.files import Listing, is_inside
 from memkit.formats.index_entry import REQUIRED, Claim, typed
-from memkit.formats.rows import Row, Rows
+from memkit.formats.index_shape import as_branch, shape_of
+from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.source import Source
 from memkit.formats.structured import Node, StructureError, load_json
 from memkit.formats.values import loose_words, text_of
 
 PLUGIN_GLOBS = ("**/sofia-memory-plugin/**",)
 _IMPORTANCE = {"high": "high", "medium": "normal", "normal": "normal", "low": "low"}
-_INDEX_NAME = re.compile(r"(?:^|/)index\.json$")
+_ANY_INDEX = re.compile(r"(?:^|/)index(?:\.part\d+)?\.json$")
 _DRIVE = re.compile(r"^[A-Za-z]:")
-_FLAT = {"path", "title", "type", "description", "lastModified"}
+_NAMES_PLUGIN = "the path names a file of the plugin"
+_NAMES_INDEX = "the path names an index, which is no memory"
+_INVALID = {_NAMES_PLUGIN: "plugin_path", _NAMES_INDEX: "bad_value"}
 _FLAT_REASON = "the old flat list becomes entries: path to file, description to summary, lastModified to updated"
 
 
@@ -48,9 +52,11 @@ def survey(listing: Listing, read: Callable[[str, Rows], Source | None], rows: R
     """Read every index below the root; cost linear in their size."""
     result = Survey(rows)
     reader = _Trees(listing, read, result, [_glob(pattern) for pattern in globs])
-    indexes = [path for path in listing.files if _INDEX_NAME.search(path)]
+    indexes = [path for path in listing.files if path == "index.json" or path.endswith("/index.json")]
     for path in sorted(indexes, key=lambda path: (path.count("/"), path)):
         reader.root_or_stray(path)
+    for kept in reader.unplaced:
+        rows.problem("unclaimed", kept["index"], "an entry to keep it with", kept["holds"])
     return result
 
 
@@ -67,6 +73,8 @@ class _Trees:
         self.listing, self._read, self.result, self.globs = listing, read, result, globs
         self.rows = result.rows
         self.documents: dict[str, Any] = {}
+        self.undecoded: dict[str, list[tuple[int, str]]] = {}
+        self.unplaced: list[Row] = []
 
     def load(self, path: str) -> Any:
         """The JSON of an index, once; None where it is none (a record file, or unparsable and kept as text)."""
@@ -80,6 +88,7 @@ class _Trees:
         self.result.indexes.add(path)
         if source is None:
             return None
+        self.undecoded[path] = sorted(source.undecoded.items(), reverse=True)
         try:
             return load_json(source.text)
         except StructureError as error:
@@ -92,7 +101,7 @@ class _Trees:
             return
         document = self.load(path)
         home = posixpath.dirname(path)
-        shape = _shape(document)
+        shape = shape_of(document)
         if shape == "root":
             self.result.homes.append(home)
             self._root(path, document, home)
@@ -109,9 +118,11 @@ class _Trees:
         elif shape == "other":
             self.result.indexes.discard(path)  # the reader of records decides
         elif document is not None:
-            got = f"fields {', '.join(list(document)[:6])}" if isinstance(document, Node) else type(document).__name__
-            expected = "an index-root, an index-branch or the old flat list"
-            self.rows.problem("foreign_index", path, expected, got, line=1, quote=False)
+            self._foreign(path, document, "an index-root, an index-branch or the old flat list")
+
+    def _foreign(self, path: str, document: Any, expected: str) -> None:
+        got = f"fields {', '.join(list(document)[:6])}" if isinstance(document, Node) else type(document).__name__
+        self.rows.problem("foreign_index", path, expected, got[:120], line=1, quote=False)
 
     def _home_of_stray(self, path: str) -> str:
         """What a branch without a root resolves against: a folder above it named memory, else the next one."""
@@ -122,13 +133,14 @@ class _Trees:
 
     def _root(self, path: str, document: Node, home: str) -> None:
         self._require(path, document, ("type", "branches"), document.line)
-        branches = document.get("branches")
-        for branch in branches if isinstance(branches, list) else []:
+        for branch in self._list(path, document, "branches", ("type",)):
             written = text_of(branch.get("path")) if isinstance(branch, Node) else None
             line = branch.line if isinstance(branch, Node) else document.line
             if written is None:
                 self._problem("missing_field", path, "", "nothing", line, "path")
+                self._keep_rest(path, branch, ())
                 continue
+            self._keep_rest(path, branch, ("category", "path"))
             found, status, reason = self._resolve(written, home)
             if found is None:
                 self._report(path, line, "path", written, status, reason, None)
@@ -139,9 +151,8 @@ class _Trees:
         document = None if path in self.documents else self.load(path)
         if document is None:
             return
-        if _shape(document) != "branch":
-            got = type(document).__name__
-            self.rows.problem("foreign_index", path, "an index-branch", got, line=1, quote=False)
+        if path in self.result.claims or shape_of(document) != "branch":
+            self._foreign(path, document, "an index-branch")
             return
         self._branch(path, document, home, category)
 
@@ -152,11 +163,13 @@ class _Trees:
         self._entries(path, document, home, category)
         number = 2
         while (more := f"{path.removesuffix('.json')}.part{number}.json") in self.listing.files:
-            part = self.load(more)
+            part = None if more in self.documents else self.load(more)
             if isinstance(part, list):
-                part = _as_branch(part)
+                part = as_branch(part)
             if isinstance(part, Node):
                 self._entries(more, part, home, text_of(part.get("category")) or category)
+            elif part is not None:
+                self._foreign(more, part, "an index-branch")
             number += 1
 
     def _require(self, path: str, node: Node, names: tuple[str, ...], line: int) -> None:
@@ -164,24 +177,46 @@ class _Trees:
             if node.get(name) is None:
                 self._problem("missing_field", path, "", "nothing", line, name)
 
+    def _list(self, path: str, document: Node, name: str, known: tuple[str, ...]) -> list[Any]:
+        """The list `name` of an index; its fields that are neither that nor `known` are kept."""
+        value = document.get(name)
+        if isinstance(value, list):
+            self._keep_rest(path, document, (*known, name))
+            return value
+        self._keep_rest(path, document, known)
+        if value is not None:
+            self._problem("bad_value", path, "a list of objects", value, document.line, name)
+        return []
+
+    def _keep_rest(self, path: str, value: Any, known: tuple[str, ...]) -> None:
+        """Keep what no column holds of an index: it goes to extra of the entry that is read next."""
+        rest = {key: item for key, item in value.items() if key not in known} if isinstance(value, Node) else value
+        if isinstance(value, Node):
+            for key in value.repeated:
+                self._problem("duplicate_key", path, "named once", value.repeated[key], value.line, key)
+        if rest:
+            self.unplaced.append({"index": path, "holds": rest})
+
     def _entries(self, path: str, document: Node, home: str, category: str | None) -> None:
-        files = document.get("files")
-        for ordinal, entry in enumerate(files if isinstance(files, list) else [], 1):
+        for ordinal, entry in enumerate(self._list(path, document, "files", ("type", "category")), 1):
             if isinstance(entry, Node):
                 self._entry(path, ordinal, entry, home, category)
             else:
                 self._problem("bad_value", path, "an object", entry, document.line, "files")
+                self._keep_rest(path, entry, ())
 
     def _flat(self, path: str, document: list[Any], home: str) -> None:
         for ordinal, item in enumerate(document, 1):
             if not isinstance(item, Node):
                 self._problem("bad_value", path, "an object", item, 1, "files")
+                self._keep_rest(path, item, ())
                 continue
             entry = Node()
-            entry.line, entry.repeated = item.line, item.repeated
-            names = {"path": "file", "description": "summary", "lastModified": "updated"}
+            entry.line, entry.end_line, entry.repeated = item.line, item.end_line, item.repeated
+            names = {"path": "file", "description": "summary"}
             for key, value in item.items():
-                entry.put(names.get(key, key), str(value)[:10] if key == "lastModified" else value)
+                entry.put(names.get(key, key), value)
+            entry.put("updated", (text_of(item.get("lastModified")) or "")[:10] or None)
             memory_id = self._entry(path, ordinal, entry, home, text_of(item.get("type")), required=())
             row = {"memory_id": memory_id, "path": path, "kind": "entry", "reason": _FLAT_REASON}
             self.rows.add("migrations", {**row, "from_version": "flat", "to_version": "index-branch"})
@@ -198,7 +233,10 @@ class _Trees:
         """One entry to its row, and to a claim or (missing, invalid) a memory of its title and summary."""
         written = text_of(entry.get("file"))
         found, status, reason = self._resolve(written, home) if written else (None, "missing", "no file is named")
-        memory_id = f"index_tree:{found}#1" if found else f"index_tree:{index}#{ordinal}"
+        if found and (_ANY_INDEX.search(found) or found in self.result.indexes):
+            found, status, reason = None, "invalid", _NAMES_INDEX
+        memory_id = f"index_tree:{found}#1" if found else self.rows.new_id("index_tree", index, ordinal)
+        self._add_kept(index, entry)
         row = typed(entry, self.rows, index, memory_id, required)
         row |= {"memory_id": memory_id, "index_path": index, "line": entry.line, "category": category, "path": found}
         row |= {"status": status, "reason": reason}
@@ -220,6 +258,18 @@ class _Trees:
             self.result.claims[found] = Claim(memory_id, tuple(memory.items()), tuple(parts), stamp)
         self.rows.add("entries", row)
         return memory_id
+
+    def _add_kept(self, index: str, entry: Node) -> None:
+        """Put into `entry` what was kept for it: fields of its index, and its lines that are no UTF-8."""
+        if self.unplaced:
+            entry.put("(index)", json.loads(json_text(self.unplaced)))
+            self.unplaced.clear()
+        undecoded, lines = self.undecoded.get(index, []), {}
+        while undecoded and undecoded[-1][0] <= entry.end_line:
+            number, guess = undecoded.pop()
+            lines[str(number)] = guess
+        if lines:
+            entry.put("windows-1251", lines)
 
     def _memory(self, row: Row, category: str | None) -> Row:
         importance = row["priority"] or row["context_priority"] or ""
@@ -271,11 +321,14 @@ class _Trees:
         if not inside:
             return None, "invalid", "the path leaves the memory folder"
         if any(glob.fullmatch(text) for glob in self.globs for text in (path, *inside)):
-            return None, "invalid", "the path names a file of the plugin"
+            return None, "invalid", _NAMES_PLUGIN
         for option in inside:
             if option in self.listing.files:
                 return option, "valid", None
-            status = self._unlisted(option, home)
+            try:
+                status = self._unlisted(option, home)
+            except OSError:  # a name that no file can have, or a folder that may not be entered
+                continue
             if status:
                 return status
         return None, "missing", "there is no such file"
@@ -297,9 +350,7 @@ class _Trees:
     def _report(
         self, path: str, line: int, name: str, written: str, status: str, reason: str | None, memory_id: str | None
     ) -> None:
-        rule = "missing_file" if status == "missing" else "outside_root"
-        if reason and "plugin" in reason:
-            rule = "plugin_path"
+        rule = "missing_file" if status == "missing" else _INVALID.get(reason or "", "outside_root")
         expected = f"a file inside of the memory folder ({reason})"
         self._problem(rule, path, expected, written, line, name, memory_id, status)
 
@@ -315,39 +366,6 @@ class _Trees:
         status: str | None = None,
     ) -> None:
         self.rows.problem(rule, path, expected, got, line=line, field=name, memory_id=memory_id, status=status)
-
-
-def _shape(document: Any) -> str:
-    """root, branch, flat, other (records may be in it) or foreign."""
-    if isinstance(document, Node):
-        if document.get("type") == "index-root" or _objects(document.get("branches"), {"path"}):
-            return "root"
-        if document.get("type") == "index-branch" or _objects(document.get("files"), {"file"}):
-            return "branch"
-        return "other" if _may_hold_records(document) else "foreign"
-    if isinstance(document, list):
-        if document and all(isinstance(i, Node) and "path" in i and i.keys() <= _FLAT for i in document):
-            return "flat"
-        if _objects(document, {"path"}) and _objects(document, {"title"}):
-            return "flat"
-        return "other" if any(map(_may_hold_records, document)) else "foreign"
-    return "foreign"
-
-
-def _may_hold_records(value: Any) -> bool:
-    from memkit.formats.records import WRAPPERS, kind_of  # records knows nothing of indexes
-
-    return isinstance(value, Node) and (kind_of(value) is not None or any(key in value for key in WRAPPERS))
-
-
-def _objects(value: Any, keys: set[str]) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(i, Node) and keys <= i.keys() for i in value)
-
-
-def _as_branch(files: list[Any]) -> Node:
-    node = Node()
-    node.put("files", files)
-    return node
 
 
 def _below(path: str, folder: str) -> bool:

@@ -35,6 +35,7 @@ def parse(source: Source, front: FrontMatter, rows: Rows) -> None:
     note = _Note(source, front, rows)
     note.read_words()
     note.read_dates()
+    note.keep_rest()
     note.check()
     rows.own_id(note.memory_id, source.path, note.fields.lines.get("id"), "id", "note", note.id)
     rows.add("memories", note.memory)
@@ -47,7 +48,7 @@ class _Note:
     def __init__(self, source: Source, front: FrontMatter, rows: Rows) -> None:
         self.source, self.front, self.rows, self.fields = source, front, rows, front.fields
         self.id = text_of(self.fields.get("id"))
-        self.memory_id = f"notes:{source.path}#{self.id or 1}"
+        self.memory_id = rows.new_id("notes", source.path, self.id or 1)
         body = source.text if front.fault else source.text[front.body_at :]
         self.body = body
         first = 1 if front.fault else front.body_line
@@ -62,6 +63,7 @@ class _Note:
             "line_end": max(first, first + body.count("\n") - body.endswith("\n")),
         }
         self.note: Row = {"memory_id": self.memory_id, "path": source.path, "id": self.id}
+        self.mistyped: set[str] = set()
 
     def problem(self, rule: str, field: str | None, expected: str, got: Any, line: int | None = None) -> None:
         if self.front.fault and rule != "unparsable":
@@ -76,10 +78,11 @@ class _Note:
         if keywords is None and fields.get("keywords") is not None:
             self.problem("bad_value", "keywords", "a list of strings", fields["keywords"])
             keywords = loose_words(fields["keywords"])
+            self.mistyped.add("keywords")
+        texts = ("id", "subject", "applies_to", "content_hash")
+        self.mistyped |= {name for name in texts if fields.get(name) is not None and text_of(fields[name]) is None}
         kind, _, target = (scope or "").partition(":")
-        repeated = self.rows.repeated(fields, self.source.path, None, self.memory_id)
-        extra = extra_of({**fields, **repeated}, FIELDS)
-        self.memory |= {"title": subject or "", "tags": keywords or [], "scope": scope, "extra": extra}
+        self.memory |= {"title": subject or "", "tags": keywords or [], "scope": scope}
         self.note |= {
             "subject": subject,
             "keywords": keywords,
@@ -88,7 +91,6 @@ class _Note:
             "applies_target": target or None,
             "content_hash": text_of(fields.get("content_hash")),
             "body_chars": len(self.body.strip()),
-            "extra": extra,
         }
 
     def read_dates(self) -> None:
@@ -98,10 +100,17 @@ class _Note:
             dates[name] = time_of(value) if value is not None else None
             if value is not None and dates[name] is None:
                 self.problem("bad_date", name, "an ISO 8601 time stamp", value)
+                self.mistyped.add(name)
         self.note["occurred_at"] = dates["occurred_at"]
         for name in ("created_at", "updated_at"):
             self.memory[name] = self.note[name] = dates[name] or dates["occurred_at"]
         self.memory["updated_at"] = self.note["updated_at"] = self.note["updated_at"] or self.note["created_at"]
+
+    def keep_rest(self) -> None:
+        """Put into extra what has no column, and what its column cannot hold."""
+        self.rows.repeated(self.fields, self.source.path, None, self.memory_id)
+        extra = extra_of(self.fields, {*FIELDS} - self.mistyped)
+        self.memory["extra"] = self.note["extra"] = extra
 
     def check(self) -> None:
         fields, source = self.fields, self.source

@@ -10,18 +10,20 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
-from hashlib import blake2b
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import FormatError, VersionError
 from memkit.formats import facts, index_tree, link
-from memkit.formats.files import MAX_FILE_BYTES, Listing, Stat, list_files, read_source
+from memkit.formats.files import MAX_FILE_BYTES, Listing, Stat, list_files, read_source, report
+from memkit.formats.index_entry import Claim
+from memkit.formats.notes_plain import PlainNotes
 from memkit.formats.registry import MARKDOWN, NAMES, STRUCTURED, File, Role, parse_file
 from memkit.formats.rows import RAW_SCHEMAS, Rows
-from memkit.formats.rules import RULES, Rule
+from memkit.formats.rules import Rule
 from memkit.formats.source import Source
 from memkit.params import check_choice
 
@@ -41,13 +43,13 @@ class Options:
     as_of: datetime | None = None
     max_file_bytes: int = MAX_FILE_BYTES
     plugin_globs: tuple[str, ...] = index_tree.PLUGIN_GLOBS
-    rules: tuple[Rule, ...] = RULES
+    rules: tuple[Rule, ...] | None = None
+    """None is `RULES`, which need not be sent to each process."""
     n_jobs: int | None = None
     progress: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """A file as it was parsed: what would show a change without opening it, its content's hash, its role's."""
 
     stat: Stat
@@ -65,6 +67,8 @@ class Reading:
         What the files gave, each table in path order; kept for the next refresh.
     tables : dict of str to pyarrow.Table
         The finished tables, with what the indexes and the linking gave.
+    indexes : dict of str to tuple
+        The files that `index_tree.survey` read, with their stat: every read surveys them, but opens only what changed.
     reread : tuple of str
         Paths that were opened because they are new or changed.
     """
@@ -74,6 +78,7 @@ class Reading:
     seen: dict[str, Seen] = field(default_factory=dict)
     parsed: Tables = field(default_factory=dict)
     tables: Tables = field(default_factory=dict)
+    indexes: dict[str, tuple[Stat, Source]] = field(default_factory=dict)
     reread: tuple[str, ...] = ()
 
 
@@ -98,33 +103,47 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     listing = list_files(root)
     rows = Rows(options.rules)
     listing.report(rows)
-    survey = _survey(listing, options, rows)
-    roles = _roles(listing, survey, options)
     result = Reading(listing.root if root.is_dir() else root, options)
+    survey = _survey(listing, rows, result, before)
+    roles = _roles(listing, survey, options)
+    if root.is_file() and not roles and not survey.indexes:
+        rows.problem("unclaimed", root.name, "a file of one of the five formats", root.suffix or root.name)
     old = before.seen if before else {}
-    keys = {path: _hash(role) for path, role in roles.items()}
     items = [
-        (path, role, old[path].digest if path in old and old[path].role == keys[path] else "")
+        (path, role, seen.digest if seen and seen.role == role.key else "")
         for path, role in roles.items()
-        if path not in old or old[path].stat != listing.files[path] or old[path].role != keys[path]
+        if not (seen := old.get(path)) or seen.stat != listing.files[path] or seen.role != role.key
     ]
     fresh, digests = _parse_all(listing, items, options)
     changed = {path for path, _, digest in items if not digest or digests.get(path) != digest}
     result.seen = {
-        path: Seen(listing.files[path], digests[path], keys[path]) if path in digests else old[path]
-        for path in roles
+        path: Seen(listing.files[path], digests[path], role.key) if path in digests else old[path]
+        for path, role in roles.items()
         if path in digests or path in old
     }
     gone = old.keys() - roles.keys()
     result.parsed = _merge(before.parsed, fresh, changed | gone) if before else fresh
-    result.reread = tuple(sorted(digests))
+    result.reread = tuple(sorted({*result.reread, *digests}))
     result.tables = _finish(result.parsed, rows.to_arrow(), options)
     return result
 
 
-def _survey(listing: Listing, options: Options, rows: Rows) -> index_tree.Survey:
+def _survey(listing: Listing, rows: Rows, result: Reading, before: Reading | None) -> index_tree.Survey:
+    options = result.options
+
     def source(path: str, into: Rows) -> Source | None:
-        return read_source(listing, path, options.max_file_bytes, into)
+        stat = listing.files[path]
+        kept = before.indexes.get(path) if before else None
+        if kept and kept[0] == stat:
+            report(kept[1], options.max_file_bytes, into)
+        else:
+            found = read_source(listing, path, options.max_file_bytes, into)
+            result.reread += (path,)
+            kept = (stat, found) if found else None
+        if kept is None:
+            return None
+        result.indexes[path] = kept
+        return kept[1]
 
     if options.format not in (None, "index_tree"):
         return index_tree.Survey(rows)
@@ -135,6 +154,7 @@ def _roles(listing: Listing, survey: index_tree.Survey, options: Options) -> dic
     """The files to parse, in path order, each with its role; most share one of a few."""
     folders = {path.rpartition("/")[0] for path in listing.files}
     above = {folder.rpartition("/")[0] for folder in folders}
+    has_users = any(folder.endswith("users") for folder in above)
     plain: dict[tuple[bool, bool], Role] = {}
     roles: dict[str, Role] = {}
     for path in sorted(listing.files):
@@ -144,18 +164,12 @@ def _roles(listing: Listing, survey: index_tree.Survey, options: Options) -> dic
             roles[path] = Role(claim=claim, forced=options.format)
         elif ending in _ENDINGS and path not in survey.indexes and path not in survey.parts:
             markdown = ending in MARKDOWN
-            old = markdown and (options.format == "facts" or facts.is_old(path, above))
+            old = markdown and (options.format == "facts" or (has_users and facts.is_old(path, above)))
             loose = markdown and bool(survey.homes) and survey.speaks_for(path)
             if (old, loose) not in plain:
                 plain[old, loose] = Role(old_facts=old, should_be_indexed=loose, forced=options.format)
             roles[path] = plain[old, loose]
     return roles
-
-
-def _hash(role: Role) -> str:
-    if role.claim is None:
-        return f"{role.old_facts:d}{role.should_be_indexed:d}{role.forced or ''}"
-    return blake2b(repr(role).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def _parse_all(listing: Listing, items: list[Item], options: Options) -> tuple[Tables, dict[str, str]]:
@@ -177,7 +191,7 @@ def _batches(listing: Listing, items: list[Item]) -> Iterator[list[Item]]:
     size = 0
     for item in items:
         batch.append(item)
-        size += listing.files[item[0]].size
+        size += listing.files[item[0]][0]
         if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
             yield batch
             batch, size = [], 0
@@ -213,21 +227,36 @@ def parse_batch(listing: Listing, items: list[Item], options: Options) -> tuple[
 
     A file whose content has the hash that it had is only named.
     """
-    rows = Rows(options.rules)
+    rows, plain = Rows(options.rules), PlainNotes()
     digests: dict[str, str] = {}
+    others: set[str] = set()
     for path, role, digest in items:
         before = len(rows.tables["problems"])
         source = read_source(listing, path, options.max_file_bytes, rows)
         if source is None:
+            others.add(path)
             continue
         digests[path] = source.digest
         if source.digest == digest:
             del rows.tables["problems"][before:]
             continue
-        names = role.claim.parts if role.claim else ()
-        parts = [part for name in names if (part := read_source(listing, name, options.max_file_bytes, rows))]
+        is_sound = options.rules is None and len(rows.tables["problems"]) == before
+        if is_sound and role.may_be_note and plain.take(source):
+            continue
+        others.add(path)
+        parts = _parts(listing, role.claim, options, rows) if role.claim else []
         parse_file(File(source, role, parts), rows)
-    return rows.to_arrow(), digests
+    tables = rows.to_arrow()
+    return _merge(plain.to_arrow(), tables, others) if plain else tables, digests
+
+
+def _parts(listing: Listing, claim: Claim, options: Options, rows: Rows) -> list[Source]:
+    """The files that hold the text of a split one; their problems are its problems, and go when it is read again."""
+    before = len(rows.tables["problems"])
+    found = [read_source(listing, name, options.max_file_bytes, rows) for name in claim.parts]
+    for row in rows.tables["problems"][before:]:
+        row["memory_id"] = claim.memory_id
+    return [source for source in found if source]
 
 
 def _merge(before: Tables, fresh: Tables, changed: set[str]) -> Tables:
@@ -236,16 +265,20 @@ def _merge(before: Tables, fresh: Tables, changed: set[str]) -> Tables:
     merged = {}
     for name, old in before.items():
         new = fresh[name]
+        if old.num_rows == new.num_rows == 0:
+            merged[name] = old
+            continue
         merged[name] = _splice(old, new, _paths(name, old, places), _paths(name, new, places), changed)
     return merged
 
 
 def _paths(name: str, table: pa.Table, places: pa.Table) -> pa.ChunkedArray:
-    """The file that each row came from."""
-    if "path" in table.column_names:
+    """The file that each row came from: its memory's, as a problem may lie in a part of that."""
+    if "path" in table.column_names and name != "problems":
         return table["path"]
-    at = pc.index_in(table["memory_id"], value_set=places["memory_id"].combine_chunks())
-    return places["path"].take(at)
+    at = pc.index_in(table["memory_id"], value_set=places["memory_id"].combine_chunks(), skip_nulls=True)
+    paths = places["path"].take(at)
+    return pc.coalesce(paths, table["path"]) if name == "problems" else paths
 
 
 def _splice(
@@ -272,7 +305,7 @@ def _finish(parsed: Tables, surveyed: Tables, options: Options) -> Tables:
     """The finished tables: what the indexes gave, what the files gave, and the problems in reading order."""
     tables = {name: pa.concat_tables([surveyed[name], parsed[name]]) for name in RAW_SCHEMAS}
     problems = pa.concat_tables([tables["problems"], link.check(tables, options.as_of)])
-    order = [(name, "ascending") for name in ("path", "line", "rule", "field", "message")]
+    order = [(name, "ascending") for name in ("path", "line", "rule", "field", "message", "memory_id")]
     tables["problems"] = problems.take(pc.sort_indices(problems, order))
     return {name: table for name, table in tables.items() if not name.startswith("_")}
 

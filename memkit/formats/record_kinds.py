@@ -47,8 +47,8 @@ class Record:
 
     def _finish(self) -> None:
         path, line, memory_id = self.memory["path"], self.memory["line_start"], self.memory["memory_id"]
-        repeated = self.rows.repeated(self.value, path, line, memory_id)
-        extra = extra_of({**self.value, **repeated}, self.taken)
+        self.rows.repeated(self.value, path, line, memory_id)
+        extra = extra_of(self.value, self.taken)
         if not self.memory["text"].strip():
             self.problem("empty_text", None, "a record with text", "nothing")
         if own := self.memory["source_id"]:

@@ -54,10 +54,16 @@ def parse(source: Source, rows: Rows) -> None:
     found = list(_find(source))
     reader = _File(source, rows)
     if not any(item.fault or kind_of(item.value) for item in found):
+        if source.too_large:
+            rows.keep_text(source, "records", "a whole file", "the head of one", 1)
+            return
         rows.problem("unclaimed", source.path, "a record of a known kind", _described(found), quote=False)
         return
+    whole = found[-1].fault is not None and found[-1].value is None
     for ordinal, item in enumerate(found, 1):
-        reader.read(ordinal, item)
+        # The text of a broken file is kept whole: what else is in it need not be kept once more.
+        if item.fault or not whole or kind_of(item.value):
+            reader.read(ordinal, item)
 
 
 def _described(found: list[_Found]) -> str:
@@ -91,25 +97,23 @@ def _json_lines(source: Source) -> Iterator[_Found]:
         if not line.strip():
             continue
         try:
-            yield _Found(load_json(line), number, number)
+            yield from (_Found(found.value, number, number) for found in _unwrapped(load_json(line)))
         except StructureError as error:
             yield _Found(line, number, number, StructureError(str(error), number))
 
 
 def _unwrapped(document: Any) -> Iterator[_Found]:
-    """The records of one document: itself, its items, or the items of its one list of records."""
+    """The records of one document: itself, its items, or the items of its lists of records."""
+    items, line = document if isinstance(document, list) else [document], 1
     if isinstance(document, Node) and kind_of(document) is None:
-        for key in WRAPPERS:
-            inner = document.get(key)
-            if isinstance(inner, list) and any(map(kind_of, inner)):
-                rest = {name: value for name, value in document.items() if name != key}
-                for item in inner:
-                    if isinstance(item, Node) and rest:
-                        item.put("(file)", rest)
-                    yield _located(item, document.line)
-                return
-    for item in document if isinstance(document, list) else [document]:
-        yield _located(item, 1)
+        lists = [key for key in WRAPPERS if isinstance(document.get(key), list) and any(map(kind_of, document[key]))]
+        if lists:
+            items, line = [item for key in lists for item in document[key]], document.line
+            rest = {name: value for name, value in document.items() if name not in lists}
+            if rest:  # once, not in each: a file of many records would grow as their square
+                next(item for item in items if kind_of(item)).put("(file)", rest)
+    for item in items:
+        yield _located(item, line)
 
 
 def _located(value: Any, line: int) -> _Found:
@@ -117,16 +121,13 @@ def _located(value: Any, line: int) -> _Found:
 
 
 class _File:
-    """The records of one file under way; numbers those without an id and tells repeated ids apart."""
+    """The records of one file under way; numbers those without an id."""
 
     def __init__(self, source: Source, rows: Rows) -> None:
         self.source, self.rows = source, rows
-        self.seen: dict[str, int] = {}
 
     def memory_id(self, own: str | int) -> str:
-        base = f"records:{self.source.path}#{own}"
-        self.seen[base] = count = self.seen.get(base, 0) + 1
-        return base if count == 1 else f"{base}~{count}"
+        return self.rows.new_id("records", self.source.path, own)
 
     def read(self, ordinal: int, found: _Found) -> None:
         kind = kind_of(found.value)
@@ -203,5 +204,7 @@ class _File:
         """The line of a field: as the YAML reader noted it, else the first that names it within the record."""
         if isinstance(found.value, Node) and field in found.value.lines:
             return found.value.lines[field]
+        if found.line == found.end_line:
+            return found.line  # a file of one line may hold a million records: never search it for each
         lines = self.source.lines[found.line - 1 : found.end_line]
         return next((found.line + at for at, text in enumerate(lines) if f'"{field}"' in text), found.line)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import blake2b
 
 from memkit.formats import facts, front_matter, index_entry, notes, records, workspace
 from memkit.formats.front_matter import FrontMatter
@@ -29,6 +30,18 @@ class Role:
     old_facts: bool = False
     should_be_indexed: bool = False
     forced: str | None = None
+
+    @cached_property
+    def key(self) -> str:
+        """What differs where the file would be read differently."""
+        if self.claim is None:
+            return f"{self.old_facts:d}{self.should_be_indexed:d}{self.forced or ''}"
+        return blake2b(repr(self).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+    @cached_property
+    def may_be_note(self) -> bool:
+        """Whether a file that is a note throughout would be read as one, with nothing to add."""
+        return self.claim is None and not self.should_be_indexed and self.forced in (None, "notes")
 
 
 @dataclass
@@ -161,6 +174,7 @@ def parse_file(file: File, rows: Rows) -> None:
             format.parse(file, rows)
             _common(file, format, rows, before)
             return
+    rows.problem("unclaimed", file.source.path, f"a file that can be read as {forced}", file.source.name)
 
 
 def _common(file: File, format: Format, rows: Rows, before: int) -> None:
@@ -174,5 +188,6 @@ def _common(file: File, format: Format, rows: Rows, before: int) -> None:
             rows.problem("unparsable", source.path, "front matter in YAML", str(fault), line=fault.line, quote=False)
     if file.front is None and file.is_markdown and front_matter.is_unclosed(source.text):
         rows.problem("unparsable", source.path, "front matter closed by '---'", "no end", line=1, quote=False)
-    if source.undecoded:
-        rows.keep_undecoded(source, before)
+    for read in (source, *file.parts):
+        if read.undecoded:
+            rows.keep_undecoded(read, before)

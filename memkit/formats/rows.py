@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from bisect import bisect_right
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,14 +60,15 @@ def json_text(value: object) -> str:
 class Rows:
     """Rows by table name; `add` and `problem` append."""
 
-    rules: tuple[Rule, ...] = RULES
+    rules: tuple[Rule, ...] | None = None
     tables: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in RAW_SCHEMAS})
 
     def __post_init__(self) -> None:
-        self._tests: dict[tuple[str, str], list[Rule]] = {}
-        for rule in self.rules:
+        self._ids: dict[str, int] = {}
+        self._tests: dict[tuple[str, str], list[tuple[Rule, Callable[[object], bool]]]] = {}
+        for rule in RULES if self.rules is None else self.rules:
             if rule.test:
-                self._tests.setdefault((rule.format, rule.field), []).append(rule)
+                self._tests.setdefault((rule.format, rule.field), []).append((rule, rule.test))
 
     def add(self, table: str, row: Row) -> None:
         """Append `row` to `table`."""
@@ -95,18 +97,34 @@ class Rows:
         row = {"path": path, "line": line, "field": field, "rule": rule, "severity": SEVERITIES[rule]}
         self.tables["problems"].append({**row, "status": status, "message": message, "memory_id": memory_id})
 
+    def new_id(self, format: str, path: str, own: object) -> str:
+        """The id of a memory, from its own id or ordinal; a repeated one gets ``~2``, which the linking reports.
+
+        A ``#`` of its own is spelled ``%23``, so that the last one always parts path and own id.
+        """
+        base = f"{format}:{path}#{own}" if "#" not in str(own) else f"{format}:{path}#{str(own).replace('#', '%23')}"
+        count, memory_id = self._ids.get(base, 0) + 1, base
+        if count > 1:
+            while (memory_id := f"{base}~{count}") in self._ids:
+                count += 1
+            self._ids[memory_id] = 1
+        self._ids[base] = count
+        return memory_id
+
     def own_id(self, memory_id: str, path: str, line: int | None, field: str, group: str, own: str | None) -> None:
         """Note an id, for the linking to find it twice."""
         if own:
             row = {"memory_id": memory_id, "path": path, "line": line, "field": field, "group": group, "id": own}
             self.tables["_ids"].append(row)
 
-    def repeated(self, node: Node, path: str, line: int | None, memory_id: str | None) -> Row:
-        """Report the keys that `node` repeats; their later values, for extra."""
-        for key, values in node.repeated.items():
-            where = node.repeated_lines.get(key, line)
+    def repeated(self, value: object, path: str, line: int | None, memory_id: str | None) -> None:
+        """Report the keys that `value`, or an object within it, repeats."""
+        for inner in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            if isinstance(inner, (dict, list)):
+                self.repeated(inner, path, line, memory_id)
+        for key, values in value.repeated.items() if isinstance(value, Node) else ():
+            where = value.repeated_lines.get(key, line) if isinstance(value, Node) else line
             self.problem("duplicate_key", path, "named once", values, line=where, field=key, memory_id=memory_id)
-        return {f"{key} (repeated)": values for key, values in node.repeated.items()}
 
     def check(
         self,
@@ -125,8 +143,8 @@ class Rows:
 
     def failing(self, format: str, name: str, value: object) -> list[Rule]:
         """The rules with a test that `value` fails as the field `name`; a null fails none."""
-        tests = self._tests.get((format, name), ())
-        return [rule for rule in tests if value is not None and rule.test and not rule.test(value)]
+        tests = self._tests.get((format, name), ()) if value is not None else ()
+        return [rule for rule, passes in tests if not passes(value)]
 
     def keep_text(self, source: Source, format: str, expected: str, got: str, line: int) -> None:
         """A file that cannot be parsed as a row with its text, and the problem."""
@@ -138,26 +156,41 @@ class Rows:
         self.problem("unparsable", source.path, expected, got, line=line, memory_id=memory_id, quote=False)
 
     def keep_undecoded(self, source: Source, before: int) -> None:
-        """Put what undecoded lines read as into extra of the memories since row `before` that hold them."""
-        for row in self.tables["memories"][before:]:
-            first, last = row.get("line_start") or 1, row.get("line_end") or len(source.lines)
-            lines = {str(number): guess for number, guess in source.undecoded.items() if first <= number <= last}
-            if lines:
-                row["extra"] = json_text({**json.loads(row["extra"]), "windows-1251": lines})
+        """Put what undecoded lines read as into extra: of the memory since row `before` that begins last above each.
+
+        A line above them all, as in front matter, goes to the first.
+        """
+        found = sorted(self.tables["memories"][before:], key=_line_start)
+        starts = list(map(_line_start, found))
+        kept: dict[int, dict[str, str]] = {}
+        for number, guess in source.undecoded.items() if found else ():
+            at = max(bisect_right(starts, number) - 1, 0)
+            own = found[at]["path"] == source.path
+            kept.setdefault(at, {})[str(number) if own else f"{source.path}:{number}"] = guess
+        for at, lines in kept.items():
+            extra = json.loads(found[at]["extra"])
+            found[at]["extra"] = json_text({**extra, "windows-1251": {**extra.get("windows-1251", {}), **lines}})
 
     def to_arrow(self) -> dict[str, pa.Table]:
         """The rows as Arrow tables, each with its declared schema; every table is there."""
         return {name: to_table(rows, RAW_SCHEMAS[name]) for name, rows in self.tables.items()}
 
 
+def _line_start(row: Row) -> int:
+    return row.get("line_start") or 1
+
+
 def to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
     """`rows` as a table of `schema`; an absent key is null."""
-    columns = [pa.array([row.get(f.name) for row in rows], f.type) for f in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
+    if not rows:
+        return schema.empty_table()
+    names = schema.names
+    columns = zip(*[tuple(map(row.get, names)) for row in rows], strict=True)
+    arrays = [pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def extra_of(fields: Row, known: Iterable[str]) -> str:
+def extra_of(fields: Row, known: Container[str]) -> str:
     """JSON object of the `fields` that no column holds."""
-    known = set(known)
     rest = {key: value for key, value in fields.items() if key not in known}
     return json_text(rest) if rest else "{}"

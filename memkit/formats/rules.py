@@ -8,6 +8,7 @@ that meets the defect. To add a rule, add a row (or pass ``rules=RULES + (Rule(.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -97,8 +98,8 @@ class Rule:
         return SEVERITIES[self.code]
 
 
-def _length(low: int, high: int | None = None) -> Callable[[object], bool]:
-    return lambda value: low <= len(str(value).strip()) and (high is None or len(str(value).strip()) <= high)
+def _length(low: int, high: int = sys.maxsize) -> Callable[[object], bool]:
+    return lambda value: low <= len(str(value).strip()) <= high
 
 
 def _matches(pattern: str) -> Callable[[object], bool]:
@@ -119,7 +120,8 @@ def _not_negative(value: object) -> bool:
 
 
 def _keywords_short(value: object) -> bool:
-    return isinstance(value, list) and all(1 <= len(str(word)) <= 50 for word in value)
+    lengths = list(map(len, map(str, value))) if isinstance(value, list) else [0]
+    return not lengths or (min(lengths) >= 1 and max(lengths) <= 50)
 
 
 _DATE = "a date YYYY-MM-DD"
@@ -152,6 +154,9 @@ RULES: tuple[Rule, ...] = (
     *_missing("index_tree", "an index with this field", "type branches files path"),
     Rule("outside_root", "index_tree", "file", "a path inside of the memory folder"),
     Rule("plugin_path", "index_tree", "file", "a path outside of the plugin's folders (plugin_globs)"),
+    Rule("bad_value", "index_tree", "file", "a path that names no index"),
+    Rule("bad_value", "index_tree", "files", "a list of objects"),
+    Rule("bad_value", "index_tree", "branches", "a list of objects"),
     Rule("missing_file", "index_tree", "file", "a file that exists"),
     Rule("missing_file", "index_tree", "path", "a branch index that exists"),
     Rule("missing_file", "index_tree", "parts", "a part that exists"),
@@ -236,6 +241,7 @@ def rules() -> pa.Table:
 
     Examples
     --------
+    >>> import pyarrow.compute as pc
     >>> rules().filter(pc.field("field") == "subject").select(["code", "checks"]).to_pylist()[-1]
     {'code': 'bad_value', 'checks': '1 to 200 characters'}
     """

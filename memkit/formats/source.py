@@ -16,6 +16,8 @@ class Source:
     ----------
     undecoded : dict of int to str
         1-based line to the line as windows-1251 reads it, for lines that are no UTF-8.
+    size : int, bytes
+        Of the whole file.
     too_large : bool
         Whether `text` is only the beginning.
     """
@@ -50,13 +52,13 @@ class Source:
         return lines[:-1] if lines[-1] == "" and len(lines) > 1 else lines
 
 
-_MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 
 def decode(path: str, data: bytes) -> Source:
     """Bytes as text: a BOM dropped, CRLF to LF, bytes that are no UTF-8 replaced and told by line."""
     digest = blake2b(data, digest_size=16).hexdigest()
-    encoding = next((name for mark, name in _MARKS if data.startswith(mark)), "utf-8")
+    encoding = _MARKS.get(data[:2], "utf-8")
     undecoded: dict[int, str] = {}
     try:
         text = data.decode(encoding)

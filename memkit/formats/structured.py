@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-MAX_DEPTH = 200
-"""Nesting that no memory needs; deeper input is refused before it can exhaust the stack."""
+MAX_DEPTH = 100
+"""Nesting that no memory needs; deeper input is refused before it can exhaust the stack, however deep the caller is."""
 MAX_ALIASED = 1_000_000
 """Characters, and nodes, that aliases may add to one YAML document."""
 
@@ -51,9 +51,11 @@ class Node(dict[str, Any]):
         self.repeated_lines: dict[str, int] = {}
 
     def put(self, key: str, value: Any, line: int | None = None) -> None:
-        """Keep the first value of a key; a later one goes to `repeated`."""
+        """Keep the first value of a key; later ones go to `repeated`, and stand under a key of their own."""
         if key in self:
-            self.repeated.setdefault(key, []).append(value)
+            later = self.repeated.setdefault(key, [])
+            later.append(value)
+            self[f"{key} (repeated)"] = later
             if line is not None:
                 self.repeated_lines.setdefault(key, line)
             return
@@ -148,7 +150,7 @@ def load_json_items(text: str) -> Iterator[tuple[Any, int, int]]:
     _refuse_depth(text)
     lines = _Lines(text)
     decoder = json.JSONDecoder(parse_float=_number, parse_constant=str, object_pairs_hook=_node, strict=False)
-    at = text.index("[") + 1
+    at, escaped = text.index("[") + 1, "\\u" in text
     while True:
         at = _skip_blank(text, at)
         if text.startswith("]", at):
@@ -160,7 +162,7 @@ def load_json_items(text: str) -> Iterator[tuple[Any, int, int]]:
         except (ValueError, RecursionError) as error:
             raise _json_fault(error, text) from error
         first, last = lines.at(at), lines.at(end - 1)
-        yield (_cleaned(value) if "\\u" in text else value), first, last
+        yield (_cleaned(value) if escaped else value), first, last
         at = _skip_blank(text, end)
         if not text.startswith((",", "]"), at):
             raise StructureError("',' or ']' after an item", lines.at(min(at, len(text))))
@@ -186,7 +188,8 @@ def _json_fault(error: Exception, text: str) -> StructureError:
     return StructureError(f"a document that can be parsed: {error}", 1)
 
 
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+# Possessive: an unclosed string of 60 MB must leave nothing to come back to.
+_BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
 
 
 def _refuse_depth(text: str) -> None:
@@ -211,7 +214,6 @@ def _cleaned(value: Any) -> Any:
         items = [(clean(key), _cleaned(item)) for key, item in value.items()]
         value.clear()
         value.update(items)
-        value.repeated = {clean(key): _cleaned(items) for key, items in value.repeated.items()}
     return value
 
 
@@ -239,7 +241,7 @@ class _Builder:
     def documents(self, events: Iterator[Any]) -> Iterator[Any]:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                self._anchors: dict[str, tuple[Any, int]] = {}
+                self._anchors: dict[str, Any] = {}
                 self._aliased = 0
                 yield self._value(next(events), events)
 
@@ -272,9 +274,10 @@ class _Builder:
 
     def _leaf(self, event: Any) -> Any:
         if isinstance(event, _ALIAS):
-            value, size = self._anchors.get(event.anchor, (None, 0))
-            self._aliased += size
-            if self._aliased > MAX_ALIASED or size == 0:
+            known = event.anchor in self._anchors
+            value = self._anchors.get(event.anchor)
+            self._aliased += _size(value)
+            if self._aliased > MAX_ALIASED or not known:
                 line = event.start_mark.line + 1
                 raise StructureError(f"an alias of a known anchor, adding {MAX_ALIASED} characters at most", line)
             return value
@@ -285,7 +288,7 @@ class _Builder:
 
     def _anchor(self, name: str | None, value: Any) -> None:
         if name:
-            self._anchors[name] = (value, _size(value))
+            self._anchors[name] = value
 
 
 class _Open:

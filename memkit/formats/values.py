@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from memkit.formats.structured import Number
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -55,7 +56,8 @@ def integer_of(value: object) -> int | None:
     number = number_of(value)
     if number is None or number != int(number):
         return None
-    whole = int(value) if isinstance(value, int) else int(number)
+    exact = isinstance(value, int) or (isinstance(value, str) and _WHOLE.fullmatch(value))
+    whole = int(value) if exact else int(number)  # type: ignore[call-overload]  # exact is an int or its digits
     return whole if whole in _INT64 else None
 
 

@@ -168,7 +168,7 @@ class _File:
 
     def _turn(self, ordinal: int, number: int, end: int, match: re.Match[str]) -> Row:
         clock, role, bold, plain, first = match.groups()
-        day = self.dated.day if self.dated else None
+        day, at = self.dated.day if self.dated else None, _clock(clock or "")
         text = "\n".join([first, *self.source.lines[number:end]]).rstrip()
         return {
             "memory_id": self.memory_id(number),
@@ -176,7 +176,7 @@ class _File:
             "ordinal": ordinal,
             "line_start": number,
             "line_end": number + text.count("\n"),
-            "said_at": _at(day, _clock(clock)) if clock else None,
+            "said_at": _at(day, at) if at else None,
             "time": clock,
             "role": (role or bold or plain).strip(),
             "text": text,

@@ -1,0 +1,1 @@
+"""Hybrid search: normalise, fuse, decay, diversify, and show the work."""

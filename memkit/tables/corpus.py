@@ -10,15 +10,19 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.errors import MemkitError
+from memkit.errors import MemkitError, ParameterError
 from memkit.formats import reader
 from memkit.formats.files import MAX_FILE_BYTES
 from memkit.formats.index_tree import PLUGIN_GLOBS
 from memkit.formats.reader import Options, Reading
-from memkit.formats.rules import RULES, Rule
-from memkit.params import AsOf, as_of_time, check_choice
-from memkit.tables.database import Database
+from memkit.formats.rules import RULES, SEVERITIES, Rule
+from memkit.params import AsOf, Param, as_of_time, check_choice
+from memkit.schemas import TABLES
+from memkit.tables.database import Database, is_table_name
 from memkit.tables.named import named_query
+
+_MAX_FILE_BYTES = Param(default=MAX_FILE_BYTES, kind="int", doc="", name="max_file_bytes", low=1, unit="bytes")
+_N_JOBS = Param(default=None, kind="int", doc="", name="n_jobs", nullable=True)
 
 
 class Corpus:
@@ -66,7 +70,8 @@ class Corpus:
 
         Examples
         --------
-        >>> corpus = from_table({"text": ["Пул соединений вырос", "Release on Friday"]})
+        >>> import memkit as mk
+        >>> corpus = mk.from_table({"text": ["Пул соединений вырос", "Release on Friday"]})
         >>> corpus.sql("select text from fts('пулы') join memories using (memory_id)").fetchall()
         [('Пул соединений вырос',)]
         """
@@ -83,9 +88,34 @@ class Corpus:
         return self._database.cursor()
 
     def add_table(self, name: str, table: pa.Table) -> None:
-        """Put one more table into `tables` and SQL, as a Retriever does with its ``chunks``."""
-        self.tables[name] = table
+        """Put one more table into `tables` and SQL, as a Retriever does with its ``chunks``.
+
+        Parameters
+        ----------
+        name : str
+            Lower-case letters, digits and ``_``; none of memkit's own tables.
+        table : pyarrow.Table
+            Takes the place of a table of that name.
+
+        Raises
+        ------
+        ParameterError
+            For another name.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> corpus = mk.from_table({"text": ["чай"]})
+        >>> corpus.add_table("labels", pa.table({"memory_id": ["0"], "label": ["drink"]}))
+        >>> corpus.sql("select label from memories join labels using (memory_id)").fetchall()
+        [('drink',)]
+        """
+        if not is_table_name(name) or name in TABLES:
+            raise ParameterError(
+                f"add_table: 'name' must be letters, digits and '_', and no table of memkit. Got {name!r}."
+            )
         self._database.add(name, table)
+        self.tables[name] = table
 
     def save(self, folder: str | Path) -> None:
         """Write the tables as Parquet, the DuckDB file with its index, and a manifest; see `memkit.open`."""
@@ -197,8 +227,13 @@ def read(
     [{'kind': 'long_term', 'title': 'Пул'}]
     """
     check_choice("errors", errors, ("report", "raise"), "read")
+    _MAX_FILE_BYTES.check(max_file_bytes, "read")
+    _N_JOBS.check(n_jobs, "read")
+    for rule in rules:
+        check_choice("code", rule.code, SEVERITIES, "read: a rule")
     moment = None if as_of is None else as_of_time(as_of)
-    options = Options(format, moment, max_file_bytes, tuple(plugin_globs), tuple(rules), n_jobs, progress)
+    own_rules = None if rules is RULES else tuple(rules)
+    options = Options(format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress)
     reading = reader.read(Path(path), options)
     if errors == "raise":
         reader.raise_first_error(reading.tables["problems"])

@@ -12,6 +12,7 @@ import pyarrow as pa
 from memkit.tables.fts import build_fts
 from memkit.text.analyse import load_fts
 
+_TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _ASKS_FOR_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|fts_memkit", re.IGNORECASE)
 
 
@@ -60,25 +61,33 @@ class Database:
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         con = connect()
-        if self._saved is not None and self._copy_saved(con, self._saved):
-            self._has_text = True
-            return con
+        if self._saved is not None:
+            self._has_text = _copy_saved(con, self._saved)
+            if self._has_text:
+                return con
+            con.close()
+            con = connect()
         for name, table in self._tables.items():
             _create(con, name, table)
         return con
 
-    def _copy_saved(self, con: duckdb.DuckDBPyConnection, path: Path) -> bool:
-        """Whether the saved file could be used; else the tables and the index are made again from the Parquet."""
-        if not load_fts(con):
-            return False
-        try:
-            con.execute(f"attach {_literal(str(path))} as saved (read_only)")
-            con.execute("copy from database saved to memory")
-            con.execute("detach saved")
-        except duckdb.Error:
-            con.close()
-            return False
-        return True
+
+def _copy_saved(con: duckdb.DuckDBPyConnection, path: Path) -> bool:
+    """Whether the saved file could be used; else the tables and the index are made again from the Parquet."""
+    if not load_fts(con):
+        return False
+    try:
+        con.execute(f"attach {_literal(str(path))} as saved (read_only)")
+        con.execute("copy from database saved to memory")
+        con.execute("detach saved")
+    except duckdb.Error:
+        return False
+    return True
+
+
+def is_table_name(name: str) -> bool:
+    """Whether `name` may stand in SQL and in a file's name as it is."""
+    return _TABLE_NAME.fullmatch(name) is not None
 
 
 def connect() -> duckdb.DuckDBPyConnection:
@@ -91,7 +100,7 @@ def connect() -> duckdb.DuckDBPyConnection:
 def _create(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     cursor = con.cursor()
     cursor.register("incoming", table)
-    cursor.execute(f'create or replace table "{name}" as from incoming')  # names come from memkit.schemas alone
+    cursor.execute(f'create or replace table "{name}" as from incoming')  # `is_table_name` let the name pass
     cursor.unregister("incoming")
 
 

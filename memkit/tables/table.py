@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any
 
 import pandas as pd
@@ -10,6 +11,7 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
 from memkit.formats.rows import Rows, json_text
+from memkit.formats.structured import StructureError, load_json
 from memkit.formats.values import time_of
 from memkit.schemas import MEMORIES, TABLES, TIMESTAMP
 from memkit.tables.corpus import Corpus
@@ -21,8 +23,9 @@ def from_table(data: Any) -> Corpus:
     Parameters
     ----------
     data : pyarrow.Table, pandas.DataFrame, or what ``pyarrow.table`` takes
-        With a column ``text``; ``memory_id`` and the other columns of ``memories`` are optional, any other column goes
-        to ``extra``. Without ``memory_id`` a row's position is its id. A null text is an empty one and a problem.
+        With a column ``text``; ``memory_id`` and the other columns of ``memories`` are optional, any other column and a
+        given ``format`` go to ``extra``. Without ``memory_id`` a row's position is its id. A null text is an empty one
+        and a problem.
 
     Returns
     -------
@@ -47,7 +50,7 @@ def from_table(data: Any) -> Corpus:
     columns.setdefault("memory_id", pa.array(map(str, range(count)), pa.string()))
     _check_ids(columns["memory_id"])
     columns["format"] = pa.array(["table"] * count, pa.string())
-    columns["extra"] = _extra(table)
+    columns["extra"] = _extra(table, columns.get("extra"))
     for name, value in (("title", ""), ("text", ""), ("tags", [])):
         filler = pa.scalar(value, MEMORIES.field(name).type)
         columns[name] = pc.fill_null(columns.get(name, pa.nulls(count, filler.type)), filler)
@@ -58,27 +61,36 @@ def from_table(data: Any) -> Corpus:
 
 
 def _as_arrow(data: Any) -> pa.Table:
-    if isinstance(data, pd.DataFrame):
-        return pa.Table.from_pandas(data, preserve_index=False)
-    return data if isinstance(data, pa.Table) else pa.table(data)
+    """`data` as an Arrow table whose columns have a name of their own each."""
+    try:
+        table = pa.Table.from_pandas(data, preserve_index=False) if isinstance(data, pd.DataFrame) else data
+        table = table if isinstance(table, pa.Table) else pa.table(table)
+    except (
+        pa.ArrowException,
+        TypeError,
+        ValueError,
+    ) as error:  # ValueError: a text with a lone surrogate, a name twice
+        raise ParameterError(f"from_table: every column must have one Arrow type. {error}") from error
+    names = table.column_names
+    if len(set(names)) < len(names):
+        raise ParameterError(f"from_table: column names must differ. Got {', '.join(names)}.")
+    return table
 
 
 def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
     """One column in its declared type."""
     column = table[field.name]
     try:
-        if field.type == TIMESTAMP:
-            return _times(column)
-        if field.type == pa.string():
-            return pc.cast(column, pa.string())
-        return pc.cast(column, field.type)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        return _times(column) if field.type == TIMESTAMP else pc.cast(column, field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         expected = f"from_table: column '{field.name}' must be {field.type}"
         raise ParameterError(f"{expected}. Got {column.type}: {error}.") from error
 
 
 def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Time stamps in UTC; a naive one is UTC, a string is ISO 8601."""
+    """Time stamps in UTC; a naive one is UTC, a string is ISO 8601. A number is refused: its unit is unknown."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         values = column.to_pylist()
         moments = [time_of(value) for value in values]
@@ -88,6 +100,8 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array(moments, TIMESTAMP)])
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         return pc.cast(column, TIMESTAMP, safe=False)
+    if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type) or pa.types.is_null(column.type)):
+        raise pa.ArrowInvalid("a date, a time stamp or an ISO 8601 string is expected")
     naive = pc.cast(column, pa.timestamp("us"), safe=False)
     return pc.assume_timezone(naive, "UTC")
 
@@ -102,11 +116,33 @@ def _check_ids(ids: pa.ChunkedArray) -> None:
         raise ParameterError(f"from_table: column 'memory_id' must be unique. Got {shown} more than once.")
 
 
-def _extra(table: pa.Table) -> pa.Array:
-    names = [name for name in table.column_names if name not in MEMORIES.names]
-    if not names:
-        return pa.array(["{}"] * table.num_rows, pa.string())
-    return pa.array([json_text(row) for row in table.select(names).to_pylist()], pa.string())
+def _extra(table: pa.Table, given: pa.ChunkedArray | None) -> pa.Array:
+    """JSON of the columns that memories has not, over the fields of a given ``extra``."""
+    names = [name for name in table.column_names if name not in MEMORIES.names or name == "format"]
+    own = table.select(names).to_pylist() if names else [{}] * table.num_rows
+    old = given.to_pylist() if given is not None else [None] * table.num_rows
+    rows = zip(own, old, strict=True)
+    return pa.array([json_text({**_fields(text), **_finite(row)}) for row, text in rows], pa.string())
+
+
+def _fields(text: str | None) -> dict[str, Any]:
+    """The fields of a JSON object; any other text under one of its own."""
+    if text is None:
+        return {}
+    try:
+        value = load_json(text)
+    except StructureError:
+        value = text
+    return value if isinstance(value, dict) else {"extra": value}
+
+
+def _finite(value: Any) -> Any:
+    """`value` with null for every number that JSON has no word for."""
+    if isinstance(value, float):
+        return value if isfinite(value) else None
+    if isinstance(value, dict):
+        return {str(key): _finite(item) for key, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
 def _problems(table: pa.Table, memories: pa.Table) -> pa.Table:

@@ -1,0 +1,84 @@
+"""Maximal marginal relevance: the next hit is relevant and unlike those already picked.
+
+Carbonell and Goldstein, SIGIR 1998: greedily the largest of lambda x score - (1 - lambda) x the largest similarity to
+any hit picked so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.search.normalise import TIE_DIGITS, Floats, Ints
+
+
+def mmr(score: Floats, similarity: Floats, mmr_lambda: float, depth: int | None = None) -> tuple[Ints, Floats]:
+    """The order of the candidates of one query, and what each lost by likeness.
+
+    Parameters
+    ----------
+    score : ndarray of float64, shape (n,)
+        Best first: ties go to the earlier candidate.
+    similarity : ndarray of float64, shape (n, n)
+        0 for unlike, 1 for the same.
+    mmr_lambda : float
+        1 leaves the order as it is; 0 looks at likeness alone.
+    depth : int, optional
+        How many to pick; the rest keeps its order behind them. Picks do not depend on it.
+
+    Returns
+    -------
+    order : ndarray of int64, shape (n,)
+        Positions in `score`, picked first to last.
+    penalty : ndarray of float64, shape (n,)
+        (1 - lambda) x the largest similarity to those picked above, by position in `score`.
+
+    Examples
+    --------
+    >>> twins = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> order, penalty = mmr(np.array([1.0, 0.9, 0.8]), twins, 0.5)
+    >>> order.tolist(), penalty.tolist()
+    ([0, 2, 1], [0.0, 0.5, 0.0])
+    """
+    size = len(score)
+    picks = size if depth is None else min(depth, size)
+    nearest = np.zeros(size)
+    left = np.ones(size, bool)
+    order: list[int] = []
+    for _ in range(picks):
+        value = mmr_lambda * score - (1.0 - mmr_lambda) * nearest
+        best = int(np.argmax(np.where(left, np.round(value, TIE_DIGITS), -np.inf)))
+        order.append(best)
+        left[best] = False
+        nearest[left] = np.maximum(nearest[left], similarity[best, left])
+    return np.concatenate([np.array(order, np.int64), np.flatnonzero(left)]), (1.0 - mmr_lambda) * nearest
+
+
+def cosines(vectors: NDArray[np.float32]) -> Floats:
+    """Similarity of unit vectors among each other, opposite ones counting 0."""
+    likeness: Floats = np.clip(vectors @ vectors.T, 0.0, 1.0).astype(np.float64)
+    return likeness
+
+
+def jaccard(terms: Sequence[Sequence[str]]) -> Floats:
+    """Shared terms by terms in either, for each pair; two texts without any term are unlike, not the same.
+
+    Examples
+    --------
+    >>> jaccard([["пул", "соединений"], ["пул"], [], []])[0].tolist()
+    [1.0, 0.5, 0.0, 0.0]
+    >>> jaccard([[], []]).tolist()
+    [[0.0, 0.0], [0.0, 0.0]]
+    """
+    known: dict[str, int] = {}
+    sets = [{known.setdefault(term, len(known)) for term in text} for text in terms]
+    holds = np.zeros((len(sets), max(len(known), 1)), np.float32)
+    for row, columns in enumerate(sets):
+        holds[row, list(columns)] = 1.0
+    shared = holds @ holds.T
+    size = holds.sum(axis=1)
+    either = size[:, None] + size[None, :] - shared
+    ratio: Floats = np.divide(shared, either, out=np.zeros_like(shared), where=either > 0).astype(np.float64)
+    return ratio

@@ -1,0 +1,146 @@
+"""One sentence on why a memory came or did not."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import QueryError
+from memkit.params import AsOf
+from memkit.search.retriever import Retriever
+
+_LABEL = {"bm25": "lexical score", "vector": "cosine"}
+
+
+def explain(
+    search: Retriever, query: str, memory_id: str, k: int = 10, where: str | None = None, as_of: AsOf = None
+) -> str:
+    """Why `search` returns the memory for `query`, or why it does not.
+
+    Parameters
+    ----------
+    search : Retriever
+        Fitted.
+    query : str
+        One text.
+    memory_id : str
+        Of any memory in the corpus.
+    k, where, as_of
+        As for `Retriever.search`.
+
+    Returns
+    -------
+    str
+        Scores and ranks in the arms, their weights, decay, and the cut that decided.
+
+    Raises
+    ------
+    QueryError
+        For an id that the corpus does not hold, naming those that look like it.
+
+    Examples
+    --------
+    >>> import memkit as mk, pandas as pd
+    >>> corpus = mk.from_table(pd.DataFrame({"memory_id": ["a", "b"], "text": ["Пул соединений", "Деплой в пятницу"]}))
+    >>> search = Retriever(encoder=None).fit(corpus)
+    >>> explain(search, "пулы", "b")
+    "'b' is not returned: lexical score 0 (no term of the query occurs in it)."
+    """
+    held = search._index().memories["memory_id"]
+    if not pc.any(pc.equal(held, memory_id)).as_py():
+        raise QueryError(_unknown(memory_id, held))
+    trace = search.trace(query, k, where, as_of)
+    rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
+    row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else None
+    if row is None or row["disposition"] in ("below_pool", "filtered", "expired"):
+        return f"'{memory_id}' is not returned: {_outside(search, query, memory_id, where, as_of)}."
+    params, weights = json.loads(trace.schema.metadata[b"params"]), json.loads(trace.schema.metadata[b"arms"])
+    verdict = f"is hit {row['rank']}" if row["disposition"] == "returned" else "is not returned"
+    cut = _cut(search, row, trace, params, k)
+    return f"'{memory_id}' {verdict}: {_made_of(row, params, weights)}{', ' + cut if cut else ''}."
+
+
+def _unknown(memory_id: str, held: pa.ChunkedArray) -> str:
+    near = difflib.get_close_matches(memory_id, held.to_pylist(), n=3, cutoff=0.4)
+    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return f"explain: expected the memory_id of one of {len(held)} memories. Got {memory_id!r}.{hint}"
+
+
+def _made_of(row: dict[str, Any], params: dict[str, Any], weights: dict[str, float]) -> str:
+    """The way from the arms to the score."""
+    parts = []
+    for arm, weight in weights.items():
+        if row[arm] is None:
+            parts.append(f"no {_LABEL[arm]} among the best {params['pool']}")
+            continue
+        on_scale = f"{row[f'{arm}_norm']:.2f} on the common scale, " if params["fusion"] != "rrf" else ""
+        parts.append(f"{_LABEL[arm]} {row[arm]:.3g} (rank {row[f'{arm}_rank']}, {on_scale}weight {weight:.2f})")
+    words = f"{' and '.join(parts)} fuse to {row['fused']:.3f}"
+    if row["decay"] < 1:
+        words += f", decay is {row['decay']:.2f} after {row['age_days']:.0f} days, so its score is {row['score']:.3f}"
+    return words
+
+
+def _cut(search: Retriever, row: dict[str, Any], trace: pa.Table, params: dict[str, Any], k: int) -> str:
+    why = row["disposition"]
+    if why == "below_k":
+        return f"which is rank {row['rank']}, and k is {k}"
+    if why == "below_min_score":
+        return f"below min_score {params['min_score']:g}"
+    if why == "decayed_out":
+        return f"below min_score {params['min_score']:g}, which it would pass without decay"
+    if why == "diversified_away":
+        return (
+            f"but MMR (mmr_lambda {params['mmr_lambda']:g}) takes {row['mmr_penalty']:.3f} off for its likeness to hits"
+            f" above, which makes it rank {row['rank']}, and k is {k}"
+        )
+    if why == "duplicate":
+        return f"but '{_twin(search, row, trace)}' says the same and ranks above"
+    return ""
+
+
+def _twin(search: Retriever, row: dict[str, Any], trace: pa.Table) -> str:
+    index = search._index()
+    at = pc.index_in(trace["chunk_id"], value_set=index.chunks["chunk_id"]).to_numpy()
+    twin = index.rows.twin[at]
+    own = twin[pc.index(trace["chunk_id"], row["chunk_id"]).as_py()]
+    above = np.flatnonzero((twin == own) & trace["rank"].is_valid().to_numpy())
+    return str(trace["memory_id"][int(above[0])].as_py())
+
+
+def _outside(search: Retriever, query: str, memory_id: str, where: str | None, as_of: AsOf) -> str:
+    """Why a memory is no candidate, from scores of its own."""
+    call, index = search._call(query, 1, where, as_of), search._index()
+    memory = pc.index(index.memories["memory_id"], memory_id).as_py()
+    reason = call.scope.reason(np.array([memory]), otherwise="")[0]
+    if reason == "expired":
+        day = index.memories["expires_at"][memory].as_py().date()
+        return f"it expired on {day}, before {call.moment.date()}, and expired memories are hidden"
+    if reason == "filtered":
+        return _filter_words(index.memories["kind"][memory].as_py(), call.values, where)
+    own = index.find(call.queries.texts, 1, index.rows.memory == memory, call.weights)
+    pool = index.find(call.queries.texts, call.values["pool"], call.allowed, call.weights)
+    return " and ".join(_arm_words(arm, own.raw[:, at], pool.raw[:, at]) for at, arm in enumerate(call.weights))
+
+
+def _filter_words(kind: str | None, values: dict[str, Any], where: str | None) -> str:
+    if kind in values["kinds_hidden"]:
+        return f"its kind '{kind}' is hidden (kinds_hidden)"
+    if values["expired"] == "only":
+        return "it does not pass the filter (where, or expired='only')"
+    return f"it does not pass where ({where})"
+
+
+def _arm_words(arm: str, own: np.ndarray, pool: np.ndarray) -> str:
+    if not np.isfinite(own).any():
+        return (
+            "lexical score 0 (no term of the query occurs in it)" if arm == "bm25" else "no cosine (nothing to compare)"
+        )
+    last = np.nanmin(pool)
+    count = int(np.isfinite(pool).sum())
+    return f"{_LABEL[arm]} {np.nanmax(own):.3g}, while the last of the best {count} has {last:.3g}"

@@ -1,0 +1,184 @@
+"""The convex weight of the two arms, learned from judged queries and checked on queries it was not learned from."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import ParameterError, QueryError
+from memkit.params import AsOf
+from memkit.search.index import SearchIndex
+from memkit.search.normalise import Floats, Ints
+from memkit.search.queries import Queries
+from memkit.search.rank import Ranked
+from memkit.search.retriever import Retriever
+
+_METRIC = re.compile(r"ndcg@([1-9]\d*)")
+
+
+@dataclass(frozen=True)
+class LearnedWeight:
+    """What `learn_weight` found.
+
+    Attributes
+    ----------
+    vector_weight : float
+        Best on all judged queries; bm25_weight is the rest to 1.
+    table : pa.Table
+        vector_weight (float64) and the mean of the metric over all judged queries (float64), by weight.
+    held_out : float
+        Mean over queries that took no part in choosing their weight: what to expect of new queries.
+    before : float
+        Mean at the weights that the Retriever came with.
+    n_queries : int
+        Judged queries used; those without a positive judgement are left out.
+    """
+
+    vector_weight: float
+    table: pa.Table
+    held_out: float
+    before: float
+    n_queries: int
+
+    def apply(self, search: Retriever) -> Retriever:
+        """A copy of `search` with the learned weight, sharing everything fitted."""
+        return search.with_params(vector_weight=self.vector_weight, bm25_weight=None, fusion="weighted")
+
+
+def learn_weight(
+    search: Retriever,
+    queries: Any,
+    qrels: pa.Table,
+    metric: str = "ndcg@10",
+    *,
+    steps: int = 20,
+    cv: int = 5,
+    seed: int = 0,
+    where: str | None = None,
+    as_of: AsOf = None,
+) -> LearnedWeight:
+    """Try every weight of the vector arm from 0 to 1 on one candidate table.
+
+    Parameters
+    ----------
+    search : Retriever
+        Fitted, with both arms; its other parameters stay as they are.
+    queries : see `Retriever.search`
+    qrels : pa.Table
+        query_id, memory_id, relevance (above 0 is relevant; the gain is the number itself).
+    metric : str
+        'ndcg@K'.
+    steps : int
+        Weights are 0, 1/steps, 2/steps, …, 1.
+    cv : int
+        Parts that the queries are cut into; each is scored at the weight that is best on the others.
+    seed : int
+        For the cutting.
+
+    Raises
+    ------
+    ParameterError
+        For a metric of another name, no vectors, or fewer judged queries than parts.
+    QueryError
+        Where `qrels` lacks a column.
+    """
+    depth = _depth(metric)
+    weighted = search.with_params(fusion="weighted")
+    call = weighted.with_params(vector_weight=0.5, bm25_weight=None)._call(queries, depth, where, as_of)
+    index = weighted._index()
+    if set(call.weights) != {"bm25", "vector"}:
+        raise ParameterError("learn_weight: expected a Retriever with both arms. It has no vectors.")
+    judged = _Judgements.read(qrels, call.queries, index)
+    if not judged.used.size:
+        raise ParameterError("learn_weight: expected a query with a relevant memory in qrels. Got none.")
+    found = index.find(call.queries.texts, call.values["pool"], call.allowed, call.weights)
+
+    grid = np.linspace(0.0, 1.0, steps + 1)
+    scores = np.empty((len(grid), judged.used.size))
+    for at, weight in enumerate(grid):
+        weights = {"bm25": 1.0 - weight, "vector": weight}
+        # An arm of weight 0 brings no candidates.
+        active = np.flatnonzero((found.rank[:, [weights[arm] > 0 for arm in found.arms]] > 0).any(axis=1))
+        ranked = weighted._ranked(call.weighing(weights), found.take(active), depth, depth)
+        scores[at] = judged.ndcg(ranked, index, depth)
+    now = search._call(queries, depth, where, as_of)
+    found_now = index.find(now.queries.texts, now.values["pool"], now.allowed, now.weights)
+    before = judged.ndcg(search._ranked(now, found_now, depth, depth), index, depth)
+
+    means = scores.mean(axis=1)
+    table = pa.table({"vector_weight": grid, metric: means})
+    held_out = _held_out(scores, cv, seed)
+    return LearnedWeight(float(grid[_best(means)]), table, held_out, float(before.mean()), judged.used.size)
+
+
+def _depth(metric: str) -> int:
+    match = _METRIC.fullmatch(metric)
+    if match is None:
+        raise ParameterError(f"learn_weight: 'metric' must be 'ndcg@K', such as 'ndcg@10'. Got {metric!r}.")
+    return int(match[1])
+
+
+def _best(means: Floats) -> int:
+    """The best setting; among equals the middle one, which is farthest from both edges of the plateau."""
+    tied = np.flatnonzero(np.round(means, 9) == np.round(means.max(), 9))
+    return int(tied[len(tied) // 2])
+
+
+def _held_out(scores: Floats, cv: int, seed: int) -> float:
+    size = scores.shape[1]
+    if not 2 <= cv <= size:
+        raise ParameterError(f"learn_weight: 'cv' must be in [2, judged queries = {size}]. Got {cv}.")
+    part = np.random.default_rng(seed).permutation(np.arange(size) % cv)
+    chosen = np.array([_best(scores[:, part != fold].mean(axis=1)) for fold in range(cv)])
+    return float(scores[chosen[part], np.arange(size)].mean())
+
+
+@dataclass(frozen=True)
+class _Judgements:
+    """Gains by (query, memory), sorted by that key."""
+
+    key: Ints
+    gain: Floats
+    used: Ints  # ordinals of the queries with a positive judgement
+
+    @classmethod
+    def read(cls, qrels: pa.Table, queries: Queries, index: SearchIndex) -> _Judgements:
+        if missing := {"query_id", "memory_id", "relevance"} - set(qrels.column_names):
+            raise QueryError(
+                f"qrels: expected columns query_id, memory_id, relevance. Missing: {', '.join(sorted(missing))}."
+            )
+        query = pc.index_in(pc.cast(qrels["query_id"], pa.string()), value_set=pa.array(queries.ids, pa.string()))
+        memory = pc.index_in(pc.cast(qrels["memory_id"], pa.string()), value_set=index.memories["memory_id"])
+        gain = qrels["relevance"].to_numpy().astype(np.float64)
+        known = (gain > 0) & query.is_valid().to_numpy()
+        # A relevant memory that the corpus lacks still counts in the ideal ranking; no hit can match it.
+        row = np.where(memory.is_valid().to_numpy(), pc.fill_null(memory, 0).to_numpy(), index.memories.num_rows)[known]
+        ordinal = pc.fill_null(query, 0).to_numpy().astype(np.int64)[known]
+        key = ordinal * (index.memories.num_rows + 1) + row
+        order = np.argsort(key, kind="stable")
+        return cls(key[order], gain[known][order], np.unique(ordinal))
+
+    def ndcg(self, ranked: Ranked, index: SearchIndex, depth: int) -> Floats:
+        """nDCG of each used query at `depth`, with linear gains."""
+        shown = ranked.returned()
+        base = index.memories.num_rows + 1
+        key = shown.found.query * base + index.rows.memory[shown.found.row]
+        at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
+        gain = np.where(self.key[at] == key, self.gain[at], 0.0)
+        size = int(self.used.max()) + 1
+        inside = shown.found.query < size
+        dcg = np.bincount(shown.found.query[inside], (gain / np.log2(shown.rank + 1))[inside], minlength=size)
+        return dcg[self.used] / self._ideal(base, depth)
+
+    def _ideal(self, base: int, depth: int) -> Floats:
+        query = self.key // base
+        order = np.lexsort((-self.gain, query))
+        starts = np.searchsorted(query, self.used)
+        rank = np.arange(len(order)) - np.repeat(starts, np.diff(starts, append=len(order))) + 1
+        discounted = np.where(rank <= depth, self.gain[order] / np.log2(rank + 1), 0.0)
+        return np.add.reduceat(discounted, starts)

@@ -1,0 +1,105 @@
+"""A picture of what each hit's score is made of."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import QueryError
+from memkit.search.normalise import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Blue, orange and grey of Okabe and Ito: told apart by every kind of colour vision, and by hatching in print.
+_STYLE = {
+    "bm25": {"color": "#0072B2", "label": "lexical"},
+    "vector": {"color": "#E69F00", "label": "vector", "hatch": "//"},
+    "lost": {"color": "#DDDDDD", "label": "lost to decay", "hatch": ".."},
+}
+_LABEL_CHARS = 40
+
+
+def contributions(trace: pa.Table) -> pa.Table:
+    """What each hit of a trace is made of: memory_id, bm25, vector, lost; bm25 + vector = score.
+
+    Under a fusion that is no sum, the score is shared out as weight x normalised score.
+
+    Parameters
+    ----------
+    trace : pa.Table
+        From `Retriever.trace`, of one query.
+
+    Raises
+    ------
+    QueryError
+        Where the trace is of several queries or of something else.
+    """
+    metadata = trace.schema.metadata or {}
+    if b"arms" not in metadata or "disposition" not in trace.column_names:
+        raise QueryError("contributions: expected a table from Retriever.trace, with its metadata.")
+    if len(ids := pc.unique(trace["query_id"])) > 1:
+        raise QueryError(f"contributions: expected the trace of one query. Got {len(ids)}: filter by query_id.")
+    hits = trace.filter(pc.equal(trace["disposition"], "returned"))
+    weights = json.loads(metadata[b"arms"])
+    share = {arm: weights.get(arm, 0.0) * _zeroed(hits[f"{arm}_norm"]) for arm in ("bm25", "vector")}
+    total = np.maximum(sum(share.values()), np.finfo(float).tiny)
+    score, fused = _zeroed(hits["score"]), _zeroed(hits["fused"])
+    parts = {arm: score * part / total for arm, part in share.items()}
+    return pa.table({"memory_id": hits["memory_id"], **parts, "lost": fused - score})
+
+
+def plot_contributions(trace: pa.Table, ax: Axes | None = None) -> Axes:
+    """Stacked bars, best hit on top: what each arm gave, and what decay took.
+
+    Parameters
+    ----------
+    trace : pa.Table
+        From `Retriever.trace`, of one query.
+    ax : matplotlib Axes, optional
+        Cleared and drawn on; a new figure (not pyplot's) by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    QueryError
+        As `contributions`.
+    """
+    bars = contributions(trace)
+    ax = _new_axes() if ax is None else ax
+    ax.clear()
+    place, left = np.arange(bars.num_rows), np.zeros(bars.num_rows)
+    for name, style in _STYLE.items():
+        width = bars[name].to_numpy()
+        ax.barh(place, width, left=left, edgecolor="white", **style)  # type: ignore[arg-type]  # a dict of styles
+        left = left + width
+    ax.set_yticks(place, [_short(name) for name in bars["memory_id"].to_pylist()], parse_math=False)
+    ax.invert_yaxis()
+    ax.set_xlabel("score")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, frameon=False)
+    return ax
+
+
+def _new_axes() -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.subplots()
+
+
+def _zeroed(column: pa.ChunkedArray) -> Floats:
+    values: Floats = pc.fill_null(column, 0.0).to_numpy()
+    return values
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _LABEL_CHARS else "…" + name[1 - _LABEL_CHARS :]

@@ -1,0 +1,113 @@
+"""What ranking needs to know of each chunk besides its scores, as arrays made once per fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from memkit.decay import LEAST_FACTOR, decays_sql
+from memkit.search.normalise import Floats, Ints
+
+Mask = NDArray[np.bool_]
+
+_DAY = 86_400e6  # microseconds
+# The formulas of memkit.decay over arrays: a statement a call would cost more than the search. Tests hold them equal.
+_FACTORS: dict[str, Callable[[Floats, float], Floats]] = {
+    "e_folding": lambda age, days: np.exp(-age / days),
+    "half_life": lambda age, days: 0.5 ** (age / days),
+    "linear": lambda age, days: 1.0 - age / (2.0 * days),
+    "gauss": lambda age, days: 0.5 ** ((age / days) ** 2),
+    "none": lambda age, days: np.ones_like(age),
+}
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One value a chunk (`memory`, `twin`, `filled`) or a memory (the others).
+
+    Attributes
+    ----------
+    memory : ndarray of int64, shape (n_chunks,)
+        Row of the memory that the chunk is cut from.
+    twin : ndarray of int64, shape (n_chunks,)
+        Equal for chunks of the same owner whose searched text is the same; below n_chunks.
+    filled : ndarray of bool, shape (n_chunks,), or None
+        Chunks with something to search; None where all have.
+    kind : tuple (codes, names)
+        Kind of each memory, dictionary encoded.
+    expires : ndarray of datetime64[D], shape (n_memories,)
+        NaT where the memory does not expire.
+    dated : ndarray of datetime64[us], shape (n_memories,)
+        Last change, UTC; NaT where unknown.
+    decays : ndarray of bool, shape (n_memories,)
+        False for memories that are exempt from decay.
+    """
+
+    memory: Ints
+    twin: Ints
+    filled: Mask | None
+    kind: tuple[Ints, tuple[str | None, ...]]
+    expires: NDArray[np.datetime64]
+    dated: NDArray[np.datetime64]
+    decays: Mask
+
+    def hidden(self, kinds: tuple[str, ...]) -> Mask | None:
+        """Memories of one of `kinds`; None where there is none."""
+        codes, names = self.kind
+        wanted = np.array([name in kinds for name in names], bool)
+        return wanted[codes] if wanted.any() else None
+
+    def expired(self, moment: datetime) -> Mask | None:
+        """Memories whose last day lies before the day of `moment`; None where there is none."""
+        gone = self.expires < np.datetime64(moment.date(), "D")  # a comparison with NaT is False
+        return gone if gone.any() else None
+
+    def decay(self, memory: Ints, moment: datetime, form: str, days: float, floor: float) -> tuple[Floats, Floats]:
+        """Age in days (NaN without a date, 0 in the future) and factor of each of the rows `memory`."""
+        dated = self.dated[memory]
+        now = np.datetime64(moment.replace(tzinfo=None), "us")
+        age = np.where(np.isnat(dated), np.nan, np.maximum((now - dated).astype(np.int64), 0) / _DAY)
+        with np.errstate(under="ignore"):
+            factor = np.maximum(_FACTORS[form](age, days), max(floor, LEAST_FACTOR))
+        return age, np.where(np.isnan(age) | ~self.decays[memory] | (form == "none"), 1.0, factor)
+
+
+def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray) -> Rows:
+    """Arrays over `memories` and their `chunks`; `texts` is what is searched in each chunk."""
+    memory = pc.index_in(chunks["memory_id"], value_set=memories["memory_id"]).to_numpy().astype(np.int64)
+    owner, _ = _codes(memories["user_id"])
+    text, distinct = _codes(texts)
+    kind, kinds = _codes(memories["kind"])
+    filled = pc.not_equal(pc.utf8_trim_whitespace(texts), "").to_numpy()
+    return Rows(
+        memory=memory,
+        twin=np.unique(owner[memory] * len(distinct) + text, return_inverse=True)[1],
+        filled=None if filled.all() else filled,
+        kind=(kind, tuple(kinds.to_pylist())),
+        expires=memories["expires_at"].to_numpy().astype("datetime64[D]"),
+        dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),
+        decays=_decays(memories),
+    )
+
+
+def _decays(memories: pa.Table) -> Mask:
+    with duckdb.connect() as con:
+        exempt = con.from_arrow(memories.select(["kind", "importance"])).project(f"{decays_sql()} as decays")
+        decays: Mask = exempt.to_arrow_table()["decays"].to_numpy().astype(bool)
+        return decays
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+    """Each value's number, and the values by number."""
+    encoded = pc.dictionary_encode(column, null_encoding="encode").unify_dictionaries()
+    if not encoded.num_chunks:
+        return np.empty(0, np.int64), pa.array([], column.type)
+    codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    return np.concatenate(codes).astype(np.int64), encoded.chunk(0).dictionary

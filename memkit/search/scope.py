@@ -1,0 +1,64 @@
+"""Which memories a call may find: `where`, hidden kinds and expiry, decided before any arm makes its cut."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.search.normalise import Ints
+from memkit.search.rows import Mask, Rows
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Memories that are left out, by reason; None where the reason leaves out none."""
+
+    filtered: Mask | None
+    expired: Mask | None
+
+    def allowed(self, rows: Rows) -> Mask | None:
+        """Chunks that may be found; None for all."""
+        reasons = [mask for mask in (self.filtered, self.expired) if mask is not None]
+        return ~np.logical_or.reduce(reasons)[rows.memory] if reasons else None
+
+    def reason(self, memory: Ints, otherwise: str) -> list[str]:
+        """Per row of memories: 'filtered', 'expired' or `otherwise`."""
+        words = np.full(len(memory), otherwise, dtype=object)
+        for mask, word in ((self.expired, "expired"), (self.filtered, "filtered")):
+            if mask is not None:
+                words[mask[memory]] = word
+        return [str(word) for word in words]
+
+
+def make_scope(
+    rows: Rows,
+    values: Mapping[str, Any],
+    moment: datetime,
+    memory_ids: pa.ChunkedArray,
+    passed: pa.ChunkedArray | None,
+) -> Scope:
+    """The scope of a call.
+
+    Parameters
+    ----------
+    values : mapping
+        With `expired` and `kinds_hidden`.
+    passed : pa.ChunkedArray, optional
+        Ids of the memories that pass `where`; None where there is no predicate.
+    """
+    out = []
+    if passed is not None:
+        out.append(~pc.is_in(memory_ids, value_set=passed).to_numpy())
+    if (hidden := rows.hidden(tuple(values["kinds_hidden"]))) is not None:
+        out.append(hidden)
+    gone = rows.expired(moment)
+    if values["expired"] == "only":
+        out.append(np.ones(len(memory_ids), bool) if gone is None else ~gone)
+    filtered = np.logical_or.reduce(out) if out else None
+    return Scope(filtered, gone if values["expired"] == "hide" else None)

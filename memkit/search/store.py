@@ -1,0 +1,83 @@
+"""A fitted Retriever on disk: a manifest, and a folder for each arm."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memkit.errors import ParameterError, StaleIndexError
+from memkit.index import store
+from memkit.index.cache import rows_digest
+from memkit.search.arms import load_arm
+from memkit.search.index import SearchIndex, build_index
+
+if TYPE_CHECKING:
+    from memkit.tables.corpus import Corpus
+
+MANIFEST = "retriever.json"
+_VERSION = 1
+
+
+def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> None:
+    """Write the arms, then the manifest that names them: a save that fails half-way leaves the former manifest."""
+    for name, arm in index.arms.items():
+        arm.save(folder / name)
+    encoder = params["encoder"]
+    manifest = {
+        "version": _VERSION,
+        "params": {**params, "encoder": encoder if isinstance(encoder, str) else None},
+        "encoder_is_object": encoder is not None and not isinstance(encoder, str),
+        "rows": _digests(index),
+        "arms": sorted(index.arms),
+        "refit": sorted(index.settings),
+    }
+    store.replace(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False))
+
+
+def load_index(folder: Path, corpus: Corpus, encoder: Any = None) -> tuple[SearchIndex, dict[str, Any]]:
+    """What `save_index` wrote, and the parameters.
+
+    Raises
+    ------
+    StaleIndexError
+        Where the folder holds no saved Retriever, or one of other memories or of another encoder.
+    ParameterError
+        Where the saved encoder was an object and none is given.
+    """
+    manifest = _manifest(folder)
+    if manifest["encoder_is_object"] and encoder is None:
+        raise ParameterError("Retriever.load: it was fitted with an encoder object. Pass the same one as encoder=.")
+    params = {name: tuple(v) if isinstance(v, list) else v for name, v in manifest["params"].items()}
+    params["encoder"] = params["encoder"] if encoder is None else encoder
+    index = build_index(corpus, {name: params[name] for name in manifest["refit"]})
+    if _digests(index) != manifest["rows"]:
+        raise StaleIndexError(
+            f"{folder.name}/{MANIFEST}: expected the memories that the saved index was made from. Got others:"
+            f" {index.chunks.num_rows} chunks where there were {manifest['rows']['chunks']}, or other texts."
+            " Fit again; vectors of known texts come from the cache."
+        )
+    for name in manifest["arms"]:
+        index.add_arm(name, load_arm(name, index.settings, folder / name, index.chunks, index.texts))
+    return index, params
+
+
+def _digests(index: SearchIndex) -> dict[str, Any]:
+    chunks, texts = index.chunks["chunk_id"], index.texts
+    return {"chunks": len(chunks), "ids": rows_digest(chunks), "texts": rows_digest(texts)}
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    try:
+        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StaleIndexError(
+            f"{folder.name}/{MANIFEST}: expected a saved Retriever. {error}. Fit and save."
+        ) from error
+    if manifest.get("version") != _VERSION:
+        raise StaleIndexError(
+            f"{folder.name}/{MANIFEST}: expected version {_VERSION}. Got {manifest.get('version')!r}."
+            " Fit and save again."
+        )
+    return manifest

@@ -1,0 +1,285 @@
+"""How well each way of searching finds what was judged relevant; a table a measure, with intervals.
+
+    python tests/benchmarks/bench_quality.py FOLDER --encoder use --limit 500
+
+FOLDER holds a folder a labelled set: corpus.parquet (id, text; title, scope, seq where they exist), queries.parquet
+(id, text; scope, seq) and qrels.parquet (query_id, doc_id, relevance). A query with a scope is searched within it, one
+with a seq among earlier documents only. Queries without a relevant document are left out and counted. No decay: the
+sets ask for relevance.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from memkit.schemas import MEMORIES
+from memkit.search.retriever import Retriever
+from memkit.tables.corpus import Corpus
+
+DEPTH = 100
+METRICS = ("nDCG@10", "recall@5", "recall@10", "MRR")
+CROSSED = (("xquad_ru", "xquad_en"), ("xquad_en", "xquad_ru"))
+
+
+def ndcg(gains: list[float], ideal: list[float], k: int) -> float:
+    """Gains of the hits in order, divided by log2(rank + 1), over the same of the best order.
+
+    >>> ndcg([0, 1], [1], 10) == 1 / np.log2(3)
+    True
+    """
+    best = sum(gain / np.log2(rank + 2) for rank, gain in enumerate(sorted(ideal, reverse=True)[:k]))
+    return float(sum(gain / np.log2(rank + 2) for rank, gain in enumerate(gains[:k])) / best)
+
+
+def recall(gains: list[float], ideal: list[float], k: int) -> float:
+    """Share of the relevant documents among the first k.
+
+    >>> recall([1, 0, 1], [1, 1, 1, 1], 3)
+    0.5
+    """
+    return sum(gain > 0 for gain in gains[:k]) / len(ideal)
+
+
+def reciprocal_rank(gains: list[float]) -> float:
+    """One over the rank of the first relevant document, 0 where there is none.
+
+    >>> reciprocal_rank([0, 0, 2, 1])
+    0.3333333333333333
+    """
+    return next((1 / (rank + 1) for rank, gain in enumerate(gains) if gain > 0), 0.0)
+
+
+def scores(ranked: list[str], relevant: dict[str, float]) -> tuple[float, ...]:
+    """`METRICS` of one query."""
+    gains, ideal = [relevant.get(name, 0.0) for name in ranked], list(relevant.values())
+    return ndcg(gains, ideal, 10), recall(gains, ideal, 5), recall(gains, ideal, 10), reciprocal_rank(gains)
+
+
+def interval(values: np.ndarray, resamples: int = 1000, seed: int = 0) -> tuple[float, float]:
+    """The 95 % bootstrap interval of the mean over queries."""
+    drawn = np.random.default_rng(seed).integers(0, len(values), (resamples, len(values)))
+    low, high = np.percentile(values[drawn].mean(axis=1), [2.5, 97.5])
+    return float(low), float(high)
+
+
+@dataclass
+class Labelled:
+    """A set: documents as memories, queries with a relevant document, and what is relevant."""
+
+    name: str
+    memories: pa.Table
+    queries: list[dict[str, Any]]
+    relevant: dict[str, dict[str, float]]
+    left_out: int
+
+    def batches(self) -> Iterator[tuple[str | None, list[dict[str, Any]]]]:
+        """Queries that may see the same documents, with the predicate for these."""
+        groups: dict[str | None, list[dict[str, Any]]] = {}
+        for query in self.queries:
+            groups.setdefault(_visible(query), []).append(query)
+        yield from groups.items()
+
+
+def _visible(query: dict[str, Any]) -> str | None:
+    parts = []
+    if query.get("scope") is not None:
+        parts.append("user_id = '" + query["scope"].replace("'", "''") + "'")
+    if query.get("seq") is not None:
+        parts.append(f"access_count < {query['seq']}")
+    return " and ".join(parts) or None
+
+
+def read_set(folder: Path, queries_folder: Path, limit: int | None) -> Labelled:
+    """The set in `folder`, asked by the queries of another folder where that differs."""
+    documents = pq.read_table(folder / "corpus.parquet")
+    relevant: dict[str, dict[str, float]] = {}
+    for row in pq.read_table(queries_folder / "qrels.parquet").to_pylist():
+        if row["relevance"] > 0:
+            relevant.setdefault(row["query_id"], {})[row["doc_id"]] = float(row["relevance"])
+    asked = pq.read_table(queries_folder / "queries.parquet").to_pylist()
+    judged = [query for query in asked if query["id"] in relevant]
+    if limit is not None and limit < len(judged):
+        chosen = np.random.default_rng(0).choice(len(judged), limit, replace=False)
+        judged = [judged[at] for at in np.sort(chosen)]
+    name = folder.name if folder == queries_folder else f"{queries_folder.name[-2:]}>{folder.name}"
+    return Labelled(name, _memories(documents), judged, relevant, len(asked) - sum(q["id"] in relevant for q in asked))
+
+
+def _memories(documents: pa.Table) -> pa.Table:
+    size, held = documents.num_rows, documents.column_names
+    filled = {
+        "memory_id": documents["id"],
+        "format": pa.array(["table"] * size),
+        "title": documents["title"] if "title" in held else pa.array([""] * size),
+        "text": documents["text"],
+        "tags": pa.array([[]] * size, pa.list_(pa.string())),
+        "user_id": documents["scope"] if "scope" in held else pa.nulls(size, pa.string()),
+        "access_count": documents["seq"] if "seq" in held else pa.nulls(size, pa.int64()),
+    }
+    columns = [filled.get(field.name, pa.nulls(size, field.type)) for field in MEMORIES]
+    whole = [column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column for column in columns]
+    return pa.Table.from_arrays([c.cast(f.type) for c, f in zip(whole, MEMORIES, strict=True)], schema=MEMORIES)
+
+
+Search = Callable[[list[str], str | None], list[list[str]]]
+
+
+def with_retriever(search: Retriever, **params: Any) -> Search:
+    """Ids of the hits of each text."""
+    setting = search.with_params(decay="none", kinds_hidden=(), **params)
+
+    def run(texts: list[str], where: str | None) -> list[list[str]]:
+        hits = setting.search(texts, k=DEPTH, where=where)
+        found: list[list[str]] = [[] for _ in texts]
+        for query, memory in zip(hits["query_id"].to_pylist(), hits["memory_id"].to_pylist(), strict=True):
+            found[int(query)].append(memory)
+        return found
+
+    return run
+
+
+def _visible_rows(corpus: Corpus, where: str | None) -> np.ndarray:
+    """Mask over the memories, by the same predicate."""
+    if where is None:
+        return np.ones(corpus.memories.num_rows, bool)
+    passed = corpus.sql(f"select memory_id from memories where {where}").to_arrow_table()["memory_id"]  # noqa: S608  # made above
+    return pc.is_in(corpus.memories["memory_id"], value_set=passed).to_numpy()
+
+
+def _ordered(score: np.ndarray, ids: list[str], visible: np.ndarray) -> list[str]:
+    score = np.where(visible, score, 0.0)
+    order = np.lexsort((np.arange(len(score)), -score))[:DEPTH]
+    return [ids[row] for row in order if score[row] > 0]
+
+
+def with_substrings(corpus: Corpus) -> Search:
+    """By the number of different words of the query that the text contains, case-folded."""
+    memories = corpus.memories.sort_by("memory_id")
+    texts = pc.utf8_lower(pc.binary_join_element_wise(memories["title"], memories["text"], "\n"))
+    ids = memories["memory_id"].to_pylist()
+    known: dict[str, np.ndarray] = {}
+
+    def holds(word: str) -> np.ndarray:
+        if word not in known:
+            known[word] = pc.match_substring(texts, word).to_numpy()
+        return known[word]
+
+    def run(asked: list[str], where: str | None) -> list[list[str]]:
+        visible = _visible_rows(Corpus({"memories": memories}), where)
+        words = [set(re.findall(r"\w+", text.lower())) for text in asked]
+        return [_ordered(np.sum([holds(w) for w in ws] or [visible * 0], axis=0), ids, visible) for ws in words]
+
+    return run
+
+
+def with_bm25s(corpus: Corpus) -> Search:
+    """bm25s (k1 = 1.5, b = 0.75, Lucene's idf) over Snowball stems, Russian for Cyrillic words, English for others."""
+    import bm25s
+    import Stemmer
+
+    memories = corpus.memories.sort_by("memory_id")
+    ids = memories["memory_id"].to_pylist()
+    stemmers = {True: Stemmer.Stemmer("russian"), False: Stemmer.Stemmer("english")}
+
+    def terms(text: str) -> list[str]:
+        words = re.findall(r"\w+", text.lower().replace("ё", "е"))
+        return [stemmers[bool(re.search("[а-я]", word))].stemWord(word) for word in words]
+
+    pairs = zip(memories["title"].to_pylist(), memories["text"].to_pylist(), strict=True)
+    engine = bm25s.BM25(k1=1.5, b=0.75, method="lucene")
+    engine.index([terms(f"{title}\n{text}") for title, text in pairs], show_progress=False)
+
+    def run(asked: list[str], where: str | None) -> list[list[str]]:
+        visible = _visible_rows(Corpus({"memories": memories}), where)
+        found = []
+        for text in asked:
+            known = [term for term in terms(text) if term in engine.vocab_dict]
+            found.append(_ordered(engine.get_scores(known), ids, visible) if known else [])
+        return found
+
+    return run
+
+
+def systems(labelled: Labelled, encoder: str, vector_weight: float) -> dict[str, Search]:
+    """The ways of searching that are compared."""
+    corpus = Corpus({"memories": labelled.memories})
+    search = Retriever(encoder=encoder).fit(corpus)
+    char = Retriever(encoder=encoder, lexical="char").fit(corpus)
+    return {
+        "substring": with_substrings(corpus),
+        "bm25s": with_bm25s(corpus),
+        "BM25": with_retriever(search, vector_weight=0.0),
+        "char": with_retriever(char, vector_weight=0.0),
+        "vector": with_retriever(search, vector_weight=1.0),
+        "BM25+vector": with_retriever(search, vector_weight=vector_weight),
+        "char+vector": with_retriever(char, vector_weight=vector_weight),
+    }
+
+
+def evaluate(labelled: Labelled, search: Search) -> np.ndarray:
+    """Scores of shape (queries, metrics)."""
+    rows: list[tuple[float, ...]] = []
+    for where, queries in labelled.batches():
+        found = search([query["text"] for query in queries], where)
+        rows += [scores(ids, labelled.relevant[query["id"]]) for ids, query in zip(found, queries, strict=True)]
+    return np.array(rows)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--encoder", default="use")
+    parser.add_argument("--vector-weight", type=float, default=0.5)
+    parser.add_argument("--limit", type=int, help="queries a set, drawn with seed 0")
+    parser.add_argument("--sets", nargs="*")
+    options = parser.parse_args()
+    names = sorted(folder.parent.name for folder in options.folder.glob("*/corpus.parquet"))
+    pairs = [(name, name) for name in names] + [pair for pair in CROSSED if {*pair} <= {*names}]
+    print(
+        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, encoder {options.encoder},"
+        f" vector weight {options.vector_weight}, 95 % bootstrap intervals over queries"
+    )
+    results: dict[str, dict[str, np.ndarray]] = {}
+    for asked, held in pairs:
+        if options.sets and asked not in options.sets:
+            continue
+        labelled = read_set(options.folder / held, options.folder / asked, options.limit)
+        ways = systems(labelled, options.encoder, options.vector_weight)
+        results[labelled.name] = {name: evaluate(labelled, search) for name, search in ways.items()}
+        means = "  ".join(f"{name} {found[:, 0].mean():.3f}" for name, found in results[labelled.name].items())
+        print(
+            f"{labelled.name}: {len(labelled.queries)} queries, {labelled.left_out} without judgement; nDCG@10 {means}"
+        )
+    report(results)
+
+
+def report(results: dict[str, dict[str, np.ndarray]]) -> None:
+    """A Markdown table a metric: a row a set, a column a way of searching."""
+    ways = list(next(iter(results.values())))
+    for column, metric in enumerate(METRICS):
+        print(f"\n| {metric} | n | " + " | ".join(ways) + " |\n|---" * 1 + "|---" * (len(ways) + 1) + "|")
+        for name, found in results.items():
+            cells = [
+                f"{v[:, column].mean():.3f} [{', '.join(f'{x:.3f}' for x in interval(v[:, column]))}]"
+                for v in found.values()
+            ]
+            print(f"| {name} | {len(found[ways[0]])} | " + " | ".join(cells) + " |")
+        means = [np.mean([found[way][:, column].mean() for found in results.values()]) for way in ways]
+        print("| mean of the sets | | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
+
+
+if __name__ == "__main__":
+    main()

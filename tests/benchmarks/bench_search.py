@@ -1,0 +1,121 @@
+"""A hybrid query beside the two arms it asks, by size; prints a table with the date and the machine.
+
+    python tests/benchmarks/bench_search.py --sizes 10000 100000
+
+Texts and vectors are generated. The vector of a text is the mean of its words' random vectors, so that texts that share
+words lie near each other; vectors of queries come from the cache, as those of repeated queries do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from generate import queries, texts
+
+from memkit.index.encode import unit_rows
+from memkit.schemas import MEMORIES
+from memkit.search.retriever import Retriever
+from memkit.tables.corpus import Corpus
+
+AS_OF = "2026-11-01"
+
+
+class WordVectors:
+    """An encoder whose vectors are means of random word vectors: fast, the same in every run."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim, self.fingerprint = dim, f"word-vectors-{dim}"
+        self._words: dict[str, np.ndarray] = {}
+
+    def get_config(self) -> dict[str, Any]:
+        return {"dim": self.dim}
+
+    def encode_query(self, texts: Any) -> np.ndarray:
+        return unit_rows(np.stack([np.mean([self._word(word) for word in text.split()], axis=0) for text in texts]))
+
+    encode_document = encode_query
+
+    def _word(self, word: str) -> np.ndarray:
+        if word not in self._words:
+            seed = [ord(letter) for letter in word]
+            self._words[word] = np.random.default_rng(seed).standard_normal(self.dim, dtype=np.float32)
+        return self._words[word]
+
+
+def corpus_of(made: list[str]) -> Corpus:
+    """One memory a text, of fifty users, a tenth of them a year old."""
+    count = len(made)
+    age = np.where(np.arange(count) % 10, 0, 365).astype("timedelta64[D]")
+    filled = {
+        "memory_id": [f"table:#{row:07d}" for row in range(count)],
+        "format": ["table"] * count,
+        "user_id": [f"u{row % 50}" for row in range(count)],
+        "title": [""] * count,
+        "text": made,
+        "tags": [[]] * count,
+        "created_at": (np.datetime64("2026-10-01", "us") - age).astype("datetime64[us]"),
+    }
+    columns = [pa.array(filled[f.name], f.type) if f.name in filled else pa.nulls(count, f.type) for f in MEMORIES]
+    return Corpus({"memories": pa.Table.from_arrays(columns, schema=MEMORIES)})
+
+
+def each(works: dict[str, Callable[[str], Any]], asked: list[str], repeat: int) -> dict[str, float]:
+    """Milliseconds a query of each work: the median over the queries of the best of `repeat` runs, taken in turn."""
+    best = {name: np.full(len(asked), np.inf) for name in works}
+    for _ in range(repeat):
+        for at, query in enumerate(asked):
+            for name, work in works.items():
+                start = time.perf_counter()
+                work(query)
+                best[name][at] = min(best[name][at], time.perf_counter() - start)
+    return {name: float(np.median(seconds)) * 1e3 for name, seconds in best.items()}
+
+
+def measure(size: int, dim: int, n_queries: int) -> dict[str, float]:
+    """One row of the table."""
+    made = texts(size)
+    start = time.perf_counter()
+    search = Retriever(encoder=WordVectors(dim)).fit(corpus_of(made))
+    fit = time.perf_counter() - start
+    asked = queries(made, n_queries)
+    search.search(asked, as_of=AS_OF)
+    bm25, vector = search.arms_["bm25"], search.arms_["vector"]
+    works: dict[str, Callable[[str], Any]] = {
+        "bm25 ms": lambda q: bm25.candidates([q], 100),
+        "vector ms": lambda q: vector.candidates([q], 100),
+        "hybrid ms": lambda q: search.search(q, as_of=AS_OF),
+        "where ms": lambda q: search.search(q, where="user_id = 'u7'", as_of=AS_OF),
+        "trace ms": lambda q: search.trace(q, as_of=AS_OF),
+    }
+    found = each(works, asked, repeat=15)
+    start = time.perf_counter()
+    search.search(asked, as_of=AS_OF)
+    batch = (time.perf_counter() - start) / n_queries * 1e3
+    ratio = found["hybrid ms"] / (found["bm25 ms"] + found["vector ms"])
+    return {"chunks": size, "fit s": fit, **found, "hybrid / sum": ratio, "batch ms/query": batch}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument("--dim", type=int, default=256)
+    parser.add_argument("--queries", type=int, default=100)
+    options = parser.parse_args()
+    print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, {options.dim} dimensions")
+    for number, size in enumerate(options.sizes):
+        row = measure(size, options.dim, options.queries)
+        if not number:
+            print("".join(f"{name:>16}" for name in row))
+        print("".join(f"{value:>16,.2f}" if name != "chunks" else f"{value:>16,}" for name, value in row.items()))
+
+
+if __name__ == "__main__":
+    main()

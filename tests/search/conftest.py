@@ -1,0 +1,87 @@
+"""Small corpora and arms whose scores are given, so that every expected value is arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from memkit.index.encoders.hashing import HashEncoder
+from memkit.schemas import MEMORIES
+from memkit.search import index as search_index
+from memkit.search.retriever import Retriever
+from memkit.tables.corpus import Corpus
+
+SCORED = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.float64())])
+
+
+def memories_of(rows: Sequence[Mapping[str, Any] | str]) -> pa.Table:
+    """A full memories table; a bare text becomes a memory m0, m1, ..."""
+    blank = {"format": "table", "title": "", "text": "", "tags": [], "pinned": False, "access_count": 0}
+    filled = []
+    for at, row in enumerate(rows):
+        given = {"text": row} if isinstance(row, str) else dict(row)
+        filled.append(dict.fromkeys(MEMORIES.names) | blank | {"memory_id": f"m{at}"} | given)
+    return pa.Table.from_pylist(filled, schema=MEMORIES)
+
+
+class Versions(Corpus):
+    """A corpus whose next version is given."""
+
+    later: Corpus
+
+    def refresh(self) -> Corpus:
+        return self.later
+
+
+def corpus_of(*rows: Any, later: Sequence[Any] = ()) -> Corpus:
+    """A corpus of `rows`; after a refresh, of `later`."""
+    corpus = Versions({"memories": memories_of(rows)})
+    corpus.later = Corpus({"memories": memories_of(later)})
+    return corpus
+
+
+class GivenArm:
+    """An arm that answers each query from a dict: memory row -> score."""
+
+    def __init__(self, answers: Mapping[str, Mapping[int, float]], vectors: Any = None) -> None:
+        self.answers = answers
+        self.encoder_ = HashEncoder()
+        if vectors is not None:
+            self.vectors_ = np.asarray(vectors, np.float32)
+
+    def candidates(self, queries: Sequence[str], n: int, allowed: Any = None) -> pa.Table:
+        found: list[tuple[int, int, float]] = []
+        for query, text in enumerate(queries):
+            scores = {row: s for row, s in self.answers.get(text, {}).items() if allowed is None or allowed[row]}
+            best = sorted(scores.items(), key=lambda item: (-np.nan_to_num(item[1], nan=-np.inf), item[0]))[:n]
+            found += [(query, row, score) for row, score in best]
+        columns = list(zip(*found, strict=True)) or [(), (), ()]
+        return pa.table([pa.array(c, t) for c, t in zip(columns, SCORED.types, strict=True)], schema=SCORED)
+
+    def save(self, folder: Path) -> None:
+        raise NotImplementedError
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        raise NotImplementedError
+
+
+Fitter = Callable[..., Retriever]
+
+
+@pytest.fixture
+def retriever_over(monkeypatch: pytest.MonkeyPatch) -> Fitter:
+    """retriever_over(rows, bm25={...}, vector={...}, **params): a Retriever over arms whose scores are those."""
+
+    def fit(rows: Sequence[Any], bm25: Any = None, vector: Any = None, vectors: Any = None, **params: Any) -> Retriever:
+        directions = np.eye(len(rows), max(len(rows), 1)) if vectors is None else vectors
+        arms = {"bm25": GivenArm(bm25 or {}), "vector": GivenArm(vector or {}, directions)}
+        monkeypatch.setattr(search_index, "build_arm", lambda name, *_: arms[name])
+        return Retriever(**params).fit(corpus_of(*rows))
+
+    return fit

