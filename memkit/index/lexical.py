@@ -22,8 +22,9 @@ from memkit.text.terms import QueryTerms
 class BM25(Estimator):
     """Okapi BM25 with Lucene's idf, ln(1 + (N - df + 0.5) / (df + 0.5)), which is never negative.
 
-    A term counts once in a query, however often it is repeated, as in DuckDB's ``match_bm25``. Scores are that macro's
-    times ln(10), because DuckDB's ``log`` is to the base 10; weights are kept as float32, which is exact to about 1e-7.
+    With ``k3=0`` a term counts once in a query, however often it is repeated, and scores are those of DuckDB's
+    ``match_bm25`` times ln(10), because its ``log`` is to the base 10; weights are kept as float32, which is exact to
+    about 1e-7. Other k3 follow Okapi: a term that is there f times in a query counts f (k3 + 1) / (f + k3) times.
 
     Parameters
     ----------
@@ -33,6 +34,8 @@ class BM25(Estimator):
         How late further occurrences of a term stop to count.
     b : float, ratio
         How much longer texts are marked down.
+    k3 : float
+        How late repetitions in the query stop to count; 0 is at once.
 
     Examples
     --------
@@ -44,6 +47,7 @@ class BM25(Estimator):
     analyser: str = param("auto", choices=ANALYSERS, refit=True, doc="What becomes of a word.")
     k1: float = param(1.2, low=0, refit=True, doc="How late further occurrences of a term stop to count.")
     b: float = param(0.75, low=0, high=1, unit="ratio", refit=True, doc="How much longer texts are marked down.")
+    k3: float = param(0.0, low=0, doc="How late repetitions in a query stop to count.", source="Okapi at TREC-8")
 
     def fit(self, chunks: pa.Table, texts: Texts) -> Self:
         """Index `texts`, one for each row of `chunks`.
@@ -86,7 +90,7 @@ class BM25(Estimator):
             Where `n` is below 1 or `allowed` no mask over the rows.
         """
         postings = _fitted(self)
-        return postings.best([self._weigh(terms) for terms in self.terms_.of(queries)], n, allowed)
+        return postings.best(self._weigh_all(queries), n, allowed)
 
     def save(self, folder: Path) -> None:
         """Write ``bm25_terms.parquet`` and ``bm25_postings.parquet``."""
@@ -105,11 +109,49 @@ class BM25(Estimator):
         self.terms_ = QueryTerms(self.analyser)
         return self
 
+    def _weigh_all(self, queries: Sequence[str]) -> list[Query]:
+        return [self._weigh(terms) for terms in self.terms_.of(queries)]
+
     def _weigh(self, terms: list[str]) -> Query:
-        numbers = {self.postings_.terms.get(term, -1) for term in terms} - {-1}
-        # In one order, so that equal texts get equal sums.
-        known = np.array(sorted(numbers), np.int64)
-        return known, self.idf_[known]
+        known, repeats = _counted(self.postings_, terms)
+        return known, (self.idf_[known] * repeats * (self.k3 + 1) / (repeats + self.k3)).astype(np.float32)
+
+
+@estimator
+class BM25AndGrams(BM25):
+    """BM25 with character 3- to 5-grams beside it: the weighted mean of both, 0 to 1.
+
+    BM25 enters as a share of the most that the query's known terms can reach, grams as the cosine of `CharGrams`.
+
+    Examples
+    --------
+    >>> arm = BM25AndGrams().fit(pa.table({"chunk_id": ["a", "b"]}), ["настройка памяти", "кот спит"])
+    >>> arm.candidates(["памть"], n=5)["row"].to_pylist()
+    [0]
+    """
+
+    gram_weight: float = param(0.5, low=0, high=1, unit="ratio", doc="The grams' share of the score.")
+
+    def fit(self, chunks: pa.Table, texts: Texts) -> Self:
+        """Index `texts`, one for each row of `chunks`; raises ParameterError as `BM25.fit`."""
+        words = super().fit(chunks, texts).postings_
+        return self._use(words.followed_by(_unit_rows(Postings.count(texts, "char")), _GRAM))
+
+    def _use(self, postings: Postings) -> Self:
+        super()._use(postings)
+        self.gram_idf_, self.gram_terms_ = _smooth_idf(postings), QueryTerms("char")
+        return self
+
+    def _weigh_all(self, queries: Sequence[str]) -> list[Query]:
+        both = zip(self.terms_.of(queries), self.gram_terms_.of(queries), strict=True)
+        return [self._weigh_both(words, [_GRAM + gram for gram in grams]) for words, grams in both]
+
+    def _weigh_both(self, words: list[str], grams: list[str]) -> Query:
+        known, weights = self._weigh(words)
+        most = weights.sum() * (self.k1 + 1) or 1
+        parts, shares = _unit_weights(self.postings_, self.gram_idf_, grams)
+        mixed = np.concatenate([(1 - self.gram_weight) * weights / most, self.gram_weight * shares])
+        return np.concatenate([known, parts]), mixed.astype(np.float32)
 
 
 @estimator
@@ -155,16 +197,9 @@ class CharGrams(Estimator):
         return self
 
     def _weigh(self, stems: list[str], grams: list[str]) -> Query:
-        halves = [self._weigh_half(stems), self._weigh_half([_GRAM + gram for gram in grams])]
+        named = (stems, [_GRAM + gram for gram in grams])
+        halves = [_unit_weights(self.postings_, self.idf_, terms) for terms in named]
         return np.concatenate([h[0] for h in halves]), np.concatenate([h[1] for h in halves]) / np.float32(2)
-
-    def _weigh_half(self, terms: list[str]) -> Query:
-        """Known terms of one half, their weights of unit length."""
-        counted = Counter(number for term in terms if (number := self.postings_.terms.get(term)) is not None)
-        known = np.array(sorted(counted), np.int64)
-        frequency = np.array([counted[number] for number in known.tolist()], np.float64)
-        weights = (1 + np.log(frequency)) * self.idf_[known]
-        return known, (weights / (np.linalg.norm(weights) or 1)).astype(np.float32)
 
 
 # Sets a gram apart from a stem of the same letters; no term holds a tab.
@@ -173,6 +208,20 @@ _GRAM = "\t"
 
 def _smooth_idf(postings: Postings) -> np.ndarray:
     return np.log((1 + postings.n_rows) / (1 + postings.document_frequency)) + 1
+
+
+def _counted(postings: Postings, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the known terms, in one order so that equal texts get equal sums, and how often each is there."""
+    counted = Counter(number for term in terms if (number := postings.terms.get(term)) is not None)
+    known = np.array(sorted(counted), np.int64)
+    return known, np.array([counted[number] for number in known.tolist()], np.float64)
+
+
+def _unit_weights(postings: Postings, idf: np.ndarray, terms: list[str]) -> Query:
+    """Known terms and their weights of unit length."""
+    known, frequency = _counted(postings, terms)
+    weights = (1 + np.log(frequency)) * idf[known]
+    return known, (weights / (np.linalg.norm(weights) or 1)).astype(np.float32)
 
 
 def _unit_rows(postings: Postings) -> Postings:

@@ -48,7 +48,7 @@ def arm_weights(vector_weight: float, bm25_weight: float | None, arms: Iterable[
     --------
     >>> arm_weights(0.7, 0.3, ["bm25", "vector"])
     {'bm25': 0.3, 'vector': 0.7}
-    >>> arm_weights(0.7, None, ["bm25"])
+    >>> arm_weights(1.0, None, ["bm25"])  # no encoder: words alone, as the workspace document falls back
     {'bm25': 1.0}
     """
     lexical = 1.0 - vector_weight if bm25_weight is None else bm25_weight
@@ -59,10 +59,12 @@ def arm_weights(vector_weight: float, bm25_weight: float | None, arms: Iterable[
             f" Got vector_weight={vector_weight}, bm25_weight={lexical:g}."
         )
     kept = {arm: wished[arm] for arm in arms if wished[arm] > 0}
+    if not kept and vector_weight > 0:
+        kept = dict.fromkeys(arms, 1.0)
     if not kept:
         raise ParameterError(
             f"Retriever: no arm has a weight: vector_weight={vector_weight}, bm25_weight={lexical:g}."
-            " Expected a weight above 0 for an arm that exists; without an encoder that is bm25_weight."
+            " Expected a weight above 0."
         )
     total = sum(kept.values())
     return {arm: weight / total for arm, weight in kept.items()}

@@ -83,7 +83,7 @@ class Retriever(Estimator):
 
     encoder: Any = param("use", kind="object", refit=True, doc="What `as_encoder` takes; None searches by BM25 alone.")
     analyser: str = param("auto", choices=ANALYSERS, refit=True, doc="How the lexical arm makes terms of words.")
-    lexical: str = param("bm25", choices=LEXICAL, refit=True, doc="The lexical arm: BM25, or character n-grams.")
+    lexical: str = param("bm25", choices=LEXICAL, refit=True, doc="The lexical arm: BM25, character n-grams, or both.")
     chunk_tokens: int = param(400, low=1, refit=True, unit="tokens", doc="Size of a chunk.", source="workspace")
     overlap_tokens: int = param(80, low=0, refit=True, unit="tokens", doc="What two chunks share.", source="workspace")
     ann: str = param("auto", choices=ANN, refit=True, doc="Vector search: exact, or an index beyond a stated size.")

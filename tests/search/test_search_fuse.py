@@ -103,6 +103,6 @@ def test_negative_and_all_zero_weights_are_refused(vector: float, bm25: float) -
         arm_weights(vector, bm25, ["bm25", "vector"])
 
 
-def test_a_vector_weight_alone_needs_vectors() -> None:
-    with pytest.raises(ParameterError, match="without an encoder that is bm25_weight"):
-        arm_weights(1.0, None, ["bm25"])
+def test_where_there_are_no_vectors_words_stand_in_for_them() -> None:
+    assert arm_weights(1.0, None, ["bm25"]) == {"bm25": 1.0}
+    assert arm_weights(1.0, 0.0, ["bm25"]) == {"bm25": 1.0}

@@ -240,8 +240,10 @@ def test_where_no_encoder_loads_bm25_answers_alone_and_says_so(monkeypatch: pyte
     hits = search.search("пул", as_of=DAY)
     assert hits["score"].to_pylist() == [1.0]
     assert hits.schema.metadata[b"arms"] == b'{"bm25": 1.0}'
+    only = search.with_params(vector_weight=1.0, bm25_weight=0.0)
+    assert only.search("пул", as_of=DAY)["memory_id"].equals(hits["memory_id"])
     with pytest.raises(ParameterError, match="no arm has a weight"):
-        search.with_params(vector_weight=1.0, bm25_weight=0.0).search("пул")
+        search.with_params(vector_weight=0.0, bm25_weight=0.0).search("пул")
 
 
 class NanEncoder(HashEncoder):
