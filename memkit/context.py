@@ -95,9 +95,7 @@ class ContextBuilder(Estimator):
     - Чинит пул соединений
     """
 
-    retriever: Any = param(
-        None, kind="object", doc="A Retriever; None is the preset memory_v2, fitted on first use."
-    )
+    retriever: Any = param(None, kind="object", doc="A Retriever; None is the preset memory_v2, fitted on first use.")
     profile_chars: int = param(800, low=0, unit="characters", doc="Limit of PROFILE.", source="memory_v2")
     working_chars: int = param(500, low=0, unit="characters", doc="Limit of WORKING.", source="memory_v2")
     relevant_chars: int = param(2000, low=0, unit="characters", doc="Limit of RELEVANT.", source="memory_v2")

@@ -72,7 +72,7 @@ class Param:
         elif self.kind == "words":
             words = "a sequence of strings"
         else:
-            words = f"a {self.kind}" if self.kind != "int" else "an int"
+            words = f"an {self.kind}" if self.kind[0] in "io" else f"a {self.kind}"
         if self.low is not None or self.high is not None:
             left = "(" if self.low_open or self.low is None else "["
             right = ")" if self.high_open or self.high is None else "]"

@@ -19,7 +19,8 @@ from memkit.formats.rows import RAW_SCHEMAS
 from memkit.formats.source import Source
 
 _ID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-_DAY = r"[12][0-9]{3}-(?!02-29|02-3|0[469]-31|11-31)(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])"
+_LEAP_DAY = "[12][0-9](?:0[48]|[2468][048]|[13579][26])-02-29"
+_DAY = f"(?:[12][0-9]{{3}}-(?!02-29|02-3|0[469]-31|11-31)(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])|{_LEAP_DAY})"
 _TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:Z|[+-]0[0-9]:[0-5][0-9])"
 _NOTE = re.compile(
     rf"---\nid: ({_ID})\nsubject: ({plain_pattern(200)})\nkeywords:\n((?:  - {plain_pattern(50)}\n){{1,20}})"
@@ -75,7 +76,8 @@ class PlainNotes:
                 **shared,
                 **memory,
                 "tags": keywords,
-                "text": pa.array(body),
+                # The texts are nearly all of the memory; Arrow's own allocator takes and clears it twice over.
+                "text": pa.array(body, memory_pool=pa.system_memory_pool()),
                 "line_start": first,
                 "line_end": last,
             },

@@ -246,8 +246,12 @@ def parse_batch(listing: Listing, items: list[Item], options: Options) -> tuple[
         others.add(path)
         parts = _parts(listing, role.claim, options, rows) if role.claim else []
         parse_file(File(source, role, parts), rows)
+    if not others:
+        return plain.to_arrow(), digests
     tables = rows.to_arrow()
-    return _merge(plain.to_arrow(), tables, others) if plain else tables, digests
+    if plain:  # in one piece, as a slice takes all that it is a slice of along to another process
+        tables = {name: table.combine_chunks() for name, table in _merge(plain.to_arrow(), tables, others).items()}
+    return tables, digests
 
 
 def _parts(listing: Listing, claim: Claim, options: Options, rows: Rows) -> list[Source]:

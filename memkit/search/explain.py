@@ -80,9 +80,10 @@ def _made_of(row: dict[str, Any], params: dict[str, Any], weights: dict[str, flo
             continue
         on_scale = f"{row[f'{arm}_norm']:.2f} on the common scale, " if params["fusion"] != "rrf" else ""
         parts.append(f"{_LABEL[arm]} {row[arm]:.3g} (rank {row[f'{arm}_rank']}, {on_scale}weight {weight:.2f})")
-    words = f"{' and '.join(parts)} fuse to {row['fused']:.3f}"
+    words = f"{' and '.join(parts)} fuse{'s' if len(parts) == 1 else ''} to {row['fused']:.3f}"
     if row["decay"] < 1:
-        words += f", decay is {row['decay']:.2f} after {row['age_days']:.0f} days, so its score is {row['score']:.3f}"
+        age = f"{row['age_days']:.0f} day{'' if round(row['age_days']) == 1 else 's'}"
+        words += f", decay is {row['decay']:.2f} after {age}, so its score is {row['score']:.3f}"
     return words
 
 

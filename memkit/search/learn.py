@@ -98,7 +98,7 @@ def learn_weight(
         raise ParameterError("learn_weight: expected a query with a relevant memory in qrels. Got none.")
     found = index.find(call.queries.texts, call.values["pool"], call.allowed, call.weights)
 
-    grid = np.linspace(0.0, 1.0, steps + 1)
+    grid = np.round(np.linspace(0.0, 1.0, steps + 1), 9)
     scores = np.empty((len(grid), judged.used.size))
     for at, weight in enumerate(grid):
         weights = {"bm25": 1.0 - weight, "vector": weight}

@@ -69,8 +69,6 @@ class Retriever(Estimator):
         What is searched, in the order of memory_id and ordinal.
     arms_ : dict of str to Arm
         'bm25' (the lexical arm, whichever it is) and 'vector', each built when its weight first asks for it.
-    without_vectors_ : str or None
-        Why there is no vector arm, where there can be none.
 
     Examples
     --------
@@ -299,6 +297,11 @@ class Retriever(Estimator):
             k=k,
             depth=depth,
         )
+
+    @property
+    def without_vectors_(self) -> str | None:
+        """Why there is no vector arm, where there can be none."""
+        return self._index().without_vectors
 
     def _repr_html_(self) -> str:
         """Parameters that differ from their default, and what is fitted; escaped."""

@@ -78,13 +78,48 @@ class Corpus:
         return self._database.cursor(query).sql(query, params=params)
 
     def named(self, name: str, as_of: AsOf = None) -> duckdb.DuckDBPyRelation:
-        """The result of one of `memkit.named_queries`; `as_of` is the day of those that ask for one."""
+        """The result of one of `memkit.named_queries`.
+
+        Parameters
+        ----------
+        name : str
+            Which one.
+        as_of : str, date, datetime or None
+            The day of those that ask for one; None is now.
+
+        Returns
+        -------
+        duckdb.DuckDBPyRelation
+
+        Raises
+        ------
+        ParameterError
+            For a name that there is not, or an `as_of` that is no date.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> mk.from_table({"text": ["чай"]}).named("near_empty").fetchall()
+        [('0', None, 3, 'чай')]
+        """
         query = named_query(name)
         params = {"as_of": as_of_time(as_of)} if "$as_of" in query else None
         return self.sql(query, params)
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """A new DuckDB connection to the tables, full text ready; closing it leaves the corpus whole."""
+        """A new DuckDB connection to the tables, full text ready; closing it leaves the corpus whole.
+
+        Returns
+        -------
+        duckdb.DuckDBPyConnection
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> with mk.from_table({"text": ["чай", "кофе"]}).connect() as con:
+        ...     con.execute("select count(*) from memories").fetchone()
+        (2,)
+        """
         return self._database.cursor()
 
     def add_table(self, name: str, table: pa.Table) -> None:
@@ -118,7 +153,23 @@ class Corpus:
         self.tables[name] = table
 
     def save(self, folder: str | Path) -> None:
-        """Write the tables as Parquet, the DuckDB file with its index, and a manifest; see `memkit.open`."""
+        """Write the tables as Parquet, the DuckDB file with its index, and a manifest; see `memkit.open`.
+
+        A save takes the place of one that is there, whole: who is killed half-way leaves the old one.
+
+        Parameters
+        ----------
+        folder : str or Path
+            Made where it is not there; other files in it stay.
+
+        Examples
+        --------
+        >>> import memkit as mk, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     mk.from_table({"text": ["чай"]}).save(folder)
+        ...     mk.open(folder)
+        Corpus(1 memories: 1 other; 0 problems)
+        """
         from memkit.tables.lake import save
 
         save(self.tables, self._database, self._reading, Path(folder))
@@ -126,13 +177,28 @@ class Corpus:
     def refresh(self) -> Corpus:
         """A corpus of what the folder holds now; only files that changed are opened.
 
-        A file counts as changed by its size, mtime or ctime, then by the hash of its content. Where nothing changed,
+        A file counts as changed by its size, mtime or ctime, then by the hash of its content; after `memkit.open`, the
+        indexes of an index tree are opened once more, as they decide how the others are read. Where nothing changed,
         the database and its index are taken over; else they are made again when they are first asked for.
+
+        Returns
+        -------
+        Corpus
 
         Raises
         ------
         MemkitError
             Where the corpus was not read from a folder.
+
+        Examples
+        --------
+        >>> import memkit as mk, tempfile
+        >>> from memkit.tables.samples import write_files
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     corpus = mk.read(write_files(folder, {"MEMORY.md": "# Чай\\n"}))
+        ...     _ = write_files(folder, {"MEMORY.md": "# Кофе\\n"})
+        ...     corpus.refresh().memories["title"].to_pylist()
+        ['Кофе']
         """
         if self._reading is None:
             raise MemkitError(
@@ -250,10 +316,23 @@ def open_lake(folder: str | Path, source: str | Path | None = None) -> Corpus:
     source : str or Path, optional
         Where the files are now, for `Corpus.refresh`; None is where they were read.
 
+    Returns
+    -------
+    Corpus
+        As it was saved; a database file that is missing or of another save is made again from the Parquet.
+
     Raises
     ------
     FormatError
         Where there is no saved corpus, or a file of it is not what was saved.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mk.from_table({"text": ["чай"]}).save(folder)
+    ...     mk.open(folder).sql("select memory_id from fts('чай')").fetchall()
+    [('0',)]
     """
     from memkit.tables.lake import load
 

@@ -53,11 +53,12 @@ class Database:
     def write(self, path: Path) -> None:
         """Write the tables and the full-text index to a DuckDB file."""
         con = self.cursor()
-        con.execute(f"attach {_literal(str(path))} as saved")
-        try:
-            con.execute("copy from database memory to saved")
-        finally:
-            con.execute("detach saved")
+        with self._lock:  # what is attached, every cursor sees
+            con.execute(f"attach {_literal(str(path))} as saved")
+            try:
+                con.execute("copy from database memory to saved")
+            finally:
+                con.execute("detach saved")
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         con = connect()
@@ -93,7 +94,7 @@ def is_table_name(name: str) -> bool:
 def connect() -> duckdb.DuckDBPyConnection:
     """A new in-memory database that never downloads and counts time in UTC."""
     con = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
-    con.execute("set timezone = 'UTC'")
+    con.execute("set global timezone = 'UTC'")  # a cursor is a session of its own
     return con
 
 

@@ -72,7 +72,7 @@ class Annotator(Estimator):
     def sql(self, as_of: AsOf = None) -> str:
         """The statement that runs, over a relation ``input``; the day is ``$as_of`` unless one is given.
 
-        It reads days in UTC: ``set TimeZone = 'UTC'`` on a connection of your own.
+        On a connection of your own: ``set TimeZone = 'UTC'``, and give ``input`` the columns in `needs` alone.
         """
         self.check_params()
         text = self._sql()

@@ -17,6 +17,14 @@ PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 BY_NOTEBOOK = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 
 _FORMAT = ("The rule", "The smallest data", "The same in SQL", "What real data does to it")
+_STAGE = (
+    "The rule and its source",
+    "The smallest table that shows it",
+    "The same in SQL",
+    "What the knob does",
+    "What it costs or breaks",
+)
+_POLICY = (_STAGE[0], "The formula with units", *_STAGE[1:])
 HEADINGS: dict[str, tuple[str, ...]] = {
     "00_tour": (
         "Read a folder",
@@ -28,6 +36,23 @@ HEADINGS: dict[str, tuple[str, ...]] = {
         "Where to go next",
     ),
     **dict.fromkeys(("01_index_tree", "02_workspace", "03_notes", "04_records", "05_facts"), _FORMAT),
+    "10_fusion": (*_STAGE[:-1], "What it buys", _STAGE[-1]),
+    **dict.fromkeys(("11_decay_in_ranking", "12_analysers", "13_trace"), _STAGE),
+    **dict.fromkeys(
+        (
+            "20_admission",
+            "21_classify",
+            "22_dedup",
+            "23_quota",
+            "24_expiry",
+            "25_decay",
+            "26_index_check_and_split",
+            "27_pipeline_and_replay",
+            "28_context",
+            "29_records",
+        ),
+        _POLICY,
+    ),
 }
 """The second-level headings of the notebooks that document a set of them; later notebooks add theirs."""
 

@@ -1,0 +1,370 @@
+"""Input that wants out of the folder, or wants all memory and time: a problem row, nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import memkit as mk
+from memkit.formats import files, front_matter, markdown
+from memkit.formats.structured import MAX_DEPTH, StructureError, load_json, load_yaml
+from memkit.tables.samples import write_files
+
+SECRET = "СЕКРЕТ secret-8821"
+
+
+def tree(folder: Path, *entries: object, branch: str = "b/index.json", **more: str | bytes) -> Path:
+    """A memory folder one below `folder`, with a secret beside it and one index that names `entries`."""
+    root = {"type": "index-root", "branches": [{"category": "b", "path": branch}]}
+    index = {"type": "index-branch", "files": list(entries)}
+    written: dict[str, str | bytes] = {
+        "secret.md": SECRET,
+        "secret/index.json": json.dumps({"type": "index-branch", "files": [], "note": SECRET}),
+        "memory/index.json": json.dumps(root),
+        "memory/b/index.json": json.dumps(index),
+        "memory/b/inside.md": "Внутри.\n",
+    }
+    write_files(folder, {**written, **{f"memory/{name}": text for name, text in more.items()}})
+    return folder / "memory"
+
+
+def everything(corpus: mk.Corpus) -> str:
+    return repr({name: table.to_pylist() for name, table in corpus.tables.items()})
+
+
+ESCAPES = [
+    "../secret.md",
+    "b/../../secret.md",
+    "memory/../../secret.md",
+    "..\\secret.md",
+    "b\\..\\..\\secret.md",
+    "./../secret.md",
+    "/etc/passwd",
+    "//etc/passwd",
+    "\\\\server\\share",
+    "C:\\secret.md",
+    "c:secret.md",
+    "b/x\u0000.md",
+    "..",
+    "../memory/../secret.md",
+    "memory/memory/../../../secret.md",
+]
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Every path that memkit opens from here on, links followed."""
+    paths: list[str] = []
+    real = os.open
+
+    def note(path: str, *rest: int, **named: int) -> int:
+        paths.append(os.path.realpath(path))
+        return real(path, *rest, **named)
+
+    monkeypatch.setattr(files.os, "open", note)
+    return paths
+
+
+@pytest.mark.parametrize("written", ESCAPES)
+@pytest.mark.parametrize("prefix", ["", "memory/"])
+def test_an_entry_reads_nothing_outside(tmp_path: Path, opened: list[str], written: str, prefix: str) -> None:
+    folder = tree(tmp_path, {"title": "t", "file": prefix + written, "tags": []})
+    corpus = mk.read(folder)
+    assert not [path for path in opened if not path.startswith(str(folder))]
+    assert SECRET not in everything(corpus)
+    (entry,) = corpus.tables["entries"].to_pylist()
+    assert entry["path"] is None
+    assert entry["status"] in ("invalid", "missing")
+    if not prefix:
+        assert entry["status"] == "invalid"
+        assert "outside_root" in corpus.problems["rule"].to_pylist()
+
+
+@pytest.mark.parametrize("written", [path.replace(".md", "/index.json") for path in ESCAPES])
+def test_a_branch_reads_nothing_outside(tmp_path: Path, opened: list[str], written: str) -> None:
+    folder = tree(tmp_path, branch=written)
+    corpus = mk.read(folder)
+    assert not [path for path in opened if not path.startswith(str(folder))]
+    assert SECRET not in everything(corpus)
+    assert "outside_root" in corpus.problems["rule"].to_pylist()
+
+
+@pytest.mark.parametrize("written", [*ESCAPES, "../inside.md", "../../secret.md"])
+def test_a_part_reads_nothing_outside_of_its_folder(tmp_path: Path, opened: list[str], written: str) -> None:
+    head = f"---\ntitle: t\nparts: [{json.dumps(written)}]\n---\n"
+    folder = tree(tmp_path, {"title": "t", "file": "b/n/index.md"}, **{"b/n/index.md": head})
+    corpus = mk.read(folder)
+    assert not [path for path in opened if not path.startswith(str(folder))]
+    assert SECRET not in everything(corpus)
+    assert {"outside_root", "unparsable", "missing_file"} & set(corpus.problems["rule"].to_pylist())
+    assert corpus.tables["entries"]["parts"].to_pylist() == [None]
+
+
+def test_links_are_never_followed(tmp_path: Path, opened: list[str]) -> None:
+    folder = write_files(tmp_path / "root", {"MEMORY.md": "# Чай\n", "sub/a.md": "# A\n"})
+    write_files(tmp_path, {"outside/secret.md": SECRET})
+    links = {
+        "file_out.md": tmp_path / "outside" / "secret.md",
+        "folder_out": tmp_path / "outside",
+        "file_in.md": folder / "MEMORY.md",
+        "folder_in": folder / "sub",
+        "loop": folder,
+        "self.md": folder / "self.md",
+        "broken_out.md": tmp_path / "nothing.md",
+        "broken_in.md": folder / "nothing.md",
+    }
+    for name, target in links.items():
+        (folder / name).symlink_to(target)
+    corpus = mk.read(folder)
+    assert corpus.memories["path"].to_pylist() == ["MEMORY.md", "sub/a.md"]
+    found = {row["path"]: row["rule"] for row in corpus.problems.to_pylist() if row["path"] in links}
+    outside = {"file_out.md", "folder_out", "broken_out.md", "self.md"}
+    assert found == {name: "outside_root" if name in outside else "symlink" for name in links}
+    assert not [path for path in opened if "outside" in path]
+
+
+@pytest.mark.parametrize("linked", ["b/out.md", "b/folder/secret.md"])
+def test_an_entry_through_a_link_out_is_invalid(tmp_path: Path, opened: list[str], linked: str) -> None:
+    folder = tree(tmp_path, {"title": "t", "file": linked})
+    (folder / "b" / "out.md").symlink_to(tmp_path / "secret.md")
+    (folder / "b" / "folder").symlink_to(tmp_path, target_is_directory=True)
+    corpus = mk.read(folder)
+    assert corpus.tables["entries"]["status"].to_pylist() == ["invalid"]
+    assert not [path for path in opened if not path.startswith(str(folder))]
+    assert SECRET not in everything(corpus)
+
+
+def test_an_entry_through_a_link_within_the_folder_is_its_target(tmp_path: Path) -> None:
+    folder = tree(tmp_path, {"title": "t", "file": "b/link.md"})
+    (folder / "b" / "link.md").symlink_to(folder / "b" / "inside.md")
+    corpus = mk.read(folder)
+    assert corpus.tables["entries"].select(["path", "status"]).to_pylist() == [
+        {"path": "b/inside.md", "status": "valid"}
+    ]
+    assert corpus.memories["text"].to_pylist() == ["Внутри.\n"]
+
+
+def test_a_file_that_becomes_a_link_after_it_was_listed_is_not_followed(tmp_path: Path) -> None:
+    write_files(tmp_path, {"root/MEMORY.md": "# Чай\n", "secret.md": SECRET})
+    listing = files.list_files(tmp_path / "root")
+    (tmp_path / "root" / "MEMORY.md").unlink()
+    (tmp_path / "root" / "MEMORY.md").symlink_to(tmp_path / "secret.md")
+    from memkit.formats.rows import Rows
+
+    rows = Rows()
+    assert files.read_source(listing, "MEMORY.md", 1000, rows) is None
+    assert [row["rule"] for row in rows.tables["problems"]] == ["unreadable"]
+
+
+def test_a_pipe_does_not_hang_the_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "MEMORY.md")
+    os.mkfifo(tmp_path / "index.json")
+    corpus = mk.read(tmp_path)
+    assert corpus.problems["rule"].to_pylist() == ["unreadable", "unreadable"]
+
+
+@pytest.mark.parametrize("name", ["a" * 300 + ".md", "/".join(["d" * 200] * 30), "b/" * 3000 + "x.md"])
+def test_a_name_that_no_file_can_have_is_missing(tmp_path: Path, name: str) -> None:
+    corpus = mk.read(tree(tmp_path, {"title": "t", "file": name}))
+    assert corpus.tables["entries"]["status"].to_pylist() == ["missing"]
+
+
+def test_an_entry_that_names_an_index_is_invalid_and_ids_stay_unique(tmp_path: Path) -> None:
+    entries = [{"title": "t", "file": name} for name in ("gone.md", "b/index.json", "index.json", "b/index.part2.json")]
+    folder = tree(tmp_path, *entries, **{"b/index.part2.json": "{not json", "c/index.json": "{not json"})
+    corpus = mk.read(folder)
+    assert corpus.tables["entries"]["status"].to_pylist() == ["missing", *["invalid"] * 3]
+    ids = corpus.memories["memory_id"].to_pylist()
+    assert len(set(ids)) == len(ids)
+
+
+BOMB = (
+    "a: &a ["
+    + ", ".join(["лол"] * 9)
+    + "]\n"
+    + "".join(
+        f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
+        for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        BOMB,
+        f"a: &a {'x' * 100_000}\nb: [{', '.join(['*a'] * 100)}]\n",
+        "a: &a [*a]\n",
+        "a: *nobody\n",
+        "a: " + "[" * 5000 + "]" * 5000 + "\n",
+        "".join(f"{'  ' * n}a:\n" for n in range(300)),
+        "? " * 3000 + "a\n",
+        "- " * 3000 + "a\n",
+    ],
+    ids=["aliases", "long alias", "itself", "unknown", "flow nest", "block nest", "keys", "lists"],
+)
+def test_a_yaml_bomb_is_kept_as_text(tmp_path: Path, text: str) -> None:
+    note = f"---\nid: x\nsubject: y\n{text}---\nтело заметки\n"
+    corpus = mk.read(write_files(tmp_path, {"wisdom.yaml": f"fact_id: f\ncontent: c\n{text}", "note.md": note}))
+    assert {row["path"] for row in corpus.problems.to_pylist() if row["rule"] == "unparsable"} == {
+        "wisdom.yaml",
+        "note.md",
+    }
+    assert f"fact_id: f\ncontent: c\n{text}" in corpus.memories["text"].to_pylist()
+    assert note in corpus.memories["text"].to_pylist()
+
+
+def test_nested_anchors_cost_no_more_than_their_text() -> None:
+    """Counting what each anchor holds when it is set would take 90 x 100,000 steps."""
+    depth, width = 90, 100_000
+    text = "".join(f"&a{n} [" for n in range(depth)) + "x, " * width + "]" * depth
+    (value,) = load_yaml(text)
+    for _ in range(depth - 1):
+        (value,) = value
+    assert value == ["x"] * width
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":', '[{"a":['])
+def test_json_that_nests_too_deep_is_refused_with_its_line(opening: str) -> None:
+    with pytest.raises(StructureError, match="levels of nesting") as caught:
+        load_json("\n" + opening * (MAX_DEPTH + 1))
+    assert caught.value.line == 2
+
+
+def test_json_as_deep_as_allowed_is_read_from_a_deep_stack() -> None:
+    def down(depth: int) -> object:
+        return down(depth - 1) if depth else load_json('{"a":' * MAX_DEPTH + "1" + "}" * MAX_DEPTH)
+
+    assert isinstance(down(300), dict)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("format_version", '"' + "9" * 5000 + '.0.0"'),
+        ("format_version", "1" * 4000),
+        ("confidence", "9" * 4000),
+        ("confidence", "-1e999"),
+        ("confidence", "NaN"),
+        ("confidence", "Infinity"),
+        ("content", '"\\ud800 одинокий"'),
+        ("content", '"\\u0000"'),
+        ("fact_id", '"\\udfff"'),
+        ("category", "9" * 5000),
+        ("relations", '[[], {}, null, 1, {"fact_id": {}}]'),
+        ("relations", '{"a": 1}'),
+    ],
+)
+def test_an_absurd_value_is_a_row_and_the_record_stays(tmp_path: Path, field: str, value: str) -> None:
+    fields = {"format_version": '"1.0.0"', "fact_id": '"f"', "content": '"Чай без сахара"', "category": '"c"'}
+    fields |= {"confidence": "0.5", "relations": "[]", field: value}
+    text = "{" + ", ".join(f'"{name}": {written}' for name, written in fields.items()) + "}"
+    corpus = mk.read(write_files(tmp_path, {"wisdom.json": text}))
+    assert corpus.memories.num_rows == 1
+    (row,) = corpus.memories.to_pylist()
+    assert field == "content" or "Чай без сахара" in row["text"]
+    assert row["confidence"] is None or 0 <= row["confidence"] <= 1
+
+
+def test_an_unknown_major_of_any_length_is_quarantined(tmp_path: Path) -> None:
+    records = [{"format_version": "9" * n + ".0.0", "fact_id": f"f{n}", "content": "c"} for n in (1, 30, 5000)]
+    corpus = mk.read(write_files(tmp_path, {"wisdom.json": json.dumps(records)}))
+    assert corpus.problems["rule"].to_pylist() == ["unsupported_version"] * 3
+    assert corpus.memories["kind"].to_pylist() == [None] * 3
+
+
+def test_runs_of_blanks_cost_linear_time() -> None:
+    """A pattern that looks for the blanks at the end of a line would take 4e10 steps for each of these."""
+    n = 200_000
+    front = front_matter.split(f"---\na: x{' ' * n}y\nb:\n- x{' ' * n}y\n---\n")
+    found, _ = markdown.headings(f"# a{' ' * n}b{'#' * n}c\n")
+    assert front is not None
+    assert len(front.fields["a"]) == len(front.fields["b"][0]) == n + 2
+    assert len(found[0].text) == 2 * n + 3
+
+
+def test_many_records_on_one_line_are_not_searched_once_each(tmp_path: Path) -> None:
+    """For each record one search through 4 MB, for a field that is nowhere, would read 40 GB."""
+    record = {"fact_id": "", "content": "x" * 300, "category": "c", "confidence": 0.5, "relations": []}
+    text = json.dumps([record | {"fact_id": f"f{number}"} for number in range(10_000)])
+    corpus = mk.read(write_files(tmp_path, {"wisdom.json": text}))
+    assert corpus.problems["rule"].to_pylist() == ["missing_field"] * 10_000
+
+
+MEASURE = """
+import resource, sys
+import memkit as mk
+mk.read(sys.argv[1]).memories  # what every read costs
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+corpus = mk.read(sys.argv[2])
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+print(peak, corpus.problems["rule"].to_pylist(), max(map(len, corpus.memories["text"].to_pylist())))
+"""
+HUGE = 100 * 2**20
+
+
+@pytest.mark.parametrize("name", ["MEMORY.md", "wisdom.json", "memory.jsonl", "wisdom.yaml", "index.json"])
+def test_a_single_line_of_100_mb_is_read_within_bounded_memory(tmp_path: Path, name: str) -> None:
+    small = write_files(tmp_path / "small", {name: "{}" if name.endswith("json") else "чай: 1\n"})
+    folder = write_files(tmp_path / "huge", {name: "я" * 40_000})
+    with (folder / name).open("r+b") as file:
+        file.truncate(HUGE)
+    found = subprocess.run([sys.executable, "-c", MEASURE, small, folder], capture_output=True, text=True, check=True)
+    peak, rest = found.stdout.split(" ", 1)
+    assert int(peak) * 1024 < 30 * 2**20
+    assert "file_too_large" in rest
+    assert "encoding" not in rest
+    assert int(rest.split()[-1]) == files.HEAD_BYTES // 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("wisdom.json", "[" * 250 + '"' + "x" * 8_000_000),
+        ("wisdom.json", "[" + "[]," * 500_000),
+        ("note.md", "---\nid: 1\n" + "- " * 500_000),
+        ("note.md", "---\n" * 300_000),
+        ("memory/2026-02-03.md", "# \n" * 30_000),
+        ("users/u/profile.md", "- [id:" * 300_000),
+    ],
+    ids=["unclosed", "lists", "front matter", "rules", "headings", "tags"],
+)
+def test_large_nonsense_is_read_within_memory_that_its_size_allows(tmp_path: Path, name: str, text: str) -> None:
+    small = write_files(tmp_path / "small", {"MEMORY.md": "# Чай\n"})
+    folder = write_files(tmp_path / "large", {name: text})
+    found = subprocess.run([sys.executable, "-c", MEASURE, small, folder], capture_output=True, text=True, check=True)
+    assert int(found.stdout.split(" ", 1)[0]) * 1024 < 400 * 2**20
+
+
+def test_html_in_a_memory_is_inert_in_every_shown_table(tmp_path: Path) -> None:
+    attack = "<script>alert(1)</script><img src=x onerror=alert(1)>"
+    written = {"MEMORY.md": f"# {attack}\n{attack}\n", f"users/{attack[:8]}/profile.md": f"{attack}\n"}
+    written["wisdom.json"] = json.dumps({"fact_id": attack, "content": attack, "category": attack})
+    corpus = mk.read(write_files(tmp_path, written))
+    shown = corpus._repr_html_() + mk.from_table({"text": [attack], "kind": [attack]})._repr_html_()
+    assert "<script" not in shown
+    assert "<img" not in shown
+    assert "&lt;script&gt;" in shown
+
+
+QUOTES = ["'; drop table memories; --", '"; drop table memories; --', "$1", "?", "' || (select 1) || '", "\\", "%s{}"]
+
+
+@pytest.mark.parametrize("text", QUOTES)
+def test_content_never_becomes_sql(tmp_path: Path, text: str) -> None:
+    name = text.replace("/", "")
+    record = {"fact_id": text, "content": text, "category": text, "relations": [{"fact_id": text, "type": text}]}
+    written = {f"{name}.md": f"# {text}\n{text}\n", "wisdom.json": json.dumps(record)}
+    corpus = mk.read(write_files(tmp_path / name, written))
+    assert text in corpus.sql("select title from memories where title = ?", [text]).fetchone()
+    assert corpus.sql("select count(*) from fts(?)", [text]).fetchone() is not None
+    assert corpus.sql("select count(match_bm25(memory_id, ?)) from memories", [text]).fetchone() is not None
+    for query in mk.named_queries()["name"].to_pylist():
+        corpus.named(query, as_of="2026-03-01").fetchall()
+    corpus.save(tmp_path / "lake")
+    assert mk.open(tmp_path / "lake").memories.equals(corpus.memories)

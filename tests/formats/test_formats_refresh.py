@@ -1,0 +1,268 @@
+"""A read depends on the content alone: not on the order of the disk, on processes, or on what was read before."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.formats import files, reader
+from memkit.tables.lake import write_parquet
+from memkit.tables.samples import sample_data, write_files
+
+ROOT = json.dumps({"type": "index-root", "branches": [{"category": "b", "path": "b/index.json"}]})
+
+
+def branch(*names: str) -> str:
+    return json.dumps({"type": "index-branch", "files": [{"title": name, "file": f"b/{name}"} for name in names]})
+
+
+NOTE = "---\nid: {0}\nsubject: {0}\nkeywords: [k]\n---\nтело заметки {0}\n"
+FACT = json.dumps(
+    {"fact_id": "f1", "content": "чай", "relations": [{"fact_id": "f2", "type": "supports", "weight": 1}]}
+)
+START: dict[str, str | bytes] = {
+    "MEMORY.md": "# Пул\nдесять\n",
+    "memory/2026-02-03.md": "# День\nтекст\n",
+    "memory/2026-02-04.md": "текст ".encode() + "кофе\n".encode("cp1251"),
+    "n/1.md": NOTE.format("1"),
+    "n/2.md": NOTE.format("1"),
+    "r/wisdom.json": FACT,
+    "u/anna.md": "- чай\n",
+    "t/index.json": ROOT,
+    "t/b/index.json": branch("x.md", "gone.md", "n/index.md"),
+    "t/b/x.md": "# X\n",
+    "t/b/y.md": "# Y\n",
+    "t/b/n/index.md": "---\nparts: [p1.md, p2.md]\n---\n",
+    "t/b/n/p1.md": "один\n",
+    "t/b/n/p2.md": "два\n".encode() + "три\n".encode("cp1251"),
+}
+
+
+def put(name: str, content: str | bytes) -> Callable[[Path], object]:
+    return lambda folder: write_files(folder, {name: content})
+
+
+def drop(name: str) -> Callable[[Path], object]:
+    def step(folder: Path) -> None:
+        path = folder / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+
+    return step
+
+
+def move(name: str, to: str) -> Callable[[Path], object]:
+    def step(folder: Path) -> None:
+        if (folder / name).is_file():
+            (folder / to).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).replace(folder / to)
+
+    return step
+
+
+def touch(name: str) -> Callable[[Path], object]:
+    return lambda folder: os.utime(folder / name, ns=(1, 1)) if (folder / name).exists() else None
+
+
+STEPS: dict[str, Callable[[Path], object]] = {
+    "edit a log": put("memory/2026-02-03.md", "# День\nдругой текст\n## Ещё\n"),
+    "edit the odd log": put("memory/2026-02-04.md", "чай\n"),
+    "add a log": put("memory/2026-02-01.md", "первое\n"),
+    "add the last file": put("я/z.md", "последнее\n"),
+    "delete a log": drop("memory/2026-02-03.md"),
+    "rename a log": move("memory/2026-02-03.md", "memory/2026-02-09.md"),
+    "move a note": move("n/1.md", "k/1.md"),
+    "edit a note": put("n/2.md", NOTE.format("2")),
+    "touch a note": touch("n/1.md"),
+    "add the other fact": put("r/other.json", json.dumps({"fact_id": "f2", "content": "кофе"})),
+    "break the facts": put("r/wisdom.json", FACT[:-3]),
+    "the fact again": put("r/more.jsonl", FACT + "\n" + FACT + "\n"),
+    "users appear": put("u/users/anna/profile.md", "- [id:a] [t:profile] [imp:high] чай\n"),
+    "users vanish": drop("u/users"),
+    "counters": put("u/users/anna/meta.json", '{"profileCount": 5, "workingCount": 0, "archiveCount": 0}'),
+    "index another file": put("t/b/index.json", branch("y.md", "x.md")),
+    "index the parts": put("t/b/index.json", branch("n/p1.md", "n/index.md")),
+    "break the index": put("t/b/index.json", "{"),
+    "index the index": put("t/b/index.json", branch("index.json", "n/index.md", "gone.md")),
+    "the index again": put("t/b/index.json", branch("x.md", "gone.md", "n/index.md")),
+    "continue the index": put("t/b/index.part2.json", branch("y.md", "gone2.md")),
+    "no continuation": drop("t/b/index.part2.json"),
+    "no root": drop("t/index.json"),
+    "the root again": put("t/index.json", ROOT),
+    "edit a part": put("t/b/n/p1.md", b"one\n\xff\xfe odd\n"),
+    "mend a part": put("t/b/n/p2.md", "два\nтри\n"),
+    "drop a part": drop("t/b/n/p2.md"),
+    "fewer parts": put("t/b/n/index.md", "---\nparts: [p1.md]\n---\n"),
+    "other parts": put("t/b/n/index.md", "---\nparts: [p2.md, p1.md, ../x.md]\n---\n"),
+    "the missing file": put("t/b/gone.md", "нашёлся\n"),
+    "many files": lambda folder: write_files(folder, {f"m/{n}.md": f"# {n}\n" for n in range(80)}),
+    "none of many": drop("m"),
+    "a link": lambda folder: (folder / "link.md").is_symlink() or (folder / "link.md").symlink_to(folder / "MEMORY.md"),
+}
+
+
+def assert_equal(found: mk.Corpus, expected: mk.Corpus) -> None:
+    assert found.tables.keys() == expected.tables.keys()
+    for name, table in expected.tables.items():
+        assert found.tables[name].to_pylist() == table.to_pylist(), name
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_refresh_equals_a_fresh_read_after_one_step(tmp_path: Path, step: str) -> None:
+    corpus = mk.read(write_files(tmp_path / "a", START), as_of="2026-02-03")
+    corpus.save(tmp_path / "lake")
+    STEPS[step](tmp_path / "a")
+    expected = mk.read(tmp_path / "a", as_of="2026-02-03")
+    assert_equal(corpus.refresh(), expected)
+    opened = mk.open(tmp_path / "lake")
+    assert_equal(opened, corpus)
+    assert_equal(opened.refresh(), expected)
+    assert_equal(opened.refresh().refresh(), expected)
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.one_of(st.sampled_from(sorted(STEPS)), st.sampled_from(["(refresh)", "(save)"])), max_size=10))
+def test_a_refresh_equals_a_fresh_read_after_any_steps(steps: list[str]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = write_files(Path(name) / "a", START)
+        corpus = mk.read(folder)
+        for step in steps:
+            if step == "(save)":
+                corpus.save(Path(name) / "lake")
+                corpus = mk.open(Path(name) / "lake")
+            elif step == "(refresh)":
+                corpus = corpus.refresh()
+            else:
+                STEPS[step](folder)
+        assert_equal(corpus.refresh(), mk.read(folder))
+
+
+def parquet(corpus: mk.Corpus, folder: Path) -> dict[str, bytes]:
+    folder.mkdir()
+    for name, table in corpus.tables.items():
+        write_parquet(folder / f"{name}.parquet", table)
+    return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
+
+
+def test_the_order_of_the_disk_changes_no_byte_of_the_parquet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for step in ("users appear", "counters", "continue the index"):
+        STEPS[step](write_files(tmp_path / "a", START))
+    shutil.copytree(sample_data(), tmp_path / "a" / "data")
+    paths = sorted(path for path in (tmp_path / "a").rglob("*") if path.is_file())
+    for path in reversed(paths):
+        write_files(tmp_path / "b", {str(path.relative_to(tmp_path / "a")): path.read_bytes()})
+    first = parquet(mk.read(tmp_path / "a"), tmp_path / "pa")
+    assert parquet(mk.read(tmp_path / "b"), tmp_path / "pb") == first
+    real = os.scandir
+
+    class Backwards:
+        def __init__(self, path: str) -> None:
+            self.found = sorted(real(path), key=lambda entry: entry.name, reverse=True)
+
+        def __enter__(self) -> list[os.DirEntry[str]]:
+            return self.found
+
+        def __exit__(self, *_: object) -> None:
+            pass
+
+    monkeypatch.setattr(files.os, "scandir", Backwards)
+    assert parquet(mk.read(tmp_path / "a"), tmp_path / "pc") == first
+
+
+def test_two_processes_read_what_one_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "BATCH_FILES", 7)
+    folder = write_files(tmp_path, {**START, **{f"m/{n}.md": f"# {n}\nтекст\n" for n in range(30)}})
+    assert_equal(mk.read(folder, n_jobs=2), mk.read(folder))
+    assert_equal(mk.read(folder, n_jobs=2).refresh(), mk.read(folder))
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    paths: list[str] = []
+    real = os.open
+
+    def note(path: str, *rest: int) -> int:
+        paths.append(Path(path).name)
+        return real(path, *rest)
+
+    monkeypatch.setattr(files.os, "open", note)
+    return paths
+
+
+def test_a_refresh_opens_only_what_changed(tmp_path: Path, opened: list[str]) -> None:
+    folder = write_files(tmp_path, START)
+    corpus = mk.read(folder)
+    assert set(opened) == {Path(name).name for name in START}
+    opened.clear()
+    unchanged = corpus.refresh()
+    assert opened == []
+    STEPS["edit a log"](folder)
+    STEPS["touch a note"](folder)
+    STEPS["drop a part"](folder)
+    after = unchanged.refresh()
+    assert sorted(opened) == ["1.md", "2026-02-03.md", "index.md", "p1.md"]
+    opened.clear()
+    assert after.refresh()._reading is not None
+    assert opened == []
+
+
+def test_an_opened_corpus_opens_only_its_indexes_once_more(tmp_path: Path, opened: list[str]) -> None:
+    mk.read(write_files(tmp_path / "a", START)).save(tmp_path / "lake")
+    corpus = mk.open(tmp_path / "lake")
+    opened.clear()
+    corpus = corpus.refresh()
+    assert set(opened) == {"index.json", "index.md"}
+    opened.clear()
+    corpus.refresh()
+    assert opened == []
+
+
+def test_a_change_that_keeps_size_and_mtime_is_seen(tmp_path: Path) -> None:
+    folder = write_files(tmp_path, {"MEMORY.md": "# Чай\n"})
+    corpus = mk.read(folder)
+    before = (folder / "MEMORY.md").stat()
+    (folder / "MEMORY.md").write_text("# Чад\n", encoding="utf-8")
+    os.utime(folder / "MEMORY.md", ns=(before.st_atime_ns, before.st_mtime_ns))
+    after = (folder / "MEMORY.md").stat()
+    assert (after.st_size, after.st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+    assert corpus.refresh().memories["title"].to_pylist() == ["Чад"]
+
+
+def test_an_unchanged_refresh_keeps_the_database(tmp_path: Path) -> None:
+    corpus = mk.read(write_files(tmp_path, START))
+    corpus.sql("from fts('чай')").fetchall()
+    STEPS["touch a note"](tmp_path)
+    assert corpus.refresh()._database is corpus._database
+    STEPS["edit a log"](tmp_path)
+    assert corpus.refresh()._database is not corpus._database
+
+
+def test_the_old_corpus_stays_what_it_was(tmp_path: Path) -> None:
+    corpus = mk.read(write_files(tmp_path, START))
+    before = corpus.memories
+    STEPS["delete a log"](tmp_path)
+    corpus.refresh()
+    assert corpus.memories is before
+    assert corpus.sql("select count(*) from memories").fetchone() == (before.num_rows,)
+
+
+def test_a_folder_that_vanished_is_said_so(tmp_path: Path) -> None:
+    corpus = mk.read(write_files(tmp_path / "a", START))
+    shutil.rmtree(tmp_path / "a")
+    with pytest.raises(mk.errors.FormatError, match="nothing there"):
+        corpus.refresh()
+
+
+def test_a_single_file_is_refreshed_too(tmp_path: Path) -> None:
+    corpus = mk.read(write_files(tmp_path, {"MEMORY.md": "# Чай\n", "other.md": "# X\n"}) / "MEMORY.md")
+    assert corpus.memories["path"].to_pylist() == ["MEMORY.md"]
+    write_files(tmp_path, {"MEMORY.md": "# Кофе\n"})
+    assert corpus.refresh().memories["title"].to_pylist() == ["Кофе"]

@@ -1,0 +1,256 @@
+"""A corpus: SQL over its tables, full text that is never stale, connections and threads."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import memkit as mk
+from memkit.errors import FormatError, MemkitError, ParameterError, VersionError
+from memkit.formats.rules import RULES, Rule
+from memkit.schemas import TABLES
+from memkit.tables.samples import sample_data, write_files
+
+
+@pytest.fixture(scope="module")
+def sample() -> mk.Corpus:
+    return mk.read(sample_data())
+
+
+def test_every_table_has_its_rows_in_sql(sample: mk.Corpus) -> None:
+    for name, table in sample.tables.items():
+        assert sample.sql("select count(*) from query_table(?)", [name]).fetchone() == (table.num_rows,)
+    assert sample.sql("from memories").to_arrow_table().column_names == TABLES["memories"].names
+
+
+def test_a_query_takes_parameters(sample: mk.Corpus) -> None:
+    assert sample.sql("select ?::int + ?::int", [1, 2]).fetchone() == (3,)
+    assert sample.sql("select $a::varchar", {"a": "'; drop table memories"}).fetchone() == ("'; drop table memories",)
+
+
+def test_a_time_is_utc_whatever_the_machine_says() -> None:
+    script = """
+import memkit as mk
+corpus = mk.from_table({"text": ["a"], "created_at": ["2026-01-01T01:00:00+03:00"]})
+query = "select current_setting('TimeZone'), created_at::date::varchar from memories"
+print(corpus.sql(query).fetchall() + corpus.connect().execute(query).fetchall())
+"""
+    environment = {**os.environ, "TZ": "Asia/Vladivostok"}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str([("UTC", "2025-12-31")] * 2)
+
+
+def found(corpus: mk.Corpus, query: str) -> set[str]:
+    rows = corpus.sql("select path from fts(?, k := 100) join memories using (memory_id)", [query]).fetchall()
+    return {path for (path,) in rows}
+
+
+def test_full_text_is_never_stale_after_a_refresh(tmp_path: Path) -> None:
+    folder = write_files(tmp_path, {"a.md": "# пул\n", "b.md": "# чай\n"})
+    corpus = mk.read(folder)
+    assert found(corpus, "пулы") == {"a.md"}
+    write_files(folder, {"a.md": "# кофе\n"})
+    corpus = corpus.refresh()
+    assert (found(corpus, "пул"), found(corpus, "кофе")) == (set(), {"a.md"})
+    (folder / "b.md").rename(folder / "c.md")
+    corpus = corpus.refresh()
+    assert found(corpus, "чай") == {"c.md"}
+    (folder / "c.md").unlink()
+    corpus = corpus.refresh()
+    assert found(corpus, "чай") == set()
+    write_files(folder, {"d.md": "# чай\n"})
+    assert found(corpus.refresh(), "чай") == {"d.md"}
+
+
+def test_a_change_of_the_rows_behind_the_index_is_refused_not_answered_from(tmp_path: Path) -> None:
+    corpus = mk.from_table({"text": ["чай"]})
+    con = corpus.connect()
+    for change in (
+        "insert into memories (memory_id) values ('x')",
+        "delete from memories",
+        "update memories set text = ''",
+    ):
+        with pytest.raises(duckdb.Error):
+            con.execute(change)
+    assert con.execute("select memory_id from fts('чай')").fetchall() == [("0",)]
+
+
+def test_a_closed_cursor_leaves_the_corpus_whole(sample: mk.Corpus) -> None:
+    relation = sample.sql("select count(*) from memories")
+    con = sample.connect()
+    con.close()
+    with pytest.raises(duckdb.Error):
+        con.execute("select 1")
+    assert relation.fetchone() == (sample.memories.num_rows,)
+    assert sample.connect().execute("select count(*) from memories").fetchone() == (sample.memories.num_rows,)
+
+
+def test_threads_share_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    from memkit.tables import database
+
+    built: list[int] = []
+    real = database.build_fts
+    monkeypatch.setattr(database, "build_fts", lambda con: (built.append(1), real(con)))
+    corpus = mk.from_table({"text": [f"слово{n} чай" for n in range(200)]})
+    answers: list[int] = []
+
+    def ask() -> None:
+        for _ in range(5):
+            answers.append(len(corpus.sql("from fts('чай', k := 500)").fetchall()))
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [200] * 40
+    assert built == [1]
+
+
+def test_the_index_is_built_only_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    from memkit.tables import database
+
+    def refuse(con: object) -> None:
+        raise AssertionError("built")
+
+    monkeypatch.setattr(database, "build_fts", refuse)
+    corpus = mk.from_table({"text": ["чай"]})
+    assert corpus.sql("select count(*) from memories").fetchone() == (1,)
+    for query in ("from fts('чай')", "select MATCH_BM25(memory_id, 'чай') from memories"):
+        with pytest.raises(AssertionError, match="built"):
+            corpus.sql(query)
+
+
+def test_an_added_table_is_in_sql_before_and_after_the_first_query() -> None:
+    corpus = mk.from_table({"text": ["чай"]})
+    corpus.add_table("one", pa.table({"a": [1]}))
+    assert corpus.sql("from one").fetchall() == [(1,)]
+    corpus.add_table("two", pa.table({"a": [2]}))
+    corpus.add_table("one", pa.table({"a": [3]}))
+    assert corpus.sql("from one, two").fetchall() == [(3, 2)]
+    assert corpus.tables["one"].to_pylist() == [{"a": 3}]
+
+
+@pytest.mark.parametrize("name", ['x" as select 1; --', "../up", "a b", "", "Ы", "memories", "problems", "a" * 100])
+def test_a_table_name_that_is_no_name_is_refused(name: str) -> None:
+    corpus = mk.from_table({"text": ["чай"]})
+    with pytest.raises(ParameterError, match="add_table: 'name'"):
+        corpus.add_table(name, pa.table({"a": [1]}))
+    assert corpus.tables.keys() == TABLES.keys()
+
+
+def test_what_is_shown_of_a_corpus_is_short_and_the_same_each_time(sample: mk.Corpus) -> None:
+    assert repr(sample) == repr(mk.read(sample_data()))
+    assert sample._repr_html_() == mk.read(sample_data())._repr_html_()
+    assert len(repr(sample)) < 400
+    assert sample._repr_html_().count("<tr>") == 1 + len(
+        set(zip(sample.memories["format"].to_pylist(), sample.memories["kind"].to_pylist(), strict=True))
+    )
+
+
+def test_a_corpus_without_a_folder_says_how_to_refresh() -> None:
+    with pytest.raises(MemkitError, match=r"mk\.open"):
+        mk.from_table({"text": ["чай"]}).refresh()
+
+
+# --- read ---
+
+
+def test_a_single_file_is_read_alone(tmp_path: Path) -> None:
+    folder = write_files(tmp_path, {"memory/2026-02-03.md": "# A\n", "MEMORY.md": "# B\n"})
+    assert mk.read(folder / "memory" / "2026-02-03.md").memories["path"].to_pylist() == ["2026-02-03.md"]
+    assert mk.read(str(folder / "MEMORY.md")).memories["kind"].to_pylist() == ["long_term"]
+
+
+def test_a_single_file_that_no_format_reads_is_a_row(tmp_path: Path) -> None:
+    (row,) = mk.read(write_files(tmp_path, {"a.txt": "чай"}) / "a.txt").problems.to_pylist()
+    assert (row["path"], row["rule"]) == ("a.txt", "unclaimed")
+
+
+def test_nothing_at_the_path_is_said_so(tmp_path: Path) -> None:
+    for path in (tmp_path / "none", "\0", "none/such"):
+        with pytest.raises(FormatError, match="Got nothing there"):
+            mk.read(path)
+
+
+FORCED = {
+    "index_tree": {"MEMORY.md": "unclaimed", "x.json": "unclaimed"},
+    "workspace": {"x.json": "unclaimed"},
+    "notes": {"x.json": "unclaimed", "MEMORY.md": "missing_field"},
+    "records": {"MEMORY.md": "unclaimed", "x.json": "unclaimed"},
+    "facts": {"MEMORY.md": "not_a_fact", "x.json": "unclaimed"},
+}
+
+
+@pytest.mark.parametrize("format", FORCED)
+def test_a_format_can_be_forced_and_what_it_cannot_read_is_told(tmp_path: Path, format: str) -> None:
+    corpus = mk.read(write_files(tmp_path, {"MEMORY.md": "# Чай\n", "x.json": '{"a": 1}'}), format=format)
+    assert set(corpus.memories["format"].to_pylist()) <= {format}
+    rules = {(row["path"], row["rule"]) for row in corpus.problems.to_pylist()}
+    assert rules >= set(FORCED[format].items())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"format": "word"}, "read: 'format' must be one of 'index_tree', 'notes'"),
+        ({"errors": "ignore"}, "read: 'errors' must be one of 'report', 'raise'"),
+        ({"as_of": "вчера"}, "'as_of' must be a date"),
+        ({"as_of": 5}, "'as_of' must be a date"),
+        ({"max_file_bytes": 0}, "read: 'max_file_bytes' must be an int in"),
+        ({"max_file_bytes": "1"}, "read: 'max_file_bytes'"),
+        ({"n_jobs": 1.5}, "read: 'n_jobs'"),
+        ({"rules": (Rule("new_code", "notes", "subject", "a subject"),)}, "read: a rule: 'code'"),
+    ],
+)
+def test_a_bad_argument_is_refused_in_one_shape(tmp_path: Path, arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ParameterError) as caught:
+        mk.read(tmp_path, **arguments)  # type: ignore[arg-type]  # wrong on purpose
+    assert str(caught.value).startswith(message)
+    assert "Got " in str(caught.value)
+
+
+def test_the_first_error_is_raised_with_its_place() -> None:
+    with pytest.raises(FormatError) as caught:
+        mk.read(sample_data() / "broken" / "bad_date_exp", errors="raise")
+    assert not isinstance(caught.value, VersionError)
+    assert (caught.value.path, caught.value.line, caught.value.field) == ("users/anna/working.md", 2, "exp")
+    with pytest.raises(VersionError) as version:
+        mk.read(sample_data() / "broken" / "unsupported_version_json", errors="raise")
+    assert version.value.field == "format_version"
+    assert mk.read(sample_data() / "broken" / "not_uuid4", errors="raise").problems.num_rows == 1
+
+
+def test_dates_in_the_future_are_told_only_against_a_day(tmp_path: Path) -> None:
+    folder = write_files(tmp_path, {"memory/2026-02-03.md": "# A\n"})
+    assert mk.read(folder).problems.num_rows == 0
+    assert mk.read(folder, as_of="2026-02-03").problems.num_rows == 0
+    for day in ("2026-02-02", date(2026, 2, 2), datetime(2026, 2, 2, 23, 59, tzinfo=UTC), "2026-02-03T01:00:00+03:00"):
+        assert mk.read(folder, as_of=day).problems["rule"].to_pylist() == ["future_date"]
+
+
+def test_a_rule_of_ones_own_is_checked(tmp_path: Path) -> None:
+    short = Rule("bad_value", "facts", "text", "at most 5 characters", lambda value: len(str(value)) <= 5)
+    line = "- [id:a] [t:profile] [imp:high] длинный текст\n"
+    corpus = mk.read(write_files(tmp_path, {"users/u/profile.md": line}), rules=(*RULES, short))
+    (row,) = corpus.problems.to_pylist()
+    assert (row["rule"], row["field"]) == ("bad_value", "text")
+    assert "at most 5 characters" in row["message"]
+    assert corpus.refresh().problems.equals(corpus.problems)
+
+
+def test_the_rules_are_a_table_errors_first() -> None:
+    table = mk.rules()
+    assert table.column_names == ["code", "severity", "format", "field", "checks"]
+    assert table.num_rows == len(RULES)
+    ranks = [["error", "warning", "info"].index(word) for word in table["severity"].to_pylist()]
+    assert ranks == sorted(ranks)
+    assert None not in table["checks"].to_pylist()

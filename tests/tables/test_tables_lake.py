@@ -1,0 +1,280 @@
+"""A corpus on disk: saved whole or not at all, opened whole or refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import memkit as mk
+from memkit.errors import FormatError
+from memkit.tables import lake
+from memkit.tables.samples import sample_data, write_files
+
+SOURCE = {"docs/a.md": "# пул соединений\n", "users/u/profile.md": "- [id:a] [t:profile] [imp:high] чай\n"}
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    corpus = mk.read(write_files(tmp_path / "source", SOURCE))
+    corpus.save(tmp_path / "lake")
+    return tmp_path / "lake"
+
+
+def equal(one: mk.Corpus, other: mk.Corpus) -> bool:
+    return one.tables.keys() == other.tables.keys() and all(
+        table.equals(other.tables[name]) and table.schema.equals(other.tables[name].schema)
+        for name, table in one.tables.items()
+    )
+
+
+def test_what_is_saved_is_opened(tmp_path: Path) -> None:
+    corpus = mk.read(sample_data())
+    corpus.add_table("chunks", pa.table({"memory_id": ["a"], "words": [["b"]]}))
+    corpus.save(tmp_path / "lake")
+    opened = mk.open(tmp_path / "lake")
+    assert equal(opened, corpus)
+    assert opened.tables["chunks"].equals(corpus.tables["chunks"])
+    query = "select memory_id, score from fts('пул соединений', k := 20)"
+    assert opened.sql(query).fetchall() == corpus.sql(query).fetchall()
+
+
+def test_the_files_are_readable_by_any_tool(saved: Path) -> None:
+    names = {path.name for path in saved.iterdir()}
+    assert names == {f"{name}.parquet" for name in mk.open(saved).tables} | {"corpus.duckdb", "manifest.json", "state"}
+    assert pq.read_table(saved / "memories.parquet")["title"].to_pylist() == ["пул соединений", ""]
+    with duckdb.connect(str(saved / "corpus.duckdb"), read_only=True) as con:
+        assert con.execute("select count(*) from memories").fetchone() == (2,)
+
+
+def test_two_saves_give_the_same_parquet(saved: Path, tmp_path: Path) -> None:
+    mk.open(saved).save(tmp_path / "again")
+    for path in saved.glob("*.parquet"):
+        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes()
+
+
+def test_a_save_over_a_save_leaves_nothing_of_the_old(saved: Path) -> None:
+    corpus = mk.from_table({"text": ["кофе"]})
+    mk_open = mk.open(saved)
+    mk_open.add_table("labels", pa.table({"a": [1]}))
+    mk_open.save(saved)
+    assert (saved / "labels.parquet").exists()
+    corpus.save(saved)
+    assert not (saved / "labels.parquet").exists()
+    assert equal(mk.open(saved), corpus)
+    assert mk.open(saved).sql("select count(*) from fts('чай')").fetchone() == (0,)
+    assert not [path for path in saved.iterdir() if path.name.startswith(".")]
+
+
+def test_other_things_in_the_folder_stay(saved: Path) -> None:
+    write_files(saved, {"vectors/cache.bin": "x", "next/mine.txt": "y", "README": "z"})
+    mk.from_table({"text": ["кофе"]}).save(saved)
+    assert (saved / "vectors" / "cache.bin").read_text() == "x"
+    assert (saved / "next" / "mine.txt").read_text() == "y"
+    assert (saved / "README").read_text() == "z"
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+import memkit as mk
+from memkit.tables import lake
+corpus = mk.from_table({"text": ["новый текст"]})
+steps = 0
+def die(*_):
+    global steps
+    steps += 1
+    if steps == int(sys.argv[2]):
+        os._exit(9)
+def before(function):
+    def wrapped(*args, **named):
+        die()
+        return function(*args, **named)
+    return wrapped
+lake.pq.write_table = before(lake.pq.write_table)
+lake._digest = before(lake._digest)
+Path.replace, Path.rename = before(Path.replace), before(Path.rename)
+lake.rmtree = before(lake.rmtree)
+corpus.save(sys.argv[1])
+"""
+
+
+# 13 tables, each written and hashed; then a look for an unfinished save, the rename, and 15 files into their places.
+RENAMED = 2 * 13 + 1 + 1
+LAST = RENAMED + 15 + 1
+
+
+@pytest.mark.parametrize("step", [1, 6, RENAMED - 2, RENAMED - 1, RENAMED, RENAMED + 1, RENAMED + 9, LAST - 1, LAST])
+def test_a_killed_save_leaves_the_old_corpus_or_the_new_one(saved: Path, step: int) -> None:
+    old, new = mk.open(saved), mk.from_table({"text": ["новый текст"]})
+    killed = subprocess.run([sys.executable, "-c", KILLED, saved, str(step)], check=False)
+    assert killed.returncode == 9
+    after = mk.open(saved)
+    assert equal(after, old if step <= RENAMED else new)
+    assert after.sql("select count(*) from fts('текст')").fetchone() == (step > RENAMED,)
+    new.save(saved)
+    assert equal(mk.open(saved), new)
+
+
+def test_a_save_that_fails_half_way_leaves_the_old_one(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = mk.open(saved)
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(lake.pq, "write_table", full)
+    with pytest.raises(OSError, match="No space left"):
+        mk.from_table({"text": ["кофе"]}).save(saved)
+    assert equal(mk.open(saved), old)
+    assert not [path for path in saved.iterdir() if path.name.startswith(".")]
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "null", '{"version": 1}', '{"version": 99, "tables": {}, "source": null}']
+)
+def test_a_broken_manifest_is_refused(saved: Path, content: str) -> None:
+    (saved / "manifest.json").write_text(content)
+    with pytest.raises(FormatError, match="expected"):
+        mk.open(saved)
+    mk.from_table({"text": ["кофе"]}).save(saved)
+    assert mk.open(saved).memories["text"].to_pylist() == ["кофе"]
+
+
+def change(manifest: Path, **values: object) -> None:
+    document = json.loads(manifest.read_text())
+    for path, value in values.items():
+        node = document
+        *above, last = path.split("__")
+        for name in above:
+            node = node[name]
+        node[last] = value
+    manifest.write_text(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"tables": {'x" as select 1; --': {"digest": "x"}}},
+        {"tables": {"../../secret": {"digest": "x"}}},
+        {"tables": []},
+        {"tables__memories": 5},
+        {"tables__memories__digest": None},
+        {"source": 5},
+        {"source__root": 5},
+        {"source__options": {"format": "notes", "unknown": 1}},
+        {"source__options": []},
+        {"source__options__as_of": "вчера"},
+        {"source__options__plugin_globs": 5},
+    ],
+)
+def test_a_manifest_that_memkit_did_not_write_is_refused(saved: Path, values: dict[str, object]) -> None:
+    change(saved / "manifest.json", **values)
+    with pytest.raises(FormatError):
+        mk.open(saved)
+
+
+def test_no_manifest_is_said_so(tmp_path: Path) -> None:
+    for folder in (tmp_path, tmp_path / "none"):
+        with pytest.raises(FormatError, match=r"manifest\.json"):
+            mk.open(folder)
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("damage", ["cut", "flip", "gone", "other"])
+def test_a_broken_parquet_file_is_refused_by_name(saved: Path, damage: str) -> None:
+    path = saved / "facts.parquet"
+    data = bytearray(path.read_bytes())
+    if damage == "gone":
+        path.unlink()
+    elif damage == "other":
+        pq.write_table(pa.table({"a": [1]}), path)
+    else:
+        data[len(data) // 2] ^= 255
+        path.write_bytes(data[: len(data) // 2] if damage == "cut" else data)
+    with pytest.raises(FormatError, match=r"facts\.parquet"):
+        mk.open(saved)
+
+
+@pytest.mark.parametrize("damage", ["gone", "empty", "text", "cut", "flip", "other lake"])
+def test_a_broken_database_file_is_made_again_from_the_parquet(saved: Path, damage: str, tmp_path: Path) -> None:
+    path = saved / "corpus.duckdb"
+    data = bytearray(path.read_bytes())
+    if damage == "flip":
+        for at in range(20_000, len(data), 997):
+            data[at] ^= 255
+    written = {"gone": None, "empty": b"", "text": b"no database " * 999, "cut": data[:20_000], "flip": data}
+    path.unlink()
+    if damage == "other lake":
+        mk.from_table({"text": ["чужое"]}).save(tmp_path / "other")
+        path.write_bytes((tmp_path / "other" / "corpus.duckdb").read_bytes())
+    elif written[damage] is not None:
+        path.write_bytes(written[damage])
+    opened = mk.open(saved)
+    assert opened.sql("select memory_id from fts('пулы')").fetchall() == [("workspace:docs/a.md#1",)]
+    assert opened.sql("select count(*) from memories").fetchone() == (2,)
+
+
+def test_a_database_that_breaks_after_it_was_opened_is_made_again(saved: Path) -> None:
+    opened = mk.open(saved)
+    (saved / "corpus.duckdb").write_bytes(b"broken")
+    assert opened.sql("select memory_id from fts('пулы')").fetchall() == [("workspace:docs/a.md#1",)]
+
+
+@pytest.mark.parametrize("name", ["files", "problems", "_ids", "_counters"])
+@pytest.mark.parametrize("damage", ["gone", "text", "other"])
+def test_a_broken_state_only_costs_a_full_read(saved: Path, name: str, damage: str) -> None:
+    path = saved / "state" / f"{name}.parquet"
+    path.unlink()
+    if damage == "text":
+        path.write_bytes(b"no parquet")
+    if damage == "other":
+        pq.write_table(pa.table({"a": [1]}), path)
+    write_files(saved.parent / "source", {"docs/b.md": "# кофе\n"})
+    refreshed = mk.open(saved).refresh()
+    assert equal(refreshed, mk.read(saved.parent / "source"))
+    assert refreshed._reading is not None
+    assert set(refreshed._reading.reread) == {"docs/a.md", "docs/b.md", "users/u/profile.md"}
+
+
+def test_an_opened_corpus_follows_its_folder_elsewhere(saved: Path, tmp_path: Path) -> None:
+    (tmp_path / "source").rename(tmp_path / "moved")
+    with pytest.raises(FormatError):
+        mk.open(saved).refresh()
+    opened = mk.open(saved, source=tmp_path / "moved")
+    assert equal(opened.refresh(), opened)
+    write_files(tmp_path / "moved", {"docs/b.md": "# кофе\n"})
+    assert equal(opened.refresh(), mk.read(tmp_path / "moved"))
+
+
+def test_what_was_asked_for_is_asked_again(tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "source", {"memory/2026-02-03.md": "# A\n", "x.json": "{}"})
+    corpus = mk.read(folder, format="workspace", as_of="2026-01-01", max_file_bytes=4)
+    corpus.save(tmp_path / "lake")
+    write_files(folder, {"memory/2026-02-04.md": "# Bbb\n"})
+    fresh = mk.read(folder, format="workspace", as_of="2026-01-01", max_file_bytes=4)
+    assert equal(mk.open(tmp_path / "lake").refresh(), fresh)
+    assert {"future_date", "file_too_large", "unclaimed"} == set(fresh.problems["rule"].to_pylist())
+
+
+def test_a_folder_whose_name_is_no_utf_8_is_saved_and_refreshed(tmp_path: Path) -> None:
+    folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/odd\xff"))
+    corpus = mk.read(write_files(folder, SOURCE))
+    corpus.save(tmp_path / "it's a lake; ы")
+    assert equal(mk.open(tmp_path / "it's a lake; ы").refresh(), corpus)
+
+
+def test_two_threads_may_save_one_corpus(tmp_path: Path) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    corpus = mk.read(write_files(tmp_path / "source", SOURCE))
+    corpus.sql("from fts('чай')").fetchall()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: corpus.save(tmp_path / f"lake{n}"), range(4)))
+    assert all(equal(mk.open(tmp_path / f"lake{n}"), corpus) for n in range(4))

@@ -1,0 +1,206 @@
+"""The named queries: each runs anywhere, and each answer is arithmetic on a small table."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memkit as mk
+from memkit.errors import ParameterError
+from memkit.tables.samples import sample_data, write_files
+
+NAMES = mk.named_queries()["name"].to_pylist()
+AS_OF = "2026-03-01"
+
+
+def test_there_are_at_least_twelve_and_each_says_what_it_answers() -> None:
+    rows = mk.named_queries().to_pylist()
+    assert len(rows) >= 12
+    for row in rows:
+        assert row["question"].endswith("?")
+        assert row["sql"].startswith(f"-- {row['question']}\n")
+        assert row["needs_as_of"] == ("$as_of" in row["sql"])
+        assert "order by" in row["sql"].lower(), "an answer must not depend on chance"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_query_has_an_answer_on_the_sample_corpus(name: str) -> None:
+    answer = mk.read(sample_data()).named(name, as_of=AS_OF).fetchall()
+    assert answer or name in ("contradictory_relations", "dangling_relations", "duplicates_by_text")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_query_runs_on_an_empty_corpus(name: str, tmp_path: Path) -> None:
+    assert mk.read(tmp_path).named(name, as_of=AS_OF).fetchall() == []
+    assert mk.from_table({"text": []}).named(name, as_of=AS_OF).fetchall() == []
+
+
+@pytest.fixture(scope="module")
+def broken() -> mk.Corpus:
+    return mk.read(sample_data() / "broken")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_query_runs_on_all_broken_cases_at_once(name: str, broken: mk.Corpus) -> None:
+    assert broken.memories.num_rows > 200
+    rows = broken.named(name, as_of=AS_OF).to_arrow_table()
+    assert rows.num_columns > 1
+    again = mk.read(sample_data() / "broken").named(name, as_of=AS_OF).to_arrow_table()
+    assert rows.equals(again)
+
+
+def test_an_unknown_query_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(ParameterError, match="expired_facts"):
+        mk.from_table({"text": ["a"]}).named("'; drop table memories")
+
+
+def fact(id: str, type: str, importance: str, text: str, expires: str = "") -> str:
+    return f"- [id:{id}] [t:{type}] [imp:{importance}]{expires and f' [exp:{expires}]'} {text}\n"
+
+
+def wisdom(name: str, *relations: tuple[str, str, float]) -> dict[str, Any]:
+    linked = [{"fact_id": to, "type": kind, "weight": weight} for to, kind, weight in relations]
+    return {
+        "format_version": "1.0.0",
+        "fact_id": name,
+        "content": name,
+        "category": "c",
+        "confidence": 1,
+        "relations": linked,
+    }
+
+
+def pathway(name: str, hits: int, rate: float | None) -> dict[str, Any]:
+    stats = {"hits": hits, "success_rate": rate, "last_used_at": "2026-02-01T00:00:00Z"}
+    fields = {"format_version": "1.0.0", "id": name, "triggers": [name], "template": f"шаблон {name}", "variables": {}}
+    return {**fields, "tier": "core", "usage_stats": stats}
+
+
+ENTRIES = [
+    {"title": "Пул", "file": "pool.md", "tags": ["db"], "access_count": 3},
+    {"title": "Нет", "file": "gone.md", "tags": []},
+    {"title": "Вне", "file": "../out.md", "tags": []},
+]
+FILES: dict[str, str | bytes] = {
+    "users/anna/profile.md": fact("p1", "profile", "high", "Живёт в Риге, работает из дома"),
+    "users/anna/working.md": fact("w1", "working", "normal", "Ставим бота", "2026-02-28")
+    + fact("w2", "working", "normal", "чиним пул, сегодня последний день", "2026-03-01"),
+    "users/oleg/archive.md": fact("a1", "archive", "low", "живёт  в Риге,\tработает из дома"),
+    "tree/memory/index.json": json.dumps({"type": "index-root", "branches": [{"category": "l", "path": "l.json"}]}),
+    "tree/memory/l.json": json.dumps({"type": "index-branch", "files": ENTRIES}),
+    "tree/memory/pool.md": "Пул держит десять соединений.\n",
+    "wisdom.json": json.dumps(
+        [
+            wisdom("f1", ("f2", "supports", 0.25), ("f2", "supports", 0.5), ("f9", "extends", 0.5)),
+            wisdom("f2", ("f1", "contradicts", 0.75)),
+            wisdom("f3", ("f1", "supports", 1.0)),
+        ]
+    ),
+    "pathways.json": json.dumps(
+        [pathway("a", 10, 0.5), pathway("b", 2, 0.9), pathway("c", 20, 0.9), pathway("d", 0, None)]
+    ),
+    "memory/2026-02-01.md": "# Один\nзапись о погоде и чае\n## Два\nзапись о пуле и кофе\n",
+    "memory/2026-02-03.md": "# Три\nзапись о выпуске бота\n",
+    "HEARTBEAT.md": "# Задачи\n- [ ] проверить пул\n- [x] выпуск\n",
+    "sessions/2026-02-03-a.md": "**[10:00] user**: как дела?\n**[10:01] bot**: всё ок\nеще строка\n"
+    "**[10:02] user**: да\n",
+}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> mk.Corpus:
+    return mk.read(write_files(tmp_path_factory.mktemp("small"), FILES))
+
+
+def ask(corpus: mk.Corpus, name: str, columns: str = "*") -> list[tuple[Any, ...]]:
+    relation = corpus.named(name, as_of=AS_OF)
+    rows = relation.to_arrow_table().to_pylist()
+    names = list(rows[0]) if columns == "*" and rows else columns.split()
+    return [tuple(row[name] for name in names) for row in rows]
+
+
+def test_a_fact_expires_the_day_after_its_date(small: mk.Corpus) -> None:
+    assert ask(small, "expired_facts", "memory_id expires") == [("facts:users/anna/working.md#w1", date(2026, 2, 28))]
+
+
+def test_facts_are_counted_by_user_type_and_importance(small: mk.Corpus) -> None:
+    assert ask(small, "facts_by_user") == [
+        ("anna", "profile", "high", 1, 0),
+        ("anna", "working", "normal", 2, 1),
+        ("oleg", "archive", "low", 1, 0),
+    ]
+
+
+def test_texts_that_differ_in_case_and_blanks_alone_are_duplicates(small: mk.Corpus) -> None:
+    ((text, copies, ids),) = ask(small, "duplicates_by_text")
+    assert (text.casefold().split(), copies) == (["живёт", "в", "риге,", "работает", "из", "дома"], 2)
+    assert ids == ["facts:users/anna/profile.md#p1", "facts:users/oleg/archive.md#a1"]
+
+
+def test_entries_that_lead_nowhere(small: mk.Corpus) -> None:
+    assert ask(small, "missing_and_invalid_entries", "title status") == [("Вне", "invalid"), ("Нет", "missing")]
+    assert ask(small, "access_counts", "title access_count")[:1] == [("c", 20)]
+    assert ("Пул", 3) in ask(small, "access_counts", "title access_count")
+
+
+def test_relations_that_dangle_and_that_contradict(small: mk.Corpus) -> None:
+    assert ask(small, "dangling_relations", "from_id type to_id weight") == [("f1", "extends", "f9", 0.5)]
+    assert ask(small, "contradictory_relations") == [("f1", "f2", 0.25 + 0.5, 0.75)]
+
+
+def test_pathways_by_success_then_use(small: mk.Corpus) -> None:
+    assert ask(small, "pathways_by_success", "id hits success_rate") == [
+        ("c", 20, 0.9),
+        ("b", 2, 0.9),
+        ("a", 10, 0.5),
+        ("d", 0, None),
+    ]
+
+
+def test_growth_adds_up(small: mk.Corpus) -> None:
+    assert ask(small, "growth_by_day") == [(date(2026, 2, 1), 2, 2), (date(2026, 2, 3), 1 + 1, 2 + 2)]
+
+
+def test_largest_files_count_characters(small: mk.Corpus) -> None:
+    rows = ask(small, "largest_files", "path memories chars")
+    assert [chars for _, _, chars in rows] == sorted((chars for _, _, chars in rows), reverse=True)
+    log = FILES["memory/2026-02-01.md"]
+    assert ("memory/2026-02-01.md", 2, len(log) - 2) in rows  # less the LF between the sections and the last one
+
+
+def test_next_to_nothing_and_no_tags(small: mk.Corpus) -> None:
+    near = ask(small, "near_empty", "memory_id chars")
+    assert ("facts:users/anna/working.md#w1", len("Ставим бота")) in near
+    assert all(chars < 20 for _, chars in near)
+    assert [title for (title,) in ask(small, "memories_without_tags", "title")] == ["Нет", "Вне"]
+
+
+def test_open_tasks_and_who_speaks(small: mk.Corpus) -> None:
+    assert ask(small, "open_tasks") == [("HEARTBEAT.md", 2, "проверить пул")]
+    assert ask(small, "who_speaks") == [
+        ("user", 2, 1, len("как дела?") + len("да")),
+        ("bot", 1, 1, len("всё ок\nеще строка")),
+    ]
+
+
+def test_scope_coverage_counts_every_memory_once(small: mk.Corpus) -> None:
+    rows = ask(small, "scope_coverage", "format scope_or_user memories")
+    assert sum(count for _, _, count in rows) == small.memories.num_rows
+    assert ("facts", "anna", 3) in rows
+    assert ("records", "core", 4) in rows
+
+
+def test_stale_memories_decay_by_days(small: mk.Corpus) -> None:
+    rows = {row[0]: row[1:] for row in ask(small, "stale_memories", "memory_id age_days factor")}
+    assert rows["workspace:memory/2026-02-01.md#1"] == (28, round(2.718281828459045 ** (-28 / 60), 3))
+
+
+def test_problems_are_counted_errors_first(small: mk.Corpus) -> None:
+    rows = ask(small, "problems_by_rule", "severity rule problems")
+    assert sum(count for _, _, count in rows) == small.problems.num_rows
+    assert [row[0] for row in rows] == sorted((row[0] for row in rows), key=["error", "warning", "info"].index)
+    assert ("warning", "contradictory_relation", 1) in rows

@@ -1,0 +1,192 @@
+"""Any table with a text column as a corpus: types of all kinds, nothing of a column lost."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.errors import ParameterError
+from memkit.schemas import MEMORIES, TABLES
+from memkit.tables.samples import sample_data
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+def column(data: Any, name: str) -> list[Any]:
+    corpus = mk.from_table(data)
+    for table, schema in TABLES.items():
+        assert corpus.tables[table].schema.equals(schema)
+    corpus.memories.validate(full=True)
+    assert all(corpus.memories[f.name].null_count == 0 for f in MEMORIES if not f.nullable)
+    return corpus.memories[name].to_pylist()
+
+
+TEXTS: dict[str, Any] = {
+    "dictionary": {"text": ["чай", "tea"]},
+    "large": pa.table({"text": pa.array(["чай", "tea"], pa.large_string())}),
+    "view": pa.table({"text": pa.array(["чай", "tea"], pa.string_view())}),
+    "encoded": pa.table({"text": pa.array(["чай", "tea"]).dictionary_encode()}),
+    "bytes": pa.table({"text": ["чай".encode(), b"tea"]}),
+    "chunks": pa.concat_tables([pa.table({"text": ["чай"]}), pa.table({"text": ["tea"]})]),
+    "pandas": pd.DataFrame({"text": ["чай", "tea"]}),
+    "objects": pd.DataFrame({"text": pd.Series(["чай", "tea"], dtype=object)}),
+    "category": pd.DataFrame({"text": pd.Categorical(["чай", "tea"])}),
+    "indexed": pd.DataFrame({"text": ["чай", "tea"]}, index=["x", "x"]),
+}
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_text_is_a_text_in_every_type(kind: str) -> None:
+    assert column(TEXTS[kind], "text") == ["чай", "tea"]
+    assert column(TEXTS[kind], "memory_id") == ["0", "1"]
+    assert column(TEXTS[kind], "format") == ["table", "table"]
+
+
+def test_a_missing_text_is_empty_and_told() -> None:
+    for data in (pd.DataFrame({"text": ["чай", np.nan, None, " "]}), {"text": ["чай", None, None, " "]}):
+        corpus = mk.from_table(data)
+        assert corpus.memories["text"].to_pylist() == ["чай", "", "", " "]
+        assert [(row["rule"], row["memory_id"]) for row in corpus.problems.to_pylist()] == [
+            ("empty_text", "1"),
+            ("empty_text", "2"),
+            ("empty_text", "3"),
+        ]
+
+
+@pytest.mark.parametrize(
+    "data", [{"text": []}, pd.DataFrame({"text": []}), pa.table({"text": pa.array([], pa.string())})]
+)
+def test_a_table_without_rows_is_a_corpus_without_memories(data: Any) -> None:
+    corpus = mk.from_table(data)
+    assert corpus.memories.num_rows == corpus.problems.num_rows == 0
+    assert corpus.sql("from fts('чай')").fetchall() == []
+
+
+TIMES: dict[str, Any] = {
+    "text": ["2026-01-01T12:00:00"],
+    "offset": ["2026-01-01T15:00:00+03:00"],
+    "naive": [datetime(2026, 1, 1, 12)],
+    "aware": pd.Series([pd.Timestamp("2026-01-01 15:00", tz="Europe/Moscow")]),
+    "seconds": pa.array([NOON], pa.timestamp("s", "UTC")),
+    "nanoseconds": pa.array([datetime(2026, 1, 1, 12)], pa.timestamp("ns")),
+    "category": pa.array(["2026-01-01T12:00:00Z"]).dictionary_encode(),
+    "large": pa.array(["2026-01-01 12:00"], pa.large_string()),
+}
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_a_time_is_utc_in_every_type(kind: str) -> None:
+    data = (
+        pd.DataFrame({"text": ["a"], "created_at": TIMES[kind]})
+        if kind == "aware"
+        else {"text": ["a"], "created_at": TIMES[kind]}
+    )
+    assert column(data, "created_at") == [NOON]
+
+
+def test_a_bare_date_is_midnight_and_a_missing_one_null() -> None:
+    midnight = datetime(2026, 1, 1, tzinfo=UTC)
+    assert column({"text": ["a", "b"], "updated_at": [date(2026, 1, 1), None]}, "updated_at") == [midnight, None]
+    assert column({"text": ["a", "b"], "updated_at": ["2026-01-01", None]}, "updated_at") == [midnight, None]
+    assert column({"text": ["a"], "updated_at": [None]}, "updated_at") == [None]
+
+
+def test_other_columns_take_their_types() -> None:
+    data = pd.DataFrame(
+        {
+            "text": ["a", "b"],
+            "memory_id": [7, 5],
+            "access_count": [1.0, np.nan],
+            "pinned": [True, None],
+            "tags": [["x"], None],
+        }
+    )
+    assert column(data, "memory_id") == ["7", "5"]
+    assert column(data, "access_count") == [1, None]
+    assert column(data, "pinned") == [True, None]
+    assert column(data, "tags") == [["x"], []]
+    assert column(data, "title") == ["", ""]
+    assert column({"text": ["a"], "confidence": ["0.5"]}, "confidence") == [0.5]
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "no text": ({"body": ["a"]}, "expected a column 'text'. Got body"),
+    "no columns": (pa.table({}), "expected a column 'text'. Got none"),
+    "repeated id": ({"text": ["a", "b"], "memory_id": ["x", "x"]}, "must be unique. Got 'x'"),
+    "null id": ({"text": ["a", "b"], "memory_id": ["x", None]}, "'memory_id' must have no null. Got 1"),
+    "mixed": (pd.DataFrame({"text": ["a", 1]}), "one Arrow type"),
+    "surrogate": (pd.DataFrame({"text": pd.Series(["\ud800"], dtype=object)}), "one Arrow type"),
+    "twice": (pa.table([["a"], ["b"]], names=["text", "text"]), "names must differ"),
+    "twice in pandas": (pd.DataFrame([["a", "b"]], columns=["text", "text"]), "text"),
+    "number": (5, "from_table"),
+    "rows": ([{"text": "a"}], "from_table"),
+    "unknown time": ({"text": ["a"], "created_at": ["вчера"]}, "'created_at' must be timestamp"),
+    "unit of time": ({"text": ["a"], "created_at": [1767225600]}, "'created_at' must be timestamp"),
+    "half": ({"text": ["a"], "access_count": [1.5]}, "'access_count' must be int64"),
+    "word": ({"text": ["a"], "confidence": ["много"]}, "'confidence' must be double"),
+    "bytes": ({"text": [b"\xff"]}, "'text' must be string"),
+    "tags": ({"text": ["a"], "tags": [5]}, "'tags' must be list"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_a_table_that_is_no_corpus_is_refused(kind: str) -> None:
+    data, message = REFUSED[kind]
+    with pytest.raises(ParameterError) as caught:
+        mk.from_table(data)
+    assert message in str(caught.value)
+    assert str(caught.value).startswith("from_table: ")
+
+
+def test_other_columns_are_kept_in_extra() -> None:
+    row = {"day": date(2026, 1, 1), "sum": Decimal("1.10"), "deep": {"a": [{"б": None}]}, "nan": float("nan")}
+    (extra,) = column(
+        {"text": ["a"], "extra": ['{"k": 1}'], "format": ["own"], **{k: [v] for k, v in row.items()}}, "extra"
+    )
+    assert json.loads(extra) == {
+        "k": 1,
+        "format": "own",
+        "day": "2026-01-01",
+        "sum": "1.10",
+        "deep": {"a": [{"б": None}]},
+        "nan": None,
+    }
+    assert "NaN" not in extra
+
+
+def test_an_extra_that_is_no_object_is_kept_all_the_same() -> None:
+    given = ["{broken", "[1]", None, "{}"]
+    assert list(map(json.loads, column({"text": list("abcd"), "extra": given}, "extra"))) == [
+        {"extra": "{broken"},
+        {"extra": [1]},
+        {},
+        {},
+    ]
+
+
+def test_the_memories_of_a_corpus_make_a_corpus() -> None:
+    memories = mk.read(sample_data()).memories
+    again = mk.from_table(memories).memories
+    same = [name for name in memories.column_names if name not in ("format", "extra")]
+    assert again.select(same).equals(memories.select(same))
+    kept = [json.loads(text) for text in again["extra"].to_pylist()]
+    assert [extra.pop("format") for extra in kept] == memories["format"].to_pylist()
+    assert kept == list(map(json.loads, memories["extra"].to_pylist()))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.one_of(st.none(), st.text(st.characters(exclude_categories=["Cs"]), max_size=30)), max_size=5))
+def test_any_text_comes_back(texts: list[str | None]) -> None:
+    corpus = mk.from_table(pa.table({"text": pa.array(texts, pa.string())}))
+    assert corpus.memories["text"].to_pylist() == [text or "" for text in texts]
+    assert corpus.sql("select text from memories order by memory_id").fetchall() == [(text or "",) for text in texts]

@@ -1,0 +1,183 @@
+"""One declaration of a parameter gives check, message, table and parsing."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from memkit.errors import MemkitError, ParameterError
+from memkit.params import AsOf, Estimator, Param, as_of_time, check_choice, estimator, param, record_as_of
+
+
+@estimator
+class Knobs(Estimator):
+    share: float = param(0.5, low=0, high=1, doc="A share.")
+    days: float = param(60.0, low=0, low_open=True, unit="days", doc="Days.", source="a document")
+    count: int = param(3, low=1, doc="A count.", refit=True)
+    word: str = param("max", choices=("max", "min"), doc="A word.")
+    words: tuple[str, ...] = param(("a",), doc="Words.")
+    flag: bool = param(False, doc="A flag.")
+    maybe: float | None = param(None, kind="float", nullable=True, doc="A number or none.")
+    thing: object = param(None, kind="object", doc="Anything.")
+
+
+ACCEPTED: list[tuple[str, Any]] = [
+    *[("share", value) for value in (0, 1, 0.5, np.float64(0.25), np.float32(1))],
+    *[("days", value) for value in (1e-9, 10**6, 5)],
+    *[("count", value) for value in (1, 10**9, np.int64(4))],
+    ("word", "min"),
+    *[("words", value) for value in ((), ["a", "б"], ("a",))],
+    *[("flag", value) for value in (True, False, np.bool_(True))],
+    *[("maybe", value) for value in (None, -1.5)],
+    *[("thing", value) for value in (None, object(), 5)],
+]
+REFUSED: list[tuple[str, Any]] = [
+    *[("share", value) for value in (-0.01, 1.01, float("nan"), float("inf"), "0.5", None, True, [0.5])],
+    *[("days", value) for value in (0, -1, float("-inf"))],
+    *[("count", value) for value in (0, 1.5, "3", True, None)],
+    *[("word", value) for value in ("mean", "", None, 5)],
+    *[("words", value) for value in ("a", [1], None, {"a"})],
+    *[("flag", value) for value in (0, 1, "true", None)],
+    *[("maybe", value) for value in ("1", float("nan"), False)],
+]
+
+
+@pytest.mark.parametrize(("name", "value"), ACCEPTED)
+def test_a_value_within_its_declaration_passes(name: str, value: object) -> None:
+    assert Knobs(**{name: value}).check_params()[name] is value
+
+
+@pytest.mark.parametrize(("name", "value"), REFUSED)
+def test_a_value_outside_of_its_declaration_is_refused_with_both(name: str, value: object) -> None:
+    with pytest.raises(ParameterError) as caught:
+        Knobs(**{name: value}).check_params()
+    assert str(caught.value) == f"Knobs: '{name}' must be {Knobs.params()[name].expected}. Got {value!r}."
+    assert isinstance(caught.value, MemkitError)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_a_constraint_is_told_in_words() -> None:
+    assert {name: declared.expected for name, declared in Knobs.params().items()} == {
+        "share": "a float in [0, 1]",
+        "days": "a float in (0, inf), days",
+        "count": "an int in [1, inf)",
+        "word": "one of 'max', 'min'",
+        "words": "a sequence of strings",
+        "flag": "a bool",
+        "maybe": "a float or None",
+        "thing": "an object",
+    }
+
+
+def test_an_estimator_keeps_scikit_learns_contract() -> None:
+    knobs = Knobs(share=5)  # nothing is checked before it is used
+    assert knobs.get_params()["share"] == 5
+    assert knobs.set_params(share=0.25, word="min") is knobs
+    copy = clone(knobs)
+    assert copy is not knobs
+    assert copy.get_params() == knobs.get_params()
+    with pytest.raises(TypeError):
+        Knobs(0.5)  # type: ignore[misc]  # by name alone
+    with pytest.raises(ParameterError, match=r"no parameter 'colour'\. Expected one of share, days"):
+        knobs.set_params(colour="red")
+    assert repr(knobs) == "Knobs(share=0.25, word='min')"
+    assert repr(Knobs()) == "Knobs()"
+
+
+def test_an_override_is_checked_and_not_kept() -> None:
+    knobs = Knobs()
+    assert knobs.check_params(share=0.9)["share"] == 0.9
+    assert knobs.share == 0.5
+    with pytest.raises(ParameterError):
+        knobs.check_params(share=9)
+
+
+def test_the_declarations_are_a_table() -> None:
+    rows = {row["name"]: row for row in Knobs.describe_params().to_pylist()}
+    assert list(rows) == list(Knobs.params())
+    assert rows["days"] == {
+        "name": "days",
+        "default": "60.0",
+        "expected": "a float in (0, inf), days",
+        "refit": False,
+        "doc": "Days.",
+        "source": "a document",
+    }
+    assert rows["count"]["refit"]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("share", "0.25", 0.25),
+        ("count", "7", 7),
+        ("count", "7.5", "7.5"),
+        ("share", "много", "много"),
+        ("words", "a, б,,c ", ("a", "б", "c")),
+        ("words", "", ()),
+        ("flag", "True", True),
+        ("flag", "maybe", "maybe"),
+        ("maybe", "none", None),
+        ("word", "none", "none"),
+    ],
+)
+def test_a_text_is_parsed_by_the_declaration(name: str, text: str, value: object) -> None:
+    assert Knobs.params()[name].parse(text) == value
+
+
+NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("given", "moment"),
+    [
+        ("2026-03-01", NOON.replace(hour=0)),
+        (date(2026, 3, 1), NOON.replace(hour=0)),
+        ("2026-03-01T12:00:00", NOON),
+        ("2026-03-01 15:00+03:00", NOON),
+        (datetime(2026, 3, 1, 12), NOON),
+        (NOON.astimezone(timezone(timedelta(hours=-7))), NOON),
+    ],
+)
+def test_a_day_is_a_moment_in_utc(given: AsOf, moment: datetime) -> None:
+    assert as_of_time(given) == moment
+    assert as_of_time(given).utcoffset() == timedelta(0)
+
+
+@pytest.mark.parametrize("given", ["", "вчера", "2026-02-30", 5, 1.5, "0001-01-01T00:00:00+14:00", b"2026-03-01"])
+def test_what_is_no_day_is_refused(given: Any) -> None:
+    with pytest.raises(ParameterError, match="'as_of' must be a date"):
+        as_of_time(given)
+
+
+def test_none_is_now() -> None:
+    before = datetime.now(UTC)
+    assert before <= as_of_time(None) <= datetime.now(UTC)
+
+
+def test_the_moment_is_kept_with_the_table() -> None:
+    table = record_as_of(pa.table({"a": [1]}).replace_schema_metadata({"k": "v"}), NOON)
+    assert table.schema.metadata == {b"k": b"v", b"as_of": b"2026-03-01T12:00:00+00:00"}
+
+
+def test_a_choice_is_refused_in_the_same_shape() -> None:
+    check_choice("errors", "raise", ("report", "raise"), "read")
+    with pytest.raises(ParameterError) as caught:
+        check_choice("errors", ["x"], ("report", "raise"), "read")
+    assert str(caught.value) == "read: 'errors' must be one of 'report', 'raise'. Got ['x']."
+
+
+@given(st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(), st.lists(st.text()), st.binary()))
+def test_no_value_makes_a_check_fail_in_another_way(value: object) -> None:
+    for declared in Knobs.params().values():
+        assert declared.accepts(value) in (True, False)
+    assert Param(default=1, kind="int", doc="").accepts(value) == (
+        isinstance(value, int) and not isinstance(value, bool)
+    )

