@@ -12,7 +12,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from memkit import errors as errors
     from memkit import presets as presets
+    from memkit import schemas as schemas
     from memkit.context import ContextBuilder as ContextBuilder
     from memkit.decay import Decay as Decay
     from memkit.formats.rules import rules as rules
@@ -57,6 +59,7 @@ _PUBLIC = {
     "Retriever": ("memkit.search.retriever", "Retriever"),
     "SplitPlan": ("memkit.policy.split_plan", "SplitPlan"),
     "as_encoder": ("memkit.index.encode", "as_encoder"),
+    "errors": ("memkit.errors", ""),
     "explain": ("memkit.search.explain", "explain"),
     "forecast": ("memkit.policy.replay", "forecast"),
     "from_table": ("memkit.tables.table", "from_table"),
@@ -69,6 +72,7 @@ _PUBLIC = {
     "replay": ("memkit.policy.replay", "replay"),
     "rules": ("memkit.formats.rules", "rules"),
     "sample_data": ("memkit.tables.samples", "sample_data"),
+    "schemas": ("memkit.schemas", ""),
 }
 
 

@@ -7,7 +7,9 @@ changed, plus one stat for each that did not.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -114,7 +116,8 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
         for path, role in roles.items()
         if not (seen := old.get(path)) or seen.stat != listing.files[path] or seen.role != role.key
     ]
-    fresh, digests = _parse_all(listing, items, options)
+    with _no_collection():
+        fresh, digests = _parse_all(listing, items, options)
     changed = {path for path, _, digest in items if not digest or digests.get(path) != digest}
     result.seen = {
         path: Seen(listing.files[path], digests[path], role.key) if path in digests else old[path]
@@ -170,6 +173,18 @@ def _roles(listing: Listing, survey: index_tree.Survey, options: Options) -> dic
                 plain[old, loose] = Role(old_facts=old, should_be_indexed=loose, forced=options.format)
             roles[path] = plain[old, loose]
     return roles
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Rows make no cycles, yet so many of them that looking for cycles takes a tenth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _parse_all(listing: Listing, items: list[Item], options: Options) -> tuple[Tables, dict[str, str]]:

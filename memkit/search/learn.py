@@ -79,6 +79,13 @@ def learn_weight(
         Parts that the queries are cut into; each is scored at the weight that is best on the others.
     seed : int
         For the cutting.
+    where, as_of
+        As for `Retriever.search`.
+
+    Returns
+    -------
+    LearnedWeight
+        The best weight, the table of all, and what the choice is worth on queries that it did not see.
 
     Raises
     ------
@@ -86,6 +93,16 @@ def learn_weight(
         For a metric of another name, no vectors, or fewer judged queries than parts.
     QueryError
         Where `qrels` lacks a column.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
+    >>> search = mk.Retriever(encoder="hash", decay="none").fit(corpus)
+    >>> queries = pa.table({"query_id": ["1", "2"], "text": ["пулы", "чаи"]})
+    >>> qrels = pa.table({"query_id": ["1", "2"], "memory_id": ["a", "b"], "relevance": [1, 1]})
+    >>> learn_weight(search, queries, qrels, steps=2, cv=2).table.column_names[0]
+    'vector_weight'
     """
     depth = _depth(metric)
     weighted = search.with_params(fusion="weighted")

@@ -71,6 +71,14 @@ def plot_contributions(trace: pa.Table, ax: Axes | None = None) -> Axes:
     ------
     QueryError
         As `contributions`.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["зелёный чай", "чёрный чай"]}))
+    >>> ax = plot_contributions(search.trace("чай", as_of="2026-03-01"))
+    >>> len(ax.get_yticklabels())
+    2
     """
     bars = contributions(trace)
     ax = _new_axes() if ax is None else ax

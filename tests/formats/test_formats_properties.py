@@ -155,7 +155,9 @@ def test_arbitrary_bytes_never_raise_in_a_forced_format(format: str, files: dict
     read_and_check(files, format=format, as_of="2026-03-01", max_file_bytes=80)
 
 
-json_leaves = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), st.text(max_size=8))
+json_leaves = st.one_of(
+    st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text(max_size=8)
+)
 json_values = st.recursive(
     json_leaves,
     lambda inner: st.one_of(st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=6), inner, max_size=4)),

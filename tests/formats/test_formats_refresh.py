@@ -6,15 +6,17 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.formats import files, reader
+from memkit.tables.database import Database
 from memkit.tables.lake import write_parquet
 from memkit.tables.samples import sample_data, write_files
 
@@ -107,6 +109,19 @@ STEPS: dict[str, Callable[[Path], object]] = {
     "none of many": drop("m"),
     "a link": lambda folder: (folder / "link.md").is_symlink() or (folder / "link.md").symlink_to(folder / "MEMORY.md"),
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quick_saves() -> Iterator[None]:
+    """A save leaves out the database, which no refresh looks at: half of the time here would be full-text indexes."""
+
+    def write(self: Database, path: Path) -> None:
+        with duckdb.connect(str(path)) as con:
+            con.execute("create schema memkit")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Database, "write", write)
+        yield
 
 
 def assert_equal(found: mk.Corpus, expected: mk.Corpus) -> None:

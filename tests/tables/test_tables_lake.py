@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,10 +22,19 @@ from memkit.tables.samples import sample_data, write_files
 SOURCE = {"docs/a.md": "# пул соединений\n", "users/u/profile.md": "- [id:a] [t:profile] [imp:high] чай\n"}
 
 
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("template")
+    mk.read(write_files(folder / "source", SOURCE)).save(folder / "lake")
+    return folder
+
+
 @pytest.fixture
-def saved(tmp_path: Path) -> Path:
-    corpus = mk.read(write_files(tmp_path / "source", SOURCE))
-    corpus.save(tmp_path / "lake")
+def saved(template: Path, tmp_path: Path) -> Path:
+    """A saved corpus of its own for each test, beside its source."""
+    shutil.copytree(template, tmp_path, dirs_exist_ok=True)
+    manifest = tmp_path / "lake" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace(str(template), str(tmp_path)))
     return tmp_path / "lake"
 
 
@@ -111,7 +121,7 @@ RENAMED = 2 * 13 + 1 + 1
 LAST = RENAMED + 15 + 1
 
 
-@pytest.mark.parametrize("step", [1, 6, RENAMED - 2, RENAMED - 1, RENAMED, RENAMED + 1, RENAMED + 9, LAST - 1, LAST])
+@pytest.mark.parametrize("step", [6, RENAMED, RENAMED + 1, RENAMED + 9, LAST])
 def test_a_killed_save_leaves_the_old_corpus_or_the_new_one(saved: Path, step: int) -> None:
     old, new = mk.open(saved), mk.from_table({"text": ["новый текст"]})
     killed = subprocess.run([sys.executable, "-c", KILLED, saved, str(step)], check=False)
@@ -227,8 +237,17 @@ def test_a_database_that_breaks_after_it_was_opened_is_made_again(saved: Path) -
     assert opened.sql("select memory_id from fts('пулы')").fetchall() == [("workspace:docs/a.md#1",)]
 
 
-@pytest.mark.parametrize("name", ["files", "problems", "_ids", "_counters"])
-@pytest.mark.parametrize("damage", ["gone", "text", "other"])
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("files", "gone"),
+        ("files", "text"),
+        ("files", "other"),
+        ("problems", "text"),
+        ("_ids", "other"),
+        ("_counters", "gone"),
+    ],
+)
 def test_a_broken_state_only_costs_a_full_read(saved: Path, name: str, damage: str) -> None:
     path = saved / "state" / f"{name}.parquet"
     path.unlink()
