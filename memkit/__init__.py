@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from memkit.policy.index_check import IndexCheck as IndexCheck
     from memkit.policy.pipeline import Pipeline as Pipeline
     from memkit.policy.quota import Quota as Quota
+    from memkit.policy.records import rank_pathways as rank_pathways
+    from memkit.policy.records import stale_pathways as stale_pathways
+    from memkit.policy.records import wisdom_support as wisdom_support
     from memkit.policy.replay import forecast as forecast
     from memkit.policy.replay import replay as replay
     from memkit.policy.split_plan import SplitPlan as SplitPlan
@@ -68,11 +71,14 @@ _PUBLIC = {
     "open": ("memkit.tables.corpus", "open_lake"),
     "plot_contributions": ("memkit.search.plot", "plot_contributions"),
     "presets": ("memkit.presets", ""),
+    "rank_pathways": ("memkit.policy.records", "rank_pathways"),
     "read": ("memkit.tables.corpus", "read"),
     "replay": ("memkit.policy.replay", "replay"),
     "rules": ("memkit.formats.rules", "rules"),
     "sample_data": ("memkit.tables.samples", "sample_data"),
     "schemas": ("memkit.schemas", ""),
+    "stale_pathways": ("memkit.policy.records", "stale_pathways"),
+    "wisdom_support": ("memkit.policy.records", "wisdom_support"),
 }
 
 

@@ -135,7 +135,7 @@ def search(
     if as_json or trace:
         show(table, as_json)
     else:
-        show_hits(table, query)
+        show_hits(table, query, retriever.corpus_.memories)
 
 
 def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None) -> Retriever:

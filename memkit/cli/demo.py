@@ -82,7 +82,7 @@ def _full_text(corpus: Corpus, words: str) -> None:
     query = f"from fts('{words}', k := 3) join memories using (memory_id)"
     _step(f"Full text: {words}", f'corpus.sql("{query}")')
     hits = corpus.sql(f"select * from ({query}) order by score desc, memory_id").to_arrow_table()  # noqa: S608 - our own words
-    show_hits(hits.append_column("rank", pa.array(range(1, hits.num_rows + 1))), words)
+    show_hits(hits.append_column("rank", pa.array(range(1, hits.num_rows + 1))), words, corpus.memories)
 
 
 def _hybrid(corpus: Corpus) -> None:
@@ -95,7 +95,7 @@ def _hybrid(corpus: Corpus) -> None:
     for title, question in _MEANINGS:
         _step(f"{title}: {question}", f'search.search("{question}", k=3, as_of="{AS_OF}")')
         hits = search.search(question, k=3, as_of=AS_OF)
-        show_hits(hits, question)
+        show_hits(hits, question, corpus.memories)
     question = _MEANINGS[0][1]
     best = search.search(question, k=1, as_of=AS_OF)["memory_id"][0].as_py()
     _step("Why did the first one come?", f'mk.explain(search, "{question}", "{best}")')

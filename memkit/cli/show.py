@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -82,10 +83,13 @@ def _is_number(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
-def show_hits(hits: pa.Table, query: str) -> None:
-    """Print hits with a snippet each."""
+def show_hits(hits: pa.Table, query: str, memories: pa.Table) -> None:
+    """Print hits with place and snippet; a hit within a record or fact line is placed by its memory."""
+    whole = memories.filter(pc.is_in(memories["format"], value_set=pa.array(["facts", "records", "table"])))
+    lines = dict(zip(whole["memory_id"].to_pylist(), whole["line_start"].to_pylist(), strict=True))
     for row in hits.to_pylist():
-        place = f"{row['path']}:{row['line_start']}" if row["path"] else row["memory_id"]
+        line = lines.get(row["memory_id"], row["line_start"])
+        place = f"{row['path']}:{line}" if row["path"] else row["memory_id"]
         out.print(Text(f"{row['rank']:>3}  {row['score']:.3f}  {visible(place)}", style="bold"), soft_wrap=True)
         out.print(Text(f"     {visible(snippet(row['text'], query))}"), soft_wrap=True)
     if hits.num_rows == 0:

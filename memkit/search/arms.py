@@ -70,7 +70,7 @@ def build_arm(name: str, settings: Mapping[str, Any], chunks: pa.Table, texts: p
         return _LEXICAL[settings["lexical"]](settings).fit(chunks, texts)
     from memkit.index.dense import Dense
 
-    return Dense(encoder=settings["encoder"], ann=settings["ann"]).fit(chunks, texts)
+    return Dense(encoder=settings["encoder"], ann=settings["ann"], centre=settings["centre"]).fit(chunks, texts)
 
 
 def load_arm(name: str, settings: Mapping[str, Any], folder: Path, chunks: pa.Table, texts: pa.ChunkedArray) -> Arm:

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from memkit.decay import FORMS
 from memkit.errors import NotFittedError, ParameterError
+from memkit.index.centre import CENTRES
 from memkit.index.dense import ANN
 from memkit.params import AsOf, Estimator, Param, as_of_time, estimator, param, record_as_of
 from memkit.search.arms import LEXICAL
@@ -85,6 +86,9 @@ class Retriever(Estimator):
     chunk_tokens: int = param(400, low=1, refit=True, unit="tokens", doc="Size of a chunk.", source="workspace")
     overlap_tokens: int = param(80, low=0, refit=True, unit="tokens", doc="What two chunks share.", source="workspace")
     ann: str = param("auto", choices=ANN, refit=True, doc="Vector search: exact, or an index beyond a stated size.")
+    centre: str = param(
+        "none", choices=CENTRES, refit=True, doc="Take off the mean vector: of the corpus, or of each language's texts."
+    )
 
     vector_weight: float = param(0.5, low=0, high=1, doc="Weight of the vector arm; at 0 it is never loaded.")
     bm25_weight: float | None = param(
