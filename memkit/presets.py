@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# The Memory v2 document's policy on save; its lists end in "etc.", and DESIGN section 8 completes them.
+# The Memory v2 document's policy on save; its lists end in "etc." and are completed here.
 memory_v2_policy: dict[str, dict[str, object]] = {
     "admission": {
         "min_chars": 12,
