@@ -92,7 +92,7 @@ class Rows:
         what = f"field '{field}' must be {expected}" if field else f"expected {expected}"
         if rule == "missing_field":
             what = f"expected a field '{field}'"
-        came = shown(got) if quote and rule != "missing_field" else str(got)
+        came = shown(got) if quote and got != "nothing" else str(got)
         message = f"{where}: {what}. Got {came}. {ADVICE.get(rule, '')}".rstrip()
         row = {"path": path, "line": line, "field": field, "rule": rule, "severity": SEVERITIES[rule]}
         self.tables["problems"].append({**row, "status": status, "message": message, "memory_id": memory_id})
