@@ -155,7 +155,8 @@ def test_more_pairs_than_memory_allows_is_said_instead_of_tried(monkeypatch: pyt
 
 
 def test_pairs_are_those_of_semhashs_exact_backend() -> None:
-    basic = pytest.importorskip("vicinity.backends.basic")
+    from vicinity.backends import basic
+
     vectors = pairs.unit_rows(with_copies(400, 32))
     results = basic.CosineBasicBackend(vectors, basic.BasicArgs()).threshold(vectors, threshold=1 - 0.8, max_k=400)
     theirs = sorted((i, int(j)) for i, (rows, _) in enumerate(results) for j in rows if i < j)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import types
-from importlib import util
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +153,6 @@ def test_a_sentence_transformers_folder_is_loaded_and_its_files_are_its_identity
     assert as_encoder(f"st:{tmp_path}").fingerprint != first.fingerprint
 
 
-@pytest.mark.skipif(util.find_spec("model2vec") is None, reason="model2vec is not installed")
 def test_a_model2vec_folder_is_loaded(tmp_path: Path) -> None:
     from model2vec import StaticModel
     from tokenizers import Tokenizer
