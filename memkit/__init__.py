@@ -11,6 +11,15 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from memkit.errors import FormatError as FormatError
+from memkit.errors import MemkitError as MemkitError
+from memkit.errors import MissingExtraError as MissingExtraError
+from memkit.errors import NotFittedError as NotFittedError
+from memkit.errors import ParameterError as ParameterError
+from memkit.errors import QueryError as QueryError
+from memkit.errors import StaleIndexError as StaleIndexError
+from memkit.errors import VersionError as VersionError
+
 if TYPE_CHECKING:
     from memkit import errors as errors
     from memkit import presets as presets
@@ -45,6 +54,11 @@ if TYPE_CHECKING:
     from memkit.text.chunk import Chunker as Chunker
 
 __version__ = "0.1.0"
+
+_ERRORS = (
+    *("FormatError", "MemkitError", "MissingExtraError", "NotFittedError"),
+    *("ParameterError", "QueryError", "StaleIndexError", "VersionError"),
+)
 
 # Public name to the module that has it, and its name there: a name is imported when it is first used.
 _PUBLIC = {
@@ -94,4 +108,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*_PUBLIC, "__version__"]
+    return [*_PUBLIC, *_ERRORS, "__version__"]

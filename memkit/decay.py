@@ -28,7 +28,7 @@ _FORMULAS = {
     "half_life": "pow(0.5, ({age}) / {days})",
     "linear": "1 - ({age}) / (2 * {days})",
     "gauss": "pow(0.5, pow(({age}) / {days}, 2))",
-    "none": "1.0",
+    "none": "1.0::double",
 }
 FORMS = tuple(_FORMULAS)
 LEAST_FACTOR = 1e-300
@@ -85,12 +85,12 @@ def decay_sql(
     Examples
     --------
     >>> decay_sql("none")
-    '1.0'
+    '1.0::double'
     """
     check_choice("form", form, FORMS, "decay_sql")
     Decay(form=form, decay_days=days, floor=floor).check_params()
     if form == "none":
-        return "1.0"
+        return "1.0::double"
     formula = _FORMULAS[form].format(age=age_sql(as_of, prefix), days=_double(days))
     least = _double(max(floor, LEAST_FACTOR))
     undated = f"coalesce({prefix}updated_at, {prefix}created_at) is null"

@@ -239,6 +239,8 @@ def as_of_time(as_of: AsOf) -> datetime:
     if as_of is None:
         return datetime.now(UTC)
     try:
+        if as_of != as_of:  # NaT is a datetime, and no moment
+            raise ValueError("not a time")
         moment = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of
         if not isinstance(moment, datetime):
             moment = datetime.combine(moment, time())

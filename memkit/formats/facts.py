@@ -119,7 +119,8 @@ class _Facts:
 
     def read(self, number: int, line: str) -> None:
         fact = parse_fact(line)
-        if fact is None and self.old and line.startswith(("- ", "* ")):
+        untagged = fact is None and self.old and line.startswith(("- ", "* "))
+        if untagged:
             fact = {"t": "archive", "text": line[2:]}
         memory_id = self.rows.new_id("facts", self.path, (fact and fact.get("id")) or number)
         row: Row = {
@@ -137,6 +138,8 @@ class _Facts:
             self.rows.add("memories", {**row, "text": line})
             self.rows.problem("not_a_fact", self.path, "a fact line", line, line=number, memory_id=memory_id)
         else:
+            if not untagged:
+                self._check(fact, memory_id, number)
             self._add(fact, row, number)
 
     def _add(self, fact: dict[str, str], row: Row, number: int) -> None:
@@ -144,10 +147,9 @@ class _Facts:
         self.rows.own_id(memory_id, self.path, number, "id", self.path.rpartition("/")[0], fact.get("id"))
         kind, importance = fact.get("t"), fact.get("imp")
         days = {name: day_of(fact[name]) if name in fact else None for name in ("exp", "created")}
-        self._check(fact, memory_id, number)
         own = {
             "source_id": fact.get("id"),
-            "kind": kind if kind in TYPES else self.expected,
+            "kind": kind if kind in TYPES else self.expected or ("archive" if self.old else None),
             "importance": importance if importance in ("high", "normal", "low") else None,
             "text": fact["text"],
             "created_at": days["created"],
@@ -178,7 +180,7 @@ class _Facts:
             self.rows.problem(rule, self.path, expected, got, line=number, field=field, memory_id=memory_id)
 
         for name in _REQUIRED:
-            if not fact.get(name) and not self.old:
+            if not fact.get(name):
                 problem("missing_field", name, "", "nothing")
         for name in ("exp", "created"):
             if name in fact and day_of(fact[name]) is None:

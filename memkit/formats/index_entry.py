@@ -79,6 +79,8 @@ def parse(source: Source, claim: Claim, bodies: list[Source], rows: Rows) -> Non
         memory["extra"] = _with_head(memory["extra"], front.fields)
         rows.repeated(front.fields, source.path, 1, claim.memory_id)
     if bodies:
+        if text.strip():
+            memory["extra"] = _with(memory["extra"], "body", text)
         text = "".join(_body(part)[0] for part in bodies)
     place = {"line_start": None if bodies else first, "line_end": None if bodies else _last(first, text)}
     rows.add("memories", {**memory, "text": text, "path": source.path, **place})
@@ -103,7 +105,9 @@ def _body(source: Source) -> tuple[str, int]:
 
 def _with_head(extra: str, head: Node) -> str:
     """The entry's extra with the file's own front matter beside it."""
-    if not head:
-        return extra
-    beside = json_text({"front_matter": head})
+    return _with(extra, "front_matter", head) if head else extra
+
+
+def _with(extra: str, key: str, value: object) -> str:
+    beside = json_text({key: value})
     return beside if extra == "{}" else f"{extra[:-1]}, {beside[1:]}"

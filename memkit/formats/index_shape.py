@@ -20,7 +20,7 @@ def shape_of(document: Any) -> str:
             return "branch"
         return "other" if _may_hold_records(document) else "foreign"
     if isinstance(document, list):
-        if document and all(isinstance(i, Node) and "path" in i and i.keys() <= _FLAT_KEYS for i in document):
+        if all(isinstance(item, Node) and item.keys() <= _FLAT_KEYS for item in document):
             return "flat"
         if _objects(document, {"path"}) and _objects(document, {"title"}):
             return "flat"

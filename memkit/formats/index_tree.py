@@ -161,8 +161,7 @@ class _Trees:
         self._require(path, document, ("type", "files"), document.line)
         category = text_of(document.get("category")) or category
         self._entries(path, document, home, category)
-        number = 2
-        while (more := f"{path.removesuffix('.json')}.part{number}.json") in self.listing.files:
+        for more in self._continuations(path):
             part = None if more in self.documents else self.load(more)
             if isinstance(part, list):
                 part = as_branch(part)
@@ -170,7 +169,12 @@ class _Trees:
                 self._entries(more, part, home, text_of(part.get("category")) or category)
             elif part is not None:
                 self._foreign(more, part, "an index-branch")
-            number += 1
+
+    def _continuations(self, path: str) -> list[str]:
+        """The ``.partN.json`` files beside a branch, by number; a gap ends nothing."""
+        stem = re.escape(path.removesuffix(".json"))
+        found = (re.fullmatch(rf"{stem}\.part(\d+)\.json", other) for other in self.listing.files)
+        return [match.group() for match in sorted(filter(None, found), key=lambda match: int(match.group(1)))]
 
     def _require(self, path: str, node: Node, names: tuple[str, ...], line: int) -> None:
         for name in names:
@@ -217,7 +221,7 @@ class _Trees:
             for key, value in item.items():
                 entry.put(names.get(key, key), value)
             entry.put("updated", (text_of(item.get("lastModified")) or "")[:10] or None)
-            memory_id = self._entry(path, ordinal, entry, home, text_of(item.get("type")), required=())
+            memory_id = self._entry(path, ordinal, entry, home, text_of(item.get("type")), required=("file",))
             row = {"memory_id": memory_id, "path": path, "kind": "entry", "reason": _FLAT_REASON}
             self.rows.add("migrations", {**row, "from_version": "flat", "to_version": "index-branch"})
 

@@ -31,8 +31,20 @@ def headings(text: str) -> tuple[list[Heading], int | None]:
     >>> [(heading.line, heading.text) for heading in found], unclosed
     ([(1, 'A'), (5, 'B')], None)
     """
+    found, fences, unclosed = _scan(text)
+    hidden = {line for fence in fences for line in fence}
+    return [heading for heading in found if heading.line not in hidden], unclosed
+
+
+def fenced_lines(text: str) -> set[int]:
+    """The lines of closed code fences, their marks included."""
+    return {line for fence in _scan(text)[1] for line in fence}
+
+
+def _scan(text: str) -> tuple[list[Heading], list[range], int | None]:
+    """All headings, the lines of each closed fence, and the line of a fence that never closes."""
     found: list[Heading] = []
-    inside: list[Heading] = []
+    fences: list[range] = []
     fence, fence_line = "", 0
     text = f"\n{text}"
     line, offset = 0, 0
@@ -41,16 +53,14 @@ def headings(text: str) -> tuple[list[Heading], int | None]:
         offset = match.start() + 1
         marks, title, ticks, info = match.groups()
         if marks:
-            heading = Heading(line, len(marks), _without_closing(title).strip())
-            (inside if fence else found).append(heading)
+            found.append(Heading(line, len(marks), _without_closing(title).strip()))
         elif not fence:
             if "`" not in info or ticks[0] == "~":
                 fence, fence_line = ticks, line
         elif ticks.startswith(fence) and not info.strip():
-            fence, inside = "", []
-    if not fence:
-        return found, None
-    return found + inside, fence_line
+            fences.append(range(fence_line, line + 1))
+            fence = ""
+    return found, fences, fence_line if fence else None
 
 
 def has_open_fence(text: str) -> bool:

@@ -33,15 +33,17 @@ class Record:
     line_of: Callable[[str], int]
     own: Row = field(default_factory=dict)
     taken: set[str] = field(default_factory=lambda: {"format_version"})
+    migrated: bool = False
 
     def read(self, *, migrated: bool) -> None:
         """Read and check every field, and add the rows."""
+        self.migrated = migrated
         version = text_of(self.value.get("format_version"))
         self.own = {"memory_id": self.memory["memory_id"], "path": self.memory["path"]}
         self.own["format_version"] = version or CURRENT
         if version is not None and not is_version(version):
             self.problem("bad_value", "format_version", "MAJOR.MINOR.PATCH", version)
-        self.require(() if migrated else ("format_version", *self.kind.required), self.value)
+        self.require(("format_version", *self.kind.required), self.value)
         self.kind.read(self)
         self._finish()
 
@@ -63,9 +65,9 @@ class Record:
         self.rows.problem(rule, self.memory["path"], expected, got, line=line, field=name, memory_id=memory_id)
 
     def require(self, names: tuple[str, ...], node: Node) -> None:
-        """Report each of `names` that is not in `node`."""
+        """Report each of `names` that `node` does not fill."""
         for name in names:
-            if name not in node:
+            if node.get(name) is None and not self.migrated:
                 self.problem("missing_field", name, "", "nothing")
 
     def check(self, name: str, value: object) -> Any:
@@ -101,7 +103,7 @@ class Record:
 
     def nested(self, node: Node) -> Record:
         """A reader of the fields of an object within the record."""
-        return Record(self.rows, node, self.kind, self.memory, self.line_of, taken=set())
+        return Record(self.rows, node, self.kind, self.memory, self.line_of, taken=set(), migrated=self.migrated)
 
 
 @dataclass(frozen=True)

@@ -31,15 +31,18 @@ def kind_of(value: Any) -> str | None:
     """Which kind of record `value` is by its fields; None where it is none."""
     if not isinstance(value, Node):
         return None
-    if "response_template" in value or ("template" in value and _PATHWAY & value.keys()):
+    keys = value.keys()
+    if "response_template" in value or ("template" in value and _PATHWAY & keys) or len(_PATHWAY & keys) >= 3:
         return "pathway"
-    if "fact_id" in value and _WISDOM & value.keys():
+    if ("fact_id" in value and _WISDOM & keys) or {"content", "confidence"} <= keys:
         return "wisdom_fact"
     if "response" in value and _ITEM & value.keys():
         return "memory_item"
     if {"input", "user_id", "timestamp"} <= value.keys():
         return "memory_item"
-    if {"text", "timestamp"} <= value.keys() and {"category", "importance"} & value.keys():
+    if "text" in value and keys <= _OLD_ITEM and len(_OLD_ITEM & keys) >= 2:
+        return "memory_item"
+    if {"text", "timestamp"} <= keys and {"category", "importance"} & keys:
         return "memory_item"
     return None
 
@@ -47,6 +50,7 @@ def kind_of(value: Any) -> str | None:
 _PATHWAY = {"triggers", "tier", "usage_stats", "variables"}
 _WISDOM = {"content", "category", "confidence", "relations"}
 _ITEM = {"input", "user_id", "timestamp"}
+_OLD_ITEM = {"text", "timestamp", "category", "importance"}
 
 
 def parse(source: Source, rows: Rows) -> None:
@@ -159,9 +163,10 @@ class _File:
             quote=False,
         )
 
-    def _keep(self, ordinal: int, found: _Found, text: str, title: str = "") -> str:
-        memory_id = self.memory_id(ordinal)
-        self.rows.add("memories", {**self._row(memory_id, found), "title": title, "text": text, "extra": "{}"})
+    def _keep(self, id: str | int, found: _Found, text: str, own: str | None = None) -> str:
+        memory_id = self.memory_id(id)
+        row = {**self._row(memory_id, found), "source_id": own, "title": own or "", "text": text, "extra": "{}"}
+        self.rows.add("memories", row)
         return memory_id
 
     def _row(self, memory_id: str, found: _Found) -> Row:
@@ -182,7 +187,7 @@ class _File:
         value, steps = adapt(kind.name, version, value)
         own = text_of(value.get(kind.id_field)) if kind.id_field else None
         if not steps and major_of(version) not in (major_of(CURRENT), None):
-            memory_id = self._keep(ordinal, found, json_text(found.value), own or "")
+            memory_id = self._keep(own or ordinal, found, json_text(found.value), own)
             self.rows.problem(
                 "unsupported_version",
                 self.source.path,

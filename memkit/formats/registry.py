@@ -107,7 +107,7 @@ def _claims_facts(file: File) -> bool:
 
 def _parse_facts(file: File, rows: Rows) -> None:
     if file.is_markdown:
-        old = file.role.old_facts and not facts.claims(file.source.path, file.source.text)
+        old = file.role.old_facts and facts.user_of(file.source.path) is None
         facts.parse(file.source, rows, old=old)
     else:
         facts.parse_meta(file.source, rows)

@@ -58,7 +58,7 @@ ADVICE: dict[str, str] = {
     "duplicate_id": "Give each its own id.",
     "file_too_large": "Its first 64 KiB are its text; split the file or raise max_file_bytes.",
     "foreign_index": "It is not read; rename it if it is none of the agent's memory.",
-    "encoding": "The bytes are replaced by U+FFFD; save the file as UTF-8.",
+    "encoding": "Save the file as UTF-8; bytes that are none are replaced by U+FFFD.",
     "duplicate_key": "The first value counts, the later ones are kept in extra; remove one.",
     "unindexed": "It is read all the same; name it in an index.",
     "unclaimed": "No format knows it.",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, time
 
 from memkit.formats.front_matter import FrontMatter
-from memkit.formats.markdown import Heading, headings
+from memkit.formats.markdown import Heading, fenced_lines, headings
 from memkit.formats.rows import Row, Rows, extra_of
 from memkit.formats.source import Source
 from memkit.formats.structured import Node
@@ -30,7 +30,6 @@ _TURN = re.compile(
     rf"|\*\*([^*\n\[\]:]{{1,40}})(?::\*\*|\*\*:)|({_ROLES})[ \t]*:)[ \t]*(.*)$",
     re.IGNORECASE,
 )
-_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 
 
 @dataclass(frozen=True)
@@ -149,16 +148,12 @@ class _File:
 
     def turns(self) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""
-        fence = ""
+        fenced = fenced_lines(self.source.text)
         opened: list[tuple[int, re.Match[str]]] = []
         ends: list[int] = []
         for number, line in enumerate(self.source.lines, 1):
-            match = None if fence else _TURN.match(line)
-            ticks = _FENCE.match(line)
-            if ticks:
-                closes = fence and ticks.group(1).startswith(fence) and not line.strip(" `~")
-                fence = "" if closes else fence or ticks.group(1)
-            if len(ends) < len(opened) and (match or (number in self.starts and not fence)):
+            match = None if number in fenced else _TURN.match(line)
+            if len(ends) < len(opened) and (match or number in self.starts):
                 ends.append(number - 1)
             if match:
                 opened.append((number, match))
@@ -183,8 +178,9 @@ class _File:
         }
 
     def checklist(self) -> None:
+        fenced = fenced_lines(self.source.text)
         for number, line in enumerate(self.source.lines, 1):
-            if match := _BOX.match(line):
+            if (match := _BOX.match(line)) and number not in fenced:
                 row: Row = {"memory_id": self.memory_id(number), "path": self.source.path, "line": number}
                 done = match.group(1) != " "
                 self.rows.add("checklist", {**row, "done": done, "text": match.group(2).strip()})

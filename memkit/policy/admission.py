@@ -26,11 +26,14 @@ from memkit.policy.base import (
 _SOURCE = "Memory v2: validation"
 _V2: dict[str, Any] = presets.memory_v2_policy["admission"]
 _SHELL_LINES = (
-    *("pip install", "pip3 install", "pip uninstall", "apt install", "apt update", "apt-get install", "apt-get update"),
-    *("brew install", "conda install", "cargo build", "cargo run", "docker run", "docker build", "docker compose"),
-    *("git add", "git checkout", "git clone", "git commit", "git fetch", "git merge", "git pull", "git push"),
-    *("git rebase", "git reset", "git stash", "git status", "npm run", "npm start", "npm test", "pnpm install"),
-    *("yarn add", "yarn install"),
+    *("pip install", "pip3 install", "pip uninstall", "apt install", "apt update", "apt-get install"),
+    *("apt-get update", "brew install", "conda install", "cargo build", "cargo run", "docker run"),
+    *("docker build", "docker compose", "git add", "git checkout", "git clone", "git commit", "git fetch"),
+    *("git merge", "git pull", "git push", "git rebase", "git reset", "git stash", "git status", "git log"),
+    *("git diff", "git show", "git branch", "git init", "git remote", "git tag", "pip freeze", "pip list"),
+    *("pip show", "python -m pip", "python3 -m pip", "apt remove", "apt upgrade", "apt search"),
+    *("apt-get remove", "apt-get upgrade", "docker ps", "docker pull", "npm run", "npm start", "npm test"),
+    *("pnpm install", "yarn add", "yarn install"),
 )
 _SHA_WORDS = ("commit", "commits", "sha", "sha1", "sha-1", "коммит", "коммита", "коммите", "коммитом", "коммиту")
 

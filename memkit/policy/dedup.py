@@ -79,7 +79,7 @@ class Deduplicator(Policy):
     linkage: str = param("complete", choices=("complete", "components"), doc="How pairs become clusters.")
     survivor: str = param("newest", choices=tuple(SURVIVORS), doc="Which memory of a cluster stays.")
 
-    def fit(self, corpus: Any, vectors: Any = None) -> Self:
+    def fit(self, corpus: Any, vectors: Any = None) -> Self:  # type: ignore[override]  # there is something to learn
         """Find the pairs of a corpus or table.
 
         Parameters
@@ -179,13 +179,15 @@ class Deduplicator(Policy):
         return {"clusters": self._verdicts(rows)}
 
     def _sql(self) -> str:
-        return """select input.*,
+        # Only a chain joined without a pair of its own has no kind of pair.
+        only_semantic = str(tuple(self.kinds) == ("semantic",)).lower()
+        return f"""select input.*,
     survivor is null or survivor = clusters.memory_id as keep,
-    case when not keep then if(semantic, 'semantic_duplicate', 'duplicate') end as reason,
+    case when not keep then if(coalesce(semantic, {only_semantic}), 'semantic_duplicate', 'duplicate') end as reason,
     case when not keep then survivor end as duplicate_of,
     case when not keep then clusters.similarity end as similarity,
     clusters.cluster
-from input left join clusters on clusters.memory_id = coalesce(input.memory_id, input.row::varchar)"""
+from input left join clusters on clusters.memory_id = coalesce(input.memory_id, input.row::varchar)"""  # noqa: S608  # declared parameters only
 
 
 def _identified(rows: pa.Table) -> pa.Table:

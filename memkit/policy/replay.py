@@ -92,7 +92,7 @@ def forecast(
     corpus: Any,
     pipeline: Any = None,
     as_of: AsOf = None,
-    days: Sequence[int] = (0, 30, 60, 90, 180),
+    days: Sequence[int] | int = (0, 30, 60, 90, 180),
     min_factor: float = 0.05,
     decay: Decay | None = None,
 ) -> pa.Table:
@@ -106,8 +106,8 @@ def forecast(
         Expiry and Quota unless given.
     as_of : str, date, datetime or None
         Day 0, UTC; None is now.
-    days : sequence of int, days
-        The days after `as_of` that are looked at.
+    days : sequence of int, or int, days
+        The days after `as_of` that are looked at; a number is each of so many.
     min_factor : float, ratio
         A memory whose decay factor is below it has faded: stored, but out of reach of a search.
     decay : Decay, optional
@@ -128,7 +128,8 @@ def forecast(
     table, start = as_table(corpus), as_of_time(as_of)
     Param(default=0, kind="float", doc="", name="min_factor", low=0, high=1).check(min_factor, "forecast")
     steps = _pipeline(pipeline or Pipeline([Expiry(), Quota()])).fitted(table)
-    judged = [_on_day(table, steps, decay or Decay(), start, int(day)) for day in days]
+    looked_at = range(days + 1) if isinstance(days, int) else days
+    judged = [_on_day(table, steps, decay or Decay(), start, int(day)) for day in looked_at]
     if not judged:
         raise ParameterError("forecast: 'days' must name at least one day. Got none.")
     with connect() as con:

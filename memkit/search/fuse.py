@@ -76,8 +76,8 @@ def _weighted(found: Evidence, weights: Floats, rrf_k: int) -> Floats:
 
 
 def _rrf(found: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    # An arm's score of 0 is no find, whatever rank it got; the best possible sum is scaled to 1.
-    credit = np.where((found.rank > 0) & (found.raw > 0), (rrf_k + 1) / (rrf_k + np.maximum(found.rank, 1)), 0.0)
+    # No rank, no credit: words that do not occur have none. The best possible sum is scaled to 1.
+    credit = np.where(found.rank > 0, (rrf_k + 1) / (rrf_k + np.maximum(found.rank, 1)), 0.0)
     total: Floats = credit @ weights
     return total
 

@@ -54,6 +54,11 @@ def from_table(data: Any) -> Corpus:
     for name, value in (("title", ""), ("text", ""), ("tags", [])):
         filler = pa.scalar(value, MEMORIES.field(name).type)
         columns[name] = pc.fill_null(columns.get(name, pa.nulls(count, filler.type)), filler)
+    if "importance" in columns:
+        columns["importance"] = pc.replace_substring_regex(columns["importance"], "^medium$", "normal")
+    if "created_at" in columns:
+        updated = columns.get("updated_at", pa.nulls(count, TIMESTAMP))
+        columns["updated_at"] = pc.coalesce(updated, columns["created_at"])
     arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in MEMORIES]
     memories = pa.table(arrays, schema=MEMORIES)
     tables = {name: schema.empty_table() for name, schema in TABLES.items()}

@@ -47,9 +47,9 @@ def test_the_constant_of_rrf_is_a_parameter() -> None:
     assert fuse(found, HALVES, "rrf", rrf_k=0).tolist() == [0.5 * 1 / 1 + 0.5 * 1 / 2]
 
 
-def test_rrf_gives_no_credit_for_a_score_of_zero_whatever_its_rank() -> None:
-    found = Evidence(np.array([[0.0, 0.4], [2.0, 0.4]]), np.ones((2, 2)), np.array([[2, 1], [1, 1]]))
-    assert fuse(found, HALVES, "rrf").tolist() == [0.5, 1.0]
+def test_rrf_credits_ranks_alone_and_no_rank_not_at_all() -> None:
+    found = Evidence(np.array([[np.nan, -0.4], [2.0, 0.4]]), np.ones((2, 2)), np.array([[0, 2], [1, 1]]))
+    assert fuse(found, HALVES, "rrf").tolist() == pytest.approx([0.5 * 61 / 62, 1.0])
 
 
 @settings(max_examples=50, deadline=None)
