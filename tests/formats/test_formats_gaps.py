@@ -1,0 +1,105 @@
+"""Records, indexes and fact files with something left out: what is there is read, what is not is reported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import memkit as mk
+from memkit.tables.samples import write_files
+
+ENTRY = {"title": "T", "tags": ["t"], "priority": "high", "version": "1", "updated": "2026-01-01"}
+
+
+def rules_of(corpus: mk.Corpus) -> list[tuple[str, str | None]]:
+    return [(row["rule"], row["field"]) for row in corpus.problems.to_pylist()]
+
+
+def test_a_null_in_a_required_field_is_missing(tmp_path: Path) -> None:
+    fact = {"format_version": None, "fact_id": "w", "category": "c", "content": "x", "confidence": None}
+    corpus = mk.read(write_files(tmp_path, {"w.json": json.dumps({**fact, "relations": []})}))
+    assert rules_of(corpus) == [("missing_field", "confidence"), ("missing_field", "format_version")]
+
+
+@pytest.mark.parametrize(
+    ("record", "kind", "absent"),
+    [
+        ({"category": "c", "content": "x", "confidence": 0.5, "relations": []}, "wisdom_fact", "fact_id"),
+        ({"id": "p", "triggers": [], "variables": {}, "tier": "core", "usage_stats": {}}, "pathway", "template"),
+    ],
+)
+def test_a_record_without_its_id_or_template_is_still_one(
+    tmp_path: Path, record: dict[str, object], kind: str, absent: str
+) -> None:
+    corpus = mk.read(write_files(tmp_path, {"r.json": json.dumps({"format_version": "1.0.0", **record})}))
+    assert corpus.memories["kind"].to_pylist() == [kind]
+    assert ("missing_field", absent) in rules_of(corpus)
+
+
+@pytest.mark.parametrize("item", [{"text": "a", "timestamp": "2026-01-01"}, {"text": "a", "importance": "high"}])
+def test_the_old_memory_item_needs_not_all_four_fields(tmp_path: Path, item: dict[str, str]) -> None:
+    corpus = mk.read(write_files(tmp_path, {"m.json": json.dumps([item])}))
+    assert corpus.memories.select(["kind", "text"]).to_pylist() == [{"kind": "memory_item", "text": "a"}]
+
+
+def test_a_quarantined_record_keeps_its_id(tmp_path: Path) -> None:
+    record = {"format_version": "7.0.0", "fact_id": "w", "content": "x", "confidence": 1}
+    corpus = mk.read(write_files(tmp_path, {"w.json": json.dumps([record])}))
+    row = corpus.memories.select(["memory_id", "source_id", "kind"]).to_pylist()[0]
+    assert row == {"memory_id": "records:w.json#w", "source_id": "w", "kind": None}
+
+
+def test_a_flat_list_loads_whatever_its_items_lack(tmp_path: Path) -> None:
+    items = [{"path": "a.md", "title": "A"}, {"title": "nothing else", "description": "d"}, {"path": "b.md"}]
+    files = {"index.json": json.dumps(items), "a.md": "один", "b.md": "два"}
+    corpus = mk.read(write_files(tmp_path, files))
+    assert corpus.tables["entries"]["status"].to_pylist() == ["valid", "missing", "valid"]
+    assert sorted(corpus.memories["text"].to_pylist()) == ["nothing else\nd", "два", "один"]
+    assert ("missing_field", "file") in rules_of(corpus)
+
+
+def test_a_gap_in_the_continuations_ends_nothing(tmp_path: Path) -> None:
+    root = {"type": "index-root", "branches": [{"category": "c", "path": "c/index.json"}]}
+    branch = {number: {"type": "index-branch", "files": [{**ENTRY, "file": f"c/{number}.md"}]} for number in (1, 2, 10)}
+    files = {"memory/index.json": json.dumps(root), "memory/c/index.json": json.dumps(branch[1])}
+    files |= {f"memory/c/index.part{number}.json": json.dumps(branch[number]) for number in (2, 10)}
+    files |= {f"memory/c/{number}.md": "x" for number in branch}
+    corpus = mk.read(write_files(tmp_path, files))
+    assert corpus.tables["entries"]["file"].to_pylist() == ["c/1.md", "c/2.md", "c/10.md"]
+    assert corpus.problems.num_rows == 0
+
+
+def test_the_body_beside_parts_is_kept(tmp_path: Path) -> None:
+    root = {"type": "index-root", "branches": [{"path": "c/index.json"}]}
+    branch = {"type": "index-branch", "category": "c", "files": [{**ENTRY, "file": "c/n/index.md"}]}
+    files = {"memory/index.json": json.dumps(root), "memory/c/index.json": json.dumps(branch)}
+    files |= {"memory/c/n/index.md": "---\nparts: [part1.md]\n---\nВступление", "memory/c/n/part1.md": "часть"}
+    row = mk.read(write_files(tmp_path, files)).memories.select(["text", "extra"]).to_pylist()[0]
+    assert row["text"] == "часть"
+    assert json.loads(row["extra"])["body"] == "Вступление"
+
+
+def test_an_old_fact_file_with_tagged_lines_keeps_user_and_archive(tmp_path: Path) -> None:
+    old = "- [id:b1] [t:archive] [imp:low] помечен\n- без меток\n"
+    files = {"users/u1/profile.md": "- [id:a] [t:profile] [imp:high] x\n", "u9.md": old}
+    memories = mk.read(write_files(tmp_path, files)).memories.to_pylist()
+    found = {row["text"]: (row["user_id"], row["kind"]) for row in memories}
+    assert found == {"x": ("u1", "profile"), "помечен": ("u9", "archive"), "без меток": ("u9", "archive")}
+
+
+def test_boxes_and_turns_inside_a_fence_are_text(tmp_path: Path) -> None:
+    fenced = "- [ ] задача\n```\n- [x] пример\n```\n"
+    said = "user: раз\n```\nuser: пример\n```\nassistant: два\n```\nuser: три\n"
+    corpus = mk.read(write_files(tmp_path, {"HEARTBEAT.md": fenced, "sessions/2026-01-02-a.md": said}))
+    assert corpus.tables["checklist"]["text"].to_pylist() == ["задача"]
+    assert corpus.tables["turns"]["role"].to_pylist() == ["user", "assistant", "user"]
+
+
+def test_a_table_follows_the_same_scales() -> None:
+    corpus = mk.from_table({"text": ["a"], "importance": ["medium"], "created_at": ["2026-01-02"]})
+    assert corpus.memories["importance"].to_pylist() == ["normal"]
+    assert corpus.memories["updated_at"].equals(corpus.memories["created_at"])
+    assert corpus.memories["updated_at"].type == pa.timestamp("us", "UTC")
