@@ -170,8 +170,10 @@ def _adder() -> Add:
     except ImportError:  # should SciPy move it, slower is better than not at all
         return _add
 
+    bounds, factor = np.zeros(2, np.int32), np.zeros(1, np.float32)
+
     def add(scores: np.ndarray, rows: np.ndarray, weights: np.ndarray, weight: np.float32) -> None:
-        bounds, factor = np.array([0, len(rows)], np.int32), np.array([weight], np.float32)
+        bounds[1], factor[0] = len(rows), weight
         csc_matvec(len(scores), 1, bounds, rows, weights, factor, scores)
 
     return add
