@@ -148,6 +148,19 @@ class TextEncoder:
         return f"<{type(self).__name__} {self.fingerprint}>"
 
 
+class UnsizedEncoder(TextEncoder):
+    """An encoder of others, whose vectors' length is known once one has come: `_embed` notes it in `_dim`."""
+
+    _dim: int | None = None
+
+    @property
+    def dim(self) -> int:
+        """Columns of every result; asks for one vector where none came yet."""
+        if self._dim is None:
+            self.encode_document(["memory"])
+        return self._dim or 0
+
+
 def progress(n_texts: int, name: str, silent: bool) -> Any:
     """A bar over texts, which appears where work is long and somebody looks: a terminal or a notebook."""
     from tqdm.auto import tqdm

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.errors import MemkitError, MissingExtraError, ParameterError
-from memkit.index.encoders.base import TextEncoder
+from memkit.index.encoders.base import UnsizedEncoder
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -23,7 +23,7 @@ _MAX_WAIT = 60.0  # seconds; what a server may ask to wait at most
 _RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})
 
 
-class HttpEncoder(TextEncoder):
+class HttpEncoder(UnsizedEncoder):
     """Vectors from ``POST {url}/embeddings``.
 
     The key comes from the environment variable OPENAI_API_KEY and from nowhere else; it is neither stored nor shown.
@@ -74,14 +74,6 @@ class HttpEncoder(TextEncoder):
         _httpx()
         self.model, self.url = model, urlunsplit(parts._replace(query="", fragment="")).rstrip("/")
         self.timeout, self.retries, self.prefixes, self._sleep = timeout, retries, tuple(prefixes), sleep
-        self._dim: int | None = None
-
-    @property
-    def dim(self) -> int:
-        """Columns of every result; asks for one vector where none came yet."""
-        if self._dim is None:
-            self.encode_document(["memory"])
-        return self._dim or 0
 
     def _config(self) -> dict[str, Any]:
         return {"model": self.model, "url": self.url, "prefixes": list(self.prefixes)}

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from memkit.errors import MemkitError, MissingExtraError, ParameterError
-from memkit.index.encoders.base import TextEncoder, folder_digest
+from memkit.index.encoders.base import UnsizedEncoder, folder_digest
 
 Embed = Callable[[list[str]], Any]
 
 
-class ObjectEncoder(TextEncoder):
+class ObjectEncoder(UnsizedEncoder):
     """Two functions, one for queries and one for documents, as an encoder.
 
     Parameters
@@ -37,14 +37,6 @@ class ObjectEncoder(TextEncoder):
         self.kind = kind  # type: ignore[misc]  # one class wraps several kinds
         self._query, self._document, self._identity = query, document, identity
         self.dedup_threshold = dedup_threshold
-        self._dim: int | None = None
-
-    @property
-    def dim(self) -> int:
-        """Columns of every result; asks for one vector where none was seen yet."""
-        if self._dim is None:
-            self.encode_document(["memory"])
-        return self._dim or 0
 
     def _config(self) -> dict[str, Any]:
         return self._identity
