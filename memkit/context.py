@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.params import AsOf, Estimator, as_of_time, estimator, param, record_as_of
+from memkit.policy.base import quote
 
 if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
@@ -159,8 +160,7 @@ class ContextBuilder(Estimator):
         self, corpus: Corpus, user_id: str, message: str, moment: datetime, above: set[str]
     ) -> list[Candidate]:
         search = self._fitted(corpus)
-        quoted = user_id.replace("'", "''")
-        hits = search.search(message, k=2 * search.pool, where=f"user_id = '{quoted}'", as_of=moment)
+        hits = search.search(message, k=2 * search.pool, where=f"user_id = {quote(user_id)}", as_of=moment)
         lines: list[Candidate] = []
         rank = 0
         for memory_id, text in zip(hits["memory_id"].to_pylist(), hits["text"].to_pylist(), strict=True):
