@@ -7,6 +7,7 @@ import os
 import stat
 from dataclasses import dataclass, field
 from functools import cached_property
+from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
 
@@ -30,6 +31,9 @@ Stat = tuple[int, int, int]
 
 No class: one is made for every file of every listing.
 """
+
+Content = tuple[int, bytes]
+"""Size of a file and its bytes, or the first of them where it is too large."""
 
 
 @dataclass
@@ -83,10 +87,8 @@ def list_files(root: Path) -> Listing:
     found.sort(key=itemgetter(0))
     for raw, status in found:
         path = raw if raw.isascii() else _shown(listing, raw)
-        if path in listing.files:
+        if listing.files.setdefault(path, status) is not status:
             listing.unreadable[path] = f"another file whose name reads the same, {raw!r}"
-        else:
-            listing.files[path] = status
     return listing
 
 
@@ -102,30 +104,27 @@ def _scan(listing: Listing, folder: str, found: list[tuple[str, Stat]]) -> list[
     if folder and (IGNORE_FILE in names or "pyvenv.cfg" in names):
         return []
     folders = []
+    prefix = f"{folder}/" if folder else ""
     for entry in inside:
-        if entry.name.startswith("."):
+        name = entry.name
+        if name[0] == ".":
             continue
-        path = f"{folder}/{entry.name}" if folder else entry.name
-        if entry.is_symlink():
+        path = prefix + name
+        try:
+            status = entry.stat(follow_symlinks=False)
+        except OSError as error:  # gone since the folder was listed
+            listing.unreadable[_shown(listing, path)] = error.strerror or "an error"
+            continue
+        mode = status.st_mode
+        if stat.S_ISREG(mode):
+            found.append((path, _stat(status)))
+        elif stat.S_ISLNK(mode):
             listing.links[_shown(listing, path)] = is_inside(Path(entry.path), listing.root)
-        elif entry.is_dir(follow_symlinks=False):
-            if entry.name not in SKIPPED_FOLDERS:
-                folders.append(path)
-        else:
-            _add_file(listing, path, entry, found)
+        elif not stat.S_ISDIR(mode):
+            listing.unreadable[_shown(listing, path)] = "a pipe, socket or device"
+        elif name not in SKIPPED_FOLDERS:
+            folders.append(path)
     return folders
-
-
-def _add_file(listing: Listing, path: str, entry: os.DirEntry[str], found: list[tuple[str, Stat]]) -> None:
-    try:
-        status = entry.stat(follow_symlinks=False)
-    except OSError as error:  # gone since the folder was listed
-        listing.unreadable[_shown(listing, path)] = error.strerror or "an error"
-        return
-    if stat.S_ISREG(status.st_mode):
-        found.append((path, _stat(status)))
-    else:
-        listing.unreadable[_shown(listing, path)] = "a pipe, socket or device"
 
 
 def _stat(status: os.stat_result) -> Stat:
@@ -152,11 +151,28 @@ def is_inside(path: Path, folder: Path) -> bool:
 
 def read_source(listing: Listing, path: str, max_file_bytes: int, rows: Rows) -> Source | None:
     """The file at `path` as text, its faults reported; None where it cannot be read at all."""
+    content = read_content(listing, path, max_file_bytes, rows)
+    return to_source(path, content, max_file_bytes, rows) if content else None
+
+
+def read_content(listing: Listing, path: str, max_file_bytes: int, rows: Rows, size: int = 0) -> Content | None:
+    """The bytes of the file at `path`, `size` as far as known; None where it cannot be read, which is reported."""
     try:
-        size, data = _read_bytes(listing.on_disk(path), max_file_bytes)
+        return _read_bytes(listing.on_disk(path), max_file_bytes, size)
     except OSError as error:
         rows.problem("unreadable", path, "a file that can be read", error.strerror or "an error", quote=False)
         return None
+
+
+def digest_of(content: Content) -> str:
+    """Hash of a file's content; of one that was cut, its size counts too."""
+    size, data = content
+    return sha256(data if len(data) == size else data + b"%d" % size).hexdigest()
+
+
+def to_source(path: str, content: Content, max_file_bytes: int, rows: Rows) -> Source:
+    """The bytes of a file as text, their faults reported."""
+    size, data = content
     if size > max_file_bytes:
         data = data[: codecs.utf_8_decode(data, "ignore", False)[1]]  # not in the midst of a character
     source = decode(path, data)
@@ -177,20 +193,24 @@ def report(source: Source, max_file_bytes: int, rows: Rows) -> None:
         rows.problem("encoding", path, "UTF-8", got, line=line, quote=False)
 
 
-def _read_bytes(path: str, max_file_bytes: int) -> tuple[int, bytes]:
-    """Size and content, or the head of what is too large; a link or device in its place is refused."""
+def _read_bytes(path: str, max_file_bytes: int, size: int) -> Content:
+    """Size and bytes, or the head of what is too large; a link or device in its place is refused.
+
+    Where there are as many bytes as `size` says, which the listing knew, nothing more is asked of the system.
+    """
     descriptor = os.open(path, _OPEN_FLAGS)
     try:
+        data = os.read(descriptor, size + 1) if 0 < size <= max_file_bytes else b""
+        if data and len(data) == size:
+            return size, data
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "no regular file")
-        size, parts = status.st_size, []
-        limit = HEAD_BYTES if size > max_file_bytes else max_file_bytes + 1
-        while limit > 0 and (part := os.read(descriptor, min(limit, max(size, _PAGE_BYTES) + 1))):
-            parts.append(part)
-            limit -= len(part)
-            if len(part) == size:
-                break  # all there was; what is added from now on changes its stat
-        return size, parts[0] if len(parts) == 1 else b"".join(parts)
+        size, parts = status.st_size, [data]
+        limit = (HEAD_BYTES if size > max_file_bytes else max_file_bytes + 1) - len(data)
+        while limit > 0 and (data := os.read(descriptor, min(limit, max(size, _PAGE_BYTES)))):
+            parts.append(data)
+            limit -= len(data)
+        return size, b"".join(parts)
     finally:
         os.close(descriptor)

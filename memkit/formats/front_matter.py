@@ -138,7 +138,7 @@ def _scalar(raw: str) -> str | None:
 def plain_pattern(most: int) -> str:
     """A pattern for what YAML, up to the end of the line, reads as it stands: 1 to `most` characters, no ``:``."""
     first = rf"(?!(?:null|Null|NULL)\n)[^\s{re.escape(_INDICATORS)}{_ODD}]"
-    return rf"{first}(?:[^:#\n{_ODD}]{{0,{most - 2}}}[^\s:#{_ODD}])?"
+    return rf"{first}[^:#\n{_ODD}]{{0,{most - 1}}}+(?<!\s)"
 
 
 def salvage(head: str) -> Node:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 # Opens with one certain character, not with ^: found several times as fast.
 _MARK = re.compile(r"\n {0,3}(?:(#{1,6})(?![^ \t\n])[ \t]*(.*)|(`{3,}|~{3,})(.*))")
+_FENCE = re.compile(rb"\n {0,3}(`{3,}|~{3,})(.*)")
 _BLANK = " \t"
 
 
@@ -54,18 +55,28 @@ def _scan(text: str) -> tuple[list[Heading], list[range], int | None]:
         marks, title, ticks, info = match.groups()
         if marks:
             found.append(Heading(line, len(marks), _without_closing(title).strip()))
-        elif not fence:
-            if "`" not in info or ticks[0] == "~":
-                fence, fence_line = ticks, line
-        elif ticks.startswith(fence) and not info.strip():
+            continue
+        before, fence = fence, _fence_after(fence, ticks, info)
+        if fence and not before:
+            fence_line = line
+        elif before and not fence:
             fences.append(range(fence_line, line + 1))
-            fence = ""
     return found, fences, fence_line if fence else None
 
 
-def has_open_fence(text: str) -> bool:
-    """Whether a code fence of `text` never closes."""
-    return ("`" in text or "~" in text) and headings(text)[1] is not None
+def _fence_after(fence: str, ticks: str, info: str) -> str:
+    """The fence that is open below a line of `ticks`, where `fence` is the one above it; "" where there is none."""
+    if not fence:
+        return ticks if "`" not in info or ticks[0] == "~" else ""
+    return "" if ticks.startswith(fence) and not info.strip() else fence
+
+
+def has_open_fence(data: bytes, start: int) -> bool:
+    """Whether a code fence of the text in `data` never closes; before `start`, where it begins, a line has ended."""
+    fence = ""
+    for match in _FENCE.finditer(data, start - 1) if b"`" in data or b"~" in data else ():
+        fence = _fence_after(fence, *(part.decode("utf-8", "replace") for part in match.groups()))
+    return bool(fence)
 
 
 def _without_closing(title: str) -> str:

@@ -9,14 +9,16 @@ same rows.
 from __future__ import annotations
 
 import re
+from itertools import compress
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.formats.files import Content
 from memkit.formats.front_matter import plain_pattern
 from memkit.formats.markdown import has_open_fence
 from memkit.formats.rows import RAW_SCHEMAS
-from memkit.formats.source import Source
 
 _ID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 _LEAP_DAY = "[12][0-9](?:0[48]|[2468][048]|[13579][26])-02-29"
@@ -27,69 +29,103 @@ _NOTE = re.compile(
     rf"applies_to: (global|(?:file|area):{plain_pattern(500)})\n"
     rf"created_at: ({_DAY}T{_TIME})\nupdated_at: ({_DAY}T{_TIME})\n---\n"
 )
+_CLOSING = b"\n---\n"
 _MIN_BODY = 10
+_WHITESPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
+"""What `str.strip` takes off."""
 
 
 class PlainNotes:
-    """The plain notes of one batch of files."""
+    """The plain notes of one batch of files; their texts stay bytes until Arrow looks at them all at once."""
 
     def __init__(self) -> None:
         self._rows: list[tuple[object, ...]] = []
+        self._bodies: list[memoryview] = []
+        self._contents: list[Content] = []
 
-    def __len__(self) -> int:
-        return len(self._rows)
-
-    def take(self, source: Source) -> bool:
-        """Whether `source` is a plain note, which is then kept."""
-        match = _NOTE.match(source.text)
-        if match is None or source.undecoded or source.path.rpartition("/")[2] != f"{match[1]}.md":
+    def take(self, path: str, content: Content) -> bool:
+        """Whether the file seems to be a plain note, which is then kept."""
+        data = content[1]
+        end = data.find(_CLOSING, 4) + len(_CLOSING)
+        try:
+            head = data[:end].decode()
+        except UnicodeDecodeError:
             return False
-        body = source.text[match.end() :]
-        chars = len(body.strip())
-        if chars < _MIN_BODY or has_open_fence(body):
+        match = _NOTE.fullmatch(head)
+        if match is None or b"\r" in data or not f"/{path}".endswith(f"/{match[1]}.md") or has_open_fence(data, end):
             return False
-        first = source.text.count("\n", 0, match.end()) + 1
-        last = first + body.count("\n") - body.endswith("\n")
-        self._rows.append((source.path, *match.groups(), body, chars, first, last))
+        first = head.count("\n") + 1
+        last = first + data.count(b"\n", end) - data.endswith(b"\n")
+        self._rows.append((path, *match.groups(), first, last))
+        self._bodies.append(memoryview(data)[end:])
+        self._contents.append(content)
         return True
 
-    def to_arrow(self) -> dict[str, pa.Table]:
-        """The notes as Arrow tables, in the order in which they were taken; every table is there."""
+    def to_arrow(self) -> tuple[dict[str, pa.Table], list[tuple[str, Content]]]:
+        """The notes as Arrow tables, in the order in which they were taken, and the files that are no plain notes."""
         tables = {name: schema.empty_table() for name, schema in RAW_SCHEMAS.items()}
-        for name, columns in self._columns().items() if self else ():
-            tables[name] = _filled(columns, RAW_SCHEMAS[name], len(self._rows))
-        return tables
+        rows, bodies, left = self._rows, self._bodies, []
+        text = _strings(bodies)
+        chars = _stripped_lengths(text)
+        if bodies and (chars is None or pc.min(chars).as_py() < _MIN_BODY):
+            sound = list(map(_is_body, bodies))
+            left = [
+                (str(row[0]), data) for row, data, keep in zip(rows, self._contents, sound, strict=True) if not keep
+            ]
+            rows, bodies = list(compress(rows, sound)), list(compress(bodies, sound))
+            text = _strings(bodies)
+            chars = _stripped_lengths(text)
+        for name, columns in _columns(rows, text, chars).items() if rows else ():
+            tables[name] = _filled(columns, RAW_SCHEMAS[name], len(rows))
+        return tables, left
 
-    def _columns(self) -> dict[str, dict[str, pa.Array]]:
-        path, own, subject, words, scope, created, updated, body, chars, first, last = zip(*self._rows, strict=True)
-        path, own, subject, scope = map(pa.array, (path, own, subject, scope))
-        dates = {"created_at": pa.array(created), "updated_at": pa.array(updated)}
-        keywords = pc.split_pattern(pc.utf8_slice_codeunits(pa.array(words), 4, -1), "\n  - ")
-        memory_id = pc.binary_join_element_wise("notes:", path, "#", own, "")
-        target = pc.utf8_slice_codeunits(scope, 5)
-        is_global = pc.equal(scope, "global")
-        shared = {"memory_id": memory_id, "path": path, "extra": "{}", **dates}
-        memory = {"format": "notes", "kind": "note", "source_id": own, "scope": scope, "title": subject}
-        note = {"id": own, "uuid_version": 4, "subject": subject, "keywords": keywords, "applies_to": scope}
-        return {
-            "memories": {
-                **shared,
-                **memory,
-                "tags": keywords,
-                # The texts are nearly all of the memory; Arrow's own allocator takes and clears it twice over.
-                "text": pa.array(body, memory_pool=pa.system_memory_pool()),
-                "line_start": first,
-                "line_end": last,
-            },
-            "notes": {
-                **shared,
-                **note,
-                "applies_kind": pc.if_else(is_global, "global", pc.utf8_slice_codeunits(scope, 0, 4)),
-                "applies_target": pc.if_else(is_global, None, target),
-                "body_chars": chars,
-            },
-            "_ids": {"memory_id": memory_id, "path": path, "line": 2, "field": "id", "group": "note", "id": own},
-        }
+
+def _strings(values: list[memoryview]) -> pa.StringArray:
+    """`values` as they are, in one piece; whether they are UTF-8 is for others to ask."""
+    ends = np.zeros(len(values) + 1, np.int32)
+    np.cumsum([*map(len, values)], out=ends[1:])
+    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(b"".join(values)))
+
+
+def _stripped_lengths(text: pa.StringArray) -> pa.Array | None:
+    """Characters of each text without the whitespace around it; None where not all are UTF-8."""
+    try:
+        text.validate(full=True)
+    except pa.ArrowInvalid:
+        return None
+    return pc.utf8_length(pc.utf8_trim(text, _WHITESPACE))
+
+
+def _is_body(data: memoryview) -> bool:
+    try:
+        return len(str(data, "utf-8").strip()) >= _MIN_BODY
+    except UnicodeDecodeError:
+        return False
+
+
+def _columns(rows: list[tuple[object, ...]], text: pa.StringArray, chars: pa.Array) -> dict[str, dict[str, object]]:
+    """The values of each table's columns: an array or a tuple of them, or one for all rows."""
+    path, own, subject, words, scope, created, updated, first, last = zip(*rows, strict=True)
+    path, own, subject, scope = map(pa.array, (path, own, subject, scope))
+    dates = {"created_at": pa.array(created), "updated_at": pa.array(updated)}
+    keywords = pc.split_pattern(pc.utf8_slice_codeunits(pa.array(words), 4, -1), "\n  - ")
+    memory_id = pc.binary_join_element_wise("notes:", path, "#", own, "")
+    is_global = pc.equal(scope, "global")
+    kind, target = pc.utf8_slice_codeunits(scope, 0, 4), pc.utf8_slice_codeunits(scope, 5)
+    shared = {"memory_id": memory_id, "path": path, "extra": "{}", **dates}
+    memory = {"format": "notes", "kind": "note", "source_id": own, "scope": scope, "title": subject, "tags": keywords}
+    note = {"id": own, "uuid_version": 4, "subject": subject, "keywords": keywords, "applies_to": scope}
+    return {
+        "memories": {**shared, **memory, "text": text, "line_start": first, "line_end": last},
+        "notes": {
+            **shared,
+            **note,
+            "applies_kind": pc.if_else(is_global, scope, kind),
+            "applies_target": pc.if_else(is_global, None, target),
+            "body_chars": chars,
+        },
+        "_ids": {"memory_id": memory_id, "path": path, "line": 2, "field": "id", "group": "note", "id": own},
+    }
 
 
 def _filled(columns: dict[str, object], schema: pa.Schema, count: int) -> pa.Table:

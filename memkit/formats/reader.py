@@ -13,14 +13,24 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import FormatError, VersionError
 from memkit.formats import facts, index_tree, link
-from memkit.formats.files import MAX_FILE_BYTES, Listing, Stat, list_files, read_source, report
+from memkit.formats.files import (
+    MAX_FILE_BYTES,
+    Content,
+    Listing,
+    Stat,
+    digest_of,
+    list_files,
+    read_content,
+    read_source,
+    report,
+    to_source,
+)
 from memkit.formats.index_entry import Claim
 from memkit.formats.notes_plain import PlainNotes
 from memkit.formats.registry import MARKDOWN, NAMES, STRUCTURED, File, Role, parse_file
@@ -51,20 +61,16 @@ class Options:
     progress: bool = False
 
 
-class Seen(NamedTuple):
-    """A file as it was parsed: what would show a change without opening it, its content's hash, its role's."""
-
-    stat: Stat
-    digest: str
-    role: str
-
-
 @dataclass
 class Reading:
     """One read of a folder.
 
     Attributes
     ----------
+    stats : dict of str to tuple
+        Every file of the folder: what would show a change without opening it.
+    roles, digests : dict of str to str
+        The files that a format may claim: key of the role, and hash of the content where that could be read.
     parsed : dict of str to pyarrow.Table
         What the files gave, each table in path order; kept for the next refresh.
     tables : dict of str to pyarrow.Table
@@ -77,17 +83,32 @@ class Reading:
 
     root: Path
     options: Options
-    seen: dict[str, Seen] = field(default_factory=dict)
+    stats: dict[str, Stat] = field(default_factory=dict)
+    roles: dict[str, str] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
     parsed: Tables = field(default_factory=dict)
     tables: Tables = field(default_factory=dict)
     indexes: dict[str, tuple[Stat, Source]] = field(default_factory=dict)
     reread: tuple[str, ...] = ()
 
 
-Item = tuple[str, Role, str]
-"""Path, role, and the hash that the content had when it was last parsed in that role."""
+Item = tuple[str, Role, int, str]
+"""Path, role, size as listed, and the hash that the content had when it was last parsed in that role."""
 
 
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Listings and rows make no cycles, yet so many of them that looking for cycles takes a tenth of the time."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@_no_collection()
 def read(root: Path, options: Options, before: Reading | None = None) -> Reading:
     """Read `root`, taking from `before` what did not change since.
 
@@ -110,25 +131,28 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     roles = _roles(listing, survey, options)
     if root.is_file() and not roles and not survey.indexes:
         rows.problem("unclaimed", root.name, "a file of one of the five formats", root.suffix or root.name)
-    old = before.seen if before else {}
-    items = [
-        (path, role, seen.digest if seen and seen.role == role.key else "")
-        for path, role in roles.items()
-        if not (seen := old.get(path)) or seen.stat != listing.files[path] or seen.role != role.key
-    ]
-    with _no_collection():
-        fresh, digests = _parse_all(listing, items, options)
-    changed = {path for path, _, digest in items if not digest or digests.get(path) != digest}
-    result.seen = {
-        path: Seen(listing.files[path], digests[path], role.key) if path in digests else old[path]
-        for path, role in roles.items()
-        if path in digests or path in old
-    }
-    gone = old.keys() - roles.keys()
-    result.parsed = _merge(before.parsed, fresh, changed | gone) if before else fresh
-    result.reread = tuple(sorted({*result.reread, *digests}))
+    result.stats, result.roles = listing.files, {path: role.key for path, role in roles.items()}
+    items = list(_to_parse(roles, result, before))
+    result.parsed, result.digests = _parse_all(listing, items, options)
+    result.reread = tuple(sorted((*result.reread, *result.digests)))
+    if before:
+        changed = {path for path, _, _, digest in items if not digest or result.digests.get(path) != digest}
+        changed |= before.roles.keys() - roles.keys()
+        result.parsed = _merge(before.parsed, result.parsed, changed)
+        opened = {path for path, *_ in items}
+        kept = (path for path in before.digests.keys() & roles.keys() if path not in opened)
+        result.digests |= {path: before.digests[path] for path in kept}
     result.tables = _finish(result.parsed, rows.to_arrow(), options)
     return result
+
+
+def _to_parse(roles: dict[str, Role], now: Reading, before: Reading | None) -> Iterator[Item]:
+    """The files that are new since `before`, or may have changed, or are to be read as something else."""
+    for path, role in roles.items():
+        stat = now.stats[path]
+        digest = before.digests.get(path, "") if before and before.roles.get(path) == role.key else ""
+        if not (before and digest and before.stats[path] == stat):
+            yield path, role, stat[0], digest
 
 
 def _survey(listing: Listing, rows: Rows, result: Reading, before: Reading | None) -> index_tree.Survey:
@@ -175,21 +199,9 @@ def _roles(listing: Listing, survey: index_tree.Survey, options: Options) -> dic
     return roles
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Rows make no cycles, yet so many of them that looking for cycles takes a tenth of the time."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()
-
-
 def _parse_all(listing: Listing, items: list[Item], options: Options) -> tuple[Tables, dict[str, str]]:
     """Parse the files of `items`: their rows by table, and the hash of each file's content."""
-    batches = list(_batches(listing, items))
+    batches = list(_batches(items))
     bare = Listing(listing.root, raw_names=listing.raw_names)
     tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in RAW_SCHEMAS.items()}
     digests: dict[str, str] = {}
@@ -201,12 +213,12 @@ def _parse_all(listing: Listing, items: list[Item], options: Options) -> tuple[T
     return {name: pa.concat_tables(parts) for name, parts in tables.items()}, digests
 
 
-def _batches(listing: Listing, items: list[Item]) -> Iterator[list[Item]]:
+def _batches(items: list[Item]) -> Iterator[list[Item]]:
     batch: list[Item] = []
     size = 0
     for item in items:
         batch.append(item)
-        size += listing.files[item[0]][0]
+        size += item[2]
         if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
             yield batch
             batch, size = [], 0
@@ -244,28 +256,31 @@ def parse_batch(listing: Listing, items: list[Item], options: Options) -> tuple[
     """
     rows, plain = Rows(options.rules), PlainNotes()
     digests: dict[str, str] = {}
-    others: set[str] = set()
-    for path, role, digest in items:
-        before = len(rows.tables["problems"])
-        source = read_source(listing, path, options.max_file_bytes, rows)
-        if source is None:
-            others.add(path)
+    others: list[tuple[str, Content]] = []
+    for path, role, size, digest in items:
+        content = read_content(listing, path, options.max_file_bytes, rows, size)
+        if content is None:
             continue
-        digests[path] = source.digest
-        if source.digest == digest:
-            del rows.tables["problems"][before:]
+        digests[path] = digest_of(content)
+        if digests[path] == digest:
             continue
-        is_sound = options.rules is None and len(rows.tables["problems"]) == before
-        if is_sound and role.may_be_note and plain.take(source):
-            continue
-        others.add(path)
-        parts = _parts(listing, role.claim, options, rows) if role.claim else []
-        parse_file(File(source, role, parts), rows)
-    if not others:
-        return plain.to_arrow(), digests
+        may_be_plain = options.rules is None and role.may_be_note and content[0] <= options.max_file_bytes
+        if not (may_be_plain and plain.take(path, content)):
+            others.append((path, content))
+    notes, left = plain.to_arrow()
+    others += left
+    roles = {path: role for path, role, *_ in items} if others else {}
+    for path, content in sorted(others):
+        source = to_source(path, content, options.max_file_bytes, rows)
+        claim = roles[path].claim
+        parts = _parts(listing, claim, options, rows) if claim else []
+        parse_file(File(source, roles[path], parts), rows)
+    if not any(rows.tables.values()):
+        return notes, digests
     tables = rows.to_arrow()
-    if plain:  # in one piece, as a slice takes all that it is a slice of along to another process
-        tables = {name: table.combine_chunks() for name, table in _merge(plain.to_arrow(), tables, others).items()}
+    if notes["memories"]:  # in one piece, as a slice takes all that it is a slice of along to another process
+        changed = {path for path, *_ in items}.difference(notes["memories"]["path"].to_pylist())
+        tables = {name: table.combine_chunks() for name, table in _merge(notes, tables, changed).items()}
     return tables, digests
 
 

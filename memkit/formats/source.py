@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 
 
 @dataclass
@@ -24,7 +23,6 @@ class Source:
 
     path: str
     text: str
-    digest: str = ""
     size: int = 0
     undecoded: dict[int, str] = field(default_factory=dict)
     encoding: str = "utf-8"
@@ -57,7 +55,6 @@ _MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 def decode(path: str, data: bytes) -> Source:
     """Bytes as text: a BOM dropped, CRLF to LF, bytes that are no UTF-8 replaced and told by line."""
-    digest = blake2b(data, digest_size=16).hexdigest()
     encoding = _MARKS.get(data[:2], "utf-8")
     undecoded: dict[int, str] = {}
     try:
@@ -69,7 +66,7 @@ def decode(path: str, data: bytes) -> Source:
     text = text.removeprefix("\ufeff")
     if "\r" in text:
         text = text.replace("\r\n", "\n")
-    return Source(path, text, digest, len(data), undecoded, encoding)
+    return Source(path, text, len(data), undecoded, encoding)
 
 
 def _undecoded(data: bytes) -> Iterator[tuple[int, str]]:

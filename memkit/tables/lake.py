@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 from memkit.errors import FormatError
 from memkit.formats.index_tree import PLUGIN_GLOBS
-from memkit.formats.reader import Options, Reading, Seen
+from memkit.formats.reader import Options, Reading
 from memkit.formats.rows import RAW_SCHEMAS
 from memkit.schemas import TABLES
 from memkit.tables.database import Database, is_table_name
@@ -153,8 +153,13 @@ def _save_state(reading: Reading, folder: Path) -> dict[str, str]:
     """Write what a refresh needs; the files' hashes by name."""
     folder.mkdir()
     rows = [
-        {"path": path, **dict(zip(_STAT, seen.stat, strict=True)), "digest": seen.digest, "role": seen.role}
-        for path, seen in reading.seen.items()
+        {
+            "path": path,
+            **dict(zip(_STAT, reading.stats[path], strict=True)),
+            "digest": reading.digests.get(path),
+            "role": role,
+        }
+        for path, role in sorted(reading.roles.items())
     ]
     state = {name: reading.parsed[name] for name in _KEPT} | {"files": pa.Table.from_pylist(rows, schema=_SEEN)}
     for name, table in state.items():
@@ -179,9 +184,12 @@ def _load_state(
     if not kept:
         return reading
     for row in kept.pop("files").to_pylist():
-        stat = (row["size"], row["mtime_ns"], row["ctime_ns"])
-        reading.seen[row["path"]] = Seen(stat, row["digest"], row["role"])
-    paths = pa.array(list(reading.seen), pa.string())
+        path = row["path"]
+        reading.stats[path] = (row["size"], row["mtime_ns"], row["ctime_ns"])
+        reading.roles[path] = row["role"]
+        if row["digest"] is not None:
+            reading.digests[path] = row["digest"]
+    paths = pa.array(list(reading.roles), pa.string())
     for name in RAW_SCHEMAS:
         reading.parsed[name] = kept[name] if name in kept else _from_files(name, tables, paths)
     return reading

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
+from memkit.formats.markdown import has_open_fence, headings
 from memkit.formats.notes_plain import PlainNotes
 from memkit.formats.registry import File, Role, parse_file
 from memkit.formats.rows import Rows
@@ -34,6 +35,7 @@ updated_at: 2025-02-15T10:30:00+03:00
 
 Десять соединений, ten connections.
 """
+PATH = f"notes/{ID}.md"
 SIGNS = st.sampled_from(list(" :#\"'[{&*!|>%@`~-0Zёé\t\r\n\x00\x85\u00a0\u2028\u3000\ufeff"))
 WORDS = st.sampled_from(
     [
@@ -54,21 +56,28 @@ WORDS = st.sampled_from(
 )
 
 
-def one_by_one(source: Source) -> dict[str, pa.Table]:
+def one_by_one(text: str) -> dict[str, pa.Table]:
     rows = Rows()
-    parse_file(File(source, Role()), rows)
+    parse_file(File(Source(PATH, text), Role()), rows)
     return rows.to_arrow()
 
 
-def taken(text: str, path: str = f"notes/{ID}.md") -> dict[str, pa.Table] | None:
+def taken(text: str, path: str = PATH) -> dict[str, pa.Table] | None:
+    return taken_bytes(text.encode(), path)
+
+
+def taken_bytes(data: bytes, path: str = PATH) -> dict[str, pa.Table] | None:
     plain = PlainNotes()
-    return plain.to_arrow() if plain.take(Source(path, text)) else None
+    is_taken = plain.take(path, (len(data), data))
+    tables, left = plain.to_arrow()
+    assert [path for path, _ in left] == ([path] if is_taken and not tables["memories"] else [])
+    return tables if tables["memories"] else None
 
 
 def test_a_note_as_the_document_writes_it_is_taken() -> None:
     tables = taken(NOTE)
     assert tables is not None
-    assert tables == one_by_one(Source(f"notes/{ID}.md", NOTE))
+    assert tables == one_by_one(NOTE)
     assert tables["notes"]["keywords"].to_pylist() == [["пул", "connection-pool"]]
     assert tables["notes"]["updated_at"][0].as_py().replace(tzinfo=None) == datetime(2025, 2, 15, 10 - 3, 30)
 
@@ -80,7 +89,7 @@ def test_what_is_taken_is_what_one_by_one_gives(edits: list[tuple[int, int, str]
     for at, length, piece in edits:
         text = text[:at] + piece + text[at + length :]
     tables = taken(text)
-    assert tables is None or tables == one_by_one(Source(f"notes/{ID}.md", text))
+    assert tables is None or tables == one_by_one(text)
 
 
 @pytest.mark.parametrize(
@@ -95,7 +104,7 @@ def test_what_is_taken_is_what_one_by_one_gives(edits: list[tuple[int, int, str]
 )
 def test_what_the_document_allows_is_taken(old: str, new: str) -> None:
     text = NOTE.replace(old, new)
-    assert taken(text) == one_by_one(Source(f"notes/{ID}.md", text))
+    assert taken(text) == one_by_one(text)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +133,8 @@ def test_what_a_rule_might_report_or_a_column_might_miss_is_left(old: str, new: 
 
 def test_a_note_in_a_file_of_another_name_or_with_undecoded_bytes_is_left() -> None:
     assert taken(NOTE, "notes/pool.md") is None
-    assert not PlainNotes().take(Source(f"notes/{ID}.md", NOTE, undecoded={12: "Пул"}))
+    assert taken_bytes(NOTE.encode().replace("Десять".encode(), "Десять".encode("windows-1251"))) is None
+    assert taken_bytes(NOTE.encode().replace("subject: Пул".encode(), b"subject: \xcf")) is None
 
 
 @pytest.mark.parametrize("faulty", [0, 3, 70])
@@ -140,3 +150,10 @@ def test_a_folder_of_taken_and_left_notes_is_read_as_one_by_one(tmp_path: Path, 
         name: table.to_pylist() for name, table in single.items()
     }
     assert whole["memories"]["path"].to_pylist() == sorted(path.name for path in tmp_path.iterdir())
+
+
+@settings(deadline=None)
+@given(st.lists(st.sampled_from(["\n", "```", "~~~~", "`", " ", "    ", "text", "\u00a0", "\x1f", "я"])).map("".join))
+def test_a_fence_is_open_where_the_headings_say_so(text: str) -> None:
+    before = b"---\n"
+    assert has_open_fence(before + text.encode(), len(before)) == (headings(text)[1] is not None)
