@@ -62,8 +62,7 @@ class PlainNotes:
         return True
 
     def to_arrow(self) -> tuple[dict[str, pa.Table], list[tuple[str, Content]]]:
-        """The notes as Arrow tables, in the order in which they were taken, and the files that are no plain notes."""
-        tables = {name: schema.empty_table() for name, schema in RAW_SCHEMAS.items()}
+        """The tables that have rows, in the order in which the notes were taken, and the files that are no notes."""
         rows, bodies, left = self._rows, self._bodies, []
         text = _strings(bodies)
         chars = _stripped_lengths(text)
@@ -75,9 +74,8 @@ class PlainNotes:
             rows, bodies = list(compress(rows, sound)), list(compress(bodies, sound))
             text = _strings(bodies)
             chars = _stripped_lengths(text)
-        for name, columns in _columns(rows, text, chars).items() if rows else ():
-            tables[name] = _filled(columns, RAW_SCHEMAS[name], len(rows))
-        return tables, left
+        tables = _columns(rows, text, chars) if rows else {}
+        return {name: _filled(columns, RAW_SCHEMAS[name], len(rows)) for name, columns in tables.items()}, left
 
 
 def _strings(values: list[memoryview]) -> pa.StringArray:

@@ -12,13 +12,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import FormatError, VersionError
-from memkit.formats import facts, index_tree, link
+from memkit.formats import facts, index_tree, link, parallel
 from memkit.formats.files import (
     MAX_FILE_BYTES,
     Content,
@@ -33,14 +34,14 @@ from memkit.formats.files import (
 )
 from memkit.formats.index_entry import Claim
 from memkit.formats.notes_plain import PlainNotes
+from memkit.formats.parallel import Tables
 from memkit.formats.registry import MARKDOWN, NAMES, STRUCTURED, File, Role, parse_file
 from memkit.formats.rows import RAW_SCHEMAS, Rows
 from memkit.formats.rules import Rule
 from memkit.formats.source import Source
 from memkit.params import check_choice
 
-Tables = dict[str, pa.Table]
-BATCH_FILES = 1000
+BATCH_FILES = 4000
 BATCH_BYTES = 16 * 2**20
 _ENDINGS = frozenset((*MARKDOWN, *STRUCTURED))
 _SPLICED = 64
@@ -203,9 +204,10 @@ def _parse_all(listing: Listing, items: list[Item], options: Options) -> tuple[T
     """Parse the files of `items`: their rows by table, and the hash of each file's content."""
     batches = list(_batches(items))
     bare = Listing(listing.root, raw_names=listing.raw_names)
+    parse = partial(parse_batch, bare, options)
     tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in RAW_SCHEMAS.items()}
     digests: dict[str, str] = {}
-    for part, found in _progress(_run(bare, batches, options), len(batches), options):
+    for part, found in _progress(parallel.run(parse, batches, options.n_jobs or 1), len(batches), options):
         digests |= found
         for name, table in part.items():
             if table.num_rows:
@@ -226,18 +228,6 @@ def _batches(items: list[Item]) -> Iterator[list[Item]]:
         yield batch
 
 
-def _run(
-    listing: Listing, batches: list[list[Item]], options: Options
-) -> Iterator[tuple[dict[str, pa.Table], dict[str, str]]]:
-    if len(batches) < 2 or options.n_jobs in (None, 1):
-        yield from (parse_batch(listing, batch, options) for batch in batches)
-        return
-    from joblib import Parallel, delayed
-
-    parallel = Parallel(n_jobs=options.n_jobs, return_as="generator")
-    yield from parallel(delayed(parse_batch)(listing, batch, options) for batch in batches)
-
-
 def _progress(results: Iterator[object], total: int, options: Options) -> Iterator[tuple[Tables, dict[str, str]]]:
     if not options.progress or total < 2:
         return results  # type: ignore[return-value]  # the items pass through unchanged
@@ -249,7 +239,7 @@ def _progress(results: Iterator[object], total: int, options: Options) -> Iterat
     return bar
 
 
-def parse_batch(listing: Listing, items: list[Item], options: Options) -> tuple[Tables, dict[str, str]]:
+def parse_batch(listing: Listing, options: Options, items: list[Item]) -> tuple[Tables, dict[str, str]]:
     """Parse some files; a pure function of their bytes and roles, so that any process may run it.
 
     A file whose content has the hash that it had is only named.
@@ -278,9 +268,10 @@ def parse_batch(listing: Listing, items: list[Item], options: Options) -> tuple[
     if not any(rows.tables.values()):
         return notes, digests
     tables = rows.to_arrow()
-    if notes["memories"]:  # in one piece, as a slice takes all that it is a slice of along to another process
+    if notes:
         changed = {path for path, *_ in items}.difference(notes["memories"]["path"].to_pylist())
-        tables = {name: table.combine_chunks() for name, table in _merge(notes, tables, changed).items()}
+        notes = {name: notes.get(name, schema.empty_table()) for name, schema in RAW_SCHEMAS.items()}
+        tables = _merge(notes, tables, changed)
     return tables, digests
 
 

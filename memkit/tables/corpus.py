@@ -269,7 +269,8 @@ def read(
     rules : tuple of Rule
         The checks; ``RULES + (Rule(...),)`` adds one.
     n_jobs : int, optional
-        Processes, as joblib counts them; None is one, which two do not beat below some 100,000 small files.
+        Processes, this one included, as joblib counts them (-1: one a core); None is one, which more do not beat below
+        some 20,000 small files.
     progress : bool
         Show a progress bar on a terminal.
 
@@ -295,6 +296,8 @@ def read(
     check_choice("errors", errors, ("report", "raise"), "read")
     _MAX_FILE_BYTES.check(max_file_bytes, "read")
     _N_JOBS.check(n_jobs, "read")
+    if n_jobs == 0:
+        raise ParameterError("read: 'n_jobs' must be a number of processes, or -1 for one a core. Got 0.")
     for rule in rules:
         check_choice("code", rule.code, SEVERITIES, "read: a rule")
     moment = None if as_of is None else as_of_time(as_of)

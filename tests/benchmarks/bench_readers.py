@@ -101,16 +101,7 @@ def read_memkit(folder: Path, n_jobs: int = 1) -> dict[str, float]:
 
     with timed() as result:
         corpus = read(folder, n_jobs=n_jobs)
-        if n_jobs > 1:
-            _end_workers()
     return {**result, "memories": corpus.memories.num_rows, "problems": corpus.problems.num_rows}
-
-
-def _end_workers() -> None:
-    """End the pool, without which the workers' processor time is not known."""
-    from joblib.externals.loky import get_reusable_executor
-
-    get_reusable_executor().shutdown(wait=True)
 
 
 def import_memkit(folder: Path) -> dict[str, float]:

@@ -15,7 +15,7 @@ import memkit as mk
 from memkit.formats.markdown import has_open_fence, headings
 from memkit.formats.notes_plain import PlainNotes
 from memkit.formats.registry import File, Role, parse_file
-from memkit.formats.rows import Rows
+from memkit.formats.rows import RAW_SCHEMAS, Rows
 from memkit.formats.rules import RULES
 from memkit.formats.source import Source
 
@@ -70,8 +70,8 @@ def taken_bytes(data: bytes, path: str = PATH) -> dict[str, pa.Table] | None:
     plain = PlainNotes()
     is_taken = plain.take(path, (len(data), data))
     tables, left = plain.to_arrow()
-    assert [path for path, _ in left] == ([path] if is_taken and not tables["memories"] else [])
-    return tables if tables["memories"] else None
+    assert [path for path, _ in left] == ([path] if is_taken and not tables else [])
+    return {name: tables.get(name, schema.empty_table()) for name, schema in RAW_SCHEMAS.items()} if tables else None
 
 
 def test_a_note_as_the_document_writes_it_is_taken() -> None:
