@@ -114,6 +114,8 @@ class BM25(Estimator):
 
     def _weigh(self, terms: list[str]) -> Query:
         known, repeats = _counted(self.postings_, terms)
+        if len(repeats) == repeats.sum():
+            return known, self.idf_[known]
         return known, (self.idf_[known] * repeats * (self.k3 + 1) / (repeats + self.k3)).astype(np.float32)
 
 
@@ -212,9 +214,9 @@ def _smooth_idf(postings: Postings) -> np.ndarray:
 
 def _counted(postings: Postings, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
     """Numbers of the known terms, in one order so that equal texts get equal sums, and how often each is there."""
-    counted = Counter(number for term in terms if (number := postings.terms.get(term)) is not None)
-    known = np.array(sorted(counted), np.int64)
-    return known, np.array([counted[number] for number in known.tolist()], np.float64)
+    counted = Counter(map(postings.terms.get, terms))
+    numbers = sorted(number for number in counted if number is not None)
+    return np.array(numbers, np.int64), np.array([counted[number] for number in numbers], np.float64)
 
 
 def _unit_weights(postings: Postings, idf: np.ndarray, terms: list[str]) -> Query:

@@ -28,9 +28,12 @@ Texts: TypeAlias = Sequence[str] | Any
 
 CANDIDATES = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.float64())])
 
-Add: TypeAlias = Callable[[np.ndarray, np.ndarray, np.ndarray, np.float32], None]
+Add: TypeAlias = Callable[[np.ndarray, "Postings", np.ndarray, np.ndarray, np.ndarray], None]
+"""``add(scores, postings, starts, stops, factors)`` adds each list's weights, times its factor, to its rows' scores."""
 
 _BLOCKS_MIN = 1024
+_SAMPLE_MAX = 4096
+_LEAST = np.nextafter(np.float32(0), np.float32(1))
 
 
 @dataclass
@@ -101,20 +104,19 @@ class Postings:
         _check(n, allowed, self.n_rows)
         if not queries:
             return CANDIDATES.empty_table()
-        add, blocked = _adder(), None if allowed is None else np.flatnonzero(~allowed)
+        add, blocked = _adder(len(self.rows)), None if allowed is None else np.flatnonzero(~allowed)
         scores = np.empty(self.n_rows, np.float32)
         found = []
         for terms, weights in queries:
             scores.fill(0)
-            for term, weight in zip(terms.tolist(), weights, strict=True):
-                here = slice(self.offsets[term], self.offsets[term + 1])
-                add(scores, self.rows[here], self.weights[here], weight)
+            starts, stops = self.offsets[terms], self.offsets[terms + 1]
+            add(scores, self, starts, stops, weights)
             if blocked is not None:
                 scores[blocked] = 0
-            found.append(_top(scores, n))
+            found.append(_top(scores, n, self.rows[_rarest(starts, stops, n)]))
         ordinals = np.repeat(np.arange(len(found)), [len(rows) for rows, _ in found])
         columns = [ordinals, np.concatenate([f[0] for f in found]), np.concatenate([f[1] for f in found])]
-        return pa.table(columns, names=CANDIDATES.names).cast(CANDIDATES)
+        return pa.Table.from_arrays(list(map(pa.array, columns, CANDIDATES.types)), schema=CANDIDATES)
 
     def save(self, folder: Path, name: str, settings: dict[str, Any]) -> None:
         """Write ``{name}_terms.parquet``, with `settings` in its metadata, and ``{name}_postings.parquet``."""
@@ -163,24 +165,35 @@ class Postings:
         return cls(numbers, offsets, rows, _plain(postings["weight"].to_numpy(), np.float32), n_rows), settings
 
 
-def _adder() -> Add:
-    """scores[rows] += weights * weight, by SciPy's own loop: four times as fast as NumPy's, but not public there."""
+def _adder(n_postings: int) -> Add:
+    """The sums, by SciPy's own loop: four times as fast as NumPy's, but not public there, and for 32-bit bounds."""
     try:
         from scipy.sparse._sparsetools import csc_matvec
     except ImportError:  # should SciPy move it, slower is better than not at all
         return _add
+    if n_postings > np.iinfo(np.int32).max:
+        return _add
 
-    bounds, factor = np.zeros(2, np.int32), np.zeros(1, np.float32)
-
-    def add(scores: np.ndarray, rows: np.ndarray, weights: np.ndarray, weight: np.float32) -> None:
-        bounds[1], factor[0] = len(rows), weight
-        csc_matvec(len(scores), 1, bounds, rows, weights, factor, scores)
+    def add(scores: np.ndarray, postings: Postings, starts: np.ndarray, stops: np.ndarray, factors: np.ndarray) -> None:
+        # One call a query. The loop goes through columns, each from one bound to the next; from the end of a term to
+        # the start of one before it there is nothing, so the terms, last first, can be every other column.
+        bounds, values = np.empty(2 * len(starts), np.int32), np.zeros(2 * len(starts), np.float32)
+        bounds[::2], bounds[1::2], values[::2] = starts[::-1], stops[::-1], factors[::-1]
+        csc_matvec(len(scores), len(bounds) - 1, bounds, postings.rows, postings.weights, values, scores)
 
     return add
 
 
-def _add(scores: np.ndarray, rows: np.ndarray, weights: np.ndarray, weight: np.float32) -> None:
-    scores[rows] += weights * weight
+def _add(scores: np.ndarray, postings: Postings, starts: np.ndarray, stops: np.ndarray, factors: np.ndarray) -> None:
+    for start, stop, factor in zip(starts, stops, factors, strict=True):
+        scores[postings.rows[start:stop]] += postings.weights[start:stop] * factor
+
+
+def _rarest(starts: np.ndarray, stops: np.ndarray, n: int) -> slice:
+    """The shortest list of at least `n` rows, unless it is long: its rows are likely to score well."""
+    lengths = ((length, place) for place, length in enumerate((stops - starts).tolist()) if length >= n)
+    length, place = min(lengths, default=(0, 0))
+    return slice(starts[place], stops[place]) if 0 < length <= _SAMPLE_MAX else slice(0)
 
 
 def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
@@ -230,26 +243,38 @@ def _check(n: int, allowed: np.ndarray | None, n_rows: int) -> None:
         )
 
 
-def _top(scores: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+def _top(scores: np.ndarray, n: int, likely: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Rows and scores of the `n` best positive ones: best first, ties by row.
 
-    The rows are dealt into blocks: the n-th best of the blocks' maxima is a score that at least `n` rows reach, so only
-    rows that reach it are looked for and sorted.
+    The n-th best of some rows, the `likely` ones, is a score that at least `n` rows reach, so only rows that reach it
+    are sorted. Where too many do, the rows are dealt into blocks, and the blocks' maxima are the some.
     """
     blocks = max(_BLOCKS_MIN, 8 * n)
-    rows = _reaching(scores, n, blocks) if len(scores) >= 2 * blocks else np.flatnonzero(scores > 0)
+    rows = (scores >= _floor(scores[likely], n)).nonzero()[0] if len(likely) >= n else None
+    if rows is None or len(rows) > blocks:
+        rows = _reaching(scores, n, blocks) if len(scores) >= 2 * blocks else np.flatnonzero(scores > 0)
     found = scores[rows]
-    order = np.lexsort((rows, -found))[:n]
+    order = (-found).argsort(kind="stable")[:n]
     return rows[order], found[order].astype(np.float64)
 
 
+def _floor(scores: np.ndarray, n: int) -> np.float32:
+    """The `n`-th best of `scores`, if positive, else the least positive number; puts `scores` in another order."""
+    at = len(scores) - n
+    scores.partition(at)
+    return max(scores[at], _LEAST)
+
+
 def _reaching(scores: np.ndarray, n: int, blocks: int) -> np.ndarray:
-    """Rows whose score is positive and reaches the n-th best maximum of the blocks, each every so many-th row."""
+    """Rows, ascending, whose score is positive and reaches the n-th best maximum of the blocks.
+
+    A block is every so many-th row.
+    """
     whole = len(scores) // blocks * blocks
     cells = scores[:whole].reshape(-1, blocks)
     maxima = cells.max(axis=0)
-    floor = max(np.partition(maxima, blocks - n)[blocks - n], np.nextafter(np.float32(0), np.float32(1)))
+    floor = _floor(maxima.copy(), n)
     holding = np.flatnonzero(maxima >= floor)
     places = np.flatnonzero(np.take(cells, holding, axis=1) >= floor)
     row, column = np.divmod(places, max(1, len(holding)))
-    return np.concatenate([row * blocks + holding[column], whole + np.flatnonzero(scores[whole:] >= floor)])
+    return np.concatenate([np.sort(row * blocks + holding[column]), whole + np.flatnonzero(scores[whole:] >= floor)])

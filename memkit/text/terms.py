@@ -16,7 +16,7 @@ from memkit.text.analyse import ANALYSERS, load_fts, stem_sql, term_sql, word_sq
 
 # Without combining characters, which NFC may join, and without İ, which DuckDB and Python fold to different lengths.
 SIMPLE = re.compile(r"[\0-\u012f\u0131-\u024f\u0400-\u0482\u048a-\u052f]*")
-_FOLD = {ord("ё"): "е", 0xAD: None}
+_SOFT_HYPHEN = "\u00ad"
 _WORD = re.compile(r"\w+")
 _KNOWN_WORDS_MAX = 200_000
 
@@ -49,7 +49,7 @@ class QueryTerms:
 
     def _words(self, texts: Sequence[str]) -> list[list[str]]:
         others = [place for place, text in enumerate(texts) if not SIMPLE.fullmatch(text)]
-        words = [_WORD.findall(text.lower().translate(_FOLD)) for text in texts]
+        words = [_WORD.findall(text.lower().replace("ё", "е").replace(_SOFT_HYPHEN, "")) for text in texts]
         if others:
             for place, found in zip(others, self._ask(word_sql("x"), [texts[p] for p in others]), strict=True):
                 words[place] = found

@@ -297,7 +297,8 @@ def test_a_row_outside_of_the_corpus_is_refused(folder: Path) -> None:
 @given(seed=st.integers(0, 1000), n=st.integers(1, 300), kinds=st.integers(1, 50))
 def test_the_best_are_those_of_a_full_sort_also_with_many_ties(seed: int, n: int, kinds: int) -> None:
     scores = np.random.default_rng(seed).integers(0, kinds, 5000).astype(np.float32)
-    rows, found = postings._top(scores, n)
+    likely = np.random.default_rng(seed).permutation(5000)[: 7 * seed % 400]
+    rows, found = postings._top(scores, n, likely)
     expected = np.lexsort((np.arange(5000), -scores))[:n]
     expected = expected[scores[expected] > 0]
     assert rows.tolist() == expected.tolist()
@@ -307,7 +308,12 @@ def test_the_best_are_those_of_a_full_sort_also_with_many_ties(seed: int, n: int
 def test_sums_without_scipys_loop_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     made = fitted(CORPUS)
     with_loop = made.candidates(CORPUS, 5)
-    monkeypatch.setattr(postings, "_adder", lambda: postings._add)
+    monkeypatch.setattr(postings, "_adder", lambda _: postings._add)
     slower = made.candidates(CORPUS, 5)
     assert slower.select(["query", "row"]).equals(with_loop.select(["query", "row"]))
     assert slower["score"].to_pylist() == pytest.approx(with_loop["score"].to_pylist(), rel=1e-6)
+
+
+def test_more_postings_than_scipys_loop_can_count_are_added_without_it() -> None:
+    assert postings._adder(2**31) is postings._add
+    assert postings._adder(2**31 - 1) is not postings._add
