@@ -112,6 +112,15 @@ class VectorCache:
                 self._to_disk(folder, batch, vectors)
         return self._collect(fingerprint, keys, known, ask, listed)
 
+    def put(self, encoder: Encoder, texts: Texts, vectors: Vectors) -> None:
+        """Take in vectors of documents that `encoder` gave elsewhere; row by row those of `texts`."""
+        if getattr(encoder, "refitted", False):
+            return
+        keys = [content_key(text, "document") for text in as_texts(texts)]
+        with self._lock:
+            for key, vector in zip(keys, vectors, strict=True):
+                self._remember(encoder.fingerprint, key, vector)
+
     def __getstate__(self) -> dict[str, Any]:
         # What is in memory stays in its process, as does the lock.
         return {"folder": self.folder, "max_memory": self.max_memory, "max_disk": self.max_disk}

@@ -237,6 +237,8 @@ class Dense(Estimator):
         arm._set_live()
         if chunks is not None:
             arm.check_rows(chunks, texts)
+        if texts is not None and arm.centre == "none":
+            arm.cache_.put(arm.encoder_, texts, arm.vectors_)
         return arm
 
     def _check_fitted(self) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.decay import FORMS
-from memkit.errors import NotFittedError, ParameterError
+from memkit.errors import MemkitError, NotFittedError, ParameterError
 from memkit.index.centre import CENTRES
 from memkit.index.dense import ANN
 from memkit.params import AsOf, Estimator, Param, as_of_time, estimator, param, record_as_of
@@ -28,7 +28,7 @@ from memkit.search.rank import Ranked, rank_candidates
 from memkit.search.results import describe, empty_note, hits_table, trace_table
 from memkit.search.rows import Mask
 from memkit.search.scope import Scope
-from memkit.search.store import load_index, save_index
+from memkit.search.store import FOLDER, load_index, save_index, take_kept_arms
 from memkit.search.trace import with_outside
 from memkit.text.analyse import ANALYSERS
 
@@ -110,12 +110,13 @@ class Retriever(Estimator):
     def fit(self, corpus: Corpus) -> Self:
         """Cut the corpus's memories into chunks and build the arms that have a weight.
 
-        Vectors of texts seen before come from the cache. What was fitted before stays whole where this fails.
+        Vectors of texts seen before come from the cache, and the arms that were saved with a corpus from its folder.
+        What was fitted before stays whole where this fails.
 
         Parameters
         ----------
         corpus : Corpus
-            Gets a table ``chunks``.
+            Gets a table ``chunks``; its `save` keeps the arms too.
 
         Raises
         ------
@@ -127,8 +128,8 @@ class Retriever(Estimator):
         values = self.check_params()
         settings = {name: values[name] for name, declared in self.params().items() if declared.refit}
         index = build_index(corpus, settings)
+        take_kept_arms(index)
         index.weights(values)
-        corpus.add_table("chunks", index.chunks)
         self._adopt(index)
         return self
 
@@ -251,11 +252,22 @@ class Retriever(Estimator):
         """
         index, values = load_index(Path(folder), corpus, encoder)
         search = cls(**values)
-        corpus.add_table("chunks", index.chunks)
         search._adopt(index)
         return search
 
+    def __getstate__(self) -> dict[str, Any]:
+        if "index_" in self.__dict__:
+            raise MemkitError("a fitted Retriever holds a database: keep it with Retriever.save and Retriever.load.")
+        return self.__dict__.copy()
+
+    def __copy__(self) -> Self:
+        other = type(self).__new__(type(self))
+        other.__dict__.update(self.__dict__)
+        return other
+
     def _adopt(self, index: SearchIndex) -> None:
+        index.corpus.add_table("chunks", index.chunks)
+        index.corpus.attach(FOLDER, lambda folder: save_index(index, {**self.get_params(), **index.settings}, folder))
         self.index_, self.corpus_, self.chunks_, self.arms_ = index, index.corpus, index.chunks, index.arms
 
     def _index(self) -> SearchIndex:

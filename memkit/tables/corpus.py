@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,12 +35,21 @@ class Corpus:
     ----------
     tables : dict of str to pyarrow.Table
         The tables by name; `memkit.schemas.TABLES` says what each column means.
+    folder : Path or None
+        Where `memkit.open` found it.
     """
 
     def __init__(
-        self, tables: dict[str, pa.Table], *, reading: Reading | None = None, database: Database | None = None
+        self,
+        tables: dict[str, pa.Table],
+        *,
+        reading: Reading | None = None,
+        database: Database | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.tables = dict(tables)
+        self.folder = folder
+        self._attached: dict[str, Callable[[Path], None]] = {}
         self._reading = reading
         self._database = database or Database(self.tables)
 
@@ -152,10 +162,32 @@ class Corpus:
         self._database.add(name, table)
         self.tables[name] = table
 
+    def attach(self, name: str, write: Callable[[Path], None]) -> None:
+        """Have `save` write something more, as a Retriever does with its ``vectors``.
+
+        Parameters
+        ----------
+        name : str
+            Of the folder within the saved one; what was attached under it before is let go.
+        write : callable
+            ``write(folder)`` writes it.
+
+        Examples
+        --------
+        >>> import memkit as mk, tempfile
+        >>> corpus = mk.from_table({"text": ["чай"]})
+        >>> corpus.attach("labels", lambda folder: print(folder.name))
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     corpus.save(folder)
+        labels
+        """
+        self._attached[name] = write
+
     def save(self, folder: str | Path) -> None:
         """Write the tables as Parquet, the DuckDB file with its index, and a manifest; see `memkit.open`.
 
-        A save takes the place of one that is there, whole: who is killed half-way leaves the old one.
+        Where a Retriever was fitted, its arms are written too, into ``vectors``. A save takes the place of one that is
+        there, whole: who is killed half-way leaves the old one.
 
         Parameters
         ----------
@@ -173,6 +205,8 @@ class Corpus:
         from memkit.tables.lake import save
 
         save(self.tables, self._database, self._reading, Path(folder))
+        for name, write in self._attached.items():
+            write(Path(folder) / name)
 
     def refresh(self) -> Corpus:
         """A corpus of what the folder holds now; only files that changed are opened.
@@ -323,6 +357,7 @@ def open_lake(folder: str | Path, source: str | Path | None = None) -> Corpus:
     -------
     Corpus
         As it was saved; a database file that is missing or of another save is made again from the Parquet.
+        `Retriever.fit` takes its arms from there, if they were saved with it and are made with the same settings.
 
     Raises
     ------
@@ -340,4 +375,4 @@ def open_lake(folder: str | Path, source: str | Path | None = None) -> Corpus:
     from memkit.tables.lake import load
 
     tables, reading, saved = load(Path(folder), Path(source) if source is not None else None)
-    return Corpus(tables, reading=reading, database=Database(dict(tables), saved))
+    return Corpus(tables, reading=reading, database=Database(dict(tables), saved), folder=Path(folder))

@@ -1,15 +1,20 @@
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from pathlib import Path
 
 import pytest
 from conftest import corpus_of
 
-from memkit.errors import NotFittedError, ParameterError, StaleIndexError
+import memkit as mk
+from memkit.errors import MemkitError, NotFittedError, ParameterError, StaleIndexError
+from memkit.index.cache import shared_cache
 from memkit.index.encoders.hashing import HashEncoder
 from memkit.search.retriever import Retriever
 from memkit.search.store import MANIFEST
+from memkit.tables.samples import write_files
 
 ROWS = ["Пул соединений: десять", "The deploy runs on Friday", "кот спит"]
 DAY = "2026-03-01"
@@ -82,3 +87,69 @@ def test_a_damaged_arm_is_refused(tmp_path: Path) -> None:
 def test_only_what_was_fitted_can_be_saved(tmp_path: Path) -> None:
     with pytest.raises(NotFittedError, match="expected fit"):
         Retriever().save(tmp_path)
+
+
+def table_of(*rows: str) -> mk.Corpus:
+    return mk.from_table({"text": rows})
+
+
+def encoded(search: Retriever) -> int:
+    return int(search.arms_["vector"].cache_.encoded)
+
+
+def test_a_saved_corpus_keeps_the_arms_and_a_fit_takes_them_from_there(tmp_path: Path) -> None:
+    corpus = table_of(*ROWS)
+    search = Retriever(encoder="hash").fit(corpus)
+    corpus.save(tmp_path)
+    assert sorted(path.name for path in (tmp_path / "vectors").iterdir()) == ["bm25", MANIFEST, "vector"]
+    before = encoded(search)
+    again = Retriever(encoder="hash").fit(mk.open(tmp_path))
+    assert again.search(QUERIES, as_of=DAY).equals(search.search(QUERIES, as_of=DAY))
+    assert encoded(again) == before
+
+
+@pytest.mark.parametrize("change", [{"chunk_tokens": 5, "overlap_tokens": 0}, {"lexical": "char"}, {"encoder": "lsa"}])
+def test_arms_of_other_settings_are_made_anew(tmp_path: Path, change: dict[str, object]) -> None:
+    corpus = table_of(*ROWS)
+    Retriever(encoder="hash").fit(corpus)
+    corpus.save(tmp_path)
+    values = {"encoder": "hash", **change}
+    expected = Retriever(**values).fit(table_of(*ROWS)).search(QUERIES, as_of=DAY)
+    assert Retriever(**values).fit(mk.open(tmp_path)).search(QUERIES, as_of=DAY).equals(expected)
+
+
+@pytest.mark.parametrize("spoil", ["other memories", "damaged", "no manifest"])
+def test_kept_arms_that_do_not_fit_are_never_answered_from(tmp_path: Path, spoil: str) -> None:
+    corpus = table_of(*ROWS)
+    Retriever(encoder="hash").fit(corpus)
+    corpus.save(tmp_path)
+    if spoil == "other memories":
+        table_of("совсем другое", "кот").save(tmp_path)
+    elif spoil == "damaged":
+        vectors = next((tmp_path / "vectors" / "vector").glob("*.npy"))
+        vectors.write_bytes(vectors.read_bytes()[:-4])
+    else:
+        (tmp_path / "vectors" / MANIFEST).unlink()
+    opened = mk.open(tmp_path)
+    texts = opened.memories["text"].to_pylist()
+    expected = Retriever(encoder="hash").fit(table_of(*texts)).search(QUERIES, as_of=DAY)
+    assert Retriever(encoder="hash").fit(opened).search(QUERIES, as_of=DAY).equals(expected)
+
+
+def test_after_loading_only_new_texts_are_encoded(tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "in", {f"notes/{n}.md": f"# {n}\n{text}\n" for n, text in enumerate(ROWS)})
+    corpus = mk.read(folder)
+    Retriever(encoder=HashEncoder()).fit(corpus).save(tmp_path / "kept")
+    shared_cache.cache_clear()
+    search = Retriever.load(tmp_path / "kept", corpus, encoder=HashEncoder())
+    write_files(folder, {"notes/9.md": "# 9\nновая заметка\n"})
+    search.refresh()
+    assert encoded(search) == 1
+
+
+def test_a_fitted_retriever_says_how_it_is_kept_instead_of_pickled() -> None:
+    search = Retriever(encoder="hash")
+    assert pickle.dumps(search)
+    with pytest.raises(MemkitError, match=r"Retriever.save"):
+        pickle.dumps(search.fit(table_of(*ROWS)))
+    assert copy.copy(search).search(QUERIES, as_of=DAY).equals(search.search(QUERIES, as_of=DAY))
