@@ -107,9 +107,9 @@ def _double(number: float) -> str:
 class Decay(Annotator):
     """Shows the age and the factor of every memory; scores are multiplied by it, nothing is dropped.
 
-    Adds ``keep`` (bool, always true), ``reason`` (null), ``age_days`` (float64, days), ``factor`` (float64, above 0,
-    at most 1) and ``note`` (string: ``future`` for a date after `as_of`, whose age is 0; ``undated`` for a missing
-    date, whose age is null and whose factor is 1; ``exempt`` for what never decays).
+    Adds ``keep`` (bool, always true), ``reason`` (string: ``future`` for a date after `as_of`, whose age is 0, else
+    null), ``age_days`` (float64, days), ``factor`` (float64, above 0, at most 1) and ``note`` (string: ``undated`` for
+    a missing date, whose age is null and whose factor is 1; ``exempt`` for what never decays).
 
     Examples
     --------
@@ -121,10 +121,10 @@ class Decay(Annotator):
     needs: ClassVar[pa.Schema] = pa.schema([TABLES["memories"].field(name) for name in _NEEDS])
     adds: ClassVar[dict[str, str]] = {
         "keep": "always true: decay only weighs",
-        "reason": "always null",
+        "reason": "future for a date after as_of, else null",
         "age_days": "as_of less updated_at, else created_at; days",
         "factor": "what a score is multiplied with; ratio",
-        "note": "future, undated or exempt",
+        "note": "undated or exempt",
     }
 
     form: str = param("e_folding", choices=FORMS, doc="The formula.", source="Memory v2: exp(-ageDays/halfLifeDays)")
@@ -136,12 +136,11 @@ class Decay(Annotator):
     def _sql(self) -> str:
         return f"""select *,
     true as keep,
-    null::varchar as reason,
+    case when {_DATED} > $as_of then 'future' end as reason,
     {age_sql()} as age_days,
     {decay_sql(self.form, self.decay_days, self.floor)} as factor,
     case
         when {_DATED} is null then 'undated'
-        when {_DATED} > $as_of then 'future'
         when not ({decays_sql()}) then 'exempt'
     end as note
 from input"""  # noqa: S608  # declared parameters only
