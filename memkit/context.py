@@ -84,7 +84,7 @@ class ContextBuilder(Estimator):
     >>> import memkit as mk
     >>> rows = {"text": ["Предпочитает русский", "Чинит пул соединений"], "kind": ["profile", "working"]}
     >>> corpus = mk.from_table({**rows, "user_id": ["anna", "anna"], "importance": ["high", "normal"]})
-    >>> builder = ContextBuilder(retriever=mk.Retriever(encoder=None).fit(corpus), top_k=1)
+    >>> builder = ContextBuilder(mk.Retriever(encoder=None).fit(corpus), top_k=1)
     >>> print(builder.build(corpus, "anna", "что с пулом?", as_of="2026-03-01"))
     [PROFILE MEMORY]
     - Предпочитает русский
@@ -96,7 +96,9 @@ class ContextBuilder(Estimator):
     - Чинит пул соединений
     """
 
-    retriever: Any = param(None, kind="object", doc="A Retriever; None is the preset memory_v2, fitted on first use.")
+    retriever: Any = param(
+        None, kind="object", kw_only=False, doc="A Retriever; None is the preset memory_v2, fitted on first use."
+    )
     profile_chars: int = param(800, low=0, unit="characters", doc="Limit of PROFILE.", source="memory_v2")
     working_chars: int = param(500, low=0, unit="characters", doc="Limit of WORKING.", source="memory_v2")
     relevant_chars: int = param(2000, low=0, unit="characters", doc="Limit of RELEVANT.", source="memory_v2")

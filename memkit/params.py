@@ -137,11 +137,12 @@ class Param:
             raise ParameterError(f"{owner}: '{self.name}' must be {self.expected}. Got {value!r}.")
 
 
-def param(default: Any, *, doc: str, kind: str | None = None, **declared: Any) -> Any:
+def param(default: Any, *, doc: str, kind: str | None = None, kw_only: bool = True, **declared: Any) -> Any:
     """Declare one parameter of an `Estimator`; `kind` is the default's own unless given."""
     if kind is None:
         kind = "words" if isinstance(default, tuple) else type(default).__name__
-    return field(default=default, metadata={"param": Param(default=default, kind=kind, doc=doc, **declared)})
+    declaration = Param(default=default, kind=kind, doc=doc, **declared)
+    return field(default=default, kw_only=kw_only, metadata={"param": declaration})
 
 
 C = TypeVar("C", bound=type)
@@ -149,7 +150,7 @@ C = TypeVar("C", bound=type)
 
 @dataclass_transform(kw_only_default=True)
 def estimator(cls: C) -> C:
-    """Make keyword-only ``__init__`` from the declared parameters; it only stores, as scikit-learn asks."""
+    """Make ``__init__`` from the declared parameters, keyword-only unless declared otherwise; it only stores them."""
     dataclass(kw_only=True, eq=False, repr=False)(cls)
     return cls
 

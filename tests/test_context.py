@@ -148,3 +148,10 @@ def test_a_preview_is_one_line_within_its_limit(text: str, limit: int) -> None:
     assert len(preview) <= limit
     assert "\n" not in preview
     assert preview == " ".join(text.split()) or preview.endswith("…")
+
+
+def test_the_retriever_is_the_one_parameter_by_position() -> None:
+    search = mk.Retriever(encoder=None)
+    assert ContextBuilder(search).retriever is search
+    with pytest.raises(TypeError):
+        ContextBuilder(search, 5)  # type: ignore[misc]  # wrong on purpose
