@@ -41,13 +41,44 @@ class Pipeline:
     """
 
     def __init__(self, steps: Sequence[Annotator]) -> None:
-        self.steps = list(steps)
-        wrong = [type(step).__name__ for step in self.steps if not isinstance(step, Annotator)]
-        if wrong or not self.steps:
-            raise ParameterError(f"Pipeline: 'steps' must be at least one policy. Got {wrong or 'none'}.")
+        self.steps = steps
+        self._check_steps()
 
     def __repr__(self) -> str:
         return f"Pipeline([{', '.join(map(repr, self.steps))}])"
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The steps, and with `deep` also their parameters, as ``quota__max_facts``."""
+        inner = {
+            f"{name}__{key}": value
+            for name, step in zip(self.names, self.steps, strict=True)
+            for key, value in step.get_params().items()
+        }
+        return {"steps": self.steps, **(inner if deep else {})}
+
+    def set_params(self, **values: Any) -> Self:
+        """Set the steps, or parameters of theirs by their names in `get_params`, and return the pipeline.
+
+        Raises
+        ------
+        ParameterError
+            For a name that is neither.
+        """
+        if "steps" in values:
+            self.steps = values.pop("steps")
+            self._check_steps()
+        named = dict(zip(self.names, self.steps, strict=True))
+        for name, value in values.items():
+            step, _, key = name.partition("__")
+            if step not in named or not key:
+                raise ParameterError(f"Pipeline: expected 'steps' or a parameter of {', '.join(named)}. Got '{name}'.")
+            named[step].set_params(**{key: value})
+        return self
+
+    def _check_steps(self) -> None:
+        wrong = [type(step).__name__ for step in self.steps if not isinstance(step, Annotator)]
+        if wrong or not self.steps:
+            raise ParameterError(f"Pipeline: 'steps' must be at least one policy. Got {wrong or 'none'}.")
 
     @property
     def names(self) -> list[str]:

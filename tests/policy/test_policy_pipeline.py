@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 from memkit.decay import Decay
 from memkit.errors import NotFittedError, ParameterError
@@ -166,3 +167,16 @@ def test_fast_forward_counts_what_each_user_keeps() -> None:
 def test_a_forecast_of_nothing_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ParameterError):
         forecast(pa.table({"text": ["a"]}), as_of=AS_OF, **bad)  # type: ignore[arg-type]  # what is refused
+
+
+def test_it_clones_and_its_steps_parameters_are_reached_by_name() -> None:
+    pipeline = Pipeline([Expiry(), Quota(max_facts=3)])
+    copied = clone(pipeline)
+    assert copied.steps[1] is not pipeline.steps[1]
+    assert copied.get_params()["quota__max_facts"] == 3
+    assert copied.set_params(quota__max_facts=5).steps[1].max_facts == 5
+    assert pipeline.steps[1].max_facts == 3
+    with pytest.raises(ParameterError, match=r"expected 'steps' or a parameter of expiry, quota\. Got 'quotas__max'"):
+        copied.set_params(quotas__max=1)
+    with pytest.raises(ParameterError, match="'steps' must be at least one policy"):
+        copied.set_params(steps=[])
