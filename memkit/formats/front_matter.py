@@ -142,15 +142,24 @@ def plain_pattern(most: int) -> str:
 
 
 def salvage(head: str) -> Node:
-    """What the single lines of a broken block give: the first ``key: value`` of each key."""
-    node = Node()
+    """What the single lines of a broken block give: the first ``key: value`` of each key, or the words below."""
+    node, listed = Node(), ""
     for number, line in enumerate(head.split("\n"), 2):
+        if listed and line.lstrip(" ").startswith("- "):
+            node[listed] = [*(node[listed] or ()), _salvaged(line.lstrip(" ")[2:])]
+            continue
         key, colon, value = line.partition(":")
+        listed = ""
         if colon and _KEY.fullmatch(key) and key not in node:
-            value = value.strip()
-            known = None if _ODD_CHARACTER.search(value) else _flat_value(value)
-            node.put(key, known or value.strip("\"'") or None, number)
+            node.put(key, _salvaged(value) or None, number)
+            listed = "" if value.strip() else key
     return node
+
+
+def _salvaged(raw: str) -> str | list[str]:
+    raw = raw.strip()
+    known = None if _ODD_CHARACTER.search(raw) or not raw else _flat_value(raw)
+    return known or raw.strip("\"'")
 
 
 def is_unclosed(text: str) -> bool:
