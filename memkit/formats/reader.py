@@ -39,7 +39,7 @@ from memkit.formats.registry import MARKDOWN, NAMES, STRUCTURED, File, Role, par
 from memkit.formats.rows import RAW_SCHEMAS, Rows
 from memkit.formats.rules import Rule
 from memkit.formats.source import Source
-from memkit.params import check_choice
+from memkit.params import check_choice, record_as_of
 
 BATCH_FILES = 4000
 BATCH_BYTES = 16 * 2**20
@@ -97,6 +97,12 @@ Item = tuple[str, Role, int, str]
 """Path, role, size as listed, and the hash that the content had when it was last parsed in that role."""
 
 
+def _report_others(listing: Listing, survey: index_tree.Survey, roles: dict[str, Role], rows: Rows) -> None:
+    """Name the files that no format can read, so that nothing is left out unseen."""
+    for path in listing.files.keys() - roles.keys() - survey.indexes - survey.parts:
+        rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])
+
+
 @contextmanager
 def _no_collection() -> Iterator[None]:
     """Listings and rows make no cycles, yet so many of them that looking for cycles takes a tenth of the time."""
@@ -130,8 +136,7 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     result = Reading(listing.root if root.is_dir() else root, options)
     survey = _survey(listing, rows, result, before)
     roles = _roles(listing, survey, options)
-    if root.is_file() and not roles and not survey.indexes:
-        rows.problem("unclaimed", root.name, "a file of one of the five formats", root.suffix or root.name)
+    _report_others(listing, survey, roles, rows)
     result.stats, result.roles = listing.files, {path: role.key for path, role in roles.items()}
     items = list(_to_parse(roles, result, before))
     result.parsed, result.digests = _parse_all(listing, items, options)
@@ -144,6 +149,8 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
         kept = (path for path in before.digests.keys() & roles.keys() if path not in opened)
         result.digests |= {path: before.digests[path] for path in kept}
     result.tables = _finish(result.parsed, rows.to_arrow(), options)
+    if options.as_of is not None:
+        result.tables["problems"] = record_as_of(result.tables["problems"], options.as_of)
     return result
 
 

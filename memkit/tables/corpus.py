@@ -295,7 +295,8 @@ def read(
     errors : 'report' or 'raise'
         Whether the first problem of severity error is raised.
     as_of : str, date, datetime, optional
-        The day against which dates in the future are reported; none are without it.
+        The day against which dates in the future are reported, kept in the schema metadata of ``problems``; none are
+        reported without it.
     max_file_bytes : int, bytes
         A larger file is a problem, and its first 64 KiB its text.
     plugin_globs : tuple of str

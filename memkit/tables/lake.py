@@ -122,7 +122,8 @@ def _table(folder: Path, name: str, digest: str) -> pa.Table:
         raise FormatError(f"{path}: expected the file that was saved. Got another or none; save the corpus again.")
     table = pq.read_table(path)
     # Parquet has its own name for the items of a list.
-    return table.cast(RAW_SCHEMAS[name]) if name in RAW_SCHEMAS else table
+    schema = RAW_SCHEMAS.get(name, table.schema)
+    return table.cast(schema).replace_schema_metadata(table.schema.metadata)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:

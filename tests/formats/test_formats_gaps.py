@@ -103,3 +103,29 @@ def test_a_table_follows_the_same_scales() -> None:
     assert corpus.memories["importance"].to_pylist() == ["normal"]
     assert corpus.memories["updated_at"].equals(corpus.memories["created_at"])
     assert corpus.memories["updated_at"].type == pa.timestamp("us", "UTC")
+
+
+def test_one_wrong_line_of_front_matter_does_not_cost_the_others(tmp_path: Path) -> None:
+    head = "id: 1\nsubject: Fix: пул\nkeywords:\n  - пул\n  - 'pool of: ten'\n  sub: x\n- lost\napplies_to: global\n"
+    corpus = mk.read(write_files(tmp_path, {"note.md": f"---\n{head}---\nДесять соединений.\n"}))
+    row = corpus.memories.to_pylist()[0]
+    assert (row["title"], row["tags"], row["scope"]) == ("Fix: пул", ["пул", "pool of: ten"], "global")
+    assert "- lost" in row["text"]
+    assert [(p["rule"], p["line"]) for p in corpus.problems.to_pylist()] == [("unparsable", 3)]
+
+
+def test_a_file_that_no_format_reads_is_named(tmp_path: Path) -> None:
+    files = {"MEMORY.md": "# Чай\n", "notes.txt": "забыто", "a/b": "", ".hidden": "x", "index.json": '{"type": "x"}'}
+    rows = mk.read(write_files(tmp_path, files)).problems.to_pylist()
+    unclaimed = [(row["path"], row["severity"]) for row in rows if row["rule"] == "unclaimed"]
+    assert unclaimed == [("a/b", "info"), ("notes.txt", "info")]
+
+
+def test_the_day_of_a_read_is_kept_where_it_counts(tmp_path: Path) -> None:
+    folder = write_files(tmp_path, {"memory/2030-01-01.md": "# Чай\n"})
+    dated = mk.read(folder, as_of="2026-03-01")
+    assert dated.problems.schema.metadata == {b"as_of": b"2026-03-01T00:00:00+00:00"}
+    assert dated.refresh().problems.equals(dated.problems, check_metadata=True)
+    dated.save(tmp_path / "lake")
+    assert mk.open(tmp_path / "lake").problems.equals(dated.problems, check_metadata=True)
+    assert mk.read(folder).problems.schema.metadata is None
