@@ -228,6 +228,11 @@ RULES: tuple[Rule, ...] = (
     Rule("bad_value", "facts", "profileCount", "a whole number"),
     Rule("bad_value", "facts", "workingCount", "a whole number"),
     Rule("bad_value", "facts", "archiveCount", "a whole number"),
+    Rule("bad_date", "table", "created_at", _TIME),
+    Rule("bad_date", "table", "updated_at", _TIME),
+    Rule("bad_date", "table", "expires_at", _TIME),
+    Rule("bad_value", "table", "importance", "high, normal, medium or low"),
+    Rule("out_of_range", "table", "confidence", _NUMBER),
 )
 
 

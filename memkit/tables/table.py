@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pyarrow as pa
@@ -11,10 +11,19 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
 from memkit.formats.rows import Rows, json_text
+from memkit.formats.rules import RULES, Rule
 from memkit.formats.structured import StructureError, load_json
 from memkit.formats.values import time_of
 from memkit.schemas import MEMORIES, TABLES, TIMESTAMP
 from memkit.tables.corpus import Corpus
+
+
+class Fault(NamedTuple):
+    """A value that its column cannot hold, the row that it is in, and the rule that says so."""
+
+    row: int
+    rule: Rule
+    value: object
 
 
 def from_table(data: Any) -> Corpus:
@@ -25,7 +34,8 @@ def from_table(data: Any) -> Corpus:
     data : pyarrow.Table, pandas.DataFrame, or what ``pyarrow.table`` takes
         With a column ``text``; ``memory_id`` and the other columns of ``memories`` are optional, any other column and a
         given ``format`` go to ``extra``. Without ``memory_id`` a row's position is its id. A null text is an empty one
-        and a problem.
+        and a problem; so is a date that is none, an unknown importance or a confidence outside of 0..1, which is null,
+        and kept in ``extra``.
 
     Returns
     -------
@@ -46,23 +56,22 @@ def from_table(data: Any) -> Corpus:
     if "text" not in table.column_names:
         raise ParameterError(f"from_table: expected a column 'text'. Got {', '.join(table.column_names) or 'none'}.")
     columns = {field.name: _column(table, field) for field in MEMORIES if field.name in table.column_names}
+    faults = [fault for name in columns for fault in _faults(name, table[name], columns)]
     count = table.num_rows
     columns.setdefault("memory_id", pa.array(map(str, range(count)), pa.string()))
     _check_ids(columns["memory_id"])
     columns["format"] = pa.array(["table"] * count, pa.string())
-    columns["extra"] = _extra(table, columns.get("extra"))
+    columns["extra"] = _extra(table, columns.get("extra"), faults)
     for name, value in (("title", ""), ("text", ""), ("tags", [])):
         filler = pa.scalar(value, MEMORIES.field(name).type)
         columns[name] = pc.fill_null(columns.get(name, pa.nulls(count, filler.type)), filler)
-    if "importance" in columns:
-        columns["importance"] = pc.replace_substring_regex(columns["importance"], "^medium$", "normal")
     if "created_at" in columns:
         updated = columns.get("updated_at", pa.nulls(count, TIMESTAMP))
         columns["updated_at"] = pc.coalesce(updated, columns["created_at"])
     arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in MEMORIES]
     memories = pa.table(arrays, schema=MEMORIES)
     tables = {name: schema.empty_table() for name, schema in TABLES.items()}
-    return Corpus({**tables, "memories": memories, "problems": _problems(table, memories)})
+    return Corpus({**tables, "memories": memories, "problems": _problems(memories, faults)})
 
 
 def _as_arrow(data: Any) -> pa.Table:
@@ -95,13 +104,10 @@ def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
 
 
 def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Time stamps in UTC; a naive one is UTC, a string is ISO 8601. A number is refused: its unit is unknown."""
+    """Time stamps in UTC: a naive one is UTC, a string not in ISO 8601 null; a number is refused, its unit unknown."""
     if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
         values = column.to_pylist()
-        moments = [time_of(value) for value in values]
-        bad = next((value for value, at in zip(values, moments, strict=True) if value is not None and at is None), None)
-        if bad is not None:
-            raise pa.ArrowInvalid(f"{bad!r} is no ISO 8601 time stamp")
+        moments = [None if value is None else time_of(value) for value in values]
         return pa.chunked_array([pa.array(moments, TIMESTAMP)])
     if pa.types.is_timestamp(column.type) and column.type.tz is not None:
         return pc.cast(column, TIMESTAMP, safe=False)
@@ -109,6 +115,20 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
         raise pa.ArrowInvalid("a date, a time stamp or an ISO 8601 string is expected")
     naive = pc.cast(column, pa.timestamp("us"), safe=False)
     return pc.assume_timezone(naive, "UTC")
+
+
+def _faults(name: str, given: pa.ChunkedArray, columns: dict[str, Any]) -> list[Fault]:
+    """The values of a column that cannot stay, which are null in `columns` from here on."""
+    kept = columns[name]
+    if name == "importance":
+        kept = pc.replace_substring_regex(kept, "^medium$", "normal")
+        kept = pc.if_else(pc.is_in(kept, value_set=pa.array(["high", "normal", "low"])), kept, None)
+    elif name == "confidence":
+        kept = pc.if_else(pc.and_(pc.greater_equal(kept, 0), pc.less_equal(kept, 1)), kept, None)
+    columns[name] = kept
+    rules = [rule for rule in RULES if (rule.format, rule.field) == ("table", name)]
+    lost = pc.indices_nonzero(pc.and_(pc.is_valid(given), pc.is_null(kept))).to_pylist() if rules else []
+    return [Fault(row, rules[0], given[row].as_py()) for row in lost]
 
 
 def _check_ids(ids: pa.ChunkedArray) -> None:
@@ -121,10 +141,12 @@ def _check_ids(ids: pa.ChunkedArray) -> None:
         raise ParameterError(f"from_table: column 'memory_id' must be unique. Got {shown} more than once.")
 
 
-def _extra(table: pa.Table, given: pa.ChunkedArray | None) -> pa.Array:
-    """JSON of the columns that memories has not, over the fields of a given ``extra``."""
+def _extra(table: pa.Table, given: pa.ChunkedArray | None, faults: list[Fault]) -> pa.Array:
+    """JSON of the columns that memories has not and of the values that cannot stay, over a given ``extra``'s fields."""
     names = [name for name in table.column_names if name not in MEMORIES.names or name == "format"]
-    own = table.select(names).to_pylist() if names else [{}] * table.num_rows
+    own = table.select(names).to_pylist() if names else [{} for _ in range(table.num_rows)]
+    for row, rule, value in faults:
+        own[row][rule.field] = value
     old = given.to_pylist() if given is not None else [None] * table.num_rows
     rows = zip(own, old, strict=True)
     return pa.array([json_text({**_fields(text), **_finite(row)}) for row, text in rows], pa.string())
@@ -150,8 +172,12 @@ def _finite(value: Any) -> Any:
     return [_finite(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 
-def _problems(table: pa.Table, memories: pa.Table) -> pa.Table:
+def _problems(memories: pa.Table, faults: list[Fault]) -> pa.Table:
     rows = Rows()
+    ids, paths = memories["memory_id"], memories["path"]
+    for row, rule, value in faults:
+        own = ids[row].as_py()
+        rows.problem(rule.code, paths[row].as_py() or own, rule.expected, value, field=rule.field, memory_id=own)
     empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(memories["text"]), ""), True)
     for row in memories.filter(empty).select(["memory_id", "path"]).to_pylist():
         memory_id = row["memory_id"]

@@ -130,7 +130,6 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "twice in pandas": (pd.DataFrame([["a", "b"]], columns=["text", "text"]), "text"),
     "number": (5, "from_table"),
     "rows": ([{"text": "a"}], "from_table"),
-    "unknown time": ({"text": ["a"], "created_at": ["вчера"]}, "'created_at' must be timestamp"),
     "unit of time": ({"text": ["a"], "created_at": [1767225600]}, "'created_at' must be timestamp"),
     "half": ({"text": ["a"], "access_count": [1.5]}, "'access_count' must be int64"),
     "word": ({"text": ["a"], "confidence": ["много"]}, "'confidence' must be double"),
@@ -146,6 +145,28 @@ def test_a_table_that_is_no_corpus_is_refused(kind: str) -> None:
         mk.from_table(data)
     assert message in str(caught.value)
     assert str(caught.value).startswith("from_table: ")
+
+
+FAULTS: list[tuple[str, list[Any], list[Any], str]] = [
+    ("created_at", ["вчера", "2026-01-01T12:00:00Z", None], [None, NOON, None], "bad_date"),
+    ("updated_at", ["2026-13-01", None, None], [None] * 3, "bad_date"),
+    ("expires_at", ["", None, None], [None] * 3, "bad_date"),
+    ("confidence", [1.01, 1.0, None], [None, 1.0, None], "out_of_range"),
+    ("confidence", [float("nan"), 0.0, 0.5], [None, 0.0, 0.5], "out_of_range"),
+    ("importance", ["urgent", "medium", "low"], [None, "normal", "low"], "bad_value"),
+]
+
+
+@pytest.mark.parametrize(("name", "given", "kept", "rule"), FAULTS)
+def test_a_value_that_cannot_stay_is_a_problem_and_kept_in_extra(
+    name: str, given: list[Any], kept: list[Any], rule: str
+) -> None:
+    corpus = mk.from_table(pa.table({"text": ["a", "b", "c"], name: given}))
+    assert corpus.memories[name].to_pylist() == kept
+    (problem,) = corpus.problems.to_pylist()
+    assert (problem["rule"], problem["field"], problem["memory_id"]) == (rule, name, "0")
+    wanted = None if given[0] != given[0] else given[0]
+    assert list(map(json.loads, corpus.memories["extra"].to_pylist())) == [{name: wanted}, {}, {}]
 
 
 def test_other_columns_are_kept_in_extra() -> None:
