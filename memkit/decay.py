@@ -107,9 +107,9 @@ def _double(number: float) -> str:
 class Decay(Annotator):
     """Shows the age and the factor of every memory; scores are multiplied by it, nothing is dropped.
 
-    Adds ``keep`` (bool, always true), ``reason`` (string: ``future`` for a date after `as_of`, whose age is 0, else
-    null), ``age_days`` (float64, days), ``factor`` (float64, above 0, at most 1) and ``note`` (string: ``undated`` for
-    a missing date, whose age is null and whose factor is 1; ``exempt`` for what never decays).
+    Adds ``keep`` (bool, always true), ``reason`` (string: ``future`` for a date after `as_of`, else null), ``age_days``
+    (float64, days), ``factor`` (float64, above 0, at most 1) and ``note`` (string, null for what decays: ``future``,
+    whose age is 0; ``undated`` for a missing date, whose age is null and whose factor is 1; ``exempt``).
 
     Examples
     --------
@@ -124,7 +124,7 @@ class Decay(Annotator):
         "reason": "future for a date after as_of, else null",
         "age_days": "as_of less updated_at, else created_at; days",
         "factor": "what a score is multiplied with; ratio",
-        "note": "undated or exempt",
+        "note": "why it does not decay: future, undated or exempt",
     }
 
     form: str = param("e_folding", choices=FORMS, doc="The formula.", source="Memory v2: exp(-ageDays/halfLifeDays)")
@@ -141,6 +141,7 @@ class Decay(Annotator):
     {decay_sql(self.form, self.decay_days, self.floor)} as factor,
     case
         when {_DATED} is null then 'undated'
+        when {_DATED} > $as_of then 'future'
         when not ({decays_sql()}) then 'exempt'
     end as note
 from input"""  # noqa: S608  # declared parameters only

@@ -99,7 +99,7 @@ def test_future_and_missing_dates_are_neutral_and_reported() -> None:
     )
     judged = Decay().transform(table, as_of=AS_OF)
     assert judged["age_days"].to_pylist() == [2.0, None, 0.0, 0.0]
-    assert judged["note"].to_pylist() == [None, "undated", None, None]
+    assert judged["note"].to_pylist() == [None, "undated", "future", "future"]
     assert judged["reason"].to_pylist() == [None, None, "future", "future"]
     assert judged["factor"].to_pylist() == [math.exp(-2 / 60), 1.0, 1.0, 1.0]
     assert judged["keep"].to_pylist() == [True] * 4
