@@ -1,7 +1,7 @@
 """One function over many tasks in several processes, of which this is one.
 
-Another process starts in the time in which this one reads 20,000 notes, so nobody waits: whoever is free takes the next
-task. Tables travel as Arrow streams, as pickle takes them apart column by column.
+Another process starts in the time in which this one reads 20,000 notes, so nobody waits for it: whoever is there and
+free takes the next task. Tables travel as Arrow streams, as pickle takes them apart column by column.
 """
 
 from __future__ import annotations
@@ -46,9 +46,11 @@ def run(
     others = min(effective_n_jobs(n_jobs), len(tasks)) - 1
     pool = ProcessPoolExecutor(max(others, 1))
     todo, results = deque(tasks), deque[Future[Any]]()
+    started = pool.submit(_load, function)
     try:
         while todo or results:
-            while todo and sum(not result.done() for result in results) < _AHEAD * others:
+            room = _AHEAD * others if started.done() else 0
+            while todo and sum(not result.done() for result in results) < room:
                 results.append(pool.submit(_packed, function, todo.popleft()))
             if todo:
                 results.append(Future())
@@ -60,6 +62,11 @@ def run(
         raise MemkitError(f"a process of n_jobs={n_jobs} ended too early: {error}. n_jobs=1 needs none.") from error
     finally:
         pool.shutdown(kill_workers=True)
+
+
+def _load(function: object) -> None:
+    """What another process does first: import what `function` needs, and what Arrow does at its first array."""
+    pa.array([])
 
 
 def _packed(function: Callable[[Task], tuple[Tables, Rest]], task: Task) -> tuple[dict[str, pa.Buffer], Rest]:

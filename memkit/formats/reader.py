@@ -41,7 +41,7 @@ from memkit.formats.rules import Rule
 from memkit.formats.source import Source
 from memkit.params import check_choice, record_as_of
 
-BATCH_FILES = 4000
+BATCH_FILES = 1000
 BATCH_BYTES = 16 * 2**20
 _ENDINGS = frozenset((*MARKDOWN, *STRUCTURED))
 _SPLICED = 64

@@ -1,6 +1,6 @@
 """A hybrid query beside the two arms it asks, by size; prints a table with the date and the machine.
 
-    python tests/benchmarks/bench_search.py --sizes 10000 100000
+    python tests/benchmarks/bench_search.py --sizes 10000 100000 [1000000 --ann ivf]
 
 Texts and vectors are generated. The vector of a text is the mean of its words' random vectors, so that texts that share
 words lie near each other; vectors of queries come from the cache, as those of repeated queries do.
@@ -79,11 +79,11 @@ def each(works: dict[str, Callable[[str], Any]], asked: list[str], repeat: int) 
     return {name: float(np.median(seconds)) * 1e3 for name, seconds in best.items()}
 
 
-def measure(size: int, dim: int, n_queries: int) -> dict[str, float]:
+def measure(size: int, dim: int, n_queries: int, ann: str) -> dict[str, float]:
     """One row of the table."""
     made = texts(size)
     start = time.perf_counter()
-    search = Retriever(encoder=WordVectors(dim)).fit(corpus_of(made))
+    search = Retriever(encoder=WordVectors(dim), ann=ann).fit(corpus_of(made))
     fit = time.perf_counter() - start
     asked = queries(made, n_queries)
     search.search(asked, as_of=AS_OF)
@@ -108,10 +108,12 @@ def main() -> None:
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--queries", type=int, default=100)
+    parser.add_argument("--ann", default="auto", help="auto builds a graph on one thread beyond 100,000 chunks")
     options = parser.parse_args()
-    print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, {options.dim} dimensions")
+    machine = f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}"
+    print(f"{machine}, {options.dim} dimensions, ann={options.ann}")
     for number, size in enumerate(options.sizes):
-        row = measure(size, options.dim, options.queries)
+        row = measure(size, options.dim, options.queries, options.ann)
         if not number:
             print("".join(f"{name:>16}" for name in row))
         print("".join(f"{value:>16,.2f}" if name != "chunks" else f"{value:>16,}" for name, value in row.items()))

@@ -7,15 +7,17 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
 import memkit as mk
-from memkit.formats import files, reader
+from memkit.formats import files, parallel, reader
 from memkit.tables.database import Database
 from memkit.tables.lake import write_parquet
 from memkit.tables.samples import sample_data, write_files
@@ -195,7 +197,17 @@ def test_the_order_of_the_disk_changes_no_byte_of_the_parquet(tmp_path: Path, mo
 def test_two_processes_read_what_one_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "BATCH_FILES", 7)
     folder = write_files(tmp_path, {**START, **{f"m/{n}.md": f"# {n}\nтекст\n" for n in range(30)}})
+    submit, others = ProcessPoolExecutor.submit, list[object]()
+
+    def submit_and_wait(pool: ProcessPoolExecutor, *task: object) -> Future[object]:
+        future: Future[object] = submit(pool, *task)
+        future.result()  # so that the other process is there before this one has done all
+        others.append(task[0])
+        return future
+
+    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit_and_wait)
     assert_equal(mk.read(folder, n_jobs=2), mk.read(folder))
+    assert parallel._packed in others
     assert_equal(mk.read(folder, n_jobs=2).refresh(), mk.read(folder))
 
 
