@@ -62,16 +62,22 @@ class Options:
     progress: bool = False
 
 
+Seen = tuple[Stat, str, str]
+"""A file as it was parsed: its stat, the key of its role, and the hash of its content, "" where it could not be read.
+
+No class: one is made for every file of every read.
+"""
+_UNSEEN: Seen = ((-1, -1, -1), "", "")
+
+
 @dataclass
 class Reading:
     """One read of a folder.
 
     Attributes
     ----------
-    stats : dict of str to tuple
-        Every file of the folder: what would show a change without opening it.
-    roles, digests : dict of str to str
-        The files that a format may claim: key of the role, and hash of the content where that could be read.
+    seen : dict of str to tuple
+        The files that a format may claim.
     parsed : dict of str to pyarrow.Table
         What the files gave, each table in path order; kept for the next refresh.
     tables : dict of str to pyarrow.Table
@@ -84,9 +90,7 @@ class Reading:
 
     root: Path
     options: Options
-    stats: dict[str, Stat] = field(default_factory=dict)
-    roles: dict[str, str] = field(default_factory=dict)
-    digests: dict[str, str] = field(default_factory=dict)
+    seen: dict[str, Seen] = field(default_factory=dict)
     parsed: Tables = field(default_factory=dict)
     tables: Tables = field(default_factory=dict)
     indexes: dict[str, tuple[Stat, Source]] = field(default_factory=dict)
@@ -99,8 +103,9 @@ Item = tuple[str, Role, int, str]
 
 def _report_others(listing: Listing, survey: index_tree.Survey, roles: dict[str, Role], rows: Rows) -> None:
     """Name the files that no format can read, so that nothing is left out unseen."""
-    for path in listing.files.keys() - roles.keys() - survey.indexes - survey.parts:
-        rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])
+    for path in listing.files if len(listing.files) > len(roles) else ():
+        if path not in roles and path not in survey.indexes and path not in survey.parts:
+            rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])
 
 
 @contextmanager
@@ -137,30 +142,31 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     survey = _survey(listing, rows, result, before)
     roles = _roles(listing, survey, options)
     _report_others(listing, survey, roles, rows)
-    result.stats, result.roles = listing.files, {path: role.key for path, role in roles.items()}
-    items = list(_to_parse(roles, result, before))
-    result.parsed, result.digests = _parse_all(listing, items, options)
-    result.reread = tuple(sorted((*result.reread, *result.digests)))
+    items = _to_parse(roles, listing, before.seen if before else {})
+    result.parsed, digests = _parse_all(listing, items, options)
+    result.seen = {path: (listing.files[path], role.key, digests.get(path, "")) for path, role, *_ in items}
+    result.reread = tuple(sorted((*result.reread, *digests)))
     if before:
-        changed = {path for path, _, _, digest in items if not digest or result.digests.get(path) != digest}
-        changed |= before.roles.keys() - roles.keys()
-        result.parsed = _merge(before.parsed, result.parsed, changed)
-        opened = {path for path, *_ in items}
-        kept = (path for path in before.digests.keys() & roles.keys() if path not in opened)
-        result.digests |= {path: before.digests[path] for path in kept}
+        gone = before.seen.keys() - roles.keys()
+        changed = {path for path, _, _, digest in items if not digest or digests.get(path) != digest}
+        result.parsed = _merge(before.parsed, result.parsed, changed | gone)
+        result.seen = before.seen | result.seen
+        for path in gone:
+            del result.seen[path]
     result.tables = _finish(result.parsed, rows.to_arrow(), options)
     if options.as_of is not None:
         result.tables["problems"] = record_as_of(result.tables["problems"], options.as_of)
     return result
 
 
-def _to_parse(roles: dict[str, Role], now: Reading, before: Reading | None) -> Iterator[Item]:
-    """The files that are new since `before`, or may have changed, or are to be read as something else."""
+def _to_parse(roles: dict[str, Role], listing: Listing, seen: dict[str, Seen]) -> list[Item]:
+    """The files that are new, or may have changed since they were seen, or are to be read as something else."""
+    items = []
     for path, role in roles.items():
-        stat = now.stats[path]
-        digest = before.digests.get(path, "") if before and before.roles.get(path) == role.key else ""
-        if not (before and digest and before.stats[path] == stat):
-            yield path, role, stat[0], digest
+        stat, key, digest = seen.get(path, _UNSEEN)
+        if stat != listing.files[path] or key != role.key or not digest:
+            items.append((path, role, listing.files[path][0], digest if key == role.key else ""))
+    return items
 
 
 def _survey(listing: Listing, rows: Rows, result: Reading, before: Reading | None) -> index_tree.Survey:

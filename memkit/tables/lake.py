@@ -154,13 +154,8 @@ def _save_state(reading: Reading, folder: Path) -> dict[str, str]:
     """Write what a refresh needs; the files' hashes by name."""
     folder.mkdir()
     rows = [
-        {
-            "path": path,
-            **dict(zip(_STAT, reading.stats[path], strict=True)),
-            "digest": reading.digests.get(path),
-            "role": role,
-        }
-        for path, role in sorted(reading.roles.items())
+        {"path": path, **dict(zip(_STAT, stat, strict=True)), "digest": digest, "role": role}
+        for path, (stat, role, digest) in sorted(reading.seen.items())
     ]
     state = {name: reading.parsed[name] for name in _KEPT} | {"files": pa.Table.from_pylist(rows, schema=_SEEN)}
     for name, table in state.items():
@@ -185,12 +180,9 @@ def _load_state(
     if not kept:
         return reading
     for row in kept.pop("files").to_pylist():
-        path = row["path"]
-        reading.stats[path] = (row["size"], row["mtime_ns"], row["ctime_ns"])
-        reading.roles[path] = row["role"]
-        if row["digest"] is not None:
-            reading.digests[path] = row["digest"]
-    paths = pa.array(list(reading.roles), pa.string())
+        stat = (row["size"], row["mtime_ns"], row["ctime_ns"])
+        reading.seen[row["path"]] = stat, row["role"], row["digest"]
+    paths = pa.array(list(reading.seen), pa.string())
     for name in RAW_SCHEMAS:
         reading.parsed[name] = kept[name] if name in kept else _from_files(name, tables, paths)
     return reading
