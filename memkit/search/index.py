@@ -46,6 +46,8 @@ class SearchIndex:
         Why there can be no vector arm.
     fingerprint : str or None
         The encoder behind the vector arm, once that is built.
+    kept : callable
+        ``kept(name)`` is the arm from where it was saved, or None, so that it has to be built.
     """
 
     corpus: Corpus
@@ -57,6 +59,7 @@ class SearchIndex:
     arms: dict[str, Any] = field(default_factory=dict)
     without_vectors: str | None = None
     fingerprint: str | None = None
+    kept: Callable[[str], Any] = lambda name: None
 
     def weights(self, values: Mapping[str, Any]) -> dict[str, float]:
         """Weights of the arms that exist, each of them built; an encoder that is not installed is done without.
@@ -72,7 +75,8 @@ class SearchIndex:
             if name in self.arms or not self.chunks.num_rows:
                 continue
             try:
-                self.add_arm(name, build_arm(name, self.settings, self.chunks, self.texts))
+                kept = self.kept(name)
+                self.add_arm(name, kept or build_arm(name, self.settings, self.chunks, self.texts))
             except ImportError as error:
                 if name != "vector":
                     raise

@@ -7,6 +7,7 @@ import html
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -28,7 +29,7 @@ from memkit.search.rank import Ranked, rank_candidates
 from memkit.search.results import describe, empty_note, hits_table, trace_table
 from memkit.search.rows import Mask
 from memkit.search.scope import Scope
-from memkit.search.store import FOLDER, load_index, save_index, take_kept_arms
+from memkit.search.store import FOLDER, kept_arm, load_index, save_index
 from memkit.search.trace import with_outside
 from memkit.text.analyse import ANALYSERS
 
@@ -128,7 +129,7 @@ class Retriever(Estimator):
         values = self.check_params()
         settings = {name: values[name] for name, declared in self.params().items() if declared.refit}
         index = build_index(corpus, settings)
-        take_kept_arms(index)
+        index.kept = partial(kept_arm, index)
         index.weights(values)
         self._adopt(index)
         return self

@@ -54,25 +54,6 @@ def load_index(folder: Path, corpus: Corpus, encoder: Any = None) -> tuple[Searc
     params = {name: tuple(v) if isinstance(v, list) else v for name, v in manifest["params"].items()}
     params["encoder"] = params["encoder"] if encoder is None else encoder
     index = build_index(corpus, {name: params[name] for name in manifest["refit"]})
-    _take_arms(index, folder, manifest)
-    return index, params
-
-
-def take_kept_arms(index: SearchIndex) -> None:
-    """Take the arms that lie with an opened corpus, where they were made with these settings of these memories."""
-    folder = index.corpus.folder and index.corpus.folder / FOLDER
-    if folder is None or not (folder / MANIFEST).is_file():
-        return
-    try:
-        manifest = _manifest(folder)
-        made_with = {name: manifest["params"].get(name) for name in manifest["refit"]}
-        if made_with == index.settings and not manifest["encoder_is_object"]:
-            _take_arms(index, folder, manifest)
-    except StaleIndexError:
-        return  # of other memories, damaged, or of another encoder: what is missing is built anew
-
-
-def _take_arms(index: SearchIndex, folder: Path, manifest: Mapping[str, Any]) -> None:
     if _digests(index) != manifest["rows"]:
         raise StaleIndexError(
             f"{folder.name}/{MANIFEST}: expected the memories that the saved index was made from. Got others:"
@@ -81,6 +62,23 @@ def _take_arms(index: SearchIndex, folder: Path, manifest: Mapping[str, Any]) ->
         )
     for name in manifest["arms"]:
         index.add_arm(name, load_arm(name, index.settings, folder / name, index.chunks, index.texts))
+    return index, params
+
+
+def kept_arm(index: SearchIndex, name: str) -> Any:
+    """The arm that lies with an opened corpus, if it was made with these settings of these memories; else None."""
+    folder = index.corpus.folder and index.corpus.folder / FOLDER
+    if folder is None or not (folder / MANIFEST).is_file():
+        return None
+    try:
+        manifest = _manifest(folder)
+        settings = {key: manifest["params"].get(key) for key in manifest["refit"]}
+        is_same = settings == index.settings and not manifest["encoder_is_object"] and name in manifest["arms"]
+        if is_same and _digests(index) == manifest["rows"]:
+            return load_arm(name, index.settings, folder / name, index.chunks, index.texts)
+    except StaleIndexError:
+        pass  # damaged, or of another encoder
+    return None
 
 
 def _digests(index: SearchIndex) -> dict[str, Any]:

@@ -108,6 +108,18 @@ def test_a_saved_corpus_keeps_the_arms_and_a_fit_takes_them_from_there(tmp_path:
     assert encoded(again) == before
 
 
+def test_an_arm_without_weight_is_not_loaded_from_there_either(tmp_path: Path) -> None:
+    corpus = table_of(*ROWS)
+    Retriever(encoder="hash").fit(corpus)
+    corpus.save(tmp_path)
+    search = Retriever(encoder="hash", vector_weight=0.0).fit(mk.open(tmp_path))
+    assert list(search.arms_) == ["bm25"]
+    before = encoded(Retriever(encoder="hash").fit(table_of(*ROWS)))
+    later = search.with_params(vector_weight=0.5)
+    assert len(later.search(QUERIES, as_of=DAY))
+    assert encoded(later) == before
+
+
 @pytest.mark.parametrize("change", [{"chunk_tokens": 5, "overlap_tokens": 0}, {"lexical": "char"}, {"encoder": "lsa"}])
 def test_arms_of_other_settings_are_made_anew(tmp_path: Path, change: dict[str, object]) -> None:
     corpus = table_of(*ROWS)
