@@ -21,7 +21,7 @@ from memkit.errors import ParameterError, StaleIndexError
 from memkit.text.analyse import load_fts, spelling_sql, vocabulary_sql
 
 Query = tuple[np.ndarray, np.ndarray]
-"""Term numbers (int64) and their weights (float32), of equal length."""
+"""Term numbers (int64, ascending) and their weights (float32), of equal length."""
 
 Texts: TypeAlias = Sequence[str] | Any
 """Strings, or an Arrow array of them."""
