@@ -74,7 +74,7 @@ def _fence_after(fence: str, ticks: str, info: str) -> str:
 def has_open_fence(data: bytes, start: int) -> bool:
     """Whether a code fence of the text in `data` never closes; before `start`, where it begins, a line has ended."""
     fence = ""
-    for match in _FENCE.finditer(data, start - 1) if b"`" in data or b"~" in data else ():
+    for match in _FENCE.finditer(data, start - 1):
         fence = _fence_after(fence, *(part.decode("utf-8", "replace") for part in match.groups()))
     return bool(fence)
 

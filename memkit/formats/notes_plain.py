@@ -30,6 +30,9 @@ _NOTE = re.compile(
     rf"created_at: ({_DAY}T{_TIME})\nupdated_at: ({_DAY}T{_TIME})\n---\n"
 )
 _CLOSING = b"\n---\n"
+_BEFORE_NAME = ("", "/")
+_HEAD_LINES = 8
+"""Of the front matter, beside its keywords."""
 _MIN_BODY = 10
 _WHITESPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
 """What `str.strip` takes off."""
@@ -52,11 +55,12 @@ class PlainNotes:
         except UnicodeDecodeError:
             return False
         match = _NOTE.fullmatch(head)
-        if match is None or b"\r" in data or not f"/{path}".endswith(f"/{match[1]}.md") or has_open_fence(data, end):
+        if match is None or b"\r" in data or path[-39:] != f"{match[1]}.md" or path[-40:-39] not in _BEFORE_NAME:
             return False
-        first = head.count("\n") + 1
-        last = first + data.count(b"\n", end) - data.endswith(b"\n")
-        self._rows.append((path, *match.groups(), first, last))
+        if (b"`" in data or b"~" in data) and has_open_fence(data, end):
+            return False
+        lines_after = data.count(b"\n", end) - data.endswith(b"\n")
+        self._rows.append((path, *match.groups(), lines_after))
         self._bodies.append(memoryview(data)[end:])
         self._contents.append(content)
         return True
@@ -102,11 +106,12 @@ def _is_body(data: memoryview) -> bool:
 
 
 def _columns(rows: list[tuple[object, ...]], text: pa.StringArray, chars: pa.Array) -> dict[str, dict[str, object]]:
-    """The values of each table's columns: an array or a tuple of them, or one for all rows."""
-    path, own, subject, words, scope, created, updated, first, last = zip(*rows, strict=True)
-    path, own, subject, scope = map(pa.array, (path, own, subject, scope))
-    dates = {"created_at": pa.array(created), "updated_at": pa.array(updated)}
-    keywords = pc.split_pattern(pc.utf8_slice_codeunits(pa.array(words), 4, -1), "\n  - ")
+    """The values of each table's columns: an array of them, or one for all rows."""
+    columns = map(pa.array, zip(*rows, strict=True))
+    path, own, subject, words, scope, created, updated, lines_after = columns
+    dates = {"created_at": created, "updated_at": updated}
+    keywords = pc.split_pattern(pc.utf8_slice_codeunits(words, 4, -1), "\n  - ")
+    first = pc.add(pc.list_value_length(keywords).cast(pa.int64()), _HEAD_LINES + 1)
     memory_id = pc.binary_join_element_wise("notes:", path, "#", own, "")
     is_global = pc.equal(scope, "global")
     kind, target = pc.utf8_slice_codeunits(scope, 0, 4), pc.utf8_slice_codeunits(scope, 5)
@@ -114,7 +119,7 @@ def _columns(rows: list[tuple[object, ...]], text: pa.StringArray, chars: pa.Arr
     memory = {"format": "notes", "kind": "note", "source_id": own, "scope": scope, "title": subject, "tags": keywords}
     note = {"id": own, "uuid_version": 4, "subject": subject, "keywords": keywords, "applies_to": scope}
     return {
-        "memories": {**shared, **memory, "text": text, "line_start": first, "line_end": last},
+        "memories": {**shared, **memory, "text": text, "line_start": first, "line_end": pc.add(first, lines_after)},
         "notes": {
             **shared,
             **note,
@@ -131,8 +136,8 @@ def _filled(columns: dict[str, object], schema: pa.Schema, count: int) -> pa.Tab
     arrays = []
     for field in schema:
         column = columns.get(field.name)
-        if isinstance(column, (pa.Array, tuple)):
-            arrays.append(pa.array(column, field.type) if isinstance(column, tuple) else column.cast(field.type))
+        if isinstance(column, pa.Array):
+            arrays.append(column.cast(field.type))
         else:
             arrays.append(pa.repeat(pa.scalar(column, field.type), count))
     return pa.Table.from_arrays(arrays, schema=schema)
