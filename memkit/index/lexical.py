@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -113,9 +112,11 @@ class BM25(Estimator):
         return [self._weigh(terms) for terms in self.terms_.of(queries)]
 
     def _weigh(self, terms: list[str]) -> Query:
-        known, repeats = _counted(self.postings_, terms)
-        if len(repeats) == repeats.sum():
+        numbers = _numbers(self.postings_, terms)
+        if len(set(numbers)) == len(numbers):
+            known = np.array(numbers, np.int64)
             return known, self.idf_[known]
+        known, repeats = np.unique(numbers, return_counts=True)
         return known, (self.idf_[known] * repeats * (self.k3 + 1) / (repeats + self.k3)).astype(np.float32)
 
 
@@ -212,16 +213,14 @@ def _smooth_idf(postings: Postings) -> np.ndarray:
     return np.log((1 + postings.n_rows) / (1 + postings.document_frequency)) + 1
 
 
-def _counted(postings: Postings, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Numbers of the known terms, in one order so that equal texts get equal sums, and how often each is there."""
-    counted = Counter(map(postings.terms.get, terms))
-    numbers = sorted(number for number in counted if number is not None)
-    return np.array(numbers, np.int64), np.array([counted[number] for number in numbers], np.float64)
+def _numbers(postings: Postings, terms: list[str]) -> list[int]:
+    """Numbers of the known terms, repeated as they are, in one order so that equal texts get equal sums."""
+    return sorted(number for number in map(postings.terms.get, terms) if number is not None)
 
 
 def _unit_weights(postings: Postings, idf: np.ndarray, terms: list[str]) -> Query:
     """Known terms and their weights of unit length."""
-    known, frequency = _counted(postings, terms)
+    known, frequency = np.unique(np.array(_numbers(postings, terms), np.int64), return_counts=True)
     weights = (1 + np.log(frequency)) * idf[known]
     return known, (weights / (np.linalg.norm(weights) or 1)).astype(np.float32)
 
