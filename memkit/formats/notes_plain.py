@@ -30,7 +30,6 @@ _NOTE = re.compile(
     rf"created_at: ({_DAY}T{_TIME})\nupdated_at: ({_DAY}T{_TIME})\n---\n"
 )
 _CLOSING = b"\n---\n"
-_BEFORE_NAME = ("", "/")
 _HEAD_LINES = 8
 """Of the front matter, beside its keywords."""
 _MIN_BODY = 10
@@ -55,7 +54,7 @@ class PlainNotes:
         except UnicodeDecodeError:
             return False
         match = _NOTE.fullmatch(head)
-        if match is None or b"\r" in data or path[-39:] != f"{match[1]}.md" or path[-40:-39] not in _BEFORE_NAME:
+        if match is None or b"\r" in data or not f"/{path}".endswith(f"/{match[1]}.md"):
             return False
         if (b"`" in data or b"~" in data) and has_open_fence(data, end):
             return False

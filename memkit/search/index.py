@@ -6,11 +6,13 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
+from memkit.index.cache import rows_digest
 from memkit.search.arms import build_arm, searched_texts
 from memkit.search.candidates import Candidates, merge
 from memkit.search.diversify import cosines, jaccard
@@ -60,6 +62,12 @@ class SearchIndex:
     without_vectors: str | None = None
     fingerprint: str | None = None
     kept: Callable[[str], Any] = lambda name: None
+
+    @cached_property
+    def digests(self) -> dict[str, Any]:
+        """What tells the rows of another index apart: their number, and hashes over their ids and their texts."""
+        chunks = self.chunks["chunk_id"]
+        return {"chunks": len(chunks), "ids": rows_digest(chunks), "texts": rows_digest(self.texts)}
 
     def weights(self, values: Mapping[str, Any]) -> dict[str, float]:
         """Weights of the arms that exist, each of them built; an encoder that is not installed is done without.

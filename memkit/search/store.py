@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from memkit.errors import ParameterError, StaleIndexError
 from memkit.index import store
-from memkit.index.cache import rows_digest
 from memkit.search.arms import load_arm
 from memkit.search.index import SearchIndex, build_index
 
@@ -20,6 +19,7 @@ FOLDER = "vectors"
 """What a saved corpus calls the folder of its Retriever."""
 MANIFEST = "retriever.json"
 _VERSION = 1
+_FIELDS = {"params", "encoder_is_object", "rows", "arms", "refit"}
 
 
 def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> None:
@@ -31,7 +31,7 @@ def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> N
         "version": _VERSION,
         "params": {**params, "encoder": encoder if isinstance(encoder, str) else None},
         "encoder_is_object": encoder is not None and not isinstance(encoder, str),
-        "rows": _digests(index),
+        "rows": index.digests,
         "arms": sorted(index.arms),
         "refit": sorted(index.settings),
     }
@@ -54,7 +54,7 @@ def load_index(folder: Path, corpus: Corpus, encoder: Any = None) -> tuple[Searc
     params = {name: tuple(v) if isinstance(v, list) else v for name, v in manifest["params"].items()}
     params["encoder"] = params["encoder"] if encoder is None else encoder
     index = build_index(corpus, {name: params[name] for name in manifest["refit"]})
-    if _digests(index) != manifest["rows"]:
+    if index.digests != manifest["rows"]:
         raise StaleIndexError(
             f"{folder.name}/{MANIFEST}: expected the memories that the saved index was made from. Got others:"
             f" {index.chunks.num_rows} chunks where there were {manifest['rows']['chunks']}, or other texts."
@@ -74,16 +74,11 @@ def kept_arm(index: SearchIndex, name: str) -> Any:
         manifest = _manifest(folder)
         settings = {key: manifest["params"].get(key) for key in manifest["refit"]}
         is_same = settings == index.settings and not manifest["encoder_is_object"] and name in manifest["arms"]
-        if is_same and _digests(index) == manifest["rows"]:
+        if is_same and index.digests == manifest["rows"]:
             return load_arm(name, index.settings, folder / name, index.chunks, index.texts)
     except StaleIndexError:
         pass  # damaged, or of another encoder
     return None
-
-
-def _digests(index: SearchIndex) -> dict[str, Any]:
-    chunks, texts = index.chunks["chunk_id"], index.texts
-    return {"chunks": len(chunks), "ids": rows_digest(chunks), "texts": rows_digest(texts)}
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
@@ -93,9 +88,10 @@ def _manifest(folder: Path) -> dict[str, Any]:
         raise StaleIndexError(
             f"{folder.name}/{MANIFEST}: expected a saved Retriever. {error}. Fit and save."
         ) from error
-    if manifest.get("version") != _VERSION:
+    is_known = isinstance(manifest, dict) and manifest.get("version") == _VERSION
+    if not is_known or not manifest.keys() >= _FIELDS:
         raise StaleIndexError(
-            f"{folder.name}/{MANIFEST}: expected version {_VERSION}. Got {manifest.get('version')!r}."
+            f"{folder.name}/{MANIFEST}: expected version {_VERSION} and all fields. Got {manifest!r:.80}."
             " Fit and save again."
         )
     return manifest

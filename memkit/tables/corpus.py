@@ -241,9 +241,11 @@ class Corpus:
         reading = reader.read(self._reading.root, self._reading.options, self._reading)
         own = {name: self.tables[name] for name in reading.tables}
         unchanged = all(table.equals(own[name]) for name, table in reading.tables.items())
-        if unchanged:
-            return Corpus({**self.tables}, reading=reading, database=self._database)
-        return Corpus(reading.tables, reading=reading)
+        if not unchanged:
+            return Corpus(reading.tables, reading=reading, folder=self.folder)
+        same = Corpus(self.tables, reading=reading, database=self._database, folder=self.folder)
+        same._attached = self._attached.copy()
+        return same
 
     def __repr__(self) -> str:
         kinds = self.memories.group_by("kind").aggregate([("memory_id", "count")]).sort_by("kind").to_pylist()

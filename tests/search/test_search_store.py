@@ -68,7 +68,7 @@ def test_an_encoder_object_has_to_be_given_again(tmp_path: Path) -> None:
     assert loaded.search(QUERIES, as_of=DAY).equals(search.search(QUERIES, as_of=DAY))
 
 
-@pytest.mark.parametrize("content", [None, "{", json.dumps({"version": 99})])
+@pytest.mark.parametrize("content", [None, "{", "[]", json.dumps({"version": 99}), json.dumps({"version": 1})])
 def test_a_folder_that_holds_no_saved_index_is_refused(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / MANIFEST).write_text(content, encoding="utf-8")
@@ -157,6 +157,15 @@ def test_after_loading_only_new_texts_are_encoded(tmp_path: Path) -> None:
     write_files(folder, {"notes/9.md": "# 9\nновая заметка\n"})
     search.refresh()
     assert encoded(search) == 1
+
+
+def test_a_refresh_that_finds_nothing_new_keeps_the_arms_at_hand(tmp_path: Path) -> None:
+    corpus = mk.read(write_files(tmp_path / "in", {f"notes/{n}.md": f"# {text}\n" for n, text in enumerate(ROWS)}))
+    Retriever(encoder="hash").fit(corpus)
+    corpus.refresh().save(tmp_path / "lake")
+    shared_cache.cache_clear()
+    search = Retriever(encoder="hash").fit(mk.open(tmp_path / "lake").refresh())
+    assert encoded(search) == 0
 
 
 def test_a_fitted_retriever_says_how_it_is_kept_instead_of_pickled() -> None:
