@@ -5,11 +5,14 @@ from __future__ import annotations
 import codecs
 import os
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import sha256
 from operator import itemgetter
 from pathlib import Path
+
+from xxhash import xxh3_128_hexdigest
 
 from memkit.formats.rows import Rows
 from memkit.formats.source import Source, decode
@@ -20,6 +23,7 @@ HEAD_BYTES = 64 * 2**10
 """What is read of a file that is too large."""
 _PAGE_BYTES = 4096
 _OPEN_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
 IGNORE_FILE = ".memkitignore"
 """A folder that holds a file of this name is skipped unless it is named itself."""
 SKIPPED_FOLDERS = frozenset({"node_modules", "venv", "virtualenv", "site-packages", "__pycache__"})
@@ -95,17 +99,35 @@ def list_files(root: Path) -> Listing:
 def _scan(listing: Listing, folder: str, found: list[tuple[str, Stat]]) -> list[str]:
     """Add the files of one folder to `found`; the sub-folders to look into."""
     try:
-        with os.scandir(os.path.join(listing.root, folder)) as entries:  # noqa: PTH118 - a Path a file doubles the time
-            inside = list(entries)
+        with _opened(listing.root / folder) as place, os.scandir(place) as entries:
+            return _sort_out(listing, folder, list(entries), found)
     except OSError as error:
         listing.unreadable[_shown(listing, folder)] = error.strerror or "an error"
         return []
-    names = {entry.name for entry in inside}
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[Path | int]:
+    """What `os.scandir` takes for a folder; where it takes a descriptor, each stat is a fifth faster than by path."""
+    if os.scandir not in os.supports_fd:
+        yield folder
+        return
+    descriptor = os.open(folder, _FOLDER_FLAGS)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _sort_out(
+    listing: Listing, folder: str, entries: list[os.DirEntry[str]], found: list[tuple[str, Stat]]
+) -> list[str]:
+    names = {entry.name for entry in entries}
     if folder and (IGNORE_FILE in names or "pyvenv.cfg" in names):
         return []
     folders = []
     prefix = f"{folder}/" if folder else ""
-    for entry in inside:
+    for entry in entries:
         name = entry.name
         if name[0] == ".":
             continue
@@ -117,9 +139,9 @@ def _scan(listing: Listing, folder: str, found: list[tuple[str, Stat]]) -> list[
             continue
         mode = status.st_mode
         if stat.S_ISREG(mode):
-            found.append((path, _stat(status)))
+            found.append((path, (status.st_size, status.st_mtime_ns, status.st_ctime_ns)))
         elif stat.S_ISLNK(mode):
-            listing.links[_shown(listing, path)] = is_inside(Path(entry.path), listing.root)
+            listing.links[_shown(listing, path)] = is_inside(listing.root / path, listing.root)
         elif not stat.S_ISDIR(mode):
             listing.unreadable[_shown(listing, path)] = "a pipe, socket or device"
         elif name not in SKIPPED_FOLDERS:
@@ -165,9 +187,9 @@ def read_content(listing: Listing, path: str, max_file_bytes: int, rows: Rows, s
 
 
 def digest_of(content: Content) -> str:
-    """Hash of a file's content; of one that was cut, its size counts too."""
+    """Hash of a file's content, which tells that it changed; of one that was cut, its size counts too."""
     size, data = content
-    return sha256(data if len(data) == size else data + b"%d" % size).hexdigest()
+    return xxh3_128_hexdigest(data if len(data) == size else data + b"%d" % size)
 
 
 def to_source(path: str, content: Content, max_file_bytes: int, rows: Rows) -> Source:

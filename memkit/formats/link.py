@@ -39,7 +39,7 @@ def check(tables: Tables, as_of: datetime | None) -> pa.Table:
 
 
 def _duplicates(ids: pa.Table, rows: Rows) -> None:
-    if ids.num_rows == 0:
+    if pc.count_distinct(ids["id"]).as_py() == ids.num_rows:
         return
     codes = pc.binary_join_element_wise(ids["group"], ids["id"], "\x1f").combine_chunks().dictionary_encode().indices
     counts = pc.value_counts(codes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 # Opens with one certain character, not with ^: found several times as fast.
 _MARK = re.compile(r"\n {0,3}(?:(#{1,6})(?![^ \t\n])[ \t]*(.*)|(`{3,}|~{3,})(.*))")
-_FENCE = re.compile(rb"\n {0,3}(`{3,}|~{3,})(.*)")
+_FENCE = re.compile(r"\n {0,3}(`{3,}|~{3,})(.*)")
 _BLANK = " \t"
 
 
@@ -73,9 +73,14 @@ def _fence_after(fence: str, ticks: str, info: str) -> str:
 
 def has_open_fence(data: bytes, start: int) -> bool:
     """Whether a code fence of the text in `data` never closes; before `start`, where it begins, a line has ended."""
+    places = [at for at in (data.find(b"`", start), data.find(b"~", start)) if at >= 0]
+    if not places:
+        return False
+    begin = data.rfind(b"\n", start - 1, min(places))
+    end = data.find(b"\n", max(data.rfind(b"`"), data.rfind(b"~")))
     fence = ""
-    for match in _FENCE.finditer(data, start - 1):
-        fence = _fence_after(fence, *(part.decode("utf-8", "replace") for part in match.groups()))
+    for match in _FENCE.finditer(str(data[begin : end if end >= 0 else None], "utf-8", "replace")):
+        fence = _fence_after(fence, *match.groups())
     return bool(fence)
 
 

@@ -1,100 +1,285 @@
-"""Notes exactly as the format's document writes them, read by the batch.
+"""Sound notes, read by the batch.
 
-Nearly all notes of a folder were written by one tool: the six fields in their order and nothing that any rule would
-report. One pattern knows such a note, and its values go to Arrow by the column, in an eighth of the time that an object
-for each note takes. Whatever is not such a note is left to `memkit.formats.notes`; a property test holds both to the
-same rows.
+Nearly all notes of a folder were written by one tool, which lays out their front matter alike. A `Layout` is the
+pattern of such front matter, made from the first note that has it; what it captures goes to Arrow by the column, in a
+fifth of the time that an object for each note takes. Whatever is not such a note is left to `memkit.formats.notes`; a
+property test holds both to the same rows.
 """
 
 from __future__ import annotations
 
+import codecs
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import compress
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.formats.files import Content
-from memkit.formats.front_matter import plain_pattern
+from memkit.formats.front_matter import parse_flat, scalar_pattern
 from memkit.formats.markdown import has_open_fence
-from memkit.formats.rows import RAW_SCHEMAS
+from memkit.formats.rows import RAW_SCHEMAS, Rows, json_text, to_table
+from memkit.formats.values import time_of
+from memkit.schemas import TIMESTAMP
 
 _ID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 _LEAP_DAY = "[12][0-9](?:0[48]|[2468][048]|[13579][26])-02-29"
 _DAY = f"(?:[12][0-9]{{3}}-(?!02-29|02-3|0[469]-31|11-31)(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])|{_LEAP_DAY})"
-_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:Z|[+-]0[0-9]:[0-5][0-9])"
-_NOTE = re.compile(
-    rf"---\nid: ({_ID})\nsubject: ({plain_pattern(200)})\nkeywords:\n((?:  - {plain_pattern(50)}\n){{1,20}})"
-    rf"applies_to: (global|(?:file|area):{plain_pattern(500)})\n"
-    rf"created_at: ({_DAY}T{_TIME})\nupdated_at: ({_DAY}T{_TIME})\n---\n"
-)
+_TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?(?:Z|[+-]0[0-9]:[0-5][0-9])?"
+_MOMENT = f"{_DAY}(?:[T ]{_TIME})?"
+_EXACT = {"id": _ID, "created_at": _MOMENT, "updated_at": _MOMENT, "occurred_at": _MOMENT}
+_KEYS = frozenset((*_EXACT, "subject", "keywords", "applies_to", "content_hash"))
+_CAPTURED = (*_EXACT, "subject", "keywords", "applies_to", "applies_kind", "applies_target", "content_hash")
+_NEEDED = ({"id", "subject", "keywords", "applies_to"}, {"created_at", "updated_at"}, {"occurred_at"})
+_OPENED = re.compile(r"^([A-Za-z_][\w-]*):((?: \[| |\n *- )?[\"']?)", re.ASCII | re.MULTILINE)
 _CLOSING = b"\n---\n"
-_HEAD_LINES = 8
-"""Of the front matter, beside its keywords."""
+_MAX_LAYOUTS = 8
+"""Of one batch: a folder without a layout must not have one compiled for every note."""
+_MAX_KEYS = 32
+_MAX_KEYWORDS = 20
 _MIN_BODY = 10
-_WHITESPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))
-"""What `str.strip` takes off."""
+_BREAK = ord("\n")
+_EDGES = 4
+"""Bytes of a text that show whether it begins and ends with one line break."""
+_BYTES = np.arange(256)
+_IS_INK = (_BYTES > 0x20) & (_BYTES < 0x7F)
+"""Bytes that are a character which is no whitespace."""
+_CONTINUES = (_BYTES >= 0x80) & (_BYTES < 0xC0)
+"""Bytes within a character of UTF-8."""
+_LEADS_TWO = (_BYTES >= 0xC3) & (_BYTES < 0xE0)
+"""Bytes that begin a character of two bytes which is no whitespace."""
+_LEADS_INK = _IS_INK | _LEADS_TWO
+
+Opened = tuple[tuple[str, str], ...]
+"""The keys of front matter in their order, each with what opens its value: blanks, a bracket, a quote."""
+
+File = tuple[str, Content]
 
 
-class PlainNotes:
-    """The plain notes of one batch of files; their texts stay bytes until Arrow looks at them all at once."""
+class Layout:
+    """Front matter as one tool writes it.
 
-    def __init__(self) -> None:
-        self._rows: list[tuple[object, ...]] = []
-        self._bodies: list[memoryview] = []
-        self._contents: list[Content] = []
+    Attributes
+    ----------
+    match : callable
+        The match of a whole block, or None.
+    groups : tuple of int
+        The group of each of `_CAPTURED`; that of an absent key takes no part in a match.
+    others : tuple of int
+        The groups with the lines of the keys that have no column.
+    joiner : str
+        What stands between two keywords.
+    id_first : bool
+        Whether the id's line is known to be the second.
+    """
 
-    def take(self, path: str, content: Content) -> bool:
-        """Whether the file seems to be a plain note, which is then kept."""
-        data = content[1]
-        end = data.find(_CLOSING, 4) + len(_CLOSING)
-        try:
-            head = data[:end].decode()
-        except UnicodeDecodeError:
-            return False
-        match = _NOTE.fullmatch(head)
-        if match is None or b"\r" in data or not f"/{path}".endswith(f"/{match[1]}.md"):
-            return False
-        if (b"`" in data or b"~" in data) and has_open_fence(data, end):
-            return False
-        lines_after = data.count(b"\n", end) - data.endswith(b"\n")
-        self._rows.append((path, *match.groups(), lines_after))
-        self._bodies.append(memoryview(data)[end:])
-        self._contents.append(content)
-        return True
-
-    def to_arrow(self) -> tuple[dict[str, pa.Table], list[tuple[str, Content]]]:
-        """The tables that have rows, in the order in which the notes were taken, and the files that are no notes."""
-        rows, bodies, left = self._rows, self._bodies, []
-        text = _strings(bodies)
-        chars = _stripped_lengths(text)
-        if bodies and (chars is None or pc.min(chars).as_py() < _MIN_BODY):
-            sound = list(map(_is_body, bodies))
-            left = [
-                (str(row[0]), data) for row, data, keep in zip(rows, self._contents, sound, strict=True) if not keep
-            ]
-            rows, bodies = list(compress(rows, sound)), list(compress(bodies, sound))
-            text = _strings(bodies)
-            chars = _stripped_lengths(text)
-        tables = _columns(rows, text, chars) if rows else {}
-        return {name: _filled(columns, RAW_SCHEMAS[name], len(rows)) for name, columns in tables.items()}, left
+    def __init__(self, opened: Opened) -> None:
+        parts = [_key_pattern(number, key, opening) for number, (key, opening) in enumerate(opened)]
+        pattern = re.compile(rf"---\n{''.join(parts)}---\n(?:(?!)(?P<absent>))?")
+        known = pattern.groupindex
+        self.match = pattern.fullmatch
+        self.groups = tuple(known.get(name, known["absent"]) for name in _CAPTURED)
+        self.others = tuple(group for name, group in known.items() if name.startswith("other"))
+        self.joiner = _joiner(dict(opened)["keywords"])
+        self.id_first = opened[0][0] == "id"
 
 
-def _strings(values: list[memoryview]) -> pa.StringArray:
-    """`values` as they are, in one piece; whether they are UTF-8 is for others to ask."""
-    ends = np.zeros(len(values) + 1, np.int32)
-    np.cumsum([*map(len, values)], out=ends[1:])
-    return pa.StringArray.from_buffers(len(values), pa.py_buffer(ends), pa.py_buffer(b"".join(values)))
+def _key_pattern(number: int, key: str, opening: str) -> str:
+    if key not in _KEYS:
+        return rf"(?P<other{number}>{key}:(?: .*)?\n(?:(?: |- ).*\n)*+)"
+    quote = _quote(opening)
+    closing = f"{quote}]" if "[" in opening else quote
+    if key == "keywords":
+        word = scalar_pattern(50, quote, flow="[" in opening)
+        joiner = re.escape(_joiner(opening))
+        value = rf"(?P<keywords>{word}(?:{joiner}{word}){{0,{_MAX_KEYWORDS - 1}}}+)"
+    elif key == "applies_to":
+        target = scalar_pattern(500, quote)
+        value = rf"(?P<applies_to>global|(?P<applies_kind>file|area):(?P<applies_target>{target}))"
+    else:
+        value = rf"(?P<{key}>{_EXACT.get(key) or scalar_pattern(200, quote)})"
+    return rf"{key}:{re.escape(opening)}{value}{re.escape(closing)}\n"
 
 
-def _stripped_lengths(text: pa.StringArray) -> pa.Array | None:
-    """Characters of each text without the whitespace around it; None where not all are UTF-8."""
-    try:
-        text.validate(full=True)
-    except pa.ArrowInvalid:
+def _quote(opening: str) -> str:
+    return opening[-1] if opening[-1] in "\"'" else ""
+
+
+def _joiner(opening: str) -> str:
+    """What stands between the words of a list that opens so."""
+    quote = _quote(opening)
+    return f"{quote}, {quote}" if "[" in opening else quote + opening
+
+
+@lru_cache(64)
+def _layout(opened: Opened) -> Layout | None:
+    """The layout with these keys and openings; None where notes that have it are not for the batch."""
+    openings = dict(opened)
+    needed, *dates = _NEEDED
+    if len(openings) < len(opened) or not needed <= openings.keys() or not any(d <= openings.keys() for d in dates):
         return None
-    return pc.utf8_length(pc.utf8_trim(text, _WHITESPACE))
+    lists = {key for key, opening in opened if "[" in opening or "\n" in opening}
+    if lists != {"keywords"} or not all(openings[key].strip("\"'") for key in _KEYS & openings.keys()):
+        return None
+    return Layout(opened)
+
+
+def read_plain(files: Iterable[File]) -> tuple[dict[str, pa.Table], list[File]]:
+    """The tables of the plain notes among `files`, in their order, and the other files.
+
+    Texts stay bytes until Arrow looks at them all at once.
+    """
+    found = _find(files)
+    text = _Text(found.bodies)
+    if odd := text.odd():
+        found.leave(odd)
+        text = _Text(found.bodies)
+    if not found.files:
+        return {}, found.left
+    columns = _columns(found, text)
+    tables = {name: _filled(values, RAW_SCHEMAS[name], len(found.files)) for name, values in columns.items()}
+    return tables | _misnamed(found), found.left
+
+
+@dataclass
+class _Found:
+    """What seem to be plain notes: one item of each list a note, beside the files that are none."""
+
+    files: list[File] = field(default_factory=list)
+    bodies: list[memoryview] = field(default_factory=list)
+    captured: list[tuple[str | None, ...]] = field(default_factory=list)
+    """The values of `_CAPTURED`."""
+    joiners: list[str] = field(default_factory=list)
+    extras: list[str] = field(default_factory=list)
+    id_lines: list[int] = field(default_factory=list)
+    head_lines: list[int] = field(default_factory=list)
+    more_lines: list[int] = field(default_factory=list)
+    """Of the body, after its first."""
+    left: list[File] = field(default_factory=list)
+
+    def leave(self, odd: set[int]) -> None:
+        """Take the `odd` ones for no plain notes."""
+        self.left += [self.files[at] for at in sorted(odd)]
+        keep = [at not in odd for at in range(len(self.files))]
+        for name, column in vars(self).items():
+            if name != "left":
+                column[:] = compress(column, keep)
+
+
+def _find(files: Iterable[File]) -> _Found:
+    found = _Found()
+    layouts: dict[Opened, Layout | None] = {}
+    layout: Layout | None = None
+    for file in files:
+        data = file[1][1]
+        head, end = _head(data)
+        match = layout.match(head) if layout else None
+        if layout is None or match is None:
+            if data.startswith((b"---\r\n", codecs.BOM_UTF8)):
+                data = data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
+                head, end = _head(data)
+            other = _layout_of(head, layouts)
+            match = other.match(head) if other else None
+            if other is None or match is None:
+                found.left.append(file)
+                continue
+            layout = other
+        extra = _extra(match.group(*layout.others)) if layout.others else "{}"
+        if not extra:
+            found.left.append(file)
+            continue
+        found.files.append(file)
+        found.bodies.append(memoryview(data)[end:])
+        found.captured.append(match.group(*layout.groups))
+        found.joiners.append(layout.joiner)
+        found.extras.append(extra)
+        found.id_lines.append(2 if layout.id_first else head.count("\n", 0, match.start("id")) + 1)
+        found.head_lines.append(head.count("\n"))
+        found.more_lines.append(data.count(b"\n", end) - data.endswith(b"\n"))
+    return found
+
+
+def _head(data: bytes) -> tuple[str, int]:
+    """The front matter, if there is any, and where it ends."""
+    end = data.find(_CLOSING, 4) + len(_CLOSING)
+    return str(data[:end], "utf-8", "surrogateescape"), end
+
+
+def _layout_of(head: str, layouts: dict[Opened, Layout | None]) -> Layout | None:
+    opened = tuple((key, opening if key in _KEYS else "") for key, opening in _OPENED.findall(head))
+    if opened not in layouts and len(layouts) < _MAX_LAYOUTS and len(opened) <= _MAX_KEYS:
+        layouts[opened] = _layout(opened)
+    return layouts.get(opened)
+
+
+def _extra(lines: tuple[str, ...] | str) -> str:
+    """JSON of the fields on `lines`; "" where only YAML can tell."""
+    fields = parse_flat("".join(lines).removesuffix("\n"))
+    return json_text(fields) if fields is not None else ""
+
+
+class _Text:
+    """Texts in one piece, looked at all at once.
+
+    Attributes
+    ----------
+    text : pyarrow.StringArray
+    chars : numpy.ndarray or None
+        Characters of each text without the whitespace around it; None where not all is UTF-8.
+    """
+
+    def __init__(self, bodies: list[memoryview]) -> None:
+        self.bodies = bodies
+        self.data = b"".join(bodies)
+        self.ends = np.zeros(len(bodies) + 1, np.int32)
+        np.cumsum([*map(len, bodies)], out=self.ends[1:])
+        self.text = pa.StringArray.from_buffers(len(bodies), pa.py_buffer(self.ends), pa.py_buffer(self.data))
+        try:
+            self.text.validate(full=True)
+            self.chars = pc.utf8_length(self.text).to_numpy() - self._whitespace()
+        except pa.ArrowInvalid:
+            self.chars = None
+
+    def _whitespace(self) -> np.ndarray:
+        """How many characters `str.strip` would take off each text; most begin and end with one line break."""
+        codes = np.frombuffer(self.data, np.uint8)
+        counts = np.full(len(self.bodies), -1)
+        rows = np.flatnonzero(np.diff(self.ends) > _EDGES)
+        first, last = self.ends[rows], self.ends[rows + 1] - 1
+        usual = (codes[first] == _BREAK) & (codes[last] == _BREAK) & _LEADS_INK[codes[first + 1]]
+        usual &= _IS_INK[codes[last - 1]] | (_CONTINUES[codes[last - 1]] & _LEADS_TWO[codes[last - 2]])
+        counts[rows[usual]] = 2
+        for at in np.flatnonzero(counts < 0).tolist():
+            text = str(self.bodies[at], "utf-8")
+            counts[at] = len(text) - len(text.strip())
+        return counts
+
+    def odd(self) -> set[int]:
+        """The rows whose text some rule reports, or that is not to be kept as it stands."""
+        odd = set(self._holding(b"\r"))
+        for mark in (b"`", b"~"):
+            odd |= {row for row in self._holding(mark) if _is_open(self.bodies[row])}
+        if self.chars is None:
+            return odd | {row for row, body in enumerate(self.bodies) if not _is_body(body)}
+        return odd.union(np.flatnonzero(self.chars < _MIN_BODY).tolist())
+
+    def _holding(self, mark: bytes) -> Iterator[int]:
+        """The rows that hold `mark`."""
+        at = self.data.find(mark)
+        while at >= 0:
+            row = int(np.searchsorted(self.ends, at, "right")) - 1
+            yield row
+            at = self.data.find(mark, self.ends[row + 1])
+
+
+def _is_open(body: memoryview) -> bool:
+    data: Any = body.obj
+    return has_open_fence(data, len(data) - len(body))
 
 
 def _is_body(data: memoryview) -> bool:
@@ -104,39 +289,83 @@ def _is_body(data: memoryview) -> bool:
         return False
 
 
-def _columns(rows: list[tuple[object, ...]], text: pa.StringArray, chars: pa.Array) -> dict[str, dict[str, object]]:
+def _misnamed(found: _Found) -> dict[str, pa.Table]:
+    """The problems of notes whose file has not the id for a name."""
+    rows = Rows()
+    for (path, _), (own, *_), line in zip(found.files, found.captured, found.id_lines, strict=True):
+        if path[-40:-3] != f"/{own}" and path.rpartition("/")[2].rpartition(".")[0] != own:
+            memory_id = f"notes:{path}#{own}"
+            rows.problem("name_mismatch", path, "the file's name", own, line=line, field="id", memory_id=memory_id)
+    problems = rows.tables["problems"]
+    return {"problems": to_table(problems, RAW_SCHEMAS["problems"])} if problems else {}
+
+
+def _columns(found: _Found, text: _Text) -> dict[str, dict[str, object]]:
     """The values of each table's columns: an array of them, or one for all rows."""
-    columns = map(pa.array, zip(*rows, strict=True))
-    path, own, subject, words, scope, created, updated, lines_after = columns
-    dates = {"created_at": created, "updated_at": updated}
-    keywords = pc.split_pattern(pc.utf8_slice_codeunits(words, 4, -1), "\n  - ")
-    first = pc.add(pc.list_value_length(keywords).cast(pa.int64()), _HEAD_LINES + 1)
+    path = pa.array([path for path, _ in found.files])
+    captured = dict(zip(_CAPTURED, zip(*found.captured, strict=True), strict=True))
+    words = ("id", "subject", "applies_to", "applies_kind", "applies_target", "content_hash")
+    own, subject, scope, kind, target, content_hash = (pa.array(captured[name], pa.string()) for name in words)
+    keywords = _split(captured["keywords"], found.joiners)
+    dates = map(_moments, map(captured.__getitem__, ("created_at", "updated_at", "occurred_at")))
+    more_lines = pa.array(found.more_lines)
+    created, updated, occurred = dates
+    created, updated = pc.coalesce(created, occurred), pc.coalesce(updated, occurred, created)
     memory_id = pc.binary_join_element_wise("notes:", path, "#", own, "")
-    is_global = pc.equal(scope, "global")
-    kind, target = pc.utf8_slice_codeunits(scope, 0, 4), pc.utf8_slice_codeunits(scope, 5)
-    shared = {"memory_id": memory_id, "path": path, "extra": "{}", **dates}
+    first = pc.add(pa.array(found.head_lines), 1)
+    shared = {"memory_id": memory_id, "path": path, "extra": pa.array(found.extras)}
+    shared |= {"created_at": created, "updated_at": updated}
     memory = {"format": "notes", "kind": "note", "source_id": own, "scope": scope, "title": subject, "tags": keywords}
     note = {"id": own, "uuid_version": 4, "subject": subject, "keywords": keywords, "applies_to": scope}
     return {
-        "memories": {**shared, **memory, "text": text, "line_start": first, "line_end": pc.add(first, lines_after)},
+        "memories": {**shared, **memory, "text": text.text, "line_start": first, "line_end": pc.add(first, more_lines)},
         "notes": {
             **shared,
             **note,
-            "applies_kind": pc.if_else(is_global, scope, kind),
-            "applies_target": pc.if_else(is_global, None, target),
-            "body_chars": chars,
+            "applies_kind": pc.coalesce(kind, scope),
+            "applies_target": target,
+            "occurred_at": occurred,
+            "content_hash": content_hash,
+            "body_chars": pa.array(text.chars),
         },
-        "_ids": {"memory_id": memory_id, "path": path, "line": 2, "field": "id", "group": "note", "id": own},
+        "_ids": {
+            "memory_id": memory_id,
+            "path": path,
+            "line": pa.array(found.id_lines),
+            "field": "id",
+            "group": "note",
+            "id": own,
+        },
     }
+
+
+def _split(joined: tuple[str, ...], joiners: list[str]) -> pa.Array:
+    if len(set(joiners)) == 1:
+        return pc.split_pattern(pa.array(joined), joiners[0])
+    return pa.array([words.split(joiner) for words, joiner in zip(joined, joiners, strict=True)])
+
+
+def _moments(values: tuple[str | None, ...]) -> pa.Array:
+    """Time stamps as the reader of one note has them: without a zone, UTC; a bare date is midnight."""
+    raw = pa.array(values, pa.string())
+    try:
+        return raw.cast(TIMESTAMP)
+    except pa.ArrowInvalid:
+        return pa.array([None if value is None else time_of(value) for value in values], TIMESTAMP)
 
 
 def _filled(columns: dict[str, object], schema: pa.Schema, count: int) -> pa.Table:
     """A table of `schema`: a scalar stands for all rows, an absent column is null."""
     arrays = []
-    for field in schema:
-        column = columns.get(field.name)
+    for wanted in schema:
+        column = columns.get(wanted.name)
         if isinstance(column, pa.Array):
-            arrays.append(column.cast(field.type))
+            arrays.append(column.cast(wanted.type))
         else:
-            arrays.append(pa.repeat(pa.scalar(column, field.type), count))
+            arrays.append(_repeated(column, wanted.type, count))
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+@lru_cache(256)
+def _repeated(value: object, type: pa.DataType, count: int) -> pa.Array:
+    return pa.repeat(pa.scalar(value, type), count)

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
+from itertools import compress
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,7 +34,7 @@ from memkit.formats.files import (
     to_source,
 )
 from memkit.formats.index_entry import Claim
-from memkit.formats.notes_plain import PlainNotes
+from memkit.formats.notes_plain import read_plain
 from memkit.formats.parallel import Tables
 from memkit.formats.registry import MARKDOWN, NAMES, STRUCTURED, File, Role, parse_file
 from memkit.formats.rows import RAW_SCHEMAS, Rows
@@ -144,11 +145,12 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     _report_others(listing, survey, roles, rows)
     items = _to_parse(roles, listing, before.seen if before else {})
     result.parsed, digests = _parse_all(listing, items, options)
-    result.seen = {path: (listing.files[path], role.key, digests.get(path, "")) for path, role, *_ in items}
-    result.reread = tuple(sorted((*result.reread, *digests)))
+    paths, keys = [item[0] for item in items], [item[1].key for item in items]
+    result.seen = dict(zip(paths, zip(map(listing.files.__getitem__, paths), keys, digests, strict=True), strict=True))
+    result.reread = tuple(sorted((*result.reread, *compress(paths, digests))))
     if before:
         gone = before.seen.keys() - roles.keys()
-        changed = {path for path, _, _, digest in items if not digest or digests.get(path) != digest}
+        changed = {item[0] for item, digest in zip(items, digests, strict=True) if not digest or digest != item[3]}
         result.parsed = _merge(before.parsed, result.parsed, changed | gone)
         result.seen = before.seen | result.seen
         for path in gone:
@@ -161,6 +163,8 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
 
 def _to_parse(roles: dict[str, Role], listing: Listing, seen: dict[str, Seen]) -> list[Item]:
     """The files that are new, or may have changed since they were seen, or are to be read as something else."""
+    if not seen:
+        return [(path, role, listing.files[path][0], "") for path, role in roles.items()]
     items = []
     for path, role in roles.items():
         stat, key, digest = seen.get(path, _UNSEEN)
@@ -196,32 +200,35 @@ def _roles(listing: Listing, survey: index_tree.Survey, options: Options) -> dic
     folders = {path.rpartition("/")[0] for path in listing.files}
     above = {folder.rpartition("/")[0] for folder in folders}
     has_users = any(folder.endswith("users") for folder in above)
-    plain: dict[tuple[bool, bool], Role] = {}
+    common = Role(forced=options.format)
+    may_differ = has_users or bool(survey.homes) or options.format == "facts"
+    plain: dict[tuple[bool, bool], Role] = {(False, False): common}
     roles: dict[str, Role] = {}
     for path in sorted(listing.files):
         claim = survey.claims.get(path)
         ending = path.rpartition(".")[2].lower()
         if claim is not None:
             roles[path] = Role(claim=claim, forced=options.format)
-        elif ending in _ENDINGS and path not in survey.indexes and path not in survey.parts:
-            markdown = ending in MARKDOWN
-            old = markdown and (options.format == "facts" or (has_users and facts.is_old(path, above)))
-            loose = markdown and bool(survey.homes) and survey.speaks_for(path)
-            if (old, loose) not in plain:
-                plain[old, loose] = Role(old_facts=old, should_be_indexed=loose, forced=options.format)
-            roles[path] = plain[old, loose]
+        elif ending not in _ENDINGS or path in survey.indexes or path in survey.parts:
+            continue
+        elif may_differ and ending in MARKDOWN:
+            old = options.format == "facts" or (has_users and facts.is_old(path, above))
+            loose = survey.speaks_for(path)
+            roles[path] = plain.setdefault((old, loose), Role(None, old, loose, options.format))
+        else:
+            roles[path] = common
     return roles
 
 
-def _parse_all(listing: Listing, items: list[Item], options: Options) -> tuple[Tables, dict[str, str]]:
-    """Parse the files of `items`: their rows by table, and the hash of each file's content."""
+def _parse_all(listing: Listing, items: list[Item], options: Options) -> tuple[Tables, list[str]]:
+    """Parse the files of `items`: their rows by table, and the hash of each one's content, "" for an unreadable one."""
     batches = list(_batches(items))
     bare = Listing(listing.root, raw_names=listing.raw_names)
     parse = partial(parse_batch, bare, options)
     tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in RAW_SCHEMAS.items()}
-    digests: dict[str, str] = {}
+    digests: list[str] = []
     for part, found in _progress(parallel.run(parse, batches, options.n_jobs or 1), len(batches), options):
-        digests |= found
+        digests += found
         for name, table in part.items():
             if table.num_rows:
                 tables[name].append(table)
@@ -241,36 +248,37 @@ def _batches(items: list[Item]) -> Iterator[list[Item]]:
         yield batch
 
 
-def _progress(results: Iterator[object], total: int, options: Options) -> Iterator[tuple[Tables, dict[str, str]]]:
+def _progress(results: Iterator[object], total: int, options: Options) -> Iterator[tuple[Tables, list[str]]]:
     if not options.progress or total < 2:
         return results  # type: ignore[return-value]  # the items pass through unchanged
     from tqdm.auto import tqdm
 
-    bar: Iterator[tuple[Tables, dict[str, str]]] = tqdm(
-        results, total=total, desc="reading", unit="batch", disable=None
-    )
+    bar: Iterator[tuple[Tables, list[str]]] = tqdm(results, total=total, desc="reading", unit="batch", disable=None)
     return bar
 
 
-def parse_batch(listing: Listing, options: Options, items: list[Item]) -> tuple[Tables, dict[str, str]]:
+def parse_batch(listing: Listing, options: Options, items: list[Item]) -> tuple[Tables, list[str]]:
     """Parse some files; a pure function of their bytes and roles, so that any process may run it.
 
-    A file whose content has the hash that it had is only named.
+    Returns the tables, and the hash of each file's content. A file whose hash is what it was gives no rows.
     """
-    rows, plain = Rows(options.rules), PlainNotes()
-    digests: dict[str, str] = {}
+    rows = Rows(options.rules)
+    digests: list[str] = []
     others: list[tuple[str, Content]] = []
-    for path, role, size, digest in items:
-        content = read_content(listing, path, options.max_file_bytes, rows, size)
-        if content is None:
-            continue
-        digests[path] = digest_of(content)
-        if digests[path] == digest:
-            continue
-        may_be_plain = options.rules is None and role.may_be_note and content[0] <= options.max_file_bytes
-        if not (may_be_plain and plain.take(path, content)):
-            others.append((path, content))
-    notes, left = plain.to_arrow()
+
+    def may_be_plain() -> Iterator[tuple[str, Content]]:
+        for path, role, size, before in items:
+            content = read_content(listing, path, options.max_file_bytes, rows, size)
+            digest = digest_of(content) if content else ""
+            digests.append(digest)
+            if content is None or digest == before:
+                continue
+            if role.may_be_note and options.rules is None and content[0] <= options.max_file_bytes:
+                yield path, content
+            else:
+                others.append((path, content))
+
+    notes, left = read_plain(may_be_plain())
     others += left
     roles = {path: role for path, role, *_ in items} if others else {}
     for path, content in sorted(others):

@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
+from memkit.formats import notes_plain
 from memkit.formats.markdown import has_open_fence, headings
-from memkit.formats.notes_plain import PlainNotes
+from memkit.formats.notes_plain import read_plain
 from memkit.formats.registry import File, Role, parse_file
 from memkit.formats.rows import RAW_SCHEMAS, Rows
 from memkit.formats.rules import RULES
-from memkit.formats.source import Source
+from memkit.formats.source import decode
 
 ID = "1a903b69-75b5-494b-8416-68d6956fae5c"
 NOTE = f"""---
@@ -33,6 +34,31 @@ updated_at: 2025-02-15T10:30:00+03:00
 
 # Пул
 
+Десять соединений, ten connections.
+"""
+QUOTED = f"""---
+type: note
+subject: 'Пул: десять'
+keywords:
+- "пул"
+- "a: b"
+created_at: "2025-01-15"
+id: '{ID}'
+related: [a, b]
+applies_to: "file:src/память.py"
+occurred_at: 2025-01-15 10:30:00.5
+---
+```
+Десять соединений.
+```"""
+FLOW = f"""---
+id: {ID}
+subject: x
+keywords: ['пул', '#1']
+applies_to: global
+created_at: 2025-01-15T10:30:00
+updated_at: 2025-02-15T10:30:00
+---
 Десять соединений, ten connections.
 """
 PATH = f"notes/{ID}.md"
@@ -52,13 +78,23 @@ WORDS = st.sampled_from(
         "\n  - x" * 20,
         "02-29",
         "file:",
+        " [",
+        "'",
+        "\nkey: value\n",
+        "\n- a",
+        " [",
+        "]",
+        "'",
+        '"',
+        "\nkey: value",
+        "\n- a",
     ]
 )
 
 
-def one_by_one(text: str) -> dict[str, pa.Table]:
+def one_by_one(text: str, path: str = PATH) -> dict[str, pa.Table]:
     rows = Rows()
-    parse_file(File(Source(PATH, text), Role()), rows)
+    parse_file(File(decode(path, text.encode()), Role()), rows)
     return rows.to_arrow()
 
 
@@ -67,10 +103,8 @@ def taken(text: str, path: str = PATH) -> dict[str, pa.Table] | None:
 
 
 def taken_bytes(data: bytes, path: str = PATH) -> dict[str, pa.Table] | None:
-    plain = PlainNotes()
-    is_taken = plain.take(path, (len(data), data))
-    tables, left = plain.to_arrow()
-    assert [path for path, _ in left] == ([path] if is_taken and not tables else [])
+    tables, left = read_plain([(path, (len(data), data))])
+    assert [path for path, _ in left] == ([] if tables else [path])
     return {name: tables.get(name, schema.empty_table()) for name, schema in RAW_SCHEMAS.items()} if tables else None
 
 
@@ -82,10 +116,12 @@ def test_a_note_as_the_document_writes_it_is_taken() -> None:
     assert tables["notes"]["updated_at"][0].as_py().replace(tzinfo=None) == datetime(2025, 2, 15, 10 - 3, 30)
 
 
-@settings(max_examples=50, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, len(NOTE)), st.integers(0, 5), SIGNS | WORDS), max_size=3))
-def test_what_is_taken_is_what_one_by_one_gives(edits: list[tuple[int, int, str]]) -> None:
-    text = NOTE
+@settings(max_examples=100, deadline=None)
+@given(
+    st.sampled_from((NOTE, QUOTED, FLOW)),
+    st.lists(st.tuples(st.integers(0, len(NOTE)), st.integers(0, 5), SIGNS | WORDS), max_size=3),
+)
+def test_what_is_taken_is_what_one_by_one_gives(text: str, edits: list[tuple[int, int, str]]) -> None:
     for at, length, piece in edits:
         text = text[:at] + piece + text[at + length :]
     tables = taken(text)
@@ -100,11 +136,66 @@ def test_what_is_taken_is_what_one_by_one_gives(edits: list[tuple[int, int, str]
         ("2025-01-15", "2024-02-29"),
         ("10:30:00Z", "23:59:59-05:30"),
         ("# Пул", "```sql\nselect 1\n```"),
+        ("T10:30:00Z", ""),
+        ("T10:30:00Z", " 10:30:00"),
+        ("T10:30:00Z", "T10:30:00.25Z"),
+        ("T10:30:00Z", "T10:30:00.123456"),
+        ("subject: Пул соединений, pool of ten", "subject: 'Пул: \\ \"десять\" #10'"),
+        ("subject: Пул соединений, pool of ten", 'subject: "null"'),
+        ("  - пул\n  - connection-pool", "- пул\n- connection-pool"),
+        ("  - пул\n  - connection-pool", '    - "пул"\n    - "a: b"'),
+        ("\n  - пул\n  - connection-pool", " [пул, connection-pool]"),
+        ("\n  - пул\n  - connection-pool", " ['- пул', '#1']"),
+        ("\n  - пул\n  - connection-pool", ' ["пул"]'),
+        ("created_at: 2025-01-15T10:30:00Z\nupdated_at", 'content_hash: "0f 3a"\noccurred_at'),
+        ("updated_at", "occurred_at: 2024-02-29\nupdated_at"),
+        ("updated_at", "status: open\nupdated_at"),
+        ("updated_at", "tags: [a, b]\nrelated:\n  - x\n  - y\nempty:\nupdated_at"),
+        (f"id: {ID}\n", f"type: note\nid: {ID}\n"),
+        ("updated_at", "applies_kind: file\nother7: 1\nabsent: x\nupdated_at"),
+        ("\n", "\r\n"),
+        ("---\nid", "\ufeff---\nid"),
+        ("---\n\n#", "---\n \u3000\n\x1f\u00a0#"),
+        ("connections.\n", "connections\u2003\u0085"),
+        ("connections.\n", "соединений"),
+        ("connections.\n", "connections.\n```\n" * 2),
     ],
 )
-def test_what_the_document_allows_is_taken(old: str, new: str) -> None:
+def test_what_a_tool_may_write_is_taken(old: str, new: str) -> None:
+    assert old in NOTE
     text = NOTE.replace(old, new)
     assert taken(text) == one_by_one(text)
+
+
+def test_a_note_with_its_fields_in_any_order_is_taken() -> None:
+    fields = ["created_at: 2025-01-15\n", "applies_to: 'global'\n", "keywords:\n- a\n", f"id: {ID}\n", "subject: b\n"]
+    for turn in range(len(fields)):
+        turned = fields[turn:] + fields[:turn]
+        text = f"---\n{''.join(turned)}updated_at: 2025-01-15T10:30:00\n---\nDesyat soedineniy.\n"
+        assert taken(text) == one_by_one(text)
+
+
+def test_a_note_in_a_file_of_another_name_is_taken_and_reported() -> None:
+    for path in ("notes/pool.md", f"notes/x{ID}.md", f"{ID}/note.md", f"x-{ID}.md"):
+        tables = taken(NOTE, path)
+        assert tables is not None
+        assert tables == one_by_one(NOTE, path)
+        assert tables["problems"]["rule"].to_pylist() == ["name_mismatch"]
+    for path in (f"{ID}.md", f"a/{ID}.markdown", f"a/{ID}.MD"):
+        assert taken(NOTE, path) == one_by_one(NOTE, path)
+        assert one_by_one(NOTE, path)["problems"].num_rows == 0
+
+
+def test_layouts_without_end_cost_no_pattern_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = list[object]()
+    real = notes_plain._layout
+    monkeypatch.setattr(notes_plain, "_layout", lambda opened: made.append(opened) or real(opened))
+    notes = [NOTE.replace("---\nid", f"---\nkey{number}: x\nid").encode() for number in range(100)]
+    _, left = read_plain([(PATH, (len(data), data)) for data in notes])
+    assert len(made) == 8
+    assert len(left) == 100 - 8
+    many = "".join(f"key{number}: x\n" for number in range(100_000))
+    assert taken(NOTE.replace("---\nid", f"---\n{many}id")) is None
 
 
 @pytest.mark.parametrize(
@@ -114,14 +205,29 @@ def test_what_the_document_allows_is_taken(old: str, new: str) -> None:
         ("2025-01-15", "2025-02-29"),
         ("2025-01-15", "2025-04-31"),
         ("2025-01-15", "1900-02-29"),
-        ("T10:30:00Z", ""),
+        ("T10:30:00Z", "T24:00:00Z"),
+        ("T10:30:00Z", "T10:30"),
         ("  - пул\n", "  - null\n"),
         ("  - пул\n", "  - " + "п" * 51 + "\n"),
         ("  - пул\n", "  - пул\n" * 20),
         ("  - пул\n  - connection-pool\n", ""),
         ("subject: ", "subject: " + "с" * 200),
         ("area:database", "area:"),
-        ("updated_at", "status: open\nupdated_at"),
+        ("updated_at", "status: {open: 1}\nupdated_at"),
+        ("updated_at", "# later\nupdated_at"),
+        ("updated_at", "id: again\nupdated_at"),
+        ("updated_at", "status: &a open\nupdated_at"),
+        ("updated_at: 2025-02-15T10:30:00+03:00\n", ""),
+        ("subject: Пул соединений, pool of ten", "subject: 'it''s'"),
+        ("subject: Пул соединений, pool of ten", 'subject: "\\u0441"'),
+        ("subject: Пул соединений, pool of ten", "subject: ' '"),
+        ("  - пул\n", "  - 'пул'\n"),
+        ("  - пул\n", "   - пул\n"),
+        ("\n  - пул\n  - connection-pool", " []"),
+        ("\n  - пул\n  - connection-pool", " [пул, [a]]"),
+        ("\n  - пул\n  - connection-pool", ' ["a, b"]'),
+        ("\n  - пул\n  - connection-pool", " пул"),
+        ("# Пул\n\n", "# Пул\r"),
         ("# Пул\n\nДесять соединений, ten connections.", "девять, 9"),
         ("# Пул", "```sql"),
     ],
@@ -131,8 +237,7 @@ def test_what_a_rule_might_report_or_a_column_might_miss_is_left(old: str, new: 
     assert taken(NOTE.replace(old, new)) is None
 
 
-def test_a_note_in_a_file_of_another_name_or_with_undecoded_bytes_is_left() -> None:
-    assert taken(NOTE, "notes/pool.md") is None
+def test_a_note_with_undecoded_bytes_is_left() -> None:
     assert taken_bytes(NOTE.encode().replace("Десять".encode(), "Десять".encode("windows-1251"))) is None
     assert taken_bytes(NOTE.encode().replace("subject: Пул".encode(), b"subject: \xcf")) is None
 

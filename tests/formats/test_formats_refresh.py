@@ -216,9 +216,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     real = os.open
 
-    def note(path: str, *rest: int) -> int:
-        paths.append(Path(path).name)
-        return real(path, *rest)
+    def note(path: str, flags: int) -> int:
+        if not flags & os.O_DIRECTORY:
+            paths.append(Path(path).name)
+        return real(path, flags)
 
     monkeypatch.setattr(files.os, "open", note)
     return paths
