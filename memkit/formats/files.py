@@ -5,11 +5,11 @@ from __future__ import annotations
 import codecs
 import os
 import stat
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from operator import itemgetter
 from pathlib import Path
 
 from xxhash import xxh3_128_hexdigest
@@ -52,6 +52,14 @@ class Listing:
     """Path of what could not be listed to the reason."""
     raw_names: dict[str, str] = field(default_factory=dict)
     """Shown path to the path on disk, where a name is no UTF-8."""
+    only: str = ""
+    """The one file that was asked for."""
+
+    @classmethod
+    def below(cls, root: Path) -> Listing:
+        """A listing of `root`, or of its folder where it is a file, with nothing in it yet."""
+        root = root.resolve()
+        return cls(root.parent, only=root.name) if root.is_file() else cls(root)
 
     @cached_property
     def _start(self) -> str:
@@ -78,31 +86,37 @@ class Listing:
 
 def list_files(root: Path) -> Listing:
     """Every regular file below `root` (or `root` itself), links not followed, cost linear in the number of files."""
-    root = root.resolve()
-    if root.is_file():
-        listing = Listing(root.parent)
-        listing.files[root.name] = _stat(root.stat())
-        return listing
-    listing = Listing(root)
-    found: list[tuple[str, Stat]] = []
-    folders = [""]
-    while folders:
-        folders += _scan(listing, folders.pop(), found)
-    found.sort(key=itemgetter(0))
-    for raw, status in found:
-        path = raw if raw.isascii() else _shown(listing, raw)
-        if listing.files.setdefault(path, status) is not status:
-            listing.unreadable[path] = f"another file whose name reads the same, {raw!r}"
+    listing = Listing.below(root)
+    deque(walk(listing), 0)
     return listing
 
 
-def _scan(listing: Listing, folder: str, found: list[tuple[str, Stat]]) -> list[str]:
-    """Add the files of one folder to `found`; the sub-folders to look into."""
+def walk(listing: Listing) -> Iterator[tuple[str, Stat]]:
+    """Fill `listing`, and give each file as it is found; in path order, but for names that are no UTF-8."""
+    folders = [iter(_scan(listing, ""))]
+    while folders:
+        for raw, status in folders[-1]:
+            if status is None:
+                folders.append(iter(_scan(listing, raw)))
+                break
+            path = raw if raw.isascii() else _shown(listing, raw)
+            if listing.files.setdefault(path, status) is status:
+                yield path, status
+            else:
+                listing.unreadable[path] = f"another file whose name reads the same, {raw!r}"
+        else:
+            folders.pop()
+
+
+def _scan(listing: Listing, folder: str) -> list[tuple[str, Stat | None]]:
+    """The files of one folder, and its sub-folders, which end in a slash and have no stat; sorted."""
+    if listing.only:
+        return [(listing.only, _stat((listing.root / listing.only).stat()))]
     try:
         with _opened(listing.root / folder) as place, os.scandir(place) as entries:
-            return _sort_out(listing, folder, list(entries), found)
+            return sorted(_sort_out(listing, folder, list(entries)))
     except OSError as error:
-        listing.unreadable[_shown(listing, folder)] = error.strerror or "an error"
+        listing.unreadable[_shown(listing, folder.rstrip("/"))] = error.strerror or "an error"
         return []
 
 
@@ -119,19 +133,15 @@ def _opened(folder: Path) -> Iterator[Path | int]:
         os.close(descriptor)
 
 
-def _sort_out(
-    listing: Listing, folder: str, entries: list[os.DirEntry[str]], found: list[tuple[str, Stat]]
-) -> list[str]:
+def _sort_out(listing: Listing, folder: str, entries: list[os.DirEntry[str]]) -> Iterator[tuple[str, Stat | None]]:
     names = {entry.name for entry in entries}
     if folder and (IGNORE_FILE in names or "pyvenv.cfg" in names):
-        return []
-    folders = []
-    prefix = f"{folder}/" if folder else ""
+        return
     for entry in entries:
         name = entry.name
         if name[0] == ".":
             continue
-        path = prefix + name
+        path = folder + name
         try:
             status = entry.stat(follow_symlinks=False)
         except OSError as error:  # gone since the folder was listed
@@ -139,14 +149,13 @@ def _sort_out(
             continue
         mode = status.st_mode
         if stat.S_ISREG(mode):
-            found.append((path, (status.st_size, status.st_mtime_ns, status.st_ctime_ns)))
+            yield path, (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
         elif stat.S_ISLNK(mode):
             listing.links[_shown(listing, path)] = is_inside(listing.root / path, listing.root)
         elif not stat.S_ISDIR(mode):
             listing.unreadable[_shown(listing, path)] = "a pipe, socket or device"
         elif name not in SKIPPED_FOLDERS:
-            folders.append(path)
-    return folders
+            yield f"{path}/", None
 
 
 def _stat(status: os.stat_result) -> Stat:

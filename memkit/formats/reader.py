@@ -8,11 +8,12 @@ changed, plus one stat for each that did not.
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import compress
 from pathlib import Path
 
@@ -27,11 +28,11 @@ from memkit.formats.files import (
     Listing,
     Stat,
     digest_of,
-    list_files,
     read_content,
     read_source,
     report,
     to_source,
+    walk,
 )
 from memkit.formats.index_entry import Claim
 from memkit.formats.notes_plain import read_plain
@@ -44,7 +45,10 @@ from memkit.params import check_choice, record_as_of
 
 BATCH_FILES = 1000
 BATCH_BYTES = 16 * 2**20
-_ENDINGS = frozenset((*MARKDOWN, *STRUCTURED))
+_ENDINGS = tuple(f".{ending}" for ending in (*MARKDOWN, *STRUCTURED))
+_LONGEST = max(map(len, _ENDINGS))
+_WORTH_A_PROCESS = 10
+"""Batches of a refresh; a first read starts its processes before it knows how many there are."""
 _SPLICED = 64
 """Up to so many changed files are spliced into tables without copying the rest."""
 
@@ -100,6 +104,11 @@ class Reading:
 
 Item = tuple[str, Role, int, str]
 """Path, role, size as listed, and the hash that the content had when it was last parsed in that role."""
+Batch = tuple[list[Item], dict[str, str]]
+"""Files, and `Listing.raw_names`."""
+Workers = parallel.Pool[Batch, list[str]]
+Guess = parallel.Job[Batch, list[str]]
+"""Files that are parsed before their roles are known."""
 
 
 def _report_others(listing: Listing, survey: index_tree.Survey, roles: dict[str, Role], rows: Rows) -> None:
@@ -136,15 +145,24 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
         check_choice("format", options.format, NAMES, "read")
     if not root.exists():
         raise FormatError(f"{root}: expected a folder or file. Got nothing there.", path=str(root))
-    listing = list_files(root)
-    rows = Rows(options.rules)
-    listing.report(rows)
-    result = Reading(listing.root if root.is_dir() else root, options)
-    survey = _survey(listing, rows, result, before)
-    roles = _roles(listing, survey, options)
-    _report_others(listing, survey, roles, rows)
-    items = _to_parse(roles, listing, before.seen if before else {})
-    result.parsed, digests = _parse_all(listing, items, options)
+    listing = Listing.below(root)
+    with Workers(partial(parse_batch, listing.root, options), by_value=options.rules is not None) as pool:
+        if before is None:
+            pool.start(_others(options))
+        guesses = _list(listing, options, pool)
+        rows = Rows(options.rules)
+        listing.report(rows)
+        result = Reading(root if listing.only else listing.root, options)
+        survey = _survey(listing, rows, result, before)
+        pool.look_after()
+        roles = _roles(listing, survey, options)
+        pool.look_after()
+        _report_others(listing, survey, roles, rows)
+        items = _to_parse(roles, listing, before.seen if before else {})
+        batches = list(_batches(items))
+        if before and len(batches) >= _WORTH_A_PROCESS:
+            pool.start(_others(options))
+        result.parsed, digests = _parse_all(batches, guesses, listing.raw_names, options, pool)
     paths, keys = [item[0] for item in items], [item[1].key for item in items]
     result.seen = dict(zip(paths, zip(map(listing.files.__getitem__, paths), keys, digests, strict=True), strict=True))
     result.reread = tuple(sorted((*result.reread, *compress(paths, digests))))
@@ -159,6 +177,33 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     if options.as_of is not None:
         result.tables["problems"] = record_as_of(result.tables["problems"], options.as_of)
     return result
+
+
+def _others(options: Options) -> int:
+    """How many processes are to help this one."""
+    wanted = options.n_jobs or 1
+    if wanted < 0:
+        from joblib import effective_n_jobs
+
+        wanted = effective_n_jobs(wanted)
+    return wanted - 1
+
+
+def _list(listing: Listing, options: Options, pool: Workers) -> list[Guess]:
+    """List the files; where other processes are idle meanwhile, guess that no index names a file, and begin."""
+    found = walk(listing)
+    if not pool.others:
+        deque(found, 0)
+        return []
+    role = _common_role(options.format)
+    items = ((path, role, stat[0], "") for path, stat in found if _may_be_read(path))
+    return [pool.add((batch, listing.raw_names)) for batch in _batches(items)]
+
+
+@lru_cache
+def _common_role(forced: str | None) -> Role:
+    """The role of a file of which no other file makes anything: one object, as it is compared for every file."""
+    return Role(forced=forced)
 
 
 def _to_parse(roles: dict[str, Role], listing: Listing, seen: dict[str, Seen]) -> list[Item]:
@@ -197,37 +242,41 @@ def _survey(listing: Listing, rows: Rows, result: Reading, before: Reading | Non
 
 def _roles(listing: Listing, survey: index_tree.Survey, options: Options) -> dict[str, Role]:
     """The files to parse, in path order, each with its role; most share one of a few."""
+    aside = survey.indexes | survey.parts
+    claims = {
+        path: Role(claim=claim, forced=options.format) for path, claim in survey.claims.items() if path in listing.files
+    }
+    paths = [path for path in sorted(listing.files) if path in claims or (_may_be_read(path) and path not in aside)]
+    roles = dict.fromkeys(paths, _common_role(options.format)) | claims
     folders = {path.rpartition("/")[0] for path in listing.files}
     above = {folder.rpartition("/")[0] for folder in folders}
     has_users = any(folder.endswith("users") for folder in above)
-    common = Role(forced=options.format)
-    may_differ = has_users or bool(survey.homes) or options.format == "facts"
-    plain: dict[tuple[bool, bool], Role] = {(False, False): common}
-    roles: dict[str, Role] = {}
-    for path in sorted(listing.files):
-        claim = survey.claims.get(path)
-        ending = path.rpartition(".")[2].lower()
-        if claim is not None:
-            roles[path] = Role(claim=claim, forced=options.format)
-        elif ending not in _ENDINGS or path in survey.indexes or path in survey.parts:
-            continue
-        elif may_differ and ending in MARKDOWN:
+    if not (has_users or survey.homes or options.format == "facts"):
+        return roles
+    plain: dict[tuple[bool, bool], Role] = {}
+    for path in paths:
+        if path not in claims and path.rpartition(".")[2].lower() in MARKDOWN:
             old = options.format == "facts" or (has_users and facts.is_old(path, above))
             loose = survey.speaks_for(path)
             roles[path] = plain.setdefault((old, loose), Role(None, old, loose, options.format))
-        else:
-            roles[path] = common
     return roles
 
 
-def _parse_all(listing: Listing, items: list[Item], options: Options) -> tuple[Tables, list[str]]:
-    """Parse the files of `items`: their rows by table, and the hash of each one's content, "" for an unreadable one."""
-    batches = list(_batches(items))
-    bare = Listing(listing.root, raw_names=listing.raw_names)
-    parse = partial(parse_batch, bare, options)
+def _may_be_read(path: str) -> bool:
+    return path.endswith(_ENDINGS) or path[-_LONGEST:].lower().endswith(_ENDINGS)
+
+
+def _parse_all(
+    batches: list[list[Item]], guesses: list[Guess], raw_names: dict[str, str], options: Options, pool: Workers
+) -> tuple[Tables, list[str]]:
+    """Parse all files: their rows by table, and the hash of each one's content, "" for an unreadable one."""
+    begun = {at: job for at, (batch, job) in enumerate(zip(batches, guesses, strict=False)) if job.task[0] == batch}
+    for at, job in enumerate(guesses):
+        job.is_wanted = at in begun
+    jobs = [begun.get(at) or pool.add((batch, raw_names)) for at, batch in enumerate(batches)]
     tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in RAW_SCHEMAS.items()}
     digests: list[str] = []
-    for part, found in _progress(parallel.run(parse, batches, options.n_jobs or 1), len(batches), options):
+    for part, found in _progress(pool.results(jobs), len(batches), options):
         digests += found
         for name, table in part.items():
             if table.num_rows:
@@ -235,7 +284,7 @@ def _parse_all(listing: Listing, items: list[Item], options: Options) -> tuple[T
     return {name: pa.concat_tables(parts) for name, parts in tables.items()}, digests
 
 
-def _batches(items: list[Item]) -> Iterator[list[Item]]:
+def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
     batch: list[Item] = []
     size = 0
     for item in items:
@@ -257,11 +306,13 @@ def _progress(results: Iterator[object], total: int, options: Options) -> Iterat
     return bar
 
 
-def parse_batch(listing: Listing, options: Options, items: list[Item]) -> tuple[Tables, list[str]]:
+def parse_batch(root: Path, options: Options, batch: Batch) -> tuple[Tables, list[str]]:
     """Parse some files; a pure function of their bytes and roles, so that any process may run it.
 
     Returns the tables, and the hash of each file's content. A file whose hash is what it was gives no rows.
     """
+    items, raw_names = batch
+    listing = Listing(root, raw_names=raw_names)
     rows = Rows(options.rules)
     digests: list[str] = []
     others: list[tuple[str, Content]] = []

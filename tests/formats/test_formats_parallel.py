@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from memkit.errors import MemkitError
-from memkit.formats import parallel
-from memkit.formats.parallel import Tables
+from memkit.formats.parallel import Pool, Tables
 
 
 def squares(task: int, seconds: float = 0.0) -> tuple[Tables, int]:
+    print("not an answer")
     time.sleep(seconds)
     empty = pa.table({"n": pa.array([], pa.int64())})
     return {"square": pa.table({"n": [task * task]}), "empty": empty}, os.getpid()
@@ -23,25 +24,80 @@ def squares(task: int, seconds: float = 0.0) -> tuple[Tables, int]:
 def ends_elsewhere(home: int, task: int) -> tuple[Tables, int]:
     if os.getpid() != home:
         os._exit(1)
-    time.sleep(0.005)
-    return {}, task
+    return {}, os.getpid()
 
 
-@pytest.mark.parametrize(("n_jobs", "count"), [(1, 5), (2, 0), (2, 1), (2, 9), (3, 2), (-1, 9)])
-def test_results_come_in_the_order_of_the_tasks(n_jobs: int, count: int) -> None:
-    results = list(parallel.run(squares, range(count), n_jobs))
+def wait_for_others(pool: Pool[int, int]) -> None:
+    until = time.monotonic() + 60
+    while not all(process.has_room for process in pool.others):
+        assert time.monotonic() < until, "a process did not start"
+        time.sleep(0.01)
+        pool.look_after()
+
+
+@pytest.mark.parametrize(("others", "count"), [(0, 5), (1, 0), (1, 1), (1, 9), (2, 2), (3, 40)])
+def test_results_come_in_the_order_of_the_tasks(others: int, count: int) -> None:
+    with Pool[int, int](squares) as pool:
+        pool.start(others)
+        wait_for_others(pool)
+        results = list(pool.results([pool.add(task) for task in range(count)]))
     assert [tables["square"]["n"].to_pylist() for tables, _ in results] == [[task * task] for task in range(count)]
 
 
-def test_another_process_helps_once_it_is_there() -> None:
-    slow = parallel.run(partial(squares, seconds=0.005), range(4000), 2)
-    assert any(process != os.getpid() for _, process in slow)
+def test_a_process_that_is_there_works_while_this_one_adds_tasks() -> None:
+    with Pool[int, int](squares) as pool:
+        pool.start(1)
+        wait_for_others(pool)
+        jobs = [pool.add(task) for task in range(9)]
+        while jobs[0].result is None:
+            pool.look_after()
+        assert jobs[0].result[1] != os.getpid()
+        assert {process for _, process in pool.results(jobs)} == {os.getpid(), jobs[0].result[1]}
 
 
 def test_nobody_waits_for_a_process_that_is_not_there_yet() -> None:
-    assert {process for _, process in parallel.run(squares, range(9), 2)} == {os.getpid()}
+    with Pool[int, int](squares) as pool:
+        pool.start(1)
+        assert {process for _, process in pool.results([pool.add(task) for task in range(9)])} == {os.getpid()}
 
 
-def test_a_process_that_ends_is_an_error_that_says_what_to_do() -> None:
-    with pytest.raises(MemkitError, match="n_jobs=1 needs none"):
-        list(parallel.run(partial(ends_elsewhere, os.getpid()), range(4000), 2))
+def test_a_task_that_is_not_wanted_is_not_begun() -> None:
+    done = []
+    with Pool[int, None](lambda task: (done.append(task), ({}, None))[1]) as pool:
+        jobs = [pool.add(task) for task in range(5)]
+        jobs[1].is_wanted = jobs[4].is_wanted = False
+        assert len(list(pool.results([jobs[0], jobs[2], jobs[3]]))) == 3
+    assert done == [0, 2, 3]
+
+
+def test_a_process_that_ends_leaves_its_tasks_to_this_one() -> None:
+    with Pool[int, int](partial(ends_elsewhere, os.getpid())) as pool:
+        pool.start(2)
+        wait_for_others(pool)
+        jobs = [pool.add(task) for task in range(20)]
+        assert any(process.given for process in pool.others)
+        assert [process for _, process in pool.results(jobs)] == [os.getpid()] * 20
+
+
+def test_a_function_that_cannot_be_imported_goes_by_value() -> None:
+    with Pool[int, int](lambda task: ({}, task + 0 * os.getpid()), by_value=True) as pool:
+        pool.start(1)
+        wait_for_others(pool)
+        jobs = [pool.add(task) for task in range(9)]
+        assert [rest for _, rest in pool.results(jobs)] == list(range(9))
+
+
+def test_nothing_is_imported_from_the_working_folder_and_nothing_stays_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pickle.py").write_text("open('imported', 'w')", encoding="utf-8")
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    with Pool[int, int](squares) as pool:
+        pool.start(1)
+        wait_for_others(pool)
+        assert len(list(pool.results([pool.add(task) for task in range(9)]))) == 9
+        assert list((tmp_path / "temporary").iterdir())
+    assert not (tmp_path / "imported").exists()
+    assert not list((tmp_path / "temporary").iterdir())

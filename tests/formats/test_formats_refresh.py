@@ -6,18 +6,19 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from pathlib import Path
 
 import duckdb
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from joblib.externals.loky.process_executor import ProcessPoolExecutor
 
 import memkit as mk
 from memkit.formats import files, parallel, reader
+from memkit.formats.rules import RULES, Rule
 from memkit.tables.database import Database
 from memkit.tables.lake import write_parquet
 from memkit.tables.samples import sample_data, write_files
@@ -194,21 +195,52 @@ def test_the_order_of_the_disk_changes_no_byte_of_the_parquet(tmp_path: Path, mo
     assert parquet(mk.read(tmp_path / "a"), tmp_path / "pc") == first
 
 
-def test_two_processes_read_what_one_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The results that came from another process, which is waited for before anything is listed."""
+    start, read, came = parallel.Pool.start, parallel._read, list[Path]()
+
+    def start_and_wait(pool: reader.Workers, others: int) -> None:
+        start(pool, others)
+        while not all(process.has_room for process in pool.others):
+            time.sleep(0.01)
+            pool.look_after()
+
+    monkeypatch.setattr(parallel.Pool, "start", start_and_wait)
+    monkeypatch.setattr(parallel, "_read", lambda path: came.append(path) or read(path))
     monkeypatch.setattr(reader, "BATCH_FILES", 7)
-    folder = write_files(tmp_path, {**START, **{f"m/{n}.md": f"# {n}\nтекст\n" for n in range(30)}})
-    submit, others = ProcessPoolExecutor.submit, list[object]()
+    return came
 
-    def submit_and_wait(pool: ProcessPoolExecutor, *task: object) -> Future[object]:
-        future: Future[object] = submit(pool, *task)
-        future.result()  # so that the other process is there before this one has done all
-        others.append(task[0])
-        return future
 
-    monkeypatch.setattr(ProcessPoolExecutor, "submit", submit_and_wait)
-    assert_equal(mk.read(folder, n_jobs=2), mk.read(folder))
-    assert parallel._packed in others
-    assert_equal(mk.read(folder, n_jobs=2).refresh(), mk.read(folder))
+def test_two_processes_read_what_one_reads(tmp_path: Path, answers: list[Path]) -> None:
+    many = {f"m/{number}.md": f"# {number}\nтекст\n" for number in range(30)}
+    folder = write_files(tmp_path, {**START, **many})
+    alone = mk.read(folder)
+    corpus = mk.read(folder, n_jobs=2)
+    assert answers
+    assert_equal(corpus, alone)
+    assert_equal(corpus.refresh(), alone)
+
+
+def test_what_was_parsed_before_its_role_was_known_is_parsed_again(tmp_path: Path, answers: list[Path]) -> None:
+    many = {f"a/{number}.md": f"# {number}\nтекст\n" for number in range(30)}
+    old_facts = {"u/users/1/profile.md": "- [2026-01-01] a fact\n"}
+    folder = write_files(tmp_path, {**many, **START, **old_facts})
+    (folder / os.fsdecode(b"b\xff.md")).write_text("# name", encoding="utf-8")
+    alone = mk.read(folder)
+    assert {"unindexed", "encoding"} <= set(alone.problems["rule"].to_pylist())
+    assert_equal(mk.read(folder, n_jobs=2), alone)
+    assert_equal(mk.read(folder / "MEMORY.md", n_jobs=2), mk.read(folder / "MEMORY.md"))
+    assert answers
+
+
+def test_rules_of_the_user_run_in_other_processes(tmp_path: Path, answers: list[Path]) -> None:
+    folder = write_files(tmp_path, {f"n/{number}.md": NOTE.format(number) for number in range(30)})
+    rules = (*RULES, Rule("bad_value", "notes", "subject", "an odd number", lambda value: int(str(value)) % 2 == 1))
+    problems = mk.read(folder, rules=rules, n_jobs=2).problems
+    assert problems.equals(mk.read(folder, rules=rules).problems)
+    assert pc.sum(pc.match_substring(problems["message"], "an odd number")).as_py() == 15
+    assert answers
 
 
 @pytest.fixture
