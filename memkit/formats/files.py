@@ -5,9 +5,8 @@ from __future__ import annotations
 import codecs
 import os
 import stat
-from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -33,11 +32,11 @@ SKIPPED_FOLDERS = frozenset({"node_modules", "venv", "virtualenv", "site-package
 Stat = tuple[int, int, int]
 """Size, mtime and ctime in ns: what tells that a file changed without opening it; ctime, as mtime can be set back.
 
-No class: one is made for every file of every listing.
+No class: one is made for every file that is read.
 """
 
-Content = tuple[int, bytes]
-"""Size of a file and its bytes, or the first of them where it is too large."""
+Content = tuple[Stat, bytes]
+"""A file as it was when its bytes were read, and these, or the first of them where it is too large."""
 
 
 @dataclass
@@ -45,21 +44,14 @@ class Listing:
     """The regular files below a root, by relative path in sorted order, and the links that were not followed."""
 
     root: Path
-    files: dict[str, Stat] = field(default_factory=dict)
+    files: dict[str, Stat | None] = field(default_factory=dict)
+    """None for a file that was not asked for its stat: opening it tells that too, for less."""
     links: dict[str, bool] = field(default_factory=dict)
     """Path of a link to whether its target is inside of the root."""
     unreadable: dict[str, str] = field(default_factory=dict)
     """Path of what could not be listed to the reason."""
     raw_names: dict[str, str] = field(default_factory=dict)
     """Shown path to the path on disk, where a name is no UTF-8."""
-    only: str = ""
-    """The one file that was asked for."""
-
-    @classmethod
-    def below(cls, root: Path) -> Listing:
-        """A listing of `root`, or of its folder where it is a file, with nothing in it yet."""
-        root = root.resolve()
-        return cls(root.parent, only=root.name) if root.is_file() else cls(root)
 
     @cached_property
     def _start(self) -> str:
@@ -71,7 +63,14 @@ class Listing:
 
     def add(self, path: str) -> None:
         """List one more file, which an index names though the walk skips its folder."""
-        self.files.setdefault(path, _stat(Path(self.on_disk(path)).stat()))
+        self.files.setdefault(path, None)
+
+    def stat(self, path: str) -> Stat | None:
+        """The stat of a file that is listed; None where there is none, or no longer."""
+        if path in self.files and self.files[path] is None:
+            with suppress(OSError):
+                self.files[path] = _stat(os.lstat(self.on_disk(path)))
+        return self.files.get(path)
 
     def report(self, rows: Rows) -> None:
         """Add a problem for every oddity of the listing."""
@@ -84,39 +83,33 @@ class Listing:
             rows.problem("encoding", path, "a file name in UTF-8", path)
 
 
-def list_files(root: Path) -> Listing:
+def list_files(root: Path, *, with_stat: bool) -> Listing:
     """Every regular file below `root` (or `root` itself), links not followed, cost linear in the number of files."""
-    listing = Listing.below(root)
-    deque(walk(listing), 0)
+    root = root.resolve()
+    if root.is_file():
+        return Listing(root.parent, {root.name: _stat(root.stat())})
+    listing = Listing(root)
+    found: list[tuple[str, Stat | None]] = []
+    folders = [""]
+    while folders:
+        folders += _scan(listing, folders.pop(), found, with_stat)
+    found.sort()
+    for raw, status in found:
+        path = raw if raw.isascii() else _shown(listing, raw)
+        if path in listing.files:
+            listing.unreadable[path] = f"another file whose name reads the same, {raw!r}"
+        else:
+            listing.files[path] = status
     return listing
 
 
-def walk(listing: Listing) -> Iterator[tuple[str, Stat]]:
-    """Fill `listing`, and give each file as it is found; in path order, but for names that are no UTF-8."""
-    folders = [iter(_scan(listing, ""))]
-    while folders:
-        for raw, status in folders[-1]:
-            if status is None:
-                folders.append(iter(_scan(listing, raw)))
-                break
-            path = raw if raw.isascii() else _shown(listing, raw)
-            if listing.files.setdefault(path, status) is status:
-                yield path, status
-            else:
-                listing.unreadable[path] = f"another file whose name reads the same, {raw!r}"
-        else:
-            folders.pop()
-
-
-def _scan(listing: Listing, folder: str) -> list[tuple[str, Stat | None]]:
-    """The files of one folder, and its sub-folders, which end in a slash and have no stat; sorted."""
-    if listing.only:
-        return [(listing.only, _stat((listing.root / listing.only).stat()))]
+def _scan(listing: Listing, folder: str, found: list[tuple[str, Stat | None]], with_stat: bool) -> list[str]:
+    """Add the files of one folder to `found`; the sub-folders to look into."""
     try:
         with _opened(listing.root / folder) as place, os.scandir(place) as entries:
-            return sorted(_sort_out(listing, folder, list(entries)))
+            return _sort_out(listing, folder, list(entries), found, with_stat)
     except OSError as error:
-        listing.unreadable[_shown(listing, folder.rstrip("/"))] = error.strerror or "an error"
+        listing.unreadable[_shown(listing, folder)] = error.strerror or "an error"
         return []
 
 
@@ -133,29 +126,35 @@ def _opened(folder: Path) -> Iterator[Path | int]:
         os.close(descriptor)
 
 
-def _sort_out(listing: Listing, folder: str, entries: list[os.DirEntry[str]]) -> Iterator[tuple[str, Stat | None]]:
+def _sort_out(
+    listing: Listing,
+    folder: str,
+    entries: list[os.DirEntry[str]],
+    found: list[tuple[str, Stat | None]],
+    with_stat: bool,
+) -> list[str]:
     names = {entry.name for entry in entries}
     if folder and (IGNORE_FILE in names or "pyvenv.cfg" in names):
-        return
+        return []
+    folders = []
+    prefix = f"{folder}/" if folder else ""
     for entry in entries:
         name = entry.name
         if name[0] == ".":
             continue
-        path = folder + name
+        path = prefix + name
         try:
-            status = entry.stat(follow_symlinks=False)
+            if entry.is_file(follow_symlinks=False):
+                found.append((path, _stat(entry.stat(follow_symlinks=False)) if with_stat else None))
+            elif entry.is_symlink():
+                listing.links[_shown(listing, path)] = is_inside(listing.root / path, listing.root)
+            elif not entry.is_dir(follow_symlinks=False):
+                listing.unreadable[_shown(listing, path)] = "a pipe, socket or device"
+            elif name not in SKIPPED_FOLDERS:
+                folders.append(path)
         except OSError as error:  # gone since the folder was listed
             listing.unreadable[_shown(listing, path)] = error.strerror or "an error"
-            continue
-        mode = status.st_mode
-        if stat.S_ISREG(mode):
-            yield path, (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-        elif stat.S_ISLNK(mode):
-            listing.links[_shown(listing, path)] = is_inside(listing.root / path, listing.root)
-        elif not stat.S_ISDIR(mode):
-            listing.unreadable[_shown(listing, path)] = "a pipe, socket or device"
-        elif name not in SKIPPED_FOLDERS:
-            yield f"{path}/", None
+    return folders
 
 
 def _stat(status: os.stat_result) -> Stat:
@@ -186,10 +185,10 @@ def read_source(listing: Listing, path: str, max_file_bytes: int, rows: Rows) ->
     return to_source(path, content, max_file_bytes, rows) if content else None
 
 
-def read_content(listing: Listing, path: str, max_file_bytes: int, rows: Rows, size: int = 0) -> Content | None:
-    """The bytes of the file at `path`, `size` as far as known; None where it cannot be read, which is reported."""
+def read_content(listing: Listing, path: str, max_file_bytes: int, rows: Rows) -> Content | None:
+    """The bytes of the file at `path`; None where it cannot be read, which is reported."""
     try:
-        return _read_bytes(listing.on_disk(path), max_file_bytes, size)
+        return _read_bytes(listing.on_disk(path), max_file_bytes)
     except OSError as error:
         rows.problem("unreadable", path, "a file that can be read", error.strerror or "an error", quote=False)
         return None
@@ -197,13 +196,13 @@ def read_content(listing: Listing, path: str, max_file_bytes: int, rows: Rows, s
 
 def digest_of(content: Content) -> str:
     """Hash of a file's content, which tells that it changed; of one that was cut, its size counts too."""
-    size, data = content
+    (size, *_), data = content
     return xxh3_128_hexdigest(data if len(data) == size else data + b"%d" % size)
 
 
 def to_source(path: str, content: Content, max_file_bytes: int, rows: Rows) -> Source:
     """The bytes of a file as text, their faults reported."""
-    size, data = content
+    (size, *_), data = content
     if size > max_file_bytes:
         data = data[: codecs.utf_8_decode(data, "ignore", False)[1]]  # not in the midst of a character
     source = decode(path, data)
@@ -224,24 +223,23 @@ def report(source: Source, max_file_bytes: int, rows: Rows) -> None:
         rows.problem("encoding", path, "UTF-8", got, line=line, quote=False)
 
 
-def _read_bytes(path: str, max_file_bytes: int, size: int) -> Content:
-    """Size and bytes, or the head of what is too large; a link or device in its place is refused.
-
-    Where there are as many bytes as `size` says, which the listing knew, nothing more is asked of the system.
-    """
+def _read_bytes(path: str, max_file_bytes: int) -> Content:
+    """Stat and bytes, or the head of what is too large; a link or device in its place is refused."""
     descriptor = os.open(path, _OPEN_FLAGS)
     try:
-        data = os.read(descriptor, size + 1) if 0 < size <= max_file_bytes else b""
-        if data and len(data) == size:
-            return size, data
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "no regular file")
-        size, parts = status.st_size, [data]
+        size = status.st_size
+        found = (size, status.st_mtime_ns, status.st_ctime_ns)
+        data = os.read(descriptor, size + 1) if 0 < size <= max_file_bytes else b""
+        if data and len(data) == size:
+            return found, data
+        parts = [data]
         limit = (HEAD_BYTES if size > max_file_bytes else max_file_bytes + 1) - len(data)
         while limit > 0 and (data := os.read(descriptor, min(limit, max(size, _PAGE_BYTES)))):
             parts.append(data)
             limit -= len(data)
-        return size, b"".join(parts)
+        return found, b"".join(parts)
     finally:
         os.close(descriptor)

@@ -258,7 +258,7 @@ class _Trees:
         else:
             parts = self._parts(found, memory_id)
             row["parts"] = [posixpath.relpath(part, posixpath.dirname(found)) for part in parts] or None
-            stamp = tuple(self.listing.files.get(part) for part in parts)
+            stamp = tuple(map(self.listing.stat, parts))
             self.result.claims[found] = Claim(memory_id, tuple(memory.items()), tuple(parts), stamp)
         self.rows.add("entries", row)
         return memory_id

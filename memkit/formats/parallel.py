@@ -44,8 +44,6 @@ class Job(Generic[Task, Rest]):
 
     task: Task
     result: tuple[Tables, Rest] | None = None
-    is_wanted: bool = True
-    """Whether it is still to be begun if it is not."""
 
 
 class Pool(Generic[Task, Rest]):
@@ -122,10 +120,7 @@ class Pool(Generic[Task, Rest]):
         return head + bytes(cloudpickle.dumps(self._function))
 
     def _next(self) -> Job[Task, Rest] | None:
-        while self._todo:
-            if (job := self._todo.popleft()).is_wanted:
-                return job
-        return None
+        return self._todo.popleft() if self._todo else None
 
 
 class _Process(Generic[Task, Rest]):

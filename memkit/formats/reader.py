@@ -8,13 +8,12 @@ changed, plus one stat for each that did not.
 from __future__ import annotations
 
 import gc
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import lru_cache, partial
-from itertools import compress
+from functools import partial
+from itertools import compress, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,11 +27,11 @@ from memkit.formats.files import (
     Listing,
     Stat,
     digest_of,
+    list_files,
     read_content,
     read_source,
     report,
     to_source,
-    walk,
 )
 from memkit.formats.index_entry import Claim
 from memkit.formats.notes_plain import read_plain
@@ -47,8 +46,10 @@ BATCH_FILES = 1000
 BATCH_BYTES = 16 * 2**20
 _ENDINGS = tuple(f".{ending}" for ending in (*MARKDOWN, *STRUCTURED))
 _LONGEST = max(map(len, _ENDINGS))
-_WORTH_A_PROCESS = 10
-"""Batches of a refresh; a first read starts its processes before it knows how many there are."""
+_SHARES = 8
+"""Batches that each process should find at least, so that all end at about the same time."""
+_WORTH_A_PROCESS = 10_000
+"""Files of a refresh; a first read starts its processes before it knows how many there are."""
 _SPLICED = 64
 """Up to so many changed files are spliced into tables without copying the rest."""
 
@@ -73,6 +74,7 @@ Seen = tuple[Stat, str, str]
 No class: one is made for every file of every read.
 """
 _UNSEEN: Seen = ((-1, -1, -1), "", "")
+_UNREAD = ((-1, -1, -1), "")
 
 
 @dataclass
@@ -102,13 +104,13 @@ class Reading:
     reread: tuple[str, ...] = ()
 
 
-Item = tuple[str, Role, int, str]
-"""Path, role, size as listed, and the hash that the content had when it was last parsed in that role."""
+Item = tuple[str, Role, str]
+"""Path, role, and the hash that the content had when it was last parsed in that role."""
 Batch = tuple[list[Item], dict[str, str]]
 """Files, and `Listing.raw_names`."""
-Workers = parallel.Pool[Batch, list[str]]
-Guess = parallel.Job[Batch, list[str]]
-"""Files that are parsed before their roles are known."""
+Found = tuple[Stat, str]
+"""Stat and hash of the content of a file that was parsed; `_UNREAD` where it could not be read."""
+Workers = parallel.Pool[Batch, list[Found]]
 
 
 def _report_others(listing: Listing, survey: index_tree.Survey, roles: dict[str, Role], rows: Rows) -> None:
@@ -145,30 +147,30 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
         check_choice("format", options.format, NAMES, "read")
     if not root.exists():
         raise FormatError(f"{root}: expected a folder or file. Got nothing there.", path=str(root))
-    listing = Listing.below(root)
-    with Workers(partial(parse_batch, listing.root, options), by_value=options.rules is not None) as pool:
+    place = root.resolve()
+    place = place.parent if place.is_file() else place
+    with Workers(partial(parse_batch, place, options), by_value=options.rules is not None) as pool:
+        others = _others(options)
         if before is None:
-            pool.start(_others(options))
-        guesses = _list(listing, options, pool)
+            pool.start(others)
+        listing = list_files(root, with_stat=before is not None)
         rows = Rows(options.rules)
         listing.report(rows)
-        result = Reading(root if listing.only else listing.root, options)
+        result = Reading(root if root.is_file() else place, options)
         survey = _survey(listing, rows, result, before)
-        pool.look_after()
         roles = _roles(listing, survey, options)
-        pool.look_after()
         _report_others(listing, survey, roles, rows)
         items = _to_parse(roles, listing, before.seen if before else {})
-        batches = list(_batches(items))
-        if before and len(batches) >= _WORTH_A_PROCESS:
-            pool.start(_others(options))
-        result.parsed, digests = _parse_all(batches, guesses, listing.raw_names, options, pool)
+        if before and len(items) >= _WORTH_A_PROCESS:
+            pool.start(others)
+        result.parsed, found = _parse_all(items, listing.raw_names, options, pool)
     paths, keys = [item[0] for item in items], [item[1].key for item in items]
-    result.seen = dict(zip(paths, zip(map(listing.files.__getitem__, paths), keys, digests, strict=True), strict=True))
+    stats, digests = zip(*found, strict=True) if found else ((), ())
+    result.seen = dict(zip(paths, zip(stats, keys, digests, strict=True), strict=True))
     result.reread = tuple(sorted((*result.reread, *compress(paths, digests))))
     if before:
         gone = before.seen.keys() - roles.keys()
-        changed = {item[0] for item, digest in zip(items, digests, strict=True) if not digest or digest != item[3]}
+        changed = {item[0] for item, digest in zip(items, digests, strict=True) if not digest or digest != item[2]}
         result.parsed = _merge(before.parsed, result.parsed, changed | gone)
         result.seen = before.seen | result.seen
         for path in gone:
@@ -189,32 +191,15 @@ def _others(options: Options) -> int:
     return wanted - 1
 
 
-def _list(listing: Listing, options: Options, pool: Workers) -> list[Guess]:
-    """List the files; where other processes are idle meanwhile, guess that no index names a file, and begin."""
-    found = walk(listing)
-    if not pool.others:
-        deque(found, 0)
-        return []
-    role = _common_role(options.format)
-    items = ((path, role, stat[0], "") for path, stat in found if _may_be_read(path))
-    return [pool.add((batch, listing.raw_names)) for batch in _batches(items)]
-
-
-@lru_cache
-def _common_role(forced: str | None) -> Role:
-    """The role of a file of which no other file makes anything: one object, as it is compared for every file."""
-    return Role(forced=forced)
-
-
 def _to_parse(roles: dict[str, Role], listing: Listing, seen: dict[str, Seen]) -> list[Item]:
     """The files that are new, or may have changed since they were seen, or are to be read as something else."""
     if not seen:
-        return [(path, role, listing.files[path][0], "") for path, role in roles.items()]
+        return [(path, role, "") for path, role in roles.items()]
     items = []
     for path, role in roles.items():
         stat, key, digest = seen.get(path, _UNSEEN)
-        if stat != listing.files[path] or key != role.key or not digest:
-            items.append((path, role, listing.files[path][0], digest if key == role.key else ""))
+        if stat != (listing.files[path] or listing.stat(path)) or key != role.key or not digest:
+            items.append((path, role, digest if key == role.key else ""))
     return items
 
 
@@ -222,7 +207,7 @@ def _survey(listing: Listing, rows: Rows, result: Reading, before: Reading | Non
     options = result.options
 
     def source(path: str, into: Rows) -> Source | None:
-        stat = listing.files[path]
+        stat = listing.stat(path) or _UNREAD[0]
         kept = before.indexes.get(path) if before else None
         if kept and kept[0] == stat:
             report(kept[1], options.max_file_bytes, into)
@@ -247,7 +232,7 @@ def _roles(listing: Listing, survey: index_tree.Survey, options: Options) -> dic
         path: Role(claim=claim, forced=options.format) for path, claim in survey.claims.items() if path in listing.files
     }
     paths = [path for path in sorted(listing.files) if path in claims or (_may_be_read(path) and path not in aside)]
-    roles = dict.fromkeys(paths, _common_role(options.format)) | claims
+    roles = dict.fromkeys(paths, Role(forced=options.format)) | claims
     folders = {path.rpartition("/")[0] for path in listing.files}
     above = {folder.rpartition("/")[0] for folder in folders}
     has_users = any(folder.endswith("users") for folder in above)
@@ -267,84 +252,91 @@ def _may_be_read(path: str) -> bool:
 
 
 def _parse_all(
-    batches: list[list[Item]], guesses: list[Guess], raw_names: dict[str, str], options: Options, pool: Workers
-) -> tuple[Tables, list[str]]:
-    """Parse all files: their rows by table, and the hash of each one's content, "" for an unreadable one."""
-    begun = {at: job for at, (batch, job) in enumerate(zip(batches, guesses, strict=False)) if job.task[0] == batch}
-    for at, job in enumerate(guesses):
-        job.is_wanted = at in begun
-    jobs = [begun.get(at) or pool.add((batch, raw_names)) for at, batch in enumerate(batches)]
+    items: list[Item], raw_names: dict[str, str], options: Options, pool: Workers
+) -> tuple[Tables, list[Found]]:
+    """Parse all files: their rows by table, and what was found of each file."""
+    count = BATCH_FILES
+    if pool.others:
+        count = min(count, len(items) // (_SHARES * (1 + len(pool.others))) + 1)
+    jobs = [pool.add((items[start : start + count], raw_names)) for start in range(0, len(items), count)]
     tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in RAW_SCHEMAS.items()}
-    digests: list[str] = []
-    for part, found in _progress(pool.results(jobs), len(batches), options):
-        digests += found
+    files: list[Found] = []
+    for part, found in _progress(pool.results(jobs), len(jobs), options):
+        files += found
         for name, table in part.items():
             if table.num_rows:
                 tables[name].append(table)
-    return {name: pa.concat_tables(parts) for name, parts in tables.items()}, digests
+    return {name: pa.concat_tables(parts) for name, parts in tables.items()}, files
 
 
-def _batches(items: Iterable[Item]) -> Iterator[list[Item]]:
-    batch: list[Item] = []
-    size = 0
-    for item in items:
-        batch.append(item)
-        size += item[2]
-        if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
-    if batch:
-        yield batch
-
-
-def _progress(results: Iterator[object], total: int, options: Options) -> Iterator[tuple[Tables, list[str]]]:
+def _progress(results: Iterator[object], total: int, options: Options) -> Iterator[tuple[Tables, list[Found]]]:
     if not options.progress or total < 2:
         return results  # type: ignore[return-value]  # the items pass through unchanged
     from tqdm.auto import tqdm
 
-    bar: Iterator[tuple[Tables, list[str]]] = tqdm(results, total=total, desc="reading", unit="batch", disable=None)
+    bar: Iterator[tuple[Tables, list[Found]]] = tqdm(results, total=total, desc="reading", unit="batch", disable=None)
     return bar
 
 
-def parse_batch(root: Path, options: Options, batch: Batch) -> tuple[Tables, list[str]]:
+def parse_batch(root: Path, options: Options, batch: Batch) -> tuple[Tables, list[Found]]:
     """Parse some files; a pure function of their bytes and roles, so that any process may run it.
 
-    Returns the tables, and the hash of each file's content. A file whose hash is what it was gives no rows.
+    Returns the tables, and what was found of each file. A file whose hash is what it was gives no rows.
     """
     items, raw_names = batch
     listing = Listing(root, raw_names=raw_names)
+    found: list[Found] = []
+    pieces: list[Tables] = []
+    while len(found) < len(items):
+        pieces.append(_parse_piece(listing, options, items, found))
+    if len(pieces) == 1:
+        return pieces[0], found
+    named = {name: [piece[name] for piece in pieces if name in piece] for name in RAW_SCHEMAS}
+    return {name: pa.concat_tables(tables) for name, tables in named.items() if tables}, found
+
+
+def _parse_piece(listing: Listing, options: Options, items: list[Item], found: list[Found]) -> Tables:
+    """Parse the `items` after those that were `found`, until `BATCH_BYTES` are held; cost is linear in their bytes."""
     rows = Rows(options.rules)
-    digests: list[str] = []
     others: list[tuple[str, Content]] = []
+    limit = options.max_file_bytes
 
     def may_be_plain() -> Iterator[tuple[str, Content]]:
-        for path, role, size, before in items:
-            content = read_content(listing, path, options.max_file_bytes, rows, size)
-            digest = digest_of(content) if content else ""
-            digests.append(digest)
-            if content is None or digest == before:
+        held = 0
+        for path, role, before in islice(items, len(found), None):
+            content = read_content(listing, path, limit, rows)
+            if content is None:
+                found.append(_UNREAD)
                 continue
-            if role.may_be_note and options.rules is None and content[0] <= options.max_file_bytes:
+            stat, data = content
+            digest = digest_of(content)
+            found.append((stat, digest))
+            if digest == before:
+                continue
+            if role.may_be_note and options.rules is None and stat[0] <= limit:
                 yield path, content
             else:
                 others.append((path, content))
+            held += len(data)
+            if held >= BATCH_BYTES:
+                return
 
     notes, left = read_plain(may_be_plain())
     others += left
-    roles = {path: role for path, role, *_ in items} if others else {}
+    roles = {path: role for path, role, _ in items} if others else {}
     for path, content in sorted(others):
-        source = to_source(path, content, options.max_file_bytes, rows)
+        source = to_source(path, content, limit, rows)
         claim = roles[path].claim
         parts = _parts(listing, claim, options, rows) if claim else []
         parse_file(File(source, roles[path], parts), rows)
     if not any(rows.tables.values()):
-        return notes, digests
+        return notes
     tables = rows.to_arrow()
     if notes:
         changed = {path for path, *_ in items}.difference(notes["memories"]["path"].to_pylist())
         notes = {name: notes.get(name, schema.empty_table()) for name, schema in RAW_SCHEMAS.items()}
         tables = _merge(notes, tables, changed)
-    return tables, digests
+    return tables
 
 
 def _parts(listing: Listing, claim: Claim, options: Options, rows: Rows) -> list[Source]:

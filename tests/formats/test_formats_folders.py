@@ -233,15 +233,13 @@ def test_a_file_that_vanishes_while_the_folder_is_listed_is_a_row(
     class Gone:
         name, path = "gone.md", str(tmp_path / "gone.md")
 
-        def is_symlink(self) -> bool:
-            return False
-
-        def is_dir(self, follow_symlinks: bool) -> bool:
-            return False
+        def is_file(self, follow_symlinks: bool) -> bool:
+            return True
 
         def stat(self, follow_symlinks: bool) -> os.stat_result:
             raise FileNotFoundError(2, "No such file or directory")
 
+    before = mk.read(tmp_path)
     real = files.os.scandir
 
     class Listed:
@@ -256,3 +254,4 @@ def test_a_file_that_vanishes_while_the_folder_is_listed_is_a_row(
 
     monkeypatch.setattr(files.os, "scandir", Listed)
     assert rules_of(mk.read(tmp_path)) == [("gone.md", "unreadable")]
+    assert rules_of(before.refresh()) == [("gone.md", "unreadable")]

@@ -151,7 +151,7 @@ def test_an_entry_through_a_link_within_the_folder_is_its_target(tmp_path: Path)
 
 def test_a_file_that_becomes_a_link_after_it_was_listed_is_not_followed(tmp_path: Path) -> None:
     write_files(tmp_path, {"root/MEMORY.md": "# Чай\n", "secret.md": SECRET})
-    listing = files.list_files(tmp_path / "root")
+    listing = files.list_files(tmp_path / "root", with_stat=True)
     (tmp_path / "root" / "MEMORY.md").unlink()
     (tmp_path / "root" / "MEMORY.md").symlink_to(tmp_path / "secret.md")
     from memkit.formats.rows import Rows

@@ -61,15 +61,6 @@ def test_nobody_waits_for_a_process_that_is_not_there_yet() -> None:
         assert {process for _, process in pool.results([pool.add(task) for task in range(9)])} == {os.getpid()}
 
 
-def test_a_task_that_is_not_wanted_is_not_begun() -> None:
-    done = []
-    with Pool[int, None](lambda task: (done.append(task), ({}, None))[1]) as pool:
-        jobs = [pool.add(task) for task in range(5)]
-        jobs[1].is_wanted = jobs[4].is_wanted = False
-        assert len(list(pool.results([jobs[0], jobs[2], jobs[3]]))) == 3
-    assert done == [0, 2, 3]
-
-
 def test_a_process_that_ends_leaves_its_tasks_to_this_one() -> None:
     with Pool[int, int](partial(ends_elsewhere, os.getpid())) as pool:
         pool.start(2)

@@ -222,7 +222,7 @@ def test_two_processes_read_what_one_reads(tmp_path: Path, answers: list[Path]) 
     assert_equal(corpus.refresh(), alone)
 
 
-def test_what_was_parsed_before_its_role_was_known_is_parsed_again(tmp_path: Path, answers: list[Path]) -> None:
+def test_every_role_is_the_same_in_another_process(tmp_path: Path, answers: list[Path]) -> None:
     many = {f"a/{number}.md": f"# {number}\nтекст\n" for number in range(30)}
     old_facts = {"u/users/1/profile.md": "- [2026-01-01] a fact\n"}
     folder = write_files(tmp_path, {**many, **START, **old_facts})
