@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
-from itertools import compress, islice
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -74,7 +74,6 @@ Seen = tuple[Stat, str, str]
 No class: one is made for every file of every read.
 """
 _UNSEEN: Seen = ((-1, -1, -1), "", "")
-_UNREAD = ((-1, -1, -1), "")
 
 
 @dataclass
@@ -91,8 +90,6 @@ class Reading:
         The finished tables, with what the indexes and the linking gave.
     indexes : dict of str to tuple
         The files that `index_tree.survey` read, with their stat: every read surveys them, but opens only what changed.
-    reread : tuple of str
-        Paths that were opened because they are new or changed.
     """
 
     root: Path
@@ -101,16 +98,13 @@ class Reading:
     parsed: Tables = field(default_factory=dict)
     tables: Tables = field(default_factory=dict)
     indexes: dict[str, tuple[Stat, Source]] = field(default_factory=dict)
-    reread: tuple[str, ...] = ()
 
 
 Item = tuple[str, Role, str]
 """Path, role, and the hash that the content had when it was last parsed in that role."""
 Batch = tuple[list[Item], dict[str, str]]
 """Files, and `Listing.raw_names`."""
-Found = tuple[Stat, str]
-"""Stat and hash of the content of a file that was parsed; `_UNREAD` where it could not be read."""
-Workers = parallel.Pool[Batch, list[Found]]
+Workers = parallel.Pool[Batch, list[Seen]]
 
 
 def _report_others(listing: Listing, survey: index_tree.Survey, roles: dict[str, Role], rows: Rows) -> None:
@@ -128,6 +122,9 @@ def _no_collection() -> Iterator[None]:
     try:
         yield
     finally:
+        if was_on and not gc.get_freeze_count():
+            gc.freeze()  # all that was made is old now: the next collection need not look at it
+            gc.unfreeze()
         if was_on:
             gc.enable()
 
@@ -164,13 +161,10 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
         if before and len(items) >= _WORTH_A_PROCESS:
             pool.start(others)
         result.parsed, found = _parse_all(items, listing.raw_names, options, pool)
-    paths, keys = [item[0] for item in items], [item[1].key for item in items]
-    stats, digests = zip(*found, strict=True) if found else ((), ())
-    result.seen = dict(zip(paths, zip(stats, keys, digests, strict=True), strict=True))
-    result.reread = tuple(sorted((*result.reread, *compress(paths, digests))))
+    result.seen = {item[0]: seen for item, seen in zip(items, found, strict=True)}
     if before:
         gone = before.seen.keys() - roles.keys()
-        changed = {item[0] for item, digest in zip(items, digests, strict=True) if not digest or digest != item[2]}
+        changed = {path for path, _, digest in items if not digest or digest != result.seen[path][2]}
         result.parsed = _merge(before.parsed, result.parsed, changed | gone)
         result.seen = before.seen | result.seen
         for path in gone:
@@ -207,13 +201,12 @@ def _survey(listing: Listing, rows: Rows, result: Reading, before: Reading | Non
     options = result.options
 
     def source(path: str, into: Rows) -> Source | None:
-        stat = listing.stat(path) or _UNREAD[0]
+        stat = listing.stat(path) or _UNSEEN[0]
         kept = before.indexes.get(path) if before else None
         if kept and kept[0] == stat:
             report(kept[1], options.max_file_bytes, into)
         else:
             found = read_source(listing, path, options.max_file_bytes, into)
-            result.reread += (path,)
             kept = (stat, found) if found else None
         if kept is None:
             return None
@@ -253,14 +246,14 @@ def _may_be_read(path: str) -> bool:
 
 def _parse_all(
     items: list[Item], raw_names: dict[str, str], options: Options, pool: Workers
-) -> tuple[Tables, list[Found]]:
-    """Parse all files: their rows by table, and what was found of each file."""
+) -> tuple[Tables, list[Seen]]:
+    """Parse all files: their rows by table, and how each file was seen."""
     count = BATCH_FILES
     if pool.others:
         count = min(count, len(items) // (_SHARES * (1 + len(pool.others))) + 1)
     jobs = [pool.add((items[start : start + count], raw_names)) for start in range(0, len(items), count)]
     tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in RAW_SCHEMAS.items()}
-    files: list[Found] = []
+    files: list[Seen] = []
     for part, found in _progress(pool.results(jobs), len(jobs), options):
         files += found
         for name, table in part.items():
@@ -269,23 +262,23 @@ def _parse_all(
     return {name: pa.concat_tables(parts) for name, parts in tables.items()}, files
 
 
-def _progress(results: Iterator[object], total: int, options: Options) -> Iterator[tuple[Tables, list[Found]]]:
+def _progress(results: Iterator[object], total: int, options: Options) -> Iterator[tuple[Tables, list[Seen]]]:
     if not options.progress or total < 2:
         return results  # type: ignore[return-value]  # the items pass through unchanged
     from tqdm.auto import tqdm
 
-    bar: Iterator[tuple[Tables, list[Found]]] = tqdm(results, total=total, desc="reading", unit="batch", disable=None)
+    bar: Iterator[tuple[Tables, list[Seen]]] = tqdm(results, total=total, desc="reading", unit="batch", disable=None)
     return bar
 
 
-def parse_batch(root: Path, options: Options, batch: Batch) -> tuple[Tables, list[Found]]:
+def parse_batch(root: Path, options: Options, batch: Batch) -> tuple[Tables, list[Seen]]:
     """Parse some files; a pure function of their bytes and roles, so that any process may run it.
 
-    Returns the tables, and what was found of each file. A file whose hash is what it was gives no rows.
+    Returns the tables, and how each file was seen. A file whose hash is what it was gives no rows.
     """
     items, raw_names = batch
     listing = Listing(root, raw_names=raw_names)
-    found: list[Found] = []
+    found: list[Seen] = []
     pieces: list[Tables] = []
     while len(found) < len(items):
         pieces.append(_parse_piece(listing, options, items, found))
@@ -295,7 +288,7 @@ def parse_batch(root: Path, options: Options, batch: Batch) -> tuple[Tables, lis
     return {name: pa.concat_tables(tables) for name, tables in named.items() if tables}, found
 
 
-def _parse_piece(listing: Listing, options: Options, items: list[Item], found: list[Found]) -> Tables:
+def _parse_piece(listing: Listing, options: Options, items: list[Item], found: list[Seen]) -> Tables:
     """Parse the `items` after those that were `found`, until `BATCH_BYTES` are held; cost is linear in their bytes."""
     rows = Rows(options.rules)
     others: list[tuple[str, Content]] = []
@@ -306,11 +299,11 @@ def _parse_piece(listing: Listing, options: Options, items: list[Item], found: l
         for path, role, before in islice(items, len(found), None):
             content = read_content(listing, path, limit, rows)
             if content is None:
-                found.append(_UNREAD)
+                found.append(_UNSEEN)
                 continue
             stat, data = content
             digest = digest_of(content)
-            found.append((stat, digest))
+            found.append((stat, role.key, digest))
             if digest == before:
                 continue
             if role.may_be_note and options.rules is None and stat[0] <= limit:

@@ -16,6 +16,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import FormatError
+from memkit.formats import reader
 from memkit.tables import lake
 from memkit.tables.samples import sample_data, write_files
 
@@ -248,7 +249,9 @@ def test_a_database_that_breaks_after_it_was_opened_is_made_again(saved: Path) -
         ("_counters", "gone"),
     ],
 )
-def test_a_broken_state_only_costs_a_full_read(saved: Path, name: str, damage: str) -> None:
+def test_a_broken_state_only_costs_a_full_read(
+    saved: Path, name: str, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = saved / "state" / f"{name}.parquet"
     path.unlink()
     if damage == "text":
@@ -256,10 +259,12 @@ def test_a_broken_state_only_costs_a_full_read(saved: Path, name: str, damage: s
     if damage == "other":
         pq.write_table(pa.table({"a": [1]}), path)
     write_files(saved.parent / "source", {"docs/b.md": "# кофе\n"})
+    read: list[str] = []
+    real = reader.read_content
+    monkeypatch.setattr(reader, "read_content", lambda *given: read.append(given[1]) or real(*given))
     refreshed = mk.open(saved).refresh()
+    assert set(read) == {"docs/a.md", "docs/b.md", "users/u/profile.md"}
     assert equal(refreshed, mk.read(saved.parent / "source"))
-    assert refreshed._reading is not None
-    assert set(refreshed._reading.reread) == {"docs/a.md", "docs/b.md", "users/u/profile.md"}
 
 
 def test_an_opened_corpus_follows_its_folder_elsewhere(saved: Path, tmp_path: Path) -> None:
