@@ -46,6 +46,7 @@ class Listing:
     root: Path
     files: dict[str, Stat | None] = field(default_factory=dict)
     """None for a file that was not asked for its stat: opening it tells that too, for less."""
+    folders: list[str] = field(default_factory=list)
     links: dict[str, bool] = field(default_factory=dict)
     """Path of a link to whether its target is inside of the root."""
     unreadable: dict[str, str] = field(default_factory=dict)
@@ -152,6 +153,7 @@ def _sort_out(
                 listing.unreadable[_shown(listing, path)] = "a pipe, socket or device"
             elif name not in SKIPPED_FOLDERS:
                 folders.append(path)
+                listing.folders.append(path)
         except OSError as error:  # gone since the folder was listed
             listing.unreadable[_shown(listing, path)] = error.strerror or "an error"
     return folders

@@ -11,9 +11,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 from functools import lru_cache
-from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -134,45 +132,30 @@ def read_plain(files: Iterable[File]) -> tuple[dict[str, pa.Table], list[File]]:
 
     Texts stay bytes until Arrow looks at them all at once.
     """
-    found = _find(files)
-    text = _Text(found.bodies)
+    rows, left = _find(files)
+    text = _Text([body for _, body, *_ in rows])
     if odd := text.odd():
-        found.leave(odd)
-        text = _Text(found.bodies)
-    if not found.files:
-        return {}, found.left
-    columns = _columns(found, text)
-    tables = {name: _filled(values, RAW_SCHEMAS[name], len(found.files)) for name, values in columns.items()}
-    return tables | _misnamed(found), found.left
+        left += [rows[at][0] for at in sorted(odd)]
+        rows = [row for at, row in enumerate(rows) if at not in odd]
+        text = _Text([body for _, body, *_ in rows])
+    if not rows:
+        return {}, left
+    columns = _columns(rows, text)
+    tables = {name: _filled(values, RAW_SCHEMAS[name], len(rows)) for name, values in columns.items()}
+    return tables | _misnamed(rows), left
 
 
-@dataclass
-class _Found:
-    """What seem to be plain notes: one item of each list a note, beside the files that are none."""
+_Row = tuple[File, memoryview, tuple[str | None, ...], str, str, int, int, int]
+"""A file, its body, the values of `_CAPTURED`, what joins the keywords, and `extra`.
 
-    files: list[File] = field(default_factory=list)
-    bodies: list[memoryview] = field(default_factory=list)
-    captured: list[tuple[str | None, ...]] = field(default_factory=list)
-    """The values of `_CAPTURED`."""
-    joiners: list[str] = field(default_factory=list)
-    extras: list[str] = field(default_factory=list)
-    id_lines: list[int] = field(default_factory=list)
-    head_lines: list[int] = field(default_factory=list)
-    more_lines: list[int] = field(default_factory=list)
-    """Of the body, after its first."""
-    left: list[File] = field(default_factory=list)
-
-    def leave(self, odd: set[int]) -> None:
-        """Take the `odd` ones for no plain notes."""
-        self.left += [self.files[at] for at in sorted(odd)]
-        keep = [at not in odd for at in range(len(self.files))]
-        for name, column in vars(self).items():
-            if name != "left":
-                column[:] = compress(column, keep)
+Then the line of the id, the last line of the front matter, and how many lines the body has after its first.
+"""
 
 
-def _find(files: Iterable[File]) -> _Found:
-    found = _Found()
+def _find(files: Iterable[File]) -> tuple[list[_Row], list[File]]:
+    """What seem to be plain notes, and the other files."""
+    rows: list[_Row] = []
+    left: list[File] = []
     layouts: dict[Opened, Layout | None] = {}
     layout: Layout | None = None
     for file in files:
@@ -186,22 +169,19 @@ def _find(files: Iterable[File]) -> _Found:
             other = _layout_of(head, layouts)
             match = other.match(head) if other else None
             if other is None or match is None:
-                found.left.append(file)
+                left.append(file)
                 continue
             layout = other
         extra = _extra(match.group(*layout.others)) if layout.others else "{}"
         if not extra:
-            found.left.append(file)
+            left.append(file)
             continue
-        found.files.append(file)
-        found.bodies.append(memoryview(data)[end:])
-        found.captured.append(match.group(*layout.groups))
-        found.joiners.append(layout.joiner)
-        found.extras.append(extra)
-        found.id_lines.append(2 if layout.id_first else head.count("\n", 0, match.start("id")) + 1)
-        found.head_lines.append(head.count("\n"))
-        found.more_lines.append(data.count(b"\n", end) - data.endswith(b"\n"))
-    return found
+        captured = match.group(*layout.groups)
+        id_line = 2 if layout.id_first else head.count("\n", 0, match.start("id")) + 1
+        more_lines = data.count(b"\n", end) - data.endswith(b"\n")
+        body = memoryview(data)[end:]
+        rows.append((file, body, captured, layout.joiner, extra, id_line, head.count("\n"), more_lines))
+    return rows, left
 
 
 def _head(data: bytes) -> tuple[str, int]:
@@ -289,31 +269,32 @@ def _is_body(data: memoryview) -> bool:
         return False
 
 
-def _misnamed(found: _Found) -> dict[str, pa.Table]:
+def _misnamed(rows: list[_Row]) -> dict[str, pa.Table]:
     """The problems of notes whose file has not the id for a name."""
-    rows = Rows()
-    for (path, _), (own, *_), line in zip(found.files, found.captured, found.id_lines, strict=True):
+    found = Rows()
+    for (path, _), _, (own, *_), _, _, line, _, _ in rows:
         if path[-40:-3] != f"/{own}" and path.rpartition("/")[2].rpartition(".")[0] != own:
             memory_id = f"notes:{path}#{own}"
-            rows.problem("name_mismatch", path, "the file's name", own, line=line, field="id", memory_id=memory_id)
-    problems = rows.tables["problems"]
+            found.problem("name_mismatch", path, "the file's name", own, line=line, field="id", memory_id=memory_id)
+    problems = found.tables["problems"]
     return {"problems": to_table(problems, RAW_SCHEMAS["problems"])} if problems else {}
 
 
-def _columns(found: _Found, text: _Text) -> dict[str, dict[str, object]]:
+def _columns(rows: list[_Row], text: _Text) -> dict[str, dict[str, object]]:
     """The values of each table's columns: an array of them, or one for all rows."""
-    path = pa.array([path for path, _ in found.files])
-    captured = dict(zip(_CAPTURED, zip(*found.captured, strict=True), strict=True))
+    files, _, values, joiners, extras, id_lines, head_lines, more_lines = zip(*rows, strict=True)
+    path = pa.array([path for path, _ in files])
+    captured = dict(zip(_CAPTURED, zip(*values, strict=True), strict=True))
     words = ("id", "subject", "applies_to", "applies_kind", "applies_target", "content_hash")
     own, subject, scope, kind, target, content_hash = (pa.array(captured[name], pa.string()) for name in words)
-    keywords = _split(captured["keywords"], found.joiners)
+    keywords = _split(captured["keywords"], joiners)
     dates = map(_moments, map(captured.__getitem__, ("created_at", "updated_at", "occurred_at")))
-    more_lines = pa.array(found.more_lines)
+    more_lines = pa.array(more_lines)
     created, updated, occurred = dates
     created, updated = pc.coalesce(created, occurred), pc.coalesce(updated, occurred, created)
     memory_id = pc.binary_join_element_wise("notes:", path, "#", own, "")
-    first = pc.add(pa.array(found.head_lines), 1)
-    shared = {"memory_id": memory_id, "path": path, "extra": pa.array(found.extras)}
+    first = pc.add(pa.array(head_lines), 1)
+    shared = {"memory_id": memory_id, "path": path, "extra": pa.array(extras)}
     shared |= {"created_at": created, "updated_at": updated}
     memory = {"format": "notes", "kind": "note", "source_id": own, "scope": scope, "title": subject, "tags": keywords}
     note = {"id": own, "uuid_version": 4, "subject": subject, "keywords": keywords, "applies_to": scope}
@@ -331,7 +312,7 @@ def _columns(found: _Found, text: _Text) -> dict[str, dict[str, object]]:
         "_ids": {
             "memory_id": memory_id,
             "path": path,
-            "line": pa.array(found.id_lines),
+            "line": pa.array(id_lines),
             "field": "id",
             "group": "note",
             "id": own,
@@ -339,7 +320,7 @@ def _columns(found: _Found, text: _Text) -> dict[str, dict[str, object]]:
     }
 
 
-def _split(joined: tuple[str, ...], joiners: list[str]) -> pa.Array:
+def _split(joined: tuple[str, ...], joiners: tuple[str, ...]) -> pa.Array:
     if len(set(joiners)) == 1:
         return pc.split_pattern(pa.array(joined), joiners[0])
     return pa.array([words.split(joiner) for words, joiner in zip(joined, joiners, strict=True)])
@@ -357,12 +338,12 @@ def _moments(values: tuple[str | None, ...]) -> pa.Array:
 def _filled(columns: dict[str, object], schema: pa.Schema, count: int) -> pa.Table:
     """A table of `schema`: a scalar stands for all rows, an absent column is null."""
     arrays = []
-    for wanted in schema:
-        column = columns.get(wanted.name)
+    for field in schema:
+        column = columns.get(field.name)
         if isinstance(column, pa.Array):
-            arrays.append(column.cast(wanted.type))
+            arrays.append(column.cast(field.type))
         else:
-            arrays.append(_repeated(column, wanted.type, count))
+            arrays.append(_repeated(column, field.type, count))
     return pa.Table.from_arrays(arrays, schema=schema)
 
 

@@ -224,15 +224,16 @@ def _roles(listing: Listing, survey: index_tree.Survey, options: Options) -> dic
     claims = {
         path: Role(claim=claim, forced=options.format) for path, claim in survey.claims.items() if path in listing.files
     }
-    paths = [path for path in sorted(listing.files) if path in claims or (_may_be_read(path) and path not in aside)]
-    roles = dict.fromkeys(paths, Role(forced=options.format)) | claims
-    folders = {path.rpartition("/")[0] for path in listing.files}
-    above = {folder.rpartition("/")[0] for folder in folders}
-    has_users = any(folder.endswith("users") for folder in above)
+    paths = [path for path in listing.files if path.endswith(_ENDINGS) or _may_be_read(path) or path in claims]
+    roles = dict.fromkeys(sorted(paths), Role(forced=options.format)) | claims
+    for path in (aside & roles.keys()) - claims.keys():
+        del roles[path]
+    has_users = any(folder.endswith("users") for folder in listing.folders)
     if not (has_users or survey.homes or options.format == "facts"):
         return roles
+    above = {path.rpartition("/")[0].rpartition("/")[0] for path in listing.files}
     plain: dict[tuple[bool, bool], Role] = {}
-    for path in paths:
+    for path in roles:
         if path not in claims and path.rpartition(".")[2].lower() in MARKDOWN:
             old = options.format == "facts" or (has_users and facts.is_old(path, above))
             loose = survey.speaks_for(path)
@@ -241,7 +242,7 @@ def _roles(listing: Listing, survey: index_tree.Survey, options: Options) -> dic
 
 
 def _may_be_read(path: str) -> bool:
-    return path.endswith(_ENDINGS) or path[-_LONGEST:].lower().endswith(_ENDINGS)
+    return path[-_LONGEST:].lower().endswith(_ENDINGS)
 
 
 def _parse_all(
