@@ -148,9 +148,9 @@ def scalar_pattern(most: int, quote: str = "", *, flow: bool = False) -> str:
     special = r",\[\]{}" if flow else ""
     if quote:
         escape = r"\\" if quote == '"' else ""
-        return rf"(?!\s)[^{quote}{escape}\n{special}{_ODD}]{{1,{most}}}+(?<!\s)"
+        return rf"(?!\s)[^{quote}{escape}\n{special}{_ODD}]{{1,{most}}}+(?<! )"
     first = rf"(?!(?:null|Null|NULL)[\n,\]])[^\s{re.escape(_INDICATORS)}{_ODD}]"
-    return rf"{first}[^:#\n{special}{_ODD}]{{0,{most - 1}}}+(?<!\s)"
+    return rf"{first}[^:#\n{special}{_ODD}]{{0,{most - 1}}}+(?<! )"
 
 
 def salvage(head: str) -> Node:

@@ -185,9 +185,12 @@ def _find(files: Iterable[File]) -> tuple[list[_Row], list[File]]:
 
 
 def _head(data: bytes) -> tuple[str, int]:
-    """The front matter, if there is any, and where it ends."""
+    """The front matter, if there is any in UTF-8, and where it ends."""
     end = data.find(_CLOSING, 4) + len(_CLOSING)
-    return str(data[:end], "utf-8", "surrogateescape"), end
+    try:
+        return data[:end].decode(), end
+    except UnicodeDecodeError:
+        return "", end
 
 
 def _layout_of(head: str, layouts: dict[Opened, Layout | None]) -> Layout | None:
