@@ -307,7 +307,7 @@ def read(
         The checks; ``RULES + (Rule(...),)`` adds one.
     n_jobs : int, optional
         Processes, this one included, as joblib counts them (-1: one a core); None is one, which more do not beat below
-        some 50,000 small files.
+        some 15,000 small files.
     progress : bool
         Show a progress bar on a terminal.
 
