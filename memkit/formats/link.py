@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.formats.rows import Rows
+from memkit.formats.rows import Rows, Tables
 
-Tables = dict[str, pa.Table]
 _DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
 _PLAUSIBLE = timedelta(days=366)
 _MIN_LOGS = 3

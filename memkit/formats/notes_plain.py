@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from memkit.formats.files import Content
 from memkit.formats.front_matter import parse_flat, scalar_pattern
 from memkit.formats.markdown import has_open_fence
-from memkit.formats.rows import RAW_SCHEMAS, Rows, json_text, to_table
+from memkit.formats.rows import RAW_SCHEMAS, Rows, Tables, json_text, to_table
 from memkit.formats.values import time_of
 from memkit.schemas import TIMESTAMP
 
@@ -127,7 +127,7 @@ def _layout(opened: Opened) -> Layout | None:
     return Layout(opened)
 
 
-def read_plain(files: Iterable[File]) -> tuple[dict[str, pa.Table], list[File]]:
+def read_plain(files: Iterable[File]) -> tuple[Tables, list[File]]:
     """The tables of the plain notes among `files`, in their order, and the other files.
 
     Texts stay bytes until Arrow looks at them all at once.
@@ -272,7 +272,7 @@ def _is_body(data: memoryview) -> bool:
         return False
 
 
-def _misnamed(rows: list[_Row]) -> dict[str, pa.Table]:
+def _misnamed(rows: list[_Row]) -> Tables:
     """The problems of notes whose file has not the id for a name."""
     found = Rows()
     for (path, _), _, (own, *_), _, _, line, _, _ in rows:

@@ -24,7 +24,8 @@ from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
-Tables = dict[str, pa.Table]
+from memkit.formats.rows import Tables
+
 Task = TypeVar("Task")
 Rest = TypeVar("Rest")
 _AHEAD = 3

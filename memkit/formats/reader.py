@@ -35,11 +35,11 @@ from memkit.formats.files import (
 )
 from memkit.formats.index_entry import Claim
 from memkit.formats.notes_plain import read_plain
-from memkit.formats.parallel import Tables
 from memkit.formats.registry import MARKDOWN, NAMES, STRUCTURED, File, Role, parse_file
-from memkit.formats.rows import RAW_SCHEMAS, Rows
+from memkit.formats.rows import RAW_SCHEMAS, Rows, Tables
 from memkit.formats.rules import Rule
 from memkit.formats.source import Source
+from memkit.formats.splice import merge
 from memkit.params import check_choice, record_as_of
 
 BATCH_FILES = 1000
@@ -50,8 +50,6 @@ _SHARES = 8
 """Batches that each process should find at least, so that all end at about the same time."""
 _WORTH_A_PROCESS = 10_000
 """Files of a refresh; a first read starts its processes before it knows how many there are."""
-_SPLICED = 64
-"""Up to so many changed files are spliced into tables without copying the rest."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     if before:
         gone = before.seen.keys() - roles.keys()
         changed = {path for path, _, digest in items if not digest or digest != result.seen[path][2]}
-        result.parsed = _merge(before.parsed, result.parsed, changed | gone)
+        result.parsed = merge(before.parsed, result.parsed, changed | gone)
         result.seen = before.seen | result.seen
         for path in gone:
             del result.seen[path]
@@ -329,7 +327,7 @@ def _parse_piece(listing: Listing, options: Options, items: list[Item], found: l
     if notes:
         changed = {path for path, *_ in items}.difference(notes["memories"]["path"].to_pylist())
         notes = {name: notes.get(name, schema.empty_table()) for name, schema in RAW_SCHEMAS.items()}
-        tables = _merge(notes, tables, changed)
+        tables = merge(notes, tables, changed)
     return tables
 
 
@@ -340,48 +338,6 @@ def _parts(listing: Listing, claim: Claim, options: Options, rows: Rows) -> list
     for row in rows.tables["problems"][before:]:
         row["memory_id"] = claim.memory_id
     return [source for source in found if source]
-
-
-def _merge(before: Tables, fresh: Tables, changed: set[str]) -> Tables:
-    """`before` without the rows of the `changed` files, with `fresh` ones in their place, in path order."""
-    places = pa.concat_tables([tables["memories"].select(["memory_id", "path"]) for tables in (before, fresh)])
-    merged = {}
-    for name, old in before.items():
-        new = fresh[name]
-        if old.num_rows == new.num_rows == 0:
-            merged[name] = old
-            continue
-        merged[name] = _splice(old, new, _paths(name, old, places), _paths(name, new, places), changed)
-    return merged
-
-
-def _paths(name: str, table: pa.Table, places: pa.Table) -> pa.ChunkedArray:
-    """The file that each row came from: its memory's, as a problem may lie in a part of that."""
-    if "path" in table.column_names and name != "problems":
-        return table["path"]
-    at = pc.index_in(table["memory_id"], value_set=places["memory_id"].combine_chunks(), skip_nulls=True)
-    paths = places["path"].take(at)
-    return pc.coalesce(paths, table["path"]) if name == "problems" else paths
-
-
-def _splice(
-    old: pa.Table, new: pa.Table, old_paths: pa.ChunkedArray, new_paths: pa.ChunkedArray, changed: set[str]
-) -> pa.Table:
-    if len(changed) > _SPLICED:
-        keep = pc.invert(pc.is_in(old_paths, value_set=pa.array(sorted(changed), pa.string())))
-        table = pa.concat_tables([old.filter(keep), new])
-        paths = pa.chunked_array([*old_paths.filter(keep).chunks, *new_paths.chunks], pa.string())
-        order = pc.sort_indices(
-            pa.table({"path": paths, "row": pa.array(range(len(paths)))}), [("path", "ascending"), ("row", "ascending")]
-        )
-        return table.take(order)
-    pieces, at = [], 0
-    for path in sorted(changed):
-        start = pc.sum(pc.less(old_paths, path)).as_py() or 0
-        stop = pc.sum(pc.less_equal(old_paths, path)).as_py() or 0
-        pieces += [old.slice(at, start - at), new.filter(pc.equal(new_paths, path))]
-        at = stop
-    return pa.concat_tables([*pieces, old.slice(at)])
 
 
 def _finish(parsed: Tables, surveyed: Tables, options: Options) -> Tables:

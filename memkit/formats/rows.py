@@ -43,6 +43,7 @@ RAW_SCHEMAS: dict[str, pa.Schema] = {**TABLES, "_counters": COUNTERS, "_ids": ID
 """The tables, and those that only the linking sees."""
 
 Row = dict[str, Any]
+Tables = dict[str, pa.Table]
 
 
 def shown(value: object, limit: int = 80) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from memkit.formats.parallel import Pool, Tables
+from memkit.formats.parallel import Pool
+from memkit.formats.rows import Tables
 
 
 def squares(task: int, seconds: float = 0.0) -> tuple[Tables, int]:
