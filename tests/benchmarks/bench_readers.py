@@ -38,7 +38,15 @@ REFRESHES = 9
 CODE = "```python\npool = connect(size=10, timeout=2.5)\n```"
 
 
-def write_notes(folder: Path, count: int) -> int:
+LAYOUTS = {
+    "block": ("{0}", "\n  - ", "\n  - ", ""),
+    "quoted": ('"{0}"', '\n- "', '"\n- "', '"'),
+    "brackets": ("{0}", " [", ", ", "]"),
+}
+"""How a tool writes a scalar, and what opens, joins and closes its keywords; the first is the format's document's."""
+
+
+def write_notes(folder: Path, count: int, layout: str = "block") -> int:
     """`count` notes, every other one Russian, the same in each run; the bytes written."""
     rng = random.Random(count)
     words = {language: generate.vocabulary(language, 2_000).tolist() for language in ("ru", "en")}
@@ -48,20 +56,24 @@ def write_notes(folder: Path, count: int) -> int:
         name = str(UUID(int=rng.getrandbits(128), version=4))
         path = folder / name[:2] / f"{name}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
-        size += path.write_bytes(_note(name, own, rng).encode())
+        size += path.write_bytes(_note(name, own, rng, layout).encode())
     return size
 
 
-def _note(name: str, words: list[str], rng: random.Random) -> str:
-    """One note as the format's document writes them: keywords below each other, time stamps without quotes."""
+def _note(name: str, words: list[str], rng: random.Random, layout: str) -> str:
+    """One note with every field that the format's document asks for."""
+    scalar, opening, joiner, closing = LAYOUTS[layout]
     created = START + timedelta(minutes=rng.randrange(10**6))
     updated = created + timedelta(hours=rng.randrange(99))
     stamps = [moment.strftime("%Y-%m-%dT%H:%M:%SZ") for moment in (created, updated)]
     title = " ".join(rng.choices(words, k=rng.randint(3, 8))).capitalize()
-    keywords = "".join(f"  - {word}\n" for word in rng.sample(words, rng.randint(3, 7)))
+    keywords = f"{opening}{joiner.join(rng.sample(words, rng.randint(3, 7)))}{closing}"
     scope = rng.choice(("global", f"area:{rng.choice(words)}", f"file:src/{rng.choice(words)}.py"))
-    head = f"id: {name}\nsubject: {title}\nkeywords:\n{keywords}applies_to: {scope}\n"
-    return f"---\n{head}created_at: {stamps[0]}\nupdated_at: {stamps[1]}\n---\n\n# {title}\n\n{_body(words, rng)}\n"
+    values = {"id": name, "subject": title, "applies_to": scope, "created_at": stamps[0], "updated_at": stamps[1]}
+    lines = {key: f"{key}: {scalar.format(value)}" for key, value in values.items()}
+    own, subject, *rest = lines.values()
+    head = "\n".join((own, subject, f"keywords:{keywords}", *rest))
+    return f"---\n{head}\n---\n\n# {title}\n\n{_body(words, rng)}\n"
 
 
 def _body(words: list[str], rng: random.Random) -> str:
@@ -222,7 +234,7 @@ def compare(folder: Path, size: int, repeat: int) -> list[float]:
         middle = {key: statistics.median(run[key] for run in runs[name]) for key in ("wall", "cpu", "peak")}
         first = first or middle
         peak = max(0.0, middle["peak"] - base)
-        against = f"{first['wall'] / middle['wall']:9.2f}{first['cpu'] / middle['cpu']:9.2f}"
+        against = f"{first['wall'] / middle['wall']:9.2f}{first['cpu'] / max(middle['cpu'], 0.01):9.2f}"
         memory = f"{peak / MIB:10.1f}{peak / size:13.2f}" if "memkit" in name else ""
         per_file = middle["wall"] / len(files) * 1e6
         print(f"{name:22}{middle['wall']:9.3f}{middle['cpu']:9.3f}{per_file:9.1f}{against}{memory}")
@@ -284,6 +296,12 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
     for name, times in zip([*list(SIDES)[:3], "refresh"], zip(*growth, strict=True), strict=True):
         each = (seconds / count * 1e6 for count, seconds in zip(sizes, times, strict=True))
         print(f"{name:22}" + "".join(f"{figure:9.1f}" for figure in each))
+    for layout in list(LAYOUTS)[1:]:
+        print(f"\nanother layout: {layout}", end="")
+        own = folder / layout
+        if not own.exists():
+            write_notes(own, sizes[1], layout)
+        compare(own, stat_scandir(str(own)), options.repeat)
     whole = run_side("memkit, 1 process", DATA)
     print(f"\ndata/: {whole['memories']:.0f} memories, {whole['problems']:.0f} problems in {whole['wall']:.3f} s")
 
