@@ -36,6 +36,8 @@ sys.path[:] = pickle.load(sys.stdin.buffer)
 from memkit.formats.parallel import serve
 serve()
 """
+_DONE = b"memkit: done\n"
+"""What another process says once it is there, and after each task; whatever else it prints is not for us."""
 _ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 
 
@@ -79,12 +81,13 @@ class Pool(Generic[Task, Rest]):
         self._stack.close()
 
     def start(self, others: int) -> None:
-        """Start so many processes more, where this one is an interpreter that can be started again."""
+        """Start so many processes more, as far as the system lets them be started."""
         if not sys.executable or getattr(sys, "frozen", False):
-            return
-        for _ in range(others):
-            folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="memkit-")))
-            self.others.append(_Process(folder, self._start(folder)))
+            return  # this one is no interpreter that could be started again
+        with suppress(OSError):
+            for _ in range(others):
+                folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="memkit-")))
+                self.others.append(_Process(folder, self._start(folder)))
 
     def add(self, task: Task) -> Job[Task, Rest]:
         """Let whoever is free do `task`."""
@@ -166,15 +169,16 @@ class _Process(Generic[Task, Rest]):
         """Take the results that have come; where it ended, the jobs that it leaves."""
         self._news.clear()
         while self._answers:
-            if self._answers.popleft() != b"\n":
+            answer = self._answers.popleft()
+            if not answer:
                 self._is_there = False
                 left = list(self.given)
                 self.given.clear()
                 return left
-            if self._is_there:
+            if answer == _DONE and self._is_there:
                 self.given.popleft().result = _read(self._folder / f"result{self._results}")
                 self._results += 1
-            self._is_there = True
+            self._is_there |= answer == _DONE
         return []
 
     def wait(self) -> None:
@@ -214,13 +218,13 @@ def serve() -> None:
         sys.meta_path.insert(0, _NoPandas())
     function = pickle.load(tasks)  # noqa: S301 - as above
     pa.array([""])  # imports what the first array does
-    out.write(b"\n")
+    out.write(_DONE)
     for number, _ in enumerate(tasks):
         file = folder / f"task{number}"
         task = pickle.loads(file.read_bytes())  # noqa: S301 - as above
         file.unlink()
         _write(folder / f"result{number}", *function(task))
-        out.write(b"\n")
+        out.write(_DONE)
 
 
 class _NoPandas:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from functools import partial
@@ -53,7 +54,7 @@ def test_a_process_that_is_there_works_while_this_one_adds_tasks() -> None:
         while jobs[0].result is None:
             pool.look_after()
         assert jobs[0].result[1] != os.getpid()
-        assert {process for _, process in pool.results(jobs)} == {os.getpid(), jobs[0].result[1]}
+        assert [tables["square"]["n"][0].as_py() for tables, _ in pool.results(jobs)] == [n * n for n in range(9)]
 
 
 def test_nobody_waits_for_a_process_that_is_not_there_yet() -> None:
@@ -67,7 +68,7 @@ def test_a_process_that_ends_leaves_its_tasks_to_this_one() -> None:
         pool.start(2)
         wait_for_others(pool)
         jobs = [pool.add(task) for task in range(20)]
-        assert any(process.given for process in pool.others)
+        assert any(process._tasks for process in pool.others)
         assert [process for _, process in pool.results(jobs)] == [os.getpid()] * 20
 
 
@@ -77,6 +78,29 @@ def test_a_function_that_cannot_be_imported_goes_by_value() -> None:
         wait_for_others(pool)
         jobs = [pool.add(task) for task in range(9)]
         assert [rest for _, rest in pool.results(jobs)] == list(range(9))
+
+
+def test_what_an_interpreter_prints_when_it_starts_is_no_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("print('hello')\nprint()", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with Pool[int, int](squares) as pool:
+        pool.start(1)
+        wait_for_others(pool)
+        jobs = [pool.add(task) for task in range(9)]
+        assert {process for _, process in pool.results(jobs)} - {os.getpid()}
+
+
+@pytest.mark.parametrize("missing", [{"executable": ""}, {"executable": "/nowhere/python"}, {"frozen": True}])
+def test_where_no_process_can_be_started_this_one_does_all(
+    missing: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in missing.items():
+        monkeypatch.setattr(sys, name, value, raising=False)
+    with Pool[int, int](squares) as pool:
+        pool.start(1)
+        assert [process for _, process in pool.results([pool.add(1), pool.add(2)])] == [os.getpid()] * 2
 
 
 def test_nothing_is_imported_from_the_working_folder_and_nothing_stays_behind(

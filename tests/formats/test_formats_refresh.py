@@ -222,6 +222,16 @@ def test_two_processes_read_what_one_reads(tmp_path: Path, answers: list[Path]) 
     assert_equal(corpus.refresh(), alone)
 
 
+def test_a_batch_that_is_held_in_pieces_is_read_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_files(tmp_path, START)
+    whole = mk.read(folder)
+    monkeypatch.setattr(reader, "BATCH_BYTES", 40)
+    pieces = mk.read(folder)
+    assert_equal(pieces, whole)
+    STEPS["edit a log"](folder)
+    assert_equal(pieces.refresh(), mk.read(folder))
+
+
 def test_every_role_is_the_same_in_another_process(tmp_path: Path, answers: list[Path]) -> None:
     many = {f"a/{number}.md": f"# {number}\nтекст\n" for number in range(30)}
     old_facts = {"u/users/1/profile.md": "- [2026-01-01] a fact\n"}
