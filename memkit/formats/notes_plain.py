@@ -33,9 +33,14 @@ _MOMENT = f"{_DAY}(?:[T ]{_TIME})?"
 _EXACT = {"id": _ID, "created_at": _MOMENT, "updated_at": _MOMENT, "occurred_at": _MOMENT}
 _KEYS = frozenset((*_EXACT, "subject", "keywords", "applies_to", "content_hash"))
 _CAPTURED = (*_EXACT, "subject", "keywords", "applies_to", "applies_kind", "applies_target", "content_hash")
-_NEEDED = ({"id", "subject", "keywords", "applies_to"}, {"created_at", "updated_at"}, {"occurred_at"})
+_NEEDED = frozenset(("id", "subject", "keywords", "applies_to"))
+_DATED = (frozenset(("created_at", "updated_at")), frozenset(("occurred_at",)))
+"""The dates that a note has: these, or those of the later variant."""
 _OPENED = re.compile(r"^([A-Za-z_][\w-]*):((?: \[| |\n *- )?[\"']?)", re.ASCII | re.MULTILINE)
 _CLOSING = b"\n---\n"
+_TO_NORMALISE = (b"---\r\n", codecs.BOM_UTF8)
+_MAX_HEAD = 2**14
+"""Bytes within which front matter ends: a log may have its first ``---`` at its very end."""
 _MAX_LAYOUTS = 8
 """Of one batch: a folder without a layout must not have one compiled for every note."""
 _MAX_KEYS = 32
@@ -118,13 +123,11 @@ def _joiner(opening: str) -> str:
 def _layout(opened: Opened) -> Layout | None:
     """The layout with these keys and openings; None where notes that have it are not for the batch."""
     openings = dict(opened)
-    needed, *dates = _NEEDED
-    if len(openings) < len(opened) or not needed <= openings.keys() or not any(d <= openings.keys() for d in dates):
-        return None
+    is_whole = openings.keys() >= _NEEDED and any(openings.keys() >= dates for dates in _DATED)
     lists = {key for key, opening in opened if "[" in opening or "\n" in opening}
-    if lists != {"keywords"} or not all(openings[key].strip("\"'") for key in _KEYS & openings.keys()):
-        return None
-    return Layout(opened)
+    has_values = all(openings[key].strip("\"'") for key in _KEYS & openings.keys())
+    is_sound = is_whole and has_values and lists == {"keywords"} and len(openings) == len(opened)
+    return Layout(opened) if is_sound else None
 
 
 def read_plain(files: Iterable[File]) -> tuple[Tables, list[File]]:
@@ -163,7 +166,7 @@ def _find(files: Iterable[File]) -> tuple[list[_Row], list[File]]:
         head, end = _head(data)
         match = layout.match(head) if layout else None
         if layout is None or match is None:
-            if data.startswith((b"---\r\n", codecs.BOM_UTF8)):
+            if data.startswith(_TO_NORMALISE):
                 data = data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
                 head, end = _head(data)
             other = _layout_of(head, layouts)
@@ -185,8 +188,8 @@ def _find(files: Iterable[File]) -> tuple[list[_Row], list[File]]:
 
 
 def _head(data: bytes) -> tuple[str, int]:
-    """The front matter, if there is any in UTF-8, and where it ends."""
-    end = data.find(_CLOSING, 4) + len(_CLOSING)
+    """The front matter, if there is any in UTF-8 and of a usual length, and where it ends."""
+    end = data.find(_CLOSING, 4, _MAX_HEAD) + len(_CLOSING)
     try:
         return data[:end].decode(), end
     except UnicodeDecodeError:
@@ -292,17 +295,17 @@ def _columns(rows: list[_Row], text: _Text) -> dict[str, dict[str, object]]:
     own, subject, scope, kind, target, content_hash = (pa.array(captured[name], pa.string()) for name in words)
     keywords = _split(captured["keywords"], joiners)
     dates = map(_moments, map(captured.__getitem__, ("created_at", "updated_at", "occurred_at")))
-    more_lines = pa.array(more_lines)
     created, updated, occurred = dates
     created, updated = pc.coalesce(created, occurred), pc.coalesce(updated, occurred, created)
     memory_id = pc.binary_join_element_wise("notes:", path, "#", own, "")
     first = pc.add(pa.array(head_lines), 1)
+    last = pc.add(first, pa.array(more_lines))
     shared = {"memory_id": memory_id, "path": path, "extra": pa.array(extras)}
     shared |= {"created_at": created, "updated_at": updated}
     memory = {"format": "notes", "kind": "note", "source_id": own, "scope": scope, "title": subject, "tags": keywords}
     note = {"id": own, "uuid_version": 4, "subject": subject, "keywords": keywords, "applies_to": scope}
     return {
-        "memories": {**shared, **memory, "text": text.text, "line_start": first, "line_end": pc.add(first, more_lines)},
+        "memories": {**shared, **memory, "text": text.text, "line_start": first, "line_end": last},
         "notes": {
             **shared,
             **note,
