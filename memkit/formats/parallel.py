@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import os
 import pickle
-import signal
+import shutil
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -139,7 +139,9 @@ class _Process(Generic[Task, Rest]):
     def __init__(self, folder: Path, start: bytes) -> None:
         utf8 = ("-X", "utf8") if sys.flags.utf8_mode else ()
         command = [sys.executable, "-P", *utf8, "-c", _START]  # -P: nothing is imported from the working folder
-        self._popen = Popen(command, stdin=PIPE, stdout=PIPE, env=os.environ | _ENVIRONMENT)
+        # A session of its own: an interrupt from the keyboard is for this process, which then ends that one.
+        environment = os.environ | _ENVIRONMENT
+        self._popen = Popen(command, stdin=PIPE, stdout=PIPE, env=environment, start_new_session=True)
         self._into: Any = self._popen.stdin
         self._out: Any = self._popen.stdout
         self.given: deque[Job[Task, Rest]] = deque()
@@ -209,7 +211,6 @@ class _Process(Generic[Task, Rest]):
 
 def serve() -> None:
     """What another process does: one task for each line of its standard input, until that ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started this one ends it
     gc.disable()
     tasks, out = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb", 0)
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # whatever prints must not count as an answer
@@ -218,13 +219,15 @@ def serve() -> None:
         sys.meta_path.insert(0, _NoPandas())
     function = pickle.load(tasks)  # noqa: S301 - as above
     pa.array([""])  # imports what the first array does
-    out.write(_DONE)
-    for number, _ in enumerate(tasks):
-        file = folder / f"task{number}"
-        task = pickle.loads(file.read_bytes())  # noqa: S301 - as above
-        file.unlink()
-        _write(folder / f"result{number}", *function(task))
+    with suppress(BrokenPipeError):
         out.write(_DONE)
+        for number, _ in enumerate(tasks):
+            file = folder / f"task{number}"
+            task = pickle.loads(file.read_bytes())  # noqa: S301 - as above
+            file.unlink()
+            _write(folder / f"result{number}", *function(task))
+            out.write(_DONE)
+    shutil.rmtree(folder, ignore_errors=True)  # who started this one is gone
 
 
 class _NoPandas:
