@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterator
 from json.decoder import JSONObject  # type: ignore[attr-defined]  # the stubs leave out the function that parses an object
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # the stubs leave out the pure Python scanner
@@ -97,18 +98,19 @@ class _Lines:
 class _Decoder(json.JSONDecoder):
     """A JSON decoder whose objects are `Node`s with lines."""
 
-    def __init__(self, text: str, lines: _Lines) -> None:
+    lines: _Lines
+
+    def __init__(self) -> None:
         super().__init__(parse_float=_number, parse_constant=str, strict=False)
-        self._lines = lines
         self.parse_object = self._parse_object
         self.scan_once = py_make_scanner(self)  # the C scanner does not call parse_object
 
     def _parse_object(self, s_and_end: tuple[str, int], *rest: Any) -> tuple[Node, int]:
-        line = self._lines.at(s_and_end[1] - 1)
+        line = self.lines.at(s_and_end[1] - 1)
         strict, scan_once, *_, memo = rest
         pairs, end = JSONObject(s_and_end, strict, scan_once, None, list, memo)
         node = Node()
-        node.line, node.end_line = line, self._lines.at(end - 1)
+        node.line, node.end_line = line, self.lines.at(end - 1)
         for key, value in pairs:
             node.put(key, value)
         return node, end
@@ -117,6 +119,16 @@ class _Decoder(json.JSONDecoder):
 def _number(text: str) -> Any:
     number = Number(text)
     return text if number in (float("inf"), float("-inf")) else number
+
+
+class _Decoders(threading.local):
+    """One decoder a thread: a decoder is a cycle of objects, of which a folder of small files would leave thousands."""
+
+    def __init__(self) -> None:
+        self.own = _Decoder()
+
+
+_DECODERS = _Decoders()
 
 
 def load_json(text: str) -> Any:
@@ -130,10 +142,14 @@ def load_json(text: str) -> Any:
     _refuse_depth(text)
     lines = _Lines(text)
     start = len(text) - len(text.lstrip())
+    decoder = _DECODERS.own
+    decoder.lines = lines
     try:
-        value, end = _Decoder(text, lines).raw_decode(text, start)
+        value, end = decoder.raw_decode(text, start)
     except (ValueError, RecursionError) as error:
         raise _json_fault(error, text) from error
+    finally:
+        del decoder.lines  # and with it the text
     if text[end:].strip():
         raise StructureError("nothing after the document", lines.at(end))
     return _cleaned(value) if "\\u" in text else value
