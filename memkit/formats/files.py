@@ -84,12 +84,18 @@ class Listing:
             rows.problem("encoding", path, "a file name in UTF-8", path)
 
 
+def home_of(root: Path) -> Path:
+    """The folder that paths below `root` are relative to: `root` itself, or the one that a single file lies in."""
+    root = root.resolve()
+    return root.parent if root.is_file() else root
+
+
 def list_files(root: Path, *, with_stat: bool) -> Listing:
     """Every regular file below `root` (or `root` itself), links not followed, cost linear in the number of files."""
-    root = root.resolve()
+    listing = Listing(home_of(root))
     if root.is_file():
-        return Listing(root.parent, {root.name: _stat(root.stat())})
-    listing = Listing(root)
+        listing.files[root.resolve().name] = _stat(root.stat())
+        return listing
     found: list[tuple[str, Stat | None]] = []
     folders = [""]
     while folders:
@@ -116,7 +122,7 @@ def _scan(listing: Listing, folder: str, found: list[tuple[str, Stat | None]], w
 
 @contextmanager
 def _opened(folder: Path) -> Iterator[Path | int]:
-    """What `os.scandir` takes for a folder; where it takes a descriptor, each stat is a fifth faster than by path."""
+    """What `os.scandir` takes for a folder; where it takes a descriptor, each stat is a sixth faster than by path."""
     if os.scandir not in os.supports_fd:
         yield folder
         return

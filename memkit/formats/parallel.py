@@ -1,6 +1,6 @@
 """One function over many tasks in several processes, of which this is one.
 
-The others are bare interpreters: they are there in a fifth of the time that a library's pool takes with what it
+The others are bare interpreters: they are there in a third of the time that a library's pool takes with what it
 imports. Tasks and results lie in files of a private folder, and pipes only tell that there is one more, so that neither
 side waits for the other to read: whoever is free takes the next task.
 """

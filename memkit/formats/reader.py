@@ -27,6 +27,7 @@ from memkit.formats.files import (
     Listing,
     Stat,
     digest_of,
+    home_of,
     list_files,
     read_content,
     read_source,
@@ -48,7 +49,7 @@ _ENDINGS = tuple(f".{ending}" for ending in (*MARKDOWN, *STRUCTURED))
 _LONGEST = max(map(len, _ENDINGS))
 _SHARES = 8
 """Batches that each process should find at least, so that all end at about the same time."""
-_WORTH_A_PROCESS = 10_000
+_WORTH_A_PROCESS = 15_000
 """Files of a refresh; a first read starts its processes before it knows how many there are."""
 
 
@@ -142,16 +143,14 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
         check_choice("format", options.format, NAMES, "read")
     if not root.exists():
         raise FormatError(f"{root}: expected a folder or file. Got nothing there.", path=str(root))
-    place = root.resolve()
-    place = place.parent if place.is_file() else place
-    with Workers(partial(parse_batch, place, options), by_value=options.rules is not None) as pool:
+    with Workers(partial(parse_batch, home_of(root), options), by_value=options.rules is not None) as pool:
         others = _others(options)
         if before is None:
             pool.start(others)
         listing = list_files(root, with_stat=before is not None)
         rows = Rows(options.rules)
         listing.report(rows)
-        result = Reading(root if root.is_file() else place, options)
+        result = Reading(root if root.is_file() else listing.root, options)
         survey = _survey(listing, rows, result, before)
         roles = _roles(listing, survey, options)
         _report_others(listing, survey, roles, rows)

@@ -274,7 +274,7 @@ def main() -> None:
         _print_side(options.side, options.folder)
         return
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
-    packages = ("python-frontmatter", "PyYAML", "pyarrow", "duckdb", "joblib")
+    packages = ("python-frontmatter", "PyYAML", "pyarrow", "duckdb", "xxhash")
     versions = ", ".join(f"{name} {version(name)}" for name in packages)
     print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {memory:.0f} GiB, Python {platform.python_version()}")
     print(versions)
@@ -298,9 +298,10 @@ def measure(folder: Path, options: argparse.Namespace) -> None:
         print(f"{name:22}" + "".join(f"{figure:9.1f}" for figure in each))
     for layout in list(LAYOUTS)[1:]:
         print(f"\nanother layout: {layout}", end="")
-        own = folder / layout
+        count = sizes[len(sizes) // 2]
+        own = folder / f"{layout}-{count}"
         if not own.exists():
-            write_notes(own, sizes[1], layout)
+            write_notes(own, count, layout)
         compare(own, stat_scandir(str(own)), options.repeat)
     whole = run_side("memkit, 1 process", DATA)
     print(f"\ndata/: {whole['memories']:.0f} memories, {whole['problems']:.0f} problems in {whole['wall']:.3f} s")
