@@ -1,15 +1,21 @@
-"""The tables, declared once: every column's type, meaning and unit.
+"""The tables, the kinds of memory and the words of importance, declared once.
 
 `TABLES` maps a table's name to its `pyarrow.Schema`; a field's metadata holds ``meaning`` and, where there is one,
-``unit``. Readers, SQL, documentation and tests take the columns from here.
+``unit``. `KINDS` says what each kind of memory is. Readers, SQL, search, policies, documentation and tests ask here.
 
 >>> TABLES["memories"].field("confidence").metadata[b"unit"]
 b'ratio'
+>>> kinds_where(searched=False)
+('heartbeat', 'quarantined')
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pyarrow as pa
+
+from memkit.errors import ParameterError
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 WORDS = pa.list_(pa.string())
@@ -240,3 +246,96 @@ TABLES: dict[str, pa.Schema] = {
 def empty(name: str) -> pa.Table:
     """The table `name` without rows."""
     return TABLES[name].empty_table()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What one kind of memory is: whatever treats kinds differently asks for one of these properties, never a name.
+
+    Attributes
+    ----------
+    name, meaning : str
+        The word in the column ``kind``, and what such a memory is.
+    fact : bool
+        One statement about a user, as the policies for facts mean it.
+    verbatim : bool
+        The text is the lines line_start to line_end of the file, unchanged, so that a chunk has lines of the file.
+    decays : str
+        When age lowers its score: 'always' (but for high importance), 'normal' (where its importance is), 'never'.
+    counted : bool
+        A quota counts it.
+    searched : bool
+        A search looks at it unless told otherwise.
+    judged : bool
+        Policies may refuse, weigh or relabel it, and a prompt may hold it; else it is only kept.
+    """
+
+    name: str
+    meaning: str
+    fact: bool = False
+    verbatim: bool = False
+    decays: str = "normal"
+    counted: bool = False
+    searched: bool = True
+    judged: bool = True
+
+
+KINDS: dict[str, Kind] = {}
+"""Every kind by name; `declare_kinds` adds to it. A kind that is not declared is kept, and a problem."""
+
+
+def declare_kinds(*kinds: Kind) -> None:
+    """Make kinds known, as a format of your own does with those that it reads.
+
+    Raises
+    ------
+    ParameterError
+        Where a name is taken by another declaration.
+
+    Examples
+    --------
+    >>> declare_kinds(Kind("note", "something else"))
+    Traceback (most recent call last):
+    memkit.errors.ParameterError: declare_kinds: expected a name of its own for each kind. Got 'note', which is taken.
+    """
+    for kind in kinds:
+        if KINDS.get(kind.name, kind) != kind:
+            raise ParameterError(
+                f"declare_kinds: expected a name of its own for each kind. Got {kind.name!r}, which is taken."
+            )
+    KINDS.update({kind.name: kind for kind in kinds})
+
+
+def kinds_where(**properties: bool | str) -> tuple[str, ...]:
+    """The names of the kinds with these properties, in the order of their declaration.
+
+    >>> kinds_where(fact=True)
+    ('profile', 'working', 'archive')
+    """
+    wanted = properties.items()
+    return tuple(name for name, kind in KINDS.items() if all(getattr(kind, key) == value for key, value in wanted))
+
+
+declare_kinds(
+    Kind("entry", "a file that an index names", verbatim=True),
+    Kind("long_term", "a section of MEMORY.md", verbatim=True),
+    Kind("daily_log", "a section of a day's log", verbatim=True),
+    Kind("session", "a section of a conversation", verbatim=True),
+    Kind("heartbeat", "a section of HEARTBEAT.md, a list of tasks", verbatim=True, searched=False),
+    Kind("document", "a section of any other Markdown", verbatim=True),
+    Kind("note", "a Markdown file with front matter", verbatim=True),
+    Kind("pathway", "a learned answer with its triggers"),
+    Kind("memory_item", "a question and its answer"),
+    Kind("wisdom_fact", "a statement with a confidence and relations to others"),
+    Kind("profile", "a fact about who the user is", fact=True, counted=True, decays="never"),
+    Kind("working", "a fact about what the user does now", fact=True, counted=True),
+    Kind("archive", "any other fact about the user", fact=True, counted=True, decays="always"),
+    Kind("line", "a line of a fact file that is no fact", verbatim=True, judged=False),
+    Kind("quarantined", "a record of a version that memkit does not know", searched=False, judged=False),
+)
+
+IMPORTANCE_WORDS = {"high": "high", "normal": "normal", "medium": "normal", "low": "low"}
+"""Every word that a format may write for an importance, to the one that memkit keeps; any other word is none."""
+
+IMPORTANCES = tuple(dict.fromkeys(IMPORTANCE_WORDS.values()))
+"""The importances, the highest first; a null one counts as normal."""

@@ -5,8 +5,20 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
+from memkit.errors import ParameterError
 from memkit.formats.registry import FORMATS
-from memkit.schemas import CHUNKS, MEMORIES, TABLES, TIMESTAMP, empty
+from memkit.schemas import (
+    CHUNKS,
+    IMPORTANCES,
+    KINDS,
+    MEMORIES,
+    TABLES,
+    TIMESTAMP,
+    Kind,
+    declare_kinds,
+    empty,
+    kinds_where,
+)
 
 
 @pytest.mark.parametrize("name", [*TABLES, "chunks"])
@@ -65,3 +77,30 @@ def test_an_empty_table_has_its_schema() -> None:
     for name, schema in TABLES.items():
         assert empty(name).schema.equals(schema, check_metadata=True)
         assert empty(name).num_rows == 0
+
+
+def test_every_kind_of_a_format_is_declared_with_its_meaning() -> None:
+    assert {kind for format in FORMATS for kind in format.kinds} <= KINDS.keys()
+    assert all(name == kind.name and kind.meaning for name, kind in KINDS.items())
+    assert {kind.decays for kind in KINDS.values()} == {"always", "normal", "never"}
+
+
+def test_what_is_only_kept_is_neither_fact_nor_counted() -> None:
+    assert kinds_where(judged=False) == ("line", "quarantined")
+    assert kinds_where(judged=False, fact=True) == kinds_where(judged=False, counted=True) == ()
+    assert kinds_where(fact=True) == kinds_where(counted=True) == ("profile", "working", "archive")
+    assert kinds_where(searched=False) == ("heartbeat", "quarantined")
+
+
+def test_a_kind_of_ones_own_is_declared_once_and_cannot_take_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    card = Kind("card", "a card of a board", searched=False)
+    monkeypatch.setitem(KINDS, "card", card)
+    declare_kinds(card)
+    assert kinds_where(searched=False)[-1] == "card"
+    with pytest.raises(ParameterError, match="Got 'card', which is taken"):
+        declare_kinds(Kind("tile", "of a roof"), Kind("card", "another meaning"))
+    assert "tile" not in KINDS
+
+
+def test_the_importances_are_in_order() -> None:
+    assert IMPORTANCES == ("high", "normal", "low")
