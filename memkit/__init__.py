@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from memkit.policy.replay import forecast as forecast
     from memkit.policy.replay import replay as replay
     from memkit.policy.split_plan import SplitPlan as SplitPlan
-    from memkit.search.explain import explain as explain
     from memkit.search.learn import learn_weight as learn_weight
-    from memkit.search.plot import plot_contributions as plot_contributions
+    from memkit.search.reports.explain import explain as explain
+    from memkit.search.reports.plot import plot_contributions as plot_contributions
     from memkit.search.retriever import Retriever as Retriever
     from memkit.tables.corpus import Corpus as Corpus
     from memkit.tables.corpus import open_lake as open  # noqa: F401 - mk.open, under another name in its module
@@ -77,13 +77,13 @@ _PUBLIC = {
     "SplitPlan": ("memkit.policy.split_plan", "SplitPlan"),
     "as_encoder": ("memkit.index.encode", "as_encoder"),
     "errors": ("memkit.errors", ""),
-    "explain": ("memkit.search.explain", "explain"),
+    "explain": ("memkit.search.reports.explain", "explain"),
     "forecast": ("memkit.policy.replay", "forecast"),
     "from_table": ("memkit.tables.table", "from_table"),
     "learn_weight": ("memkit.search.learn", "learn_weight"),
     "named_queries": ("memkit.tables.named", "named_queries"),
     "open": ("memkit.tables.corpus", "open_lake"),
-    "plot_contributions": ("memkit.search.plot", "plot_contributions"),
+    "plot_contributions": ("memkit.search.reports.plot", "plot_contributions"),
     "presets": ("memkit.presets", ""),
     "rank_pathways": ("memkit.policy.records", "rank_pathways"),
     "read": ("memkit.tables.corpus", "read"),

@@ -86,7 +86,7 @@ def _full_text(corpus: Corpus, words: str) -> None:
 
 
 def _hybrid(corpus: Corpus) -> None:
-    from memkit.search.explain import explain
+    from memkit.search.reports.explain import explain
     from memkit.search.retriever import Retriever
 
     _step("Search by words and meaning together", "search = mk.Retriever().fit(corpus)")

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError, QueryError
 from memkit.params import AsOf
-from memkit.search.index import SearchIndex
-from memkit.search.normalise import Floats, Ints
+from memkit.search.fitted.index import SearchIndex
 from memkit.search.queries import Queries
-from memkit.search.rank import Ranked
 from memkit.search.retriever import Retriever
+from memkit.search.stages.normalise import Floats, Ints
+from memkit.search.stages.rank import Ranked
 
 _METRIC = re.compile(r"ndcg@([1-9]\d*)")
 

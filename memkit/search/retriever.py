@@ -19,18 +19,18 @@ from memkit.errors import MemkitError, NotFittedError, ParameterError
 from memkit.index.centre import CENTRES
 from memkit.index.dense import ANN
 from memkit.params import AsOf, Estimator, Param, as_of_time, estimator, param, record_as_of
-from memkit.search.arms import LEXICAL
-from memkit.search.candidates import Candidates
-from memkit.search.fuse import METHODS
-from memkit.search.index import SearchIndex, build_index
-from memkit.search.normalise import HOW, Floats, Ints
+from memkit.search.fitted.arms import LEXICAL
+from memkit.search.fitted.index import SearchIndex, build_index
+from memkit.search.fitted.rows import Mask
+from memkit.search.fitted.store import FOLDER, kept_arm, load_index, save_index
 from memkit.search.queries import Queries, as_queries
-from memkit.search.rank import Ranked, rank_candidates
-from memkit.search.results import describe, empty_note, hits_table, trace_table
-from memkit.search.rows import Mask
+from memkit.search.reports.tables import describe, empty_note, hits_table, trace_table
+from memkit.search.reports.trace import with_outside
 from memkit.search.scope import Scope
-from memkit.search.store import FOLDER, kept_arm, load_index, save_index
-from memkit.search.trace import with_outside
+from memkit.search.stages.candidates import Candidates
+from memkit.search.stages.fuse import METHODS
+from memkit.search.stages.normalise import HOW, Floats, Ints
+from memkit.search.stages.rank import Ranked, rank_candidates
 from memkit.text.analyse import ANALYSERS
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.search.normalise import Ints
-from memkit.search.rows import Mask, Rows
+from memkit.search.fitted.rows import Mask, Rows
+from memkit.search.stages.normalise import Ints
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import pytest
 
 from memkit.index.encoders.hashing import HashEncoder
 from memkit.schemas import MEMORIES
-from memkit.search import index as search_index
+from memkit.search.fitted import index as search_index
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 

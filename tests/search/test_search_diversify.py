@@ -4,8 +4,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memkit.search.diversify import cosines, jaccard, mmr
-from memkit.search.normalise import Floats
+from memkit.search.stages.diversify import cosines, jaccard, mmr
+from memkit.search.stages.normalise import Floats
 
 DUPLICATES = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
 

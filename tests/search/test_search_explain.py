@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from memkit.errors import QueryError
-from memkit.search.explain import explain
+from memkit.search.reports.explain import explain
 
 DAY = "2026-03-01"
 

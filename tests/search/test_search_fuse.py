@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
-from memkit.search.fuse import METHODS, Evidence, arm_weights, fuse
-from memkit.search.normalise import Floats
+from memkit.search.stages.fuse import METHODS, Evidence, arm_weights, fuse
+from memkit.search.stages.normalise import Floats
 
 NAN = np.nan
 HALVES = np.array([0.5, 0.5])

@@ -9,7 +9,7 @@ from matplotlib import _pylab_helpers
 from matplotlib.figure import Figure
 
 from memkit.errors import QueryError
-from memkit.search.plot import contributions, plot_contributions
+from memkit.search.reports.plot import contributions, plot_contributions
 
 ROWS = [{"text": "старое", "created_at": datetime(2025, 12, 31, tzinfo=UTC)}, "$new_note$", "x" * 5]
 DAY = "2026-03-01"

@@ -8,8 +8,8 @@ import pytest
 from conftest import corpus_of
 
 from memkit import presets
-from memkit.search.fuse import arm_weights
 from memkit.search.retriever import Retriever
+from memkit.search.stages.fuse import arm_weights
 
 RETRIEVERS = ("workspace", "memory_v2", "recommended_use", "recommended_e5")
 DAY = "2026-03-01"

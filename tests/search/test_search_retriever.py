@@ -15,8 +15,8 @@ from sklearn.base import clone
 import memkit
 from memkit.errors import MemkitError, MissingExtraError, NotFittedError, ParameterError, QueryError
 from memkit.index.encoders.hashing import HashEncoder
-from memkit.search import arms
-from memkit.search.results import HITS
+from memkit.search.fitted import arms
+from memkit.search.reports.tables import HITS
 from memkit.search.retriever import Retriever
 
 DAY = "2026-03-01"

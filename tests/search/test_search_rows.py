@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.decay import FORMS, age_sql, decay_sql
-from memkit.search.rows import Rows, make_rows
+from memkit.search.fitted.rows import Rows, make_rows
 from memkit.text.chunk import Chunker
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -12,8 +12,8 @@ import memkit as mk
 from memkit.errors import MemkitError, NotFittedError, ParameterError, StaleIndexError
 from memkit.index.cache import shared_cache
 from memkit.index.encoders.hashing import HashEncoder
+from memkit.search.fitted.store import MANIFEST
 from memkit.search.retriever import Retriever
-from memkit.search.store import MANIFEST
 from memkit.tables.samples import write_files
 
 ROWS = ["Пул соединений: десять", "The deploy runs on Friday", "кот спит"]

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from memkit.search.results import TRACE
+from memkit.search.reports.tables import TRACE
 
 DAY = "2026-03-01"
 ROWS = [

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.decay import LEAST_FACTOR, decays_sql
-from memkit.search.normalise import Floats, Ints
+from memkit.search.stages.normalise import Floats, Ints
 
 Mask = NDArray[np.bool_]
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from memkit.errors import ParameterError
 from memkit.params import check_choice
-from memkit.search.normalise import Floats, Ints
+from memkit.search.stages.normalise import Floats, Ints
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any, Protocol, Self
 import duckdb
 import pyarrow as pa
 
-from memkit.search.rows import Mask
+from memkit.search.fitted.rows import Mask
 from memkit.tables.fts import searchable_sql
 
 

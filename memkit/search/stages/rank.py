@@ -13,11 +13,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.search.candidates import Candidates
-from memkit.search.diversify import mmr
-from memkit.search.fuse import Evidence, fuse
-from memkit.search.normalise import TIE_DIGITS, Floats, Ints, changes, group_starts, normalise, spread
-from memkit.search.rows import Rows
+from memkit.search.fitted.rows import Rows
+from memkit.search.stages.candidates import Candidates
+from memkit.search.stages.diversify import mmr
+from memkit.search.stages.fuse import Evidence, fuse
+from memkit.search.stages.normalise import TIE_DIGITS, Floats, Ints, changes, group_starts, normalise, spread
 
 DISPOSITIONS = (
     "returned",

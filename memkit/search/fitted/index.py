@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.index.cache import rows_digest
-from memkit.search.arms import build_arm, searched_texts
-from memkit.search.candidates import Candidates, merge
-from memkit.search.diversify import cosines, jaccard
-from memkit.search.fuse import arm_weights
-from memkit.search.normalise import Floats, Ints
+from memkit.search.fitted.arms import build_arm, searched_texts
+from memkit.search.fitted.rows import Mask, Rows, make_rows
 from memkit.search.queries import memories_where
-from memkit.search.rows import Mask, Rows, make_rows
 from memkit.search.scope import Scope, make_scope
+from memkit.search.stages.candidates import Candidates, merge
+from memkit.search.stages.diversify import cosines, jaccard
+from memkit.search.stages.fuse import arm_weights
+from memkit.search.stages.normalise import Floats, Ints
 from memkit.text.chunk import Chunker
 from memkit.text.terms import QueryTerms
 

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 
-from memkit.search.normalise import Floats, Ints, rank_within
+from memkit.search.stages.normalise import Floats, Ints, rank_within
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memkit.search.normalise import Floats, Ints
 from memkit.search.queries import Queries
-from memkit.search.rank import DISPOSITIONS, Ranked
+from memkit.search.stages.normalise import Floats, Ints
+from memkit.search.stages.rank import DISPOSITIONS, Ranked
 
 HITS = pa.schema(
     [

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from memkit.errors import ParameterError, StaleIndexError
 from memkit.index import store
-from memkit.search.arms import load_arm
-from memkit.search.index import SearchIndex, build_index
+from memkit.search.fitted.arms import load_arm
+from memkit.search.fitted.index import SearchIndex, build_index
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus

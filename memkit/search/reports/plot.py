@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import QueryError
-from memkit.search.normalise import Floats
+from memkit.search.stages.normalise import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

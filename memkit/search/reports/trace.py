@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from memkit.search.candidates import Candidates
-from memkit.search.normalise import Floats, Ints
-from memkit.search.rank import DISPOSITIONS, Ranked
-from memkit.search.rows import Rows
+from memkit.search.fitted.rows import Rows
 from memkit.search.scope import Scope
+from memkit.search.stages.candidates import Candidates
+from memkit.search.stages.normalise import Floats, Ints
+from memkit.search.stages.rank import DISPOSITIONS, Ranked
 
 
 def with_outside(

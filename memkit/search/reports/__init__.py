@@ -1,0 +1,1 @@
+"""What users see of a question: hits, trace, a sentence, a picture."""
