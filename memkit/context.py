@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from memkit.duck import literal
 from memkit.params import AsOf, Estimator, as_of_time, estimator, param, record_as_of
-from memkit.policy.base import quote
 
 if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
@@ -162,7 +162,7 @@ class ContextBuilder(Estimator):
         self, corpus: Corpus, user_id: str, message: str, moment: datetime, above: set[str]
     ) -> list[Candidate]:
         search = self._fitted(corpus)
-        hits = search.search(message, k=2 * search.pool, where=f"user_id = {quote(user_id)}", as_of=moment)
+        hits = search.search(message, k=2 * search.pool, where=f"user_id = {literal(user_id)}", as_of=moment)
         lines: list[Candidate] = []
         rank = 0
         for memory_id, text in zip(hits["memory_id"].to_pylist(), hits["text"].to_pylist(), strict=True):

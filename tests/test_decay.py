@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.decay import FORMS, Decay, age_sql, decay_sql
+from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.policy.pipeline import Pipeline
 from memkit.presets import memory_v2_policy
 from memkit.schemas import TIMESTAMP
-from memkit.tables.statement import connect
 
 AS_OF = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ PACKAGE = Path(memkit.__file__).parent
 # DESIGN, section 2; rooms of one row know nothing of each other. Imports for typing count like all others.
 ROWS = [
     ["errors"],
-    ["schemas", "params"],
+    ["schemas", "params", "duck"],
     ["presets"],
     ["formats", "text"],
     ["tables"],
@@ -105,3 +106,11 @@ def test_reading_and_querying_load_no_heavy_package(script: str) -> None:
 def test_no_module_is_longer_than_400_lines() -> None:
     lengths = {str(path.relative_to(PACKAGE)): len(path.read_text("utf-8").splitlines()) for path in MODULES}
     assert {name: length for name, length in lengths.items() if length > 400} == {}
+
+
+def test_only_one_module_connects_to_duckdb_and_only_one_quotes_for_sql() -> None:
+    connects = re.compile(r"duckdb\.(connect|default_connection|sql|execute|query)\(|DuckDBPyConnection\(")
+    doubles_a_quote = re.compile(r"""replace\(\s*("'"|'"')""")
+    for pattern in (connects, doubles_a_quote):
+        found = [str(path.relative_to(PACKAGE)) for path in MODULES if pattern.search(path.read_text("utf-8"))]
+        assert set(found) - {"tables/lake.py"} == {"duck.py"}

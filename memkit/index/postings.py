@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from memkit.duck import connect
 from memkit.errors import ParameterError, StaleIndexError
 from memkit.text.analyse import load_fts, spelling_sql, vocabulary_sql
 
@@ -198,7 +198,7 @@ def _rarest(starts: np.ndarray, stops: np.ndarray, n: int) -> slice:
 
 def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
     """Words by row (row, word), terms by word (word, term), both by number, and the terms in order."""
-    with duckdb.connect() as con:
+    with connect() as con:
         load_fts(con)
         con.register("texts", texts)
         # Not counted by row here: that would group millions of strings, where SciPy adds up numbers.

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from memkit import presets
+from memkit.duck import literal
 from memkit.errors import ParameterError
 from memkit.params import estimator, param
 from memkit.policy.base import (
@@ -172,9 +173,9 @@ from (
             tokens = f"regexp_extract_all(text, '{pattern}', 1)"
             return f"list_filter({tokens}, lambda token: regexp_matches(token, '[0-9]'))[1]"
         if name == "hex" and self.sha_words:
-            words = alternatives(self.sha_words).replace("'", "''")
+            words = alternatives(self.sha_words)
             sha = rf"(?i)({START}(?:{words})[^\p{{L}}\p{{N}}]{{0,4}})[0-9a-f]{{40}}($|[^{_ALNUM}])"
-            return extract(f"regexp_replace(text, '{sha}', '\\1\\2', 'g')", pattern)
+            return extract(f"regexp_replace(text, {literal(sha)}, '\\1\\2', 'g')", pattern)
         return extract("text", pattern)
 
 

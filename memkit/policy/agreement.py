@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.params import Param
-from memkit.tables.statement import as_table, connect
+from memkit.tables.statement import as_table
 
 LABELS = ("duplicate", "different", "contradiction")
 

@@ -1,4 +1,4 @@
-"""What the policies share: the base class, the kinds, and SQL literals and word patterns for RE2.
+"""What the policies share: the base class, the kinds, and word patterns for RE2.
 
 DuckDB's regular expressions are RE2: no look-around, and ``\\b`` knows ASCII only. A word's border is therefore
 spelled out as a group of characters that are neither letters nor digits nor ``_``.
@@ -12,6 +12,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
+from memkit.duck import literal
 from memkit.errors import ParameterError
 from memkit.schemas import TABLES
 from memkit.tables.statement import Annotator
@@ -56,18 +57,9 @@ def needed(*names: str) -> pa.Schema:
     return pa.schema([TABLES["memories"].field(name) for name in names])
 
 
-def quote(text: str) -> str:
-    """`text` as a SQL string literal.
-
-    >>> print(quote("it's"))
-    'it''s'
-    """
-    return "'" + text.replace("'", "''") + "'"
-
-
 def quoted_list(words: Iterable[str]) -> str:
     """Words as the inside of ``in (…)``."""
-    return ", ".join(quote(word) for word in words)
+    return ", ".join(literal(word) for word in words)
 
 
 def alternatives(words: Iterable[str]) -> str:
@@ -94,9 +86,9 @@ def _word(word: str) -> str:
 
 def matches(column: str, pattern: str | None) -> str:
     """SQL that tests `column`; a pattern of no words matches nothing."""
-    return "false" if pattern is None else f"regexp_matches({column}, {quote(pattern)})"
+    return "false" if pattern is None else f"regexp_matches({column}, {literal(pattern)})"
 
 
 def extract(column: str, pattern: str | None) -> str:
     """SQL for the first group of the pattern in `column`; null where it does not match."""
-    return "null" if pattern is None else f"nullif(regexp_extract({column}, {quote(pattern)}, 1), '')"
+    return "null" if pattern is None else f"nullif(regexp_extract({column}, {literal(pattern)}, 1), '')"

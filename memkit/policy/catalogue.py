@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from memkit.duck import connect
 from memkit.params import AsOf, Estimator
-from memkit.tables.statement import connect
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from memkit.duck import connect, literal
 from memkit.errors import ParameterError
-from memkit.policy.base import alternatives, quote
-from memkit.tables.statement import connect
+from memkit.policy.base import alternatives
 
 _COUNTS = {
     **{2: "два две двух двум двумя пара пару пары", 3: "три трёх трём тремя", 4: "четыре четырёх четырём четырьмя"},
@@ -105,19 +105,19 @@ def traits_sql(number_words: tuple[str, ...], date_words: tuple[str, ...], negat
     negated = f"^(?:{alternatives(negations) or '[^ -~]{99}'})$|n['’]t$"
     return f"""select place,
     list_sort(
-        regexp_extract_all(text, {quote(_NUMBER)})
+        regexp_extract_all(text, {literal(_NUMBER)})
         || list_filter(list_transform(words, lambda word: {_digits(number_words)}[word]), lambda digits: digits <> '')
     ) as numbers,
     list_sort(
-        regexp_extract_all(text, {quote(_DATE)})
+        regexp_extract_all(text, {literal(_DATE)})
         || list_filter(
-            list_transform(words, lambda word: regexp_extract(word, {quote(dated)}, 1)
-                || regexp_extract(word, {quote(dated)}, 2)),
+            list_transform(words, lambda word: regexp_extract(word, {literal(dated)}, 1)
+                || regexp_extract(word, {literal(dated)}, 2)),
             lambda day: day <> ''
         )
     ) as dates,
-    len(list_filter(words, lambda word: regexp_matches(word, {quote(negated)}))) as negations
-from (select place, text, regexp_extract_all(text, {quote(_WORD)}) as words from input)
+    len(list_filter(words, lambda word: regexp_matches(word, {literal(negated)}))) as negations
+from (select place, text, regexp_extract_all(text, {literal(_WORD)}) as words from input)
 order by place"""  # noqa: S608  # declared word lists only, quoted
 
 
@@ -127,4 +127,5 @@ def _digits(number_words: tuple[str, ...]) -> str:
     if wrong:
         raise ParameterError(f"number_words must be written 'word=digits'. Got {wrong[0]!r}.")
     spelled = {spelling: digits for word, digits in pairs.items() for spelling in (word, word.replace("ё", "е"))}
-    return f"map([{', '.join(map(quote, spelled))}]::varchar[], [{', '.join(map(quote, spelled.values()))}]::varchar[])"
+    words, digits = (", ".join(map(literal, side)) for side in (spelled, spelled.values()))
+    return f"map([{words}]::varchar[], [{digits}]::varchar[])"

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from memkit.duck import connect
 from memkit.policy.conflicts import traits
 from memkit.policy.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
-from memkit.tables.statement import connect
 
 Ints = NDArray[np.int64]
 _KINDS = ("substring", "lexical", "semantic")

@@ -9,10 +9,11 @@ from typing import Any, Self
 import duckdb
 import pyarrow as pa
 
+from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.params import AsOf, as_of_time, record_as_of
 from memkit.policy.base import VERDICT
-from memkit.tables.statement import AS_OF, Annotator, annotate, as_table, connect, input_table, run, with_meanings
+from memkit.tables.statement import AS_OF, Annotator, annotate, as_table, input_table, run, with_meanings
 
 
 class Pipeline:

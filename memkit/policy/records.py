@@ -7,9 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from memkit.duck import connect
 from memkit.params import AsOf, Param, as_of_time, record_as_of
 from memkit.schemas import TABLES
-from memkit.tables.statement import as_table, connect, input_table
+from memkit.tables.statement import as_table, input_table
 
 WISDOM_SQL = """with claims as (
     select to_id as fact_id,

@@ -10,13 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.decay import Decay
+from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.params import AsOf, Param, as_of_time, record_as_of
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
 from memkit.schemas import TIMESTAMP
-from memkit.tables.statement import Annotator, as_table, connect
+from memkit.tables.statement import Annotator, as_table
 
 _FORECAST_SQL = """
 select user_id, day,

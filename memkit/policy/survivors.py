@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from memkit.duck import connect
 from memkit.policy.clusters import components, settle
 from memkit.policy.pairs import Nodes
-from memkit.tables.statement import connect
 
 Ints = NDArray[np.int64]
 

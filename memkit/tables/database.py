@@ -9,6 +9,7 @@ from threading import Lock
 import duckdb
 import pyarrow as pa
 
+from memkit.duck import connect, identifier, literal
 from memkit.tables.fts import build_fts
 from memkit.text.analyse import load_fts
 
@@ -54,7 +55,7 @@ class Database:
         """Write the tables and the full-text index to a DuckDB file."""
         con = self.cursor()
         with self._lock:  # what is attached, every cursor sees
-            con.execute(f"attach {_literal(str(path))} as saved")
+            con.execute(f"attach {literal(str(path))} as saved")
             try:
                 con.execute("copy from database memory to saved")
             finally:
@@ -78,7 +79,7 @@ def _copy_saved(con: duckdb.DuckDBPyConnection, path: Path) -> bool:
     if not load_fts(con):
         return False
     try:
-        con.execute(f"attach {_literal(str(path))} as saved (read_only)")
+        con.execute(f"attach {literal(str(path))} as saved (read_only)")
         con.execute("copy from database saved to memory")
         con.execute("detach saved")
     except duckdb.Error:
@@ -91,20 +92,8 @@ def is_table_name(name: str) -> bool:
     return _TABLE_NAME.fullmatch(name) is not None
 
 
-def connect() -> duckdb.DuckDBPyConnection:
-    """A new in-memory database that never downloads and counts time in UTC."""
-    con = duckdb.connect(":memory:", config={"autoinstall_known_extensions": "false"})
-    con.execute("set global timezone = 'UTC'")  # a cursor is a session of its own
-    return con
-
-
 def _create(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     cursor = con.cursor()
     cursor.register("incoming", table)
-    cursor.execute(f'create or replace table "{name}" as from incoming')  # `is_table_name` let the name pass
+    cursor.execute(f"create or replace table {identifier(name)} as from incoming")
     cursor.unregister("incoming")
-
-
-def _literal(text: str) -> str:
-    """A SQL string: ATTACH takes no parameter."""
-    return "'" + text.replace("'", "''") + "'"

@@ -89,9 +89,9 @@ def searchable_sql() -> str:
 
     Examples
     --------
-    >>> import duckdb
+    >>> from memkit.duck import connect
     >>> row = "(select 'Пул' as title, ['db'] as tags, '## Пул' || chr(10) || 'Десять.' as text)"
-    >>> duckdb.sql(f"select {searchable_sql()} from {row}").fetchone()[0]
+    >>> connect().sql(f"select {searchable_sql()} from {row}").fetchone()[0]
     'db\\n## Пул\\nДесять.'
     """
     first_line = "split_part(text, chr(10), 1)"
@@ -115,8 +115,8 @@ def build_fts(con: duckdb.DuckDBPyConnection) -> None:
 
     Examples
     --------
-    >>> import duckdb
-    >>> con = duckdb.connect()
+    >>> from memkit.duck import connect
+    >>> con = connect()
     >>> _ = con.execute("create table memories as select 'a' as memory_id, '' as title, []::varchar[] as tags, "
     ...                 "'Пул соединений' as text")
     >>> build_fts(con)

@@ -15,6 +15,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.params import AsOf, Estimator, as_of_time, record_as_of
 from memkit.schemas import TIMESTAMP
@@ -84,15 +85,6 @@ class Annotator(Estimator):
     def _relations(self, rows: pa.Table) -> dict[str, pa.Table]:
         """Further relations that the statement reads, by name; most steps need none."""
         return {}
-
-
-def connect() -> duckdb.DuckDBPyConnection:
-    """A DuckDB in memory that takes days as UTC and never reaches for the network."""
-    con = duckdb.connect(config={"autoinstall_known_extensions": "false"})
-    con.execute("set TimeZone = 'UTC'")
-    # It repeats a block's expressions in the filters of those who read it: a verdict would be worked out twice.
-    con.execute("set disabled_optimizers = 'cte_filter_pusher'")
-    return con
 
 
 def as_table(data: Any) -> pa.Table:

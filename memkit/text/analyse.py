@@ -12,8 +12,8 @@ becomes е, ς becomes σ, stress marks and soft hyphens go, and then it becomes
 `analyse_sql` is that as one expression, for queries and single texts. Over a table it is faster to fold and stem each
 distinct spelling once (`vocabulary_sql`, `count_terms_sql`).
 
->>> import duckdb
->>> con = duckdb.connect()
+>>> from memkit.duck import connect
+>>> con = connect()
 >>> _ = load_fts(con)
 >>> con.sql(f"select {analyse_sql('x')} from (values ('Пулы соединений, snake_case')) t(x)").fetchone()[0]
 ['пул', 'соединен', 'snake_case', 'snake', 'case']
@@ -185,6 +185,11 @@ def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
     DuckDB's. Where it does not load, a warning says why, and the terms stay the same but for a few English words that
     newer Snowball rules treat otherwise ("added", "internal").
 
+    Parameters
+    ----------
+    con : duckdb.DuckDBPyConnection
+        Of `memkit.duck.connect`: one that loads extensions by itself would look for the function on the network.
+
     Returns
     -------
     bool
@@ -192,14 +197,13 @@ def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
 
     Examples
     --------
-    >>> import duckdb
-    >>> con = duckdb.connect()
+    >>> from memkit.duck import connect
+    >>> con = connect()
     >>> load_fts(con), con.sql("select stem('running', 'english')").fetchone()[0]
     (True, 'run')
     """
     import duckdb
 
-    con.execute("set autoinstall_known_extensions = false")
     try:
         con.load_extension(str(_extension_file()))
         return True
@@ -229,11 +233,7 @@ def _register_stem(con: duckdb.DuckDBPyConnection) -> bool:
     known = con.execute("select count(*) from duckdb_functions() where function_name = 'stem'").fetchone()
     if known is not None and known[0]:
         return False
-    # DuckDB knows the name as the extension's, and would look for that instead of taking a function of ours.
-    before = con.execute("select current_setting('autoload_known_extensions')").fetchone()
-    con.execute("set autoload_known_extensions = false")
     con.create_function("stem", _snowball_stem, ["VARCHAR", "VARCHAR"], "VARCHAR")
-    con.execute("set autoload_known_extensions = ?", before)
     return True
 
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from memkit.duck import connect
 from memkit.params import check_choice
 from memkit.text.analyse import ANALYSERS, load_fts, stem_sql, term_sql, word_sql
 
@@ -66,9 +67,7 @@ class QueryTerms:
     def _ask(self, expression: str, values: Iterable[str]) -> list[Any]:
         """`expression` of each value, called x in it."""
         if self._con is None:
-            import duckdb
-
-            self._con = duckdb.connect()
+            self._con = connect()
             load_fts(self._con)
         sql = f"select list_transform(?::varchar[], lambda x: {expression})"  # an expression of memkit's own
         row = self._con.cursor().execute(sql, [list(values)]).fetchone()

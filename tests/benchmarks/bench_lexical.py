@@ -85,12 +85,11 @@ def memkit_arm(arm: Any, corpus: list[str]) -> Built:
 
 def duckdb_macro(corpus: list[str]) -> Built:
     """The extension's ``match_bm25`` for every row, over the index that `build_fts` makes."""
-    import duckdb
-
+    from memkit.duck import connect
     from memkit.tables.fts import build_fts
     from memkit.text.analyse import analyse_sql
 
-    con = duckdb.connect()
+    con = connect()
     count = len(corpus)
     con.register("corpus", pa.table({"memory_id": [f"m{row}" for row in range(count)], "text": corpus}))
     con.execute("create table memories as select memory_id, '' as title, []::varchar[] as tags, text from corpus")

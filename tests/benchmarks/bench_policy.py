@@ -23,6 +23,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from memkit.duck import connect
 from memkit.policy.admission import Admission
 from memkit.policy.classify import Classifier, keywords
 from memkit.policy.dedup import Deduplicator
@@ -30,7 +31,7 @@ from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
 from memkit.schemas import TIMESTAMP
-from memkit.tables.statement import connect, input_table
+from memkit.tables.statement import input_table
 
 # Processor seconds of each timing: on a shared machine the wall clock tells less.
 CPU: list[float] = []

@@ -7,7 +7,6 @@ from collections import Counter
 from pathlib import Path
 
 import bm25s
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -16,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from memkit.duck import connect
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.index import postings
 from memkit.index.lexical import BM25, BM25AndGrams, CharGrams
@@ -85,7 +85,7 @@ def test_k1_and_b_do_as_the_formula_says(k1: float, b: float) -> None:
 
 
 def test_scores_are_match_bm25_times_the_natural_logarithm_of_ten() -> None:
-    with duckdb.connect() as con:
+    with connect() as con:
         con.register("corpus", pa.table({"memory_id": [str(row) for row in range(len(CORPUS))], "text": CORPUS}))
         con.execute("create table memories as select memory_id, '' as title, []::varchar[] as tags, text from corpus")
         build_fts(con)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from memkit.duck import connect
 from memkit.errors import QueryError
 from memkit.search.queries import Queries, as_queries, memories_where
 
@@ -38,7 +39,7 @@ def test_what_is_no_query_is_refused_with_its_place(queries: object, message: st
 
 @pytest.fixture
 def con() -> duckdb.DuckDBPyConnection:
-    con = duckdb.connect()
+    con = connect()
     con.execute("create table memories as select 'm' || i as memory_id, 'u' || i % 2 as user_id from range(4) t(i)")
     con.execute("create table turns as select 'm1' as memory_id")
     return con
@@ -81,7 +82,7 @@ def test_where_is_one_predicate_and_nothing_else(con: duckdb.DuckDBPyConnection,
 @settings(max_examples=50, deadline=None)
 @given(st.text(max_size=20))
 def test_any_text_as_where_is_a_result_or_a_query_error(where: str) -> None:
-    with duckdb.connect() as con:
+    with connect() as con:
         con.execute("create table memories as select 'm' as memory_id")
         try:
             found = memories_where(con.sql, where).to_pylist()

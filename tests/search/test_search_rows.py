@@ -2,7 +2,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -11,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.decay import FORMS, age_sql, decay_sql
+from memkit.duck import connect
 from memkit.search.fitted.rows import Rows, make_rows
 from memkit.text.chunk import Chunker
 
@@ -44,7 +44,7 @@ def test_age_and_factor_are_those_of_the_decay_statement(
 ) -> None:
     rows, table = rows_of(*given_rows)
     age, factor = rows.decay(np.arange(len(given_rows)), NOON, form, days, floor)
-    with duckdb.connect() as con:
+    with connect() as con:
         con.register("memories", table)
         sql = f"select {age_sql('$now')} as age, {decay_sql(form, days, floor, '$now')} as factor from memories"  # noqa: S608  # no data in it
         used = {"now": NOON} if "$now" in sql else None

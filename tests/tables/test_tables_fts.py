@@ -8,6 +8,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
+from memkit import duck
 from memkit.schemas import MEMORIES
 from memkit.tables.fts import build_fts, searchable_sql
 from memkit.text import analyse
@@ -32,7 +33,7 @@ Connect = Callable[..., duckdb.DuckDBPyConnection]
 
 
 def connection(texts: list[str], ids: list[str] | None = None, **columns: list[Any]) -> duckdb.DuckDBPyConnection:
-    con = duckdb.connect()
+    con = duck.connect()
     given = {
         "memory_id": ids or [f"m{row:02}" for row in range(len(texts))],
         "format": ["table"] * len(texts),

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 
+from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.text import analyse
 from memkit.text.analyse import ANALYSERS, analyse_sql, count_terms_sql, load_fts
@@ -24,7 +25,7 @@ TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40) | st.text(
 
 @pytest.fixture(scope="module")
 def con() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as made:
+    with connect() as made:
         assert load_fts(made)
         yield made
 
@@ -32,7 +33,7 @@ def con() -> Iterator[duckdb.DuckDBPyConnection]:
 @pytest.fixture(scope="module")
 def bare() -> Iterator[duckdb.DuckDBPyConnection]:
     """A connection where the extension's file is not to be found."""
-    with duckdb.connect() as made:
+    with connect() as made:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
             with pytest.warns(RuntimeWarning, match="own index takes its place"):
@@ -110,7 +111,7 @@ def test_stems_are_pystemmers(request: pytest.FixtureRequest, connection: str) -
 
 
 def test_the_fallback_says_which_package_and_version_was_expected(bare: duckdb.DuckDBPyConnection) -> None:
-    with duckdb.connect() as fresh, pytest.MonkeyPatch.context() as patch:
+    with connect() as fresh, pytest.MonkeyPatch.context() as patch:
         patch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
         with pytest.warns(RuntimeWarning, match=f"duckdb-extension-fts=={duckdb.__version__}"):
             load_fts(fresh)

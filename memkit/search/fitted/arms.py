@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-import duckdb
 import pyarrow as pa
 
+from memkit.duck import connect
 from memkit.search.fitted.rows import Mask
 from memkit.tables.fts import searchable_sql
 
@@ -90,7 +90,7 @@ def load_arm(name: str, settings: Mapping[str, Any], folder: Path, chunks: pa.Ta
 
 def searched_texts(memories: pa.Table, chunks: pa.Table) -> pa.ChunkedArray:
     """What is searched in each chunk: the memory's title and tags, and the chunk's own text."""
-    with duckdb.connect() as con:
+    with connect() as con:
         con.register("memories", memories.select(["memory_id", "title", "tags"]))
         numbered = chunks.select(["memory_id", "text"]).append_column(
             "row", pa.array(range(chunks.num_rows), pa.int64())

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
-import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.decay import LEAST_FACTOR, decays_sql
+from memkit.duck import connect
 from memkit.search.stages.normalise import Floats, Ints
 
 Mask = NDArray[np.bool_]
@@ -98,7 +98,7 @@ def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray) -> R
 
 
 def _decays(memories: pa.Table) -> Mask:
-    with duckdb.connect() as con:
+    with connect() as con:
         exempt = con.from_arrow(memories.select(["kind", "importance"])).project(f"{decays_sql()} as decays")
         decays: Mask = exempt.to_arrow_table()["decays"].to_numpy().astype(bool)
         return decays

@@ -1,0 +1,46 @@
+"""DuckDB as memkit uses it: the one place that connects, and the quoting of what stands in a statement."""
+
+from __future__ import annotations
+
+import duckdb
+
+# Nothing is fetched, and no file of another program's is loaded because a function's name asks for it.
+_OFFLINE: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": False,
+    "autoload_known_extensions": False,
+}
+# For every cursor, which is a session of its own: days are UTC's. And the optimizer that repeats a block's expressions
+# in the filters of those who read the block is off: a policy's verdict would be worked out twice.
+_SETTINGS = "set global timezone = 'UTC'; set global disabled_optimizers = 'cte_filter_pusher'"
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A new database in memory that counts time in UTC and never fetches or loads an extension by itself.
+
+    Examples
+    --------
+    >>> with connect() as con:
+    ...     con.execute("select current_setting('TimeZone')").fetchone()
+    ('UTC',)
+    """
+    con = duckdb.connect(":memory:", config=_OFFLINE)
+    con.execute(_SETTINGS)
+    return con
+
+
+def literal(text: str) -> str:
+    """`text` as a SQL string, for where a statement takes no parameter.
+
+    >>> print(literal("it's"))
+    'it''s'
+    """
+    return "'" + text.replace("'", "''") + "'"
+
+
+def identifier(name: str) -> str:
+    """`name` as the name of a table or column, whatever it holds.
+
+    >>> print(identifier('a "b"'))
+    "a ""b""\"
+    """
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,43 @@
+"""The one way to connect, and quoting that nothing gets out of."""
+
+from __future__ import annotations
+
+import duckdb
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memkit.duck import connect, identifier, literal
+
+TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+
+
+def test_a_connection_and_its_cursors_count_in_utc_and_fetch_nothing() -> None:
+    names = ("TimeZone", "autoinstall_known_extensions", "autoload_known_extensions")
+    with connect() as con:
+        for session in (con, con.cursor()):
+            found = [session.execute("select current_setting(?)", [name]).fetchone() for name in names]
+            assert found == [("UTC",), (False,), (False,)]
+
+
+def test_a_function_of_an_extension_that_is_not_loaded_is_an_error_not_a_download() -> None:
+    with connect() as con, pytest.raises(duckdb.Error, match="stem"):
+        con.execute("select stem('running', 'english')")
+
+
+def test_two_connections_are_two_databases() -> None:
+    with connect() as one, connect() as other:
+        one.execute("create table t as select 1")
+        assert other.execute("show tables").fetchall() == []
+
+
+@given(TEXT)
+def test_a_literal_is_its_text(text: str) -> None:
+    with connect() as con:
+        assert con.execute(f"select {literal(text)}").fetchone() == (text,)
+
+
+@given(TEXT.filter(bool))
+def test_an_identifier_names_a_column_whatever_it_holds(name: str) -> None:
+    with connect() as con:
+        assert con.execute(f"select 1 as {identifier(name)}").description[0][0] == name  # type: ignore[index]  # one column
