@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from memkit.duck import literal
 from memkit.params import AsOf, Estimator, as_of_time, estimator, param, record_as_of
+from memkit.search.reports.tables import describe
 
 if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
@@ -63,6 +64,7 @@ class Context:
         The blocks, joined by a blank line, empty ones left out.
     table : pyarrow.Table
         Every candidate: memory_id, block, rank, chars, keep, reason (not_high, expired, limit, below_k, shown_above).
+        The metadata's ``note`` says where the search found nothing, or went on by words alone.
     """
 
     text: str
@@ -131,15 +133,15 @@ class ContextBuilder(Estimator):
             For a parameter outside of its declaration.
         """
         moment = as_of_time(as_of)
-        filled = self._blocks(corpus, user_id, message, moment)
-        return Context(_text(filled), record_as_of(_table(filled), moment))
+        filled, note = self._blocks(corpus, user_id, message, moment)
+        return Context(_text(filled), record_as_of(describe(_table(filled), note=note), moment))
 
     def compare(self, corpus: Corpus, user_id: str, message: str, as_of: AsOf = None) -> pa.Table:
         """Both ways to fill, side by side: fill, block, kept, chars, value (the sum of what the lines are worth)."""
         moment = as_of_time(as_of)
         rows = []
         for fill in ("greedy", "knapsack"):
-            filled = ContextBuilder(**{**self.get_params(), "fill": fill})._blocks(corpus, user_id, message, moment)
+            filled, _ = ContextBuilder(**{**self.get_params(), "fill": fill})._blocks(corpus, user_id, message, moment)
             for block, lines in filled.items():
                 kept = [line for line in lines if line.reason is None]
                 chars = len("\n".join(line.line for line in kept))
@@ -147,20 +149,22 @@ class ContextBuilder(Estimator):
                 rows.append({"fill": fill, "block": block, "kept": len(kept), "chars": chars, "value": value})
         return record_as_of(pa.Table.from_pylist(rows), moment)
 
-    def _blocks(self, corpus: Corpus, user_id: str, message: str, moment: datetime) -> dict[str, list[Candidate]]:
-        """The candidates of each block, those left out with their reason."""
+    def _blocks(
+        self, corpus: Corpus, user_id: str, message: str, moment: datetime
+    ) -> tuple[dict[str, list[Candidate]], str]:
+        """The candidates of each block, those left out with their reason; and what the search had to say."""
         self.check_params()
         own = {"user_id": user_id, "as_of": moment}
         profile = _own_facts(corpus, {**own, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")
         working = _own_facts(corpus, {**own, "kind": "working"}, WORKING, lambda row: True)
         filled = {PROFILE: self._fill(profile, self.profile_chars), WORKING: self._fill(working, self.working_chars)}
         above = {line.memory_id for lines in filled.values() for line in lines if line.reason is None}
-        hits = self._relevant(corpus, user_id, message, moment, above if self.skip_shown else set())
-        return {**filled, RELEVANT: self._fill(hits, self.relevant_chars)}
+        hits, note = self._relevant(corpus, user_id, message, moment, above if self.skip_shown else set())
+        return {**filled, RELEVANT: self._fill(hits, self.relevant_chars)}, note
 
     def _relevant(
         self, corpus: Corpus, user_id: str, message: str, moment: datetime, above: set[str]
-    ) -> list[Candidate]:
+    ) -> tuple[list[Candidate], str]:
         search = self._fitted(corpus)
         hits = search.search(message, k=2 * search.pool, where=f"user_id = {literal(user_id)}", as_of=moment)
         lines: list[Candidate] = []
@@ -170,7 +174,7 @@ class ContextBuilder(Estimator):
             rank += reason is None
             line = f"- {_preview(text, self.preview_chars)}"
             lines.append(Candidate(memory_id, RELEVANT, line, _worth(rank), reason))
-        return lines
+        return lines, hits.schema.metadata.get(b"note", b"").decode()
 
     def _fitted(self, corpus: Corpus) -> Retriever:
         """The retriever, fitted to this corpus."""

@@ -50,6 +50,10 @@ class StaleIndexError(MemkitError):
     """An index and the rows that it was built from no longer belong together."""
 
 
+class EncoderUnavailableError(MemkitError):
+    """The service that encodes cannot be reached, or could not be reached lately."""
+
+
 class MissingExtraError(MemkitError, ImportError):
     """An optional package is not installed; the message names memkit's extra."""
 

@@ -34,6 +34,7 @@ from memkit.index.encoders.base import (
     progress,
     unit_rows,
 )
+from memkit.index.encoders.circuit import CIRCUITS
 from memkit.params import check_choice
 
 MAX_MEMORY = 512 << 20
@@ -223,7 +224,9 @@ def _checked(encoder: Encoder, role: str) -> Callable[[list[str]], Vectors]:
     function = encoder.encode_query if role == "query" else encoder.encode_document
 
     def ask(texts: list[str]) -> Vectors:
-        block = check_block(np.asarray(function(texts)), range(len(texts)), str(encoder.fingerprint))
+        with CIRCUITS.guard(str(encoder.fingerprint)):
+            rows = np.asarray(function(texts))
+        block = check_block(rows, range(len(texts)), str(encoder.fingerprint))
         return np.ascontiguousarray(block, dtype=np.float32) if is_unit(block) else unit_rows(block)
 
     return ask

@@ -93,6 +93,8 @@ def learn_weight(
         For a metric of another name, no vectors, or fewer judged queries than parts.
     QueryError
         Where `qrels` lacks a column.
+    EncoderUnavailableError
+        Where the encoder cannot be reached, whatever `on_encoder_error` says.
 
     Examples
     --------
@@ -105,6 +107,7 @@ def learn_weight(
     'vector_weight'
     """
     depth = _depth(metric)
+    search = search.with_params(on_encoder_error="raise")  # half the queries by words would be no measurement
     weighted = search.with_params(fusion="weighted")
     call = weighted.with_params(vector_weight=0.5, bm25_weight=None)._call(queries, depth, where, as_of)
     index = weighted._index()
@@ -113,7 +116,7 @@ def learn_weight(
     judged = _Judgements.read(qrels, call.queries, index)
     if not judged.used.size:
         raise ParameterError("learn_weight: expected a query with a relevant memory in qrels. Got none.")
-    found = index.find(call.queries.texts, call.values["pool"], call.allowed, call.weights)
+    found = call.found
 
     grid = np.round(np.linspace(0.0, 1.0, steps + 1), 9)
     scores = np.empty((len(grid), judged.used.size))
@@ -124,8 +127,7 @@ def learn_weight(
         ranked = weighted._ranked(call.weighing(weights), found.take(active), depth, depth)
         scores[at] = judged.ndcg(ranked, index, depth)
     now = search._call(queries, depth, where, as_of)
-    found_now = index.find(now.queries.texts, now.values["pool"], now.allowed, now.weights)
-    before = judged.ndcg(search._ranked(now, found_now, depth, depth), index, depth)
+    before = judged.ndcg(search._ranked(now, now.found, depth, depth), index, depth)
 
     means = scores.mean(axis=1)
     table = pa.table({"vector_weight": grid, metric: means})

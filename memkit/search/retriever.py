@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import copy
 import html
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from memkit.decay import FORMS
-from memkit.errors import MemkitError, NotFittedError, ParameterError
+from memkit.errors import EncoderUnavailableError, MemkitError, NotFittedError, ParameterError
 from memkit.index.centre import CENTRES
 from memkit.index.dense import ANN
+from memkit.index.encoders.circuit import in_haste
 from memkit.params import AsOf, Estimator, Param, as_of_time, estimator, param, record_as_of
 from memkit.search.fitted.arms import LEXICAL
 from memkit.search.fitted.index import SearchIndex, build_index
@@ -45,10 +47,12 @@ class Call:
 
     queries: Queries
     values: dict[str, Any]
-    weights: dict[str, float]
     moment: datetime
     scope: Scope
     allowed: Mask | None
+    weights: dict[str, float]
+    found: Candidates
+    note: str = ""
 
     def weighing(self, weights: dict[str, float]) -> Call:
         """The same call with other weights of the arms."""
@@ -106,6 +110,12 @@ class Retriever(Estimator):
     mmr_lambda: float = param(1.0, low=0, high=1, doc="1 ranks by score alone, less prefers hits unlike those above.")
     unit: str = param("memory", choices=("memory", "chunk"), doc="What a hit is; a memory shows its best chunk.")
     expired: str = param("hide", choices=("hide", "keep", "only"), doc="What becomes of expired memories.")
+    on_encoder_error: str = param(
+        "words",
+        choices=("words", "raise"),
+        doc="Where the encoder's service cannot be reached: go on by words and ask it again later, or raise.",
+        source="workspace: fallback",
+    )
     kinds_hidden: tuple[str, ...] = param(("heartbeat",), doc="Kinds of memory that are not searched.")
 
     def fit(self, corpus: Corpus) -> Self:
@@ -124,13 +134,13 @@ class Retriever(Estimator):
         ParameterError
             For a parameter outside of its declaration, or where no arm has a weight.
         MemkitError
-            Where the encoder fails.
+            Where the encoder fails; one that cannot be reached is done without where `on_encoder_error` is 'words'.
         """
         values = self.check_params()
         settings = {name: values[name] for name, declared in self.params().items() if declared.refit}
         index = build_index(corpus, settings)
         index.kept = partial(kept_arm, index)
-        index.weights(values)
+        _or_by_words(values, index.weights)
         self._adopt(index)
         return self
 
@@ -182,7 +192,8 @@ class Retriever(Estimator):
         pa.Table
             query_id, rank, memory_id, chunk_id, score, bm25, vector, decay, text, path, line_start, line_end. The
             scores of the arms are raw, null where the arm did not find the chunk; `decay` is the factor. Where a
-            query has no hit, the metadata's ``note`` says why; ``arms`` holds the weights, ``encoder`` its fingerprint.
+            query has no hit, or the encoder cannot be reached, the metadata's ``note`` says why; ``arms`` holds the
+            weights, ``encoder`` its fingerprint.
 
         Raises
         ------
@@ -190,12 +201,12 @@ class Retriever(Estimator):
         """
         call = self._call(queries, k, where, as_of)
         index = self._index()
-        found = index.find(call.queries.texts, call.values["pool"], call.allowed, call.weights)
-        ranked = self._ranked(call, found, k, depth=k)
+        ranked = self._ranked(call, call.found, k, depth=k)
         held = index.chunks.num_rows
         searched = held if call.allowed is None else int(np.count_nonzero(call.allowed))
-        note = empty_note(ranked, call.queries, searched, held, call.values["min_score"])
+        empty = empty_note(ranked, call.queries, searched, held, call.values["min_score"])
         hits = hits_table(ranked, call.queries, index.chunks)
+        note = " ".join(filter(None, (call.note, empty)))
         return record_as_of(describe(hits, **self._facts(call), note=note), call.moment)
 
     def trace(self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None) -> pa.Table:
@@ -214,14 +225,13 @@ class Retriever(Estimator):
         """
         call = self._call(queries, k, where, as_of)
         index = self._index()
-        pool = call.values["pool"]
-        found = index.find(call.queries.texts, pool, call.allowed, call.weights)
-        wide = index.find(call.queries.texts, 2 * pool, None, call.weights)
-        ranked = self._ranked(call, found, k, depth=None)
+        wide = index.find(call.queries.texts, 2 * call.values["pool"], None, call.weights)
+        ranked = self._ranked(call, call.found, k, depth=None)
         ranked = with_outside(ranked, wide, index.rows, call.values["unit"], call.scope, self._decay(call))
         table = describe(
             trace_table(ranked, call.queries, index.chunks),
             **self._facts(call),
+            note=call.note,
             params={name: call.values[name] for name, declared in _DECLARED.items() if not declared.refit},
         )
         return record_as_of(table, call.moment)
@@ -285,8 +295,15 @@ class Retriever(Estimator):
     def _call(self, queries: Any, k: int, where: str | None, as_of: AsOf) -> Call:
         _K.check(k, "Retriever.search")
         index, values, moment = self._index(), self._values(), as_of_time(as_of)
-        scope = index.scope(values, where, moment)
-        return Call(as_queries(queries), values, index.weights(values), moment, scope, scope.allowed(index.rows))
+        asked, scope = as_queries(queries), index.scope(values, where, moment)
+        allowed = scope.allowed(index.rows)
+
+        def find(values: dict[str, Any]) -> tuple[dict[str, float], Candidates]:
+            weights = index.weights(values)
+            return weights, index.find(asked.texts, values["pool"], allowed, weights)
+
+        (weights, found), note = _or_by_words(values, find)
+        return Call(asked, values, moment, scope, allowed, weights, found, note)
 
     def _facts(self, call: Call) -> dict[str, Any]:
         """Which arms answered, with what weight, and the encoder behind the vectors."""
@@ -331,6 +348,20 @@ class Retriever(Estimator):
 
 
 _DECLARED = Retriever.params()
+T = TypeVar("T")
+
+
+def _or_by_words(values: dict[str, Any], act: Callable[[dict[str, Any]], T]) -> tuple[T, str]:
+    """What `act` makes of the parameters; of words alone, and why, where the encoder cannot be reached."""
+    if values["on_encoder_error"] == "raise":
+        return act(values), ""
+    try:
+        with in_haste():
+            return act(values), ""
+    except EncoderUnavailableError as error:
+        note = f"By words alone: {error}"
+        warnings.warn(f"Retriever: no vectors this time. {note}", RuntimeWarning, stacklevel=4)
+        return act({**values, "vector_weight": 0.0, "bm25_weight": 1.0}), note
 
 
 def _same(left: object, right: object) -> bool:

@@ -11,11 +11,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from memkit.errors import MemkitError, ParameterError
+import memkit as mk
+from memkit.errors import EncoderUnavailableError, MemkitError, ParameterError
+from memkit.index import cache as cache_module
 from memkit.index.encode import as_encoder
+from memkit.index.encoders.circuit import OPEN_SECONDS, Circuits, in_haste
 from memkit.index.encoders.http import KEY_VARIABLE, HttpEncoder
+from memkit.search.learn import learn_weight
 
 
 def _vector(text: str, dim: int = 4) -> list[float]:
@@ -205,3 +210,98 @@ def test_retry_after_may_be_seconds_or_a_date(header: str, seconds: float) -> No
     from memkit.index.encoders.http import _asked_wait
 
     assert _asked_wait(header, 2.0) == seconds
+
+
+def test_who_can_do_without_vectors_gets_one_try_until_there_was_an_answer(
+    server: Server, encoder: HttpEncoder, waits: list[float]
+) -> None:
+    server.plan = ["500", "ok"]
+    with in_haste(), pytest.raises(EncoderUnavailableError, match="Tries: 1"):
+        encoder.encode_query(["пул"])
+    assert waits == []
+    server.plan = ["ok", "500", "ok"]
+    with in_haste():
+        assert encoder.encode_document([f"запись {i}" for i in range(150)]).shape == (150, 4)
+    assert waits == [1]
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The clock of the circuits: one number that tests set."""
+    moment = [0.0]
+    monkeypatch.setattr(cache_module, "CIRCUITS", Circuits(lambda: moment[0]))
+    return moment
+
+
+@pytest.fixture
+def corpus() -> mk.Corpus:
+    return mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"], "user_id": ["u", "u"]})
+
+
+def test_a_search_goes_on_by_words_at_once_and_comes_back_to_vectors(
+    server: Server, corpus: mk.Corpus, now: list[float]
+) -> None:
+    search = mk.Retriever(encoder=f"openai:tiny@{server.url}").fit(corpus)
+    assert len(server.requests) == 1
+    server.plan = ["500"]
+    with pytest.warns(RuntimeWarning, match=r"no vectors this time.*status 500"):
+        hits = search.search("пулы")
+    assert (hits["memory_id"].to_pylist(), hits["vector"].null_count) == (["a"], 1)
+    assert hits.schema.metadata[b"arms"] == b'{"bm25": 1.0}'
+    assert "By words alone" in hits.schema.metadata[b"note"].decode()
+    assert b"encoder" not in hits.schema.metadata
+    assert len(server.requests) == 2
+
+    server.plan = ["ok"]
+    with pytest.warns(RuntimeWarning, match="asked again in 30 s"):
+        trace = search.trace("пулы")
+    assert "By words alone" in trace.schema.metadata[b"note"].decode()
+    assert len(server.requests) == 2
+
+    now[0] = OPEN_SECONDS
+    again = search.search("пулы")
+    assert again["vector"].null_count == 0
+    assert b"note" not in again.schema.metadata
+    assert len(server.requests) == 3
+
+
+def test_a_service_that_is_down_at_fit_is_asked_again_by_a_later_search(
+    server: Server, corpus: mk.Corpus, now: list[float]
+) -> None:
+    server.plan = ["500"]
+    with pytest.warns(RuntimeWarning, match="status 500"):
+        search = mk.Retriever(encoder=f"openai:tiny@{server.url}", vector_weight=1.0).fit(corpus)
+    assert sorted(search.arms_) == ["bm25"]
+    server.plan = ["ok"]
+    with pytest.warns(RuntimeWarning, match="asked again"):
+        assert search.search("пулы")["memory_id"].to_pylist() == ["a"]
+    now[0] = OPEN_SECONDS
+    assert search.search("пулы").schema.metadata[b"arms"] == b'{"vector": 1.0}'
+
+
+def test_raise_stands_beside_words(server: Server, corpus: mk.Corpus, now: list[float]) -> None:
+    search = mk.Retriever(encoder=f"openai:tiny@{server.url}", on_encoder_error="raise").fit(corpus)
+    now[0] = 1.0
+    cache_module.CIRCUITS.open(search.arms_["vector"].encoder_.fingerprint, "no connection")
+    with pytest.raises(EncoderUnavailableError, match="no connection"):
+        search.search("пулы")
+    with pytest.raises(EncoderUnavailableError, match="no connection"):
+        mk.explain(search, "пулы", "b")
+
+
+def test_what_measures_raises_whatever_search_does(server: Server, corpus: mk.Corpus, now: list[float]) -> None:
+    search = mk.Retriever(encoder=f"openai:tiny@{server.url}").fit(corpus)
+    cache_module.CIRCUITS.open(search.arms_["vector"].encoder_.fingerprint, "no connection")
+    queries = pa.table({"query_id": ["1", "2"], "text": ["пулы", "чаи"]})
+    qrels = pa.table({"query_id": ["1", "2"], "memory_id": ["a", "b"], "relevance": [1, 1]})
+    with pytest.raises(EncoderUnavailableError, match="no connection"):
+        learn_weight(search, queries, qrels, steps=2, cv=2)
+
+
+def test_a_prompt_is_built_by_words_and_says_so(server: Server, corpus: mk.Corpus, now: list[float]) -> None:
+    search = mk.Retriever(encoder=f"openai:tiny@{server.url}").fit(corpus)
+    server.plan = ["500"]
+    with pytest.warns(RuntimeWarning, match="status 500"):
+        built = mk.ContextBuilder(search).build(corpus, "u", "пулы", "2026-03-01")
+    assert "пул соединений" in built.text
+    assert "By words alone" in built.table.schema.metadata[b"note"].decode()

@@ -14,12 +14,14 @@ from urllib.parse import urlsplit, urlunsplit
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.errors import MemkitError, MissingExtraError, ParameterError
+from memkit.errors import EncoderUnavailableError, MemkitError, MissingExtraError, ParameterError
 from memkit.index.encoders.base import UnsizedEncoder
+from memkit.index.encoders.circuit import is_hasty, note_answer
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 
 _MAX_WAIT = 60.0  # seconds; what a server may ask to wait at most
+_QUICK = 5.0  # seconds; how long a caller waits who can do without vectors
 _RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})
 
 
@@ -38,7 +40,7 @@ class HttpEncoder(UnsizedEncoder):
         For each request.
     retries : int
         Further tries after a time-out, a broken connection, 429 or 5xx; waits 1, 2, 4 ... seconds, or what Retry-After
-        says, a minute at most.
+        says, a minute at most. A search that can go on by words tries once, for 5 seconds at most.
     prefixes : pair of str
         Put before each query and each document, where the model wants that.
     sleep : callable
@@ -95,26 +97,31 @@ class HttpEncoder(UnsizedEncoder):
         httpx = _httpx()
         key = os.environ.get(KEY_VARIABLE)
         headers = {"Authorization": f"Bearer {key}"} if key else {}
+        tries, timeout = (1, min(self.timeout, _QUICK)) if is_hasty() else (self.retries + 1, self.timeout)
         wrong = ""
-        with httpx.Client(timeout=self.timeout, headers=headers) as client:
-            for attempt in range(self.retries + 1):
+        with httpx.Client(timeout=timeout, headers=headers) as client:
+            for attempt in range(tries):
                 wait = 2.0**attempt
                 try:
                     reply = client.post(f"{self.url}/embeddings", json=body)
                 except httpx.TimeoutException:
-                    wrong = f"no reply within {self.timeout:g} seconds"
+                    wrong = f"no reply within {timeout:g} seconds"
                 except httpx.TransportError as error:
                     wrong = f"no connection ({error})"
                 else:
                     if reply.is_success:
+                        note_answer()
                         return _json(reply, self._where)
                     wrong = f"status {reply.status_code}: {reply.text[:200]}"
                     if reply.status_code not in _RETRIED:
-                        break
+                        raise MemkitError(self._no_vectors(wrong, attempt + 1))
                     wait = _asked_wait(reply.headers.get("Retry-After"), wait)
-                if attempt < self.retries:
+                if attempt + 1 < tries:
                     self._sleep(min(wait, _MAX_WAIT))
-        raise MemkitError(f"{self._where}: expected vectors. Got {wrong}. Tries: {attempt + 1}. Nothing was indexed.")
+        raise EncoderUnavailableError(self._no_vectors(wrong, tries))
+
+    def _no_vectors(self, wrong: str, tries: int) -> str:
+        return f"{self._where}: expected vectors. Got {wrong}. Tries: {tries}. Nothing was indexed."
 
 
 def from_spec(rest: str) -> HttpEncoder:

@@ -125,8 +125,7 @@ def _outside(search: Retriever, query: str, memory_id: str, where: str | None, a
     if reason == "filtered":
         return _filter_words(index.memories["kind"][memory].as_py(), call.values, where)
     own = index.find(call.queries.texts, 1, index.rows.memory == memory, call.weights)
-    pool = index.find(call.queries.texts, call.values["pool"], call.allowed, call.weights)
-    return " and ".join(_arm_words(arm, own.raw[:, at], pool.raw[:, at]) for at, arm in enumerate(call.weights))
+    return " and ".join(_arm_words(arm, own.raw[:, at], call.found.raw[:, at]) for at, arm in enumerate(call.weights))
 
 
 def _filter_words(kind: str | None, values: dict[str, Any], where: str | None) -> str:
