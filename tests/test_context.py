@@ -112,7 +112,7 @@ def test_html_of_a_memory_is_inert() -> None:
 sizes_and_values = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 9)), max_size=9)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(sizes_and_values, st.integers(0, 80))
 def test_the_knapsack_is_the_best_of_all_subsets(lines: list[tuple[int, int]], limit: int) -> None:
     sizes, values = [size for size, _ in lines], [float(value) for _, value in lines]
@@ -123,7 +123,7 @@ def test_the_knapsack_is_the_best_of_all_subsets(lines: list[tuple[int, int]], l
     assert sum(values[at] for at in chosen) == best
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(sizes_and_values, st.integers(0, 80))
 def test_greedy_is_the_longest_prefix_that_fits(lines: list[tuple[int, int]], limit: int) -> None:
     sizes = [size for size, _ in lines]
@@ -141,7 +141,7 @@ def test_the_two_ways_to_fill_can_be_compared() -> None:
     assert {row["block"] for row in table.to_pylist()} == set(BLOCKS)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.text(max_size=60), st.integers(1, 30))
 def test_a_preview_is_one_line_within_its_limit(text: str, limit: int) -> None:
     preview = _preview(text, limit)

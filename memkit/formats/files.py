@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -180,11 +181,21 @@ def _shown(listing: Listing, raw: str) -> str:
 
 
 def is_inside(path: Path, folder: Path) -> bool:
-    """Whether `path`, links followed, lies below `folder` (which is resolved already)."""
+    """Whether `path`, links followed, lies below `folder` (which is resolved already); a loop of links does not."""
     try:
-        return path.resolve().is_relative_to(folder)
-    except (OSError, RuntimeError, ValueError):  # a loop of links, a NUL
+        resolved = path.resolve()
+        return resolved.is_relative_to(folder) and not _is_loop(resolved)
+    except (OSError, RuntimeError, ValueError):  # a loop before Python 3.13, a NUL
         return False
+
+
+def _is_loop(resolved: Path) -> bool:
+    """Whether links that lead to one another are left, at which `Path.resolve` stops without an error from 3.13 on."""
+    try:
+        resolved.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
 
 
 def read_source(listing: Listing, path: str, max_file_bytes: int, rows: Rows) -> Source | None:

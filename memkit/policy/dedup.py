@@ -27,12 +27,14 @@ class Deduplicator(Policy):
     """Finds memories that say the same and keeps one of each cluster.
 
     `fit` finds every pair once, within one user and across sources; `transform` applies the thresholds. Pairs that
-    differ in a number, a date or a negation are flagged in ``pairs_`` and never merged.
+    differ in a number, a date or a negation are flagged in ``pairs_`` and never merged. Equal texts of one user (case
+    and blanks do not count) are one text with one vector: that of the least memory_id.
 
     Adds ``keep`` (bool), ``reason`` (string, ``duplicate`` or ``semantic_duplicate``), ``duplicate_of`` (string, the
     memory that stays), ``similarity`` (float64, 0 to 1, with that memory) and ``cluster`` (string, least memory_id of
     the cluster; null outside of one). Every row that goes is a pair with the one that stays; a chain A~B~C in which A
-    and C are no pair is left as it is and listed in ``chains_`` (see `memkit.policy.clusters.settle`).
+    and C are no pair is left as it is and listed in ``chains_`` (see `memkit.policy.clusters.settle`). So a second run
+    over what stays finds nothing, as long as each text keeps its vector and `centre` takes the same mean off.
 
     Attributes
     ----------
@@ -87,7 +89,7 @@ class Deduplicator(Policy):
         corpus : Corpus, pyarrow.Table or pandas.DataFrame
             Rows with ``text``; without ``memory_id`` a row's place is its id.
         vectors : ndarray of shape (rows, dim), optional
-            The rows' vectors in place of the encoder's.
+            The rows' vectors in place of the encoder's; of equal texts that of the least memory_id counts.
 
         Raises
         ------

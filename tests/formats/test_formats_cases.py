@@ -6,6 +6,7 @@ import csv
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,10 +100,10 @@ def test_a_file_that_may_not_be_opened_is_a_row(tmp_path: Path, monkeypatch: pyt
     write_files(tmp_path, {"MEMORY.md": "# Чай\n", "memory/2026-02-03.md": "# Кофе\n"})
     real = files.os.open
 
-    def refuse(path: str, *rest: int) -> int:
+    def refuse(path: str, *rest: int, **named: Any) -> int:
         if str(path).endswith("MEMORY.md"):
             raise PermissionError(13, "Permission denied")
-        return real(path, *rest)
+        return real(path, *rest, **named)
 
     monkeypatch.setattr(files.os, "open", refuse)
     corpus = mk.read(tmp_path)

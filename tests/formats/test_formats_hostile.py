@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     real = os.open
 
-    def note(path: str, *rest: int, **named: int) -> int:
+    def note(path: str, *rest: int, **named: Any) -> int:
         paths.append(os.path.realpath(path))
         return real(path, *rest, **named)
 

@@ -18,7 +18,7 @@ from memkit.errors import FormatError
 from memkit.formats.facts import TAGS, format_fact, parse_fact
 from memkit.tables.samples import write_files
 
-fast = settings(max_examples=30, deadline=None)
+fast = settings(max_examples=30)
 
 
 def read_files(files: Mapping[str, str | bytes]) -> mk.Corpus:
@@ -99,7 +99,7 @@ facts = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(facts)
 def test_a_fact_that_is_formatted_is_parsed_back(fact: dict[str, str]) -> None:
     if re.match(r" *\[(id|t|imp|exp|created):[^\]]*\]", fact["text"]):
@@ -112,7 +112,7 @@ def test_a_fact_that_is_formatted_is_parsed_back(fact: dict[str, str]) -> None:
     assert (row["text"], row["source_id"], row["user_id"]) == (fact["text"], fact["id"], "u")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.permutations([f"[{tag}:2026-01-0{n}]" for n, tag in enumerate(TAGS, 1)]), lines)
 def test_the_tags_of_a_line_may_stand_in_any_order(tags: list[str], text: str) -> None:
     fact = parse_fact("- " + " ".join(tags) + " " + text)

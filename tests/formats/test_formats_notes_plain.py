@@ -112,7 +112,7 @@ def test_a_note_as_the_document_writes_it_is_taken() -> None:
     assert tables["notes"]["updated_at"][0].as_py().replace(tzinfo=None) == datetime(2025, 2, 15, 10 - 3, 30)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.sampled_from((NOTE, QUOTED, FLOW)),
     st.lists(st.tuples(st.integers(0, len(NOTE)), st.integers(0, 5), SIGNS | WORDS), max_size=3),
@@ -253,7 +253,6 @@ def test_a_folder_of_taken_and_left_notes_is_read_as_one_by_one(tmp_path: Path, 
     assert whole["memories"]["path"].to_pylist() == sorted(path.name for path in tmp_path.iterdir())
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from(["\n", "```", "~~~~", "`", " ", "    ", "text", "\u00a0", "\x1f", "я"])).map("".join))
 def test_a_fence_is_open_where_the_headings_say_so(text: str) -> None:
     before = b"---\n"

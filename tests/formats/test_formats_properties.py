@@ -22,7 +22,7 @@ from memkit.formats.structured import MAX_DEPTH, Node, StructureError, load_json
 from memkit.schemas import TABLES
 from memkit.tables.samples import sample_data, write_files
 
-fast = settings(max_examples=40, deadline=None)
+fast = settings(max_examples=40)
 
 
 def check_tables(corpus: mk.Corpus, folder: Path) -> None:
@@ -135,7 +135,7 @@ soup = st.lists(st.sampled_from(PIECES), max_size=25).map("".join).map(str.encod
 content = st.one_of(st.binary(max_size=120), soup, st.text(max_size=60).map(lambda t: t.encode("utf-8", "replace")))
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.dictionaries(st.sampled_from(NAMES), content, max_size=6))
 @example({"index.json": b'{"branches": [{"path": "note.md"}], "files": [{"file": "note.md"}]}', "note.md": b"x"})
 @example({"b/index.json": b'{"files": [{"file": "b/index.json"}, {"file": "gone"}]}'})
@@ -179,7 +179,7 @@ wrong = st.recursive(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.dictionaries(st.sampled_from(["index.json", "b/index.json", "x.json", "users/u/meta.json"]), wrong, max_size=3)
 )
@@ -195,7 +195,7 @@ def test_wrong_types_in_yaml_and_front_matter_never_raise(value: Any) -> None:
     read_and_check({name: written.encode() for name, written in files.items()})
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(json_values, st.sampled_from([None, 1]), st.booleans())
 def test_json_is_read_as_the_standard_library_reads_it(value: Any, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
@@ -207,7 +207,7 @@ def test_json_is_read_as_the_standard_library_reads_it(value: Any, indent: int |
         assert [item for item, _, _ in load_json_items(text)] == value
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.text(alphabet='[]{}":,\\ 1e-.tnul\nа', max_size=40))
 def test_what_the_standard_library_refuses_is_refused(text: str) -> None:
     try:
@@ -253,7 +253,7 @@ head_lines = st.one_of(
 heads = st.lists(head_lines, min_size=1, max_size=6).map("\n".join)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(heads)
 @example("a: x  ")
 @example("keywords:\n- a\n- b\nid: 'x'")
@@ -266,7 +266,7 @@ def test_the_quick_front_matter_reader_equals_yaml_wherever_it_answers(head: str
     assert [dict(flat)] == documents or (not flat and documents in ([], [None]))
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(st.sampled_from("abcdefg"), st.from_regex(r"[a-zа-я][a-zа-я0-9 ]{0,10}[a-z]", fullmatch=True)),

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pyarrow.compute as pc
@@ -146,7 +147,7 @@ def test_a_refresh_equals_a_fresh_read_after_one_step(tmp_path: Path, step: str)
     assert_equal(opened.refresh().refresh(), expected)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(st.one_of(st.sampled_from(sorted(STEPS)), st.sampled_from(["(refresh)", "(save)"])), max_size=10))
 def test_a_refresh_equals_a_fresh_read_after_any_steps(steps: list[str]) -> None:
     with tempfile.TemporaryDirectory() as name:
@@ -258,10 +259,10 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     paths: list[str] = []
     real = os.open
 
-    def note(path: str, flags: int) -> int:
+    def note(path: str, flags: int, *rest: int, **named: Any) -> int:
         if not flags & os.O_DIRECTORY:
             paths.append(Path(path).name)
-        return real(path, flags)
+        return real(path, flags, *rest, **named)
 
     monkeypatch.setattr(files.os, "open", note)
     return paths

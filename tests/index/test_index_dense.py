@@ -96,7 +96,7 @@ def test_ties_go_by_row_also_at_the_cut(ann: str) -> None:
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 5))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_longer_list_begins_with_the_shorter_one(k: int, more: int, seed: int) -> None:
     vectors = np.random.default_rng(seed).integers(-1, 2, (50, 3)).astype(float)  # full of ties and zero rows
     arm, query = fitted(vectors), np.array([[1.0, 0.5, -0.2]])

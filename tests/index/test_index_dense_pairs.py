@@ -66,7 +66,7 @@ def test_pairs_stay_within_their_group(threshold: float, kind: str) -> None:
 
 
 @given(st.integers(0, 40), st.integers(1, 12), st.integers(0, 1000), st.sampled_from([0.1, 0.6, 0.95, 1.0]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_any_shape_of_groups_equals_numpy(n: int, n_groups: int, seed: int, threshold: float) -> None:
     random = np.random.default_rng(seed)
     vectors = random.integers(-2, 3, (n, 3)).astype(float)  # many equal, opposite and zero rows

@@ -70,7 +70,7 @@ def naive(texts: list[str], query: str, k1: float = 1.2, b: float = 0.75) -> dic
     return {row: score for row, score in scores.items() if score > 0}
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(texts=DOCUMENTS, query=st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join))
 def test_scores_equal_the_naive_formula_and_come_best_first(texts: list[str], query: str) -> None:
     found = hits(fitted(texts), query, n=100)
@@ -293,7 +293,7 @@ def test_a_row_outside_of_the_corpus_is_refused(folder: Path) -> None:
         BM25.load(folder)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(seed=st.integers(0, 1000), n=st.integers(1, 300), kinds=st.integers(1, 50))
 def test_the_best_are_those_of_a_full_sort_also_with_many_ties(seed: int, n: int, kinds: int) -> None:
     scores = np.random.default_rng(seed).integers(0, kinds, 5000).astype(np.float32)

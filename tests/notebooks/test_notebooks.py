@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import nbformat
 import pytest
-from refresh import METADATA, NOTEBOOKS, as_text, cleaned, sanitised
 
 from memkit.formats.registry import FORMATS
 
+NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 BY_NOTEBOOK = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 
@@ -59,6 +61,11 @@ HEADINGS: dict[str, tuple[str, ...]] = {
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|tmp|Users|private|var/folders)/\w|[A-Z]:\\+Users\\")
 
 
+@pytest.fixture(scope="module")
+def refresh(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("notebooks/refresh.py")
+
+
 def _read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
@@ -89,8 +96,8 @@ def test_every_code_cell_was_run_once_from_the_top(path: Path) -> None:
 
 
 @BY_NOTEBOOK
-def test_the_file_is_as_refresh_writes_it(path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == as_text(cleaned(_read(path)))
+def test_the_file_is_as_refresh_writes_it(refresh: ModuleType, path: Path) -> None:
+    assert path.read_text(encoding="utf-8") == refresh.as_text(refresh.cleaned(_read(path)))
 
 
 @BY_NOTEBOOK
@@ -143,7 +150,7 @@ def test_links_to_other_notebooks_lead_somewhere(path: Path) -> None:
     assert [name for name in linked if not (path.parent / name).is_file()] == []
 
 
-def test_cleaning_keeps_content_and_takes_out_what_a_run_adds() -> None:
+def test_cleaning_keeps_content_and_takes_out_what_a_run_adds(refresh: ModuleType) -> None:
     output = nbformat.v4.new_output(
         "execute_result",
         {
@@ -162,8 +169,8 @@ def test_cleaning_keeps_content_and_takes_out_what_a_run_adds() -> None:
     notebook = nbformat.v4.new_notebook(
         cells=[cell], metadata={"widgets": {"state": {}}, "language_info": {"name": "python", "version": "3.11.7"}}
     )
-    result = cleaned(notebook)
-    assert result.metadata == METADATA
+    result = refresh.cleaned(notebook)
+    assert result.metadata == refresh.METADATA
     assert result.cells[0] == {
         "cell_type": "code",
         "id": "cell-00",
@@ -182,15 +189,15 @@ def test_cleaning_keeps_content_and_takes_out_what_a_run_adds() -> None:
     assert notebook.cells[0].source == "thing\n\n"
 
 
-def test_cleaning_twice_is_cleaning_once() -> None:
+def test_cleaning_twice_is_cleaning_once(refresh: ModuleType) -> None:
     notebook = nbformat.v4.new_notebook(
         cells=[
             nbformat.v4.new_markdown_cell("# Заголовок\n"),
             nbformat.v4.new_code_cell("1", outputs=[nbformat.v4.new_output("stream", text="at 0xabcdef01\n")]),
         ]
     )
-    once = as_text(cleaned(notebook))
-    assert as_text(cleaned(nbformat.reads(once, as_version=4))) == once
+    once = refresh.as_text(refresh.cleaned(notebook))
+    assert refresh.as_text(refresh.cleaned(nbformat.reads(once, as_version=4))) == once
 
 
 @pytest.mark.parametrize(
@@ -202,12 +209,12 @@ def test_cleaning_twice_is_cleaning_once() -> None:
         ("VBox(children=('IPY_MODEL_0123456789abcdef0123456789abcdef',))", "VBox(children=('IPY_MODEL',))"),
     ],
 )
-def test_what_changes_from_run_to_run_is_sanitised(text: str, expected: str) -> None:
-    assert sanitised(text) == expected
+def test_what_changes_from_run_to_run_is_sanitised(refresh: ModuleType, text: str, expected: str) -> None:
+    assert refresh.sanitised(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["7d3c5a10-8e1f-11f0-9b2d-0242ac120002", "14 s", "0x2A", "2026-03-01T08:11:30Z", "E4021"]
 )
-def test_results_are_never_sanitised_away(text: str) -> None:
-    assert sanitised(text) == text
+def test_results_are_never_sanitised_away(refresh: ModuleType, text: str) -> None:
+    assert refresh.sanitised(text) == text

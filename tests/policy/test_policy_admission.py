@@ -156,7 +156,7 @@ def test_text_of_the_rows_never_reaches_the_statement() -> None:
 _WORDS = st.sampled_from(["как", "какао", "Howard", "how", "чай", "npx", "план", "?", "-", "sk-" + "a1" * 10, "ё"])
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.lists(st.lists(_WORDS, max_size=6).map(" ".join), min_size=1, max_size=8))
 def test_questions_agree_with_pythons_own_regular_expressions(texts: list[str]) -> None:
     words = "|".join(word.replace(" ", r"\s+") for word in Admission().question_words)
@@ -174,7 +174,7 @@ def test_questions_agree_with_pythons_own_regular_expressions(texts: list[str]) 
     ]
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(st.lists(st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=40), max_size=6))
 def test_any_text_is_judged_and_length_is_that_of_python(texts: list[str]) -> None:
     judged = judge(*[unicodedata.normalize("NFC", text) for text in texts])

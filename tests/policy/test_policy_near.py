@@ -28,7 +28,7 @@ def cosine(a: str, b: str) -> float:
     return round(len(x & y) / (len(x) * len(y)) ** 0.5, 6) if x and y else 0.0
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(_TEXTS, st.integers(1, 3))
 def test_substrings_are_all_found_within_a_scope(texts: list[str], n_scopes: int) -> None:
     scopes = np.arange(len(texts)) % n_scopes
@@ -38,7 +38,7 @@ def test_substrings_are_all_found_within_a_scope(texts: list[str], n_scopes: int
     assert set(zip(part.tolist(), whole.tolist(), strict=True)) == expected
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(_TEXTS, st.integers(1, 3), st.sampled_from([0.3, 0.5, 0.7, 0.85, 1.0]))
 def test_lexical_pairs_are_all_found_with_their_cosine(texts: list[str], n_scopes: int, floor: float) -> None:
     scopes = np.arange(len(texts)) % n_scopes
@@ -101,13 +101,13 @@ def complete_link_by_hand(n: int, edges: dict[tuple[int, int], float]) -> list[i
         clusters = [x for x in clusters if x not in best[1:]] + [sorted(best[1] + best[2])]
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(_EDGES)
 def test_complete_link_is_the_textbooks(edges: dict[tuple[int, int], float]) -> None:
     assert complete_link(9, *arrays(edges)).tolist() == complete_link_by_hand(9, edges)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(_EDGES, st.permutations(range(9)))
 def test_settled_rows_hold_no_pair_and_stand_for_pairs_only(edges, priority) -> None:
     survivor, label = settle(9, *arrays(edges), np.array(priority))

@@ -56,7 +56,7 @@ def one_by_one(table: pa.Table, steps: list[object]) -> list[tuple[str | None, s
 _ROW = st.tuples(st.sampled_from(TEXTS), st.sampled_from(["u1", "u2"]), st.none() | st.integers(1, 28))
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(st.lists(_ROW, min_size=1, max_size=12))
 def test_one_statement_says_what_the_policies_say_one_by_one(rows) -> None:
     table = pa.table(

@@ -61,7 +61,7 @@ _ROW = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(_ROW, max_size=25), st.integers(0, 6), st.integers(0, 3), st.integers(0, 3))
 def test_verdicts_are_those_of_a_loop_and_high_is_never_evicted(rows, total, profile, working) -> None:
     table = facts(*rows)
@@ -73,7 +73,7 @@ def test_verdicts_are_those_of_a_loop_and_high_is_never_evicted(rows, total, pro
         assert not (row["importance"] == "high" and row["reason"] == "evicted")
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(_ROW, max_size=25), st.integers(0, 6))
 def test_a_user_is_within_the_total_or_the_rest_is_reported(rows, total) -> None:
     judged = Quota(max_facts=total).transform(facts(*rows), as_of=AS_OF).to_pylist()
@@ -85,7 +85,7 @@ def test_a_user_is_within_the_total_or_the_rest_is_reported(rows, total) -> None
     assert {user: max(0, count - total) for user, count in kept.items()} == dict(over)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.lists(_ROW.map(lambda row: row | {"created_at": AS_OF}), max_size=15), st.randoms(use_true_random=False))
 def test_the_order_of_dated_rows_has_no_say(rows, random) -> None:
     table = facts(*rows)

@@ -33,7 +33,7 @@ def test_weights_for_and_against_a_fact_are_summed_and_self_relations_do_not_cou
     assert wisdom_support(facts, links.slice(0, 0))["balance"].to_pylist() == [0.0] * 3
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(1, 500), st.floats(0, 1), st.floats(0.5, 0.99))
 def test_the_interval_is_scipys(hits: int, ratio: float, confidence: float) -> None:
     from scipy.stats import binomtest

@@ -12,7 +12,7 @@ from memkit.policy.split_plan import SplitPlan
 _LINES = st.sampled_from(["# Заголовок", "text of a line", "", "```", "## Two", "ещё строка", "   ", "\u2028", "\r"])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(_LINES, max_size=40).map("\n".join), st.integers(1, 20))
 def test_parts_put_together_are_the_text_and_whole_lines(text: str, limit: int) -> None:
     plan = SplitPlan(max_tokens_per_file=limit)
@@ -22,7 +22,7 @@ def test_parts_put_together_are_the_text_and_whole_lines(text: str, limit: int) 
     assert all(-(-len(part) // 4) <= limit or part.rstrip("\n").count("\n") == 0 for part in parts)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.lists(_LINES, max_size=30).map("\n".join), st.integers(1, 8))
 def test_the_plan_covers_every_line_once(text: str, limit: int) -> None:
     table = pa.table({"memory_id": ["m"], "path": ["notes/note.md"], "text": [text]})

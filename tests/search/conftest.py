@@ -1,4 +1,4 @@
-"""Small corpora and arms whose scores are given, so that every expected value is arithmetic."""
+"""Small corpora and arms whose scores are given, so that every expected value is arithmetic; each a fixture."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from memkit.tables.corpus import Corpus
 SCORED = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.float64())])
 
 
-def memories_of(rows: Sequence[Mapping[str, Any] | str]) -> pa.Table:
-    """A full memories table; a bare text becomes a memory m0, m1, ..."""
+def _memories(rows: Sequence[Mapping[str, Any] | str]) -> pa.Table:
     blank = {"format": "table", "title": "", "text": "", "tags": [], "pinned": False, "access_count": 0}
     filled = []
     for at, row in enumerate(rows):
@@ -38,10 +37,9 @@ class Versions(Corpus):
         return self.later
 
 
-def corpus_of(*rows: Any, later: Sequence[Any] = ()) -> Corpus:
-    """A corpus of `rows`; after a refresh, of `later`."""
-    corpus = Versions({"memories": memories_of(rows)})
-    corpus.later = Corpus({"memories": memories_of(later)})
+def _corpus(*rows: Any, later: Sequence[Any] = ()) -> Corpus:
+    corpus = Versions({"memories": _memories(rows)})
+    corpus.later = Corpus({"memories": _memories(later)})
     return corpus
 
 
@@ -71,6 +69,18 @@ class GivenArm:
         raise NotImplementedError
 
 
+@pytest.fixture(scope="session")
+def memories_of() -> Callable[[Sequence[Mapping[str, Any] | str]], pa.Table]:
+    """memories_of(rows): a full memories table; a bare text becomes a memory m0, m1, ..."""
+    return _memories
+
+
+@pytest.fixture(scope="session")
+def corpus_of() -> Callable[..., Corpus]:
+    """corpus_of(*rows, later=...): a corpus of `rows`; after a refresh, of `later`."""
+    return _corpus
+
+
 Fitter = Callable[..., Retriever]
 
 
@@ -82,6 +92,6 @@ def retriever_over(monkeypatch: pytest.MonkeyPatch) -> Fitter:
         directions = np.eye(len(rows), max(len(rows), 1)) if vectors is None else vectors
         arms = {"bm25": GivenArm(bm25 or {}), "vector": GivenArm(vector or {}, directions)}
         monkeypatch.setattr(search_index, "build_arm", lambda name, *_: arms[name])
-        return Retriever(**params).fit(corpus_of(*rows))
+        return Retriever(**params).fit(_corpus(*rows))
 
     return fit

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -17,15 +16,8 @@ from sklearn.metrics import ndcg_score
 
 
 @pytest.fixture(scope="module")
-def bench() -> ModuleType:
-    path = Path(__file__).parents[1] / "benchmarks" / "bench_quality.py"
-    spec = importlib.util.spec_from_file_location("bench_quality", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["bench_quality"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+def bench(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("benchmarks/bench_quality.py")
 
 
 def test_scores_of_one_query_are_their_formulas(bench: ModuleType) -> None:
@@ -39,7 +31,7 @@ def test_nothing_relevant_found_scores_zero(bench: ModuleType) -> None:
     assert bench.scores(["x"], {"a": 1.0}) == bench.scores([], {"a": 1.0}) == (0.0, 0.0, 0.0, 0.0)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(0, 3), min_size=2, max_size=12).filter(any))
 def test_ndcg_is_scikit_learns(bench: ModuleType, gains: list[int]) -> None:
     ideal = [gain for gain in gains if gain]

@@ -47,7 +47,7 @@ def test_nothing_to_order_is_fine() -> None:
     assert mmr(np.empty(0), np.empty((0, 0)), 0.5)[0].tolist() == []
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 8), st.floats(0, 1), st.integers(0, 10_000))
 def test_it_is_the_greedy_rule_and_picks_do_not_depend_on_depth(size: int, mmr_lambda: float, seed: int) -> None:
     rng = np.random.default_rng(seed)

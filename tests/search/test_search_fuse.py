@@ -52,7 +52,7 @@ def test_rrf_credits_ranks_alone_and_no_rank_not_at_all() -> None:
     assert fuse(found, HALVES, "rrf").tolist() == pytest.approx([0.5 * 61 / 62, 1.0])
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     st.sampled_from([m for m in METHODS if m != "combmin"]), st.floats(0.01, 1), st.floats(0, 1), st.floats(0.01, 0.99)
 )
@@ -62,7 +62,7 @@ def test_found_in_both_never_ranks_below_found_in_one(method: str, first: float,
     assert both >= single
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.sampled_from(METHODS), st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=9))
 def test_scores_stay_within_zero_and_one(method: str, norm: list[tuple[float, float]]) -> None:
     scores = fuse(evidence([list(row) for row in norm]), np.array([0.7, 0.3]), method)

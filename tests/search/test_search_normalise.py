@@ -71,7 +71,7 @@ def test_an_unknown_way_is_refused_with_the_known_ones() -> None:
         normalise(np.zeros(1, np.int64), np.ones(1), "zscore")
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(tables, st.sampled_from(["max", "minmax", "rank"]))
 def test_results_are_in_zero_to_one_and_keep_the_order(table: list[tuple[int, float]], how: str) -> None:
     query = np.array(sorted(q for q, _ in table), np.int64)
@@ -83,7 +83,7 @@ def test_results_are_in_zero_to_one_and_keep_the_order(table: list[tuple[int, fl
         assert (np.diff(norm[mine][np.argsort(score[mine], kind="stable")]) >= 0).all()
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from([0.1, 0.2, 0.5, 3.0])), min_size=1, max_size=30))
 def test_ranks_are_scipys_minimum_ranks(table: list[tuple[int, float]]) -> None:
     query = np.array(sorted(q for q, _ in table))

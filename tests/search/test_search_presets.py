@@ -5,7 +5,6 @@ from math import exp
 from typing import Any
 
 import pytest
-from conftest import corpus_of
 
 from memkit import presets
 from memkit.search.retriever import Retriever
@@ -27,7 +26,7 @@ def test_workspace_is_seventy_to_thirty_over_scores_divided_by_the_best(retrieve
     assert search.search("q")["score"].to_pylist() == pytest.approx([0.7 + 0.3 * 2 / 8, 0.7 * 0.3 / 0.6 + 0.3])
 
 
-def test_workspace_without_an_encoder_is_bm25_alone_and_reaches_one() -> None:
+def test_workspace_without_an_encoder_is_bm25_alone_and_reaches_one(corpus_of: Any) -> None:
     search = Retriever(**presets.workspace, encoder=None).fit(corpus_of("пул соединений", "кот", "пул пуст"))
     hits = search.search("пул соединений", as_of=DAY)
     assert hits["score"].to_pylist()[0] == 1.0

@@ -79,7 +79,7 @@ def test_where_is_one_predicate_and_nothing_else(con: duckdb.DuckDBPyConnection,
     assert con.execute("select count(*) from turns").fetchone() == (1,)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.text(max_size=20))
 def test_any_text_as_where_is_a_result_or_a_query_error(where: str) -> None:
     with connect() as con:

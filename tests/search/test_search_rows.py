@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from conftest import memories_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -26,13 +27,17 @@ memories = st.fixed_dictionaries(
 )
 
 
-def rows_of(*given: dict[str, object]) -> tuple[Rows, pa.Table]:
-    table = memories_of(given)
-    chunks = Chunker().transform(table)
-    return make_rows(table, chunks, chunks["text"]), table
+@pytest.fixture(scope="session")
+def rows_of(memories_of: Any) -> Callable[..., tuple[Rows, pa.Table]]:
+    def made(*given: dict[str, object]) -> tuple[Rows, pa.Table]:
+        table = memories_of(given)
+        chunks = Chunker().transform(table)
+        return make_rows(table, chunks, chunks["text"]), table
+
+    return made
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.lists(memories, min_size=1, max_size=6),
     st.sampled_from(FORMS),
@@ -40,7 +45,7 @@ def rows_of(*given: dict[str, object]) -> tuple[Rows, pa.Table]:
     st.sampled_from([0.0, 0.2]),
 )
 def test_age_and_factor_are_those_of_the_decay_statement(
-    given_rows: list[dict[str, object]], form: str, days: float, floor: float
+    rows_of: Any, given_rows: list[dict[str, object]], form: str, days: float, floor: float
 ) -> None:
     rows, table = rows_of(*given_rows)
     age, factor = rows.decay(np.arange(len(given_rows)), NOON, form, days, floor)
@@ -53,7 +58,7 @@ def test_age_and_factor_are_those_of_the_decay_statement(
     np.testing.assert_allclose(factor, expected["factor"].cast(pa.float64()).to_numpy(), rtol=1e-12)
 
 
-def test_a_missing_date_is_neutral_and_a_future_one_has_age_zero() -> None:
+def test_a_missing_date_is_neutral_and_a_future_one_has_age_zero(rows_of: Any) -> None:
     rows, _ = rows_of({}, {"created_at": datetime(2027, 1, 1, tzinfo=UTC)})
     age, factor = rows.decay(np.array([0, 1]), NOON, "e_folding", 60.0, 0.0)
     assert np.isnan(age[0])
@@ -64,7 +69,7 @@ def test_a_missing_date_is_neutral_and_a_future_one_has_age_zero() -> None:
 @pytest.mark.parametrize(
     ("day", "gone"), [("2026-02-28", True), ("2026-03-01", False), ("2026-03-02", False), (None, False)]
 )
-def test_a_memory_lives_through_its_last_day(day: str | None, gone: bool) -> None:
+def test_a_memory_lives_through_its_last_day(rows_of: Any, day: str | None, gone: bool) -> None:
     last = None if day is None else datetime.fromisoformat(day).replace(tzinfo=UTC)
     rows, _ = rows_of({"expires_at": last}, {"expires_at": datetime(2000, 1, 1, tzinfo=UTC)})
     mask = rows.expired(NOON)
@@ -72,26 +77,26 @@ def test_a_memory_lives_through_its_last_day(day: str | None, gone: bool) -> Non
     assert mask.tolist() == [gone, True]
 
 
-def test_where_nothing_expires_or_is_hidden_there_is_no_mask() -> None:
+def test_where_nothing_expires_or_is_hidden_there_is_no_mask(rows_of: Any) -> None:
     rows, _ = rows_of({"kind": "note"})
     assert rows.expired(NOON) is None
     assert rows.hidden(("heartbeat",)) is None
 
 
-def test_kinds_are_hidden_by_name() -> None:
+def test_kinds_are_hidden_by_name(rows_of: Any) -> None:
     rows, _ = rows_of({"kind": "note"}, {"kind": "heartbeat"}, {})
     mask = rows.hidden(("heartbeat",))
     assert mask is not None
     assert mask.tolist() == [False, True, False]
 
 
-def test_twins_are_the_same_text_of_the_same_owner() -> None:
+def test_twins_are_the_same_text_of_the_same_owner(rows_of: Any) -> None:
     rows, _ = rows_of({"text": "чай"}, {"text": "чай"}, {"text": "чай", "user_id": "u1"}, {"text": "tea"})
     assert rows.twin[0] == rows.twin[1]
     assert len(set(rows.twin.tolist())) == 3
 
 
-def test_no_memories_make_no_rows() -> None:
+def test_no_memories_make_no_rows(rows_of: Any) -> None:
     rows, _ = rows_of()
     assert rows.memory.tolist() == rows.twin.tolist() == []
     assert rows.expired(NOON) is None

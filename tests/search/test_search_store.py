@@ -4,9 +4,9 @@ import copy
 import json
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
-from conftest import corpus_of
 
 import memkit as mk
 from memkit.errors import MemkitError, NotFittedError, ParameterError, StaleIndexError
@@ -22,7 +22,7 @@ QUERIES = ["пулы", "friday deploy", "коты"]
 
 
 @pytest.mark.parametrize("lexical", ["bm25", "char"])
-def test_what_was_saved_answers_the_same_without_encoding(tmp_path: Path, lexical: str) -> None:
+def test_what_was_saved_answers_the_same_without_encoding(corpus_of: Any, tmp_path: Path, lexical: str) -> None:
     search = Retriever(encoder="hash", lexical=lexical, vector_weight=0.3, kinds_hidden=("a", "b")).fit(
         corpus_of(*ROWS)
     )
@@ -37,20 +37,20 @@ def test_what_was_saved_answers_the_same_without_encoding(tmp_path: Path, lexica
     assert corpus.tables["chunks"].equals(search.chunks_)
 
 
-def test_bm25_alone_is_saved_and_loaded_as_such(tmp_path: Path) -> None:
+def test_bm25_alone_is_saved_and_loaded_as_such(corpus_of: Any, tmp_path: Path) -> None:
     search = Retriever(encoder=None).fit(corpus_of(*ROWS))
     search.save(tmp_path)
     assert list(Retriever.load(tmp_path, corpus_of(*ROWS)).arms_) == ["bm25"]
 
 
 @pytest.mark.parametrize("rows", [ROWS[:2], [*ROWS, "новое"], ["Пул соединений: десять!", *ROWS[1:]], []])
-def test_other_memories_than_those_saved_are_refused(tmp_path: Path, rows: list[str]) -> None:
+def test_other_memories_than_those_saved_are_refused(corpus_of: Any, tmp_path: Path, rows: list[str]) -> None:
     Retriever(encoder="hash").fit(corpus_of(*ROWS)).save(tmp_path)
     with pytest.raises(StaleIndexError, match="expected the memories that the saved index was made from"):
         Retriever.load(tmp_path, corpus_of(*rows))
 
 
-def test_another_encoder_is_refused_and_the_index_stays(tmp_path: Path) -> None:
+def test_another_encoder_is_refused_and_the_index_stays(corpus_of: Any, tmp_path: Path) -> None:
     search = Retriever(encoder="hash").fit(corpus_of(*ROWS))
     search.save(tmp_path)
     with pytest.raises(StaleIndexError, match="the vectors were made by encoder hash"):
@@ -59,7 +59,7 @@ def test_another_encoder_is_refused_and_the_index_stays(tmp_path: Path) -> None:
     assert again.search(QUERIES, as_of=DAY).equals(search.search(QUERIES, as_of=DAY))
 
 
-def test_an_encoder_object_has_to_be_given_again(tmp_path: Path) -> None:
+def test_an_encoder_object_has_to_be_given_again(corpus_of: Any, tmp_path: Path) -> None:
     search = Retriever(encoder=HashEncoder()).fit(corpus_of(*ROWS))
     search.save(tmp_path)
     with pytest.raises(ParameterError, match="fitted with an encoder object"):
@@ -69,14 +69,14 @@ def test_an_encoder_object_has_to_be_given_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, "{", "[]", json.dumps({"version": 99}), json.dumps({"version": 1})])
-def test_a_folder_that_holds_no_saved_index_is_refused(tmp_path: Path, content: str | None) -> None:
+def test_a_folder_that_holds_no_saved_index_is_refused(corpus_of: Any, tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / MANIFEST).write_text(content, encoding="utf-8")
     with pytest.raises(StaleIndexError, match=MANIFEST):
         Retriever.load(tmp_path, corpus_of(*ROWS))
 
 
-def test_a_damaged_arm_is_refused(tmp_path: Path) -> None:
+def test_a_damaged_arm_is_refused(corpus_of: Any, tmp_path: Path) -> None:
     Retriever(encoder="hash").fit(corpus_of(*ROWS)).save(tmp_path)
     vectors = next((tmp_path / "vector").glob("*.npy"))
     vectors.write_bytes(vectors.read_bytes()[:-4])

@@ -98,38 +98,53 @@ from pathlib import Path
 import memkit as mk
 from memkit.tables import lake
 corpus = mk.from_table({"text": ["новый текст"]})
-steps = 0
-def die(*_):
-    global steps
-    steps += 1
-    if steps == int(sys.argv[2]):
-        os._exit(9)
-def before(function):
+folder, last = sys.argv[1], int(sys.argv[2])
+steps = []
+def before(name, function):
     def wrapped(*args, **named):
-        die()
+        if len(steps) == last:
+            os._exit(9)
+        steps.append(name)
         return function(*args, **named)
     return wrapped
-lake.pq.write_table = before(lake.pq.write_table)
-lake._digest = before(lake._digest)
-Path.replace, Path.rename = before(Path.replace), before(Path.rename)
-lake.rmtree = before(lake.rmtree)
-corpus.save(sys.argv[1])
+lake.pq.write_table = before("write", lake.pq.write_table)
+lake._digest = before("hash", lake._digest)
+Path.replace, Path.rename = before("replace", Path.replace), before("rename", Path.rename)
+lake.rmtree = before("remove", lake.rmtree)
+corpus.save(folder)
+print(*steps)
 """
 
 
-# 13 tables, each written and hashed; then a look for an unfinished save, the rename, and 15 files into their places.
-RENAMED = 2 * 13 + 1 + 1
-LAST = RENAMED + 15 + 1
+def save_elsewhere(folder: Path, last: int) -> subprocess.CompletedProcess[str]:
+    """A save by another process, which is killed after `last` steps; its steps on standard output if it is not."""
+    command = [sys.executable, "-c", KILLED, str(folder), str(last)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("step", [6, RENAMED, RENAMED + 1, RENAMED + 9, LAST])
-def test_a_killed_save_leaves_the_old_corpus_or_the_new_one(saved: Path, step: int) -> None:
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """What a save does that finds another one in its place."""
+    folder = tmp_path_factory.mktemp("steps")
+    mk.from_table({"text": ["старый текст"]}).save(folder)
+    return save_elsewhere(folder, -1).stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("after", "step"),
+    [("start", 6), ("rename", 0), ("rename", 1), ("rename", 9), ("end", -1)],
+    ids=["half written", "all written", "renamed", "half in place", "all in place"],
+)
+def test_a_killed_save_leaves_the_old_corpus_or_the_new_one(
+    saved: Path, steps: list[str], after: str, step: int
+) -> None:
+    renamed = steps.index("rename")
+    last = step + {"start": 0, "rename": renamed, "end": len(steps)}[after]
     old, new = mk.open(saved), mk.from_table({"text": ["новый текст"]})
-    killed = subprocess.run([sys.executable, "-c", KILLED, saved, str(step)], check=False)
-    assert killed.returncode == 9
-    after = mk.open(saved)
-    assert equal(after, old if step <= RENAMED else new)
-    assert after.sql("select count(*) from fts('текст')").fetchone() == (step > RENAMED,)
+    assert save_elsewhere(saved, last).returncode == 9
+    opened = mk.open(saved)
+    assert equal(opened, old if last <= renamed else new)
+    assert opened.sql("select count(*) from fts('текст')").fetchone() == (last > renamed,)
     new.save(saved)
     assert equal(mk.open(saved), new)
 

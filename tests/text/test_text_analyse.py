@@ -131,7 +131,7 @@ def test_char_grams_are_those_of_scikit_learn(con: duckdb.DuckDBPyConnection) ->
     assert sorted(terms(con, text, "char")) == sorted(expected)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=8), analyser=st.sampled_from(ANALYSERS))
 def test_counting_a_table_equals_analysing_each_text(
     con: duckdb.DuckDBPyConnection, texts: list[str], analyser: str
@@ -143,7 +143,7 @@ def test_counting_a_table_equals_analysing_each_text(
     assert sorted((doc, term) for doc, term, tf in counted for _ in range(tf)) == sorted(expected)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(texts=st.lists(TEXTS, min_size=1, max_size=8), analyser=st.sampled_from(ANALYSERS))
 def test_terms_of_queries_equal_those_of_documents(
     con: duckdb.DuckDBPyConnection, texts: list[str], analyser: str

@@ -49,7 +49,7 @@ def check_cover(text: str, limit: int, overlap: int, counter: Any, pieces: list[
 
 
 @pytest.mark.parametrize("counter", [None, words, len])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(lines=LINES, limit=st.integers(3, 12), overlap=st.integers(0, 2))
 def test_every_line_is_covered_and_no_chunk_is_too_long(
     counter: Any, lines: list[str], limit: int, overlap: int
