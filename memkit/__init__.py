@@ -11,6 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from memkit.errors import EncoderUnavailableError as EncoderUnavailableError
 from memkit.errors import FormatError as FormatError
 from memkit.errors import MemkitError as MemkitError
 from memkit.errors import MissingExtraError as MissingExtraError
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ERRORS = (
-    *("FormatError", "MemkitError", "MissingExtraError", "NotFittedError"),
+    *("EncoderUnavailableError", "FormatError", "MemkitError", "MissingExtraError", "NotFittedError"),
     *("ParameterError", "QueryError", "StaleIndexError", "VersionError"),
 )
 

@@ -16,7 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.duck import literal
+from memkit.errors import ParameterError
 from memkit.params import AsOf, Estimator, as_of_time, estimator, param, record_as_of
+from memkit.schemas import kinds_where
 from memkit.search.reports.tables import describe
 
 if TYPE_CHECKING:
@@ -41,6 +43,9 @@ _OWN = """
     from memories where user_id = $user_id and kind = $kind
     order by path, line_start, memory_id
 """
+# What is only kept, as a line of a fact file that is no fact, is nothing to tell a model.
+_KEPT = ", ".join(map(literal, ("facts", *kinds_where(judged=False))))
+_TELLS = f"coalesce(kind, format) not in ({_KEPT})"
 
 
 @dataclass(frozen=True)
@@ -81,6 +86,14 @@ class Context:
 class ContextBuilder(Estimator):
     """Fill the blocks of a prompt with one user's memories.
 
+    What is searched is always the corpus that `build` is given: a retriever that was fitted on other memories, as on
+    those before a `refresh`, is fitted again, in a copy.
+
+    Attributes
+    ----------
+    retriever_ : Retriever
+        What the last prompt was searched with.
+
     Examples
     --------
     >>> import memkit as mk
@@ -99,7 +112,7 @@ class ContextBuilder(Estimator):
     """
 
     retriever: Any = param(
-        None, kind="object", kw_only=False, doc="A Retriever; None is the preset memory_v2, fitted on first use."
+        None, kind="object", kw_only=False, doc="A Retriever, fitted or not; None is the preset memory_v2."
     )
     profile_chars: int = param(800, low=0, unit="characters", doc="Limit of PROFILE.", source="memory_v2")
     working_chars: int = param(500, low=0, unit="characters", doc="Limit of WORKING.", source="memory_v2")
@@ -166,7 +179,9 @@ class ContextBuilder(Estimator):
         self, corpus: Corpus, user_id: str, message: str, moment: datetime, above: set[str]
     ) -> tuple[list[Candidate], str]:
         search = self._fitted(corpus)
-        hits = search.search(message, k=2 * search.pool, where=f"user_id = {literal(user_id)}", as_of=moment)
+        hits = search.search(
+            message, k=2 * search.pool, where=f"{_TELLS} and user_id = {literal(user_id)}", as_of=moment
+        )
         lines: list[Candidate] = []
         rank = 0
         for memory_id, text in zip(hits["memory_id"].to_pylist(), hits["text"].to_pylist(), strict=True):
@@ -177,17 +192,18 @@ class ContextBuilder(Estimator):
         return lines, hits.schema.metadata.get(b"note", b"").decode()
 
     def _fitted(self, corpus: Corpus) -> Retriever:
-        """The retriever, fitted to this corpus."""
+        """The retriever, fitted to these memories and no others; what was fitted for the last prompt is used again."""
         from memkit import presets
         from memkit.search.retriever import Retriever
 
-        if self.retriever is not None:
-            fitted: Retriever = self.retriever
-            return fitted if getattr(fitted, "corpus_", None) is not None else fitted.fit(corpus)
-        cached: Retriever | None = self.__dict__.get("retriever_")
-        if cached is None or cached.corpus_ is not corpus:
-            cached = self.retriever_ = Retriever(**presets.memory_v2).fit(corpus)
-        return cached
+        wanted = Retriever(**presets.memory_v2) if self.retriever is None else self.retriever
+        if not isinstance(wanted, Retriever):
+            raise ParameterError(f"ContextBuilder: 'retriever' must be a Retriever or None. Got {wanted!r}.")
+        last: Retriever | None = self.__dict__.get("retriever_")
+        if last is not None and last.get_params(deep=False) == wanted.get_params(deep=False):
+            wanted = last
+        self.retriever_ = wanted.fitted(corpus)
+        return self.retriever_
 
     def _fill(self, lines: list[Candidate], limit: int) -> list[Candidate]:
         """`lines` with the reason 'limit' on those that do not go in."""

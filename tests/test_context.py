@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -155,3 +156,74 @@ def test_the_retriever_is_the_one_parameter_by_position() -> None:
     assert ContextBuilder(search).retriever is search
     with pytest.raises(TypeError):
         ContextBuilder(search, 5)  # type: ignore[misc]  # wrong on purpose
+
+
+def facts_folder(root: Path, *facts: str) -> Path:
+    """A folder with one user, whose profile has a heading, a remark and these facts."""
+    folder = root / "users" / "anna"
+    folder.mkdir(parents=True, exist_ok=True)
+    lines = "".join(f"- [id:pf_00{at}] [t:profile] [imp:normal] {text}\n" for at, text in enumerate(facts, 1))
+    (folder / "profile.md").write_text(f"# Чай и прочее\n\nчай: не факт\n{lines}", encoding="utf-8")
+    return root
+
+
+def test_a_deleted_fact_is_in_no_later_prompt(tmp_path: Path) -> None:
+    corpus = mk.read(facts_folder(tmp_path, "любит зелёный чай", "носит очки"))
+    search = mk.Retriever(encoder=None).fit(corpus)
+    context = ContextBuilder(search)
+    assert "зелёный чай" in context.build(corpus, "anna", "чай", AS_OF).text
+    facts_folder(tmp_path, "носит очки")
+    later = corpus.refresh()
+    for builder in (context, ContextBuilder(search)):
+        built = builder.build(later, "anna", "чай очки", AS_OF)
+        assert "зелёный чай" not in built.text
+        assert "очки" in built.text
+        assert builder.retriever is search
+        assert builder.retriever_.corpus_ is later
+
+
+def test_a_retriever_of_another_corpus_shows_nothing_of_it() -> None:
+    own, other = corpus_of(fact("зелёный чай", "archive")), corpus_of(fact("чёрный чай и секрет", "archive"))
+    context = ContextBuilder(mk.Retriever(encoder=None).fit(other))
+    assert "секрет" not in context.build(own, "anna", "чай секрет", AS_OF).text
+    assert "секрет" in context.build(other, "anna", "чай секрет", AS_OF).text
+
+
+def test_a_corpus_whose_table_was_replaced_is_another_one() -> None:
+    corpus = corpus_of(fact("зелёный чай", "archive"), fact("чёрный чай", "archive"))
+    context = ContextBuilder(mk.Retriever(encoder=None).fit(corpus))
+    corpus.tables["memories"] = corpus.memories.slice(0, 1)
+    assert "чёрный" not in context.build(corpus, "anna", "чай", AS_OF).text
+
+
+def test_the_retriever_is_fitted_once_for_all_prompts_of_a_corpus() -> None:
+    corpus = corpus_of(fact("зелёный чай", "archive"))
+    given = mk.Retriever(encoder=None)
+    context = ContextBuilder(given)
+    context.build(corpus, "anna", "чай", AS_OF)
+    first = context.retriever_
+    context.build(corpus, "anna", "ещё чай", AS_OF)
+    assert context.retriever_ is first
+    assert "corpus_" not in vars(given)  # a parameter stays as it was given
+    context.set_params(retriever=mk.Retriever(encoder=None, pool=7))
+    context.build(corpus, "anna", "чай", AS_OF)
+    assert context.retriever_.pool == 7
+
+
+def test_a_corpus_that_was_refreshed_without_change_is_not_fitted_again(tmp_path: Path) -> None:
+    corpus = mk.read(facts_folder(tmp_path, "любит зелёный чай"))
+    search = mk.Retriever(encoder=None).fit(corpus)
+    assert search.fitted(corpus.refresh()) is search
+
+
+def test_lines_that_are_no_facts_reach_no_prompt(tmp_path: Path) -> None:
+    corpus = mk.read(facts_folder(tmp_path, "любит зелёный чай"))
+    built = builder(corpus).build(corpus, "anna", "чай не факт", AS_OF)
+    assert built.text == "[RELEVANT MEMORY FOR THIS TURN]\n- любит зелёный чай"
+    assert corpus.memories.num_rows == 3
+
+
+def test_what_is_no_retriever_is_refused_by_name() -> None:
+    corpus = corpus_of(fact("чай"))
+    with pytest.raises(ParameterError, match=r"'retriever' must be a Retriever or None\. Got 'bm25'"):
+        ContextBuilder("bm25").build(corpus, "anna", "чай", AS_OF)

@@ -172,7 +172,10 @@ class Deduplicator(Policy):
         self._fitted()
         rows = _identified(rows)
         place = self.nodes_.places(rows["memory_id"])
-        seen = pc.equal(self.nodes_.rows["text"].take(place), pc.fill_null(rows["text"], ""))
+        known = self.nodes_.rows.take(place)
+        seen = pc.equal(known["text"], pc.fill_null(rows["text"], ""))
+        if not self.across_users:
+            seen = pc.and_(seen, pc.equal(pc.fill_null(known["user_id"], ""), pc.fill_null(rows["user_id"], "")))
         if not pc.all(pc.fill_null(seen, False), min_count=0).as_py():
             changed = int(np.flatnonzero(~pc.fill_null(seen, False).to_numpy())[0])
             raise StaleIndexError(

@@ -144,6 +144,23 @@ class Retriever(Estimator):
         self._adopt(index)
         return self
 
+    def fitted(self, corpus: Corpus) -> Self:
+        """This one where it was fitted on the memories of `corpus`, else a copy that is; known texts are not encoded.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> old, new = mk.from_table({"text": ["чай"]}), mk.from_table({"text": ["кофе"]})
+        >>> search = Retriever(encoder=None).fit(old)
+        >>> search.fitted(old) is search, search.fitted(new).corpus_ is new
+        (True, True)
+        """
+        index: SearchIndex | None = self.__dict__.get("index_")
+        memories = corpus.tables["memories"]
+        if index is not None and (index.given is memories or index.given.equals(memories)):
+            return self
+        return type(self)(**self.get_params(deep=False)).fit(corpus)
+
     def refresh(self) -> Self:
         """Read the corpus's files again and search what they say now; only new texts are encoded.
 

@@ -188,6 +188,15 @@ def test_a_part_of_the_rows_is_judged_among_themselves() -> None:
     assert dedup.transform(table.slice(0, 2))["keep"].to_pylist() == [False, True]
 
 
+def test_a_memory_that_changed_hands_is_another_one() -> None:
+    table = memories("чай", "чай", user_id=["anna", "anna"])
+    dedup = fitted(table)
+    handed = table.set_column(table.schema.get_field_index("user_id"), "user_id", pa.array(["boris", "anna"]))
+    with pytest.raises(StaleIndexError, match="'a' is new or changed since fit"):
+        dedup.transform(handed)
+    assert fitted(table, across_users=True).transform(handed)["keep"].to_pylist().count(False) == 1
+
+
 def test_new_changed_and_duplicate_rows_are_refused() -> None:
     table = memories("чай", "мёд")
     with pytest.raises(NotFittedError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 import duckdb
 import pyarrow as pa
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 from memkit.decay import Decay
-from memkit.errors import NotFittedError, ParameterError
+from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.policy.admission import Admission
 from memkit.policy.classify import Classifier
 from memkit.policy.dedup import Deduplicator
@@ -135,6 +136,16 @@ def test_replay_fits_a_copy_and_refuses_no_dates() -> None:
     assert not dedup.is_fitted
     with pytest.raises(ParameterError, match="at least one date"):
         replay(table, dedup, Expiry(), as_of=[])
+
+
+@pytest.mark.parametrize("use", [lambda p, t: p.transform(t, AS_OF), lambda p, t: replay(t, p, p, AS_OF), forecast])
+def test_pairs_of_other_memories_are_refused_wherever_a_pipeline_is_used(use: Any) -> None:
+    before = pa.table({"memory_id": ["a", "b"], "text": ["любит чай", "носит очки"]})
+    after = pa.table({"memory_id": ["a", "b"], "text": ["носит очки", "носит очки"]})
+    steps = Pipeline([Deduplicator(encoder=None)]).fit(before)
+    with pytest.raises(StaleIndexError, match="'a' is new or changed since fit"):
+        use(*((after, steps) if use is forecast else (steps, after)))
+    assert use(*((before.slice(1), steps) if use is forecast else (steps, before.slice(1)))).num_rows
 
 
 def test_fast_forward_counts_what_each_user_keeps() -> None:

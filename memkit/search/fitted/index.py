@@ -34,6 +34,8 @@ class SearchIndex:
 
     Attributes
     ----------
+    given : pa.Table
+        The corpus's memories as they came, which tells whether a corpus is still the one that was fitted.
     settings : dict
         The refit parameters that it was made with.
     memories, chunks : pa.Table
@@ -53,6 +55,7 @@ class SearchIndex:
     """
 
     corpus: Corpus
+    given: pa.Table
     settings: dict[str, Any]
     memories: pa.Table
     chunks: pa.Table
@@ -137,10 +140,11 @@ _NOTHING = pa.table(
 
 def build_index(corpus: Corpus, settings: Mapping[str, Any]) -> SearchIndex:
     """Cut the memories of `corpus` into chunks and lay them out for search; arms come later."""
-    memories = corpus.tables["memories"].sort_by("memory_id")
+    given = corpus.tables["memories"]
+    memories = given.sort_by("memory_id")
     chunker = Chunker(chunk_tokens=settings["chunk_tokens"], overlap_tokens=settings["overlap_tokens"])
     chunks = chunker.transform(memories).combine_chunks()
     texts = searched_texts(memories, chunks)
     rows = make_rows(memories, chunks, texts)
     absent = "encoder is None" if settings["encoder"] is None else None
-    return SearchIndex(corpus, dict(settings), memories, chunks, texts, rows, without_vectors=absent)
+    return SearchIndex(corpus, given, dict(settings), memories, chunks, texts, rows, without_vectors=absent)
