@@ -18,6 +18,7 @@ import pyarrow as pa
 from memkit.duck import literal
 from memkit.errors import ParameterError
 from memkit.params import AsOf, Estimator, as_of_time, estimator, param, record_as_of
+from memkit.presets import cite
 from memkit.schemas import kinds_where
 from memkit.search.reports.tables import describe
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 PROFILE, WORKING, RELEVANT = "PROFILE MEMORY", "WORKING MEMORY", "RELEVANT MEMORY FOR THIS TURN"
 BLOCKS = (PROFILE, WORKING, RELEVANT)
+_SOURCE = cite("memory_v2", "blocks")
 TABLE = pa.schema(
     [
         ("memory_id", pa.string()),
@@ -114,11 +116,11 @@ class ContextBuilder(Estimator):
     retriever: Any = param(
         None, kind="object", kw_only=False, doc="A Retriever, fitted or not; None is the preset memory_v2."
     )
-    profile_chars: int = param(800, low=0, unit="characters", doc="Limit of PROFILE.", source="memory_v2")
-    working_chars: int = param(500, low=0, unit="characters", doc="Limit of WORKING.", source="memory_v2")
-    relevant_chars: int = param(2000, low=0, unit="characters", doc="Limit of RELEVANT.", source="memory_v2")
-    preview_chars: int = param(200, low=1, unit="characters", doc="A line of RELEVANT is cut here.", source="memory_v2")
-    top_k: int = param(5, low=1, unit="memories", doc="Hits that may enter RELEVANT.", source="memory_v2")
+    profile_chars: int = param(800, low=0, unit="characters", doc="Limit of PROFILE.", source=_SOURCE)
+    working_chars: int = param(500, low=0, unit="characters", doc="Limit of WORKING.", source=_SOURCE)
+    relevant_chars: int = param(2000, low=0, unit="characters", doc="Limit of RELEVANT.", source=_SOURCE)
+    preview_chars: int = param(200, low=1, unit="characters", doc="A line of RELEVANT is cut here.", source=_SOURCE)
+    top_k: int = param(5, low=1, unit="memories", doc="Hits that may enter RELEVANT.", source=_SOURCE)
     fill: str = param("greedy", choices=("greedy", "knapsack"), doc="Lines in order up to the limit, or the best set.")
     skip_shown: bool = param(False, doc="Leave out of RELEVANT what a block above shows already.")
 
@@ -152,9 +154,9 @@ class ContextBuilder(Estimator):
     def compare(self, corpus: Corpus, user_id: str, message: str, as_of: AsOf = None) -> pa.Table:
         """Both ways to fill, side by side: fill, block, kept, chars, value (the sum of what the lines are worth)."""
         moment = as_of_time(as_of)
-        rows = []
+        rows, given = [], self.get_params(deep=False)
         for fill in ("greedy", "knapsack"):
-            filled, _ = ContextBuilder(**{**self.get_params(), "fill": fill})._blocks(corpus, user_id, message, moment)
+            filled, _ = ContextBuilder(**{**given, "fill": fill})._blocks(corpus, user_id, message, moment)
             for block, lines in filled.items():
                 kept = [line for line in lines if line.reason is None]
                 chars = len("\n".join(line.line for line in kept))

@@ -20,6 +20,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from memkit.params import check_choice, estimator, param
+from memkit.presets import cite
 from memkit.schemas import TABLES
 from memkit.tables.statement import AS_OF, Annotator
 
@@ -35,6 +36,7 @@ LEAST_FACTOR = 1e-300
 _DAY = "86400e6"
 _DATED = "coalesce(updated_at, created_at)"
 _NEEDS = ("kind", "importance", "created_at", "updated_at")
+_SOURCE = cite("memory_v2", "decay")
 
 
 def age_sql(as_of: str = AS_OF, prefix: str = "") -> str:
@@ -127,9 +129,9 @@ class Decay(Annotator):
         "note": "why it does not decay: future, undated or exempt",
     }
 
-    form: str = param("e_folding", choices=FORMS, doc="The formula.", source="Memory v2: exp(-ageDays/halfLifeDays)")
+    form: str = param("e_folding", choices=FORMS, doc="The formula.", source=_SOURCE)
     decay_days: float = param(
-        60.0, low=0, low_open=True, unit="days", doc="The age that the form is named for.", source="Memory v2: 60"
+        60.0, low=0, low_open=True, unit="days", doc="The age that the form is named for.", source=_SOURCE
     )
     floor: float = param(0.0, low=0, high=1, unit="ratio", doc="No factor is below it.")
 

@@ -1,9 +1,25 @@
-"""What can go wrong, as classes. This module imports nothing of memkit.
+"""What can go wrong, as classes, and the hint that follows a wrong name. This module imports nothing of memkit.
 
 Many small faults are rows of the ``problems`` table instead: an exception is for what stops the work.
 """
 
 from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """A sentence that names the known words most like `name`, to end a message; empty where no word is like it.
+
+    >>> did_you_mean("wokspace", ["notes", "workspace"])
+    " Did you mean 'workspace'?"
+    >>> did_you_mean("xyz", ["notes", "workspace"])
+    ''
+    """
+    by_letters = {word.casefold(): word for word in known}
+    near = difflib.get_close_matches(str(name).casefold(), by_letters, n=3)
+    return f" Did you mean {' or '.join(repr(by_letters[word]) for word in near)}?" if near else ""
 
 
 class MemkitError(Exception):

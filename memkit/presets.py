@@ -1,10 +1,99 @@
-"""The sources' exact numbers and the recommended ones, as data."""
+"""The five source documents, their exact numbers, and the recommended ones, as data.
+
+>>> cite("memory_v2", "decay")
+"Memory v2, 'Decay при поиске'"
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-# The Memory v2 document's policy on save; its lists end in "etc." and are completed here.
+
+@dataclass(frozen=True)
+class Document:
+    """A source document: how memkit calls it, its title, the format that it describes, and its sections by key."""
+
+    name: str
+    title: str
+    format: str
+    sections: dict[str, str]
+
+
+DOCUMENTS = {
+    "index_standard": Document(
+        "index standard",
+        "Стандарты работы с памятью",
+        "index_tree",
+        {
+            "format": "1. Формат index.json",
+            "metadata": "2. Метаданные",
+            "folders": "3. Структура каталогов",
+            "validation": "4. Валидация индекса",
+            "splitting": "5. Деление больших файлов",
+            "safety": "6. Защита и версияция",
+        },
+    ),
+    "workspace": Document(
+        "workspace document",
+        "memory/ — Система памяти",
+        "workspace",
+        {
+            "levels": "Три уровня памяти",
+            "storage": "MemoryStorage (storage.py)",
+            "search": "Гибридный поиск",
+            "chunks": "Параметры",
+            "tools": "MCP Tools (tools.py)",
+            "fallback": "Fallback",
+        },
+    ),
+    "memory_format": Document(
+        "Memory Format",
+        "Memory Format",
+        "notes",
+        {
+            "structure": "File Structure",
+            "fields": "Frontmatter Fields",
+            "content": "Content Section",
+            "validation": "Validation Rules",
+        },
+    ),
+    "rust_brain": Document(
+        "Rust Brain",
+        "Форматы данных для Rust Brain",
+        "records",
+        {
+            "versions": "1) Версионирование форматов",
+            "pathway": "2.1) Pathway",
+            "memory_item": "2.2) Memory Item",
+            "wisdom_fact": "2.3) Wisdom Fact",
+        },
+    ),
+    "memory_v2": Document(
+        "Memory v2",
+        "Memory v2 — долговременная память бота",
+        "facts",
+        {
+            "files": "Расположение данных",
+            "line": "Формат строки факта в .md",
+            "policy": "Политика сохранения (policy)",
+            "blocks": "Pre-retrieval (контекст для ответа)",
+            "tools": "Инструменты (MemorySkill)",
+            "expiry": "TTL и очистка",
+            "decay": "Decay при поиске",
+        },
+    ),
+}
+"""The documents that formats, policies and presets follow, by key."""
+
+
+def cite(document: str, section: str) -> str:
+    """A document and a section of it, in the one spelling in which every declaration names its source."""
+    found = DOCUMENTS[document]
+    return f"{found.name}, '{found.sections[section]}'"
+
+
+# Memory v2, what happens on save; its lists end in "etc." and are completed here.
 memory_v2_policy: dict[str, dict[str, object]] = {
     "admission": {
         "min_chars": 12,
@@ -36,7 +125,7 @@ memory_v2_policy: dict[str, dict[str, object]] = {
     "decay": {"form": "e_folding", "decay_days": 60.0, "floor": 0.0},
 }
 
-# The index standard, sections 4 and 5.
+# The numbers of the index standard.
 index_policy: dict[str, dict[str, object]] = {
     "indexcheck": {"auto_clean_invalid": False, "auto_clean_missing": False},
     "splitplan": {"max_tokens_per_file": 4096},
@@ -63,12 +152,12 @@ recommended_use: dict[str, Any] = {"encoder": "use", "vector_weight": 0.5, "norm
 recommended_e5: dict[str, Any] = {"encoder": "e5", "vector_weight": 0.75, "normalise": "minmax"}
 evidence: dict[str, str] = {
     "workspace": (
-        "The workspace document: 70 % vector, 30 % BM25, scores 0..1, chunks of 400 tokens with an overlap of 80; BM25"
-        " alone without an encoder, where the rescaled weight lets it reach 1.0. It knows no decay."
+        f"{cite('workspace', 'search')}: 70 % vector, 30 % BM25. {cite('workspace', 'chunks')}: 400 tokens, overlap 80."
+        f" {cite('workspace', 'fallback')}: BM25 alone, where the rescaled weight lets it reach 1.0. It knows no decay."
     ),
     "memory_v2": (
-        "The Memory v2 document: semantic search, the cosine times exp(-age / 60 days) for archive or normal memories,"
-        " never for profile or high ones; expired memories are not shown."
+        f"{cite('memory_v2', 'decay')}: semantic search, the cosine times exp(-age / 60 days) for archive or normal"
+        f" memories, never for profile or high ones. {cite('memory_v2', 'expiry')}: expired memories are not shown."
     ),
     "recommended_use": (
         "nDCG@10 by vector weight 0, .25, .5, .75, 1 under minmax: a Russian FAQ .531 .570 .599 .589 .505, agent"

@@ -35,7 +35,7 @@ from memkit.index.encoders.base import (
     unit_rows,
 )
 from memkit.index.encoders.circuit import CIRCUITS
-from memkit.params import check_choice
+from memkit.params import check_choice, check_value
 
 MAX_MEMORY = 512 << 20
 MAX_DISK = 4 << 30
@@ -70,6 +70,8 @@ class VectorCache:
     def __init__(
         self, folder: Path | str | None = None, *, max_memory: int = MAX_MEMORY, max_disk: int = MAX_DISK
     ) -> None:
+        check_value("VectorCache", "max_memory", max_memory, "int", low=0, unit="bytes")
+        check_value("VectorCache", "max_disk", max_disk, "int", low=0, unit="bytes")
         self.folder = None if folder is None else Path(folder)
         self.max_memory, self.max_disk = max_memory, max_disk
         self.encoded = 0

@@ -178,7 +178,7 @@ class Dense(Estimator):
         files["means"] = store.put(folder, ".npy", lambda path: _save_array(path, self.centring_.means_), _PREFIX)
         if self.index_ is not None:
             files["index"] = store.put(folder, ".faiss", lambda p: faiss_index.write(self.index_, p), _PREFIX)
-        options = {name: value for name, value in self.get_params().items() if name != "encoder"}
+        options = {name: value for name, value in self.get_params(deep=False).items() if name != "encoder"}
         manifest = {
             "version": _VERSION,
             "encoder": self.encoder if isinstance(self.encoder, str) else None,

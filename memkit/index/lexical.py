@@ -25,17 +25,6 @@ class BM25(Estimator):
     ``match_bm25`` times ln(10), because its ``log`` is to the base 10; weights are kept as float32, which is exact to
     about 1e-7. Other k3 follow Okapi: a term that is there f times in a query counts f (k3 + 1) / (f + k3) times.
 
-    Parameters
-    ----------
-    analyser : str
-        One of `memkit.text.analyse.ANALYSERS`.
-    k1 : float
-        How late further occurrences of a term stop to count.
-    b : float, ratio
-        How much longer texts are marked down.
-    k3 : float
-        How late repetitions in the query stop to count; 0 is at once.
-
     Examples
     --------
     >>> arm = BM25().fit(pa.table({"chunk_id": ["a", "b"]}), ["Пул соединений: 10", "кот спит"])
@@ -46,7 +35,12 @@ class BM25(Estimator):
     analyser: str = param("auto", choices=ANALYSERS, refit=True, doc="What becomes of a word.")
     k1: float = param(1.2, low=0, refit=True, doc="How late further occurrences of a term stop to count.")
     b: float = param(0.75, low=0, high=1, unit="ratio", refit=True, doc="How much longer texts are marked down.")
-    k3: float = param(0.0, low=0, doc="How late repetitions in a query stop to count.", source="Okapi at TREC-8")
+    k3: float = param(
+        0.0,
+        low=0,
+        doc="How late repetitions in a query stop to count; 0 is at once.",
+        source="Robertson et al. 1999, Okapi at TREC-8",
+    )
 
     def fit(self, chunks: pa.Table, texts: Texts) -> Self:
         """Index `texts`, one for each row of `chunks`.
@@ -93,7 +87,7 @@ class BM25(Estimator):
 
     def save(self, folder: Path) -> None:
         """Write ``bm25_terms.parquet`` and ``bm25_postings.parquet``."""
-        _fitted(self).save(folder, "bm25", self.get_params())
+        _fitted(self).save(folder, "bm25", self.get_params(deep=False))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -185,7 +179,7 @@ class CharGrams(Estimator):
 
     def save(self, folder: Path) -> None:
         """Write ``char_terms.parquet`` and ``char_postings.parquet``."""
-        _fitted(self).save(folder, "char", self.get_params())
+        _fitted(self).save(folder, "char", self.get_params(deep=False))
 
     @classmethod
     def load(cls, folder: Path) -> Self:

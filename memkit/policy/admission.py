@@ -24,7 +24,7 @@ from memkit.policy.base import (
     needed,
 )
 
-_SOURCE = "Memory v2: validation"
+_SOURCE = presets.cite("memory_v2", "policy")
 _V2: dict[str, Any] = presets.memory_v2_policy["admission"]
 _SHELL_LINES = (
     *("pip install", "pip3 install", "pip uninstall", "apt install", "apt update", "apt-get install"),
@@ -80,12 +80,23 @@ class Admission(Policy):
     )
     question_mark: bool = param(True, doc="A text that ends with a question mark is a question.", source=_SOURCE)
     question_words: tuple[str, ...] = param(
-        _V2["question_words"], doc="Words that open a question or a request.", source=_SOURCE
+        None,
+        stands_for=_V2["question_words"],
+        doc="Words that open a question or a request; None: the document's.",
+        source=_SOURCE,
     )
     commands: tuple[str, ...] = param(
-        _V2["commands"], doc="Phrases that make a text a command anywhere.", source=_SOURCE
+        None,
+        stands_for=_V2["commands"],
+        doc="Phrases that make a text a command anywhere; None: the document's.",
+        source=_SOURCE,
     )
-    shell_lines: tuple[str, ...] = param(_SHELL_LINES, doc="What opens a shell line, case as written.", source=_SOURCE)
+    shell_lines: tuple[str, ...] = param(
+        None,
+        stands_for=_SHELL_LINES,
+        doc="What opens a shell line, case as written; None: those in policy/admission.py.",
+        source=_SOURCE,
+    )
     cd: bool = param(True, doc="`cd <path>` is a command.", source=_SOURCE)
     sk_chars: int = param(_V2["sk_chars"], low=1, unit="characters", doc="Least length after `sk-`.", source=_SOURCE)
     bearer_chars: int = param(
@@ -101,7 +112,11 @@ class Admission(Policy):
     hex_chars: int = param(
         _V2["hex_chars"], low=1, unit="characters", doc="Least length of a hexadecimal secret.", source=_SOURCE
     )
-    sha_words: tuple[str, ...] = param(_SHA_WORDS, doc="Words after which 40 hex characters are a git SHA.")
+    sha_words: tuple[str, ...] = param(
+        None,
+        stands_for=_SHA_WORDS,
+        doc="Words after which 40 hex characters are a git SHA; None: those in policy/admission.py.",
+    )
 
     def _sql(self) -> str:
         question, command, secret = self._questions(), self._commands(), self._secrets()

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from memkit.duck import connect
 from memkit.errors import ParameterError
-from memkit.params import Param
+from memkit.params import check_value
 from memkit.tables.statement import as_table
 
 LABELS = ("duplicate", "different", "contradiction")
@@ -92,7 +92,7 @@ def threshold_for(curve: pa.Table, precision: float) -> float | None:
     precision : float, ratio
         What is wished for.
     """
-    Param(default=None, kind="float", doc="", name="precision", low=0, high=1).check(precision, "threshold_for")
+    check_value("threshold_for", "precision", precision, "float", low=0, high=1)
     reached = curve["threshold"].to_numpy()[curve["precision"].to_numpy() >= precision]
     return float(reached.min()) if len(reached) else None
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, Self
 
 import pyarrow as pa
 
@@ -45,11 +44,6 @@ VERDICT = {"keep": "false where the policy refuses the row", "reason": "code of 
 
 class Policy(Annotator):
     """A rule as a table: every row stays, with ``keep``, ``reason`` and the policy's own columns."""
-
-    def fit(self, corpus: Any = None) -> Self:
-        """Check the parameters and return the policy; most have nothing to learn."""
-        self.check_params()
-        return self
 
 
 def needed(*names: str) -> pa.Schema:

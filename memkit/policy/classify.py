@@ -21,7 +21,7 @@ from memkit.policy.base import (
     quoted_list,
 )
 
-_SOURCE = "Memory v2: classification"
+_SOURCE = presets.cite("memory_v2", "policy")
 _V2: dict[str, Any] = presets.memory_v2_policy["classifier"]
 
 
@@ -52,8 +52,12 @@ class Classifier(Policy):
         "expires_at": "last day of a working fact, UTC",
     }
 
-    profile_words: tuple[str, ...] = param(_V2["profile_words"], doc="Words of a profile fact.", source=_SOURCE)
-    working_words: tuple[str, ...] = param(_V2["working_words"], doc="Words of a working fact.", source=_SOURCE)
+    profile_words: tuple[str, ...] = param(
+        None, stands_for=_V2["profile_words"], doc="Words of a profile fact; None: the document's.", source=_SOURCE
+    )
+    working_words: tuple[str, ...] = param(
+        None, stands_for=_V2["working_words"], doc="Words of a working fact; None: the document's.", source=_SOURCE
+    )
     working_days: int = param(
         _V2["working_days"], low=0, unit="days", doc="How long a working fact lives.", source=_SOURCE
     )

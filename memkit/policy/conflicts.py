@@ -64,9 +64,9 @@ _DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][0-9]{2,4})?
 
 def traits(
     texts: list[str],
-    number_words: tuple[str, ...] = NUMBER_WORDS,
-    date_words: tuple[str, ...] = DATE_WORDS,
-    negations: tuple[str, ...] = NEGATIONS,
+    number_words: tuple[str, ...] | None = None,
+    date_words: tuple[str, ...] | None = None,
+    negations: tuple[str, ...] | None = None,
 ) -> pa.Table:
     """What the texts say in numbers, dates and negations.
 
@@ -74,12 +74,12 @@ def traits(
     ----------
     texts : list of str
         Case-folded.
-    number_words : tuple of str
-        ``word=digits``.
-    date_words : tuple of str
-        Beginnings of Cyrillic words, whole words of others.
-    negations : tuple of str
-        Whole words; a word in ``n't`` counts too.
+    number_words : tuple of str, optional
+        ``word=digits``; None: `NUMBER_WORDS`.
+    date_words : tuple of str, optional
+        Beginnings of Cyrillic words, whole words of others; None: `DATE_WORDS`.
+    negations : tuple of str, optional
+        Whole words; a word in ``n't`` counts too. None: `NEGATIONS`.
 
     Returns
     -------
@@ -92,9 +92,11 @@ def traits(
     {'numbers': ['2'], 'dates': [], 'negations': 1}
     """
     rows = pa.table({"place": pa.array(range(len(texts)), pa.int64()), "text": pa.array(texts, pa.string())})
+    given, known = (number_words, date_words, negations), (NUMBER_WORDS, DATE_WORDS, NEGATIONS)
+    lists = (default if words is None else words for words, default in zip(given, known, strict=True))
     with connect() as con:
         con.register("input", rows)
-        return con.execute(traits_sql(number_words, date_words, negations)).to_arrow_table()
+        return con.execute(traits_sql(*lists)).to_arrow_table()
 
 
 def traits_sql(number_words: tuple[str, ...], date_words: tuple[str, ...], negations: tuple[str, ...]) -> str:

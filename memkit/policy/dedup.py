@@ -15,9 +15,10 @@ from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.conflicts import DATE_WORDS, NEGATIONS, NUMBER_WORDS
 from memkit.policy.pairs import Nodes, find_pairs, mergeable, node_table
 from memkit.policy.survivors import SURVIVORS, chains, verdicts
+from memkit.presets import cite
 from memkit.tables.statement import as_table, input_table
 
-_SOURCE = "Memory v2: dedup"
+_SOURCE = cite("memory_v2", "policy")
 KINDS = ("substring", "lexical", "semantic")
 DOCUMENT_THRESHOLD = 0.9
 
@@ -60,6 +61,7 @@ class Deduplicator(Policy):
         "cluster": "least memory_id of the cluster; null outside of one",
     }
     reads: ClassVar[tuple[str, ...]] = ("clusters",)
+    learns = True
 
     encoder: Any = param("use", kind="object", refit=True, doc="What `as_encoder` takes; None for no semantic pairs.")
     floor: float = param(0.7, low=0, high=1, low_open=True, refit=True, unit="ratio", doc="Least cosine of vectors.")
@@ -68,9 +70,16 @@ class Deduplicator(Policy):
     )
     centre: str = param("corpus", choices=("corpus", "none"), refit=True, doc="Take the corpus mean off (50+ texts).")
     across_users: bool = param(False, refit=True, doc="Compare the memories of different users.")
-    number_words: tuple[str, ...] = param(NUMBER_WORDS, refit=True, doc="Spelled numbers, as word=digits.")
-    date_words: tuple[str, ...] = param(DATE_WORDS, refit=True, doc="Months and days; Cyrillic ones as beginnings.")
-    negations: tuple[str, ...] = param(NEGATIONS, refit=True, doc="Words that negate.")
+    number_words: tuple[str, ...] = param(
+        None,
+        stands_for=NUMBER_WORDS,
+        refit=True,
+        doc="Spelled numbers, as word=digits; None: those in policy/conflicts.py, as for the next two.",
+    )
+    date_words: tuple[str, ...] = param(
+        None, stands_for=DATE_WORDS, refit=True, doc="Months and days; Cyrillic ones as beginnings."
+    )
+    negations: tuple[str, ...] = param(None, stands_for=NEGATIONS, refit=True, doc="Words that negate.")
     kinds: tuple[str, ...] = param(
         KINDS, choices=KINDS, doc="Kinds of pairs that merge; equal texts always do.", source=_SOURCE
     )
@@ -81,7 +90,7 @@ class Deduplicator(Policy):
     linkage: str = param("complete", choices=("complete", "components"), doc="How pairs become clusters.")
     survivor: str = param("newest", choices=tuple(SURVIVORS), doc="Which memory of a cluster stays.")
 
-    def fit(self, corpus: Any, vectors: Any = None) -> Self:  # type: ignore[override]  # there is something to learn
+    def fit(self, corpus: Any, y: object = None, *, vectors: Any = None) -> Self:  # type: ignore[override]  # it learns
         """Find the pairs of a corpus or table.
 
         Parameters

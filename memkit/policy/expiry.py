@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from memkit.params import AsOf, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
+from memkit.presets import cite
 
 
 @estimator
@@ -27,7 +28,7 @@ class Expiry(Policy):
     adds: ClassVar[dict[str, str]] = VERDICT
 
     grace_days: int = param(
-        0, low=0, unit="days", doc="How long an expired memory is still kept.", source="Memory v2: TTL, 0"
+        0, low=0, unit="days", doc="How long an expired memory is still kept.", source=cite("memory_v2", "expiry")
     )
 
     def _sql(self) -> str:

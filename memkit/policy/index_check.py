@@ -1,7 +1,4 @@
-"""Index validation: valid, missing and invalid entries, and what the auto_clean options would remove.
-
-Source: the index standard, section 4.
-"""
+"""Index validation: valid, missing and invalid entries, and what the auto_clean options would remove."""
 
 from __future__ import annotations
 
@@ -11,9 +8,10 @@ import pyarrow as pa
 
 from memkit.params import estimator, param
 from memkit.policy.base import VERDICT, Policy
+from memkit.presets import cite
 from memkit.schemas import TABLES
 
-_SOURCE = "index standard: 4, off"
+_SOURCE = cite("index_standard", "validation")
 
 
 @estimator

@@ -11,7 +11,7 @@ from memkit.params import estimator, param
 from memkit.policy.base import EXPIRED, FACT_KINDS, VERDICT, Policy, needed, quoted_list
 
 _V2: dict[str, Any] = presets.memory_v2_policy["quota"]
-_SOURCE = "Memory v2: limits"
+_SOURCE = presets.cite("memory_v2", "policy")
 # Nothing of unknown age counts as fresh, and undated facts follow the order of their file.
 _OLDEST_FIRST = "dated nulls first, path, line_start, case when dated is null then row end, memory_id, row"
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.duck import connect
-from memkit.params import AsOf, Param, as_of_time, record_as_of
+from memkit.params import AsOf, as_of_time, check_value, record_as_of
 from memkit.schemas import TABLES
 from memkit.tables.statement import as_table, input_table
 
@@ -110,9 +110,7 @@ def rank_pathways(corpus: Any, confidence: float = 0.95) -> pa.Table:
     >>> [(row["id"], round(row["low"], 3)) for row in rank_pathways(table).to_pylist()]
     [('often', 0.826), ('once', 0.207)]
     """
-    Param(default=None, kind="float", doc="", name="confidence", low=0, high=1, low_open=True, high_open=True).check(
-        confidence, "rank_pathways"
-    )
+    check_value("rank_pathways", "confidence", confidence, "float", low=0, high=1, low_open=True, high_open=True)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
     return _run(PATHWAYS_SQL, {"pathways": _table(corpus, "pathways")}, z=z)
 
@@ -140,7 +138,7 @@ def stale_pathways(corpus: Any, as_of: AsOf = None, days: float = 90.0) -> pa.Ta
     >>> stale_pathways(table, as_of="2026-01-01").select(["idle_days", "stale"]).to_pylist()
     [{'idle_days': 365.0, 'stale': True}]
     """
-    Param(default=None, kind="float", doc="", name="days", low=0, unit="days").check(days, "stale_pathways")
+    check_value("stale_pathways", "days", days, "float", low=0, unit="days")
     moment = as_of_time(as_of)
     return record_as_of(
         _run(STALE_SQL, {"pathways": _table(corpus, "pathways")}, as_of=moment, days=float(days)), moment

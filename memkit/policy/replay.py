@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from memkit.decay import Decay
 from memkit.duck import connect
 from memkit.errors import ParameterError
-from memkit.params import AsOf, Param, as_of_time, record_as_of
+from memkit.params import AsOf, as_of_time, check_value, record_as_of
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
@@ -127,7 +127,7 @@ def forecast(
     [1, 1, 0]
     """
     table, start = as_table(corpus), as_of_time(as_of)
-    Param(default=0, kind="float", doc="", name="min_factor", low=0, high=1).check(min_factor, "forecast")
+    check_value("forecast", "min_factor", min_factor, "float", low=0, high=1)
     steps = _pipeline(pipeline or Pipeline([Expiry(), Quota()])).fitted(table)
     looked_at = range(days + 1) if isinstance(days, int) else days
     judged = [_on_day(table, steps, decay or Decay(), start, int(day)) for day in looked_at]

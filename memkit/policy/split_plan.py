@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from memkit.params import estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
+from memkit.presets import cite
 from memkit.tables.statement import as_table, input_table
 
 _HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
@@ -55,10 +56,14 @@ class SplitPlan(Policy):
     reads: ClassVar[tuple[str, ...]] = ("plans",)
 
     max_tokens_per_file: int = param(
-        4096, low=1, unit="tokens", doc="A longer text is split.", source="index standard: 5, 4096"
+        4096, low=1, unit="tokens", doc="A longer text is split.", source=cite("index_standard", "splitting")
     )
     counter: Callable[[str], int] | None = param(
-        None, kind="object", doc="Counts the tokens of a text; None is a token for 4 characters."
+        None,
+        kind="callable",
+        nullable=True,
+        unit="str -> int",
+        doc="Counts the tokens of a text; None: 4 characters are one.",
     )
 
     def _relations(self, rows: pa.Table) -> dict[str, pa.Table]:

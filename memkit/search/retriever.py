@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import html
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,7 +19,9 @@ from memkit.errors import EncoderUnavailableError, MemkitError, NotFittedError, 
 from memkit.index.centre import CENTRES
 from memkit.index.dense import ANN
 from memkit.index.encoders.circuit import in_haste
-from memkit.params import AsOf, Estimator, Param, as_of_time, estimator, param, record_as_of
+from memkit.params import AsOf, Estimator, as_of_time, check_value, estimator, param, record_as_of
+from memkit.presets import cite
+from memkit.schemas import kinds_where
 from memkit.search.fitted.arms import LEXICAL
 from memkit.search.fitted.index import SearchIndex, build_index
 from memkit.search.fitted.rows import Mask
@@ -38,7 +39,7 @@ from memkit.text.analyse import ANALYSERS
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
-_K = Param(default=10, kind="int", low=1, doc="", name="k")
+_CHUNKS, _DECAY = cite("workspace", "chunks"), cite("memory_v2", "decay")
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Retriever(Estimator):
 
     The stages, in order: the best `pool` chunks of each arm among the memories that may be found (`where`, `expired`,
     `kinds_hidden`), normalised per query, fused, multiplied by decay, cut at `min_score`, rid of repetitions, made
-    diverse (MMR), cut at k. Parameters marked refit act at `fit`, all others at the next call.
+    diverse (MMR), cut at k. Parameters that say so act at `fit`, all others at the next call.
 
     Attributes
     ----------
@@ -88,8 +89,8 @@ class Retriever(Estimator):
     encoder: Any = param("use", kind="object", refit=True, doc="What `as_encoder` takes; None searches by BM25 alone.")
     analyser: str = param("auto", choices=ANALYSERS, refit=True, doc="How the lexical arm makes terms of words.")
     lexical: str = param("bm25", choices=LEXICAL, refit=True, doc="The lexical arm: BM25, character n-grams, or both.")
-    chunk_tokens: int = param(400, low=1, refit=True, unit="tokens", doc="Size of a chunk.", source="workspace")
-    overlap_tokens: int = param(80, low=0, refit=True, unit="tokens", doc="What two chunks share.", source="workspace")
+    chunk_tokens: int = param(400, low=1, refit=True, unit="tokens", doc="Size of a chunk.", source=_CHUNKS)
+    overlap_tokens: int = param(80, low=0, refit=True, unit="tokens", doc="What two chunks share.", source=_CHUNKS)
     ann: str = param("auto", choices=ANN, refit=True, doc="Vector search: exact, or an index beyond a stated size.")
     centre: str = param(
         "none", choices=CENTRES, refit=True, doc="Take off the mean vector: of the corpus, or of each language's texts."
@@ -103,8 +104,8 @@ class Retriever(Estimator):
     fusion: str = param("weighted", choices=METHODS, doc="How the arms' scores become one.")
     rrf_k: int = param(60, low=0, doc="The constant of fusion 'rrf'.", source="Cormack et al. 2009")
     pool: int = param(100, low=1, unit="chunks", doc="The best of each arm that enter; below it nothing is ranked.")
-    decay: str = param("e_folding", choices=FORMS, doc="How a score falls with age.", source="memory_v2")
-    decay_days: float = param(60.0, low=0, low_open=True, unit="days", doc="The form's time.", source="memory_v2")
+    decay: str = param("e_folding", choices=FORMS, doc="How a score falls with age.", source=_DECAY)
+    decay_days: float = param(60.0, low=0, low_open=True, unit="days", doc="The form's time.", source=_DECAY)
     decay_floor: float = param(0.0, low=0, high=1, doc="The factor never falls below this ratio.")
     min_score: float = param(0.0, low=0, doc="Hits below are dropped, after decay.")
     mmr_lambda: float = param(1.0, low=0, high=1, doc="1 ranks by score alone, less prefers hits unlike those above.")
@@ -114,11 +115,11 @@ class Retriever(Estimator):
         "words",
         choices=("words", "raise"),
         doc="Where the encoder's service cannot be reached: go on by words and ask it again later, or raise.",
-        source="workspace: fallback",
+        source=cite("workspace", "fallback"),
     )
-    kinds_hidden: tuple[str, ...] = param(("heartbeat",), doc="Kinds of memory that are not searched.")
+    kinds_hidden: tuple[str, ...] = param(kinds_where(searched=False), doc="Kinds of memory that are not searched.")
 
-    def fit(self, corpus: Corpus) -> Self:
+    def fit(self, corpus: Corpus, y: object = None) -> Self:
         """Cut the corpus's memories into chunks and build the arms that have a weight.
 
         Vectors of texts seen before come from the cache, and the arms that were saved with a corpus from its folder.
@@ -179,7 +180,7 @@ class Retriever(Estimator):
         ParameterError
             For a name that is not declared, a value outside of its declaration, or a parameter that needs a refit.
         """
-        needs_fit = [name for name in values if name in self.params() and self.params()[name].refit]
+        needs_fit = [name for name, declared in self.params().items() if name in values and declared.refit]
         if needs_fit:
             raise ParameterError(
                 f"Retriever.with_params: expected query-time parameters. Got '{needs_fit[0]}', which acts at fit:"
@@ -249,7 +250,7 @@ class Retriever(Estimator):
             trace_table(ranked, call.queries, index.chunks),
             **self._facts(call),
             note=call.note,
-            params={name: call.values[name] for name, declared in _DECLARED.items() if not declared.refit},
+            params={name: call.values[name] for name, declared in self.params().items() if not declared.refit},
         )
         return record_as_of(table, call.moment)
 
@@ -260,7 +261,7 @@ class Retriever(Estimator):
         ------
         NotFittedError
         """
-        save_index(self._index(), self.get_params(), Path(folder))
+        save_index(self._index(), self.get_params(deep=False), Path(folder))
 
     @classmethod
     def load(cls, folder: Path | str, corpus: Corpus, encoder: Any = None) -> Self:
@@ -295,7 +296,9 @@ class Retriever(Estimator):
 
     def _adopt(self, index: SearchIndex) -> None:
         index.corpus.add_table("chunks", index.chunks)
-        index.corpus.attach(FOLDER, lambda folder: save_index(index, {**self.get_params(), **index.settings}, folder))
+        index.corpus.attach(
+            FOLDER, lambda folder: save_index(index, {**self.get_params(deep=False), **index.settings}, folder)
+        )
         self.index_, self.corpus_, self.chunks_, self.arms_ = index, index.corpus, index.chunks, index.arms
 
     def _index(self) -> SearchIndex:
@@ -310,8 +313,8 @@ class Retriever(Estimator):
         return index
 
     def _call(self, queries: Any, k: int, where: str | None, as_of: AsOf) -> Call:
-        _K.check(k, "Retriever.search")
-        index, values, moment = self._index(), self._values(), as_of_time(as_of)
+        check_value("Retriever.search", "k", k, "int", low=1)
+        index, values, moment = self._index(), self.check_params(), as_of_time(as_of)
         asked, scope = as_queries(queries), index.scope(values, where, moment)
         allowed = scope.allowed(index.rows)
 
@@ -325,13 +328,6 @@ class Retriever(Estimator):
     def _facts(self, call: Call) -> dict[str, Any]:
         """Which arms answered, with what weight, and the encoder behind the vectors."""
         return {"arms": call.weights, "encoder": self._index().fingerprint if "vector" in call.weights else None}
-
-    def _values(self) -> dict[str, Any]:
-        """As `check_params`, without making the declarations anew: a search takes less time than that."""
-        values = {name: getattr(self, name) for name in _DECLARED}
-        for name, declared in _DECLARED.items():
-            declared.check(values[name], "Retriever")
-        return values
 
     def _decay(self, call: Call) -> Callable[[Ints], tuple[Floats, Floats]]:
         return self._index().decay(call.values, call.moment)
@@ -354,17 +350,14 @@ class Retriever(Estimator):
         """Why there is no vector arm, where there can be none."""
         return self._index().without_vectors
 
-    def _repr_html_(self) -> str:
-        """Parameters that differ from their default, and what is fitted; escaped."""
+    def _state(self) -> str:
         index: SearchIndex | None = self.__dict__.get("index_")
-        state = "not fitted"
-        if index is not None:
-            arms = ", ".join(f"{a} ({index.fingerprint})" if a == "vector" else a for a in index.arms) or "none yet"
-            state = f"{index.memories.num_rows:,} memories, {index.chunks.num_rows:,} chunks; arms: {arms}"
-        return f"<div><code>{html.escape(repr(self))}</code><br><small>{html.escape(state)}</small></div>"
+        if index is None:
+            return "not fitted"
+        arms = ", ".join(f"{a} ({index.fingerprint})" if a == "vector" else a for a in index.arms) or "none yet"
+        return f"{index.memories.num_rows:,} memories, {index.chunks.num_rows:,} chunks; arms: {arms}"
 
 
-_DECLARED = Retriever.params()
 T = TypeVar("T")
 
 

@@ -16,14 +16,11 @@ from memkit.formats import reader
 from memkit.formats.files import MAX_FILE_BYTES
 from memkit.formats.index_tree import PLUGIN_GLOBS
 from memkit.formats.reader import Options, Reading
-from memkit.formats.rules import RULES, SEVERITIES, Rule
-from memkit.params import AsOf, Param, as_of_time, check_choice
+from memkit.formats.rules import SEVERITIES, Rule
+from memkit.params import AsOf, as_of_time, check_choice, check_value
 from memkit.schemas import TABLES
 from memkit.tables.database import Database, is_table_name
 from memkit.tables.named import named_query
-
-_MAX_FILE_BYTES = Param(default=MAX_FILE_BYTES, kind="int", doc="", name="max_file_bytes", low=1, unit="bytes")
-_N_JOBS = Param(default=None, kind="int", doc="", name="n_jobs", nullable=True)
 
 
 class Corpus:
@@ -279,7 +276,7 @@ def read(
     as_of: AsOf = None,
     max_file_bytes: int = MAX_FILE_BYTES,
     plugin_globs: tuple[str, ...] = PLUGIN_GLOBS,
-    rules: tuple[Rule, ...] = RULES,
+    rules: tuple[Rule, ...] | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
 ) -> Corpus:
@@ -303,8 +300,8 @@ def read(
         A larger file is a problem, and its first 64 KiB its text.
     plugin_globs : tuple of str
         Paths that an index entry must not name.
-    rules : tuple of Rule
-        The checks; ``RULES + (Rule(...),)`` adds one.
+    rules : tuple of Rule, optional
+        The checks; None are those of ``memkit.formats.rules.RULES``, and ``(*RULES, Rule(...))`` adds one.
     n_jobs : int, optional
         Processes, this one included, as joblib counts them (-1: one a core); None is one, which more do not beat below
         some 15,000 small files.
@@ -331,14 +328,14 @@ def read(
     [{'kind': 'long_term', 'title': 'Пул'}]
     """
     check_choice("errors", errors, ("report", "raise"), "read")
-    _MAX_FILE_BYTES.check(max_file_bytes, "read")
-    _N_JOBS.check(n_jobs, "read")
+    check_value("read", "max_file_bytes", max_file_bytes, "int", low=1, unit="bytes")
+    check_value("read", "n_jobs", n_jobs, "int", nullable=True)
     if n_jobs == 0:
         raise ParameterError("read: 'n_jobs' must be a number of processes, or -1 for one a core. Got 0.")
-    for rule in rules:
+    for rule in rules or ():
         check_choice("code", rule.code, SEVERITIES, "read: a rule")
     moment = None if as_of is None else as_of_time(as_of)
-    own_rules = None if rules is RULES else tuple(rules)
+    own_rules = None if rules is None else tuple(rules)
     options = Options(format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress)
     reading = reader.read(Path(path), options)
     if errors == "raise":

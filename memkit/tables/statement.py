@@ -7,7 +7,7 @@ the 0-based place of each row. Nothing of the table is ever pasted into the text
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import duckdb
 import numpy as np
@@ -36,9 +36,17 @@ class Annotator(Estimator):
         Relations that the statement reads beside ``input``.
     """
 
+    learns = False
     needs: ClassVar[pa.Schema]
     adds: ClassVar[dict[str, str]]
     reads: ClassVar[tuple[str, ...]] = ()
+
+    def fit(self, table: Any = None, y: object = None) -> Self:
+        """Check the parameters and the table, if one is given; most steps have nothing to learn from it."""
+        self.check_params()
+        if table is not None:
+            as_table(table)
+        return self
 
     def transform(self, table: Any, as_of: AsOf = None) -> pa.Table:
         """Every row of `table`, in order, with this step's columns.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +16,11 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
 from memkit.params import Estimator, estimator, param
+from memkit.presets import cite
 from memkit.schemas import CHUNKS
 
 CHARS_PER_TOKEN = 4
+_SOURCE = cite("workspace", "chunks")
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 
@@ -30,15 +32,6 @@ Span = tuple[int, int]
 class Chunker(Estimator):
     """Cut memories into chunks.
 
-    Parameters
-    ----------
-    chunk_tokens : int, tokens
-        The most that a chunk holds.
-    overlap_tokens : int, tokens
-        How much of a chunk's end the next one repeats at most, in whole lines (a fence counts as one line).
-    counter : callable or None
-        str -> int, the tokens of a text. None: a token is four characters.
-
     Examples
     --------
     >>> memories = pa.table({"memory_id": ["a", "b"], "text": ["Пул: 10", "one two\\nthree four\\nfive"]})
@@ -48,13 +41,38 @@ class Chunker(Estimator):
 {'chunk_id': 'b@1', 'text': 'five', 'line_start': 3, 'line_end': 3}]
     """
 
-    chunk_tokens: int = param(400, low=1, unit="tokens", refit=True, doc="The most that a chunk holds.")
+    learns = False
+
+    chunk_tokens: int = param(400, low=1, unit="tokens", doc="The most that a chunk holds.", source=_SOURCE)
     overlap_tokens: int = param(
-        80, low=0, unit="tokens", refit=True, doc="How much of a chunk's end the next one repeats at most."
+        80,
+        low=0,
+        unit="tokens",
+        doc="How much of a chunk's end the next one repeats at most, in whole lines; a fence counts as one line.",
+        source=_SOURCE,
     )
     counter: Callable[[str], int] | None = param(
-        None, kind="object", nullable=True, refit=True, doc="str -> int, the tokens of a text; None: 4 characters each."
+        None,
+        kind="callable",
+        nullable=True,
+        unit="str -> int",
+        doc="Counts the tokens of a text; None: 4 characters are one.",
     )
+
+    def fit(self, memories: pa.Table, y: object = None) -> Self:
+        """Check the parameters and the columns; there is nothing to learn.
+
+        Raises
+        ------
+        ParameterError
+            As for `transform`, or where `memories` is no table with memory_id and text.
+        """
+        self._check()
+        if not {"memory_id", "text"} <= set(getattr(memories, "column_names", ())):
+            raise ParameterError(
+                f"Chunker.fit: expected a table with memory_id and text. Got {type(memories).__name__}."
+            )
+        return self
 
     def transform(self, memories: pa.Table) -> pa.Table:
         """The chunks of `memories`, in their order; a memory with an empty text has one empty chunk.
@@ -92,8 +110,6 @@ class Chunker(Estimator):
                 f"Chunker: 'overlap_tokens' must be below 'chunk_tokens' ({self.chunk_tokens}). "
                 f"Got {self.overlap_tokens}."
             )
-        if self.counter is not None and not callable(self.counter):
-            raise ParameterError(f"Chunker: 'counter' must be a callable str -> int or None. Got {self.counter!r}.")
 
     def _is_long(self, texts: pa.Array) -> np.ndarray:
         if self.counter is None:

@@ -122,7 +122,7 @@ def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -
 
 def test_the_defaults_are_the_documents_values() -> None:
     changed = Admission(**memory_v2_policy["admission"])  # type: ignore[arg-type]  # a preset is plain data
-    assert changed.get_params() == Admission().get_params()
+    assert changed.check_params() == Admission().check_params()
 
 
 def test_every_row_stays_in_order_and_old_verdicts_are_kept_as_given() -> None:

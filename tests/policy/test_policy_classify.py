@@ -86,4 +86,4 @@ def test_empty_word_lists_leave_all_in_the_archive() -> None:
 
 
 def test_the_defaults_are_the_documents_values() -> None:
-    assert Classifier(**memory_v2_policy["classifier"]).get_params() == Classifier().get_params()  # type: ignore[arg-type]  # a preset is plain data
+    assert Classifier(**memory_v2_policy["classifier"]).check_params() == Classifier().check_params()  # type: ignore[arg-type]  # a preset is plain data

@@ -170,7 +170,7 @@ def test_long_and_short_memories_keep_their_order() -> None:
     [
         ({"chunk_tokens": 0}, r"'chunk_tokens' must be an int in \[1, inf\), tokens. Got 0"),
         ({"overlap_tokens": 400}, r"'overlap_tokens' must be below 'chunk_tokens' \(400\). Got 400"),
-        ({"counter": "words"}, r"'counter' must be a callable str -> int or None. Got 'words'"),
+        ({"counter": "words"}, r"'counter' must be a callable, str -> int or None. Got 'words'"),
     ],
 )
 def test_wrong_parameters_are_named(wrong: dict[str, Any], message: str) -> None:

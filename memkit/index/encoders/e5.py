@@ -13,8 +13,9 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Any
 
-from memkit.errors import MemkitError, MissingExtraError, ParameterError
+from memkit.errors import MemkitError, MissingExtraError
 from memkit.index.encoders.base import TextEncoder, clean, file_digest
+from memkit.params import check_value
 
 
 class _Handle:
@@ -72,9 +73,8 @@ class E5Encoder(TextEncoder):
     dedup_threshold = 0.9
 
     def __init__(self, threads: int | None = None, max_tokens: int = 512) -> None:
-        for name, value in (("threads", threads), ("max_tokens", max_tokens)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ParameterError(f"E5Encoder: '{name}' must be an int of 1 or more. Got {value!r}.")
+        check_value("E5Encoder", "threads", threads, "int", low=1, nullable=True)
+        check_value("E5Encoder", "max_tokens", max_tokens, "int", low=1)
         _folder()
         self.threads, self.max_tokens = threads, max_tokens
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from memkit.errors import EncoderUnavailableError, MemkitError, MissingExtraError, ParameterError
 from memkit.index.encoders.base import UnsizedEncoder
 from memkit.index.encoders.circuit import is_hasty, note_answer
+from memkit.params import check_value
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 
@@ -66,6 +67,8 @@ class HttpEncoder(UnsizedEncoder):
         prefixes: tuple[str, str] = ("", ""),
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
+        check_value("HttpEncoder", "timeout", timeout, "float", low=0, low_open=True, unit="seconds")
+        check_value("HttpEncoder", "retries", retries, "int", low=0)
         parts = urlsplit(url)
         if not model or parts.scheme not in ("http", "https") or not parts.hostname:
             raise ParameterError(

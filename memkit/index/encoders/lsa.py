@@ -9,8 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from memkit.errors import NotFittedError, ParameterError
+from memkit.errors import NotFittedError
 from memkit.index.encoders.base import TextEncoder, Texts, as_texts
+from memkit.params import check_value
 
 _WORD = re.compile(r"\w+")
 _CYRILLIC = re.compile(r"[а-яё]", re.IGNORECASE)
@@ -42,8 +43,8 @@ class LsaEncoder(TextEncoder):
     max_chars = 32_768
 
     def __init__(self, dims: int = 256, seed: int = 0) -> None:
-        if isinstance(dims, bool) or not isinstance(dims, int) or dims < 1:
-            raise ParameterError(f"LsaEncoder: 'dims' must be an int of 1 or more. Got {dims!r}.")
+        check_value("LsaEncoder", "dims", dims, "int", low=1)
+        check_value("LsaEncoder", "seed", seed, "int", low=0)
         self.dims, self.seed = dims, seed
 
     def fit(self, texts: Texts) -> Self:

@@ -1,0 +1,182 @@
+"""`Param`: what a parameter may be, as data, and the one check of a value against it."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from memkit.errors import ParameterError, did_you_mean
+
+_CLASSES: dict[str, tuple[type, ...]] = {
+    "bool": (bool,),
+    "int": (int,),
+    "float": (float, int),
+    "str": (str,),
+    "words": (tuple, list),
+    "callable": (Callable,),  # type: ignore[dict-item]  # of collections.abc, which isinstance takes
+    "object": (object,),
+}
+
+
+@dataclass(frozen=True)
+class Param:
+    """What a parameter may be, as data.
+
+    Attributes
+    ----------
+    kind : str
+        'bool', 'int', 'float', 'str', 'words' (a sequence of strings), 'callable' or 'object' (checked by its user).
+    low, high : float or None
+        Bounds, inclusive unless `low_open` or `high_open`.
+    choices : tuple of str
+        The words allowed; empty for any.
+    refit : bool
+        True where a change needs a new ``fit``; else it acts at query time.
+    source : str
+        The document and section that the default comes from.
+    stands_for : object
+        What None means, where that is too long to be the default itself.
+    """
+
+    default: Any
+    kind: str
+    doc: str
+    name: str = ""
+    low: float | None = None
+    high: float | None = None
+    low_open: bool = False
+    high_open: bool = False
+    choices: tuple[str, ...] = ()
+    unit: str = ""
+    nullable: bool = False
+    refit: bool = False
+    source: str = ""
+    stands_for: Any = None
+
+    @property
+    def expected(self) -> str:
+        """The constraint in words, as messages show it."""
+        article = "" if self.choices else "an " if self.type[0] in "io" else "a "
+        return article + self.type + (f", {self.unit}" if self.unit else "") + (" or None" if self.nullable else "")
+
+    @property
+    def type(self) -> str:
+        """Kind and bounds, without unit."""
+        if self.choices:
+            words = "one of " + ", ".join(map(repr, self.choices))
+        else:
+            words = "sequence of strings" if self.kind == "words" else self.kind
+        if self.low is None and self.high is None:
+            return words
+        left = "(" if self.low_open or self.low is None else "["
+        right = ")" if self.high_open or self.high is None else "]"
+        low = "-inf" if self.low is None else f"{self.low:g}"
+        high = "inf" if self.high is None else f"{self.high:g}"
+        return f"{words} in {left}{low}, {high}{right}"
+
+    def accepts(self, value: object) -> bool:
+        """Whether `value` follows the declaration."""
+        if value is None:
+            return self.nullable or self.kind == "object"
+        if self.kind == "object":
+            return True
+        if isinstance(value, bool) and self.kind != "bool":
+            return False
+        if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+            value = value.item()  # a NumPy scalar, as a grid of settings holds them
+        if not isinstance(value, _CLASSES[self.kind]):
+            return False
+        if isinstance(value, (tuple, list)):
+            return all(isinstance(word, str) and (not self.choices or word in self.choices) for word in value)
+        if self.choices:
+            return value in self.choices
+        return not isinstance(value, (int, float)) or self._within(value)
+
+    def parse(self, text: str) -> Any:
+        """The value that `text` spells, as the command line takes it; what it cannot be stays a string for `check`.
+
+        Examples
+        --------
+        >>> Param(default=0.5, kind="float", doc="").parse("0.7"), Param(default=(), kind="words", doc="").parse("a,b")
+        (0.7, ('a', 'b'))
+        """
+        if text.lower() == "none" and (self.nullable or self.kind == "object"):
+            return None
+        if self.kind == "words":
+            return tuple(word.strip() for word in text.split(",") if word.strip())
+        if self.kind == "bool":
+            return {"true": True, "false": False}.get(text.lower(), text)
+        try:
+            return {"int": int, "float": float}.get(self.kind, str)(text)
+        except ValueError:
+            return text
+
+    def _within(self, value: float) -> bool:
+        if math.isnan(value) or math.isinf(value):
+            return False
+        above = self.low is None or (value > self.low if self.low_open else value >= self.low)
+        below = self.high is None or (value < self.high if self.high_open else value <= self.high)
+        return above and below
+
+    def check(self, value: object, owner: str) -> None:
+        """Raise where `value` is refused.
+
+        Raises
+        ------
+        ParameterError
+            Naming the owner, the parameter, what was expected and what came.
+        """
+        if not self.accepts(value):
+            wrong = (word for word in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(word, str))
+            hint = did_you_mean(next((word for word in wrong if word not in self.choices), ""), self.choices)
+            raise ParameterError(f"{owner}: '{self.name}' must be {self.expected}. Got {value!r}.{hint}")
+
+
+def param(default: Any, *, doc: str, kind: str | None = None, kw_only: bool = True, **declared: Any) -> Any:
+    """Declare one parameter of an `Estimator`; `kind` is the default's own unless given.
+
+    A default that would be long to read (a list of words) is None, and `stands_for` is what that means.
+    """
+    if kind is None:
+        shown = default if default is not None else declared.get("stands_for")
+        kind = "words" if isinstance(shown, tuple) else type(shown).__name__
+    if declared.get("stands_for") is not None:
+        declared["nullable"] = True
+    declaration = Param(default=default, kind=kind, doc=doc, **declared)
+    return field(default=default, kw_only=kw_only, metadata={"param": declaration})
+
+
+def check_value(owner: str, name: str, value: object, kind: str, **declared: Any) -> None:
+    """The check of `Param` for one argument of a function; further keywords are those of `Param`.
+
+    Raises
+    ------
+    ParameterError
+        Where `value` is refused.
+
+    Examples
+    --------
+    >>> check_value("read", "n_jobs", 1.5, "int", nullable=True)
+    Traceback (most recent call last):
+    memkit.errors.ParameterError: read: 'n_jobs' must be an int or None. Got 1.5.
+    """
+    _declared(name, kind, **declared).check(value, owner)
+
+
+@functools.lru_cache(maxsize=256)
+def _declared(name: str, kind: str, **declared: Any) -> Param:
+    return Param(default=None, kind=kind, doc="", name=name, **declared)
+
+
+def check_choice(name: str, value: object, choices: Iterable[str], owner: str) -> None:
+    """As `check_value`, for a word of `choices`.
+
+    Raises
+    ------
+    ParameterError
+        Where `value` is none of `choices`.
+    """
+    check_value(owner, name, value, "str", choices=tuple(choices))

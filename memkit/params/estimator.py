@@ -1,0 +1,159 @@
+"""`Estimator`: scikit-learn's contract, resting on declared parameters. scikit-learn is imported when it asks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
+
+import pyarrow as pa
+
+from memkit.errors import ParameterError, did_you_mean
+from memkit.params.declare import Param
+from memkit.params.show import html_table, with_parameters
+
+C = TypeVar("C", bound=type)
+
+
+@dataclass_transform(kw_only_default=True)
+def estimator(cls: C) -> C:
+    """Make ``__init__`` and the *Parameters* of the docstring from the declared parameters.
+
+    ``__init__`` only stores them, by keyword unless declared otherwise.
+    """
+    dataclass(kw_only=True, eq=False, repr=False)(cls)
+    found = {f.name: f.metadata["param"] for f in fields(cls) if "param" in f.metadata}
+    declared = {name: replace(p, name=name) for name, p in found.items()}
+    for name, p in declared.items():
+        if p.stands_for is not None:
+            setattr(cls, name, _StandsFor(name, p.stands_for))
+    cls._declared = MappingProxyType(declared)  # type: ignore[attr-defined]  # of Estimator
+    cls.__doc__ = with_parameters(cls.__doc__, declared.values())
+    return cls
+
+
+class _StandsFor:
+    """A parameter that is None in signatures and in `Estimator.get_params`, and is read as what that stands for."""
+
+    def __init__(self, name: str, meaning: object) -> None:
+        self.name, self.meaning = name, meaning
+
+    def __get__(self, owner: object, cls: type) -> Any:
+        kept = None if owner is None else vars(owner)[self.name]
+        return self.meaning if kept is None else kept
+
+    def __set__(self, owner: object, value: object) -> None:
+        vars(owner)[self.name] = value
+
+
+class Estimator:
+    """The part of scikit-learn's contract that rests on declared parameters: get, set, clone, tag and show them."""
+
+    learns: ClassVar[bool] = True  # whether other calls need what `fit` finds out
+
+    _declared: ClassVar[Mapping[str, Param]] = MappingProxyType({})
+
+    def __new__(cls, *positional: Any, **named: Any) -> Self:
+        """Refuse a name that is not declared before Python does, who would not say which one was meant."""
+        for name in named:
+            cls._known(name)
+        return super().__new__(cls)
+
+    @classmethod
+    def params(cls) -> Mapping[str, Param]:
+        """The declarations by name, in order."""
+        return cls._declared
+
+    @classmethod
+    def describe_params(cls) -> pa.Table:
+        """The declarations as a table: name, default, expected, refit, doc, source."""
+        rows = [
+            {
+                "name": p.name,
+                "default": repr(p.default),
+                "expected": p.expected,
+                "refit": p.refit,
+                "doc": p.doc,
+                "source": p.source,
+            }
+            for p in cls.params().values()
+        ]
+        return pa.Table.from_pylist(rows)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters by name; with `deep` also those of an estimator among them, as ``retriever__pool``."""
+        values = {name: vars(self)[name] for name in self._declared}
+        if deep:
+            for name, inner in self._inner().items():
+                values |= {f"{name}__{key}": value for key, value in inner.get_params().items()}
+        return values
+
+    def set_params(self, **values: Any) -> Self:
+        """Set parameters by their names in `get_params` and return the estimator.
+
+        Raises
+        ------
+        ParameterError
+            For a name that is not declared.
+        """
+        for name, value in values.items():
+            own, _, key = name.partition("__")
+            if key and own in (inner := self._inner()):
+                inner[own].set_params(**{key: value})
+            else:
+                setattr(self, self._known(name), value)
+        return self
+
+    def check_params(self, **overrides: Any) -> dict[str, Any]:
+        """The parameters with `overrides` in their place, each checked; for a None that stands for a value, that."""
+        values = {name: getattr(self, name) for name in self._declared} | overrides
+        for name, declared in self._declared.items():
+            if values[name] is None and declared.stands_for is not None:
+                values[name] = declared.stands_for
+            elif values[name] is not declared.default:  # most are, and need no look: searching checks every time
+                declared.check(values[name], type(self).__name__)
+        return values
+
+    def _inner(self) -> dict[str, Any]:
+        """The estimators among the parameters, by name."""
+        values = {name: vars(self)[name] for name, p in self._declared.items() if p.kind == "object"}
+        return {n: v for n, v in values.items() if hasattr(v, "get_params") and not isinstance(v, type)}
+
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in cls._declared:
+            expected = f"Expected one of {', '.join(cls._declared)}.{did_you_mean(name, cls._declared)}"
+            raise ParameterError(f"{cls.__name__}: no parameter '{name}'. {expected}")
+        return name
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
+
+        return Tags(
+            estimator_type=None,
+            target_tags=TargetTags(required=False),
+            transformer_tags=TransformerTags(preserves_dtype=[]) if hasattr(self, "transform") else None,
+            requires_fit=self.learns,
+            input_tags=InputTags(string=True, allow_nan=True),
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return not self.learns or any(name.endswith("_") and not name.startswith("_") for name in vars(self))
+
+    def __repr__(self) -> str:
+        changed = (f"{n}={vars(self)[n]!r}" for n, p in self._declared.items() if not self._is_default(n, p))
+        return f"{type(self).__name__}({', '.join(changed)})"
+
+    def _is_default(self, name: str, declared: Param) -> bool:
+        value, default = vars(self)[name], declared.default
+        return value is default or (type(value) is type(default) and bool(value == default))
+
+    def _state(self) -> str:
+        """What is fitted, in a few words, for the display in a notebook."""
+        return ""
+
+    def _repr_html_(self) -> str:
+        """The parameters as a table, those that were changed marked, and what is fitted; escaped."""
+        rows = [(p, getattr(self, n), not self._is_default(n, p)) for n, p in self._declared.items()]
+        return html_table(repr(self), self._state(), rows)
