@@ -47,10 +47,10 @@ if TYPE_CHECKING:
     from memkit.search.reports.plot import plot_contributions as plot_contributions
     from memkit.search.retriever import Retriever as Retriever
     from memkit.tables.corpus import Corpus as Corpus
-    from memkit.tables.corpus import open_lake as open  # noqa: F401 - mk.open, under another name in its module
-    from memkit.tables.corpus import read as read
     from memkit.tables.named import named_queries as named_queries
     from memkit.tables.samples import sample_data as sample_data
+    from memkit.tables.sources import open_lake as open  # noqa: F401 - mk.open, under another name in its module
+    from memkit.tables.sources import read as read
     from memkit.tables.table import from_table as from_table
     from memkit.text.chunk import Chunker as Chunker
 
@@ -83,11 +83,11 @@ _PUBLIC = {
     "from_table": ("memkit.tables.table", "from_table"),
     "learn_weight": ("memkit.search.learn", "learn_weight"),
     "named_queries": ("memkit.tables.named", "named_queries"),
-    "open": ("memkit.tables.corpus", "open_lake"),
+    "open": ("memkit.tables.sources", "open_lake"),
     "plot_contributions": ("memkit.search.reports.plot", "plot_contributions"),
     "presets": ("memkit.presets", ""),
     "rank_pathways": ("memkit.policy.records", "rank_pathways"),
-    "read": ("memkit.tables.corpus", "read"),
+    "read": ("memkit.tables.sources", "read"),
     "replay": ("memkit.policy.replay", "replay"),
     "rules": ("memkit.formats.rules", "rules"),
     "sample_data": ("memkit.tables.samples", "sample_data"),

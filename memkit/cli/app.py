@@ -222,10 +222,10 @@ def rules(as_json: JsonOption = False) -> None:
 
 def load(path: Path, as_of: str | None = None) -> Corpus:
     """The corpus at `path`: a saved one where there is a manifest, else what the files hold."""
-    from memkit.tables.corpus import open_lake, read
-    from memkit.tables.lake import MANIFEST
+    from memkit.tables.commit import is_lake
+    from memkit.tables.sources import open_lake, read
 
-    if (path / MANIFEST).is_file() and (path / "memories.parquet").is_file():
+    if is_lake(path):
         return open_lake(path)
     return read(path, as_of=as_of, progress=sys.stderr.isatty())
 

@@ -48,8 +48,8 @@ _MEANINGS = (
 
 def run() -> None:
     """Print the tour."""
-    from memkit.tables.corpus import read
     from memkit.tables.samples import sample_data
+    from memkit.tables.sources import read
 
     _step("Read a folder in five formats", 'corpus = mk.read("data")')
     corpus = read(sample_data(), progress=True)

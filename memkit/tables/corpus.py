@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,15 @@ import pyarrow.compute as pc
 
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import reader
-from memkit.formats.files import MAX_FILE_BYTES
-from memkit.formats.index_tree import PLUGIN_GLOBS
-from memkit.formats.reader import Options, Reading
-from memkit.formats.rules import SEVERITIES, Rule
-from memkit.params import AsOf, as_of_time, check_choice, check_value
+from memkit.formats.reader import Reading
+from memkit.params import AsOf, as_of_time
 from memkit.schemas import TABLES
 from memkit.tables.database import Database, is_table_name
+from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
+
+_GIVEN: set[Path] = set()
+"""The roots that were named in this process, absolute; a lake that names another is not followed there unasked."""
 
 
 class Corpus:
@@ -34,6 +36,8 @@ class Corpus:
         The tables by name; `memkit.schemas.TABLES` says what each column means.
     folder : Path or None
         Where `memkit.open` found it.
+    trusted : bool
+        Whether it was opened with ``trust=True``.
     """
 
     def __init__(
@@ -43,9 +47,10 @@ class Corpus:
         reading: Reading | None = None,
         database: Database | None = None,
         folder: Path | None = None,
+        trusted: bool = False,
     ) -> None:
         self.tables = dict(tables)
-        self.folder = folder
+        self.folder, self.trusted = folder, trusted
         self._attached: dict[str, Callable[[Path], None]] = {}
         self._reading = reading
         self._database = database or Database(self.tables)
@@ -167,7 +172,12 @@ class Corpus:
         name : str
             Of the folder within the saved one; what was attached under it before is let go.
         write : callable
-            ``write(folder)`` writes it.
+            ``write(folder)`` makes that folder and fills it.
+
+        Raises
+        ------
+        ParameterError
+            For a name that is not of lower-case letters, digits and ``_``, or is memkit's own.
 
         Examples
         --------
@@ -178,18 +188,29 @@ class Corpus:
         ...     corpus.save(folder)
         labels
         """
+        if not is_table_name(name) or name in (STATE, TEXT):
+            raise ParameterError(
+                f"attach: 'name' must be letters, digits and '_', and no folder of memkit. Got {name!r}."
+            )
         self._attached[name] = write
 
     def save(self, folder: str | Path) -> None:
-        """Write the tables as Parquet, the DuckDB file with its index, and a manifest; see `memkit.open`.
+        """Write the tables and their index as Parquet, a DuckDB file for other programs, and a manifest.
 
         Where a Retriever was fitted, its arms are written too, into ``vectors``. A save takes the place of one that is
-        there, whole: who is killed half-way leaves the old one.
+        there, whole: who is killed half-way leaves the old one, and who opens it meanwhile gets the old or the new one.
 
         Parameters
         ----------
         folder : str or Path
             Made where it is not there; other files in it stay.
+
+        Raises
+        ------
+        MemkitError
+            Where another process is saving to `folder`, or it cannot be written.
+        FormatError
+            Where a link lies in `folder`.
 
         Examples
         --------
@@ -201,9 +222,7 @@ class Corpus:
         """
         from memkit.tables.lake import save
 
-        save(self.tables, self._database, self._reading, Path(folder))
-        for name, write in self._attached.items():
-            write(Path(folder) / name)
+        save(self.tables, self._database, self._reading, self._attached, Path(folder))
 
     def refresh(self) -> Corpus:
         """A corpus of what the folder holds now; only files that changed are opened.
@@ -219,7 +238,8 @@ class Corpus:
         Raises
         ------
         MemkitError
-            Where the corpus was not read from a folder.
+            Where the corpus was not read from a folder, or an opened one names a folder that was not given in this
+            process: `memkit.open` takes ``source=`` or ``trust=True``.
 
         Examples
         --------
@@ -231,18 +251,50 @@ class Corpus:
         ...     corpus.refresh().memories["title"].to_pylist()
         ['Кофе']
         """
+        before = self._source()
+        reading = reader.read(before.root, before.options, before)
+        own = {name: self.tables[name] for name in reading.tables}
+        unchanged = all(table.equals(own[name]) for name, table in reading.tables.items())
+        if not unchanged:
+            return Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
+        return self._with(reading, self._database)
+
+    def _source(self) -> Reading:
+        """The folder that may be read again: where it lies is known from this process, not from a lake alone."""
         if self._reading is None:
             raise MemkitError(
                 "refresh: expected a corpus of a folder. Got one without; use mk.open(lake, source=folder)."
             )
-        reading = reader.read(self._reading.root, self._reading.options, self._reading)
-        own = {name: self.tables[name] for name in reading.tables}
-        unchanged = all(table.equals(own[name]) for name, table in reading.tables.items())
-        if not unchanged:
-            return Corpus(reading.tables, reading=reading, folder=self.folder)
-        same = Corpus(self.tables, reading=reading, database=self._database, folder=self.folder)
+        if not (self.trusted or _is_given(self._reading.root)):
+            raise MemkitError(
+                f"refresh: the lake says that it was read from {str(self._reading.root)!r:.200}, which nobody gave in "
+                "this process. Use mk.open(lake, source=folder), or trust=True where the lake is your own."
+            )
+        return self._reading
+
+    def _with(self, reading: Reading | None, database: Database | None) -> Corpus:
+        same = Corpus(self.tables, reading=reading, database=database, folder=self.folder, trusted=self.trusted)
         same._attached = self._attached.copy()
         return same
+
+    def __copy__(self) -> Corpus:
+        return self._with(self._reading, self._database)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Corpus:
+        return self._with(self._reading, None)  # tables cannot change, and no reading is changed once it is done
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The database, a Retriever's arms and rules, which are code, stay in their process.
+        before = self._reading and (self._reading.root, replace(self._reading.options, rules=None))
+        return {"tables": self.tables, "source": before, "folder": self.folder, "trusted": self.trusted}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        from memkit.tables.lake import unread
+
+        source = state.pop("source")
+        Corpus.__init__(self, reading=source and unread(*source), **state)
+        if source:
+            give(source[0])
 
     def __repr__(self) -> str:
         kinds = self.memories.group_by("kind").aggregate([("memory_id", "count")]).sort_by("kind").to_pylist()
@@ -268,111 +320,11 @@ class Corpus:
         )
 
 
-def read(
-    path: str | Path,
-    *,
-    format: str | None = None,
-    errors: str = "report",
-    as_of: AsOf = None,
-    max_file_bytes: int = MAX_FILE_BYTES,
-    plugin_globs: tuple[str, ...] = PLUGIN_GLOBS,
-    rules: tuple[Rule, ...] | None = None,
-    n_jobs: int | None = None,
-    progress: bool = False,
-) -> Corpus:
-    """Read a folder of memories, whatever of the five formats it holds.
-
-    Nothing outside of `path` is opened, and no input raises: what is wrong is a row of ``problems``. Cost is linear in
-    the bytes read.
-
-    Parameters
-    ----------
-    path : str or Path
-        A folder, or one file.
-    format : str, optional
-        Read every file as index_tree, workspace, notes, records or facts, instead of detecting each.
-    errors : 'report' or 'raise'
-        Whether the first problem of severity error is raised.
-    as_of : str, date, datetime, optional
-        The day against which dates in the future are reported, kept in the schema metadata of ``problems``; none are
-        reported without it.
-    max_file_bytes : int, bytes
-        A larger file is a problem, and its first 64 KiB its text.
-    plugin_globs : tuple of str
-        Paths that an index entry must not name.
-    rules : tuple of Rule, optional
-        The checks; None are those of ``memkit.formats.rules.RULES``, and ``(*RULES, Rule(...))`` adds one.
-    n_jobs : int, optional
-        Processes, this one included, as joblib counts them (-1: one a core); None is one, which more do not beat below
-        some 15,000 small files.
-    progress : bool
-        Show a progress bar on a terminal.
-
-    Returns
-    -------
-    Corpus
-
-    Raises
-    ------
-    FormatError
-        Where nothing is at `path`, or with ``errors="raise"`` for the first error.
-    ParameterError
-        For an argument outside of what is listed here.
-
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> folder = pathlib.Path(tempfile.mkdtemp())
-    >>> _ = (folder / "MEMORY.md").write_text("# Пул\\nДесять соединений.\\n", encoding="utf-8")
-    >>> read(folder).memories.select(["kind", "title"]).to_pylist()
-    [{'kind': 'long_term', 'title': 'Пул'}]
-    """
-    check_choice("errors", errors, ("report", "raise"), "read")
-    check_value("read", "max_file_bytes", max_file_bytes, "int", low=1, unit="bytes")
-    check_value("read", "n_jobs", n_jobs, "int", nullable=True)
-    if n_jobs == 0:
-        raise ParameterError("read: 'n_jobs' must be a number of processes, or -1 for one a core. Got 0.")
-    for rule in rules or ():
-        check_choice("code", rule.code, SEVERITIES, "read: a rule")
-    moment = None if as_of is None else as_of_time(as_of)
-    own_rules = None if rules is None else tuple(rules)
-    options = Options(format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress)
-    reading = reader.read(Path(path), options)
-    if errors == "raise":
-        reader.raise_first_error(reading.tables["problems"])
-    return Corpus(reading.tables, reading=reading)
+def give(root: Path) -> Path:
+    """`root`, noted as one that was named in this process."""
+    _GIVEN.add(root.absolute())
+    return root
 
 
-def open_lake(folder: str | Path, source: str | Path | None = None) -> Corpus:
-    """Open what `Corpus.save` wrote.
-
-    Parameters
-    ----------
-    folder : str or Path
-        The folder that was saved to.
-    source : str or Path, optional
-        Where the files are now, for `Corpus.refresh`; None is where they were read.
-
-    Returns
-    -------
-    Corpus
-        As it was saved; a database file that is missing or of another save is made again from the Parquet.
-        `Retriever.fit` takes its arms from there, if they were saved with it and are made with the same settings.
-
-    Raises
-    ------
-    FormatError
-        Where there is no saved corpus, or a file of it is not what was saved.
-
-    Examples
-    --------
-    >>> import memkit as mk, tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     mk.from_table({"text": ["чай"]}).save(folder)
-    ...     mk.open(folder).sql("select memory_id from fts('чай')").fetchall()
-    [('0',)]
-    """
-    from memkit.tables.lake import load
-
-    tables, reading, saved = load(Path(folder), Path(source) if source is not None else None)
-    return Corpus(tables, reading=reading, database=Database(dict(tables), saved), folder=Path(folder))
+def _is_given(root: Path) -> bool:
+    return root.absolute() in _GIVEN  # by name alone: looking for a folder would be following already

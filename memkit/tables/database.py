@@ -10,8 +10,7 @@ import duckdb
 import pyarrow as pa
 
 from memkit.duck import connect, identifier, literal
-from memkit.tables.fts import build_fts
-from memkit.text.analyse import load_fts
+from memkit.tables.fts import build_fts, read_fts, restore_fts
 
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _ASKS_FOR_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|fts_memkit", re.IGNORECASE)
@@ -24,12 +23,13 @@ class Database:
     ----------
     tables : dict of str to pyarrow.Table
         Copied in on first use, so that every cursor and thread sees them.
-    saved : Path or None
-        A DuckDB file with the same tables and their index, to start from instead.
+    text_index : dict of str to pyarrow.Table, optional
+        A full-text index of ``memories`` that was saved (`memkit.tables.fts.TEXT_INDEX`); None builds it when it is
+        first asked for.
     """
 
-    def __init__(self, tables: dict[str, pa.Table], saved: Path | None = None) -> None:
-        self._tables, self._saved = tables, saved
+    def __init__(self, tables: dict[str, pa.Table], text_index: dict[str, pa.Table] | None = None) -> None:
+        self._tables, self._text_index = tables, text_index
         self._con: duckdb.DuckDBPyConnection | None = None
         self._has_text = False
         self._lock = Lock()
@@ -40,7 +40,10 @@ class Database:
             if self._con is None:
                 self._con = self._open()
             if not self._has_text and (query is None or _ASKS_FOR_TEXT.search(query)):
-                build_fts(self._con)
+                if self._text_index is None:
+                    build_fts(self._con)
+                else:
+                    restore_fts(self._con, self._text_index)
                 self._has_text = True
             return self._con.cursor()
 
@@ -50,6 +53,13 @@ class Database:
             self._tables[name] = table
             if self._con is not None:
                 _create(self._con, name, table)
+
+    def text_index(self) -> dict[str, pa.Table]:
+        """The full-text index as Arrow tables, for another `Database` of the same ``memories``."""
+        if self._text_index is None:
+            with self.cursor() as con:
+                self._text_index = read_fts(con)
+        return self._text_index
 
     def write(self, path: Path) -> None:
         """Write the tables and the full-text index to a DuckDB file."""
@@ -63,28 +73,9 @@ class Database:
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         con = connect()
-        if self._saved is not None:
-            self._has_text = _copy_saved(con, self._saved)
-            if self._has_text:
-                return con
-            con.close()
-            con = connect()
         for name, table in self._tables.items():
             _create(con, name, table)
         return con
-
-
-def _copy_saved(con: duckdb.DuckDBPyConnection, path: Path) -> bool:
-    """Whether the saved file could be used; else the tables and the index are made again from the Parquet."""
-    if not load_fts(con):
-        return False
-    try:
-        con.execute(f"attach {literal(str(path))} as saved (read_only)")
-        con.execute("copy from database saved to memory")
-        con.execute("detach saved")
-    except duckdb.Error:
-        return False
-    return True
 
 
 def is_table_name(name: str) -> bool:

@@ -9,11 +9,14 @@ An index is a snapshot, and DuckDB has no triggers to keep it fresh. So `build_f
 by answers from a stale index. After a change of the rows themselves, `build_fts` is run again.
 
 Without DuckDB's extension the tables of its index (dict, docs, stats) are made here, with the same macros and scores.
+An index that was read by `read_fts` and put back by `restore_fts` gives the same scores too.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from memkit.text.analyse import analyse_sql, count_terms_sql, load_fts
 
@@ -24,6 +27,27 @@ K1, B = 1.2, 0.75
 
 # The extension names an index's schema after its table: memkit.searchable.
 _INDEX = "fts_memkit_searchable"
+
+TEXT_INDEX: dict[str, pa.Schema] = {
+    "dict": pa.schema([("termid", pa.int64()), ("term", pa.string()), ("df", pa.int64())]),
+    "docs": pa.schema([("docid", pa.int64()), ("name", pa.string()), ("len", pa.int64())]),
+    "postings": pa.schema([("termid", pa.int64()), ("docid", pa.int64()), ("tf", pa.int64())]),
+    "stats": pa.schema([("num_docs", pa.int64()), ("avgdl", pa.float64())]),
+}
+"""An index as Arrow tables: terms, memories, the terms of each memory, and what holds for all."""
+
+# Numbers are given anew by name: the extension's own differ from run to run.
+_EXPORT = {
+    "dict": "select row_number() over (order by term) - 1 as termid, term, df::bigint as df from {index}.dict",
+    "docs": "select row_number() over (order by name) - 1 as docid, name, len::bigint as len from {index}.docs",
+    "postings": """
+        with d as (select termid, row_number() over (order by term) - 1 as number from {index}.dict),
+            m as (select docid, row_number() over (order by name) - 1 as number from {index}.docs)
+        select d.number as termid, m.number as docid, tf::bigint as tf
+        from {index}.postings join d using (termid) join m using (docid) order by all
+    """,
+    "stats": "select num_docs::bigint as num_docs, avgdl::double as avgdl from {index}.stats",
+}
 
 _PROTECT = """
 drop schema if exists memkit cascade;
@@ -134,6 +158,32 @@ def build_fts(con: duckdb.DuckDBPyConnection) -> None:
     for statement in script.split(";\n"):  # one by one: DuckDB expands a pragma before it runs what stands above it
         con.execute(statement.format_map(names))
     con.execute(_macros_sql(has_extension))
+
+
+def read_fts(con: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
+    """The tables of the index that `build_fts` made, as `TEXT_INDEX` declares them; the same for the same memories.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> with mk.from_table({"text": ["Пул соединений"]}).connect() as con:
+    ...     read_fts(con)["dict"]["term"].to_pylist()
+    ['пул', 'соединен']
+    """
+    found = {name: con.execute(sql.format(index=_INDEX)).to_arrow_table() for name, sql in _EXPORT.items()}
+    return {name: table.cast(TEXT_INDEX[name]) for name, table in found.items()}
+
+
+def restore_fts(con: duckdb.DuckDBPyConnection, tables: dict[str, pa.Table]) -> None:
+    """Take an index of ``memories`` that `read_fts` gave, instead of building it; cost linear in its rows."""
+    load_fts(con)
+    _protect_memories(con)
+    con.execute(f"create schema {_INDEX}")
+    for name, table in tables.items():
+        con.register("incoming", table)
+        con.execute(f"create table {_INDEX}.{name} as from incoming")
+        con.unregister("incoming")
+    con.execute(_macros_sql(has_extension=False))
 
 
 def _protect_memories(con: duckdb.DuckDBPyConnection) -> None:

@@ -1,191 +1,203 @@
-"""A corpus on disk: ``<table>.parquet`` for anybody, ``corpus.duckdb`` with the index, and what a refresh needs.
+"""A corpus on disk: ``<table>.parquet`` for anybody, the full-text index and what a refresh needs as Parquet too.
 
-Only the Parquet is byte-identical from run to run. A save is written whole into a folder of its own, which is then
-renamed to ``.memkit-next``: from there on it is the corpus, and whoever comes next finishes moving its files into
-place. So a killed writer leaves the old corpus or the new one, never half of each.
+Only the Parquet is byte-identical from run to run, and only it is read: ``corpus.duckdb``, with the same tables and
+their index, is written for other programs. `memkit.tables.commit` has it that a save is whole or not at all.
 """
 
 from __future__ import annotations
 
-import json
-from datetime import datetime
-from hashlib import blake2b
+import shutil
+import warnings
+from collections.abc import Callable, Mapping
+from io import BufferedReader
 from pathlib import Path
-from shutil import rmtree
-from tempfile import mkdtemp
-from typing import Any
+from tempfile import TemporaryDirectory
 
-import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from memkit.errors import FormatError
-from memkit.formats.index_tree import PLUGIN_GLOBS
 from memkit.formats.reader import Options, Reading
 from memkit.formats.rows import RAW_SCHEMAS
 from memkit.schemas import TABLES
-from memkit.tables.database import Database, is_table_name
+from memkit.tables.commit import DATABASE, check_path, current, opened, replacing
+from memkit.tables.database import Database
+from memkit.tables.fts import TEXT_INDEX
+from memkit.tables.manifest import MANIFEST, STATE, TEXT, VERSION, Manifest
+from memkit.tables.untrusted import check_unique, declared, digest, read_parquet, refused, with_nulls
 
-VERSION = 1
-MANIFEST = "manifest.json"
-DATABASE = "corpus.duckdb"
-_STATE = "state"
-_NEXT = ".memkit-next"
+_MEMORIES = "memories.parquet"
 _STAT = ("size", "mtime_ns", "ctime_ns")
 _SEEN = pa.schema(
     [
-        ("path", pa.string()),
-        ("size", pa.int64()),
-        ("mtime_ns", pa.int64()),
-        ("ctime_ns", pa.int64()),
-        ("digest", pa.string()),
-        ("role", pa.string()),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("size", pa.int64(), nullable=False),
+        pa.field("mtime_ns", pa.int64(), nullable=False),
+        pa.field("ctime_ns", pa.int64(), nullable=False),
+        pa.field("digest", pa.string(), nullable=False),
+        pa.field("role", pa.string(), nullable=False),
     ]
 )
 _KEPT = ("problems", "_counters", "_ids")
 """Tables whose rows from the files alone cannot be told from the finished ones, so that they are saved beside them."""
+_STATE_SCHEMAS = {name: RAW_SCHEMAS[name] for name in _KEPT} | {"files": _SEEN}
+
+Writers = Mapping[str, Callable[[Path], None]]
+"""What others add to a lake: the name of a folder in it, and what fills that."""
 
 
-def save(tables: dict[str, pa.Table], database: Database, reading: Reading | None, folder: Path) -> None:
-    """Write a corpus to `folder`; cost linear in its size."""
-    folder.mkdir(parents=True, exist_ok=True)
-    staged = Path(mkdtemp(prefix=".saving-", dir=folder))
-    try:
-        _write(tables, database, reading, staged)
-        _adopt(folder)
-        staged.rename(folder / _NEXT)
-        _adopt(folder)
-    finally:
-        rmtree(staged, ignore_errors=True)
+def save(
+    tables: dict[str, pa.Table], database: Database, reading: Reading | None, attached: Writers, folder: Path
+) -> None:
+    """Write a corpus to `folder`, whole or not at all; cost linear in its size.
+
+    Raises
+    ------
+    MemkitError
+        Where `folder` cannot be written, or another process is saving to it.
+    """
+    folder = check_path(folder)
+    with replacing(folder) as staged:
+        _write_all(staged, tables)
+        _write_all(staged / TEXT, database.text_index())
+        if reading is not None:
+            _write_all(staged / STATE, _state(reading))
+        for name, write in attached.items():
+            write(staged / name)
+        files = _digests(staged)
+        root, options = (str(reading.root.resolve()), reading.options) if reading else (None, Options())
+        manifest = Manifest(VERSION, _still_valid(folder, files, attached) | files, root, options)
+        _write_database(database, staged / DATABASE)
+        (staged / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
 
 
-def _write(tables: dict[str, pa.Table], database: Database, reading: Reading | None, folder: Path) -> None:
-    manifest: dict[str, Any] = {"version": VERSION, "tables": {}, "source": None}
+def _write_all(folder: Path, tables: dict[str, pa.Table]) -> None:
+    folder.mkdir(exist_ok=True)
     for name, table in tables.items():
-        path = folder / f"{name}.parquet"
-        write_parquet(path, table)
-        manifest["tables"][name] = {"rows": table.num_rows, "digest": _digest(path)}
-    if reading is not None:
-        state = _save_state(reading, folder / _STATE)
-        manifest["source"] = {"root": str(reading.root.resolve()), "options": _options(reading.options), "state": state}
-    database.write(folder / DATABASE)
-    with duckdb.connect(str(folder / DATABASE), config={"autoinstall_known_extensions": "false"}) as con:
-        con.execute("create or replace table memkit.saved as select ?::varchar as stamp", [_stamp(manifest)])
-    (folder / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-
-
-def _adopt(folder: Path) -> None:
-    """Move the files of a finished save into their places, the manifest last, and what it no longer names away."""
-    staged = folder / _NEXT
-    if (staged / MANIFEST).is_file():
-        dropped = _names(folder) - _names(staged)
-        (folder / _STATE).mkdir(exist_ok=True)
-        for path in sorted(staged.rglob("*.*"), key=lambda path: path.name == MANIFEST):
-            path.replace(folder / path.relative_to(staged))
-        for name in dropped:
-            (folder / f"{name}.parquet").unlink(missing_ok=True)
-    rmtree(staged, ignore_errors=True)
-
-
-def _names(folder: Path) -> set[str]:
-    """The tables that a manifest names; none where it is broken, and about to be replaced."""
-    try:
-        return set(_manifest(folder)["tables"])
-    except FormatError:
-        return set()
+        write_parquet(folder / f"{name}.parquet", table)
 
 
 def write_parquet(path: Path, table: pa.Table) -> None:
     """Write `table` so that the same rows give the same bytes."""
-    pq.write_table(table.combine_chunks(), path, compression="zstd")
+    with path.open("wb") as file:  # a name may be taken for an address
+        pq.write_table(table.combine_chunks(), file, compression="zstd")
 
 
-def load(folder: Path, source: Path | None) -> tuple[dict[str, pa.Table], Reading | None, Path | None]:
-    """The tables of a saved corpus, its reading if it had one, and its DuckDB file if that is of the same save.
+def _digests(folder: Path) -> dict[str, str]:
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            with path.open("rb") as file:
+                found[path.relative_to(folder).as_posix()] = digest(file)
+    return found
+
+
+def _still_valid(folder: Path, files: dict[str, str], attached: Writers) -> dict[str, str]:
+    """What others added to the lake that is there, if it is of the same memories and nobody adds it anew."""
+    try:
+        before = current(folder)[1]
+    except FormatError:
+        return {}
+    others = before.files.keys() - before.own_files if before.files.get(_MEMORIES) == files[_MEMORIES] else ()
+    return {name: before.files[name] for name in others if name.partition("/")[0] not in attached}
+
+
+def _write_database(database: Database, path: Path) -> None:
+    """Write the DuckDB file; by way of another folder where DuckDB would take the name for a query."""
+    if "?" not in str(path):
+        database.write(path)
+        return
+    with TemporaryDirectory(prefix="memkit-") as other:
+        database.write(Path(other) / path.name)
+        shutil.move(Path(other) / path.name, path)
+
+
+def load(
+    folder: Path, source: Path | None, trust: bool
+) -> tuple[dict[str, pa.Table], Reading | None, dict[str, pa.Table] | None]:
+    """The tables of a saved corpus, its reading if it had one, and its full-text index if that was saved.
 
     Raises
     ------
     FormatError
         Where there is none, or a file is not what was saved.
     """
-    _adopt(folder)
-    manifest = _manifest(folder)
-    tables = {name: _table(folder, name, saved["digest"]) for name, saved in manifest["tables"].items()}
-    reading = _load_state(manifest, tables, folder / _STATE, source)
-    return tables, reading, _own_database(folder / DATABASE, _stamp(manifest))
+    with opened(check_path(folder)) as (manifest, files):
+        lake = _Lake(folder, manifest, files, trust)
+        tables = lake.tables()
+        return tables, lake.reading(tables, source), lake.text_index()
 
 
-def _table(folder: Path, name: str, digest: str) -> pa.Table:
-    path = folder / f"{name}.parquet"
-    if not path.is_file() or _digest(path) != digest:
-        raise FormatError(f"{path}: expected the file that was saved. Got another or none; save the corpus again.")
-    table = pq.read_table(path)
-    # Parquet has its own name for the items of a list.
-    schema = RAW_SCHEMAS.get(name, table.schema)
-    return table.cast(schema).replace_schema_metadata(table.schema.metadata)
+class _Lake:
+    """The files of one save, open, and how each is checked."""
+
+    def __init__(self, folder: Path, manifest: Manifest, files: dict[str, BufferedReader], trust: bool) -> None:
+        self.folder, self.manifest, self.files, self.trust = folder, manifest, files, trust
+
+    def tables(self) -> dict[str, pa.Table]:
+        tables = {name: self._own(name) if name in TABLES else self._read(f"{name}.parquet") for name in self._names()}
+        check_unique(tables["memories"], "memory_id", self.folder / _MEMORIES)
+        return tables
+
+    def text_index(self) -> dict[str, pa.Table] | None:
+        if not self.manifest.below(TEXT):
+            return None
+        return {name: self._read(f"{TEXT}/{name}.parquet", schema) for name, schema in TEXT_INDEX.items()}
+
+    def reading(self, tables: dict[str, pa.Table], source: Path | None) -> Reading | None:
+        """The reading that was saved; one that has seen nothing where its state is gone."""
+        root = source or self.manifest.root
+        if root is None:
+            return None
+        reading = unread(Path(root), self.manifest.options)
+        try:
+            kept = {name: self._read(f"{STATE}/{name}.parquet", s) for name, s in _STATE_SCHEMAS.items()}
+        except FormatError:
+            return reading
+        for row in kept.pop("files").to_pylist():
+            stat = (row["size"], row["mtime_ns"], row["ctime_ns"])
+            reading.seen[row["path"]] = stat, row["role"], row["digest"]
+        paths = pa.array(list(reading.seen), pa.string())
+        for name in RAW_SCHEMAS:
+            reading.parsed[name] = kept[name] if name in kept else _from_files(name, tables, paths)
+        return reading
+
+    def _names(self) -> list[str]:
+        return list(dict.fromkeys([*TABLES, *self.manifest.tables]))
+
+    def _own(self, name: str) -> pa.Table:
+        """One of memkit's own tables; what an older memkit did not know is null."""
+        schema, path = TABLES[name], self.folder / f"{name}.parquet"
+        if self.manifest.version == VERSION:
+            return self._read(path.name, schema)
+        table = self._read(path.name) if path.name in self.manifest.files else schema.empty_table()
+        table, missing = with_nulls(table, schema)
+        if missing:
+            message = f"{path}: written by an older memkit, so {', '.join(missing)} is null. Read the folder again."
+            warnings.warn(message, RuntimeWarning, stacklevel=6)
+        return declared(table, schema, path)
+
+    def _read(self, name: str, schema: pa.Schema | None = None) -> pa.Table:
+        path, file = self.folder / name, self.files.get(name)
+        if file is None or digest(file) != self.manifest.files[name]:
+            raise refused(path, "the file that was saved", "another or none; save the corpus again")
+        return read_parquet(file, path, schema, self.trust)
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / MANIFEST
-    try:
-        manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        version, tables, source = manifest["version"], manifest["tables"], manifest["source"]
-        named = all(is_table_name(name) and isinstance(saved["digest"], str) for name, saved in tables.items())
-        if not named or not TABLES.keys() <= tables.keys() or not (source is None or isinstance(source["root"], str)):
-            raise ValueError("a manifest that memkit did not write")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise FormatError(f"{folder}: expected a saved corpus with a {MANIFEST}. Got {error!r}.") from error
-    if version != VERSION:
-        raise FormatError(f"{path}: expected version {VERSION}. Got {version!r}; save the corpus again.")
-    return manifest
+def unread(root: Path, options: Options) -> Reading:
+    """A reading that has seen nothing, so that a refresh reads all."""
+    parsed = {name: schema.empty_table() for name, schema in RAW_SCHEMAS.items()}
+    return Reading(root, options, parsed=parsed)
 
 
-def _own_database(path: Path, stamp: str) -> Path | None:
-    try:
-        with duckdb.connect(str(path), read_only=True) as con:
-            found = con.execute("select stamp from memkit.saved").fetchone()
-    except duckdb.Error:
-        return None
-    return path if found == (stamp,) else None
-
-
-def _save_state(reading: Reading, folder: Path) -> dict[str, str]:
-    """Write what a refresh needs; the files' hashes by name."""
-    folder.mkdir()
+def _state(reading: Reading) -> dict[str, pa.Table]:
+    """What a refresh needs."""
     rows = [
         {"path": path, **dict(zip(_STAT, stat, strict=True)), "digest": digest, "role": role}
         for path, (stat, role, digest) in sorted(reading.seen.items())
     ]
-    state = {name: reading.parsed[name] for name in _KEPT} | {"files": pa.Table.from_pylist(rows, schema=_SEEN)}
-    for name, table in state.items():
-        write_parquet(folder / f"{name}.parquet", table)
-    return {name: _digest(folder / f"{name}.parquet") for name in state}
-
-
-def _load_state(
-    manifest: dict[str, Any], tables: dict[str, pa.Table], folder: Path, source: Path | None
-) -> Reading | None:
-    """The reading that was saved; one that has seen nothing, so that a refresh reads all, where its state is broken."""
-    saved = manifest["source"]
-    if saved is None and source is None:
-        return None
-    options, root = (saved["options"], Path(saved["root"])) if saved else ({}, Path())
-    reading = Reading(source or root, _options_of(options))
-    reading.parsed = {name: schema.empty_table() for name, schema in RAW_SCHEMAS.items()}
-    try:
-        kept = {name: _table(folder, name, saved["state"][name]) for name in (*_KEPT, "files")} if saved else {}
-    except (FormatError, KeyError, TypeError):
-        kept = {}
-    if not kept:
-        return reading
-    for row in kept.pop("files").to_pylist():
-        stat = (row["size"], row["mtime_ns"], row["ctime_ns"])
-        reading.seen[row["path"]] = stat, row["role"], row["digest"]
-    paths = pa.array(list(reading.seen), pa.string())
-    for name in RAW_SCHEMAS:
-        reading.parsed[name] = kept[name] if name in kept else _from_files(name, tables, paths)
-    return reading
+    return {name: reading.parsed[name] for name in _KEPT} | {"files": pa.Table.from_pylist(rows, schema=_SEEN)}
 
 
 def _from_files(name: str, tables: dict[str, pa.Table], paths: pa.Array) -> pa.Table:
@@ -194,43 +206,3 @@ def _from_files(name: str, tables: dict[str, pa.Table], paths: pa.Array) -> pa.T
         return TABLES[name].empty_table()
     column = "path" if "path" in tables[name].column_names else None
     return tables[name].filter(pc.is_in(tables[name][column], value_set=paths)) if column else tables[name]
-
-
-def _options(options: Options) -> dict[str, Any]:
-    """What a refresh repeats; rules are code and are not saved."""
-    return {
-        "format": options.format,
-        "as_of": options.as_of.isoformat() if options.as_of else None,
-        "max_file_bytes": options.max_file_bytes,
-        "plugin_globs": list(options.plugin_globs),
-        "n_jobs": options.n_jobs,
-    }
-
-
-def _options_of(saved: dict[str, Any]) -> Options:
-    """What `_options` wrote.
-
-    Raises
-    ------
-    FormatError
-        Where it is not that.
-    """
-    try:
-        as_of = saved.get("as_of") and datetime.fromisoformat(saved["as_of"])
-        rest = {name: value for name, value in saved.items() if name != "as_of"}
-        globs = tuple(map(str, rest.pop("plugin_globs", PLUGIN_GLOBS)))
-        return Options(as_of=as_of, plugin_globs=globs, **rest)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise FormatError(f"{MANIFEST}: expected the options of a read. Got {saved!r:.80}.") from error
-
-
-def _digest(path: Path) -> str:
-    digest = blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while block := file.read(2**20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def _stamp(manifest: dict[str, Any]) -> str:
-    return blake2b(json.dumps(manifest["tables"], sort_keys=True).encode(), digest_size=16).hexdigest()

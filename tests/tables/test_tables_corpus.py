@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 import os
+import pickle
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -255,3 +258,60 @@ def test_the_rules_are_a_table_errors_first() -> None:
     ranks = [["error", "warning", "info"].index(word) for word in table["severity"].to_pylist()]
     assert ranks == sorted(ranks)
     assert None not in table["checks"].to_pylist()
+
+
+COPIES: dict[str, Callable[[mk.Corpus], mk.Corpus]] = {
+    "pickle": lambda corpus: pickle.loads(pickle.dumps(corpus)),  # noqa: S301  # bytes of this test's own
+    "deepcopy": copy.deepcopy,
+    "copy": copy.copy,
+}
+
+
+RULES_OF_ITS_OWN = (*RULES, Rule("bad_value", "notes", "mood", "any", lambda value: True))
+
+
+@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_copy_has_the_tables_and_answers_as_the_corpus_does(tmp_path: Path, way: str, asked: bool) -> None:
+    corpus = mk.read(write_files(tmp_path, {"a.md": "# пул соединений\n"}), rules=RULES_OF_ITS_OWN)
+    corpus.add_table("labels", pa.table({"label": ["x"]}))
+    query = "select memory_id, score, label from fts('пулы') join memories using (memory_id) cross join labels"
+    expected = corpus.sql(query).fetchall() if asked else None
+    other = COPIES[way](corpus)
+    assert other is not corpus
+    assert other.tables == corpus.tables
+    assert other.sql(query).fetchall() == (expected or corpus.sql(query).fetchall()) != []
+    write_files(tmp_path, {"b.md": "# новое\n"})
+    assert other.refresh().memories["title"].to_pylist() == ["пул соединений", "новое"]
+
+
+def test_a_copy_goes_its_own_way() -> None:
+    corpus = mk.from_table({"text": ["чай"]})
+    other = copy.deepcopy(corpus)
+    other.add_table("labels", pa.table({"label": ["x"]}))
+    assert "labels" not in corpus.tables
+    with pytest.raises(duckdb.CatalogException):
+        corpus.sql("from labels")
+
+
+def test_a_copy_of_another_process_works_through_its_tables(tmp_path: Path) -> None:
+    (tmp_path / "corpus.pickle").write_bytes(pickle.dumps(mk.from_table({"text": ["Пул соединений"]})))
+    script = """
+import pickle, sys
+corpus = pickle.load(open(sys.argv[1], "rb"))
+print(corpus.sql("select memory_id from fts('пулы')").fetchall(), corpus)
+"""
+    command = [sys.executable, "-c", script, str(tmp_path / "corpus.pickle")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[('0',)] Corpus(1 memories: 1 other; 0 problems)"
+
+
+def test_a_table_added_to_an_opened_corpus_before_its_first_query_is_there(tmp_path: Path) -> None:
+    mk.from_table({"text": ["Пул соединений"]}).save(tmp_path)
+    opened = mk.open(tmp_path)
+    opened.add_table("labels", pa.table({"memory_id": ["0"], "label": ["db"]}))
+    query = "select label from fts('пулы') join labels using (memory_id)"
+    assert opened.sql(query).fetchall() == [("db",)]
+    assert opened.connect().execute(query).fetchall() == [("db",)]
+    opened.save(tmp_path)
+    assert mk.open(tmp_path).tables["labels"].to_pylist() == [{"memory_id": "0", "label": "db"}]

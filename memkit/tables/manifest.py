@@ -1,0 +1,147 @@
+"""What a lake says of itself: the files of a save with their hashes, and where the corpus was read from.
+
+A manifest is input like any other. What it asks for is checked here: a name that leads out of the lake, an option that
+`memkit.read` would not take, a version of the future.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from memkit.formats.files import MAX_FILE_BYTES
+from memkit.formats.index_tree import PLUGIN_GLOBS
+from memkit.formats.reader import Options
+from memkit.formats.registry import NAMES
+from memkit.schemas import TABLES
+from memkit.tables.database import is_table_name
+from memkit.tables.untrusted import is_member_name, read_json, refused
+
+VERSION = 2
+"""Raised when `memkit.schemas.TABLES` changes, so that an older lake is known as such."""
+MANIFEST = "manifest.json"
+STATE, TEXT = "state", "fts"
+"""Folders of a lake: what a refresh needs, and the full-text index."""
+_HASH = re.compile(r"[0-9a-f]{32}")
+_OPTIONS = {"format", "as_of", "max_file_bytes", "plugin_globs", "n_jobs"}
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A save.
+
+    Attributes
+    ----------
+    files : dict of str to str
+        Hash by name, with '/' between its parts.
+    root : str or None
+        Where the corpus was read from; not to be followed unasked.
+    options : Options
+        What that read was asked for.
+    """
+
+    version: int
+    files: dict[str, str]
+    root: str | None
+    options: Options
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the tables."""
+        return [name.removesuffix(".parquet") for name in self.files if "/" not in name]
+
+    @property
+    def own_files(self) -> list[str]:
+        """The names of what a corpus is opened from, so without those that a Retriever or others added."""
+        return [name for name in self.files if name.partition("/")[0] in (STATE, TEXT) or "/" not in name]
+
+    def below(self, folder: str) -> dict[str, str]:
+        """The files of one folder, by their name in it."""
+        return {
+            name.removeprefix(f"{folder}/"): hash for name, hash in self.files.items() if name.startswith(f"{folder}/")
+        }
+
+    def to_json(self) -> str:
+        """What `read_manifest` reads."""
+        source = None if self.root is None else {"root": self.root, "options": _to_json(self.options)}
+        document = {"version": self.version, "files": dict(sorted(self.files.items())), "source": source}
+        return json.dumps(document, indent=1)
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """The manifest in `folder`.
+
+    Raises
+    ------
+    FormatError
+        Where there is none, memkit did not write it, or a newer memkit did.
+    """
+    path = folder / MANIFEST
+    document = read_json(folder, MANIFEST)
+    version = document.get("version")
+    if type(version) is not int or not 1 <= version <= VERSION:
+        raise refused(path, f"a saved corpus of version 1 to {VERSION}", f"{version!r:.80}; a newer memkit may open it")
+    try:
+        files = document["files"] if version > 1 else _files_of_version_1(document)
+        _check_files(files, version)
+        source = document["source"]
+        root = None if source is None else _root_of(source["root"])
+        options = Options() if source is None else _options_of(source["options"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise refused(path, "a manifest as memkit writes it", f"{type(error).__name__}: {error!s:.200}") from error
+    return Manifest(version, files, root, options)
+
+
+def _files_of_version_1(document: dict[str, Any]) -> dict[str, str]:
+    files = {f"{name}.parquet": saved["digest"] for name, saved in document["tables"].items()}
+    state = document["source"]["state"] if document["source"] else {}
+    return files | {f"{STATE}/{name}.parquet": hash for name, hash in state.items()}
+
+
+def _check_files(files: dict[str, str], version: int) -> None:
+    for name, hash in files.items():
+        is_table = name.endswith(".parquet") and is_table_name(name.removesuffix(".parquet"))
+        if not is_member_name(name) or not (is_table or "/" in name) or not _HASH.fullmatch(hash):
+            raise ValueError(f"file {name!r} with hash {hash!r}")
+    needed = TABLES if version == VERSION else ["memories"]
+    missing = [name for name in needed if f"{name}.parquet" not in files]
+    if missing:
+        raise ValueError(f"no table {missing[0]}")
+
+
+def _root_of(root: str) -> str:
+    # Saved as an absolute path; bytes that are no UTF-8 are kept as lone surrogates, which this system must take back.
+    if not os.path.isabs(root) or b"\0" in os.fsencode(root):  # noqa: PTH117 - a Path would be no check of the string
+        raise ValueError(f"root {root!r}")
+    return root
+
+
+def _to_json(options: Options) -> dict[str, Any]:
+    """What a refresh repeats; rules are code and are not saved."""
+    return {
+        "format": options.format,
+        "as_of": options.as_of.isoformat() if options.as_of else None,
+        "max_file_bytes": options.max_file_bytes,
+        "plugin_globs": list(options.plugin_globs),
+        "n_jobs": options.n_jobs,
+    }
+
+
+def _options_of(saved: dict[str, Any]) -> Options:
+    """What `_to_json` wrote; no more processes than this machine has cores."""
+    saved = {"max_file_bytes": MAX_FILE_BYTES, "plugin_globs": list(PLUGIN_GLOBS), **saved}
+    form, as_of, jobs = (saved.get(name) for name in ("format", "as_of", "n_jobs"))
+    size, globs = saved["max_file_bytes"], saved["plugin_globs"]
+    is_known = saved.keys() <= _OPTIONS and (form is None or form in NAMES)
+    is_count = type(size) is int and size >= 1 and (jobs is None or (type(jobs) is int and jobs != 0))
+    if not is_known or not is_count or not isinstance(globs, list) or not all(isinstance(glob, str) for glob in globs):
+        raise ValueError(f"options {saved!r}")
+    moment = None if as_of is None else datetime.fromisoformat(as_of)
+    if moment is not None and moment.tzinfo is None:
+        raise ValueError(f"as_of {as_of!r} without a zone")
+    return Options(form, moment, size, tuple(globs), n_jobs=jobs and min(jobs, os.cpu_count() or 1))

@@ -1,0 +1,139 @@
+"""Where a corpus comes from: a folder that is read, or a lake that is opened."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from memkit.errors import ParameterError
+from memkit.formats import reader
+from memkit.formats.files import MAX_FILE_BYTES
+from memkit.formats.index_tree import PLUGIN_GLOBS
+from memkit.formats.reader import Options
+from memkit.formats.rules import SEVERITIES, Rule
+from memkit.params import AsOf, as_of_time, check_choice, check_value
+from memkit.tables.corpus import Corpus, give
+from memkit.tables.database import Database
+
+
+def read(
+    path: str | Path,
+    *,
+    format: str | None = None,
+    errors: str = "report",
+    as_of: AsOf = None,
+    max_file_bytes: int = MAX_FILE_BYTES,
+    plugin_globs: tuple[str, ...] = PLUGIN_GLOBS,
+    rules: tuple[Rule, ...] | None = None,
+    n_jobs: int | None = None,
+    progress: bool = False,
+) -> Corpus:
+    """Read a folder of memories, whatever of the five formats it holds.
+
+    Nothing outside of `path` is opened, and no input raises: what is wrong is a row of ``problems``. Cost is linear in
+    the bytes read.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder, or one file.
+    format : str, optional
+        Read every file as index_tree, workspace, notes, records or facts, instead of detecting each.
+    errors : 'report' or 'raise'
+        Whether the first problem of severity error is raised.
+    as_of : str, date, datetime, optional
+        The day against which dates in the future are reported, kept in the schema metadata of ``problems``; none are
+        reported without it.
+    max_file_bytes : int, bytes
+        A larger file is a problem, and its first 64 KiB its text.
+    plugin_globs : tuple of str
+        Paths that an index entry must not name.
+    rules : tuple of Rule, optional
+        The checks; None are those of ``memkit.formats.rules.RULES``, and ``(*RULES, Rule(...))`` adds one.
+    n_jobs : int, optional
+        Processes, this one included, as joblib counts them (-1: one a core); None is one, which more do not beat below
+        some 15,000 small files.
+    progress : bool
+        Show a progress bar on a terminal.
+
+    Returns
+    -------
+    Corpus
+
+    Raises
+    ------
+    FormatError
+        Where nothing is at `path`, or with ``errors="raise"`` for the first error.
+    ParameterError
+        For an argument outside of what is listed here.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "MEMORY.md").write_text("# Пул\\nДесять соединений.\\n", encoding="utf-8")
+    >>> read(folder).memories.select(["kind", "title"]).to_pylist()
+    [{'kind': 'long_term', 'title': 'Пул'}]
+    """
+    check_choice("errors", errors, ("report", "raise"), "read")
+    check_value("read", "max_file_bytes", max_file_bytes, "int", low=1, unit="bytes")
+    check_value("read", "n_jobs", n_jobs, "int", nullable=True)
+    if n_jobs == 0:
+        raise ParameterError("read: 'n_jobs' must be a number of processes, or -1 for one a core. Got 0.")
+    for rule in rules or ():
+        check_choice("code", rule.code, SEVERITIES, "read: a rule")
+    moment = None if as_of is None else as_of_time(as_of)
+    own_rules = None if rules is None else tuple(rules)
+    options = Options(format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress)
+    reading = reader.read(Path(path), options)
+    if errors == "raise":
+        reader.raise_first_error(reading.tables["problems"])
+    for root in (reading.root, reading.root.resolve()):  # as it is asked for, and as a lake names it
+        give(root)
+    return Corpus(reading.tables, reading=reading)
+
+
+def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bool = False) -> Corpus:
+    """Open what `Corpus.save` wrote.
+
+    A lake may come from anybody: Parquet is read as data and checked, nothing else of it is opened, and nothing in it
+    runs. Cost is linear in its size.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder that was saved to.
+    source : str or Path, optional
+        Where the files are now, for `Corpus.refresh`; None is where they were read, if that was in this process.
+    trust : bool
+        Whether the lake is your own, so that `refresh` may follow it to where it was read, a Retriever may load its
+        approximate vector index, which only FAISS can check, and no limit is set to what its files unpack to.
+
+    Returns
+    -------
+    Corpus
+        As it was saved. `Retriever.fit` takes its arms from there, if they were saved with it and are made with the
+        same settings.
+
+    Warns
+    -----
+    RuntimeWarning
+        Where an older memkit wrote it, which did not know some of the columns: they are null.
+
+    Raises
+    ------
+    FormatError
+        Where there is no saved corpus, a newer memkit wrote it, a link lies in it, or a file is not what was saved.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mk.from_table({"text": ["чай"]}).save(folder)
+    ...     mk.open(folder).sql("select memory_id from fts('чай')").fetchall()
+    [('0',)]
+    """
+    from memkit.tables.lake import load
+
+    place = Path(folder).absolute()
+    tables, reading, text_index = load(place, None if source is None else give(Path(source)), trust)
+    return Corpus(tables, reading=reading, database=Database(dict(tables), text_index), folder=place, trusted=trust)

@@ -1,0 +1,205 @@
+"""Files that somebody else may have made: opened only where they are regular ones inside of their folder, read as data.
+
+A lake or a saved Retriever may come from anybody. No link is followed, no name leads out of the folder, nothing in a
+file can run, and what a file holds is checked before it is used. Whatever is wrong is one `FormatError`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+from hashlib import blake2b, file_digest
+from io import BufferedReader
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from memkit.errors import FormatError
+
+MAX_JSON_BYTES = 64 * 2**20
+FREE_BYTES, GROWTH = 2**30, 100
+"""What a Parquet file may unpack to: so many bytes, and so many times its own size."""
+# No hidden name, no way up, no drive, no stream: the same on every system.
+_PART = re.compile(r"[^./\\:\x00-\x1f][^/\\:\x00-\x1f]{0,250}")
+_FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"))
+
+
+def is_member_name(name: object) -> bool:
+    """Whether `name`, with '/' between its parts, can only mean a file inside of a folder.
+
+    >>> [is_member_name(name) for name in ("a.parquet", "state/a.parquet", "../a", "/a", "a//b", "c:a", ".a", 5)]
+    [True, True, False, False, False, False, False, False]
+    """
+    return isinstance(name, str) and all(_PART.fullmatch(part) for part in name.split("/"))
+
+
+def refuse_links(folder: Path, below: bool = False) -> None:
+    """Raise where an entry of `folder`, or anything `below` it, is a link.
+
+    Raises
+    ------
+    FormatError
+    """
+    for place, folders, names in os.walk(folder):
+        for path in sorted(Path(place) / name for name in (*folders, *names)):
+            if path.is_symlink():
+                raise _link(path)
+        if not below:
+            return
+
+
+def open_member(folder: Path, name: str) -> BufferedReader:
+    """The file `name` of `folder`, to be read.
+
+    Raises
+    ------
+    FormatError
+        Where the name leads out of the folder, a link is on the way, or there is no regular file.
+    """
+    if not is_member_name(name):
+        raise refused(folder, "names of files in it", repr(name)[:200])
+    path = folder
+    for part in name.split("/"):
+        path = path / part
+        if path.is_symlink():
+            raise _link(path)
+    try:
+        descriptor = os.open(path, _FLAGS)
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.close(descriptor)
+            raise OSError("a folder, pipe or device")
+    except (OSError, ValueError) as error:
+        raise refused(path, "a file that can be read", str(error)) from error
+    return open(descriptor, "rb")  # noqa: PTH123 - a Path opens no descriptor
+
+
+def digest(file: BufferedReader) -> str:
+    """blake2b-128 of a file's bytes; the file is at its start again afterwards."""
+    file.seek(0)
+    found = file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+    file.seek(0)
+    return found
+
+
+def read_json(folder: Path, name: str) -> dict[str, Any]:
+    """The JSON object in a file of `folder`.
+
+    Raises
+    ------
+    FormatError
+        Where there is none.
+    """
+    with open_member(folder, name) as file:
+        data = file.read(MAX_JSON_BYTES + 1)
+    try:
+        if len(data) > MAX_JSON_BYTES:
+            raise ValueError(f"more than {MAX_JSON_BYTES} bytes")
+        document = json.loads(data.decode("utf-8"))
+        if not isinstance(document, dict):
+            raise ValueError(type(document).__name__)
+    except (ValueError, RecursionError) as error:
+        raise refused(folder / name, "a JSON object", f"{type(error).__name__}: {error}") from error
+    return document
+
+
+def read_parquet(file: BufferedReader, where: Path, schema: pa.Schema | None = None, trust: bool = False) -> pa.Table:
+    """The table in a Parquet file, whole and valid.
+
+    Parameters
+    ----------
+    where : Path
+        What messages call it.
+    schema : pa.Schema, optional
+        The columns that are expected, in this order; any with names of their own are taken without it.
+    trust : bool
+        Whether the file may unpack to whatever it likes.
+
+    Raises
+    ------
+    FormatError
+        Where it is no Parquet file, damaged, unpacks to more than `FREE_BYTES` and `GROWTH` allow, or has other
+        columns.
+    """
+    try:
+        source = pq.ParquetFile(file)
+        if not trust:
+            _check_growth(source.metadata, os.fstat(file.fileno()).st_size, where)
+        table = source.read()
+        table.validate(full=True)  # lengths, offsets, UTF-8
+    except FormatError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, RuntimeError, MemoryError) as error:
+        raise refused(where, "a Parquet file", str(error)[:300]) from error
+    if len(set(table.column_names)) != table.num_columns:
+        raise refused(where, "columns with names of their own", f"{table.column_names!r:.200}")
+    return table if schema is None else declared(table, schema, where)
+
+
+def declared(table: pa.Table, schema: pa.Schema, where: Path) -> pa.Table:
+    """`table` with exactly the columns of `schema`, its own metadata kept.
+
+    Raises
+    ------
+    FormatError
+        Where a column is missing, unknown, of another type, or null where it must not be.
+    """
+    if table.column_names != schema.names:
+        raise refused(where, f"the columns {', '.join(schema.names)}", f"{', '.join(table.column_names):.300}")
+    for field, column in zip(schema, table.columns, strict=True):
+        if not _same_type(column.type, field.type):
+            raise refused(where, f"column '{field.name}' of type {field.type}", str(column.type)[:100])
+        if not field.nullable and column.null_count:
+            raise refused(where, f"column '{field.name}' without nulls", f"{column.null_count} nulls")
+    return table.cast(schema).replace_schema_metadata(table.schema.metadata)
+
+
+def with_nulls(table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
+    """`table` with the columns of `schema` that it lacks, null, in the schema's order; and their names."""
+    missing = [field for field in schema if field.name not in table.column_names]
+    for field in missing:
+        table = table.append_column(field.name, pa.nulls(table.num_rows, field.type))
+    known = [name for name in schema.names if name in table.column_names]
+    unknown = [name for name in table.column_names if name not in known]
+    return table.select(known + unknown), [field.name for field in missing]
+
+
+def check_unique(table: pa.Table, column: str, where: Path) -> None:
+    """Raise where a value of `column` comes twice.
+
+    Raises
+    ------
+    FormatError
+    """
+    if pc.count_distinct(table[column]).as_py() != table.num_rows:
+        raise refused(where, f"each {column} once", "one that is there twice")
+
+
+def refused(where: Path, expected: str, got: str) -> FormatError:
+    """The one error of this module, in the one shape that messages have."""
+    return FormatError(f"{where}: expected {expected}. Got {got}.", path=str(where))
+
+
+def _link(path: Path) -> FormatError:
+    return refused(path, "a file or folder", "a link; put what it points to in its place, or remove it")
+
+
+def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
+    # Parquet has its own name for the items of a list.
+    if pa.types.is_list(one) and pa.types.is_list(other):
+        return _same_type(one.value_type, other.value_type)
+    return bool(one == other)
+
+
+def _check_growth(metadata: Any, size: int, where: Path) -> None:
+    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
+    unpacked = sum(group.column(n).total_uncompressed_size for group in groups for n in range(group.num_columns))
+    # A run of equal values takes no room in the file, but eight bytes each once it is read.
+    unpacked = max(unpacked, 8 * metadata.num_rows * metadata.num_columns)
+    if unpacked > FREE_BYTES + GROWTH * size:
+        most = f"at most {FREE_BYTES} bytes and {GROWTH} times its {size}"
+        raise refused(where, most, f"{unpacked}; open it with trust=True if it is your own")
