@@ -5,19 +5,17 @@ Exit codes: 0 fine, 1 `check` found errors, 2 wrong usage or unreadable input (o
 
 from __future__ import annotations
 
-import io
-import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any
 
-import duckdb
 import typer
 from rich.console import Console
 from rich.text import Text
 
+from memkit import __version__
 from memkit.cli.show import out, print_json, show, show_hits, show_problems, visible
-from memkit.errors import MemkitError, ParameterError
+from memkit.errors import ParameterError
 from memkit.params import Estimator, check_choice
 
 if TYPE_CHECKING:
@@ -31,7 +29,16 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-PathArgument = Annotated[Path, typer.Argument(help="A folder of memories, one file, or a saved corpus.")]
+
+def _path(text: str) -> Path:
+    if not text:  # of a shell variable that is not set: Path would take it for the folder one is in
+        raise typer.BadParameter("expected a path. Got an empty one.")
+    return Path(text)
+
+
+PathArgument = Annotated[
+    Path, typer.Argument(help="A folder of memories, one file, or a saved corpus.", parser=_path, metavar="PATH")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array of row objects, nothing else.")]
 AsOfOption = Annotated[str | None, typer.Option("--as-of", help="The day that is looked at, ISO 8601; default now.")]
 SetOption = Annotated[
@@ -40,42 +47,19 @@ SetOption = Annotated[
 ]
 
 
-def main() -> None:
-    """Run the command line; every error is one line and an exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        sys.exit(app(standalone_mode=False) or 0)
-    except BrokenPipeError:
-        # The reader of our output went away; Python would complain again when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
-    except KeyboardInterrupt:
-        _stop("memkit: interrupted")
-    except Exception as error:
-        if os.environ.get("MEMKIT_DEBUG"):
-            raise
-        _stop(f"memkit: {_one_line(error)}")
-
-
-def _one_line(error: Exception) -> str:
-    usage = getattr(error, "format_message", None)  # of typer's own copy of click, whose classes have no public name
-    if usage is not None:
-        return f"{usage()} Try 'memkit --help'."
-    first = str(error).strip().partition("\n")[0]
-    if isinstance(error, (MemkitError, duckdb.Error, OSError)):
-        return first
-    return f"{type(error).__name__}: {first} (a fault of memkit's own; MEMKIT_DEBUG=1 shows where)"
-
-
-def _stop(message: str) -> NoReturn:
-    print(visible(message), file=sys.stderr)
-    sys.exit(2)
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"memkit {__version__}")
+        raise typer.Exit
 
 
 @app.callback(invoke_without_command=True)
-def _help(context: typer.Context) -> None:
+def _help(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print memkit's version.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None:
     if context.invoked_subcommand is None:
         print(context.get_help())
 

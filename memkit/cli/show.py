@@ -20,12 +20,7 @@ if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
 
-class _Output(Console):
-    def on_broken_pipe(self) -> None:
-        raise BrokenPipeError  # rich would exit with 1, which is what `check` says of errors found
-
-
-out = _Output()
+out = Console()
 _SHOWN_WIDTH = 100
 
 

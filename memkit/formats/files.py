@@ -14,6 +14,7 @@ from pathlib import Path
 
 from xxhash import xxh3_128_hexdigest
 
+from memkit.errors import FormatError
 from memkit.formats.rows import Rows
 from memkit.formats.source import Source, decode
 
@@ -83,6 +84,31 @@ class Listing:
             rows.problem("unreadable", path, "a file or folder that can be read", reason, quote=False)
         for path in self.raw_names:
             rows.problem("encoding", path, "a file name in UTF-8", path)
+
+
+def check_root(root: Path) -> None:
+    """Raise where `root` is no folder or file that can be read.
+
+    Raises
+    ------
+    FormatError
+        Naming what is there instead.
+    """
+    if got := _unreadable(root):
+        raise FormatError(f"{root}: expected a folder or file. Got {got}.", path=str(root))
+
+
+def _unreadable(root: Path) -> str:
+    try:
+        mode = root.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError, ValueError):  # a NUL
+        return "nothing there"
+    except OSError as error:
+        return error.strerror or "an error"
+    if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+        return "a pipe, socket or device"
+    is_open = os.access(root, os.R_OK | (os.X_OK if stat.S_ISDIR(mode) else 0))
+    return "" if is_open else "one without permission to read it"
 
 
 def home_of(root: Path) -> Path:

@@ -26,6 +26,7 @@ from memkit.formats.files import (
     Content,
     Listing,
     Stat,
+    check_root,
     digest_of,
     home_of,
     list_files,
@@ -137,12 +138,11 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     ParameterError
         For an unknown format.
     FormatError
-        Where there is no such folder or file.
+        Where there is no such folder or file, or it cannot be read.
     """
     if options.format is not None:
         check_choice("format", options.format, NAMES, "read")
-    if not root.exists():
-        raise FormatError(f"{root}: expected a folder or file. Got nothing there.", path=str(root))
+    check_root(root)
     with Workers(partial(parse_batch, home_of(root), options), by_value=options.rules is not None) as pool:
         others = _others(options)
         if before is None:

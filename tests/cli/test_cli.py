@@ -1,49 +1,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import memkit as mk
-from memkit.cli.app import main
 
 Run = Callable[..., tuple[int, str, str]]
 HITS = [
     *("query_id", "rank", "memory_id", "chunk_id", "score", "bm25", "vector", "decay"),
     *("text", "path", "line_start", "line_end"),
 ]
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    def call(*words: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["memkit", *map(str, words)])
-        monkeypatch.setenv("COLUMNS", "200")
-        with pytest.raises(SystemExit) as stop:
-            main()
-        printed = capsys.readouterr()
-        return int(stop.value.code or 0), printed.out, printed.err
-
-    return call
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    user = tmp_path / "users" / "anna"
-    user.mkdir(parents=True)
-    (user / "profile.md").write_text(
-        "- [id:pf_1] [t:profile] [imp:high] Предпочитает зелёный чай\n"
-        "- [id:pf_2] [t:profile] [imp:low] Likes [bold]maps[/]\n",
-        encoding="utf-8",
-    )
-    (user / "working.md").write_text(
-        "- [id:wk_1] [t:working] [imp:normal] [exp:2026-01-31] Чинит пул соединений\n", encoding="utf-8"
-    )
-    return tmp_path
 
 
 def test_check_of_a_healthy_folder_exits_0(run: Run, folder: Path) -> None:
@@ -196,25 +165,3 @@ def test_no_arguments_print_the_help(run: Run) -> None:
     code, out, err = run()
     assert (code, err) == (0, "")
     assert "search" in out
-
-
-def test_a_fault_of_our_own_is_one_line_unless_asked_for(
-    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_: object, **__: object) -> None:
-        raise RuntimeError("боль")
-
-    monkeypatch.setattr("memkit.cli.app.load", fail)
-    code, _, err = run("check", folder)
-    assert (code, err) == (2, "memkit: RuntimeError: боль (a fault of memkit's own; MEMKIT_DEBUG=1 shows where)\n")
-    monkeypatch.setenv("MEMKIT_DEBUG", "1")
-    monkeypatch.setattr(sys, "argv", ["memkit", "check", str(folder)])
-    with pytest.raises(RuntimeError):
-        main()
-
-
-def test_a_closed_pipe_is_no_error(folder: Path) -> None:
-    code = "import sys; sys.argv = ['memkit', 'rules']; from memkit.cli import main; main()"
-    command = f'"{sys.executable}" -c "{code}" | true'
-    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,117 @@
+"""What the shell sees: one line on standard error for whatever goes wrong, an exit code, never a traceback.
+
+The verbs are imported within `main`, since an import takes long enough to be interrupted.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import warnings
+from typing import Any, NoReturn, TextIO
+
+from memkit.errors import MemkitError
+
+_INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
+
+
+class _ReaderGoneError(Exception):
+    """Nobody reads our output any more. No OSError: for those the command line's framework has an exit code of its own.
+
+    ``memkit check FOLDER --json | head -1`` is no failure.
+    """
+
+
+class _Output:
+    """Standard output that tells a reader who went away from every other failure."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return int(self._stream.write(text))
+        except BrokenPipeError:
+            raise _ReaderGoneError from None
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            raise _ReaderGoneError from None
+
+
+def main() -> None:
+    """Run the command line; every error is one line and an exit code."""
+    _open_streams()
+    try:
+        with contextlib.redirect_stdout(_Output(sys.stdout)), warnings.catch_warnings():
+            warnings.showwarning = _show_warning
+            code = _run()
+            sys.stdout.flush()
+    except _ReaderGoneError:
+        # Python would complain again when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(0)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
+    except Exception as error:
+        if os.environ.get("MEMKIT_DEBUG"):
+            raise
+        _stop(_one_line(error))
+    sys.exit(code)
+
+
+def _run() -> int:
+    from memkit.cli.app import app
+
+    return int(app(standalone_mode=False) or 0)
+
+
+def _open_streams() -> None:
+    """A stream that the caller closed takes what we print all the same, and no character stops a print."""
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  # for the whole process
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    from memkit.cli.show import visible
+
+    print(visible(f"memkit: warning: {_first_line(message)}"), file=sys.stderr)
+
+
+def _one_line(error: Exception) -> str:
+    import duckdb
+
+    usage = getattr(error, "format_message", None)  # of typer's own copy of click, whose classes have no public name
+    if usage is not None:
+        return f"{usage()} Try 'memkit --help'."
+    if isinstance(error, (MemkitError, duckdb.Error, OSError)):
+        return _first_line(error)
+    return f"{type(error).__name__}: {_first_line(error)} (a fault of memkit's own; MEMKIT_DEBUG=1 shows where)"
+
+
+def _first_line(said: object) -> str:
+    return str(said).strip().partition("\n")[0]
+
+
+def _stop(message: str) -> NoReturn:
+    from memkit.cli.show import visible
+
+    print(visible(f"memkit: {message}"), file=sys.stderr)
+    sys.exit(2)

@@ -1,0 +1,155 @@
+"""What the shell sees of faults, closed streams and odd paths: one line, an exit code, never a traceback."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import memkit as mk
+from memkit.cli import main
+
+Run = Callable[..., tuple[int, str, str]]
+MEMKIT = (sys.executable, "-m", "memkit")
+
+
+@pytest.fixture
+def a_pipe(tmp_path: Path) -> Path:
+    os.mkfifo(tmp_path / "pipe")
+    return tmp_path / "pipe"
+
+
+@pytest.fixture
+def a_socket(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)  # a socket's path must be short
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("socket")
+    return tmp_path / "socket"
+
+
+@pytest.fixture
+def a_locked_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that nobody may open; what may be opened is answered as for any user but root."""
+    folder = tmp_path / "locked"
+    folder.mkdir(mode=0)
+    monkeypatch.setattr(os, "access", lambda path, mode: bool(stat.S_IMODE(path.stat().st_mode) & 0o700))
+    return folder
+
+
+@pytest.mark.parametrize("command", [("check",), ("sql",), ("search",), ("policy", "decay"), ("context",)])
+@pytest.mark.parametrize("odd", ["a_pipe", "a_socket", "a_locked_folder", "/dev/zero", "/dev/null", "a link"])
+def test_a_path_that_is_no_folder_or_file_ends_at_once_with_exit_code_2(
+    run: Run, request: pytest.FixtureRequest, tmp_path: Path, odd: str, command: tuple[str, ...]
+) -> None:
+    if odd == "a link":
+        (tmp_path / "link").symlink_to("link")
+    path = {"a link": tmp_path / "link"}.get(odd) or (odd if odd[0] == "/" else request.getfixturevalue(odd))
+    more = {"sql": ("select 1",), "search": ("чай",), "context": ("чай", "--user", "anna")}.get(command[0], ())
+    code, out, err = run(*command, path, *more)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"memkit: {path}: expected a folder or file. Got ")
+
+
+def test_a_folder_that_can_no_longer_be_read_is_no_empty_one(a_locked_folder: Path) -> None:
+    a_locked_folder.chmod(0o700)
+    corpus = mk.read(a_locked_folder)
+    a_locked_folder.chmod(0)
+    with pytest.raises(mk.FormatError, match="one without permission to read it"):
+        corpus.refresh()
+
+
+def test_an_empty_path_is_not_the_folder_one_is_in(run: Run) -> None:
+    code, out, err = run("check", "")
+    assert (code, out) == (2, "")
+    assert "expected a path. Got an empty one." in err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("sql", "FOLDER", "select * from range(50000)", "--json"),
+        ("sql", "FOLDER", "select * from range(5000)"),
+        ("rules", "--json"),
+        ("--help",),
+    ],
+)
+def test_a_reader_that_goes_away_is_no_failure(folder: Path, command: tuple[str, ...]) -> None:
+    words = [word.replace("FOLDER", str(folder)) for word in command]
+    running = subprocess.Popen([*MEMKIT, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert running.stdout is not None
+    assert running.stderr is not None
+    running.stdout.read(1)
+    running.stdout.close()
+    assert (running.wait(60), running.stderr.read()) == (0, b"")
+    running.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("words", "closed"),
+    [
+        ("queries --json", "<&- >&-"),
+        ("check FOLDER", ">&- 2>&-"),
+        ("search FOLDER tea --set encoder=none", "2>&-"),
+    ],
+)
+def test_streams_that_the_caller_closed_are_no_failure(folder: Path, words: str, closed: str) -> None:
+    command = f"{sys.executable} -m memkit {words.replace('FOLDER', str(folder))} {closed}"
+    assert subprocess.run(["bash", "-c", command], check=False, capture_output=True).returncode == 0
+
+
+def test_output_that_cannot_be_written_is_said_so(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(text: str) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(sys.stdout, "write", full)
+    code, _, err = run("rules", "--json")
+    assert (code, err) == (2, "memkit: [Errno 28] No space left on device\n")
+
+
+def test_the_version_is_that_of_the_package(run: Run) -> None:
+    assert run("--version") == (0, f"memkit {mk.__version__}\n", "")
+
+
+def test_a_warning_is_one_line_that_names_no_file_of_ours(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def warn(*_: object, **__: object) -> mk.Corpus:
+        warnings.warn("no vectors\nthis time", RuntimeWarning, stacklevel=1)
+        return mk.read(folder)
+
+    monkeypatch.setattr("memkit.cli.app.load", warn)
+    assert run("sql", folder, "select 1", "--json")[2] == "memkit: warning: no vectors\n"
+
+
+def test_an_interrupt_is_silent_and_says_130(run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("memkit.cli.app.load", interrupt)
+    assert run("check", folder) == (130, "", "")
+    monkeypatch.setattr("memkit.cli.run._run", interrupt)  # as where the verbs are still being imported
+    assert run("check", folder) == (130, "", "")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("боль\nmore"), RecursionError("боль"), MemoryError("боль")])
+def test_a_fault_of_our_own_is_one_line_unless_asked_for(
+    run: Run, folder: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("memkit.cli.app.load", fail)
+    code, _, err = run("check", folder)
+    name = type(error).__name__
+    assert (code, err) == (2, f"memkit: {name}: боль (a fault of memkit's own; MEMKIT_DEBUG=1 shows where)\n")
+    monkeypatch.setenv("MEMKIT_DEBUG", "1")
+    monkeypatch.setattr(sys, "argv", ["memkit", "check", str(folder)])
+    with pytest.raises(type(error)):
+        main()
