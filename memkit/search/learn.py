@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,9 @@ from memkit.errors import ParameterError, QueryError
 from memkit.params import AsOf
 from memkit.search.fitted.index import SearchIndex
 from memkit.search.queries import Queries
+from memkit.search.question import Question
 from memkit.search.retriever import Retriever
 from memkit.search.stages.normalise import Floats, Ints
-from memkit.search.stages.rank import Ranked
 
 _METRIC = re.compile(r"ndcg@([1-9]\d*)")
 
@@ -108,26 +108,18 @@ def learn_weight(
     """
     depth = _depth(metric)
     search = search.with_params(on_encoder_error="raise")  # half the queries by words would be no measurement
-    weighted = search.with_params(fusion="weighted")
-    call = weighted.with_params(vector_weight=0.5, bm25_weight=None)._call(queries, depth, where, as_of)
-    index = weighted._index()
-    if set(call.weights) != {"bm25", "vector"}:
+    both = search.with_params(vector_weight=0.5, bm25_weight=None, fusion="weighted")
+    question = both.ask(queries, depth, where, as_of)
+    if set(question.weights) != {"bm25", "vector"}:
         raise ParameterError("learn_weight: expected a Retriever with both arms. It has no vectors.")
-    judged = _Judgements.read(qrels, call.queries, index)
+    judged = _Judgements.read(qrels, question.queries, question.index)
     if not judged.used.size:
         raise ParameterError("learn_weight: expected a query with a relevant memory in qrels. Got none.")
-    found = call.found
 
     grid = np.round(np.linspace(0.0, 1.0, steps + 1), 9)
-    scores = np.empty((len(grid), judged.used.size))
-    for at, weight in enumerate(grid):
-        weights = {"bm25": 1.0 - weight, "vector": weight}
-        # An arm of weight 0 brings no candidates.
-        active = np.flatnonzero((found.rank[:, [weights[arm] > 0 for arm in found.arms]] > 0).any(axis=1))
-        ranked = weighted._ranked(call.weighing(weights), found.take(active), depth, depth)
-        scores[at] = judged.ndcg(ranked, index, depth)
-    now = search._call(queries, depth, where, as_of)
-    before = judged.ndcg(search._ranked(now, now.found, depth, depth), index, depth)
+    scores = np.stack([judged.ndcg(question.but(vector_weight=weight)) for weight in grid.tolist()])
+    own = {name: getattr(search, name) for name in ("vector_weight", "bm25_weight", "fusion")}
+    before = judged.ndcg(question.but(**own))
 
     means = scores.mean(axis=1)
     table = pa.table({"vector_weight": grid, metric: means})
@@ -182,9 +174,9 @@ class _Judgements:
         order = np.argsort(key, kind="stable")
         return cls(key[order], gain[known][order], np.unique(ordinal))
 
-    def ndcg(self, ranked: Ranked, index: SearchIndex, depth: int) -> Floats:
-        """nDCG of each used query at `depth`, with linear gains."""
-        shown = ranked.returned()
+    def ndcg(self, question: Question) -> Floats:
+        """nDCG of each used query at the question's k, with linear gains."""
+        index, shown = question.index, replace(question, depth=question.k).ranked().returned()
         base = index.memories.num_rows + 1
         key = shown.found.query * base + index.rows.memory[shown.found.row]
         at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
@@ -192,7 +184,7 @@ class _Judgements:
         size = int(self.used.max()) + 1
         inside = shown.found.query < size
         dcg = np.bincount(shown.found.query[inside], (gain / np.log2(shown.rank + 1))[inside], minlength=size)
-        return dcg[self.used] / self._ideal(base, depth)
+        return dcg[self.used] / self._ideal(base, question.k)
 
     def _ideal(self, base: int, depth: int) -> Floats:
         query = self.key // base

@@ -6,10 +6,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
+from memkit.search.fitted.arms import KINDS
+from memkit.search.settings import QuerySettings
 from memkit.search.stages.fuse import METHODS, Evidence, arm_weights, fuse
 from memkit.search.stages.normalise import Floats
 
 NAN = np.nan
+
+
+def weights_of(vector_weight: float, bm25_weight: float | None, arms: list[str]) -> dict[str, float]:
+    """The weights that a Retriever of these parameters gives `arms`."""
+    asked = QuerySettings(vector_weight=vector_weight, bm25_weight=bm25_weight)
+    return arm_weights({name: kind.weight(asked) for name, kind in KINDS.items()}, arms)
+
+
 HALVES = np.array([0.5, 0.5])
 
 
@@ -83,26 +93,26 @@ def test_an_unknown_method_is_refused() -> None:
 
 
 def test_weights_are_rescaled_over_the_arms_that_exist() -> None:
-    assert arm_weights(0.7, 0.3, ["bm25", "vector"]) == pytest.approx({"bm25": 0.3, "vector": 0.7})
-    assert arm_weights(0.7, 0.3, ["bm25"]) == {"bm25": 1.0}
-    assert arm_weights(0.5, None, ["bm25", "vector"]) == {"bm25": 0.5, "vector": 0.5}
+    assert weights_of(0.7, 0.3, ["bm25", "vector"]) == pytest.approx({"bm25": 0.3, "vector": 0.7})
+    assert weights_of(0.7, 0.3, ["bm25"]) == {"bm25": 1.0}
+    assert weights_of(0.5, None, ["bm25", "vector"]) == {"bm25": 0.5, "vector": 0.5}
 
 
 def test_scaling_both_weights_changes_nothing() -> None:
-    assert arm_weights(0.14, 0.06, ["bm25", "vector"]) == pytest.approx(arm_weights(0.7, 0.3, ["bm25", "vector"]))
+    assert weights_of(0.14, 0.06, ["bm25", "vector"]) == pytest.approx(weights_of(0.7, 0.3, ["bm25", "vector"]))
 
 
 def test_an_arm_of_weight_zero_is_left_out() -> None:
-    assert arm_weights(0.0, None, ["bm25", "vector"]) == {"bm25": 1.0}
-    assert arm_weights(1.0, None, ["bm25", "vector"]) == {"vector": 1.0}
+    assert weights_of(0.0, None, ["bm25", "vector"]) == {"bm25": 1.0}
+    assert weights_of(1.0, None, ["bm25", "vector"]) == {"vector": 1.0}
 
 
 @pytest.mark.parametrize(("vector", "bm25"), [(-0.1, 0.5), (0.5, -0.1), (0.0, 0.0)])
 def test_negative_and_all_zero_weights_are_refused(vector: float, bm25: float) -> None:
-    with pytest.raises(ParameterError, match="vector_weight"):
-        arm_weights(vector, bm25, ["bm25", "vector"])
+    with pytest.raises(ParameterError, match="vector_weight="):
+        weights_of(vector, bm25, ["bm25", "vector"])
 
 
 def test_where_there_are_no_vectors_words_stand_in_for_them() -> None:
-    assert arm_weights(1.0, None, ["bm25"]) == {"bm25": 1.0}
-    assert arm_weights(1.0, 0.0, ["bm25"]) == {"bm25": 1.0}
+    assert weights_of(1.0, None, ["bm25"]) == {"bm25": 1.0}
+    assert weights_of(1.0, 0.0, ["bm25"]) == {"bm25": 1.0}

@@ -8,7 +8,6 @@ import pytest
 
 from memkit import presets
 from memkit.search.retriever import Retriever
-from memkit.search.stages.fuse import arm_weights
 
 RETRIEVERS = ("workspace", "memory_v2", "recommended_use", "recommended_e5")
 DAY = "2026-03-01"
@@ -43,7 +42,7 @@ def test_memory_v2_is_the_cosine_times_the_documents_factor(retriever_over: Any)
     assert hits["score"].to_pylist() == pytest.approx([0.5, 0.8 * exp(-60 / 60)])
 
 
-def test_the_recommended_weights_differ_by_encoder() -> None:
+def test_the_recommended_weights_differ_by_encoder(corpus_of: Any) -> None:
     use, e5 = (getattr(presets, f"recommended_{name}") for name in ("use", "e5"))
-    assert arm_weights(use["vector_weight"], None, ["bm25", "vector"]) == {"bm25": 0.5, "vector": 0.5}
-    assert arm_weights(e5["vector_weight"], None, ["bm25", "vector"]) == {"bm25": 0.25, "vector": 0.75}
+    searched = [Retriever(**values | {"encoder": "hash"}).fit(corpus_of("пул")).ask("пул") for values in (use, e5)]
+    assert [question.weights for question in searched] == [{"bm25": 0.5, "vector": 0.5}, {"bm25": 0.25, "vector": 0.75}]

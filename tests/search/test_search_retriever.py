@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -218,7 +219,7 @@ def test_a_vector_weight_of_zero_never_touches_the_encoder(corpus_of: Any, monke
 
 
 def test_a_lexical_weight_of_zero_builds_no_postings(corpus_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(arms._LEXICAL, "bm25", refuse)
+    monkeypatch.setitem(arms.KINDS, "bm25", replace(arms.KINDS["bm25"], make=refuse))
     search = Retriever(encoder="hash", vector_weight=1.0).fit(corpus_of(*NOTES))
     assert search.search("пул", as_of=DAY)["bm25"].null_count == search.search("пул", as_of=DAY).num_rows
 

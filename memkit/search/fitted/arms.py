@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import pyarrow as pa
 
 from memkit.duck import connect
 from memkit.search.fitted.rows import Mask
+from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.fts import searchable_sql
 
 
@@ -30,34 +32,78 @@ class Arm(Protocol):
         """What `save` kept."""
 
 
+@dataclass(frozen=True)
+class Kind:
+    """One kind of arm: an entry of `KINDS` is all that a further one needs.
+
+    Attributes
+    ----------
+    weight : callable
+        What the settings give the arm, before all weights are brought to the sum 1.
+    make : callable
+        The arm that the settings ask for, not fitted.
+    load : callable
+        ``load(settings, folder, chunks, texts)`` is such an arm as it was saved in `folder`.
+    label, score, nothing : str
+        What pictures call the arm, what sentences call its score, and why it may have none.
+    """
+
+    weight: Callable[[QuerySettings], float]
+    make: Callable[[FitSettings], Arm]
+    load: Callable[[FitSettings, Path, pa.Table, pa.ChunkedArray], Arm]
+    label: str
+    score: str
+    nothing: str
+
+
 _K3 = 1000.0
 """Each repetition of a word in a question counts, as in most engines: on long questions it is worth a tenth of nDCG."""
 
 
-def _bm25(settings: Mapping[str, Any]) -> Arm:
-    from memkit.index.lexical import BM25
+def _lexical(settings: FitSettings) -> Arm:
+    from memkit.index import lexical
 
-    return BM25(analyser=settings["analyser"], k3=_K3)
-
-
-def _char(settings: Mapping[str, Any]) -> Arm:
-    from memkit.index.lexical import CharGrams
-
-    return CharGrams()
+    if settings.lexical == "char":
+        return lexical.CharGrams()
+    words = lexical.BM25 if settings.lexical == "bm25" else lexical.BM25AndGrams
+    return words(analyser=settings.analyser, k3=_K3)
 
 
-def _both(settings: Mapping[str, Any]) -> Arm:
-    from memkit.index.lexical import BM25AndGrams
+def _dense(settings: FitSettings) -> Arm:
+    from memkit.index.dense import Dense
 
-    return BM25AndGrams(analyser=settings["analyser"], k3=_K3)
-
-
-_LEXICAL: dict[str, Callable[[Mapping[str, Any]], Arm]] = {"bm25": _bm25, "char": _char, "bm25+char": _both}
-LEXICAL = tuple(_LEXICAL)
+    return Dense(encoder=settings.encoder, ann=settings.ann, centre=settings.centre)
 
 
-def build_arm(name: str, settings: Mapping[str, Any], chunks: pa.Table, texts: pa.ChunkedArray) -> Arm:
-    """The arm 'bm25' (of the kind that `settings` names) or 'vector', fitted.
+def _load_dense(settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray) -> Arm:
+    from memkit.index.dense import Dense
+
+    return Dense.load(folder, encoder=settings.encoder, chunks=chunks, texts=texts)
+
+
+KINDS: dict[str, Kind] = {
+    "bm25": Kind(
+        weight=lambda s: 1.0 - s.vector_weight if s.bm25_weight is None else s.bm25_weight,
+        make=_lexical,
+        load=lambda settings, folder, chunks, texts: type(_lexical(settings)).load(folder),
+        label="lexical",
+        score="lexical score",
+        nothing="lexical score 0 (no term of the query occurs in it)",
+    ),
+    "vector": Kind(
+        weight=lambda s: s.vector_weight,
+        make=_dense,
+        load=_load_dense,
+        label="vector",
+        score="cosine",
+        nothing="no cosine (nothing to compare)",
+    ),
+}
+"""By the name of the arm's column in hits and trace, in the order of the columns."""
+
+
+def build_arm(name: str, settings: FitSettings, chunks: pa.Table, texts: pa.ChunkedArray) -> Arm:
+    """The arm `name`, fitted.
 
     Raises
     ------
@@ -66,26 +112,18 @@ def build_arm(name: str, settings: Mapping[str, Any], chunks: pa.Table, texts: p
     MemkitError
         Where the encoder fails.
     """
-    if name == "bm25":
-        return _LEXICAL[settings["lexical"]](settings).fit(chunks, texts)
-    from memkit.index.dense import Dense
-
-    return Dense(encoder=settings["encoder"], ann=settings["ann"], centre=settings["centre"]).fit(chunks, texts)
+    return KINDS[name].make(settings).fit(chunks, texts)
 
 
-def load_arm(name: str, settings: Mapping[str, Any], folder: Path, chunks: pa.Table, texts: pa.ChunkedArray) -> Arm:
-    """The arm that was saved in `folder`.
+def load_arm(name: str, settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray) -> Arm:
+    """The arm `name` that was saved in `folder`.
 
     Raises
     ------
     StaleIndexError
         Where it is damaged, of other rows or of another encoder.
     """
-    if name == "bm25":
-        return type(_LEXICAL[settings["lexical"]](settings)).load(folder)
-    from memkit.index.dense import Dense
-
-    return Dense.load(folder, encoder=settings["encoder"], chunks=chunks, texts=texts)
+    return KINDS[name].load(settings, folder, chunks, texts)
 
 
 def searched_texts(memories: pa.Table, chunks: pa.Table) -> pa.ChunkedArray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -13,10 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.index.cache import rows_digest
-from memkit.search.fitted.arms import build_arm, searched_texts
+from memkit.search.fitted.arms import KINDS, build_arm, searched_texts
 from memkit.search.fitted.rows import Mask, Rows, make_rows
 from memkit.search.queries import memories_where
 from memkit.search.scope import Scope, make_scope
+from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.candidates import Candidates, merge
 from memkit.search.stages.diversify import cosines, jaccard
 from memkit.search.stages.fuse import arm_weights
@@ -36,8 +37,8 @@ class SearchIndex:
     ----------
     given : pa.Table
         The corpus's memories as they came, which tells whether a corpus is still the one that was fitted.
-    settings : dict
-        The refit parameters that it was made with.
+    settings : FitSettings
+        What it was made with.
     memories, chunks : pa.Table
         By memory_id, and by memory_id and ordinal, so that the order of rows is the order of ids.
     texts : pa.ChunkedArray
@@ -46,24 +47,21 @@ class SearchIndex:
         What ranking needs of each chunk besides scores.
     arms : dict of str to Arm
         Those built so far; an arm is built when its weight first asks for it.
-    without_vectors : str or None
-        Why there can be no vector arm.
-    fingerprint : str or None
-        The encoder behind the vector arm, once that is built.
+    absent : dict of str to str
+        Why an arm cannot be built.
     kept : callable
         ``kept(name)`` is the arm from where it was saved, or None, so that it has to be built.
     """
 
     corpus: Corpus
     given: pa.Table
-    settings: dict[str, Any]
+    settings: FitSettings
     memories: pa.Table
     chunks: pa.Table
     texts: pa.ChunkedArray
     rows: Rows
     arms: dict[str, Any] = field(default_factory=dict)
-    without_vectors: str | None = None
-    fingerprint: str | None = None
+    absent: dict[str, str] = field(default_factory=dict)
     kept: Callable[[str], Any] = lambda name: None
 
     @cached_property
@@ -72,7 +70,12 @@ class SearchIndex:
         chunks = self.chunks["chunk_id"]
         return {"chunks": len(chunks), "ids": rows_digest(chunks), "texts": rows_digest(self.texts)}
 
-    def weights(self, values: Mapping[str, Any]) -> dict[str, float]:
+    @property
+    def fingerprint(self) -> str | None:
+        """The encoder behind the vector arm, once that is built."""
+        return self.arms["vector"].encoder_.fingerprint if "vector" in self.arms else None
+
+    def weights(self, settings: QuerySettings) -> dict[str, float]:
         """Weights of the arms that exist, each of them built; an encoder that is not installed is done without.
 
         Raises
@@ -80,27 +83,20 @@ class SearchIndex:
         ParameterError
             Where no arm has a weight.
         """
-        possible = ("bm25",) if self.without_vectors else ("bm25", "vector")
-        weights = arm_weights(values["vector_weight"], values["bm25_weight"], possible)
+        wished = {name: kind.weight(settings) for name, kind in KINDS.items()}
+        weights = arm_weights(wished, [name for name in KINDS if name not in self.absent])
         for name in weights:
             if name in self.arms or not self.chunks.num_rows:
                 continue
             try:
-                kept = self.kept(name)
-                self.add_arm(name, kept or build_arm(name, self.settings, self.chunks, self.texts))
+                self.arms[name] = self.kept(name) or build_arm(name, self.settings, self.chunks, self.texts)
             except ImportError as error:
                 if name != "vector":
                     raise
-                self.without_vectors = str(error)
+                self.absent[name] = str(error)
                 warnings.warn(f"Retriever: no vectors, search is BM25 alone. {error}", RuntimeWarning, stacklevel=4)
-                return self.weights(values)
+                return self.weights(settings)
         return weights
-
-    def add_arm(self, name: str, arm: Any) -> None:
-        """Take a fitted arm in."""
-        self.arms[name] = arm
-        if name == "vector":
-            self.fingerprint = arm.encoder_.fingerprint
 
     def find(self, texts: Iterable[str], n: int, allowed: Mask | None, arms: Iterable[str]) -> Candidates:
         """The best `n` chunks of each arm for each text; a chunk without any text is never found."""
@@ -108,28 +104,23 @@ class SearchIndex:
         if filled is not None:
             allowed = filled if allowed is None else filled & allowed
         if not self.chunks.num_rows:
-            return merge(dict.fromkeys(arms, _NOTHING), 0)
+            return merge(dict.fromkeys(arms, _NOTHING), 0, n)
         found = {name: self.arms[name].candidates(asked, n, allowed) for name in arms}
-        return merge(found, self.chunks.num_rows)
+        return merge(found, self.chunks.num_rows, n)
 
-    def scope(self, values: Mapping[str, Any], where: str | None, moment: datetime) -> Scope:
-        """Which memories a call may find."""
+    def scope(self, settings: QuerySettings, where: str | None, moment: datetime) -> Scope:
+        """Which memories a question may find."""
         ids = self.memories["memory_id"]
         passed = None if where is None else memories_where(self.corpus.sql, where)
-        return make_scope(self.rows, values, moment, ids, passed)
+        return make_scope(self.rows, settings, moment, ids, passed)
 
-    def decay(self, values: Mapping[str, Any], moment: datetime) -> Callable[[Ints], tuple[Floats, Floats]]:
-        """Rows of memories -> age in days and factor."""
-        form, days, floor = values["decay"], values["decay_days"], values["decay_floor"]
-        return lambda memory: self.rows.decay(memory, moment, form, days, floor)
-
-    def similarity(self, row: Ints) -> Callable[[Ints], Floats]:
-        """Likeness among any of the chunks `row`: cosines where there are vectors, else shared terms."""
-        if "vector" in self.arms:
+    def similarity(self, row: Ints, by_vectors: bool) -> Callable[[Ints], Floats]:
+        """Likeness among any of the chunks `row`: cosines, or shared terms."""
+        if by_vectors and "vector" in self.arms:
             vectors = self.arms["vector"].vectors_
             return lambda some: cosines(vectors[some])
         known = np.unique(row)
-        terms = QueryTerms(self.settings["analyser"]).of(self.texts.take(pa.array(known)).to_pylist())
+        terms = QueryTerms(self.settings.analyser).of(self.texts.take(pa.array(known)).to_pylist())
         return lambda some: jaccard([terms[at] for at in np.searchsorted(known, some)])
 
 
@@ -138,13 +129,13 @@ _NOTHING = pa.table(
 )
 
 
-def build_index(corpus: Corpus, settings: Mapping[str, Any]) -> SearchIndex:
+def build_index(corpus: Corpus, settings: FitSettings) -> SearchIndex:
     """Cut the memories of `corpus` into chunks and lay them out for search; arms come later."""
     given = corpus.tables["memories"]
     memories = given.sort_by("memory_id")
-    chunker = Chunker(chunk_tokens=settings["chunk_tokens"], overlap_tokens=settings["overlap_tokens"])
+    chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
     chunks = chunker.transform(memories).combine_chunks()
     texts = searched_texts(memories, chunks)
     rows = make_rows(memories, chunks, texts)
-    absent = "encoder is None" if settings["encoder"] is None else None
-    return SearchIndex(corpus, given, dict(settings), memories, chunks, texts, rows, without_vectors=absent)
+    absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
+    return SearchIndex(corpus, given, settings, memories, chunks, texts, rows, absent=absent)

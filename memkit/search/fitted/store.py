@@ -11,6 +11,7 @@ from memkit.errors import ParameterError, StaleIndexError
 from memkit.index import store
 from memkit.search.fitted.arms import load_arm
 from memkit.search.fitted.index import SearchIndex, build_index
+from memkit.search.settings import FitSettings
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -33,7 +34,7 @@ def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> N
         "encoder_is_object": encoder is not None and not isinstance(encoder, str),
         "rows": index.digests,
         "arms": sorted(index.arms),
-        "refit": sorted(index.settings),
+        "refit": sorted(index.settings.params()),
     }
     store.replace(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False))
 
@@ -51,9 +52,9 @@ def load_index(folder: Path, corpus: Corpus, encoder: Any = None) -> tuple[Searc
     manifest = _manifest(folder)
     if manifest["encoder_is_object"] and encoder is None:
         raise ParameterError("Retriever.load: it was fitted with an encoder object. Pass the same one as encoder=.")
-    params = {name: tuple(v) if isinstance(v, list) else v for name, v in manifest["params"].items()}
+    params: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in manifest["params"].items()}
     params["encoder"] = params["encoder"] if encoder is None else encoder
-    index = build_index(corpus, {name: params[name] for name in manifest["refit"]})
+    index = build_index(corpus, FitSettings(**{name: params[name] for name in manifest["refit"]}))
     if index.digests != manifest["rows"]:
         raise StaleIndexError(
             f"{folder.name}/{MANIFEST}: expected the memories that the saved index was made from. Got others:"
@@ -61,7 +62,7 @@ def load_index(folder: Path, corpus: Corpus, encoder: Any = None) -> tuple[Searc
             " Fit again; vectors of known texts come from the cache."
         )
     for name in manifest["arms"]:
-        index.add_arm(name, load_arm(name, index.settings, folder / name, index.chunks, index.texts))
+        index.arms[name] = load_arm(name, index.settings, folder / name, index.chunks, index.texts)
     return index, params
 
 
@@ -73,7 +74,11 @@ def kept_arm(index: SearchIndex, name: str) -> Any:
     try:
         manifest = _manifest(folder)
         settings = {key: manifest["params"].get(key) for key in manifest["refit"]}
-        is_same = settings == index.settings and not manifest["encoder_is_object"] and name in manifest["arms"]
+        is_same = (
+            settings == index.settings.get_params(deep=False)
+            and not manifest["encoder_is_object"]
+            and name in manifest["arms"]
+        )
         if is_same and index.digests == manifest["rows"]:
             return load_arm(name, index.settings, folder / name, index.chunks, index.texts)
     except StaleIndexError:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 from typing import Any
 
 import numpy as np
@@ -12,9 +11,10 @@ import pyarrow.compute as pc
 
 from memkit.errors import QueryError
 from memkit.params import AsOf
+from memkit.search.fitted.arms import KINDS
+from memkit.search.question import Question
+from memkit.search.reports.tables import trace_table
 from memkit.search.retriever import Retriever
-
-_LABEL = {"bm25": "lexical score", "vector": "cosine"}
 
 
 def explain(
@@ -51,18 +51,18 @@ def explain(
     >>> explain(search, "пулы", "b")
     "'b' is not returned: lexical score 0 (no term of the query occurs in it)."
     """
-    held = search._index().memories["memory_id"]
+    question = search.ask(query, k, where, as_of)
+    held = question.index.memories["memory_id"]
     if not pc.any(pc.equal(held, memory_id)).as_py():
         raise QueryError(_unknown(memory_id, held))
-    trace = search.trace(query, k, where, as_of)
+    trace = trace_table(question)
     rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else None
     if row is None or row["disposition"] in ("below_pool", "filtered", "expired"):
-        return f"'{memory_id}' is not returned: {_outside(search, query, memory_id, where, as_of)}."
-    params, weights = json.loads(trace.schema.metadata[b"params"]), json.loads(trace.schema.metadata[b"arms"])
+        return f"'{memory_id}' is not returned: {_outside(question, memory_id)}."
     verdict = f"is hit {row['rank']}" if row["disposition"] == "returned" else "is not returned"
-    cut = _cut(search, row, trace, params, k)
-    return f"'{memory_id}' {verdict}: {_made_of(row, params, weights)}{', ' + cut if cut else ''}."
+    cut = _cut(question, row, trace)
+    return f"'{memory_id}' {verdict}: {_made_of(question, row)}{', ' + cut if cut else ''}."
 
 
 def _unknown(memory_id: str, held: pa.ChunkedArray) -> str:
@@ -71,15 +71,15 @@ def _unknown(memory_id: str, held: pa.ChunkedArray) -> str:
     return f"explain: expected the memory_id of one of {len(held)} memories. Got {memory_id!r}.{hint}"
 
 
-def _made_of(row: dict[str, Any], params: dict[str, Any], weights: dict[str, float]) -> str:
+def _made_of(question: Question, row: dict[str, Any]) -> str:
     """The way from the arms to the score."""
     parts = []
-    for arm, weight in weights.items():
+    for arm, weight in question.weights.items():
         if row[arm] is None:
-            parts.append(f"no {_LABEL[arm]} among the best {params['pool']}")
+            parts.append(f"no {KINDS[arm].score} among the best {question.settings.pool}")
             continue
-        on_scale = f"{row[f'{arm}_norm']:.2f} on the common scale, " if params["fusion"] != "rrf" else ""
-        parts.append(f"{_LABEL[arm]} {row[arm]:.3g} (rank {row[f'{arm}_rank']}, {on_scale}weight {weight:.2f})")
+        on_scale = f"{row[f'{arm}_norm']:.2f} on the common scale, " if question.settings.fusion != "rrf" else ""
+        parts.append(f"{KINDS[arm].score} {row[arm]:.3g} (rank {row[f'{arm}_rank']}, {on_scale}weight {weight:.2f})")
     words = f"{' and '.join(parts)} fuse{'s' if len(parts) == 1 else ''} to {row['fused']:.3f}"
     if row["decay"] < 1:
         age = f"{row['age_days']:.0f} day{'' if round(row['age_days']) == 1 else 's'}"
@@ -87,26 +87,26 @@ def _made_of(row: dict[str, Any], params: dict[str, Any], weights: dict[str, flo
     return words
 
 
-def _cut(search: Retriever, row: dict[str, Any], trace: pa.Table, params: dict[str, Any], k: int) -> str:
-    why = row["disposition"]
+def _cut(question: Question, row: dict[str, Any], trace: pa.Table) -> str:
+    why, settings = row["disposition"], question.settings
     if why == "below_k":
-        return f"which is rank {row['rank']}, and k is {k}"
+        return f"which is rank {row['rank']}, and k is {question.k}"
     if why == "below_min_score":
-        return f"below min_score {params['min_score']:g}"
+        return f"below min_score {settings.min_score:g}"
     if why == "decayed_out":
-        return f"below min_score {params['min_score']:g}, which it would pass without decay"
+        return f"below min_score {settings.min_score:g}, which it would pass without decay"
     if why == "diversified_away":
         return (
-            f"but MMR (mmr_lambda {params['mmr_lambda']:g}) takes {row['mmr_penalty']:.3f} off for its likeness to hits"
-            f" above, which makes it rank {row['rank']}, and k is {k}"
+            f"but MMR (mmr_lambda {settings.mmr_lambda:g}) takes {row['mmr_penalty']:.3f} off for its likeness to hits"
+            f" above, which makes it rank {row['rank']}, and k is {question.k}"
         )
     if why == "duplicate":
-        return f"but '{_twin(search, row, trace)}' says the same and ranks above"
+        return f"but '{_twin(question, row, trace)}' says the same and ranks above"
     return ""
 
 
-def _twin(search: Retriever, row: dict[str, Any], trace: pa.Table) -> str:
-    index = search._index()
+def _twin(question: Question, row: dict[str, Any], trace: pa.Table) -> str:
+    index = question.index
     at = pc.index_in(trace["chunk_id"], value_set=index.chunks["chunk_id"]).to_numpy()
     twin = index.rows.twin[at]
     own = twin[pc.index(trace["chunk_id"], row["chunk_id"]).as_py()]
@@ -114,33 +114,32 @@ def _twin(search: Retriever, row: dict[str, Any], trace: pa.Table) -> str:
     return str(trace["memory_id"][int(above[0])].as_py())
 
 
-def _outside(search: Retriever, query: str, memory_id: str, where: str | None, as_of: AsOf) -> str:
+def _outside(question: Question, memory_id: str) -> str:
     """Why a memory is no candidate, from scores of its own."""
-    call, index = search._call(query, 1, where, as_of), search._index()
+    index = question.index
     memory = pc.index(index.memories["memory_id"], memory_id).as_py()
-    reason = call.scope.reason(np.array([memory]), otherwise="")[0]
+    reason = question.scope.reason(np.array([memory]), otherwise="")[0]
     if reason == "expired":
         day = index.memories["expires_at"][memory].as_py().date()
-        return f"it expired on {day}, before {call.moment.date()}, and expired memories are hidden"
+        return f"it expired on {day}, before {question.moment.date()}, and expired memories are hidden"
     if reason == "filtered":
-        return _filter_words(index.memories["kind"][memory].as_py(), call.values, where)
-    own = index.find(call.queries.texts, 1, index.rows.memory == memory, call.weights)
-    return " and ".join(_arm_words(arm, own.raw[:, at], call.found.raw[:, at]) for at, arm in enumerate(call.weights))
+        return _filter_words(index.memories["kind"][memory].as_py(), question)
+    own = index.find(question.queries.texts, 1, index.rows.memory == memory, question.weights)
+    pool = question.candidates()
+    return " and ".join(_arm_words(arm, own.raw[:, at], pool.raw[:, at]) for at, arm in enumerate(question.weights))
 
 
-def _filter_words(kind: str | None, values: dict[str, Any], where: str | None) -> str:
-    if kind in values["kinds_hidden"]:
+def _filter_words(kind: str | None, question: Question) -> str:
+    if kind in question.settings.kinds_hidden:
         return f"its kind '{kind}' is hidden (kinds_hidden)"
-    if values["expired"] == "only":
+    if question.settings.expired == "only":
         return "it does not pass the filter (where, or expired='only')"
-    return f"it does not pass where ({where})"
+    return f"it does not pass where ({question.where})"
 
 
 def _arm_words(arm: str, own: np.ndarray, pool: np.ndarray) -> str:
     if not np.isfinite(own).any():
-        return (
-            "lexical score 0 (no term of the query occurs in it)" if arm == "bm25" else "no cosine (nothing to compare)"
-        )
+        return KINDS[arm].nothing
     last = np.nanmin(pool)
     count = int(np.isfinite(pool).sum())
-    return f"{_LABEL[arm]} {np.nanmax(own):.3g}, while the last of the best {count} has {last:.3g}"
+    return f"{KINDS[arm].score} {np.nanmax(own):.3g}, while the last of the best {count} has {last:.3g}"

@@ -10,17 +10,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import QueryError
+from memkit.search.fitted.arms import KINDS
 from memkit.search.stages.normalise import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-# Blue, orange and grey of Okabe and Ito: told apart by every kind of colour vision, and by hatching in print.
-_STYLE = {
-    "bm25": {"color": "#0072B2", "label": "lexical"},
-    "vector": {"color": "#E69F00", "label": "vector", "hatch": "//"},
-    "lost": {"color": "#DDDDDD", "label": "lost to decay", "hatch": ".."},
-}
+# Blue, orange, green and grey of Okabe and Ito: told apart by every kind of colour vision, and by hatching in print.
+_FILLS = ({"color": "#0072B2"}, {"color": "#E69F00", "hatch": "//"}, {"color": "#009E73", "hatch": "xx"})
+_STYLE = {arm: {**fill, "label": kind.label} for (arm, kind), fill in zip(KINDS.items(), _FILLS, strict=False)}
+_STYLE["lost"] = {"color": "#DDDDDD", "label": "lost to decay", "hatch": ".."}
 _LABEL_CHARS = 40
 
 
@@ -46,7 +45,7 @@ def contributions(trace: pa.Table) -> pa.Table:
         raise QueryError(f"contributions: expected the trace of one query. Got {len(ids)}: filter by query_id.")
     hits = trace.filter(pc.equal(trace["disposition"], "returned"))
     weights = json.loads(metadata[b"arms"])
-    share = {arm: weights.get(arm, 0.0) * _zeroed(hits[f"{arm}_norm"]) for arm in ("bm25", "vector")}
+    share = {arm: weights.get(arm, 0.0) * _zeroed(hits[f"{arm}_norm"]) for arm in KINDS}
     total = np.maximum(sum(share.values()), np.finfo(float).tiny)
     score, fused = _zeroed(hits["score"]), _zeroed(hits["fused"])
     parts = {arm: score * part / total for arm, part in share.items()}

@@ -1,76 +1,81 @@
-"""Ranked candidates as the tables that users see: the hits, the trace, and a note on what came back empty."""
+"""A question as the tables that users see: the hits, and the trace of every candidate."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from memkit.params import record_as_of
+from memkit.search.fitted.arms import KINDS
 from memkit.search.queries import Queries
+from memkit.search.question import Question
+from memkit.search.stages.candidates import Candidates
 from memkit.search.stages.normalise import Floats, Ints
 from memkit.search.stages.rank import DISPOSITIONS, Ranked
 
+_TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()
+
 HITS = pa.schema(
     [
-        ("query_id", pa.string()),
-        ("rank", pa.int64()),
-        ("memory_id", pa.string()),
-        ("chunk_id", pa.string()),
-        ("score", pa.float64()),
-        ("bm25", pa.float64()),
-        ("vector", pa.float64()),
-        ("decay", pa.float64()),
-        ("text", pa.string()),
-        ("path", pa.string()),
-        ("line_start", pa.int64()),
-        ("line_end", pa.int64()),
+        ("query_id", _TEXT),
+        ("rank", _COUNT),
+        ("memory_id", _TEXT),
+        ("chunk_id", _TEXT),
+        ("score", _NUMBER),
+        *((arm, _NUMBER) for arm in KINDS),
+        ("decay", _NUMBER),
+        ("text", _TEXT),
+        ("path", _TEXT),
+        ("line_start", _COUNT),
+        ("line_end", _COUNT),
     ]
 )
 
 TRACE = pa.schema(
     [
-        ("query_id", pa.string()),
-        ("memory_id", pa.string()),
-        ("chunk_id", pa.string()),
-        ("bm25", pa.float64()),
-        ("bm25_rank", pa.int64()),
-        ("bm25_norm", pa.float64()),
-        ("vector", pa.float64()),
-        ("vector_rank", pa.int64()),
-        ("vector_norm", pa.float64()),
-        ("fused", pa.float64()),
-        ("age_days", pa.float64()),
-        ("decay", pa.float64()),
-        ("mmr_penalty", pa.float64()),
-        ("score", pa.float64()),
-        ("rank", pa.int64()),
-        ("disposition", pa.string()),
+        ("query_id", _TEXT),
+        ("memory_id", _TEXT),
+        ("chunk_id", _TEXT),
+        *(column for arm in KINDS for column in ((arm, _NUMBER), (f"{arm}_rank", _COUNT), (f"{arm}_norm", _NUMBER))),
+        ("fused", _NUMBER),
+        ("age_days", _NUMBER),
+        ("decay", _NUMBER),
+        ("mmr_penalty", _NUMBER),
+        ("score", _NUMBER),
+        ("rank", _COUNT),
+        ("disposition", _TEXT),
     ]
 )
 
 
-def hits_table(ranked: Ranked, queries: Queries, chunks: pa.Table) -> pa.Table:
-    """The returned rows of `ranked` as `HITS`, by query order, then rank."""
+def hits_table(question: Question) -> pa.Table:
+    """The hits as `HITS`, by query order, then rank; the metadata says why a query has none."""
+    ranked = replace(question, depth=question.k).ranked()
     shown = ranked.returned()
     columns = {
-        **_of_chunks(chunks, shown.found.row, ("memory_id", "chunk_id", "text", "path", "line_start", "line_end")),
-        "query_id": _ids(queries, shown.found.query),
+        **_of_chunks(question, shown.found.row, ("memory_id", "chunk_id", "text", "path", "line_start", "line_end")),
+        "query_id": _ids(question.queries, shown.found.query),
         "rank": shown.rank,
         "score": shown.score,
         **{arm: _floats(shown.found.raw[:, column]) for column, arm in enumerate(shown.found.arms)},
         "decay": shown.decay,
     }
-    return _table(columns, HITS, len(shown.rank))
+    note = " ".join(filter(None, (question.note, _empty_note(question, ranked))))
+    return _described(_table(columns, HITS, len(shown.rank)), question, note=note)
 
 
-def trace_table(ranked: Ranked, queries: Queries, chunks: pa.Table) -> pa.Table:
-    """Every row of `ranked` as `TRACE`."""
+def trace_table(question: Question) -> pa.Table:
+    """Every candidate as `TRACE`, and behind each query's those that filters and the pool kept out."""
+    ranked = _with_outside(question, question.ranked())
+    found = ranked.found
     columns: dict[str, Any] = {
-        **_of_chunks(chunks, ranked.found.row, ("memory_id", "chunk_id")),
-        "query_id": _ids(queries, ranked.found.query),
+        **_of_chunks(question, found.row, ("memory_id", "chunk_id")),
+        "query_id": _ids(question.queries, found.query),
         "fused": _floats(ranked.fused),
         "age_days": _floats(ranked.age_days),
         "decay": ranked.decay,
@@ -79,12 +84,43 @@ def trace_table(ranked: Ranked, queries: Queries, chunks: pa.Table) -> pa.Table:
         "rank": pa.array(ranked.rank, mask=ranked.rank == 0),
         "disposition": pa.array(np.array(DISPOSITIONS, dtype=object)[ranked.disposition], pa.string()),
     }
-    for column, arm in enumerate(ranked.found.arms):
-        missing = ranked.found.rank[:, column] == 0
-        columns[arm] = _floats(ranked.found.raw[:, column])
-        columns[f"{arm}_rank"] = pa.array(ranked.found.rank[:, column], mask=missing)
+    for column, arm in enumerate(found.arms):
+        missing = found.rank[:, column] == 0
+        columns[arm] = _floats(found.raw[:, column])
+        columns[f"{arm}_rank"] = pa.array(found.rank[:, column], mask=missing)
         columns[f"{arm}_norm"] = _floats(np.where(missing, np.nan, ranked.norm[:, column]))
-    return _table(columns, TRACE, len(ranked.rank))
+    table = _table(columns, TRACE, len(ranked.rank))
+    return _described(table, question, note=question.note, params=question.settings.get_params())
+
+
+def _with_outside(question: Question, ranked: Ranked) -> Ranked:
+    """`ranked`, and what the arms find without filters, to twice the pool, that is not among it."""
+    index, unit = question.index, question.settings.unit
+    wide = index.find(question.queries.texts, 2 * question.settings.pool, None, question.weights)
+    shown_as = index.rows.memory if unit == "memory" else np.arange(len(index.rows.memory))
+    size = len(shown_as) + 1
+    key = wide.query * size + shown_as[wide.row]
+    best = np.where(wide.rank > 0, wide.rank, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
+    order = np.lexsort((wide.row, best, wide.query))
+    _, first = np.unique(key[order], return_index=True)  # the chunk that an arm ranks best shows its memory
+    kept = order[np.sort(first)]
+    kept = kept[~np.isin(key[kept], ranked.found.query * size + shown_as[ranked.found.row])]
+    both = _joined(ranked, _outside(question, wide.take(kept)))
+    return both.take(np.argsort(both.found.query, kind="stable"))
+
+
+def _outside(question: Question, found: Candidates) -> Ranked:
+    memory = question.index.rows.memory[found.row]
+    age_days, factor = question.decay(memory)
+    words = question.scope.reason(memory, otherwise="below_pool")
+    codes = np.array([DISPOSITIONS.index(word) for word in words], np.int8)
+    return replace(Ranked.unranked(found), age_days=age_days, decay=factor, disposition=codes)
+
+
+def _joined(first: Ranked, second: Ranked) -> Ranked:
+    columns = [column.name for column in fields(Ranked) if column.name != "found"]
+    parts = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in columns}
+    return Ranked(first.found.followed_by(second.found), **parts)
 
 
 def describe(table: pa.Table, **facts: Any) -> pa.Table:
@@ -97,27 +133,27 @@ def describe(table: pa.Table, **facts: Any) -> pa.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), **told})
 
 
-def empty_note(ranked: Ranked, queries: Queries, searched: int, held: int, min_score: float) -> str:
-    """Why the queries without a hit have none, a sentence for each reason; empty where each has one.
+def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
+    """`table` with `facts`, the weights of the arms that answered, the encoder behind the vectors and the moment."""
+    encoder = question.index.fingerprint if "vector" in question.weights else None
+    return record_as_of(describe(table, arms=question.weights, encoder=encoder, **facts), question.moment)
 
-    Parameters
-    ----------
-    searched, held : int
-        Chunks that the call may find, chunks that there are.
-    """
-    size = len(queries)
-    hits = np.bincount(ranked.returned().found.query, minlength=size)
-    candidates = np.bincount(ranked.found.query, minlength=size)
+
+def _empty_note(question: Question, ranked: Ranked) -> str:
+    """Why the queries without a hit have none, a sentence for each reason; empty where each has one."""
+    queries, allowed = question.queries, question.scope.allowed
+    hits = np.bincount(ranked.found.query[ranked.alive], minlength=len(queries))
+    candidates = np.bincount(ranked.found.query, minlength=len(queries))
     reasons: dict[str, list[str]] = {}
     for at in np.flatnonzero(hits == 0):
-        if not held:
+        if not question.index.chunks.num_rows:
             why = "the corpus holds no memories"
-        elif not searched:
+        elif allowed is not None and not allowed.any():
             why = "no memory passes 'where', 'expired' and 'kinds_hidden'"
         elif not queries.texts[at].strip():
             why = "the query is empty"
         elif candidates[at]:
-            why = f"there are candidates, but none reaches min_score {min_score:g}"
+            why = f"there are candidates, but none reaches min_score {question.settings.min_score:g}"
         else:
             why = "no arm finds anything; no memory shares a term with the query"
         reasons.setdefault(why, []).append(queries.ids[at])
@@ -129,8 +165,8 @@ def _some(ids: list[str], most: int = 5) -> str:
     return ("query " if len(ids) == 1 else "queries ") + ", ".join(map(repr, ids[:most])) + rest
 
 
-def _of_chunks(chunks: pa.Table, row: Ints, names: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:
-    taken = chunks.select(list(names)).take(pa.array(row))
+def _of_chunks(question: Question, row: Ints, names: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:
+    taken = question.index.chunks.select(list(names)).take(pa.array(row))
     return {name: taken[name] for name in names}
 
 

@@ -7,7 +7,7 @@ scores do, whatever the number of arms, so that `min_score` means the same under
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -36,7 +36,7 @@ class Evidence:
     rank: Ints
 
 
-def arm_weights(vector_weight: float, bm25_weight: float | None, arms: Iterable[str]) -> dict[str, float]:
+def arm_weights(wished: Mapping[str, float], arms: Iterable[str]) -> dict[str, float]:
     """The weight of each arm that exists, rescaled to the sum 1; an arm of weight 0 is left out.
 
     Raises
@@ -46,26 +46,19 @@ def arm_weights(vector_weight: float, bm25_weight: float | None, arms: Iterable[
 
     Examples
     --------
-    >>> arm_weights(0.7, 0.3, ["bm25", "vector"])
+    >>> arm_weights({"bm25": 0.3, "vector": 0.7}, ["bm25", "vector"])
     {'bm25': 0.3, 'vector': 0.7}
-    >>> arm_weights(1.0, None, ["bm25"])  # no encoder: words alone, as the workspace document falls back
+    >>> arm_weights({"bm25": 0.0, "vector": 1.0}, ["bm25"])  # no encoder: words alone, as the workspace document says
     {'bm25': 1.0}
     """
-    lexical = 1.0 - vector_weight if bm25_weight is None else bm25_weight
-    wished = {"bm25": lexical, "vector": vector_weight}
+    came = ", ".join(f"{arm}_weight={weight:g}" for arm, weight in wished.items())
     if min(wished.values()) < 0:
-        raise ParameterError(
-            "Retriever: 'vector_weight' and 'bm25_weight' must not be negative."
-            f" Got vector_weight={vector_weight}, bm25_weight={lexical:g}."
-        )
+        raise ParameterError(f"Retriever: the weights of the arms must not be negative. Got {came}.")
     kept = {arm: wished[arm] for arm in arms if wished[arm] > 0}
-    if not kept and vector_weight > 0:
+    if not kept and any(wished.values()):
         kept = dict.fromkeys(arms, 1.0)
     if not kept:
-        raise ParameterError(
-            f"Retriever: no arm has a weight: vector_weight={vector_weight}, bm25_weight={lexical:g}."
-            " Expected a weight above 0."
-        )
+        raise ParameterError(f"Retriever: no arm has a weight: {came}. Expected a weight above 0.")
     total = sum(kept.values())
     return {arm: weight / total for arm, weight in kept.items()}
 

@@ -1,23 +1,25 @@
-"""From candidates to ranks: normalise, fuse, decay, min_score, twins, MMR, k. All queries of a call at once.
+"""From candidates to ranks, all queries of a question at once.
 
-The stages are the paragraphs of `rank_candidates`; each takes the whole table and adds to it. Search shows the rows
-that end as ``returned``, the trace shows all of them, so the two cannot disagree.
+Each of `STAGES` takes the whole table and returns it with what it made of it; a further stage is a further function in
+that list. Search shows the rows that end as ``returned``, the trace shows all of them, so the two cannot disagree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.search.fitted.rows import Rows
 from memkit.search.stages.candidates import Candidates
 from memkit.search.stages.diversify import mmr
 from memkit.search.stages.fuse import Evidence, fuse
 from memkit.search.stages.normalise import TIE_DIGITS, Floats, Ints, changes, group_starts, normalise, spread
+
+if TYPE_CHECKING:
+    from memkit.search.question import Question
 
 DISPOSITIONS = (
     "returned",
@@ -31,8 +33,6 @@ DISPOSITIONS = (
     "duplicate",
 )
 _CODE = {name: code for code, name in enumerate(DISPOSITIONS)}
-
-Similarity = Callable[[Ints], Callable[[Ints], Floats]]
 
 
 @dataclass(frozen=True)
@@ -62,126 +62,145 @@ class Ranked:
     rank: Ints
     disposition: NDArray[np.int8]
 
+    @classmethod
+    def unranked(cls, found: Candidates, disposition: str = "returned") -> Self:
+        """`found` before the first stage: nothing is known but what the arms said."""
+        size = len(found.query)
+        unknown, codes = np.full(size, np.nan), np.full(size, _CODE[disposition], np.int8)
+        norm, ranks = np.full(found.raw.shape, np.nan), np.zeros(size, np.int64)
+        return cls(found, norm, unknown, unknown, unknown, unknown, unknown, ranks, codes)
+
     def take(self, index: Ints) -> Self:
         """The rows at `index`, in that order."""
         return type(self)(*(_taken(getattr(self, column.name), index) for column in fields(self)))
 
+    def labelled(self, where: NDArray[np.bool_], name: str) -> Self:
+        """With the disposition `name` on the rows `where`."""
+        return replace(self, disposition=np.where(where, np.int8(_CODE[name]), self.disposition))
+
+    @property
+    def alive(self) -> NDArray[np.bool_]:
+        """Rows that nothing has dropped."""
+        rows: NDArray[np.bool_] = self.disposition == _CODE["returned"]
+        return rows
+
     def returned(self) -> Self:
         """The hits alone."""
-        return self.take(np.flatnonzero(self.disposition == _CODE["returned"]))
+        return self.take(np.flatnonzero(self.alive))
 
 
 def _taken(column: Any, index: Ints) -> Any:
     return column.take(index) if isinstance(column, Candidates) else column[index]
 
 
-def rank_candidates(
-    found: Candidates,
-    rows: Rows,
-    values: Mapping[str, Any],
-    *,
-    weights: Mapping[str, float],
-    decay: Callable[[Ints], tuple[Floats, Floats]],
-    similarity: Similarity,
-    k: int,
-    depth: int | None = None,
-) -> Ranked:
-    """Rank the candidates of all queries.
+def _normalised(ranked: Ranked, asked: Question) -> Ranked:
+    """Bring the arms to one scale; the queries of one arm follow on those of another, so that one call does all."""
+    found = ranked.found
+    arms, queries = len(found.arms), found.query.max(initial=0) + 1
+    query = np.concatenate([found.query + arm * queries for arm in range(arms)])
+    norm = normalise(query, found.raw.T.ravel(), asked.settings.normalise)
+    return replace(ranked, norm=norm.reshape(arms, -1).T)
 
-    Parameters
-    ----------
-    values : mapping
-        The Retriever's query-time parameters by name.
-    weights : mapping of str to float
-        By arm, with the sum 1.
-    decay : callable
-        Rows of memories -> their age in days and their factor.
-    similarity : callable
-        Rows of all chunks that may be compared -> rows of some of them -> similarities among those; asked for only
-        where mmr_lambda is below 1.
-    k : int
-        How many places are returned a query.
-    depth : int, optional
-        How far MMR orders; all the way by default.
-    """
-    norm = _normalised(found, values["normalise"])
-    shares = np.array([weights[arm] for arm in found.arms])
-    evidence = Evidence(found.raw, norm, found.rank)
-    fused = np.round(fuse(evidence, shares, values["fusion"], values["rrf_k"]), 12)  # 0.7 + 0.3 is 1
 
-    shown = _best_chunks(found, fused, rows) if values["unit"] == "memory" else np.arange(len(fused))
-    found, norm, fused = found.take(shown), norm[shown], fused[shown]
+def _fused(ranked: Ranked, asked: Question) -> Ranked:
+    """Make one score of the arms'."""
+    weights = np.array([asked.weights[arm] for arm in ranked.found.arms])
+    evidence = Evidence(ranked.found.raw, ranked.norm, ranked.found.rank)
+    score = np.round(fuse(evidence, weights, asked.settings.fusion, asked.settings.rrf_k), 12)  # 0.7 + 0.3 is 1
+    return replace(ranked, fused=score, score=score)
 
-    age_days, factor = decay(rows.memory[found.row])
-    score = fused * factor
-    order = np.lexsort((found.row, -np.round(score, TIE_DIGITS), found.query))
-    empty = np.zeros(len(order))
-    rank, disposition = np.zeros(len(order), np.int64), np.zeros(len(order), np.int8)
-    ranked = Ranked(found, norm, fused, age_days, factor, score, empty, rank, disposition).take(order)
 
-    ranked = _cut(ranked, rows, values["min_score"])
-    ranked = _place(ranked)
-    if values["mmr_lambda"] < 1.0:
-        ranked = _diversify(ranked, values["mmr_lambda"], similarity, k, depth)
-    else:
-        ranked = _label(ranked, ranked.rank > k, "below_k")
-    if ranked.rank.all() and values["mmr_lambda"] == 1.0:
+def _one_a_memory(ranked: Ranked, asked: Question) -> Ranked:
+    """Keep the best chunk of each memory, where a hit is a memory."""
+    if asked.settings.unit != "memory":
+        return ranked
+    found = ranked.found
+    memory = asked.index.rows.memory[found.row]
+    order = np.lexsort((found.row, -np.round(ranked.fused, TIE_DIGITS), memory, found.query))
+    return ranked.take(order[changes(memory[order]) | changes(found.query[order])])
+
+
+def _decayed(ranked: Ranked, asked: Question) -> Ranked:
+    """Multiply by what age leaves."""
+    age_days, factor = asked.decay(asked.index.rows.memory[ranked.found.row])
+    return replace(ranked, age_days=age_days, decay=factor, score=ranked.score * factor)
+
+
+def _best_first(ranked: Ranked, asked: Question) -> Ranked:
+    """Order by score, ties by row: from here on the order of the rows is the order of the race."""
+    return ranked.take(np.lexsort((ranked.found.row, -np.round(ranked.score, TIE_DIGITS), ranked.found.query)))
+
+
+def _above_min_score(ranked: Ranked, asked: Question) -> Ranked:
+    """Drop what is below the threshold, and tell what only decay put there."""
+    least = asked.settings.min_score
+    low = np.round(ranked.score, TIE_DIGITS) < least
+    passed = np.round(ranked.fused, TIE_DIGITS) >= least
+    return ranked.labelled(low, "below_min_score").labelled(low & passed, "decayed_out")
+
+
+def _said_once(ranked: Ranked, asked: Question) -> Ranked:
+    """Drop what says the same as a better hit of the same owner."""
+    twin, alive = asked.index.rows.twin, ranked.alive
+    says = ranked.found.query * (len(twin) + 1) + twin[ranked.found.row]
+    at = np.flatnonzero(alive)
+    _, first = np.unique(says[at], return_index=True)
+    alive[at[first]] = False
+    return ranked.labelled(alive, "duplicate")
+
+
+def _placed(ranked: Ranked, asked: Question) -> Ranked:
+    """Give ranks to what is still in the race, in the order of the rows."""
+    alive = ranked.alive
+    before: Ints = np.cumsum(alive) - alive
+    starts = group_starts(ranked.found.query)
+    place = before - spread(before[starts], starts, len(alive)) + 1
+    return replace(ranked, rank=np.where(alive, place, 0), penalty=np.zeros(len(alive)))
+
+
+def _diversified(ranked: Ranked, asked: Question) -> Ranked:
+    """Order again by MMR, a query at a time: picking is greedy, so there is nothing to do at once."""
+    if asked.settings.mmr_lambda == 1.0:
+        return ranked
+    penalty, rank = ranked.penalty.copy(), ranked.rank.copy()
+    alive = np.flatnonzero(rank)
+    likeness = asked.index.similarity(ranked.found.row[alive], by_vectors="vector" in asked.weights)
+    for one in np.split(alive, group_starts(ranked.found.query[alive])[1:]):
+        if one.size:
+            similar = likeness(ranked.found.row[one])
+            order, penalty[one] = mmr(ranked.score[one], similar, asked.settings.mmr_lambda, asked.depth)
+            rank[one[order]] = np.arange(1, len(one) + 1)
+    moved_out = (ranked.rank > 0) & (ranked.rank <= asked.k) & (rank > asked.k)
+    return replace(ranked, penalty=penalty, rank=rank).labelled(moved_out, "diversified_away")
+
+
+def _cut(ranked: Ranked, asked: Question) -> Ranked:
+    """Return the first k, and put the rows in the order of their ranks; those without one follow, best first."""
+    ranked = ranked.labelled(ranked.alive & (ranked.rank > asked.k), "below_k")
+    if asked.settings.mmr_lambda == 1.0 and ranked.rank.all():
         return ranked  # in order already
-    # Rank 0 is no rank: those rows follow, still best first.
     last = np.where(ranked.rank, ranked.rank, np.iinfo(np.int64).max)
     return ranked.take(np.lexsort((last, ranked.found.query)))
 
 
-def _normalised(found: Candidates, how: str) -> Floats:
-    """`normalise` for each arm; the queries of one follow on those of the other, so that one call does all."""
-    arms, queries = len(found.arms), found.query.max(initial=0) + 1
-    query = np.concatenate([found.query + arm * queries for arm in range(arms)])
-    return normalise(query, found.raw.T.ravel(), how).reshape(arms, -1).T
+Stage = Callable[[Ranked, "Question"], Ranked]
+STAGES: tuple[Stage, ...] = (
+    _normalised,
+    _fused,
+    _one_a_memory,
+    _decayed,
+    _best_first,
+    _above_min_score,
+    _said_once,
+    _placed,
+    _diversified,
+    _cut,
+)
 
 
-def _best_chunks(found: Candidates, fused: Floats, rows: Rows) -> Ints:
-    """Index of the chunk that shows each memory, a row a query and memory."""
-    memory = rows.memory[found.row]
-    order = np.lexsort((found.row, -np.round(fused, TIE_DIGITS), memory, found.query))
-    return order[changes(memory[order]) | changes(found.query[order])]
-
-
-def _label(ranked: Ranked, where: NDArray[np.bool_], name: str) -> Ranked:
-    return replace(ranked, disposition=np.where(where, np.int8(_CODE[name]), ranked.disposition))
-
-
-def _cut(ranked: Ranked, rows: Rows, min_score: float) -> Ranked:
-    """Label what the threshold drops, and what says the same as a better hit of the same owner."""
-    low = np.round(ranked.score, TIE_DIGITS) < min_score
-    ranked = _label(ranked, low, "below_min_score")
-    ranked = _label(ranked, low & (np.round(ranked.fused, TIE_DIGITS) >= min_score), "decayed_out")
-    alive = np.flatnonzero(~low)
-    says = ranked.found.query * (len(rows.twin) + 1) + rows.twin[ranked.found.row]
-    _, first = np.unique(says[alive], return_index=True)
-    twin = ~low
-    twin[alive[first]] = False
-    return _label(ranked, twin, "duplicate")
-
-
-def _place(ranked: Ranked) -> Ranked:
-    """Give ranks to what is still in the race, in the order of the rows."""
-    alive = ranked.disposition == _CODE["returned"]
-    before = np.cumsum(alive) - alive
-    starts = group_starts(ranked.found.query)
-    place = before - spread(before[starts], starts, len(alive)) + 1
-    return replace(ranked, rank=np.where(alive, place, 0))
-
-
-def _diversify(ranked: Ranked, mmr_lambda: float, similarity: Similarity, k: int, depth: int | None) -> Ranked:
-    """Order again by MMR, a query at a time: picking is greedy, so there is nothing to do at once."""
-    penalty, rank = ranked.penalty.copy(), ranked.rank.copy()
-    alive = np.flatnonzero(rank)
-    likeness = similarity(ranked.found.row[alive])
-    for one in np.split(alive, group_starts(ranked.found.query[alive])[1:]):
-        if one.size:
-            order, penalty[one] = mmr(ranked.score[one], likeness(ranked.found.row[one]), mmr_lambda, depth)
-            rank[one[order]] = np.arange(1, len(one) + 1)
-    missed = rank > k
-    by_score = (ranked.rank > 0) & (ranked.rank <= k)
-    ranked = _label(replace(ranked, penalty=penalty, rank=rank), missed, "below_k")
-    return _label(ranked, missed & by_score, "diversified_away")
+def rank(found: Candidates, asked: Question) -> Ranked:
+    """`found` after all stages."""
+    ranked = Ranked.unranked(found)
+    for stage in STAGES:
+        ranked = stage(ranked, asked)
+    return ranked

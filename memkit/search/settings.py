@@ -1,0 +1,99 @@
+"""The parameters of search, declared once: what acts at fit, and what acts at query time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn, Self
+
+from memkit.decay import FORMS
+from memkit.index.centre import CENTRES
+from memkit.index.dense import ANN
+from memkit.params import Estimator, estimator, param
+from memkit.presets import cite
+from memkit.schemas import kinds_where
+from memkit.search.stages.fuse import METHODS
+from memkit.search.stages.normalise import HOW
+from memkit.text.analyse import ANALYSERS
+
+_CHUNKS, _DECAY = cite("workspace", "chunks"), cite("memory_v2", "decay")
+LEXICAL = ("bm25", "char", "bm25+char")
+
+
+@estimator
+class FitSettings(Estimator):
+    """What an index is made with; a change needs a new fit."""
+
+    encoder: Any = param("use", kind="object", refit=True, doc="What `as_encoder` takes; None searches by BM25 alone.")
+    analyser: str = param("auto", choices=ANALYSERS, refit=True, doc="How the lexical arm makes terms of words.")
+    lexical: str = param("bm25", choices=LEXICAL, refit=True, doc="The lexical arm: BM25, character n-grams, or both.")
+    chunk_tokens: int = param(400, low=1, refit=True, unit="tokens", doc="Size of a chunk.", source=_CHUNKS)
+    overlap_tokens: int = param(80, low=0, refit=True, unit="tokens", doc="What two chunks share.", source=_CHUNKS)
+    ann: str = param("auto", choices=ANN, refit=True, doc="Vector search: exact, or an index beyond a stated size.")
+    centre: str = param(
+        "none", choices=CENTRES, refit=True, doc="Take off the mean vector: of the corpus, or of each language's texts."
+    )
+
+
+@estimator
+class QuerySettings(Estimator):
+    """What a question is answered with; a change acts at the next call."""
+
+    vector_weight: float = param(0.5, low=0, high=1, doc="Weight of the vector arm; at 0 it is never loaded.")
+    bm25_weight: float | None = param(
+        None, kind="float", nullable=True, low=0, high=1, doc="Weight of the lexical arm; None is 1 - vector_weight."
+    )
+    normalise: str = param("minmax", choices=HOW, doc="How an arm's scores come to a common scale, per query.")
+    fusion: str = param("weighted", choices=METHODS, doc="How the arms' scores become one.")
+    rrf_k: int = param(60, low=0, doc="The constant of fusion 'rrf'.", source="Cormack et al. 2009")
+    pool: int = param(100, low=1, unit="chunks", doc="The best of each arm that enter; below it nothing is ranked.")
+    decay: str = param("e_folding", choices=FORMS, doc="How a score falls with age.", source=_DECAY)
+    decay_days: float = param(60.0, low=0, low_open=True, unit="days", doc="The form's time.", source=_DECAY)
+    decay_floor: float = param(0.0, low=0, high=1, doc="The factor never falls below this ratio.")
+    min_score: float = param(0.0, low=0, doc="Hits below are dropped, after decay.")
+    mmr_lambda: float = param(1.0, low=0, high=1, doc="1 ranks by score alone, less prefers hits unlike those above.")
+    unit: str = param("memory", choices=("memory", "chunk"), doc="What a hit is; a memory shows its best chunk.")
+    expired: str = param("hide", choices=("hide", "keep", "only"), doc="What becomes of expired memories.")
+    on_encoder_error: str = param(
+        "words",
+        choices=("words", "raise"),
+        doc="Where the encoder's service cannot be reached: go on by words and ask it again later, or raise.",
+        source=cite("workspace", "fallback"),
+    )
+    kinds_hidden: tuple[str, ...] = param(kinds_where(searched=False), doc="Kinds of memory that are not searched.")
+
+
+class Settings(QuerySettings):
+    """The query-time values of one question: checked once, and fixed.
+
+    Examples
+    --------
+    >>> Settings.of(QuerySettings(pool=50)).but(min_score=0.2).pool
+    50
+    >>> Settings.of(QuerySettings()).pool = 7
+    Traceback (most recent call last):
+    AttributeError: the settings of a question are fixed. Got 'pool'; `but` makes others.
+    """
+
+    @classmethod
+    def of(cls, declared: QuerySettings) -> Self:
+        """The query-time values of `declared`, which may be a Retriever.
+
+        Raises
+        ------
+        ParameterError
+            For a value outside of its declaration.
+        """
+        values: Mapping[str, Any] = declared.check_params()
+        fixed = cls.__new__(cls)
+        fixed.__dict__.update({name: values[name] for name in _NAMES})
+        return fixed
+
+    def but(self, **values: Any) -> Self:
+        """The same with other `values`; raises ParameterError as `of`, and for a name that is not declared."""
+        return self.of(QuerySettings(**self.__dict__).set_params(**values))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"the settings of a question are fixed. Got {name!r}; `but` makes others.")
+
+
+_NAMES = tuple(QuerySettings.params())

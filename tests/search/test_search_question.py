@@ -1,0 +1,118 @@
+"""One question, asked once, ranked under any settings as a search of its own would be."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.errors import ParameterError
+from memkit.params import Param
+from memkit.search.reports.tables import hits_table, trace_table
+from memkit.search.retriever import Retriever
+from memkit.search.settings import FitSettings, QuerySettings, Settings
+
+DAY = "2026-03-01"
+WORDS = ["пул", "кот", "чай", "pool", "tea", "friday"]
+QUERIES = ["пул и чай", "friday tea", "кот", "ничего", ""]
+SETTINGS = st.fixed_dictionaries(
+    {
+        "vector_weight": st.floats(0, 1),
+        "bm25_weight": st.none() | st.floats(0.01, 1),
+        "normalise": st.sampled_from(["max", "minmax", "rank", "none"]),
+        "fusion": st.sampled_from(["weighted", "rrf", "combmnz", "combmax", "combmin"]),
+        "rrf_k": st.integers(0, 80),
+        "pool": st.integers(1, 20),
+        "decay": st.sampled_from(["e_folding", "half_life", "linear", "gauss", "none"]),
+        "decay_days": st.floats(1, 400),
+        "decay_floor": st.floats(0, 1),
+        "min_score": st.floats(0, 0.6),
+        "mmr_lambda": st.sampled_from([0.0, 0.4, 0.8, 1.0]),
+        "unit": st.sampled_from(["memory", "chunk"]),
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def corpus(corpus_of: Any) -> Any:
+    rng = np.random.default_rng(7)
+    rows = []
+    for at in range(60):
+        moment = datetime(2024 + at % 3, 1 + at % 12, 1, tzinfo=UTC) if at % 4 else None
+        text = "\n".join(" ".join(rng.choice(WORDS, rng.integers(1, 6))) for _ in range(rng.integers(1, 4)))
+        rows.append({"text": text, "created_at": moment, "user_id": f"u{at % 3}", "importance": "normal"})
+    return corpus_of(*rows)
+
+
+@pytest.fixture(scope="module")
+def search(corpus: Any) -> Retriever:
+    return Retriever(encoder="hash", chunk_tokens=8, overlap_tokens=0, pool=20).fit(corpus)
+
+
+@settings(max_examples=60, deadline=None)
+@given(values=SETTINGS, k=st.integers(1, 12), where=st.sampled_from([None, "user_id = 'u1'"]))
+def test_any_setting_over_one_asking_is_what_its_own_search_gives(
+    search: Retriever, values: dict[str, Any], k: int, where: str | None
+) -> None:
+    if values["vector_weight"] == 0 and values["bm25_weight"] is None:
+        values["bm25_weight"] = 1.0
+    question = search.ask(QUERIES, k, where, DAY)
+    alone = search.with_params(**values)
+    assert hits_table(question.but(**values)).equals(alone.search(QUERIES, k, where, DAY), check_metadata=True)
+    assert trace_table(question.but(**values)).equals(alone.trace(QUERIES, k, where, DAY), check_metadata=True)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"pool": 21}, "with a pool of 20. Got {'pool': 21}"),
+        ({"expired": "keep"}, "ask again"),
+        ({"kinds_hidden": ()}, "ask again"),
+        ({"decay_days": 0}, "'decay_days' must be"),
+        ({"encoder": "use"}, "no parameter 'encoder'"),
+    ],
+)
+def test_what_the_arms_were_not_asked_for_is_refused(
+    search: Retriever, values: dict[str, object], message: str
+) -> None:
+    with pytest.raises(ParameterError, match=message.replace("{", r"\{")):
+        search.ask("пул", as_of=DAY).but(**values)
+
+
+def test_an_arm_that_had_no_weight_was_not_asked(search: Retriever) -> None:
+    with pytest.raises(ParameterError, match="over what bm25 found"):
+        search.with_params(vector_weight=0.0).ask("пул").but(vector_weight=0.5)
+
+
+def test_a_question_keeps_its_settings_whatever_becomes_of_the_retriever(search: Retriever) -> None:
+    other = search.with_params(min_score=0.1)
+    question = other.ask("пул", as_of=DAY)
+    expected = question.ranked().score.tolist()
+    other.set_params(min_score=0.9, vector_weight=0.0)
+    assert question.settings.min_score == 0.1
+    assert question.ranked().score.tolist() == expected
+    with pytest.raises(AttributeError, match=r"are fixed\. Got 'min_score'"):
+        question.settings.min_score = 0.5  # type: ignore[misc]  # what the test is about
+
+
+def test_likeness_does_not_depend_on_what_was_asked_before(corpus: Any) -> None:
+    made = Retriever(encoder="hash", vector_weight=0.0, mmr_lambda=0.3).fit(corpus)
+    expected = made.search(QUERIES, as_of=DAY)
+    made.with_params(vector_weight=0.5).search(QUERIES, as_of=DAY)
+    assert made.search(QUERIES, as_of=DAY).equals(expected)
+
+
+def test_each_parameter_of_the_retriever_is_declared_once_and_acts_when_it_says() -> None:
+    def declared(of: type[Any]) -> dict[str, Param]:
+        return dict(of.params())
+
+    fit, query = declared(FitSettings), declared(QuerySettings)
+    assert declared(Retriever) == fit | query
+    assert not fit.keys() & query.keys()
+    assert all(p.refit for p in fit.values())
+    assert not any(p.refit for p in query.values())
+    assert Settings.of(Retriever(pool=7)).get_params() == QuerySettings(pool=7).get_params()
