@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import duckdb
 import pyarrow as pa
 
 from memkit.errors import QueryError
+from memkit.tables.sealed import read_select
 
 
 @dataclass(frozen=True)
@@ -81,13 +81,16 @@ def _ids(values: list[Any]) -> tuple[str, ...]:
     return ids
 
 
-def memories_where(sql: Callable[[str], duckdb.DuckDBPyRelation], where: str) -> pa.ChunkedArray:
+_BARE = "select memory_id from memories where "
+
+
+def memories_where(ask: Callable[[str], pa.Table], where: str) -> pa.ChunkedArray:
     """Ids of the memories that pass the predicate `where`.
 
     Parameters
     ----------
-    sql : callable
-        Runs a query over the corpus's tables, as `Corpus.sql` does.
+    ask : callable
+        Runs a query over the corpus's tables, as `Corpus.ask` does.
     where : str
         One SQL predicate over the columns of ``memories``; it may look into other tables by a subquery.
 
@@ -97,12 +100,13 @@ def memories_where(sql: Callable[[str], duckdb.DuckDBPyRelation], where: str) ->
         Where it is not exactly one expression, or DuckDB refuses it.
     """
     try:
-        duckdb.SQLExpression(where)  # exactly one expression: nothing that closes a bracket and goes on
+        # Without brackets, nothing can close one and go on; within them, nothing can follow the expression.
+        if read_select(_BARE + where).shape != read_select(_BARE + "true").shape:
+            raise QueryError("one expression is expected, and nothing after it")
         # The line break keeps a comment at the predicate's end from swallowing the bracket.
-        query = f"select memory_id from memories where (\n{where}\n)"  # noqa: S608  # the user's own predicate, alone
-        return sql(query).to_arrow_table()["memory_id"]
-    except (duckdb.Error, TypeError) as error:
+        return ask(f"{_BARE}(\n{where}\n)")["memory_id"]
+    except (QueryError, TypeError) as error:
         raise QueryError(
             f"where: expected one SQL predicate over the columns of memories, such as \"user_id = 'u1'\"."
-            f" Got {where!r}: {error}"
+            f" Got {where!r:.200}: {error}"
         ) from error

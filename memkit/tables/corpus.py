@@ -12,6 +12,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.duck import connect
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import reader
 from memkit.formats.reader import Reading
@@ -116,7 +117,32 @@ class Corpus:
         """
         query = named_query(name)
         params = {"as_of": as_of_time(as_of)} if "$as_of" in query else None
-        return self.sql(query, params)
+        return connect().from_arrow(self.ask(query, params))
+
+    def ask(self, query: str, params: Any = None) -> pa.Table:
+        """The rows of one SELECT that anybody may have written, and that no change on a connection shows in.
+
+        Parameters
+        ----------
+        query, params
+            As for `sql`; it reads no file, setting or network.
+
+        Returns
+        -------
+        pyarrow.Table
+
+        Raises
+        ------
+        QueryError
+            Where it is something else, or DuckDB refuses it.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> mk.from_table({"text": ["чай"]}).ask("select memory_id from fts('чай')").to_pylist()
+        [{'memory_id': '0'}]
+        """
+        return self._database.ask(query, params)
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A new DuckDB connection to the tables, full text ready; closing it leaves the corpus whole.
@@ -303,15 +329,10 @@ class Corpus:
 
     def _repr_html_(self) -> str:
         pairs = pa.table({"format": self.memories["format"], "kind": pc.fill_null(self.memories["kind"], "other")})
-        counts = (
-            pairs.group_by(["format", "kind"])
-            .aggregate([([], "count_all")])
-            .sort_by([("format", "ascending"), ("kind", "ascending")])
-        )
+        counts = pairs.group_by(["format", "kind"]).aggregate([([], "count_all")]).to_pylist()
         cells = "".join(
-            f"<tr><td>{html.escape(row['format'])}</td><td>{html.escape(row['kind'])}</td>"
-            f"<td>{row['count_all']}</td></tr>"
-            for row in counts.to_pylist()
+            f"<tr><td>{html.escape(format)}</td><td>{html.escape(kind)}</td><td>{count}</td></tr>"
+            for format, kind, count in sorted(tuple(row.values()) for row in counts)
         )
         return (
             f"<table><caption>{self.memories.num_rows} memories, {self.problems.num_rows} problems</caption>"

@@ -1,81 +1,87 @@
-"""The tables of a corpus in DuckDB: made once, on first use; the full-text index when it is first asked for."""
+"""The tables of a corpus in DuckDB, twice: the user's own database, and one that memkit asks itself.
+
+In the user's, the rows lie in a schema ``memkit`` and the tables' names are views: an insert, update or delete is
+refused, never followed by answers from a stale index. Whatever is done there all the same, memkit does not read it.
+"""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
-from threading import Lock
+from threading import RLock
+from typing import Any
 
 import duckdb
 import pyarrow as pa
 
 from memkit.duck import connect, identifier, literal
-from memkit.tables.fts import build_fts, read_fts, restore_fts
+from memkit.tables.fts import add_fts, index_text
+from memkit.tables.sealed import Sealed
+from memkit.text.analyse import load_fts
 
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
-_ASKS_FOR_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|fts_memkit", re.IGNORECASE)
+_ASKS_FOR_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|memkit_fts", re.IGNORECASE)
 
 
 class Database:
-    """An in-memory DuckDB database over Arrow tables; every `cursor` is a connection of its own to it.
+    """Databases over Arrow tables, each made when it is first asked for, and whole before it is seen.
 
     Parameters
     ----------
     tables : dict of str to pyarrow.Table
-        Copied in on first use, so that every cursor and thread sees them.
+        What both databases show.
     text_index : dict of str to pyarrow.Table, optional
-        A full-text index of ``memories`` that was saved (`memkit.tables.fts.TEXT_INDEX`); None builds it when it is
-        first asked for.
+        The full-text index of ``memories``, with the tables of `memkit.tables.fts.TEXT_INDEX`; None: it is built when
+        it is first asked for.
     """
 
     def __init__(self, tables: dict[str, pa.Table], text_index: dict[str, pa.Table] | None = None) -> None:
         self._tables, self._text_index = tables, text_index
         self._con: duckdb.DuckDBPyConnection | None = None
+        self._shown: dict[str, pa.Table] = {}
         self._has_text = False
-        self._lock = Lock()
+        self._lock = RLock()
+        self._sealed = Sealed(tables, self.text_index)
 
     def cursor(self, query: str | None = None) -> duckdb.DuckDBPyConnection:
-        """A new connection; with the full-text index unless `query` is given and does not ask for it."""
+        """A new connection of the user's; with full text unless `query` is given and does not ask for it."""
         with self._lock:
-            if self._con is None:
-                self._con = self._open()
+            con = self._con = self._con or connect()
+            for name, table in self._tables.items():
+                if self._shown.get(name) is not table:
+                    _show(con, name, table)
+                    self._shown[name] = table
             if not self._has_text and (query is None or _ASKS_FOR_TEXT.search(query)):
-                if self._text_index is None:
-                    build_fts(self._con)
-                else:
-                    restore_fts(self._con, self._text_index)
+                load_fts(con)
+                add_fts(con, self.text_index())
                 self._has_text = True
-            return self._con.cursor()
+            return con.cursor()
+
+    def ask(self, query: str, params: Any = None) -> pa.Table:
+        """The rows of one SELECT, whatever was done on a connection of the user's; see `Sealed.ask`."""
+        return self._sealed.ask(query, params)
 
     def add(self, name: str, table: pa.Table) -> None:
         """Put one more table in, or another in its place."""
         with self._lock:
             self._tables[name] = table
-            if self._con is not None:
-                _create(self._con, name, table)
 
     def text_index(self) -> dict[str, pa.Table]:
-        """The full-text index as Arrow tables, for another `Database` of the same ``memories``."""
-        if self._text_index is None:
-            with self.cursor() as con:
-                self._text_index = read_fts(con)
-        return self._text_index
+        """The full-text index of ``memories``, with the tables of `memkit.tables.fts.TEXT_INDEX`."""
+        with self._lock:
+            if self._text_index is None:
+                self._text_index = index_text(self._tables["memories"])
+            return self._text_index
 
     def write(self, path: Path) -> None:
-        """Write the tables and the full-text index to a DuckDB file."""
-        con = self.cursor()
-        with self._lock:  # what is attached, every cursor sees
-            con.execute(f"attach {literal(str(path))} as saved")
-            try:
-                con.execute("copy from database memory to saved")
-            finally:
-                con.execute("detach saved")
-
-    def _open(self) -> duckdb.DuckDBPyConnection:
-        con = connect()
-        for name, table in self._tables.items():
-            _create(con, name, table)
-        return con
+        """Write the tables and the full-text index to a new DuckDB file, for other programs."""
+        with connect() as con:
+            load_fts(con)
+            con.execute(f"attach {literal(str(path.absolute()))} as saved; use saved")
+            for name, table in self._tables.items():
+                _show(con, name, table)
+            add_fts(con, self.text_index())
+            con.execute("use memory; detach saved")
 
 
 def is_table_name(name: str) -> bool:
@@ -83,8 +89,10 @@ def is_table_name(name: str) -> bool:
     return _TABLE_NAME.fullmatch(name) is not None
 
 
-def _create(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
-    cursor = con.cursor()
-    cursor.register("incoming", table)
-    cursor.execute(f"create or replace table {identifier(name)} as from incoming")
-    cursor.unregister("incoming")
+def _show(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    """Have the rows in the schema ``memkit`` and a view of them in ``main``; can be repeated."""
+    con.execute("create schema if not exists memkit")
+    con.register("incoming", table)
+    con.execute(f"create or replace table memkit.{identifier(name)} as from incoming")
+    con.unregister("incoming")
+    con.execute(f"create or replace view main.{identifier(name)} as from memkit.{identifier(name)}")

@@ -1,23 +1,21 @@
-"""Full text over ``memories``: the index, and the macros ``fts(query, k := 10)`` and ``match_bm25(memory_id, query)``.
+"""Full text over ``memories``: an index of three tables, and the macros that ask it.
 
-Both macros analyse their query as the documents were analysed (`memkit.text.analyse`), and give BM25 with k1 = 1.2,
-b = 0.75 and DuckDB's base-10 logarithm. ``match_bm25`` scores one memory; ``fts`` scores all that share a term with the
-query in one pass over the postings, which is what makes it quick.
+``fts(query, k := 10)`` gives the memories that share a term with the query, best first, in one pass over the postings;
+``match_bm25(memory_id, query)`` scores one memory. Both analyse their query as the texts were analysed
+(`memkit.text.analyse`), and give BM25 with k1 = 1.2, b = 0.75 and the base-10 logarithm of DuckDB's own extension,
+whose scores they equal; of that extension only the stemmer is used, for its index takes twice as long to build.
 
-An index is a snapshot, and DuckDB has no triggers to keep it fresh. So `build_fts` moves the rows of ``memories`` into
-``memkit.memories`` and leaves a view in their place: an insert, update or delete is refused by DuckDB, never followed
-by answers from a stale index. After a change of the rows themselves, `build_fts` is run again.
-
-Without DuckDB's extension the tables of its index (dict, docs, stats) are made here, with the same macros and scores.
-An index that was read by `read_fts` and put back by `restore_fts` gives the same scores too.
+The index is a snapshot of Arrow rows. It goes into a database whole (`add_fts`), and out of it nothing is ever read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from memkit.duck import connect
 from memkit.text.analyse import analyse_sql, count_terms_sql, load_fts
 
 if TYPE_CHECKING:
@@ -25,85 +23,47 @@ if TYPE_CHECKING:
 
 K1, B = 1.2, 0.75
 
-# The extension names an index's schema after its table: memkit.searchable.
-_INDEX = "fts_memkit_searchable"
-
+SCHEMA = "memkit_fts"
 TEXT_INDEX: dict[str, pa.Schema] = {
-    "dict": pa.schema([("termid", pa.int64()), ("term", pa.string()), ("df", pa.int64())]),
-    "docs": pa.schema([("docid", pa.int64()), ("name", pa.string()), ("len", pa.int64())]),
-    "postings": pa.schema([("termid", pa.int64()), ("docid", pa.int64()), ("tf", pa.int64())]),
-    "stats": pa.schema([("num_docs", pa.int64()), ("avgdl", pa.float64())]),
+    "docs": pa.schema([("docid", pa.int32()), ("name", pa.string()), ("len", pa.int32())]),
+    "terms": pa.schema([("termid", pa.int32()), ("term", pa.string()), ("df", pa.int32())]),
+    "postings": pa.schema([("termid", pa.int32()), ("docid", pa.int32()), ("tf", pa.int32())]),
 }
-"""An index as Arrow tables: terms, memories, the terms of each memory, and what holds for all."""
+"""The tables of the index: how many terms a memory has, how many memories a term is in, and how often."""
 
-# Numbers are given anew by name: the extension's own differ from run to run.
-_EXPORT = {
-    "dict": "select row_number() over (order by term) - 1 as termid, term, df::bigint as df from {index}.dict",
-    "docs": "select row_number() over (order by name) - 1 as docid, name, len::bigint as len from {index}.docs",
-    "postings": """
-        with d as (select termid, row_number() over (order by term) - 1 as number from {index}.dict),
-            m as (select docid, row_number() over (order by name) - 1 as number from {index}.docs)
-        select d.number as termid, m.number as docid, tf::bigint as tf
-        from {index}.postings join d using (termid) join m using (docid) order by all
-    """,
-    "stats": "select num_docs::bigint as num_docs, avgdl::double as avgdl from {index}.stats",
-}
-
-_PROTECT = """
-drop schema if exists memkit cascade;
-create schema memkit;
-create table memkit.memories as from main.memories;
-drop table main.memories;
-create view main.memories as from memkit.memories;
+_INDEX = """
+create temp table counts as {counts};
+create temp table docs as
+    select (row_number() over (order by name) - 1)::int as docid, name, coalesce(len, 0)::int as len
+    from (select distinct memory_id as name from memories)
+    left join (select doc as name, sum(tf) as len from counts group by doc) using (name);
+create temp table terms as
+    select (row_number() over (order by term) - 1)::int as termid, term, count(*)::int as df from counts group by term;
+create temp table postings as
+    select termid, docid, tf::int as tf from counts join terms using (term) join docs on name = doc
 """
 
-# Terms hold no blank, so blanks part them and nothing else does: no setting of the extension may touch a term again.
-_EXTENSION_INDEX = r"""
-create or replace table memkit.searchable as
-    select memory_id, array_to_string({terms}, ' ') as terms from memkit.documents;
-pragma create_fts_index('memkit.searchable', 'memory_id', 'terms', stemmer = 'none', stopwords = 'none',
-    ignore = '\s+', strip_accents = 0, lower = 0, overwrite = 1);
-create or replace table {index}.postings as
-    select termid, docid, count(*) as tf from {index}.terms group by all order by all;
-"""
-
-_OWN_INDEX = """
-create schema if not exists {index};
-create or replace temp table memkit_counts as {counts};
-create or replace table {index}.docs as
-    select row_number() over (order by memory_id) - 1 as docid, memory_id as name, coalesce(len, 0)::bigint as len
-    from memkit.documents left join (select doc, sum(tf) as len from temp.memkit_counts group by doc) using (doc);
-create or replace table {index}.dict as
-    select row_number() over (order by term) - 1 as termid, term, count(*) as df from temp.memkit_counts group by term;
-create or replace table {index}.stats as select count(*) as num_docs, avg(len) as avgdl from {index}.docs;
-create or replace table {index}.postings as
-    select termid, docid, tf from temp.memkit_counts c
-    join {index}.dict using (term) join {index}.docs d on d.name = c.doc order by all;
-drop table temp.memkit_counts;
-"""
-
-_SUBSCORES = """
+_SCORES = """
     with found as (
-        select termid, df from {index}.dict
-        where term in (select unnest({terms}))
+        select termid, df from {schema}.terms where term in (select unnest({terms}))
     ), scores as (
         select docid, sum(
             log((num_docs - df + 0.5) / (df + 0.5) + 1) * tf * ({k1} + 1) / (tf + {k1} * (1 - {b} + {b} * len / avgdl))
         ) as score
-        from {index}.postings
-        join found using (termid) join {index}.docs using (docid) cross join {index}.stats
+        from {schema}.postings join found using (termid) join {schema}.docs using (docid)
+        cross join (select count(*) as num_docs, avg(len) as avgdl from {schema}.docs)
         group by docid
     )
 """
 
 _MACROS = """
-create or replace macro main.fts(query, k := 10) as table {subscores}
-    select name as memory_id, score from scores join {index}.docs using (docid)
+create or replace macro fts(query, k := 10) as table {scores}
+    select name as memory_id, score from scores join {schema}.docs using (docid)
     where score > 0 order by score desc, memory_id limit k;
-create or replace macro main.match_bm25(memory_id, query) as {match};
+create or replace macro match_bm25(memory_id, query) as (
+    {scores} select score from scores join {schema}.docs using (docid) where name = memory_id
+);
 """
-
-_OWN_MATCH = "({subscores} select score from scores join {index}.docs using (docid) where name = memory_id)"
 
 
 def searchable_sql() -> str:
@@ -125,80 +85,53 @@ def searchable_sql() -> str:
     )
 
 
-def build_fts(con: duckdb.DuckDBPyConnection) -> None:
-    """Index ``memories`` and make the macros ``fts`` and ``match_bm25``.
+def index_text(memories: pa.Table) -> dict[str, pa.Table]:
+    """The full-text index of `memories`, with the tables of `TEXT_INDEX`; the same rows give the same index.
 
-    Afterwards ``memories`` is a view over ``memkit.memories`` (see the module). Run again, it indexes the rows that are
-    then in ``memkit.memories``, or in a new table ``memories`` that was put in the view's place.
+    Parameters
+    ----------
+    memories : pyarrow.Table
+        With the columns memory_id, title, tags and text. Rows of one memory_id are one document.
+
+    Examples
+    --------
+    >>> index = index_text(pa.table({"memory_id": ["a"], "title": [""], "tags": [["db"]], "text": ["Пул соединений"]}))
+    >>> index["terms"]["term"].to_pylist()
+    ['db', 'пул', 'соединен']
+    """
+    bodies = f"(select memory_id as doc, {searchable_sql()} as body from memories)"  # noqa: S608  # no data in it
+    with connect() as con:
+        load_fts(con)
+        con.register("memories", memories.select(["memory_id", "title", "tags", "text"]))
+        con.execute(_INDEX.format(counts=count_terms_sql(bodies)))
+        return {name: con.execute(f"from {name} order by all").to_arrow_table() for name in TEXT_INDEX}
+
+
+def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table]) -> None:
+    """Put an index and its macros into the database that `con` uses, or others in their place.
+
+    Each statement can be repeated, so that a call that was broken off is mended by the next.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
-        Has a table ``memories`` with the columns memory_id, title, tags and text. Of rows with the same memory_id, one
-        is indexed.
+        After `memkit.text.analyse.load_fts`.
+    index : mapping of str to pyarrow.Table
+        What `index_text` gave.
 
     Examples
     --------
-    >>> from memkit.duck import connect
     >>> con = connect()
-    >>> _ = con.execute("create table memories as select 'a' as memory_id, '' as title, []::varchar[] as tags, "
-    ...                 "'Пул соединений' as text")
-    >>> build_fts(con)
+    >>> _ = load_fts(con)
+    >>> table = pa.table({"memory_id": ["a"], "title": [""], "tags": [[]], "text": ["Пул соединений"]})
+    >>> add_fts(con, index_text(table))
     >>> con.sql("select memory_id from fts('пулы', k := 5)").fetchall()
     [('a',)]
     """
-    has_extension = load_fts(con)
-    _protect_memories(con)
-    con.execute(f"""
-        create or replace view memkit.documents as
-        select memory_id, min({searchable_sql()}) as body, memory_id as doc from memkit.memories group by memory_id
-    """)  # noqa: S608  # no data in it
-    names = {"index": _INDEX, "terms": analyse_sql("body"), "counts": count_terms_sql("memkit.documents")}
-    script = _EXTENSION_INDEX if has_extension else _OWN_INDEX
-    for statement in script.split(";\n"):  # one by one: DuckDB expands a pragma before it runs what stands above it
-        con.execute(statement.format_map(names))
-    con.execute(_macros_sql(has_extension))
-
-
-def read_fts(con: duckdb.DuckDBPyConnection) -> dict[str, pa.Table]:
-    """The tables of the index that `build_fts` made, as `TEXT_INDEX` declares them; the same for the same memories.
-
-    Examples
-    --------
-    >>> import memkit as mk
-    >>> with mk.from_table({"text": ["Пул соединений"]}).connect() as con:
-    ...     read_fts(con)["dict"]["term"].to_pylist()
-    ['пул', 'соединен']
-    """
-    found = {name: con.execute(sql.format(index=_INDEX)).to_arrow_table() for name, sql in _EXPORT.items()}
-    return {name: table.cast(TEXT_INDEX[name]) for name, table in found.items()}
-
-
-def restore_fts(con: duckdb.DuckDBPyConnection, tables: dict[str, pa.Table]) -> None:
-    """Take an index of ``memories`` that `read_fts` gave, instead of building it; cost linear in its rows."""
-    load_fts(con)
-    _protect_memories(con)
-    con.execute(f"create schema {_INDEX}")
-    for name, table in tables.items():
-        con.register("incoming", table)
-        con.execute(f"create table {_INDEX}.{name} as from incoming")
+    con.execute(f"create schema if not exists {SCHEMA}")
+    for name in TEXT_INDEX:
+        con.register("incoming", index[name])
+        con.execute(f"create or replace table {SCHEMA}.{name} as from incoming")
         con.unregister("incoming")
-    con.execute(_macros_sql(has_extension=False))
-
-
-def _protect_memories(con: duckdb.DuckDBPyConnection) -> None:
-    is_table = con.execute("""
-        select count(*) from information_schema.tables where table_catalog = current_database()
-        and table_schema = 'main' and table_name = 'memories' and table_type = 'BASE TABLE'
-    """).fetchone()
-    if is_table is not None and is_table[0]:
-        con.execute(_PROTECT)
-
-
-def _macros_sql(has_extension: bool) -> str:
-    subscores = _SUBSCORES.format(index=_INDEX, terms=analyse_sql("query"), k1=K1, b=B)
-    if has_extension:
-        match = f"{_INDEX}.match_bm25(memory_id, array_to_string({analyse_sql('query')}, ' '), k := {K1}, b := {B})"
-    else:
-        match = _OWN_MATCH.format(subscores=subscores, index=_INDEX)
-    return _MACROS.format(subscores=subscores, index=_INDEX, match=match)
+    scores = _SCORES.format(schema=SCHEMA, terms=analyse_sql("query"), k1=K1, b=B)
+    con.execute(_MACROS.format(scores=scores, schema=SCHEMA))

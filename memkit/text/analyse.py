@@ -210,7 +210,7 @@ def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
     except (duckdb.Error, FileNotFoundError) as error:
         if _register_stem(con):
             warnings.warn(
-                f"DuckDB's full-text extension was not loaded, memkit's own index takes its place ({error}). "
+                f"DuckDB's full-text extension was not loaded, memkit's own stemmer takes its place ({error}). "
                 f"Expected the package duckdb-extension-fts=={duckdb.__version__}, the version of duckdb.",
                 RuntimeWarning,
                 stacklevel=2,

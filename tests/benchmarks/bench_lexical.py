@@ -84,18 +84,22 @@ def memkit_arm(arm: Any, corpus: list[str]) -> Built:
 
 
 def duckdb_macro(corpus: list[str]) -> Built:
-    """The extension's ``match_bm25`` for every row, over the index that `build_fts` makes."""
+    """The extension's ``match_bm25`` for every row, over its own index of memkit's terms."""
     from memkit.duck import connect
-    from memkit.tables.fts import build_fts
-    from memkit.text.analyse import analyse_sql
+    from memkit.text.analyse import analyse_sql, load_fts
 
     con = connect()
+    load_fts(con)
     count = len(corpus)
     con.register("corpus", pa.table({"memory_id": [f"m{row}" for row in range(count)], "text": corpus}))
-    con.execute("create table memories as select memory_id, '' as title, []::varchar[] as tags, text from corpus")
+    terms = f"array_to_string({analyse_sql('text')}, ' ')"
+    con.execute(f"create table memories as select memory_id, {terms} as terms from corpus")  # noqa: S608  # no data in it
     con.unregister("corpus")
-    build_fts(con)
-    match = f"fts_memkit_searchable.match_bm25(memory_id, array_to_string({analyse_sql('$1')}, ' '))"
+    con.execute(r"""
+        pragma create_fts_index('memories', 'memory_id', 'terms', stemmer = 'none', stopwords = 'none',
+            ignore = '\s+', strip_accents = 0, lower = 0)
+    """)
+    match = f"fts_main_memories.match_bm25(memory_id, array_to_string({analyse_sql('$1')}, ' '))"
     sql = f"select memory_id, {match} as score from memories order by score desc nulls last, memory_id limit {K}"  # noqa: S608  # no data in it
     size = con.execute("select sum(memory_usage_bytes) from duckdb_memory()").fetchone()
     return (lambda queries: [con.execute(sql, [query]).fetchall() for query in queries]), lambda: int(size[0])

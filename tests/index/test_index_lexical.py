@@ -15,12 +15,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from memkit.duck import connect
+import memkit as mk
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.index import postings
 from memkit.index.lexical import BM25, BM25AndGrams, CharGrams
 from memkit.params import Estimator
-from memkit.tables.fts import build_fts
 from memkit.text.terms import QueryTerms
 
 CORPUS = [
@@ -85,10 +84,7 @@ def test_k1_and_b_do_as_the_formula_says(k1: float, b: float) -> None:
 
 
 def test_scores_are_match_bm25_times_the_natural_logarithm_of_ten() -> None:
-    with connect() as con:
-        con.register("corpus", pa.table({"memory_id": [str(row) for row in range(len(CORPUS))], "text": CORPUS}))
-        con.execute("create table memories as select memory_id, '' as title, []::varchar[] as tags, text from corpus")
-        build_fts(con)
+    with mk.from_table({"text": CORPUS}).connect() as con:
         for query in ("пул соединений", "память память E4021", "елка snake_case", "東京 ภาษา"):
             theirs = con.execute("from fts(?, k := 100)", [query]).fetchall()
             ours = hits(fitted(CORPUS), query, 100)

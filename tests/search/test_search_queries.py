@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from memkit.duck import connect
+import memkit as mk
 from memkit.errors import QueryError
 from memkit.search.queries import Queries, as_queries, memories_where
 
@@ -37,12 +36,11 @@ def test_what_is_no_query_is_refused_with_its_place(queries: object, message: st
         as_queries(queries)
 
 
-@pytest.fixture
-def con() -> duckdb.DuckDBPyConnection:
-    con = connect()
-    con.execute("create table memories as select 'm' || i as memory_id, 'u' || i % 2 as user_id from range(4) t(i)")
-    con.execute("create table turns as select 'm1' as memory_id")
-    return con
+@pytest.fixture(scope="module")
+def corpus() -> mk.Corpus:
+    corpus = mk.from_table({"memory_id": ["m0", "m1", "m2", "m3"], "user_id": ["u0", "u1"] * 2, "text": ["чай"] * 4})
+    corpus.add_table("labels", pa.table({"memory_id": ["m1"]}))
+    return corpus
 
 
 @pytest.mark.parametrize(
@@ -50,42 +48,40 @@ def con() -> duckdb.DuckDBPyConnection:
     [
         ("user_id = 'u1'", ["m1", "m3"]),
         ("user_id = 'u1' -- the owner", ["m1", "m3"]),
-        ("memory_id in (select memory_id from turns)", ["m1"]),
+        ("memory_id in (select memory_id from labels)", ["m1"]),
         ("false", []),
         ("null", []),
     ],
 )
-def test_where_is_any_predicate(con: duckdb.DuckDBPyConnection, where: str, ids: list[str]) -> None:
-    assert memories_where(con.sql, where).to_pylist() == ids
+def test_where_is_any_predicate(corpus: mk.Corpus, where: str, ids: list[str]) -> None:
+    assert memories_where(corpus.ask, where).to_pylist() == ids
 
 
 @pytest.mark.parametrize(
     "where",
     [
         "",
-        "user_id = 'u1'; drop table turns",
-        "true) union select memory_id from turns where (true",
+        "user_id = 'u1'; drop table labels",
+        "true) union select memory_id from labels where (true",
         "true limit 1",
         "true, true",
-        "user_id = 'u1' from turns",
+        "user_id = 'u1' from labels",
         "count(*) > 1",
         "owner = 'u1'",
         "user_id = 'u1",
     ],
 )
-def test_where_is_one_predicate_and_nothing_else(con: duckdb.DuckDBPyConnection, where: str) -> None:
+def test_where_is_one_predicate_and_nothing_else(corpus: mk.Corpus, where: str) -> None:
     with pytest.raises(QueryError, match="where: expected one SQL predicate"):
-        memories_where(con.sql, where)
-    assert con.execute("select count(*) from turns").fetchone() == (1,)
+        memories_where(corpus.ask, where)
+    assert corpus.ask("from labels").num_rows == 1
 
 
-@settings(max_examples=50)
+@settings(max_examples=200, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.text(max_size=20))
-def test_any_text_as_where_is_a_result_or_a_query_error(where: str) -> None:
-    with connect() as con:
-        con.execute("create table memories as select 'm' as memory_id")
-        try:
-            found = memories_where(con.sql, where).to_pylist()
-        except QueryError:
-            found = []
-        assert set(found) <= {"m"}
+def test_any_text_as_where_is_a_result_or_a_query_error(corpus: mk.Corpus, where: str) -> None:
+    try:
+        found = memories_where(corpus.ask, where).to_pylist()
+    except QueryError:
+        found = []
+    assert set(found) <= {"m0", "m1", "m2", "m3"}

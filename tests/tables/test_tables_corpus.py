@@ -20,6 +20,7 @@ import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError, VersionError
 from memkit.formats.rules import RULES, Rule
 from memkit.schemas import TABLES
+from memkit.tables.fts import index_text
 from memkit.tables.samples import sample_data, write_files
 
 
@@ -97,11 +98,8 @@ def test_a_closed_cursor_leaves_the_corpus_whole(sample: mk.Corpus) -> None:
 
 
 def test_threads_share_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
-    from memkit.tables import database
-
     built: list[int] = []
-    real = database.build_fts
-    monkeypatch.setattr(database, "build_fts", lambda con: (built.append(1), real(con)))
+    monkeypatch.setattr("memkit.tables.database.index_text", lambda table: (built.append(1), index_text(table))[1])
     corpus = mk.from_table({"text": [f"слово{n} чай" for n in range(200)]})
     answers: list[int] = []
 
@@ -119,12 +117,10 @@ def test_threads_share_one_index(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_index_is_built_only_when_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    from memkit.tables import database
-
-    def refuse(con: object) -> None:
+    def refuse(table: object) -> None:
         raise AssertionError("built")
 
-    monkeypatch.setattr(database, "build_fts", refuse)
+    monkeypatch.setattr("memkit.tables.database.index_text", refuse)
     corpus = mk.from_table({"text": ["чай"]})
     assert corpus.sql("select count(*) from memories").fetchone() == (1,)
     for query in ("from fts('чай')", "select MATCH_BM25(memory_id, 'чай') from memories"):

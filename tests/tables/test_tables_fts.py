@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +8,10 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from memkit import duck
+from memkit.duck import connect as plain
 from memkit.schemas import MEMORIES
-from memkit.tables.fts import build_fts, searchable_sql
+from memkit.tables.database import Database
+from memkit.tables.fts import TEXT_INDEX, index_text, searchable_sql
 from memkit.text import analyse
 from memkit.text.analyse import analyse_sql
 
@@ -32,8 +33,7 @@ TEXTS = [
 Connect = Callable[..., duckdb.DuckDBPyConnection]
 
 
-def connection(texts: list[str], ids: list[str] | None = None, **columns: list[Any]) -> duckdb.DuckDBPyConnection:
-    con = duck.connect()
+def memories(texts: list[str], ids: list[str] | None = None, **columns: list[Any]) -> pa.Table:
     given = {
         "memory_id": ids or [f"m{row:02}" for row in range(len(texts))],
         "format": ["table"] * len(texts),
@@ -41,32 +41,24 @@ def connection(texts: list[str], ids: list[str] | None = None, **columns: list[A
         "text": texts,
         "tags": [[]] * len(texts),
     } | columns
-    rows = [dict(zip(given, values, strict=True)) for values in zip(*given.values(), strict=True)]
-    con.register("given", pa.Table.from_pylist(rows, MEMORIES))
-    con.execute("create table memories as from given")
-    con.unregister("given")
-    return con
+    return pa.Table.from_pylist(
+        [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)], MEMORIES
+    )
 
 
 @pytest.fixture(params=["extension", "own"])
-def connect(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect]:
+def connect(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Connect:
     """Makes connections with an index over texts, with and without DuckDB's extension."""
-    opened = []
 
     def make(texts: list[str], **columns: Any) -> duckdb.DuckDBPyConnection:
-        con = connection(texts, **columns)
-        opened.append(con)
-        if request.param == "own":
-            monkeypatch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
-            with pytest.warns(RuntimeWarning, match="own index takes its place"):
-                build_fts(con)
-        else:
-            build_fts(con)
-        return con
+        database = Database({"memories": memories(texts, **columns)})
+        if request.param == "extension":
+            return database.cursor()
+        monkeypatch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
+        with pytest.warns(RuntimeWarning, match="own stemmer takes its place"):
+            return database.cursor()
 
-    yield make
-    for con in opened:
-        con.close()
+    return make
 
 
 def found(con: duckdb.DuckDBPyConnection, query: str, k: int = 10) -> list[str]:
@@ -130,26 +122,37 @@ def test_fts_scores_are_those_of_match_bm25(connect: Connect) -> None:
         assert ranked == pytest.approx({name: score for name, score in matched if score is not None}, rel=1e-12)
 
 
-def test_scores_are_those_of_the_extensions_own_macro() -> None:
-    con = connection(TEXTS)
-    build_fts(con)
+def test_scores_are_those_of_the_extensions_own_index() -> None:
+    con = Database({"memories": memories(TEXTS)}).cursor()
+    con.execute(f"""
+        create table searchable as
+        select memory_id, array_to_string({analyse_sql(searchable_sql())}, ' ') as terms from memories
+    """)  # noqa: S608  # no data in it
+    con.execute(r"""
+        pragma create_fts_index('searchable', 'memory_id', 'terms', stemmer = 'none', stopwords = 'none',
+            ignore = '\s+', strip_accents = 0, lower = 0)
+    """)
     terms = f"array_to_string({analyse_sql('$1')}, ' ')"
-    sql = f"select memory_id, fts_memkit_searchable.match_bm25(memory_id, {terms}) from memories"  # noqa: S608  # no data
+    sql = f"select memory_id, fts_main_searchable.match_bm25(memory_id, {terms}) from memories"  # noqa: S608  # no data
     for query in ("пул соединений", "память E4021 pool", "елка", "ภาษา 🚀"):
         theirs = {name: score for name, score in con.execute(sql, [query]).fetchall() if score is not None}
         assert theirs
         assert dict(con.execute("from fts(?)", [query]).fetchall()) == pytest.approx(theirs, rel=1e-12)
 
 
-def test_both_indexes_give_equal_scores(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_extension, without = connection(TEXTS), connection(TEXTS)
-    build_fts(with_extension)
-    monkeypatch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
-    with pytest.warns(RuntimeWarning):
-        build_fts(without)
-    for query in ("пул соединений", "E4021 год", "東京タワー", "ภาษาไทย"):
-        theirs = with_extension.execute("from fts(?)", [query]).fetchall()
-        assert dict(without.execute("from fts(?)", [query]).fetchall()) == pytest.approx(dict(theirs), rel=1e-12)
+def test_an_index_is_of_its_rows_alone_whatever_their_order() -> None:
+    one, other = index_text(memories(TEXTS)), index_text(memories(TEXTS).sort_by([("memory_id", "descending")]))
+    assert {name: table.schema for name, table in one.items()} == TEXT_INDEX
+    assert one == other
+
+
+def test_an_index_that_is_given_is_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = memories(TEXTS)
+    index = Database({"memories": table}).text_index()
+    monkeypatch.setattr("memkit.tables.database.index_text", None)
+    given = Database({"memories": table}, index)
+    assert given.text_index() is index
+    assert found(given.cursor(), "пул") == ["m01", "m00"]
 
 
 def test_one_of_two_documents_scores_as_the_formula_says(connect: Connect) -> None:
@@ -171,8 +174,10 @@ def test_title_and_tags_are_searched(connect: Connect) -> None:
 
 
 def test_a_title_that_the_first_line_holds_counts_once() -> None:
-    con = connection(["## Пул\nдесять", "Десять"], title=["Пул", "Пул"], tags=[["db", "sql"], []])
-    rows = con.execute(f"select {searchable_sql()} from memories order by memory_id").fetchall()  # noqa: S608  # no data
+    given = memories(["## Пул\nдесять", "Десять"], title=["Пул", "Пул"], tags=[["db", "sql"], []])
+    with plain() as con:
+        con.register("given", given)
+        rows = con.execute(f"select {searchable_sql()} from given order by memory_id").fetchall()  # noqa: S608  # no data
     assert [row[0] for row in rows] == ["db sql\n## Пул\nдесять", "Пул\nДесять"]
 
 
@@ -200,23 +205,6 @@ def test_a_change_of_the_rows_is_refused_so_that_no_answer_is_stale(connect: Con
     with pytest.raises(duckdb.Error):
         con.execute(change)
     assert found(con, "пул") == ["m01", "m00"]
-
-
-def test_after_a_rebuild_the_changed_rows_are_found(connect: Connect) -> None:
-    con = connect(TEXTS)
-    con.execute("update memkit.memories set text = 'кот спит' where memory_id = 'm00'")
-    build_fts(con)
-    assert found(con, "коты") == ["m00"]
-    assert found(con, "пул") == ["m01"]
-
-
-def test_a_new_table_in_the_views_place_is_indexed(connect: Connect) -> None:
-    con = connect(TEXTS)
-    con.execute("create temp table other as select * replace ('кот' as text) from memories limit 1")
-    con.execute("drop view memories; create table memories as from other")
-    build_fts(con)
-    assert found(con, "кот") == ["m00"]
-    assert found(con, "пул") == []
 
 
 def test_only_memories_shows_among_the_users_tables(connect: Connect) -> None:

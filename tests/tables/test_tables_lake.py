@@ -71,7 +71,7 @@ def test_two_saves_give_the_same_parquet(saved: Path, tmp_path: Path) -> None:
     mk.open(saved).save(tmp_path / "again")
     mk.read(tmp_path / "source").save(tmp_path / "afresh")
     names = {path.relative_to(saved) for path in saved.rglob("*.parquet")}
-    assert {Path("memories.parquet"), Path("fts/dict.parquet"), Path("state/_ids.parquet")} <= names
+    assert {Path("memories.parquet"), Path("fts/terms.parquet"), Path("state/_ids.parquet")} <= names
     for name in names - {Path("state/files.parquet")}:  # which holds times
         assert (saved / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
         assert (saved / name).read_bytes() == (tmp_path / "afresh" / name).read_bytes(), name
@@ -148,7 +148,7 @@ def test_the_database_file_is_for_others_and_never_opened(saved: Path, damage: s
 
 
 def test_the_index_is_not_built_again(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "build_fts", lambda con: pytest.fail("built"))
+    monkeypatch.setattr(database, "index_text", lambda memories: pytest.fail("built"))
     opened = mk.open(saved)
     assert opened.sql("select memory_id from fts('пулы')").fetchall() == [("workspace:docs/a.md#1",)]
     opened.save(saved)

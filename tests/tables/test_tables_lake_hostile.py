@@ -107,7 +107,7 @@ def test_an_unfinished_save_that_is_a_link_moves_nothing(lake: Path, tmp_path: P
 
 
 @pytest.mark.parametrize("place", ["lake", "lake/.memkit-next"])
-@pytest.mark.parametrize("name", ["memories.parquet", "manifest.json", "state", "fts", "fts/dict.parquet", "vectors"])
+@pytest.mark.parametrize("name", ["memories.parquet", "manifest.json", "state", "fts", "fts/terms.parquet", "vectors"])
 def test_a_member_that_is_a_link_is_refused_and_nothing_moves(
     lake: Path, tmp_path: Path, place: str, name: str
 ) -> None:
@@ -289,7 +289,7 @@ FOREIGN: dict[str, tuple[str, Callable[[pa.Table], pa.Table]]] = {
     "problems without a message": ("problems", lambda table: table.drop_columns(["message"])),
     "facts of another kind": ("facts", lambda table: pa.table({"memory_id": ["a"]})),
     "an index of texts": ("fts/postings", lambda table: pa.table({"termid": ["a"], "docid": ["b"], "tf": ["c"]})),
-    "an index without statistics": ("fts/stats", lambda table: table.drop_columns(["avgdl"])),
+    "an index without lengths": ("fts/docs", lambda table: table.drop_columns(["len"])),
     "names that are numbers": ("fts/docs", with_column("name", [[1, 2]])),
 }
 
@@ -302,7 +302,7 @@ def test_a_table_of_a_foreign_schema_is_refused_by_name(lake: Path, case: str) -
         mk.open(lake)
 
 
-@pytest.mark.parametrize("name", ["facts.parquet", "fts/dict.parquet"])
+@pytest.mark.parametrize("name", ["facts.parquet", "fts/terms.parquet"])
 @pytest.mark.parametrize("damage", ["cut", "flip", "gone", "folder", "pipe", "text", "empty", "other"])
 def test_a_file_that_is_not_what_was_saved_is_refused_by_name(lake: Path, damage: str, name: str) -> None:
     path = lake / name

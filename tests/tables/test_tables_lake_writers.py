@@ -45,7 +45,7 @@ def test_who_opens_beside_a_writer_sees_the_old_corpus_or_the_new_one(killing: M
             corpus = mk.open(lake)
             texts, terms = (
                 corpus.memories["text"].to_pylist(),
-                corpus._database.text_index()["dict"]["term"].to_pylist(),
+                corpus._database.text_index()["terms"]["term"].to_pylist(),
             )
             seen.append({name for name, word in killing.WORDS.items() for text in texts if word in text})
             assert len(texts) == killing.ROWS

@@ -111,7 +111,7 @@ class SearchIndex:
     def scope(self, settings: QuerySettings, where: str | None, moment: datetime) -> Scope:
         """Which memories a question may find."""
         ids = self.memories["memory_id"]
-        passed = None if where is None else memories_where(self.corpus.sql, where)
+        passed = None if where is None else memories_where(self.corpus.ask, where)
         return make_scope(self.rows, settings, moment, ids, passed)
 
     def similarity(self, row: Ints, by_vectors: bool) -> Callable[[Ints], Floats]:
