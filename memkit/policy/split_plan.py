@@ -13,10 +13,10 @@ from memkit.params import estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.presets import cite
 from memkit.tables.statement import as_table, input_table
+from memkit.text.count import Counter, checked_counter, count_tokens
 
 _HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_CHARS_PER_TOKEN = 4
 
 PLAN = pa.schema(
     [
@@ -58,7 +58,7 @@ class SplitPlan(Policy):
     max_tokens_per_file: int = param(
         4096, low=1, unit="tokens", doc="A longer text is split.", source=cite("index_standard", "splitting")
     )
-    counter: Callable[[str], int] | None = param(
+    counter: Counter | None = param(
         None,
         kind="callable",
         nullable=True,
@@ -110,7 +110,7 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
         return [part for part in parts if part]
 
     def _count(self, text: str) -> int:
-        return -(-len(text) // _CHARS_PER_TOKEN) if self.counter is None else int(self.counter(text))
+        return count_tokens(text) if self.counter is None else checked_counter(self.counter, "SplitPlan")(text)
 
     def _rows(self, row: dict[str, Any], parts: list[str]) -> Iterator[dict[str, Any]]:
         line, path = 1, PurePosixPath(row["path"] or "note.md")

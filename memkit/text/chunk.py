@@ -7,7 +7,7 @@ fence that fits in a chunk stays in one piece. Neighbouring chunks share their b
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -18,8 +18,8 @@ from memkit.errors import ParameterError
 from memkit.params import Estimator, estimator, param
 from memkit.presets import cite
 from memkit.schemas import CHUNKS
+from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter
 
-CHARS_PER_TOKEN = 4
 _SOURCE = cite("workspace", "chunks")
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
@@ -51,7 +51,7 @@ class Chunker(Estimator):
         doc="How much of a chunk's end the next one repeats at most, in whole lines; a fence counts as one line.",
         source=_SOURCE,
     )
-    counter: Callable[[str], int] | None = param(
+    counter: Counter | None = param(
         None,
         kind="callable",
         nullable=True,
@@ -91,7 +91,8 @@ class Chunker(Estimator):
         Raises
         ------
         ParameterError
-            Where a parameter is outside of its bounds, the overlap is not below the chunk, or `counter` not callable.
+            Where a parameter is outside of its bounds, the overlap is not below the chunk, or `counter` gives no number
+            of tokens.
         """
         self._check()
         texts = pc.fill_null(memories["text"].combine_chunks(), "")
@@ -114,7 +115,8 @@ class Chunker(Estimator):
     def _is_long(self, texts: pa.Array) -> np.ndarray:
         if self.counter is None:
             return _column(pc.greater(pc.utf8_length(texts), self.chunk_tokens * CHARS_PER_TOKEN))
-        return np.fromiter((self.counter(text) > self.chunk_tokens for text in texts.to_pylist()), bool, len(texts))
+        count = checked_counter(self.counter, "Chunker")
+        return np.fromiter((count(text) > self.chunk_tokens for text in texts.to_pylist()), bool, len(texts))
 
     def _cut_long(self, texts: pa.Array, is_long: np.ndarray, ends: np.ndarray) -> tuple[Any, ...]:
         """The five columns with each long text's row replaced by its chunks."""
@@ -174,9 +176,9 @@ def _file_offsets(memories: pa.Table) -> np.ndarray:
 class _Cutter:
     """Cuts one long text; sizes are characters, or tokens where there is a counter."""
 
-    def __init__(self, chunk_tokens: int, overlap_tokens: int, counter: Callable[[str], int] | None) -> None:
+    def __init__(self, chunk_tokens: int, overlap_tokens: int, counter: Counter | None) -> None:
         unit = CHARS_PER_TOKEN if counter is None else 1
-        self.size = counter or len
+        self.size = len if counter is None else checked_counter(counter, "Chunker")
         self.limit, self.overlap = chunk_tokens * unit, overlap_tokens * unit
         # Only characters are sure to add up, so the newline that a chunk does not end with is given back to them alone.
         self.spare = 1 if counter is None else 0
