@@ -30,15 +30,12 @@ if TYPE_CHECKING:
     from memkit.formats.rules import rules as rules
     from memkit.index.encode import as_encoder as as_encoder
     from memkit.policy.admission import Admission as Admission
-    from memkit.policy.classify import Classifier as Classifier
-    from memkit.policy.dedup import Deduplicator as Deduplicator
+    from memkit.policy.classifier import Classifier as Classifier
+    from memkit.policy.dedup.deduplicator import Deduplicator as Deduplicator
     from memkit.policy.expiry import Expiry as Expiry
     from memkit.policy.index_check import IndexCheck as IndexCheck
     from memkit.policy.pipeline import Pipeline as Pipeline
     from memkit.policy.quota import Quota as Quota
-    from memkit.policy.records import rank_pathways as rank_pathways
-    from memkit.policy.records import stale_pathways as stale_pathways
-    from memkit.policy.records import wisdom_support as wisdom_support
     from memkit.policy.replay import forecast as forecast
     from memkit.policy.replay import replay as replay
     from memkit.policy.split_plan import SplitPlan as SplitPlan
@@ -48,6 +45,9 @@ if TYPE_CHECKING:
     from memkit.search.retriever import Retriever as Retriever
     from memkit.tables.corpus import Corpus as Corpus
     from memkit.tables.named import named_queries as named_queries
+    from memkit.tables.records import rank_pathways as rank_pathways
+    from memkit.tables.records import stale_pathways as stale_pathways
+    from memkit.tables.records import wisdom_support as wisdom_support
     from memkit.tables.samples import sample_data as sample_data
     from memkit.tables.sources import open_lake as open  # noqa: F401 - mk.open, under another name in its module
     from memkit.tables.sources import read as read
@@ -65,11 +65,11 @@ _ERRORS = (
 _PUBLIC = {
     "Admission": ("memkit.policy.admission", "Admission"),
     "Chunker": ("memkit.text.chunk", "Chunker"),
-    "Classifier": ("memkit.policy.classify", "Classifier"),
+    "Classifier": ("memkit.policy.classifier", "Classifier"),
     "ContextBuilder": ("memkit.context", "ContextBuilder"),
     "Corpus": ("memkit.tables.corpus", "Corpus"),
     "Decay": ("memkit.decay", "Decay"),
-    "Deduplicator": ("memkit.policy.dedup", "Deduplicator"),
+    "Deduplicator": ("memkit.policy.dedup.deduplicator", "Deduplicator"),
     "Expiry": ("memkit.policy.expiry", "Expiry"),
     "IndexCheck": ("memkit.policy.index_check", "IndexCheck"),
     "Pipeline": ("memkit.policy.pipeline", "Pipeline"),
@@ -86,14 +86,14 @@ _PUBLIC = {
     "open": ("memkit.tables.sources", "open_lake"),
     "plot_contributions": ("memkit.search.reports.plot", "plot_contributions"),
     "presets": ("memkit.presets", ""),
-    "rank_pathways": ("memkit.policy.records", "rank_pathways"),
+    "rank_pathways": ("memkit.tables.records", "rank_pathways"),
     "read": ("memkit.tables.sources", "read"),
     "replay": ("memkit.policy.replay", "replay"),
     "rules": ("memkit.formats.rules", "rules"),
     "sample_data": ("memkit.tables.samples", "sample_data"),
     "schemas": ("memkit.schemas", ""),
-    "stale_pathways": ("memkit.policy.records", "stale_pathways"),
-    "wisdom_support": ("memkit.policy.records", "wisdom_support"),
+    "stale_pathways": ("memkit.tables.records", "stale_pathways"),
+    "wisdom_support": ("memkit.tables.records", "wisdom_support"),
 }
 
 

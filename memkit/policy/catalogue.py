@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 POLICIES = {
     "admission": ("memkit.policy.admission", "Admission"),
-    "classify": ("memkit.policy.classify", "Classifier"),
-    "dedup": ("memkit.policy.dedup", "Deduplicator"),
+    "classify": ("memkit.policy.classifier", "Classifier"),
+    "dedup": ("memkit.policy.dedup.deduplicator", "Deduplicator"),
     "quota": ("memkit.policy.quota", "Quota"),
     "expiry": ("memkit.policy.expiry", "Expiry"),
     "decay": ("memkit.decay", "Decay"),

@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from memkit.duck import connect
 from memkit.policy.admission import Admission
-from memkit.policy.classify import Classifier, keywords
-from memkit.policy.dedup import Deduplicator
+from memkit.policy.classifier import Classifier, keywords
+from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
-from memkit.policy.agreement import precision_recall, threshold_for
-from memkit.policy.dedup import Deduplicator
+from memkit.policy.dedup.agreement import precision_recall, threshold_for
+from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.presets import memory_v2_policy
 from memkit.schemas import TIMESTAMP
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
-from memkit.policy import near
-from memkit.policy.clusters import complete_link, components, settle
-from memkit.policy.conflicts import traits
+from memkit.policy.dedup import near
+from memkit.policy.dedup.clusters import complete_link, components, settle
+from memkit.policy.dedup.conflicts import traits
 
 _TEXT = st.lists(st.sampled_from(["чай", "чая", "tea", "tee", "пул", "12", "а", "🙂", "ab"]), max_size=5).map(" ".join)
 _TEXTS = st.lists(_TEXT, min_size=1, max_size=14, unique=True)

@@ -15,8 +15,8 @@ from sklearn.base import clone
 from memkit.decay import Decay
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.policy.admission import Admission
-from memkit.policy.classify import Classifier
-from memkit.policy.dedup import Deduplicator
+from memkit.policy.classifier import Classifier
+from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota

@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.params import estimator, param
-from memkit.policy.agreement import precision_recall, threshold_for
 from memkit.policy.base import VERDICT, Policy, needed
-from memkit.policy.conflicts import DATE_WORDS, NEGATIONS, NUMBER_WORDS
-from memkit.policy.pairs import Nodes, find_pairs, mergeable, node_table
-from memkit.policy.survivors import SURVIVORS, chains, verdicts
+from memkit.policy.dedup.agreement import precision_recall, threshold_for
+from memkit.policy.dedup.conflicts import DATE_WORDS, NEGATIONS, NUMBER_WORDS
+from memkit.policy.dedup.pairs import Nodes, find_pairs, mergeable, node_table
+from memkit.policy.dedup.survivors import SURVIVORS, chains, verdicts
 from memkit.presets import cite
 from memkit.tables.statement import as_table, input_table
 
@@ -34,8 +34,9 @@ class Deduplicator(Policy):
     Adds ``keep`` (bool), ``reason`` (string, ``duplicate`` or ``semantic_duplicate``), ``duplicate_of`` (string, the
     memory that stays), ``similarity`` (float64, 0 to 1, with that memory) and ``cluster`` (string, least memory_id of
     the cluster; null outside of one). Every row that goes is a pair with the one that stays; a chain A~B~C in which A
-    and C are no pair is left as it is and listed in ``chains_`` (see `memkit.policy.clusters.settle`). So a second run
-    over what stays finds nothing, as long as each text keeps its vector and `centre` takes the same mean off.
+    and C are no pair is left as it is and listed in ``chains_`` (see `memkit.policy.dedup.clusters.settle`). So a
+    second run over what stays finds nothing, as long as each text keeps its vector and `centre` takes the same mean
+    off.
 
     Attributes
     ----------
@@ -74,7 +75,7 @@ class Deduplicator(Policy):
         None,
         stands_for=NUMBER_WORDS,
         refit=True,
-        doc="Spelled numbers, as word=digits; None: those in policy/conflicts.py, as for the next two.",
+        doc="Spelled numbers, as word=digits; None: those in policy/dedup/conflicts.py, as for the next two.",
     )
     date_words: tuple[str, ...] = param(
         None, stands_for=DATE_WORDS, refit=True, doc="Months and days; Cyrillic ones as beginnings."
@@ -146,7 +147,7 @@ class Deduplicator(Policy):
         return pa.table({"measure": list(counts), "count": pa.array(counts.values(), pa.int64())})
 
     def precision_recall(self, labels: Any, kind: str = "semantic", guarded: bool = True) -> pa.Table:
-        """What each threshold would merge of labelled pairs; see `memkit.policy.agreement.precision_recall`."""
+        """What each threshold would merge of labelled pairs; see `memkit.policy.dedup.agreement.precision_recall`."""
         self._fitted()
         return precision_recall(self.pairs_, self.nodes_.stand_ins(as_table(labels)), kind=kind, guarded=guarded)
 

@@ -9,8 +9,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.duck import connect
-from memkit.policy.clusters import components, settle
-from memkit.policy.pairs import Nodes
+from memkit.policy.dedup.clusters import components, settle
+from memkit.policy.dedup.pairs import Nodes
 
 Ints = NDArray[np.int64]
 

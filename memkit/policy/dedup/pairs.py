@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.duck import connect
-from memkit.policy.conflicts import traits
-from memkit.policy.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
+from memkit.policy.dedup.conflicts import traits
+from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
 
 Ints = NDArray[np.int64]
 _KINDS = ("substring", "lexical", "semantic")
