@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
+from types import FunctionType, ModuleType
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -34,3 +35,37 @@ def script() -> Callable[[str], ModuleType]:
         return module
 
     return load
+
+
+QUICK_A_FILE = 6
+LONG = {"test_the_example_runs_as_it_stands", "test_a_notes_folder_of_seven_thousand_files"}
+ELSEWHERE = {"subprocess", "multiprocessing", "Pool", "n_jobs", "server"}
+"""What a test names that starts a process or a server."""
+_taken: Counter[Path] = Counter()
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the first tests of each file as quick, each in its first case: in a file the basic comes before the odd."""
+    if isinstance(item, pytest.Function) and _is_quick(item) and _taken[item.path] < QUICK_A_FILE:
+        _taken[item.path] += 1
+        item.add_marker("quick")
+
+
+def _is_quick(item: pytest.Function) -> bool:
+    cases = getattr(item, "callspec", None)
+    is_first = cases is None or not any(cases.indices.values())
+    is_property = hasattr(item.function, "hypothesis")
+    is_long = item.originalname in LONG or {"slow", "growth"} & {mark.name for mark in item.iter_markers()}
+    named = {*item.fixturenames} | _named(item.function, set())
+    return is_first and not is_property and not is_long and not ELSEWHERE & named
+
+
+def _named(function: FunctionType, seen: set[FunctionType]) -> set[str]:
+    """The names and arguments in a test, and in what it calls of its own module."""
+    seen.add(function)
+    code = function.__code__
+    names = {*code.co_names, *(name for names in code.co_consts if isinstance(names, tuple) for name in names)}
+    for beside in [function.__globals__.get(name) for name in code.co_names]:
+        if isinstance(beside, FunctionType) and beside.__module__ == function.__module__ and beside not in seen:
+            names |= _named(beside, seen)
+    return names
