@@ -27,13 +27,51 @@ def test_the_first_two_bash_blocks_are_one_command_each() -> None:
     assert tests.strip().endswith("-m pytest")
 
 
+STAND_IN = """#!/bin/sh
+case "$*" in
+    "-m venv "*) mkdir -p "$3/bin"; for name in pip python; do cp "$0" "$3/bin/$name"; done ;;
+    "-c import sys"*) echo python3.11 ;;
+    "-m pytest"*) echo "$0 $*"; [ "$0" != "{failing}" ] ;;
+esac
+"""
+
+
+def run_ci(folder: Path, *pythons: str, failing: str = "") -> subprocess.CompletedProcess[str]:
+    """A run of `.ci/run` where stand-ins for `pythons` are all the Pythons there are."""
+    tools = folder / "tools"
+    tools.mkdir()
+    for tool in ("awk", "bash", "cp", "dirname", "grep", "mkdir", "sort"):
+        (tools / tool).symlink_to(shutil.which(tool) or tool)
+    for python in ("python3", *pythons):
+        (tools / python).write_text(STAND_IN.replace("{failing}", failing), encoding="utf-8")
+        (tools / python).chmod(0o755)
+    (folder / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", folder / ".ci")
+    shutil.copy(ROOT / "README.md", folder)
+    bare = {"PATH": str(tools)}
+    return subprocess.run(["bash", ".ci/run"], cwd=folder, env=bare, capture_output=True, text=True, check=False)
+
+
 def test_ci_runs_the_test_command_word_for_word(tmp_path: Path) -> None:
-    (tmp_path / ".ci").mkdir()
-    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    (tmp_path / ".ci" / "run").write_text(script.replace('eval "$command"', ":"), encoding="utf-8")
-    shutil.copy(ROOT / "README.md", tmp_path)
-    done = subprocess.run(["bash", ".ci/run"], cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert done.stdout == f"+ {blocks('bash')[1]}"
+    done = run_ci(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    command, tested, last = done.stdout.splitlines()
+    assert command == f"+ {blocks('bash')[1]}".rstrip()
+    assert tested == ".venv-test/bin/python -m pytest"
+    assert last.endswith("from 3.12 on: none, as there is none on this machine.")
+
+
+def test_ci_runs_the_quick_tests_on_each_further_python(tmp_path: Path) -> None:
+    done = run_ci(tmp_path, "python3.9", "python3.11", "python3.13", "python3.12", "python3.13-config")
+    assert (done.returncode, done.stderr) == (0, "")
+    tested = [line for line in done.stdout.splitlines() if "-m pytest -m quick" in line]
+    assert tested == [f".venv-python3.{minor}/bin/python -m pytest -m quick" for minor in (12, 13)]
+    assert done.stdout.splitlines()[-1].endswith("from 3.12 on: python3.12 python3.13.")
+
+
+@pytest.mark.parametrize("failing", [".venv-test/bin/python", ".venv-python3.12/bin/python"])
+def test_ci_fails_where_any_run_fails(tmp_path: Path, failing: str) -> None:
+    assert run_ci(tmp_path, "python3.12", "python3.13", failing=failing).returncode == 1
 
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
