@@ -116,6 +116,9 @@ def test_links_are_never_followed(tmp_path: Path, opened: list[str]) -> None:
         "folder_in": folder / "sub",
         "loop": folder,
         "self.md": folder / "self.md",
+        "ping.md": folder / "pong.md",
+        "pong.md": folder / "ping.md",
+        "through.md": folder / "ping.md" / "inside.md",
         "broken_out.md": tmp_path / "nothing.md",
         "broken_in.md": folder / "nothing.md",
     }
@@ -124,7 +127,7 @@ def test_links_are_never_followed(tmp_path: Path, opened: list[str]) -> None:
     corpus = mk.read(folder)
     assert corpus.memories["path"].to_pylist() == ["MEMORY.md", "sub/a.md"]
     found = {row["path"]: row["rule"] for row in corpus.problems.to_pylist() if row["path"] in links}
-    outside = {"file_out.md", "folder_out", "broken_out.md", "self.md"}
+    outside = {"file_out.md", "folder_out", "broken_out.md", "self.md", "ping.md", "pong.md", "through.md"}
     assert found == {name: "outside_root" if name in outside else "symlink" for name in links}
     assert not [path for path in opened if "outside" in path]
 

@@ -127,8 +127,8 @@ def test_no_cell_writes_a_warning(path: Path) -> None:
 def test_no_path_of_a_machine_is_in_it(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert MACHINE_PATH.findall(text) == []
-    assert str(NOTEBOOKS.parent) not in text
-    assert tempfile.gettempdir() not in text
+    assert f"{NOTEBOOKS.parent}/" not in text
+    assert f"{tempfile.gettempdir()}/" not in text
 
 
 @BY_NOTEBOOK
