@@ -57,7 +57,8 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ERRORS = (
-    *("EncoderUnavailableError", "FormatError", "MemkitError", "MissingExtraError", "NotFittedError"),
+    *("DamagedIndexError", "EncoderUnavailableError", "FormatError", "MemkitError", "MissingExtraError"),
+    "NotFittedError",
     *("ParameterError", "QueryError", "StaleIndexError", "VersionError"),
 )
 

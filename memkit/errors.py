@@ -66,6 +66,10 @@ class StaleIndexError(MemkitError):
     """An index and the rows that it was built from no longer belong together."""
 
 
+class DamagedIndexError(FormatError, StaleIndexError):
+    """A saved index is not what was saved, or memkit never wrote it: fit and save again."""
+
+
 class EncoderUnavailableError(MemkitError):
     """The service that encodes cannot be reached, or could not be reached lately."""
 

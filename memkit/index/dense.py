@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import json
+import warnings
 from pathlib import Path
 from typing import Any, Self
 
@@ -16,16 +17,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.errors import NotFittedError, ParameterError, StaleIndexError
+from memkit.errors import DamagedIndexError, NotFittedError, ParameterError, StaleIndexError
 from memkit.index import ann as faiss_index
 from memkit.index import store
 from memkit.index.cache import VectorCache, rows_digest, shared_cache
 from memkit.index.centre import CENTRES, Centring
-from memkit.index.encode import Encoder, Texts, Vectors, as_encoder, as_texts, unit_rows
-from memkit.index.encoders.base import check_block
+from memkit.index.encode import Encoder, Texts, Vectors, as_encoder, as_texts, check_given, unit_rows
+from memkit.index.encoders.base import check_block, is_unit
 from memkit.index.nearest import SCORE_DIGITS, STEP, Mask, Nearest
 from memkit.index.pairs import near_pairs
 from memkit.params import Estimator, estimator, param
+from memkit.tables.untrusted import read_json
 
 __all__ = ["ANN", "CANDIDATES", "SCORE_DIGITS", "Dense", "near_pairs"]
 
@@ -36,6 +38,9 @@ MANIFEST = "dense.json"
 
 _PREFIX = "dense-"
 _VERSION = 1
+_FIELDS: dict[str, Any] = {
+    **{"version": int, "fingerprint": str, "shape": list, "ids": str, "content": str, "params": dict, "files": dict},
+}
 
 
 @estimator
@@ -146,7 +151,13 @@ class Dense(Estimator):
     def encode_queries(self, queries: Texts) -> Vectors:
         """Vectors of `queries` as `candidates` compares them: encoded (or taken from the cache) and centred."""
         self._check_fitted()
-        return self.centring_.transform(self.cache_.encode(self.encoder_, queries, "query"), queries)
+        vectors = self.cache_.encode(self.encoder_, queries, "query")
+        if vectors.shape[1] != self.vectors_.shape[1] and len(self.vectors_):
+            raise StaleIndexError(
+                f"expected {self.vectors_.shape[1]} dimensions, as in fit. Got {vectors.shape[1]} of"
+                f" {self.encoder_.fingerprint}. Fit again."
+            )
+        return self.centring_.transform(vectors, queries)
 
     def check_rows(self, chunks: pa.Table, texts: Texts | None = None) -> None:
         """Raise where the vectors are not those of `chunks` and their `texts`.
@@ -202,8 +213,9 @@ class Dense(Estimator):
         chunks: pa.Table | None = None,
         texts: Texts | None = None,
         cache: VectorCache | None = None,
+        trust: bool = False,
     ) -> Self:
-        """What `save` wrote.
+        """What `save` wrote; it may come from anybody.
 
         Parameters
         ----------
@@ -212,34 +224,66 @@ class Dense(Estimator):
         chunks, texts : optional
             Compared with the rows of `fit`, see `check_rows`. An encoder that learns from a corpus is fitted to
             `texts` again.
+        trust : bool
+            Whether the arm is your own. Else an address that it names as its encoder is not followed, its FAISS index,
+            which only FAISS can check, is built again, and its vectors are not remembered for other corpora.
 
         Raises
         ------
+        DamagedIndexError
+            A file is missing, damaged, or not what memkit writes.
         StaleIndexError
-            A file is missing or damaged, the vectors do not fit the rows, or the encoder is another one.
+            The vectors do not fit the rows, or the encoder is another one.
+        ParameterError
+            The encoder has to be given.
         """
         folder = Path(folder)
         manifest = _manifest(folder)
         spec = manifest["encoder"] if encoder is None else encoder
         if spec is None:
             raise ParameterError("Dense.load: the arm was fitted with an encoder object. Pass encoder=.")
-        arm = cls(encoder=spec, **manifest["params"])
+        if encoder is None and not trust:
+            check_given(spec, "Dense.load")
+        with store.checking(folder / MANIFEST):
+            arm = cls(encoder=spec, **manifest["params"])
+            arm.check_params()
         arm.encoder_ = _same_encoder(_loaded_encoder(spec, texts), manifest["fingerprint"])
         arm.cache_ = shared_cache() if cache is None else cache
-        arm.vectors_ = np.load(store.get(folder, manifest["files"]["vectors"], _PREFIX), allow_pickle=False)
+        with store.checking(folder / MANIFEST):
+            files = {key: store.get(folder, name, _PREFIX) for key, name in manifest["files"].items()}
+        arm.vectors_ = store.load_array(files["vectors"], np.float32)
         arm.centring_ = Centring(mode=arm.centre)
-        arm.centring_.means_ = np.load(store.get(folder, manifest["files"]["means"], _PREFIX), allow_pickle=False)
-        name = manifest["files"].get("index")
-        arm.index_ = None if name is None else faiss_index.read(store.get(folder, name, _PREFIX))
+        arm.centring_.means_ = store.load_array(files["means"], np.float64, columns=arm.vectors_.shape[1])
         arm.ids_, arm.content_ = manifest["ids"], manifest["content"]
-        if list(arm.vectors_.shape) != manifest["shape"] or (name and arm.index_.ntotal != len(arm.vectors_)):
-            raise StaleIndexError(f"{MANIFEST}: vectors and index are not of one size. Fit and save again.")
+        if len(arm.centring_.means_) != 3 or not is_unit(arm.vectors_):
+            raise DamagedIndexError(f"{MANIFEST}: expected three means and vectors of length 1. Fit and save again.")
+        if list(arm.vectors_.shape) != manifest["shape"]:
+            raise DamagedIndexError(f"{MANIFEST}: expected vectors and index of one size. Fit and save again.")
+        arm.index_ = arm._loaded_index(files.get("index"), trust)
         arm._set_live()
         if chunks is not None:
             arm.check_rows(chunks, texts)
-        if texts is not None and arm.centre == "none":
+        if trust and texts is not None and arm.centre == "none":
             arm.cache_.put(arm.encoder_, texts, arm.vectors_)
         return arm
+
+    def _loaded_index(self, path: Path | None, trust: bool) -> Any:
+        """The FAISS index from its file, or built again; None where every search is exact."""
+        if path is None:
+            return None
+        if not trust:
+            warnings.warn(
+                "Dense.load: the saved FAISS index is built again from the vectors, as only FAISS could check its file."
+                " Pass trust=True if it is your own.",
+                RuntimeWarning,
+                stacklevel=3,
+            )
+            return self._build(self.vectors_)
+        with store.checking(path):
+            index = faiss_index.read(path)
+            if (index.ntotal, index.d) != self.vectors_.shape:
+                raise ValueError("vectors and index of one size")
+        return index
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "vectors_"):
@@ -321,17 +365,17 @@ def _given(vectors: Vectors, n: int) -> Vectors:
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    try:
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        missing = {"version", "encoder", "fingerprint", "shape", "ids", "content", "params", "files"} - manifest.keys()
-    except (OSError, ValueError, AttributeError) as error:
-        raise StaleIndexError(
-            f"{folder.name}/{MANIFEST}: expected a saved dense arm. {error}. Fit and save."
-        ) from error
-    if missing or manifest["version"] != _VERSION or set(manifest["params"]) | {"encoder"} != set(Dense.params()):
-        raise StaleIndexError(
-            f"{folder.name}/{MANIFEST}: expected version {_VERSION} and all fields. Fit and save again."
-        )
+    with store.checking(folder / MANIFEST):
+        manifest = read_json(folder, MANIFEST)
+        kinds = {key: type(value) for key, value in manifest.items()}
+        if kinds != _FIELDS | {"encoder": kinds.get("encoder")} or manifest["version"] != _VERSION:
+            raise ValueError(f"no version {_VERSION} with all fields")
+        if not (manifest["encoder"] is None or isinstance(manifest["encoder"], str)):
+            raise ValueError(f"encoder {manifest['encoder']!r}")
+        if set(manifest["params"]) | {"encoder"} != set(Dense.params()):
+            raise ValueError("other parameters")
+        if not {"vectors", "means"} <= manifest["files"].keys() <= {"vectors", "means", "index"}:
+            raise ValueError("other files")
     return manifest
 
 

@@ -46,6 +46,7 @@ _ACCEPTED = (
     "encode_query and encode_document, encode (sentence-transformers, model2vec), embed_documents and embed_query "
     "(LangChain), a fitted transformer with transform (scikit-learn), or a function from a list of texts to an array"
 )
+_GIVEN: set[str] = set()
 _MEMBERS = ("encode_query", "encode_document", "dim", "fingerprint", "get_config")
 
 
@@ -109,7 +110,23 @@ _SHAPES: tuple[tuple[Callable[[Any], bool], str], ...] = (
 )
 
 
+def check_given(spec: object, owner: str) -> None:
+    """Raise where `spec`, which a saved index names, is an address that was not given to `as_encoder` in this process.
+
+    Raises
+    ------
+    ParameterError
+        Who follows an address sends texts there, or loads a model that can hold code.
+    """
+    if isinstance(spec, str) and spec not in ENCODERS and spec not in _GIVEN:
+        raise ParameterError(
+            f"{owner}: what was saved names the encoder {spec[:200]!r}, which nobody gave in this process. Pass it as"
+            " encoder=, or trust=True where the index is your own."
+        )
+
+
 def _named(spec: str) -> Encoder:
+    _GIVEN.add(spec)
     if spec in ENCODERS:
         encoder: Encoder = _load(*ENCODERS[spec])()
         return encoder

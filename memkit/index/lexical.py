@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.errors import NotFittedError, ParameterError
+from memkit.index import store
 from memkit.index.postings import Postings, Query, Texts
 from memkit.params import Estimator, estimator, param
 from memkit.text.analyse import ANALYSERS
@@ -91,9 +92,12 @@ class BM25(Estimator):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """What `save` wrote; raises StaleIndexError where it is damaged."""
+        """What `save` wrote; raises DamagedIndexError where it is not that."""
         postings, settings = Postings.load(folder, "bm25")
-        return cls(**settings)._use(postings)
+        with store.checking(folder):
+            arm = cls(**settings)
+            arm.check_params()
+        return arm._use(postings)
 
     def _use(self, postings: Postings) -> Self:
         self.postings_ = postings
@@ -183,9 +187,11 @@ class CharGrams(Estimator):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """What `save` wrote; raises StaleIndexError where it is damaged."""
+        """What `save` wrote; raises DamagedIndexError where it is not that."""
         postings, settings = Postings.load(folder, "char")
-        return cls(**settings)._use(postings)
+        with store.checking(folder):
+            arm = cls(**settings)
+        return arm._use(postings)
 
     def _use(self, postings: Postings) -> Self:
         self.postings_ = postings

@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from memkit.duck import connect
-from memkit.errors import ParameterError, StaleIndexError
+from memkit.errors import DamagedIndexError, ParameterError
+from memkit.tables.untrusted import check_unique, open_member, read_parquet
 from memkit.text.analyse import load_fts, spelling_sql, vocabulary_sql
 
 Query = tuple[np.ndarray, np.ndarray]
@@ -31,6 +32,8 @@ CANDIDATES = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa
 Add: TypeAlias = Callable[[np.ndarray, "Postings", np.ndarray, np.ndarray, np.ndarray], None]
 """``add(scores, postings, starts, stops, factors)`` adds each list's weights, times its factor, to its rows' scores."""
 
+_TERMS = pa.schema([pa.field("term", pa.string(), nullable=False), pa.field("rows", pa.int64(), nullable=False)])
+_POSTINGS = pa.schema([pa.field("row", pa.int32(), nullable=False), pa.field("weight", pa.float32(), nullable=False)])
 _BLOCKS_MIN = 1024
 _SAMPLE_MAX = 4096
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
@@ -125,8 +128,10 @@ class Postings:
         folder.mkdir(parents=True, exist_ok=True)
         terms = pa.table({"term": pa.array(list(self.terms), pa.string()), "rows": self.document_frequency})
         kept = {"memkit": json.dumps({**settings, "n_rows": self.n_rows, "n_postings": len(self.rows)}, sort_keys=True)}
-        pq.write_table(terms.replace_schema_metadata(kept), folder / f"{name}_terms.parquet")
-        pq.write_table(pa.table({"row": self.rows, "weight": self.weights}), folder / f"{name}_postings.parquet")
+        postings = pa.table({"row": self.rows, "weight": self.weights})
+        for part, table in (("terms", terms.replace_schema_metadata(kept)), ("postings", postings)):
+            with (folder / f"{name}_{part}.parquet").open("wb") as file:  # a name may be taken for an address
+                pq.write_table(table, file)
 
     @classmethod
     def load(cls, folder: Path, name: str) -> tuple[Self, dict[str, Any]]:
@@ -134,35 +139,51 @@ class Postings:
 
         Raises
         ------
-        StaleIndexError
-            Where a file is missing, or the two do not belong together.
+        DamagedIndexError
+            Where a file is missing or odd, or the two do not belong together.
         """
         import json
 
         try:
-            terms = pq.read_table(folder / f"{name}_terms.parquet")
-            postings = pq.read_table(folder / f"{name}_postings.parquet")
-            settings = json.loads(terms.schema.metadata[b"memkit"])
-        except (OSError, KeyError, TypeError, ValueError) as error:
-            raise StaleIndexError(
-                f"{folder}: expected the index '{name}' in two Parquet files. {error} Fit again."
+            terms = _read(folder / f"{name}_terms.parquet", _TERMS)
+            postings = _read(folder / f"{name}_postings.parquet", _POSTINGS)
+            check_unique(terms, "term", folder)
+            settings = dict(json.loads(terms.schema.metadata[b"memkit"]))
+            expected, n_rows = (_count(settings.pop(key)) for key in ("n_postings", "n_rows"))
+        except (KeyError, TypeError, ValueError, RecursionError) as error:
+            raise DamagedIndexError(
+                f"{folder}: expected the index '{name}' in two Parquet files. {error!s:.300} Fit again."
             ) from error
         frequencies = terms["rows"].to_numpy()
-        expected, n_rows = settings.pop("n_postings"), settings.pop("n_rows")
-        if not expected == int(frequencies.sum()) == postings.num_rows:
-            raise StaleIndexError(
+        is_possible = not len(frequencies) or 0 <= frequencies.min() <= frequencies.max() <= n_rows
+        if not is_possible or not expected == int(frequencies.sum()) == postings.num_rows:
+            raise DamagedIndexError(
                 f"{folder}: expected {expected} postings of '{name}'. Got {postings.num_rows} of {frequencies.sum()}: "
                 "the files do not belong together. Fit and save again."
             )
         rows = _plain(postings["row"].to_numpy(), np.int32)
         if len(rows) and not 0 <= rows.min() <= rows.max() < n_rows:
-            raise StaleIndexError(
+            raise DamagedIndexError(
                 f"{folder}: expected rows from 0 to {n_rows - 1} in '{name}'. Got {rows.min()} to {rows.max()}. "
                 "Fit and save again."
             )
+        weights = _plain(postings["weight"].to_numpy(), np.float32)
+        if not np.isfinite(weights).all():
+            raise DamagedIndexError(f"{folder}: expected weights of '{name}' that are finite. Fit and save again.")
         numbers = dict(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
         offsets = np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64)
-        return cls(numbers, offsets, rows, _plain(postings["weight"].to_numpy(), np.float32), n_rows), settings
+        return cls(numbers, offsets, rows, weights, n_rows), settings
+
+
+def _read(path: Path, schema: pa.Schema) -> pa.Table:
+    with open_member(path.parent, path.name) as file:
+        return read_parquet(file, path, schema)
+
+
+def _count(value: object) -> int:
+    if type(value) is not int or not 0 <= value < 2**31:
+        raise ValueError(f"a count of {value!r:.80}")
+    return value
 
 
 def _adder(n_postings: int) -> Add:

@@ -1,18 +1,28 @@
 """Files that are whole or absent: named by the hash of their bytes, brought into being by a rename.
 
 A reader beside a writer never sees half a file, writing the same content twice is harmless, and a damaged file is
-known because its name no longer fits.
+known because its name no longer fits. A file may come from anybody: what it holds is checked, and never run.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import prod
 from pathlib import Path
+from typing import Any
 
-from memkit.errors import MemkitError, StaleIndexError
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.errors import DamagedIndexError, MemkitError, StaleIndexError
+from memkit.tables.untrusted import open_member
+
+_HASH_AND_SUFFIX = r"[0-9a-f]{32}\.[a-z]{1,10}"
 
 
 def digest(path: Path) -> str:
@@ -42,15 +52,58 @@ def get(folder: Path, name: str, prefix: str = "") -> Path:
 
     Raises
     ------
-    StaleIndexError
-        Where it is missing or damaged.
+    DamagedIndexError
+        Where it is missing, a link, or damaged.
     """
-    path = folder / Path(name).name
-    if not path.is_file():
-        raise StaleIndexError(f"{name}: expected a file that the manifest names. It is missing. Fit and save again.")
+    path = folder / name
+    is_name = re.fullmatch(re.escape(prefix) + _HASH_AND_SUFFIX, name) is not None
+    if not is_name or path.is_symlink() or not path.is_file():
+        raise DamagedIndexError(f"{name}: expected a file that the manifest names. It is missing. Fit and save again.")
     if digest(path) != path.name.removesuffix(path.suffix).removeprefix(prefix):
-        raise StaleIndexError(f"{name}: the bytes do not match the name, so the file is damaged. Fit and save again.")
+        raise DamagedIndexError(f"{name}: the bytes do not match the name, so the file is damaged. Fit and save again.")
     return path
+
+
+def load_array(path: Path, kind: type, columns: int | None = None) -> NDArray[Any]:
+    """The two-dimensional array of finite numbers of one `kind` in an ``.npy`` file: no objects, no archive, no map.
+
+    Raises
+    ------
+    DamagedIndexError
+        Where it holds anything else, or is not as long as it says.
+    """
+    with checking(path), open_member(path.parent, path.name) as file:
+        version = np.lib.format.read_magic(file)
+        read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        shape, by_column, found = read_header(file)
+        if found != np.dtype(kind) or by_column or len(shape) != 2 or columns not in (None, shape[1]):
+            raise ValueError(f"{found} of shape {shape}")
+        data = file.read()
+        if len(data) != prod(shape) * found.itemsize:
+            raise ValueError(f"{len(data)} bytes for {shape}")
+        array = np.frombuffer(data, found).reshape(shape)
+        if not np.isfinite(array).all():
+            raise ValueError("numbers that are not finite")
+        return array.copy()
+
+
+@contextmanager
+def checking(what: Path) -> Iterator[None]:
+    """Make one error of whatever a file that memkit did not write leads to.
+
+    Raises
+    ------
+    DamagedIndexError
+    """
+    try:
+        yield
+    except StaleIndexError:
+        raise
+    except (KeyError, TypeError, ValueError, AttributeError, OSError, RuntimeError, MemoryError) as error:
+        raise DamagedIndexError(
+            f"{what.parent.name}/{what.name}: expected what was saved. {type(error).__name__}: {error!s:.300}."
+            " Fit and save again."
+        ) from error
 
 
 def _write_text(path: Path, text: str) -> None:

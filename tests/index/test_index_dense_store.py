@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from memkit.errors import MemkitError, ParameterError, StaleIndexError
+from memkit.errors import DamagedIndexError, MemkitError, ParameterError, StaleIndexError
 from memkit.index.dense import MANIFEST, Dense
 from memkit.index.encode import as_encoder
 
@@ -21,14 +21,18 @@ CHUNKS = pa.table({"chunk_id": [f"m{i}@0" for i in range(len(TEXTS))]})
 QUERIES = ["запись о теме", "record 7"]
 
 
+pytestmark = pytest.mark.filterwarnings("ignore:Dense.load. the saved FAISS index is built again")
+
+
 @pytest.fixture(params=["exact", "hnsw", "ivf"])
 def arm(request: pytest.FixtureRequest) -> Dense:
     return Dense(encoder="hash", ann=request.param, centre="corpus").fit(CHUNKS, TEXTS)
 
 
-def test_a_loaded_arm_answers_as_the_saved_one(arm: Dense, tmp_path: Path) -> None:
+@pytest.mark.parametrize("trust", [False, True])
+def test_a_loaded_arm_answers_as_the_saved_one(arm: Dense, tmp_path: Path, trust: bool) -> None:
     arm.save(tmp_path)
-    again = Dense.load(tmp_path, chunks=CHUNKS, texts=TEXTS)
+    again = Dense.load(tmp_path, chunks=CHUNKS, texts=TEXTS, trust=trust)
     assert again.candidates(QUERIES, 10) == arm.candidates(QUERIES, 10)
     assert again.get_params() == arm.get_params()
 
@@ -58,20 +62,20 @@ def test_one_damaged_file_is_refused(tmp_path: Path, which: str, damage: str) ->
         path.unlink()
     else:
         path.write_bytes(data if damage == "flip" else data[:20])
-    with pytest.raises(StaleIndexError, match=r"damaged|missing"):
-        Dense.load(tmp_path)
+    with pytest.raises(DamagedIndexError, match=r"damaged|missing"):
+        Dense.load(tmp_path, trust=True)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 99}'])
 def test_a_damaged_manifest_is_refused(tmp_path: Path, text: str) -> None:
     Dense(encoder="hash").fit(CHUNKS, TEXTS).save(tmp_path)
     (tmp_path / MANIFEST).write_text(text)
-    with pytest.raises(StaleIndexError, match=MANIFEST):
+    with pytest.raises(DamagedIndexError, match=MANIFEST):
         Dense.load(tmp_path)
 
 
 def test_a_folder_without_an_arm_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(StaleIndexError, match="expected a saved dense arm"):
+    with pytest.raises(DamagedIndexError, match=r"dense\.json: expected"):
         Dense.load(tmp_path)
 
 
@@ -82,7 +86,7 @@ def test_files_of_two_saves_do_not_mix(tmp_path: Path) -> None:
     (tmp_path / "two" / two["files"]["vectors"]).rename(tmp_path / "one" / two["files"]["vectors"])
     one["files"]["vectors"] = two["files"]["vectors"]
     (tmp_path / "one" / MANIFEST).write_text(json.dumps(one))
-    with pytest.raises(StaleIndexError, match="one size"):
+    with pytest.raises(DamagedIndexError, match="one size"):
         Dense.load(tmp_path / "one")
 
 
