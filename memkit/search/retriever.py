@@ -176,11 +176,11 @@ class Retriever(QuerySettings, FitSettings):
         ------
         NotFittedError
         """
-        save_index(self._index(), self.get_params(deep=False), Path(folder))
+        save_index(self._index(), self.get_params(deep=False), Path(folder).absolute())
 
     @classmethod
-    def load(cls, folder: Path | str, corpus: Corpus, encoder: Any = None) -> Self:
-        """What `save` kept, without encoding again.
+    def load(cls, folder: Path | str, corpus: Corpus, encoder: Any = None, *, trust: bool = False) -> Self:
+        """What `save` kept, without encoding again; it may come from anybody.
 
         Parameters
         ----------
@@ -188,13 +188,18 @@ class Retriever(QuerySettings, FitSettings):
             The corpus that was fitted, with the same memories.
         encoder : object, optional
             Needed where the saved one was an object rather than a name.
+        trust : bool
+            Whether `folder` is your own. Else an encoder's address in it that was not given in this process has to be
+            given as `encoder`, an approximate index is built again, and vectors are not remembered for other corpora.
 
         Raises
         ------
+        DamagedIndexError
+            Where there is no saved Retriever, or one that memkit did not write.
         StaleIndexError
             Where the memories are not those of `save`, or the encoder is another one.
         """
-        index, values = load_index(Path(folder), corpus, encoder)
+        index, values = load_index(Path(folder).absolute(), corpus, encoder, trust)
         search = cls(**values)
         search._adopt(index)
         return search

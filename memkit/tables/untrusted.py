@@ -24,6 +24,7 @@ from memkit.errors import FormatError
 MAX_JSON_BYTES = 64 * 2**20
 FREE_BYTES, GROWTH = 2**30, 100
 """What a Parquet file may unpack to: so many bytes, and so many times its own size."""
+_BATCH_ROWS = 2**16
 # No hidden name, no way up, no drive, no stream: the same on every system.
 _PART = re.compile(r"[^./\\:\x00-\x1f][^/\\:\x00-\x1f]{0,250}")
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"))
@@ -126,10 +127,7 @@ def read_parquet(file: BufferedReader, where: Path, schema: pa.Schema | None = N
         columns.
     """
     try:
-        source = pq.ParquetFile(file)
-        if not trust:
-            _check_growth(source.metadata, os.fstat(file.fileno()).st_size, where)
-        table = source.read()
+        table = _unpacked(pq.ParquetFile(file), None if trust else os.fstat(file.fileno()).st_size, where)
         table.validate(full=True)  # lengths, offsets, UTF-8
     except FormatError:
         raise
@@ -195,11 +193,21 @@ def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
     return bool(one == other)
 
 
-def _check_growth(metadata: Any, size: int, where: Path) -> None:
-    groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
-    unpacked = sum(group.column(n).total_uncompressed_size for group in groups for n in range(group.num_columns))
+def _unpacked(source: pq.ParquetFile, size: int | None, where: Path) -> pa.Table:
+    """All rows of a file of `size` bytes, as long as they take no more than that allows.
+
+    What the file says of its parts is not looked at: pyarrow ends the process where that is damaged.
+    """
+    most = float("inf") if size is None else FREE_BYTES + GROWTH * size
+    batches, held = [], 0
     # A run of equal values takes no room in the file, but eight bytes each once it is read.
-    unpacked = max(unpacked, 8 * metadata.num_rows * metadata.num_columns)
-    if unpacked > FREE_BYTES + GROWTH * size:
-        most = f"at most {FREE_BYTES} bytes and {GROWTH} times its {size}"
-        raise refused(where, most, f"{unpacked}; open it with trust=True if it is your own")
+    least = 8 * source.metadata.num_rows * source.metadata.num_columns
+    for batch in source.iter_batches(_BATCH_ROWS) if least <= most else ():
+        batches.append(batch)
+        held += batch.nbytes
+        if held > most:
+            break
+    if max(held, least) > most:
+        expected = f"at most {FREE_BYTES} bytes and {GROWTH} times its {size}"
+        raise refused(where, expected, f"{max(held, least)}; open it with trust=True if it is your own")
+    return pa.Table.from_batches(batches, source.schema_arrow)

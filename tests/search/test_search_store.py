@@ -3,16 +3,17 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import memkit as mk
-from memkit.errors import MemkitError, NotFittedError, ParameterError, StaleIndexError
+from memkit.errors import DamagedIndexError, FormatError, MemkitError, NotFittedError, ParameterError, StaleIndexError
 from memkit.index.cache import shared_cache
 from memkit.index.encoders.hashing import HashEncoder
-from memkit.search.fitted.store import MANIFEST
+from memkit.search.fitted.store import MANIFEST, kept_arm
 from memkit.search.retriever import Retriever
 from memkit.tables.samples import write_files
 
@@ -72,8 +73,93 @@ def test_an_encoder_object_has_to_be_given_again(corpus_of: Any, tmp_path: Path)
 def test_a_folder_that_holds_no_saved_index_is_refused(corpus_of: Any, tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / MANIFEST).write_text(content, encoding="utf-8")
-    with pytest.raises(StaleIndexError, match=MANIFEST):
+    with pytest.raises(DamagedIndexError, match=MANIFEST):
         Retriever.load(tmp_path, corpus_of(*ROWS))
+
+
+def forge(folder: Path, **changes: Any) -> None:
+    """Set values of the manifest by their path, ``__`` between its parts."""
+    document = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    for path, value in changes.items():
+        *above, last = path.split("__")
+        node = document
+        for name in above:
+            node = node[name]
+        node[last] = value
+    (folder / MANIFEST).write_text(json.dumps(document), encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": True},
+        {"version": 1.0},
+        {"params": []},
+        {"params": {}},
+        {"params__encoder": 5},
+        {"params__encoder": {"openai": "x"}},
+        {"params__unknown": 1},
+        {"params__chunk_tokens": 0},
+        {"params__chunk_tokens": "400"},
+        {"params__chunk_tokens": [400]},
+        {"params__lexical": "pickle"},
+        {"params__pool": -1},
+        {"params__kinds_hidden": 5},
+        {"params__kinds_hidden": [["a"]]},
+        {"encoder_is_object": 1},
+        {"rows": []},
+        {"arms": {}},
+        {"arms": ["../bm25"]},
+        {"arms": [["bm25"]]},
+        {"arms": [5]},
+        {"more": 1},
+    ],
+    ids=str,
+)
+def test_an_odd_manifest_is_one_error_and_a_lake_with_it_is_fitted_anew(tmp_path: Path, change: dict[str, Any]) -> None:
+    corpus = table_of(*ROWS)
+    expected = Retriever(encoder="hash").fit(corpus).search(QUERIES, as_of=DAY)
+    corpus.save(tmp_path)
+    forge(tmp_path / "vectors", **change)
+    with pytest.raises(FormatError, match=r"retriever\.json: expected"):
+        Retriever.load(tmp_path / "vectors", table_of(*ROWS))
+    assert Retriever(encoder="hash").fit(mk.open(tmp_path)).search(QUERIES, as_of=DAY).equals(expected)
+
+
+def test_rows_that_are_odd_are_other_rows(corpus_of: Any, tmp_path: Path) -> None:
+    Retriever(encoder="hash").fit(corpus_of(*ROWS)).save(tmp_path)
+    forge(tmp_path, rows={"chunks": "3"})
+    with pytest.raises(StaleIndexError, match="expected the memories that the saved index was made from"):
+        Retriever.load(tmp_path, corpus_of(*ROWS))
+
+
+def test_an_address_that_nobody_gave_gets_no_text(corpus_of: Any, tmp_path: Path) -> None:
+    Retriever(encoder=None).fit(corpus_of(*ROWS)).save(tmp_path)
+    forge(tmp_path, params__encoder="openai:m@http://127.0.0.1:9/v1")
+    with pytest.raises(ParameterError, match=r"nobody gave in this process\. Pass it as encoder=, or trust=True"):
+        Retriever.load(tmp_path, corpus_of(*ROWS))
+    assert Retriever.load(tmp_path, corpus_of(*ROWS), encoder="hash").search(QUERIES).num_rows
+    assert Retriever.load(tmp_path, corpus_of(*ROWS), trust=True).encoder == "openai:m@http://127.0.0.1:9/v1"
+
+
+@pytest.mark.parametrize("name", ["vectors", "vectors/bm25", "vectors/bm25/bm25_terms.parquet"])
+def test_arms_behind_a_link_are_not_taken(tmp_path: Path, name: str) -> None:
+    corpus = table_of(*ROWS)
+    Retriever(encoder=None).fit(corpus)
+    corpus.save(tmp_path / "lake")
+    search = Retriever(encoder=None).fit(mk.open(tmp_path / "lake"))
+    assert kept_arm(search._index(), "bm25") is not None
+    (tmp_path / "lake" / name).rename(tmp_path / "elsewhere")
+    (tmp_path / "lake" / name).symlink_to(tmp_path / "elsewhere")
+    assert kept_arm(search._index(), "bm25") is None
+
+
+def test_postings_of_another_number_of_rows_are_refused(corpus_of: Any, tmp_path: Path) -> None:
+    Retriever(encoder=None).fit(corpus_of(*ROWS)).save(tmp_path / "three")
+    Retriever(encoder=None).fit(corpus_of(*ROWS[:2])).save(tmp_path / "two")
+    shutil.copytree(tmp_path / "two" / "bm25", tmp_path / "three" / "bm25", dirs_exist_ok=True)
+    with pytest.raises(StaleIndexError, match=r"expected 3 chunks\. Got 2"):
+        Retriever.load(tmp_path / "three", corpus_of(*ROWS))
 
 
 def test_a_damaged_arm_is_refused(corpus_of: Any, tmp_path: Path) -> None:
@@ -153,7 +239,7 @@ def test_after_loading_only_new_texts_are_encoded(tmp_path: Path) -> None:
     corpus = mk.read(folder)
     Retriever(encoder=HashEncoder()).fit(corpus).save(tmp_path / "kept")
     shared_cache.cache_clear()
-    search = Retriever.load(tmp_path / "kept", corpus, encoder=HashEncoder())
+    search = Retriever.load(tmp_path / "kept", corpus, encoder=HashEncoder(), trust=True)
     write_files(folder, {"notes/9.md": "# 9\nновая заметка\n"})
     search.refresh()
     assert encoded(search) == 1
@@ -164,7 +250,7 @@ def test_a_refresh_that_finds_nothing_new_keeps_the_arms_at_hand(tmp_path: Path)
     Retriever(encoder="hash").fit(corpus)
     corpus.refresh().save(tmp_path / "lake")
     shared_cache.cache_clear()
-    search = Retriever(encoder="hash").fit(mk.open(tmp_path / "lake").refresh())
+    search = Retriever(encoder="hash").fit(mk.open(tmp_path / "lake", trust=True).refresh())
     assert encoded(search) == 0
 
 

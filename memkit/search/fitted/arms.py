@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import pyarrow as pa
 
 from memkit.duck import connect
+from memkit.errors import StaleIndexError
 from memkit.search.fitted.rows import Mask
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.fts import searchable_sql
@@ -43,14 +44,15 @@ class Kind:
     make : callable
         The arm that the settings ask for, not fitted.
     load : callable
-        ``load(settings, folder, chunks, texts)`` is such an arm as it was saved in `folder`.
+        ``load(settings, folder, chunks, texts, trust)`` is such an arm as it was saved in `folder`, by the user
+        where `trust`, else by anybody.
     label, score, nothing : str
         What pictures call the arm, what sentences call its score, and why it may have none.
     """
 
     weight: Callable[[QuerySettings], float]
     make: Callable[[FitSettings], Arm]
-    load: Callable[[FitSettings, Path, pa.Table, pa.ChunkedArray], Arm]
+    load: Callable[[FitSettings, Path, pa.Table, pa.ChunkedArray, bool], Arm]
     label: str
     score: str
     nothing: str
@@ -75,17 +77,26 @@ def _dense(settings: FitSettings) -> Arm:
     return Dense(encoder=settings.encoder, ann=settings.ann, centre=settings.centre)
 
 
-def _load_dense(settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray) -> Arm:
+def _load_lexical(settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray, trust: bool) -> Arm:
+    arm: Any = type(_lexical(settings)).load(folder)
+    if arm.postings_.n_rows != chunks.num_rows:
+        raise StaleIndexError(
+            f"{folder.name}: expected {chunks.num_rows} chunks. Got {arm.postings_.n_rows}. Fit again."
+        )
+    return cast(Arm, arm)
+
+
+def _load_dense(settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray, trust: bool) -> Arm:
     from memkit.index.dense import Dense
 
-    return Dense.load(folder, encoder=settings.encoder, chunks=chunks, texts=texts)
+    return Dense.load(folder, encoder=settings.encoder, chunks=chunks, texts=texts, trust=trust)
 
 
 KINDS: dict[str, Kind] = {
     "bm25": Kind(
         weight=lambda s: 1.0 - s.vector_weight if s.bm25_weight is None else s.bm25_weight,
         make=_lexical,
-        load=lambda settings, folder, chunks, texts: type(_lexical(settings)).load(folder),
+        load=_load_lexical,
         label="lexical",
         score="lexical score",
         nothing="lexical score 0 (no term of the query occurs in it)",
@@ -115,7 +126,9 @@ def build_arm(name: str, settings: FitSettings, chunks: pa.Table, texts: pa.Chun
     return KINDS[name].make(settings).fit(chunks, texts)
 
 
-def load_arm(name: str, settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray) -> Arm:
+def load_arm(
+    name: str, settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray, trust: bool = False
+) -> Arm:
     """The arm `name` that was saved in `folder`.
 
     Raises
@@ -123,7 +136,7 @@ def load_arm(name: str, settings: FitSettings, folder: Path, chunks: pa.Table, t
     StaleIndexError
         Where it is damaged, of other rows or of another encoder.
     """
-    return KINDS[name].load(settings, folder, chunks, texts)
+    return KINDS[name].load(settings, folder, chunks, texts, trust)
 
 
 def searched_texts(memories: pa.Table, chunks: pa.Table) -> pa.ChunkedArray:

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from memkit.errors import ParameterError, StaleIndexError
 from memkit.index import store
-from memkit.search.fitted.arms import load_arm
+from memkit.index.encode import check_given
+from memkit.params import Estimator
+from memkit.search.fitted.arms import KINDS, load_arm
 from memkit.search.fitted.index import SearchIndex, build_index
-from memkit.search.settings import FitSettings
+from memkit.search.settings import FitSettings, QuerySettings
+from memkit.tables.untrusted import read_json, refuse_links
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -20,7 +23,7 @@ FOLDER = "vectors"
 """What a saved corpus calls the folder of its Retriever."""
 MANIFEST = "retriever.json"
 _VERSION = 1
-_FIELDS = {"params", "encoder_is_object", "rows", "arms", "refit"}
+_FIELDS = {"version": int, "params": dict, "encoder_is_object": bool, "rows": dict, "arms": list, "refit": list}
 
 
 def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> None:
@@ -39,64 +42,75 @@ def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> N
     store.replace(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False))
 
 
-def load_index(folder: Path, corpus: Corpus, encoder: Any = None) -> tuple[SearchIndex, dict[str, Any]]:
+def load_index(
+    folder: Path, corpus: Corpus, encoder: Any = None, trust: bool = False
+) -> tuple[SearchIndex, dict[str, Any]]:
     """What `save_index` wrote, and the parameters.
 
     Raises
     ------
+    DamagedIndexError
+        Where the folder holds no saved Retriever, or one that memkit did not write.
     StaleIndexError
-        Where the folder holds no saved Retriever, or one of other memories or of another encoder.
+        Where it holds one of other memories or of another encoder.
     ParameterError
-        Where the saved encoder was an object and none is given.
+        Where the saved encoder was an object, or an address that is not trusted, and none is given.
     """
     manifest = _manifest(folder)
     if manifest["encoder_is_object"] and encoder is None:
         raise ParameterError("Retriever.load: it was fitted with an encoder object. Pass the same one as encoder=.")
-    params: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in manifest["params"].items()}
-    params["encoder"] = params["encoder"] if encoder is None else encoder
-    index = build_index(corpus, FitSettings(**{name: params[name] for name in manifest["refit"]}))
+    params: dict[str, Any] = manifest["params"]
+    if encoder is not None:
+        params["encoder"] = encoder
+    elif not trust:
+        check_given(params["encoder"], "Retriever.load")
+    index = build_index(corpus, FitSettings(**{name: params[name] for name in FitSettings.params()}))
     if index.digests != manifest["rows"]:
         raise StaleIndexError(
             f"{folder.name}/{MANIFEST}: expected the memories that the saved index was made from. Got others:"
-            f" {index.chunks.num_rows} chunks where there were {manifest['rows']['chunks']}, or other texts."
+            f" {index.chunks.num_rows} chunks where there were {manifest['rows'].get('chunks')}, or other texts."
             " Fit again; vectors of known texts come from the cache."
         )
     for name in manifest["arms"]:
-        index.arms[name] = load_arm(name, index.settings, folder / name, index.chunks, index.texts)
+        index.arms[name] = load_arm(name, index.settings, folder / name, index.chunks, index.texts, trust)
     return index, params
 
 
 def kept_arm(index: SearchIndex, name: str) -> Any:
     """The arm that lies with an opened corpus, if it was made with these settings of these memories; else None."""
     folder = index.corpus.folder and index.corpus.folder / FOLDER
-    if folder is None or not (folder / MANIFEST).is_file():
+    if folder is None or folder.is_symlink() or not (folder / MANIFEST).is_file():
         return None
     try:
         manifest = _manifest(folder)
-        settings = {key: manifest["params"].get(key) for key in manifest["refit"]}
+        wanted = index.settings.get_params(deep=False)
         is_same = (
-            settings == index.settings.get_params(deep=False)
+            {name: manifest["params"][name] for name in wanted} == wanted
             and not manifest["encoder_is_object"]
             and name in manifest["arms"]
         )
         if is_same and index.digests == manifest["rows"]:
-            return load_arm(name, index.settings, folder / name, index.chunks, index.texts)
+            trust = index.corpus.trusted
+            return load_arm(name, index.settings, folder / name, index.chunks, index.texts, trust)
     except StaleIndexError:
         pass  # damaged, or of another encoder
     return None
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
-    try:
-        manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise StaleIndexError(
-            f"{folder.name}/{MANIFEST}: expected a saved Retriever. {error}. Fit and save."
-        ) from error
-    is_known = isinstance(manifest, dict) and manifest.get("version") == _VERSION
-    if not is_known or not manifest.keys() >= _FIELDS:
-        raise StaleIndexError(
-            f"{folder.name}/{MANIFEST}: expected version {_VERSION} and all fields. Got {manifest!r:.80}."
-            " Fit and save again."
-        )
-    return manifest
+    """The manifest in `folder`, which may come from anybody: each value is one that memkit would write."""
+    with store.checking(folder / MANIFEST):
+        refuse_links(folder, below=True)
+        manifest = read_json(folder, MANIFEST)
+        if {name: type(value) for name, value in manifest.items()} != _FIELDS or manifest["version"] != _VERSION:
+            raise ValueError(f"no version {_VERSION} with all fields")
+        params = {name: tuple(v) if isinstance(v, list) else v for name, v in manifest["params"].items()}
+        kinds: tuple[type[Estimator], ...] = (FitSettings, QuerySettings)
+        for settings in kinds:
+            settings(**{name: value for name, value in params.items() if name in settings.params()}).check_params()
+        unknown = [name for name in params if not any(name in settings.params() for settings in kinds)]
+        missing = [name for name in FitSettings.params() if name not in params]
+        others = [name for name in manifest["arms"] if name not in KINDS]
+        if unknown or missing or others or not isinstance(params["encoder"], str | None):
+            raise ValueError(f"other parameters or arms: {[*unknown, *missing, *others]!r:.200}")
+    return manifest | {"params": params}
