@@ -1,0 +1,85 @@
+"""How search answers the labelled queries of data/labels with nothing set: hit@1, hit@5 and MRR by kind of query.
+
+Usage: python tests/benchmarks/bench_labels.py [DATA]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+import memkit as mk
+
+DATA = Path(__file__).parents[2] / "data"
+LAST_DAY = "2026-03-14"
+"""The day after the last memory: when a question without a day of its own is asked."""
+K = 10
+
+RESOLVE = """
+select l.*, m.memory_id
+from labels l
+join memories m on m.path = l.path and (
+    m.source_id = l.anchor or m.title = l.anchor or contains(chr(10) || m.text, chr(10) || l.anchor)
+)
+qualify how_named(m.source_id, m.title, l.anchor)
+      = min(how_named(m.source_id, m.title, l.anchor)) over (partition by l.query_id, l.path, l.anchor)
+order by l.query_id, l.relevance desc, m.memory_id
+"""
+HOW_NAMED = """
+create or replace temp macro how_named(own, title, anchor) as
+    case when own = anchor then 1 when title = anchor then 2 else 3 end
+"""
+
+
+def queries(folder: Path = DATA / "labels") -> pd.DataFrame:
+    """The questions, as written."""
+    return _rows(folder / "queries.jsonl")
+
+
+def labels(folder: Path = DATA / "labels") -> pd.DataFrame:
+    """The judgements, as written."""
+    return _rows(folder / "qrels.jsonl")
+
+
+def _rows(path: Path) -> pd.DataFrame:
+    return pd.DataFrame([json.loads(line) for line in path.read_text("utf-8").splitlines()])
+
+
+def qrels(corpus: mk.Corpus, labels: pd.DataFrame) -> pd.DataFrame:
+    """The judgements with the ids of `corpus`: a row for each memory that an anchor names."""
+    con = corpus.connect()
+    con.register("labels", labels)
+    con.execute(HOW_NAMED)
+    return con.sql(RESOLVE).to_arrow_table().to_pandas()
+
+
+def first_hits(search: mk.Retriever, query: Any) -> list[str]:
+    """The ids of the first `K` memories for one question, among those that its user may see."""
+    where = f"user_id = '{query.user_id}' or user_id is null" if pd.notna(query.user_id) else None
+    hits = search.search(query.text, k=K, where=where, as_of=query.as_of if pd.notna(query.as_of) else LAST_DAY)
+    return [str(found) for found in hits["memory_id"].to_pylist()]
+
+
+def main() -> None:
+    data = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
+    corpus = mk.read(data)
+    search = mk.Retriever().fit(corpus)
+    judged = qrels(corpus, labels(data / "labels")).query("relevance > 0")
+    relevant = judged.groupby("query_id")["memory_id"].agg(set)
+    rows = []
+    for query in queries(data / "labels").query("kind != 'unanswerable'").itertuples():
+        ranks = [rank for rank, found in enumerate(first_hits(search, query), 1) if found in relevant[query.query_id]]
+        first = ranks[0] if ranks else float("inf")
+        rows.append((query.kind, first <= 1, first <= 5, 1 / first))
+    scores = pd.DataFrame(rows, columns=["kind", "hit@1", "hit@5", f"mrr@{K}"])
+    table = scores.groupby("kind", sort=False).mean().assign(n=scores.groupby("kind").size())
+    table.loc["all"] = [*scores.drop(columns="kind").mean(), len(scores)]
+    print(table.round(2).to_string())
+
+
+if __name__ == "__main__":
+    main()
