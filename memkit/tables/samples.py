@@ -26,7 +26,7 @@ def sample_data() -> Path:
     Examples
     --------
     >>> sorted(path.name for path in sample_data().iterdir() if path.is_dir())
-    ['broken', 'facts', 'index_tree', 'index_tree_old', 'notes', 'records', 'workspace']
+    ['broken', 'facts', 'index_tree', 'index_tree_old', 'labels', 'life', 'notes', 'records', 'workspace']
     """
     return find_data(Path(__file__).parents[1])
 
