@@ -50,6 +50,8 @@ _EMOJI = ((0x2600, 0x27BF), (0x1F000, 0x1FAFF))
 
 # Greek final sigma and ё change; acute and grave (stress marks, after NFC) and the soft hyphen have no image and go.
 _FOLD_FROM, _FOLD_TO = "ёς\u0301\u0300\u00ad", "еσ"
+_LONGEST_WORD = 500
+"""Letters and marks; a run of a script without blanks seldom has as many."""
 _STEMMERS = {"auto": ("russian", "english"), "russian": ("russian",), "english": ("english",), "none": ()}
 _SCRIPTS = {"russian": _CYRILLIC, "english": _LATIN}
 
@@ -75,8 +77,12 @@ def spelling_sql(column: str) -> str:
 
 
 def fold_sql(spelling: str) -> str:
-    """SQL expression: one spelling in NFC and lower case, ё as е, without stress marks and soft hyphens."""
-    return f"translate(lower(nfc_normalize({spelling})), '{_FOLD_FROM}', '{_FOLD_TO}')"
+    """SQL expression: one spelling in NFC and lower case, ё as е, without stress marks and soft hyphens.
+
+    NFC sorts the marks of a letter in the square of their number, so what is too long for a word is not brought to it.
+    """
+    normal = f"case when length({spelling}) > {_LONGEST_WORD} then {spelling} else nfc_normalize({spelling}) end"
+    return f"translate(lower({normal}), '{_FOLD_FROM}', '{_FOLD_TO}')"
 
 
 def word_sql(column: str) -> str:
@@ -97,10 +103,10 @@ def term_sql(word: str, analyser: str = "auto") -> str:
         return _char_grams(word)
     parts = f"list_filter(string_split({word}, '_'), lambda part: part <> '')"
     stems = f"list_transform({parts}, lambda part: {stem_sql('part', analyser)})"
-    pairs = f"list_transform(generate_series(1, greatest(1, length({word}) - 1)), lambda i: substring({word}, i, 2))"
+    pairs = _grams(word, 2)
     return (
         f"case when length({word}) > 1 and {_within(word, _SYLLABLES)} then {pairs} || string_split({word}, '')"
-        f" when {_within(word, _SYLLABLES + _LETTERS)} then {pairs}"
+        f" when length({word}) > 1 and {_within(word, _LETTERS)} then {pairs}"
         f" when not contains({word}, '_') then [{stem_sql(word, analyser)}]"
         f" when len({parts}) = 0 then [] else [{word}] || {stems} end"
     )
@@ -172,10 +178,15 @@ def stem_sql(word: str, analyser: str = "auto") -> str:
 
 def _char_grams(word: str) -> str:
     """As scikit-learn's ``char_wb``, 3 to 5: n-grams of the word with a blank at each end."""
-    grams = f"lambda i: substring(' ' || {word} || ' ', i, n)"
-    lengths = f"generate_series(3, least(5, length({word}) + 2))"
-    of_length = f"lambda n: list_transform(generate_series(1, length({word}) + 3 - n), {grams})"
-    return f"flatten(list_transform({lengths}, {of_length}))"
+    padded = f"(' ' || {word} || ' ')"
+    return " || ".join(_grams(padded, size) for size in (3, 4, 5))
+
+
+def _grams(word: str, size: int) -> str:
+    """The runs of `size` neighbours in `word`, from lists side by side: ``substring`` would count from its start."""
+    shifted = ", ".join(f"string_split({word}, '')[{start}:]" for start in range(1, size + 1))
+    joined = " || ".join(f"gram[{place}]" for place in range(1, size + 1))
+    return f"list_transform(list_zip({shifted}, true), lambda gram: {joined})"
 
 
 def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
