@@ -17,7 +17,7 @@ PACKAGE = Path(memkit.__file__).parent
 # DESIGN, section 2; rooms of one row know nothing of each other. Imports for typing count like all others.
 ROWS = [
     ["errors"],
-    ["schemas", "params", "duck"],
+    ["schemas", "params", "duck", "fences"],
     ["presets"],
     ["formats", "text"],
     ["tables"],

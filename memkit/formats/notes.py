@@ -9,8 +9,8 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from memkit.fences import fences
 from memkit.formats.front_matter import FrontMatter
-from memkit.formats.markdown import headings
 from memkit.formats.rows import Row, Rows, extra_of
 from memkit.formats.source import Source
 from memkit.formats.values import loose_words, text_of, time_of, words_of
@@ -127,11 +127,9 @@ class _Note:
         lines = {**fields.lines, "content": self.memory["line_start"]}
         self.rows.check("notes", tried, source.path, self.memory_id, None, lines)
         self._check_id()
-        if "```" in self.body or "~~~" in self.body:
-            unclosed = headings(self.body)[1]
-            if unclosed:
-                line = self.memory["line_start"] + unclosed - 1
-                self.problem("unbalanced_fence", None, "a code fence that is closed", "no end", line)
+        if unclosed := fences(self.body).unclosed:
+            line = self.memory["line_start"] + unclosed - 1
+            self.problem("unbalanced_fence", None, "a code fence that is closed", "no end", line)
 
     def _check_id(self) -> None:
         if self.id is None:

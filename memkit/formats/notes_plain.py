@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.fences import has_open_fence
 from memkit.formats.files import Content
 from memkit.formats.front_matter import parse_flat, scalar_pattern
-from memkit.formats.markdown import has_open_fence
 from memkit.formats.rows import RAW_SCHEMAS, Rows, Tables, json_text, to_table
 from memkit.formats.values import time_of
 from memkit.schemas import TIMESTAMP

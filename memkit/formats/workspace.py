@@ -7,11 +7,16 @@ exactly its lines.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import datetime, time
+from itertools import chain, pairwise
 
+from memkit.fences import fences
 from memkit.formats.front_matter import FrontMatter
-from memkit.formats.markdown import Heading, fenced_lines, headings
+from memkit.formats.markdown import Heading, headings
 from memkit.formats.rows import Row, Rows, extra_of
 from memkit.formats.source import Source
 from memkit.formats.structured import Node
@@ -26,7 +31,7 @@ _ROLES = (
     "пользователь|ассистент|система|бот|агент|человек|помощник|инструмент"
 )
 _TURN = re.compile(
-    r"^(?:\*\*\[(\d{1,2}:\d{2}(?::\d{2})?)\][ \t]*([^*\n:]+?)(?::\*\*|\*\*:?)"
+    r"^(?:\*\*\[(\d{1,2}:\d{2}(?::\d{2})?)\]([^*\n:]++)(?::\*\*|\*\*:?)"
     rf"|\*\*([^*\n\[\]:]{{1,40}})(?::\*\*|\*\*:)|({_ROLES})[ \t]*:)[ \t]*(.*)$",
     re.IGNORECASE,
 )
@@ -67,13 +72,11 @@ def kind_of(source: Source) -> str:
 
 def parse(source: Source, front: FrontMatter | None, rows: Rows) -> str:
     """One file's sections to its rows; the kind it was read as."""
-    reader = _File(source, rows)
-    above = front.body_line - 1 if front else 0
-    found, unclosed = headings(source.text[front.body_at :] if front else source.text)
-    reader.sections([Heading(h.line + above, h.level, h.text) for h in found], front)
-    if unclosed:
-        unclosed += above
-        reader.problem("unbalanced_fence", "a code fence that is closed", "no end", unclosed)
+    reader = _File(source, front, rows)
+    reader.sections()
+    if reader.code.unclosed:
+        line = reader.code.unclosed + reader.above
+        reader.problem("unbalanced_fence", "a code fence that is closed", "no end", line)
     if not source.text.strip():
         reader.problem("empty_text", "a file with text", "nothing", None)
     if reader.kind == "session":
@@ -84,13 +87,24 @@ def parse(source: Source, front: FrontMatter | None, rows: Rows) -> str:
 
 
 class _File:
-    """One file under way."""
+    """One file under way; what it holds of each line is small, as a line may be a single sign.
 
-    def __init__(self, source: Source, rows: Rows) -> None:
-        self.source, self.rows = source, rows
+    Attributes
+    ----------
+    above : int
+        Lines of the front matter.
+    starts : array of int
+        The first line of each section so far.
+    """
+
+    def __init__(self, source: Source, front: FrontMatter | None, rows: Rows) -> None:
+        self.source, self.front, self.rows = source, front, rows
         self.kind = kind_of(source)
         self.dated = dated(source.stem) if self.kind in ("daily_log", "session") else None
-        self.starts: list[int] = []
+        self.above = front.body_line - 1 if front else 0
+        self.body = source.text[front.body_at :] if front else source.text
+        self.code = fences(self.body)
+        self.starts = array("q")
         if self.dated and self.dated.day is None:
             self.problem("bad_date", "a real date in the file's name", self.dated.written, None)
 
@@ -100,24 +114,29 @@ class _File:
 
     def memory_id(self, line: int) -> str:
         """The section that holds `line`."""
-        ordinal = sum(start <= line for start in self.starts)
-        return f"workspace:{self.source.path}#{max(ordinal, 1)}"
+        return f"workspace:{self.source.path}#{max(bisect_right(self.starts, line), 1)}"
 
-    def sections(self, found: list[Heading], front: FrontMatter | None) -> None:
+    def sections(self) -> None:
         lines = self.source.lines
-        opened = [] if found and found[0].line == 1 else [Heading(1, 0, "")]
-        ahead = "\n".join(lines[: found[0].line - 1]) if found else ""
-        if opened and found and not ahead.strip():
-            opened = []  # blank lines before the first heading belong to it
-            found = [Heading(1, found[0].level, found[0].text), *found[1:]]
-        if opened and front:
-            opened = [Heading(1, 0, text_of(front.fields.get("title")) or "")]
-        sections = opened + found
-        self.starts = [section.line for section in sections]
-        ends = [start - 1 for start in self.starts[1:]] + [len(lines)]
-        for ordinal, (section, end) in enumerate(zip(sections, ends, strict=True), 1):
-            head = front.fields if front and ordinal == 1 else Node()
+        after = Heading(len(lines) + 1, 0, "")
+        for ordinal, (section, following) in enumerate(pairwise(chain(self._headings(), [after])), 1):
+            self.starts.append(section.line)
+            head = self.front.fields if self.front and ordinal == 1 else Node()
+            end = following.line - 1
             self._section(ordinal, section, lines[section.line - 1 : end], end, head)
+
+    def _headings(self) -> Iterator[Heading]:
+        """The headings by their line in the file; what stands above the first is a section too."""
+        found = headings(self.body, self.code)
+        first = next(found, None)
+        title = text_of(self.front.fields.get("title")) if self.front else None
+        ahead = self.source.lines[: self.above + first.line - 1] if first else []
+        if first is None or "".join(ahead).strip():
+            yield Heading(1, 0, title or "")
+        elif ahead:
+            first = replace(first, line=1)  # blank lines before the first heading belong to it
+        for heading in chain([first] if first else [], found):
+            yield replace(heading, line=heading.line + self.above) if self.above else heading
 
     def _section(self, ordinal: int, section: Heading, lines: list[str], end: int, head: Node) -> None:
         path, text = self.source.path, "\n".join(lines)
@@ -148,18 +167,25 @@ class _File:
 
     def turns(self) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""
-        fenced = fenced_lines(self.source.text)
-        opened: list[tuple[int, re.Match[str]]] = []
-        ends: list[int] = []
-        for number, line in enumerate(self.source.lines, 1):
-            match = None if number in fenced else _TURN.match(line)
-            if len(ends) < len(opened) and (match or number in self.starts):
-                ends.append(number - 1)
+        opened: tuple[int, re.Match[str]] | None = None
+        ordinal = 0
+        for number, line in self._text_lines():
+            match = _TURN.match(line)
+            if opened and (match or self._is_start(number)):
+                self.rows.add("turns", self._turn(ordinal, opened[0], number - 1, opened[1]))
+                ordinal, opened = ordinal + 1, None
             if match:
-                opened.append((number, match))
-        ends += [len(self.source.lines)] * (len(opened) - len(ends))
-        for ordinal, ((number, match), end) in enumerate(zip(opened, ends, strict=True)):
-            self.rows.add("turns", self._turn(ordinal, number, end, match))
+                opened = number, match
+        if opened:
+            self.rows.add("turns", self._turn(ordinal, opened[0], len(self.source.lines), opened[1]))
+
+    def _text_lines(self) -> Iterator[tuple[int, str]]:
+        """The lines that are no code, by number."""
+        lines = enumerate(self.source.lines, 1)
+        return ((number, line) for number, line in lines if number - self.above not in self.code)
+
+    def _is_start(self, line: int) -> bool:
+        return self.starts[bisect_right(self.starts, line) - 1] == line
 
     def _turn(self, ordinal: int, number: int, end: int, match: re.Match[str]) -> Row:
         clock, role, bold, plain, first = match.groups()
@@ -178,9 +204,8 @@ class _File:
         }
 
     def checklist(self) -> None:
-        fenced = fenced_lines(self.source.text)
-        for number, line in enumerate(self.source.lines, 1):
-            if (match := _BOX.match(line)) and number not in fenced:
+        for number, line in self._text_lines():
+            if match := _BOX.match(line):
                 row: Row = {"memory_id": self.memory_id(number), "path": self.source.path, "line": number}
                 done = match.group(1) != " "
                 self.rows.add("checklist", {**row, "done": done, "text": match.group(2).strip()})

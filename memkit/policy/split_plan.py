@@ -9,14 +9,15 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from memkit.fences import fences
 from memkit.params import estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.presets import cite
 from memkit.tables.statement import as_table, input_table
 from memkit.text.count import Counter, checked_counter, count_tokens
 
+_LINE = re.compile(r"[^\n]*+\n|[^\n]++")
 _HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 PLAN = pa.schema(
     [
@@ -35,8 +36,9 @@ PLAN = pa.schema(
 class SplitPlan(Policy):
     """Plans the parts of texts over a number of tokens; the parts put together are the text, byte for byte.
 
-    Parts are cut at headings, a section over the limit at blank lines, a paragraph over it at lines. A single line
-    is never cut, so a part of one long line may be over the limit; its tokens say so.
+    Parts are cut at headings, a section over the limit at blank lines, a paragraph over it at lines. A code fence is
+    cut only where it is over the limit itself, and a single line never, so a part of one long line may be over the
+    limit; its tokens say so.
 
     Adds ``keep`` (bool, the file stays one), ``reason`` (string, ``too_long``), ``tokens`` and ``parts`` (int64).
 
@@ -95,7 +97,7 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
         """The parts of a text, whole lines; one part where the text is within the limit."""
         if self._count(text) <= self.max_tokens_per_file:
             return [text]
-        return self._packed(_sections(text), (_paragraphs, _lines))
+        return self._packed(_sections(text), (_paragraphs, _blocks, _lines))
 
     def _packed(self, pieces: list[str], finer: tuple[Callable[[str], list[str]], ...]) -> list[str]:
         """Neighbouring pieces together as long as they fit; a piece too long is cut in a finer way."""
@@ -128,29 +130,31 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
 
 
 def _lines(text: str) -> list[str]:
-    return re.findall(r"[^\n]*\n|[^\n]+", text)
+    return _LINE.findall(text)
 
 
 def _sections(text: str) -> list[str]:
     """Cut before each heading that is not inside a code fence."""
-    return _cut(text, lambda line, fenced, blank: not fenced and bool(_HEADING.match(line)))
+    return _cut(text, lambda line, blank: bool(_HEADING.match(line)))
 
 
 def _paragraphs(text: str) -> list[str]:
     """Cut after each run of blank lines that is not inside a code fence."""
-    return _cut(text, lambda line, fenced, blank: not fenced and blank and bool(line.strip()))
+    return _cut(text, lambda line, blank: blank and bool(line.strip()))
 
 
-def _cut(text: str, opens: Callable[[str, bool, bool], bool]) -> list[str]:
-    pieces, fence, blank = [""], "", False
-    for line in _lines(text):
-        mark = _FENCE.match(line)
-        if opens(line, bool(fence), blank):
-            pieces.append("")
-        pieces[-1] += line
-        if mark and not fence:
-            fence = mark[1]
-        elif mark and mark[1].startswith(fence):
-            fence = ""
+def _blocks(text: str) -> list[str]:
+    """Each line, and each code fence in one piece."""
+    return _cut(text, lambda line, blank: True)
+
+
+def _cut(text: str, opens: Callable[[str, bool], bool]) -> list[str]:
+    """Pieces of whole lines; one opens where `opens(line, whether a blank line is above)`, but never inside a fence."""
+    pieces: list[list[str]] = []
+    code, blank = fences(text), False
+    for number, line in enumerate(_lines(text), 1):
+        if not pieces or (opens(line, blank) and not code.would_part(number)):
+            pieces.append([])
+        pieces[-1].append(line)
         blank = not line.strip()
-    return [piece for piece in pieces if piece]
+    return ["".join(piece) for piece in pieces]

@@ -6,7 +6,6 @@ fence that fits in a chunk stays in one piece. Neighbouring chunks share their b
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any, Self
 
@@ -15,14 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
+from memkit.fences import fences
 from memkit.params import Estimator, estimator, param
 from memkit.presets import cite
 from memkit.schemas import CHUNKS
 from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter
 
 _SOURCE = cite("workspace", "chunks")
-
-_FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})")
 
 Span = tuple[int, int]
 """First line and the one after the last, 0-based."""
@@ -188,26 +186,24 @@ class _Cutter:
         lines = text.split("\n")
         sizes = [self.size(line + "\n") for line in lines]
         pieces: list[tuple[str, int, int]] = []
-        for first, end in self._pack(self._blocks(lines, sizes), sizes):
+        for first, end in self._pack(self._blocks(text, sizes), sizes):
             if end == first + 1 and sizes[first] - self.spare > self.limit:
                 pieces += [(piece, end, end) for piece in self._cut_line(lines[first])]
             else:
                 pieces.append(("\n".join(lines[first:end]), first + 1, end))
         return pieces
 
-    def _blocks(self, lines: list[str], sizes: list[int]) -> list[Span]:
+    def _blocks(self, text: str, sizes: list[int]) -> list[Span]:
         """What is not to be parted: a line, or a closed code fence that fits in a chunk."""
         blocks: list[Span] = []
-        fences = iter([f for f in _fences(lines) if sum(sizes[f[0] : f[1]]) - self.spare <= self.limit])
-        fence = next(fences, None)
         line = 0
-        while line < len(lines):
-            end = line + 1
-            if fence is not None and fence[0] == line:
-                end, fence = fence[1], next(fences, None)
-            blocks.append((line, end))
-            line = end
-        return blocks
+        for fence in fences(text).closed:
+            first, end = fence.start - 1, fence.stop - 1
+            if sum(sizes[first:end]) - self.spare <= self.limit:
+                blocks += [(other, other + 1) for other in range(line, first)]
+                blocks.append((first, end))
+                line = end
+        return blocks + [(other, other + 1) for other in range(line, len(sizes))]
 
     def _pack(self, blocks: list[Span], sizes: list[int]) -> Iterator[Span]:
         """Spans of as many blocks as fit; a block too long for a chunk stands alone."""
@@ -255,16 +251,3 @@ class _Cutter:
             else:
                 high = middle - 1
         return low
-
-
-def _fences(lines: list[str]) -> Iterator[Span]:
-    """Closed code fences, as CommonMark closes them: the same sign, at least as often, and nothing after it."""
-    opened, mark = 0, ""
-    for number, line in enumerate(lines):
-        if mark:
-            closing = line.strip()
-            if closing.startswith(mark) and not closing.strip(mark[0]) and len(line) - len(line.lstrip(" ")) <= 3:
-                yield opened, number + 1
-                mark = ""
-        elif match := _FENCE.match(line):
-            opened, mark = number, match[1]

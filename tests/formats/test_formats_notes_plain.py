@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
+from memkit.fences import fences, has_open_fence
 from memkit.formats import notes_plain
-from memkit.formats.markdown import has_open_fence, headings
 from memkit.formats.notes_plain import read_plain
 from memkit.formats.registry import File, Role, parse_file
 from memkit.formats.rows import RAW_SCHEMAS, Rows
@@ -254,6 +254,6 @@ def test_a_folder_of_taken_and_left_notes_is_read_as_one_by_one(tmp_path: Path, 
 
 
 @given(st.lists(st.sampled_from(["\n", "```", "~~~~", "`", " ", "    ", "text", "\u00a0", "\x1f", "я"])).map("".join))
-def test_a_fence_is_open_where_the_headings_say_so(text: str) -> None:
+def test_a_fence_is_open_in_bytes_where_it_is_in_text(text: str) -> None:
     before = b"---\n"
-    assert has_open_fence(before + text.encode(), len(before)) == (headings(text)[1] is not None)
+    assert has_open_fence(before + text.encode(), len(before)) == (fences(text).unclosed is not None)
