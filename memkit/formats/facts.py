@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from memkit.errors import FormatError
 from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.source import Source
-from memkit.formats.structured import Node, StructureError, clean, load_json
+from memkit.formats.structured import Node, StructureError, clean, load_json, name_lines
 from memkit.formats.values import day_of, integer_of
 
 TAGS = ("id", "t", "imp", "exp", "created")
@@ -203,12 +203,13 @@ def parse_meta(source: Source, rows: Rows) -> None:
     if not isinstance(meta, Node):
         rows.keep_text(source, "facts", "a JSON object", type(meta).__name__, 1)
         return
+    lines = name_lines(source.lines, 1)
     for name in sorted(meta.keys() - {"version", *COUNTED}):
-        expected, line = "a counter or version", _line_of(source, name)
-        rows.problem("unclaimed", source.path, expected, meta[name], line=line, field=name)
+        expected = "a counter or version"
+        rows.problem("unclaimed", source.path, expected, meta[name], line=lines.get(name), field=name)
     folder = source.path.rpartition("/")[0]
     for name, kind in COUNTED.items():
-        line = _line_of(source, name)
+        line = lines.get(name)
         if name not in meta:
             rows.problem("missing_field", source.path, "", "nothing", field=name, line=1)
             continue
@@ -219,7 +220,3 @@ def parse_meta(source: Source, rows: Rows) -> None:
         file = f"{folder}/{kind}.md"
         row = {"path": source.path, "line": line, "field": name, "file": file, "type": kind, "count": count}
         rows.add("_counters", row)
-
-
-def _line_of(source: Source, name: str) -> int | None:
-    return next((number for number, text in enumerate(source.lines, 1) if f'"{name}"' in text), None)

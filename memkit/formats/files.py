@@ -224,18 +224,23 @@ def _is_loop(resolved: Path) -> bool:
     return False
 
 
-def read_source(listing: Listing, path: str, max_file_bytes: int, rows: Rows) -> Source | None:
+def read_source(
+    listing: Listing, path: str, max_file_bytes: int, rows: Rows, memory_id: str | None = None
+) -> Source | None:
     """The file at `path` as text, its faults reported; None where it cannot be read at all."""
-    content = read_content(listing, path, max_file_bytes, rows)
-    return to_source(path, content, max_file_bytes, rows) if content else None
+    content = read_content(listing, path, max_file_bytes, rows, memory_id)
+    return to_source(path, content, max_file_bytes, rows, memory_id) if content else None
 
 
-def read_content(listing: Listing, path: str, max_file_bytes: int, rows: Rows) -> Content | None:
+def read_content(
+    listing: Listing, path: str, max_file_bytes: int, rows: Rows, memory_id: str | None = None
+) -> Content | None:
     """The bytes of the file at `path`; None where it cannot be read, which is reported."""
     try:
         return _read_bytes(listing.on_disk(path), max_file_bytes)
     except OSError as error:
-        rows.problem("unreadable", path, "a file that can be read", error.strerror or "an error", quote=False)
+        got = error.strerror or "an error"
+        rows.problem("unreadable", path, "a file that can be read", got, memory_id=memory_id, quote=False)
         return None
 
 
@@ -245,27 +250,29 @@ def digest_of(content: Content) -> str:
     return xxh3_128_hexdigest(data if len(data) == size else data + b"%d" % size)
 
 
-def to_source(path: str, content: Content, max_file_bytes: int, rows: Rows) -> Source:
+def to_source(path: str, content: Content, max_file_bytes: int, rows: Rows, memory_id: str | None = None) -> Source:
     """The bytes of a file as text, their faults reported."""
     (size, *_), data = content
     if size > max_file_bytes:
         data = data[: codecs.utf_8_decode(data, "ignore", False)[1]]  # not in the midst of a character
     source = decode(path, data)
     source.size, source.too_large = size, size > max_file_bytes
-    report(source, max_file_bytes, rows)
+    report(source, max_file_bytes, rows, memory_id)
     return source
 
 
-def report(source: Source, max_file_bytes: int, rows: Rows) -> None:
+def report(source: Source, max_file_bytes: int, rows: Rows, memory_id: str | None = None) -> None:
     """Add a problem for every fault of a file's bytes."""
-    path, size = source.path, source.size
-    if size > max_file_bytes:
-        rows.problem("file_too_large", path, f"at most {max_file_bytes} bytes", f"{size} bytes", quote=False)
+
+    def problem(rule: str, expected: str, got: str, line: int | None = None) -> None:
+        rows.problem(rule, source.path, expected, got, line=line, memory_id=memory_id, quote=False)
+
+    if source.size > max_file_bytes:
+        problem("file_too_large", f"at most {max_file_bytes} bytes", f"{source.size} bytes")
     if source.encoding != "utf-8":
-        rows.problem("encoding", path, "UTF-8", f"{source.encoding}, read as such", line=1, quote=False)
+        problem("encoding", "UTF-8", f"{source.encoding}, read as such", 1)
     for line, guess in source.undecoded.items():
-        got = f"bytes that read as windows-1251: {guess[:60]!r}"
-        rows.problem("encoding", path, "UTF-8", got, line=line, quote=False)
+        problem("encoding", "UTF-8", f"bytes that read as windows-1251: {guess[:60]!r}", line)
 
 
 def _read_bytes(path: str, max_file_bytes: int) -> Content:

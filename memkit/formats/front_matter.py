@@ -158,7 +158,8 @@ def salvage(head: str) -> Node:
     node, listed = Node(), ""
     for number, line in enumerate(head.split("\n"), 2):
         if listed and line.lstrip(" ").startswith("- "):
-            node[listed] = [*(node[listed] or ()), _salvaged(line.lstrip(" ")[2:])]
+            node[listed] = node[listed] or []
+            node[listed].append(_salvaged(line.lstrip(" ")[2:]))
             continue
         key, colon, value = line.partition(":")
         listed = ""

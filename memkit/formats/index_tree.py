@@ -26,6 +26,7 @@ from memkit.formats.values import loose_words, text_of
 PLUGIN_GLOBS = ("**/sofia-memory-plugin/**",)
 _IMPORTANCE = {"high": "high", "medium": "normal", "normal": "normal", "low": "low"}
 _ANY_INDEX = re.compile(r"(?:^|/)index(?:\.part\d+)?\.json$")
+_CONTINUATION = re.compile(r"(.+)\.part(\d+)\.json", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:")
 _NAMES_PLUGIN = "the path names a file of the plugin"
 _NAMES_INDEX = "the path names an index, which is no memory"
@@ -41,11 +42,11 @@ class Survey:
     claims: dict[str, Claim] = field(default_factory=dict)
     parts: set[str] = field(default_factory=set)
     indexes: set[str] = field(default_factory=set)
-    homes: list[str] = field(default_factory=list)
+    homes: set[str] = field(default_factory=set)
 
     def speaks_for(self, path: str) -> bool:
         """Whether `path` lies in a memory folder with an index, so that an index should name it."""
-        return any(path.startswith(f"{home}/") or not home for home in self.homes)
+        return bool(self.homes) and not self.homes.isdisjoint(_above(path))
 
 
 def survey(listing: Listing, read: Callable[[str, Rows], Source | None], rows: Rows, globs: Iterable[str]) -> Survey:
@@ -75,6 +76,7 @@ class _Trees:
         self.documents: dict[str, Any] = {}
         self.undecoded: dict[str, list[tuple[int, str]]] = {}
         self.unplaced: list[Row] = []
+        self._further: dict[str, list[tuple[int, str]]] | None = None
 
     def load(self, path: str) -> Any:
         """The JSON of an index, once; None where it is none (a record file, or unparsable and kept as text)."""
@@ -103,17 +105,17 @@ class _Trees:
         home = posixpath.dirname(path)
         shape = shape_of(document)
         if shape == "root":
-            self.result.homes.append(home)
+            self.result.homes.add(home)
             self._root(path, document, home)
         elif shape == "branch":
             home = self._home_of_stray(path)
             if self.result.speaks_for(path):
                 self.rows.problem("unindexed", path, "a branch that the root names", "a branch of its own", quote=False)
             else:
-                self.result.homes.append(home)
+                self.result.homes.add(home)
             self._branch(path, document, home, None)
         elif shape == "flat":
-            self.result.homes.append(home)
+            self.result.homes.add(home)
             self._flat(path, document, home)
         elif shape == "other":
             self.result.indexes.discard(path)  # the reader of records decides
@@ -172,9 +174,11 @@ class _Trees:
 
     def _continuations(self, path: str) -> list[str]:
         """The ``.partN.json`` files beside a branch, by number; a gap ends nothing."""
-        stem = re.escape(path.removesuffix(".json"))
-        found = (re.fullmatch(rf"{stem}\.part(\d+)\.json", other) for other in self.listing.files)
-        return [match.group() for match in sorted(filter(None, found), key=lambda match: int(match.group(1)))]
+        if self._further is None:
+            self._further = {}
+            for match in filter(None, map(_CONTINUATION.fullmatch, self.listing.files)):
+                self._further.setdefault(match.group(1), []).append((int(match.group(2)), match.group()))
+        return [name for _, name in sorted(self._further.get(path.removesuffix(".json"), ()))]
 
     def _require(self, path: str, node: Node, names: tuple[str, ...], line: int) -> None:
         for name in names:
@@ -308,6 +312,9 @@ class _Trees:
                 self._problem("outside_root", found, expected, name, line, "parts", memory_id, "invalid")
             elif path not in self.listing.files:
                 self._problem("missing_file", found, "a part that exists", name, line, "parts", memory_id, "missing")
+            elif path in self.result.parts:  # a file named a thousand times must not be a thousand times its text
+                expected = "a part that is named once"
+                self._problem("bad_value", found, expected, name, line, "parts", memory_id, "invalid")
             else:
                 parts.append(path)
                 self.result.parts.add(path)
@@ -370,6 +377,13 @@ class _Trees:
         status: str | None = None,
     ) -> None:
         self.rows.problem(rule, path, expected, got, line=line, field=name, memory_id=memory_id, status=status)
+
+
+def _above(path: str) -> Iterator[str]:
+    """The folders that hold `path`, the root included."""
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def _below(path: str, folder: str) -> bool:

@@ -104,13 +104,10 @@ def _counters(tables: Tables, rows: Rows) -> None:
 
 
 def _implausible(documents: pa.Table, rows: Rows) -> None:
-    logs = documents.filter(
-        pc.and_(
-            pc.is_in(documents["kind"], value_set=pa.array(["daily_log", "session"])), pc.is_valid(documents["date"])
-        )
-    )
+    is_log = pc.is_in(documents["kind"], value_set=pa.array(["daily_log", "session"]))
+    dated = documents.select(["path", "date"]).filter(pc.and_(is_log, pc.is_valid(documents["date"])))
     folders: dict[str, dict[str, date]] = {}
-    for row in logs.group_by("path").aggregate([("date", "min")]).to_pylist():
+    for row in dated.group_by("path").aggregate([("date", "min")]).to_pylist():
         folders.setdefault(_log_folder(row["path"]), {})[row["path"]] = row["date_min"]
     for dates in folders.values():
         if len(dates) >= _MIN_LOGS:

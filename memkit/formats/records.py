@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from memkit.formats.adapters import CURRENT, adapt, major_of, shape_of
 from memkit.formats.record_kinds import KINDS, Kind, Record
 from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.source import Source
-from memkit.formats.structured import Node, StructureError, load_json, load_json_items, load_yaml
+from memkit.formats.structured import Node, StructureError, load_json, load_json_items, load_yaml, name_lines
 from memkit.formats.values import text_of
 
 WRAPPERS = ("pathways", "memory_items", "memories", "items", "wisdom_facts", "wisdom", "facts")
 """Keys under which a file may hold its list of records."""
 
 
-@dataclass
+@dataclass(slots=True)
 class _Found:
     """One record or remnant in a file."""
 
@@ -25,6 +26,7 @@ class _Found:
     line: int
     end_line: int
     fault: StructureError | None = None
+    names: dict[str, int] | None = None
 
 
 def kind_of(value: Any) -> str | None:
@@ -55,16 +57,23 @@ _OLD_ITEM = {"text", "timestamp", "category", "importance"}
 
 def parse(source: Source, rows: Rows) -> None:
     """A JSON, JSON lines or YAML file to its rows; a file that is no record is one ``unclaimed`` problem."""
-    found = list(_find(source))
-    reader = _File(source, rows)
-    if not any(item.fault or kind_of(item.value) for item in found):
+    rest = _find(source)
+    found = []
+    for item in rest:
+        found.append(item)
+        if item.fault or kind_of(item.value):
+            break
+    else:
         if source.too_large:
             rows.keep_text(source, "records", "a whole file", "the head of one", 1)
             return
         rows.problem("unclaimed", source.path, "a record of a known kind", _described(found), quote=False)
         return
+    if not _is_lines(source):
+        found += rest  # how the file ends says what becomes of its items
     whole = found[-1].fault is not None and found[-1].value is None
-    for ordinal, item in enumerate(found, 1):
+    reader = _File(source, rows)
+    for ordinal, item in enumerate(chain(found, rest), 1):
         # The text of a broken file is kept whole: what else is in it need not be kept once more.
         if item.fault or not whole or kind_of(item.value):
             reader.read(ordinal, item)
@@ -79,12 +88,11 @@ def _described(found: list[_Found]) -> str:
 
 def _find(source: Source) -> Iterator[_Found]:
     """Every item of the file that may be a record, then the fault that ended it, if one did."""
-    ending = source.name.rpartition(".")[2].lower()
-    if ending in ("jsonl", "ndjson"):
+    if _is_lines(source):
         yield from _json_lines(source)
         return
     try:
-        if ending in ("yaml", "yml"):
+        if source.name.lower().endswith((".yaml", ".yml")):
             for document in load_yaml(source.text):
                 yield from _unwrapped(document)
         elif source.text.lstrip().startswith("["):
@@ -94,6 +102,10 @@ def _find(source: Source) -> Iterator[_Found]:
             yield from _unwrapped(load_json(source.text))
     except StructureError as error:
         yield _Found(None, error.line, len(source.lines), error)
+
+
+def _is_lines(source: Source) -> bool:
+    return source.name.lower().endswith((".jsonl", ".ndjson"))
 
 
 def _json_lines(source: Source) -> Iterator[_Found]:
@@ -211,5 +223,6 @@ class _File:
             return found.value.lines[field]
         if found.line == found.end_line:
             return found.line  # a file of one line may hold a million records: never search it for each
-        lines = self.source.lines[found.line - 1 : found.end_line]
-        return next((found.line + at for at, text in enumerate(lines) if f'"{field}"' in text), found.line)
+        if found.names is None:
+            found.names = name_lines(self.source.lines[found.line - 1 : found.end_line], found.line)
+        return found.names.get(field, found.line)

@@ -170,14 +170,15 @@ def parse_file(file: File, rows: Rows) -> None:
     for format in FORMATS:
         wanted = format.fits(file) and format.name == forced if forced else format.claims(file)
         if wanted:
-            before = len(rows.tables["memories"])
+            rows.begin(file.source, *file.parts)
             format.parse(file, rows)
-            _common(file, format, rows, before)
+            _common(file, format, rows)
+            rows.end()
             return
     rows.problem("unclaimed", file.source.path, f"a file that can be read as {forced}", file.source.name)
 
 
-def _common(file: File, format: Format, rows: Rows, before: int) -> None:
+def _common(file: File, format: Format, rows: Rows) -> None:
     """What is reported alike in every format."""
     source = file.source
     if file.role.should_be_indexed:
@@ -188,6 +189,3 @@ def _common(file: File, format: Format, rows: Rows, before: int) -> None:
             rows.problem("unparsable", source.path, "front matter in YAML", str(fault), line=fault.line, quote=False)
     if file.front is None and file.is_markdown and front_matter.is_unclosed(source.text):
         rows.problem("unparsable", source.path, "front matter closed by '---'", "no end", line=1, quote=False)
-    for read in (source, *file.parts):
-        if read.undecoded:
-            rows.keep_undecoded(read, before)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
@@ -42,6 +44,10 @@ IDS = pa.schema(
 RAW_SCHEMAS: dict[str, pa.Schema] = {**TABLES, "_counters": COUNTERS, "_ids": IDS}
 """The tables, and those that only the linking sees."""
 
+PROBLEM_ORDER = ("path", "line", "rule", "field", "message", "memory_id")
+HELD_ROWS = 10_000
+"""Rows of one table that are held as dicts, each of some 1,000 bytes; the next one hands them over to Arrow."""
+
 Row = dict[str, Any]
 Tables = dict[str, pa.Table]
 
@@ -59,13 +65,22 @@ def json_text(value: object) -> str:
 
 @dataclass
 class Rows:
-    """Rows by table name; `add` and `problem` append."""
+    """Rows by table name; `add` and `problem` append.
+
+    Attributes
+    ----------
+    tables : dict of str to list of dict
+        The latest rows, at most `HELD_ROWS` of a table; those before them are with Arrow already.
+    """
 
     rules: tuple[Rule, ...] | None = None
     tables: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in RAW_SCHEMAS})
 
     def __post_init__(self) -> None:
-        self._ids: dict[str, int] = {}
+        self._handed: dict[str, list[pa.Table]] = {name: [] for name in RAW_SCHEMAS}
+        self._first = 0
+        self._undecoded: deque[tuple[str, int, str]] = deque()
+        self._ids = _Ids("")
         self._tests: dict[tuple[str, str], list[tuple[Rule, Callable[[object], bool]]]] = {}
         for rule in RULES if self.rules is None else self.rules:
             if rule.test:
@@ -73,7 +88,20 @@ class Rows:
 
     def add(self, table: str, row: Row) -> None:
         """Append `row` to `table`."""
-        self.tables[table].append(row)
+        rows = self.tables[table]
+        if len(rows) >= HELD_ROWS:
+            self._hand_over(table, rows)
+        rows.append(row)
+
+    def _hand_over(self, table: str, rows: list[Row]) -> None:
+        """Turn rows into Arrow; the latest memory stays, as undecoded lines below it are still to be put into it."""
+        kept = []
+        if table == "memories":
+            kept = [rows.pop()]
+            self._keep_undecoded(rows[self._first :], _line_start(kept[0]))
+            self._first = 0
+        self._handed[table].append(self._to_table(table))
+        rows[:] = kept
 
     def problem(
         self,
@@ -96,21 +124,16 @@ class Rows:
         came = shown(got) if quote and got != "nothing" else str(got)
         message = f"{where}: {what}. Got {came}. {ADVICE.get(rule, '')}".rstrip()
         row = {"path": path, "line": line, "field": field, "rule": rule, "severity": SEVERITIES[rule]}
-        self.tables["problems"].append({**row, "status": status, "message": message, "memory_id": memory_id})
+        self.add("problems", {**row, "status": status, "message": message, "memory_id": memory_id})
 
     def new_id(self, format: str, path: str, own: object) -> str:
         """The id of a memory, from its own id or ordinal; a repeated one gets ``~2``, which the linking reports.
 
         A ``#`` of its own is spelled ``%23``, so that the last one always parts path and own id.
         """
-        base = f"{format}:{path}#{own}" if "#" not in str(own) else f"{format}:{path}#{str(own).replace('#', '%23')}"
-        count, memory_id = self._ids.get(base, 0) + 1, base
-        if count > 1:
-            while (memory_id := f"{base}~{count}") in self._ids:
-                count += 1
-            self._ids[memory_id] = 1
-        self._ids[base] = count
-        return memory_id
+        if path != self._ids.path:
+            self._ids = _Ids(path)
+        return f"{format}:{path}#{self._ids.ordinal(own) if isinstance(own, int) else self._ids.own(str(own))}"
 
     def own_id(self, memory_id: str, path: str, line: int | None, field: str, group: str, own: str | None) -> None:
         """Note an id, for the linking to find it twice."""
@@ -156,29 +179,84 @@ class Rows:
         )
         self.problem("unparsable", source.path, expected, got, line=line, memory_id=memory_id, quote=False)
 
-    def keep_undecoded(self, source: Source, before: int) -> None:
-        """Put what undecoded lines read as into extra: of the memory since row `before` that begins last above each.
+    def begin(self, source: Source, *parts: Source) -> None:
+        """Begin the memories of one file: its lines that are no UTF-8 will be kept in their extra."""
+        self._first = len(self.tables["memories"])
+        lines = ((read.path, number, guess) for read in (source, *parts) for number, guess in read.undecoded.items())
+        self._undecoded = deque(lines)
+
+    def end(self) -> None:
+        """End the file that was begun."""
+        if self._undecoded:
+            self._keep_undecoded(self.tables["memories"][self._first :])
+
+    def _keep_undecoded(self, rows: list[Row], until: float = math.inf) -> None:
+        """Put what undecoded lines above `until` read as into extra: of the memory that begins last above each.
 
         A line above them all, as in front matter, goes to the first.
         """
-        found = sorted(self.tables["memories"][before:], key=_line_start)
+        found = sorted(rows, key=_line_start)
         starts = list(map(_line_start, found))
         kept: dict[int, dict[str, str]] = {}
-        for number, guess in source.undecoded.items() if found else ():
+        while found and self._undecoded and self._undecoded[0][1] < until:
+            path, number, guess = self._undecoded.popleft()
             at = max(bisect_right(starts, number) - 1, 0)
-            own = found[at]["path"] == source.path
-            kept.setdefault(at, {})[str(number) if own else f"{source.path}:{number}"] = guess
+            own = found[at]["path"] == path
+            kept.setdefault(at, {})[str(number) if own else f"{path}:{number}"] = guess
         for at, lines in kept.items():
             extra = json.loads(found[at]["extra"])
             found[at]["extra"] = json_text({**extra, "windows-1251": {**extra.get("windows-1251", {}), **lines}})
 
     def to_arrow(self) -> dict[str, pa.Table]:
         """The rows as Arrow tables, each with its declared schema; every table is there."""
-        return {name: to_table(rows, RAW_SCHEMAS[name]) for name, rows in self.tables.items()}
+        return {name: pa.concat_tables([*self._handed[name], self._to_table(name)]) for name in self.tables}
+
+    def _to_table(self, name: str) -> pa.Table:
+        rows = self.tables[name]
+        if name == "problems":
+            rows.sort(key=_problem_order)  # in order from the start, millions need not be copied to be sorted
+        return to_table(rows, RAW_SCHEMAS[name])
+
+
+class _Ids:
+    """The ids given to the memories of one file; an ordinal takes one byte, as each line may have one."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._own: dict[str, int] = {}
+        self._ordinals = bytearray()
+
+    def ordinal(self, number: int) -> str:
+        if str(number) in self._own:
+            return self.own(str(number))
+        self._ordinals += bytes(max(0, number + 1 - len(self._ordinals)))
+        self._ordinals[number] = 1
+        return str(number)
+
+    def own(self, id: str) -> str:
+        """`id`, which gets ``~2`` where it is taken."""
+        base = id.replace("#", "%23")
+        count, found = self._own.get(base, self._is_ordinal(base)) + 1, base
+        if count > 1:
+            while (found := f"{base}~{count}") in self._own:
+                count += 1
+            self._own[found] = 1
+        self._own[base] = count
+        return found
+
+    def _is_ordinal(self, id: str) -> int:
+        number = int(id) if len(id) < 10 and id.isdecimal() else -1
+        return self._ordinals[number] if str(number) == id and number < len(self._ordinals) else 0
 
 
 def _line_start(row: Row) -> int:
     return row.get("line_start") or 1
+
+
+def _problem_order(row: Row) -> tuple[object, ...]:
+    """By `PROBLEM_ORDER`, nulls last."""
+    values = map(row.__getitem__, PROBLEM_ORDER)
+    return tuple(part for value in values for part in (value is None, value))
 
 
 def to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:

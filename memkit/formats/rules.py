@@ -160,6 +160,7 @@ RULES: tuple[Rule, ...] = (
     Rule("missing_file", "index_tree", "file", "a file that exists"),
     Rule("missing_file", "index_tree", "path", "a branch index that exists"),
     Rule("missing_file", "index_tree", "parts", "a part that exists"),
+    Rule("bad_value", "index_tree", "parts", "a part that is named once"),
     Rule("bad_value", "index_tree", "priority", "one of high, medium, low", _one_of("high", "medium", "low")),
     Rule("bad_value", "index_tree", "context_priority", "one of high, medium, low", _one_of("high", "medium", "low")),
     Rule("bad_value", "index_tree", "tags", "a list of strings"),

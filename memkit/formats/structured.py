@@ -13,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from json.decoder import JSONObject  # type: ignore[attr-defined]  # the stubs leave out the function that parses an object
 from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # the stubs leave out the pure Python scanner
+from types import MappingProxyType
 from typing import Any
 
 import yaml
@@ -20,10 +21,13 @@ import yaml
 MAX_DEPTH = 100
 """Nesting that no memory needs; deeper input is refused before it can exhaust the stack, however deep the caller is."""
 MAX_ALIASED = 1_000_000
-"""Characters, and nodes, that aliases may add to one YAML document."""
+"""Characters, and nodes, that aliases may add to one YAML file."""
+MAX_DIRECTIVES = 100
+"""Lines that open with ``%``: the YAML parser compares each with all before it."""
 
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # C where PyYAML was built with it
 _SURROGATES = re.compile("[\ud800-\udfff]")
+_DIRECTIVE = re.compile(r"^%", re.MULTILINE)
 
 
 _OPENING: tuple[Any, ...] = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
@@ -39,30 +43,41 @@ class StructureError(ValueError):
         self.line = line
 
 
+_NOTHING: Any = MappingProxyType({})
+"""What most objects have of keys with lines, and of repeated ones."""
+
+
 class Node(dict[str, Any]):
     """An object with the lines it begins and ends on, the line of each key, and what repeated keys held."""
 
-    line: int = 1
-    end_line: int = 1
+    __slots__ = ("end_line", "line", "lines", "repeated", "repeated_lines")
+    lines: dict[str, int]
+    repeated: dict[str, list[Any]]
+    repeated_lines: dict[str, int]
 
     def __init__(self) -> None:
-        super().__init__()
-        self.lines: dict[str, int] = {}
-        self.repeated: dict[str, list[Any]] = {}
-        self.repeated_lines: dict[str, int] = {}
+        self.line = self.end_line = 1
+        self.lines = self.repeated = self.repeated_lines = _NOTHING
 
     def put(self, key: str, value: Any, line: int | None = None) -> None:
         """Keep the first value of a key; later ones go to `repeated`, and stand under a key of their own."""
         if key in self:
-            later = self.repeated.setdefault(key, [])
-            later.append(value)
-            self[f"{key} (repeated)"] = later
-            if line is not None:
-                self.repeated_lines.setdefault(key, line)
+            self._put_again(key, value, line)
             return
         self[key] = value
         if line is not None:
+            if self.lines is _NOTHING:
+                self.lines = {}
             self.lines[key] = line
+
+    def _put_again(self, key: str, value: Any, line: int | None) -> None:
+        if self.repeated is _NOTHING:
+            self.repeated, self.repeated_lines = {}, {}
+        later = self.repeated.setdefault(key, [])
+        later.append(value)
+        self[f"{key} (repeated)"] = later
+        if line is not None:
+            self.repeated_lines.setdefault(key, line)
 
 
 class Number(float):
@@ -204,8 +219,10 @@ def _json_fault(error: Exception, text: str) -> StructureError:
     return StructureError(f"a document that can be parsed: {error}", 1)
 
 
-# Possessive: an unclosed string of 60 MB must leave nothing to come back to.
-_BRACKETS = re.compile(r'"(?:[^"\\]++|\\.)*+"|[\[{]|[\]}]', re.DOTALL)
+# Possessive, and a string that is not closed matches too: of 60 MB there must be nothing to come back to.
+_STRING = r'"((?:[^"\\]++|\\.?)*+)"?'
+_BRACKETS = re.compile(rf"{_STRING}|[\[{{\]}}]", re.DOTALL)
+_NAMES = re.compile(_STRING)
 
 
 def _refuse_depth(text: str) -> None:
@@ -214,10 +231,19 @@ def _refuse_depth(text: str) -> None:
         return
     depth = 0
     for match in _BRACKETS.finditer(text):
-        first = match.group()[0]
+        first = text[match.start()]
         depth += (first in "[{") - (first in "]}")
         if depth > MAX_DEPTH:
             raise StructureError(f"at most {MAX_DEPTH} levels of nesting", text.count("\n", 0, match.start()) + 1)
+
+
+def name_lines(lines: list[str], first: int) -> dict[str, int]:
+    """Every string in quotes on the `lines` of a JSON text, to the line that it stands on first; one pass."""
+    found: dict[str, int] = {}
+    for number, line in enumerate(lines, first):
+        for name in _NAMES.findall(line):
+            found.setdefault(name, number)
+    return found
 
 
 def _cleaned(value: Any) -> Any:
@@ -241,6 +267,9 @@ def load_yaml(text: str) -> Iterator[Any]:
     StructureError
         At the first fault, after the documents before it were given.
     """
+    for number, match in enumerate(_DIRECTIVE.finditer(text)):
+        if number == MAX_DIRECTIVES:
+            raise StructureError(f"at most {MAX_DIRECTIVES} directives", text.count("\n", 0, match.start()) + 1)
     try:
         yield from _Builder().documents(yaml.parse(text, Loader=_Loader))
     except yaml.YAMLError as error:
@@ -254,11 +283,14 @@ def load_yaml(text: str) -> Iterator[Any]:
 class _Builder:
     """Objects from YAML events, with a stack of our own: depth and aliases are bounded."""
 
+    def __init__(self) -> None:
+        self._anchors: dict[str, _Open] = {}
+        self._aliased = 0
+
     def documents(self, events: Iterator[Any]) -> Iterator[Any]:
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
-                self._anchors: dict[str, Any] = {}
-                self._aliased = 0
+                self._anchors.clear()
                 yield self._value(next(events), events)
 
     def _value(self, event: Any, events: Iterator[Any]) -> Any:
@@ -271,59 +303,71 @@ class _Builder:
                 closed = stack.pop()
                 if isinstance(closed.value, Node):
                     closed.value.end_line = max(closed.value.line, event.start_mark.line)
-                self._anchor(closed.anchor, closed.value)
-                stack[-1].take(closed.value, closed.line)
+                self._take(stack, closed)
             else:
-                stack[-1].take(self._leaf(event), event.start_mark.line + 1)
+                self._take(stack, self._leaf(event))
             if len(stack) == 1:
                 return root[0]
             event = next(events)
 
+    def _take(self, stack: list[_Open], closed: _Open) -> None:
+        if closed.anchor:
+            self._anchors[closed.anchor] = closed
+        _refuse_nest(len(stack) - 1 + closed.height, closed.line)
+        stack[-1].take(closed)
+
     def _open(self, event: Any, stack: list[_Open]) -> None:
         line = event.start_mark.line + 1
-        if len(stack) > MAX_DEPTH:
-            raise StructureError(f"at most {MAX_DEPTH} levels of nesting", line)
+        _refuse_nest(len(stack), line)
         value: Any = Node() if isinstance(event, yaml.MappingStartEvent) else []
         if isinstance(value, Node):
             value.line = line
         stack.append(_Open(value, event.anchor, line))
 
-    def _leaf(self, event: Any) -> Any:
+    def _leaf(self, event: Any) -> _Open:
+        line = event.start_mark.line + 1
         if isinstance(event, _ALIAS):
-            known = event.anchor in self._anchors
-            value = self._anchors.get(event.anchor)
-            self._aliased += _size(value)
+            known = self._anchors.get(event.anchor)
+            self._aliased += _size(known.value) if known else 0
             if self._aliased > MAX_ALIASED or not known:
-                line = event.start_mark.line + 1
                 raise StructureError(f"an alias of a known anchor, adding {MAX_ALIASED} characters at most", line)
-            return value
+            return _Open(known.value, None, line, known.height)
         plain = not event.style and event.value in ("", "~", "null", "Null", "NULL")
-        value = None if plain and event.implicit[0] else clean(event.value)
-        self._anchor(event.anchor, value)
-        return value
+        return _Open(None if plain and event.implicit[0] else clean(event.value), event.anchor, line)
 
-    def _anchor(self, name: str | None, value: Any) -> None:
-        if name:
-            self._anchors[name] = value
+
+def _refuse_nest(depth: int, line: int) -> None:
+    if depth > MAX_DEPTH:
+        raise StructureError(f"at most {MAX_DEPTH} levels of nesting", line)
 
 
 class _Open:
-    """A list or object that is still being filled."""
+    """A value, and of a list or object that is still being filled its height: the levels within it."""
 
-    def __init__(self, value: Any, anchor: str | None = None, line: int = 1) -> None:
-        self.value, self.anchor, self.line = value, anchor, line
+    def __init__(self, value: Any, anchor: str | None = None, line: int = 1, height: int = 0) -> None:
+        self.value, self.anchor, self.line, self.height = value, anchor, line, height
         self._key: str | None = None
         self._key_line = line
 
-    def take(self, value: Any, line: int) -> None:
+    def take(self, item: _Open) -> None:
+        self.height = max(self.height, item.height + 1)
         if isinstance(self.value, list):
-            self.value.append(value)
+            self.value.append(item.value)
         elif self._key is None:
-            self._key = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-            self._key_line = line
+            self._key = item.value if isinstance(item.value, str) else _flow(item.value)
+            self._key_line = item.line
         else:
-            self.value.put(self._key, value, self._key_line)
+            self.value.put(self._key, item.value, self._key_line)
             self._key = None
+
+
+def _flow(value: Any) -> str:
+    """What stands for a key that is no string; without quotes, which each level around it would double."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    if isinstance(value, Node):
+        return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
+    return "null" if value is None else str(value)
 
 
 def _size(value: Any) -> int:

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 import memkit as mk
+from memkit.fences import Fences
 from memkit.formats import files, front_matter, markdown
-from memkit.formats.structured import MAX_DEPTH, StructureError, load_json, load_yaml
+from memkit.formats.rows import HELD_ROWS
+from memkit.formats.structured import MAX_ALIASED, MAX_DEPTH, MAX_DIRECTIVES, StructureError, load_json, load_yaml
 from memkit.tables.samples import write_files
 
 SECRET = "СЕКРЕТ secret-8821"
@@ -223,6 +225,48 @@ def test_a_yaml_bomb_is_kept_as_text(tmp_path: Path, text: str) -> None:
     assert note in corpus.memories["text"].to_pylist()
 
 
+@pytest.mark.parametrize("documents", [1, 40])
+def test_the_aliases_of_all_documents_of_a_file_share_one_budget(documents: int) -> None:
+    text = f"a: &a {'x' * 30_000}\nb: *a\n---\n" * documents
+    if documents == 1:
+        assert len(next(load_yaml(text))["b"]) == 30_000
+    else:
+        with pytest.raises(StructureError, match="adding 1000000 characters at most") as caught:
+            list(load_yaml(text))
+        assert caught.value.line == 3 * (MAX_ALIASED // 30_001) + 2
+
+
+def test_aliases_cannot_nest_deeper_than_brackets(tmp_path: Path) -> None:
+    text = "fact_id: f\ncontent: c\na0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(1, 1200))
+    corpus = mk.read(write_files(tmp_path, {"wisdom.yaml": text}))
+    (problem,) = corpus.problems.to_pylist()
+    assert problem["line"] == 2 + MAX_DEPTH
+    assert f"at most {MAX_DEPTH} levels of nesting" in problem["message"]
+
+
+def test_a_key_of_keys_does_not_double_with_each_level() -> None:
+    (value,) = load_yaml("? " * 40 + "a\n")
+    assert list(value) == ["{" * 39 + "a: null" + "}: null" * 38 + "}"]
+
+
+def test_thousands_of_directives_are_refused() -> None:
+    with pytest.raises(StructureError, match="directives") as caught:
+        list(load_yaml("".join(f"%TAG !a{n}! x\n" for n in range(5000)) + "--- a\n"))
+    assert caught.value.line == MAX_DIRECTIVES + 1
+
+
+def test_a_part_that_is_named_a_thousand_times_is_read_once(tmp_path: Path) -> None:
+    head = "---\nparts:\n" + "- part1.md\n" * 1000 + "---\n"
+    folder = tree(
+        tmp_path, {"title": "t", "file": "note/index.md"}, **{"note/index.md": head, "note/part1.md": "т" * 9}
+    )
+    corpus = mk.read(folder)
+    assert "т" * 9 in corpus.memories["text"].to_pylist()
+    repeated = [row for row in corpus.problems.to_pylist() if row["field"] == "parts"]
+    assert len(repeated) == 999
+    assert "a part that is named once" in repeated[0]["message"]
+
+
 def test_nested_anchors_cost_no_more_than_their_text() -> None:
     """Counting what each anchor holds when it is set would take 90 x 100,000 steps."""
     depth, width = 90, 100_000
@@ -286,10 +330,10 @@ def test_runs_of_blanks_cost_linear_time() -> None:
     """A pattern that looks for the blanks at the end of a line would take 4e10 steps for each of these."""
     n = 200_000
     front = front_matter.split(f"---\na: x{' ' * n}y\nb:\n- x{' ' * n}y\n---\n")
-    found, _ = markdown.headings(f"# a{' ' * n}b{'#' * n}c\n")
+    (found,) = markdown.headings(f"# a{' ' * n}b{'#' * n}c\n", Fences([]))
     assert front is not None
     assert len(front.fields["a"]) == len(front.fields["b"][0]) == n + 2
-    assert len(found[0].text) == 2 * n + 3
+    assert len(found.text) == 2 * n + 3
 
 
 def test_many_records_on_one_line_are_not_searched_once_each(tmp_path: Path) -> None:
@@ -343,6 +387,35 @@ def test_large_nonsense_is_read_within_memory_that_its_size_allows(tmp_path: Pat
     folder = write_files(tmp_path / "large", {name: text})
     found = subprocess.run([sys.executable, "-c", MEASURE, small, folder], capture_output=True, text=True, check=True)
     assert int(found.stdout.split(" ", 1)[0]) * 1024 < 400 * 2**20
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "most"),
+    [("MEMORY.md", "#\n", 300), ("users/u/profile.md", "x\n", 400), ("sessions/2026-01-01-a.md", "ai:\n", 200)],
+)
+def test_rows_of_tiny_lines_are_not_held_as_objects(tmp_path: Path, name: str, unit: str, most: int) -> None:
+    """As dicts, they would take some 900 bytes for each byte; `tests/audit/tiny_lines.py` shows 64 MiB."""
+    size = 2**18
+    small = write_files(tmp_path / "small", {"MEMORY.md": "# Чай\n"})
+    folder = write_files(tmp_path / "large", {name: unit * (size // len(unit))})
+    found = subprocess.run([sys.executable, "-c", MEASURE, small, folder], capture_output=True, text=True, check=True)
+    assert int(found.stdout.split(" ", 1)[0]) * 1024 < most * size
+
+
+def test_undecoded_lines_are_kept_with_their_memories_also_where_rows_are_handed_over(tmp_path: Path) -> None:
+    count = HELD_ROWS + 10
+    (tmp_path / "MEMORY.md").write_bytes(b"".join(b"# %d\n\xe4\xe0\n" % number for number in range(count)))
+    corpus = mk.read(tmp_path)
+    kept = [json.loads(extra)["windows-1251"] for extra in corpus.memories["extra"].to_pylist()]
+    assert kept == [{str(2 * number): "да"} for number in range(1, count + 1)]
+    assert corpus.problems["line"].to_pylist() == list(range(2, 2 * count + 1, 2))
+
+
+def test_an_ordinal_and_an_own_id_that_is_a_number_stay_apart(tmp_path: Path) -> None:
+    lines = ["x", "- [id:1] a", "- [id:4] b", "y", "- [id:4] c", "- [id:#] d", "- [id:%23] e"]
+    corpus = mk.read(write_files(tmp_path, {"users/u/profile.md": "\n".join(lines)}))
+    found = [memory_id.partition("#")[2] for memory_id in corpus.memories["memory_id"].to_pylist()]
+    assert found == ["1", "1~2", "4", "4~2", "4~3", "%23", "%23~2"]
 
 
 def test_html_in_a_memory_is_inert_in_every_shown_table(tmp_path: Path) -> None:

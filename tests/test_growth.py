@@ -1,0 +1,344 @@
+"""Cost grows no faster than the input: every reader, pattern, analyser and chunker on shapes made to hurt it.
+
+The one timed test of the project. It takes processor time, not the clock's; it doubles an input until that takes
+50 ms, then twice more, and takes a slow answer only for true when it was slow in every one of several tries.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+import time
+from collections.abc import Callable
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import memkit
+import memkit as mk
+from memkit.duck import connect
+from memkit.fences import fences, has_open_fence
+from memkit.formats.files import to_source
+from memkit.formats.registry import File, Role, parse_file
+from memkit.formats.rows import Rows
+from memkit.tables.samples import write_files
+from memkit.text.analyse import analyse_sql, load_fts
+from memkit.text.snippet import snippet
+from memkit.text.terms import QueryTerms
+
+pytestmark = pytest.mark.growth
+
+LEAST_SECONDS = 0.05
+GREATEST_RATIO = 2.6
+"""For each doubling: 2 is linear, 4 quadratic."""
+MOST_UNITS = 2**16
+"""What takes less than `LEAST_SECONDS` for so many is not quadratic."""
+TRIES = 4
+STAT = (-1, 0, 0)
+
+Work = Callable[[Any], object]
+Shape = tuple[str, str, str]
+"""What stands before, what is repeated (with its number for ``%d``), and what stands after."""
+
+
+def grown(shape: Shape) -> Callable[[int], str]:
+    """The text with so many units."""
+    before, unit, after = shape
+    if "%d" in unit:
+        return lambda count: before + "".join(unit % number for number in range(count)) + after
+    return lambda count: before + unit * count + after
+
+
+def seconds(work: Work, subject: object) -> float:
+    start = time.process_time()
+    work(subject)
+    return time.process_time() - start
+
+
+def assert_grows_linearly(work: Work, make: Callable[[int], Any], most: int = MOST_UNITS) -> None:
+    """Fail where `work` on what `make` makes of a count takes more than `GREATEST_RATIO` times as long for twice it."""
+    work(make(10))  # what a first call imports
+    count = 500
+    while (took := seconds(work, make(count))) < LEAST_SECONDS:
+        if count >= most:
+            return
+        count *= 2
+    subjects = [make(count), make(2 * count), make(4 * count)]
+    best = [took, *(seconds(work, subject) for subject in subjects[1:])]
+    for _ in range(TRIES):
+        if all(late <= GREATEST_RATIO * early for early, late in pairwise(best)):
+            return
+        # A busy machine makes single runs slow, also of the smallest: only the best of many counts.
+        best = [
+            min([before, *(seconds(work, subject) for _ in range(3))])
+            for before, subject in zip(best, subjects, strict=True)
+        ]
+    pytest.fail(f"{count}, {2 * count} and {4 * count} units take {best} s, more than {GREATEST_RATIO} times for twice")
+
+
+def reader(path: str, *, old_facts: bool = False) -> Work:
+    """The reader of one file, as the batch calls it."""
+
+    def read(text: str) -> None:
+        rows = Rows()
+        data = text.encode("utf-8", "surrogateescape")
+        source = to_source(path, ((len(data), 0, 0), data), 2**30, rows)
+        parse_file(File(source, Role(old_facts=old_facts)), rows)
+        rows.to_arrow()
+
+    return read
+
+
+MARKDOWN: list[Shape] = [
+    ("", "#\n", ""),
+    ("", "x\n", ""),
+    ("", " ", "x"),
+    ("", "``` x\n", ""),
+    ("", "~~~\n```\n", ""),
+    ("# ", "a #", "\n"),
+    ("", "# a\udcff\n", ""),
+]
+DATED: list[Shape] = [("", "# 2026-01-02 10:00\n", ""), ("# ", "10:00", "\n")]
+BOXES: list[Shape] = [
+    ("", "# h\n- [x] a\n", ""),
+    ("", "- [ ] ", "\n"),
+    ("", "1", ". [ ] a\n"),
+    ("", "```\n- [ ] a\n```\n", ""),
+]
+TURNS: list[Shape] = [
+    ("", "# h\nuser: hi\nline\nline\n", ""),
+    ("**[10:00]", " ", "\n"),
+    ("**[10:00] ", "a ", "\n"),
+    ("**", "a", "\n"),
+    ("", "**[10:00] user**: hi\n", ""),
+    ("user", " ", "\n"),
+]
+HEADS: list[Shape] = [
+    ("---\n", "a: b\n", "---\n"),
+    ("---\n", "a%d: b\n", "---\n"),
+    ("---\n", "a%d: b\n", ""),
+    ("---\nid: x\nsubject: y\nkeywords:\n", "- a\n", "---\nbody of the note\n"),
+    ("---\nid: x\nsubject: y: z\nkeywords:\n", "- a\n", "---\nbody of the note\n"),
+    ("---\nid: x\nsubject: y\nkeywords: [", "a, ", "a]\n---\nbody of the note\n"),
+    ("---\nid: x\nsubject: ", " ", "y\n---\nbody of the note\n"),
+    ("---\nid: x\nsubject: ", "'", "\n---\nbody of the note\n"),
+    ("---\nid: x\nsubject: y\n---\n", "```\n", ""),
+    ("---\nid: x\nsubject: y\n", "---  \n", ""),
+]
+FACTS: list[Shape] = [
+    ("", "- [id:pf_%d] [t:profile] [imp:high] a\n", ""),
+    ("", "- [id:a] [t:profile] [imp:high] a\n", ""),
+    ("", "x\n", ""),
+    ("- ", "[id:", "\n"),
+    ("- [", " ", "id:a]\n"),
+    ("- [id:a]", " ", "\n"),
+    ("", "- [id:%d] a\nb\n", ""),
+]
+COUNTERS: list[Shape] = [
+    ("{", '"a%d": 1,\n', '"b": 1}'),
+    ("{", '"a%d": 1,', '"b": 1}'),
+    ("{", '"a": 1,\n', '"b": 1}'),
+    ('{"a": "', '\\"', '"}'),
+]
+WISDOM = '{"fact_id": "f", "content": "c", "category": "c", "confidence": 0.5'
+JSON: list[Shape] = [
+    ("[]" * 101 + '"', '\\"', ""),
+    ('{"a": ' * 20 + "[]" * 101 + '"', '\\"', ""),
+    ("", "[]", ""),
+    ("[", "[],\n", "1]"),
+    ('["', "\\\\", ""),
+    ("[", " ", "1]"),
+    ("[" + WISDOM + "}", ",\n" + WISDOM + ', "relations": [], "x": 1}', "]"),
+    ("[" + WISDOM + "}", ", " + WISDOM + "}", "]"),
+    (WISDOM + ', "relations": [', '{"fact_id": "g"},\n', "{}]}"),
+    (WISDOM + ', "relations": [', "1,\n", "{}]}"),
+    (WISDOM, ',\n"content": "d"', "}"),
+    (WISDOM, ',\n"x%d": "d"', "}"),
+    ('{"facts": [', WISDOM + "},\n", WISDOM + '}], "more": 1}'),
+    (WISDOM + ', "relations": 1', "0", "}"),
+]
+YAML: list[Shape] = [
+    ("", "- fact_id: f\n  content: c\n", ""),
+    ("", "fact_id: f%d\ncontent: c\n---\n", ""),
+    ("fact_id: f\ncontent: c\n", "a%d: b\n", ""),
+    ("fact_id: f\ncontent: c\n", "a: b\n", ""),
+    ("fact_id: f\ncontent: c\nrelations:\n", "- a:\n", ""),
+    ("fact_id: f\ncontent: c\nrelations:\n", "- type: x\n", ""),
+    ("fact_id: &a f\ncontent: c\nx: [", "*a, ", "]\n"),
+    ("fact_id: f\ncontent: c\nx: &x [", "&a%d b, ", "]\n"),
+    ("", "%%TAG !a%d! x\n", "---\nfact_id: f\ncontent: c\n"),
+    ("fact_id: f\ncontent: |\n", "  x\n", ""),
+    ('fact_id: f\ncontent: "', "x\n  ", '"\n'),
+    ('fact_id: f\ncontent: "', '\\"', ""),
+    ("fact_id: f\ncontent: ", "x ", "\n"),
+    ("fact_id: f\ncontent: c\n", "# x\n", ""),
+    ("fact_id: f\ncontent: c\nx: ", "[", ""),
+    ("fact_id: f\ncontent: c\n", "? x\n", ""),
+    ("", "--- &a x\n", ""),
+]
+READERS: dict[str, tuple[Work, list[Shape]]] = {
+    "MEMORY": (reader("MEMORY.md"), MARKDOWN + HEADS),
+    "session": (reader("sessions/2026-01-02-a.md"), TURNS),
+    "heartbeat": (reader("HEARTBEAT.md"), BOXES),
+    "log": (reader("memory/2026-01-02.md"), DATED),
+    "facts": (reader("users/u/profile.md"), [*FACTS, MARKDOWN[-1]]),
+    "old facts": (reader("u.md", old_facts=True), FACTS[:4]),
+    "meta": (reader("users/u/meta.json"), COUNTERS),
+    "json": (reader("wisdom.json"), JSON),
+    "lines": (reader("wisdom.jsonl"), [("", WISDOM + "}\n", ""), ("", "{}\n", WISDOM + "}"), *JSON[:6]]),
+    "yaml": (reader("wisdom.yaml"), YAML),
+}
+CASES = [(name, shape) for name, (_, shapes) in READERS.items() for shape in shapes]
+
+
+@pytest.mark.parametrize(("name", "shape"), CASES, ids=str)
+def test_a_file_of_twice_the_size_is_read_in_twice_the_time(name: str, shape: Shape) -> None:
+    assert_grows_linearly(READERS[name][0], grown(shape))
+
+
+ROOT = '{"type": "index-root", "branches": []}'
+ENTRY = '{"title": "t", "file": "a%d.md"}'
+INDEXES: list[Shape] = [
+    ('{"type": "index-branch", "files": [', ENTRY + ",\n", "{}]}"),
+    ('{"type": "index-branch", "files": [', "{},", "{}]}"),
+    ('{"type": "index-branch", "files": [', "1,", "{}]}"),
+    ('{"type": "index-branch", "files": [{"file": "', "../", '"}]}'),
+    ('{"type": "index-branch", "files": [{"file": "', "sofia-memory-plugin", '"}]}'),
+    ('{"type": "index-root", "branches": [', '{"category": "c", "path": "c%d/index.json"},', "{}]}"),
+    ("[", '{"path": "a%d.md", "title": "t"},', "{}]"),
+]
+
+
+@pytest.mark.parametrize("shape", INDEXES, ids=str)
+def test_an_index_of_twice_the_size_is_read_in_twice_the_time(shape: Shape, tmp_path: Path) -> None:
+    def read(text: str) -> None:
+        (tmp_path / "index.json").write_text(text, encoding="utf-8")
+        mk.read(tmp_path)
+
+    assert_grows_linearly(read, grown(shape))
+
+
+@pytest.mark.parametrize("file", ["b/index.part%d.json", "b%d/index.json", "b%d/c.md"])
+def test_a_folder_of_twice_the_files_is_surveyed_in_twice_the_time(file: str, tmp_path: Path) -> None:
+    def folder(count: int) -> Path:
+        text = '{"type": "index-branch", "files": []}' if "index" in file else "text"
+        return write_files(
+            tmp_path / str(count), {file % number: text for number in range(count)} | {"index.json": ROOT}
+        )
+
+    assert_grows_linearly(mk.read, folder, most=1000)
+
+
+WORDS: list[Shape] = [
+    ("", "東", ""),
+    ("", "ก", ""),
+    ("", "a", ""),
+    ("", "a_", ""),
+    ("", "слово%d ", ""),
+    ("", "😀", ""),
+    ("a", "\u0316\u0301", ""),
+    ("", "か\u3099", ""),
+    ("", " ", ""),
+    ("", "?", ""),
+    ("", "sk-", ""),
+    ("bearer", " ", ""),
+    ("", "bearer ", ""),
+    ("$", " ", ""),
+    ("", "0", ""),
+    ("", "a:", ""),
+    ("", "commit 0", ""),
+]
+LINES: list[Shape] = [
+    ("", "a", ""),
+    ("", "слово ", ""),
+    ("", "\n", ""),
+    ("", "line\n", ""),
+    ("", "```\n", ""),
+    ("```\n", "x\n", "```\n"),
+    ("", "# h\n\ntext\n", ""),
+]
+
+
+@cache
+def connection() -> duckdb.DuckDBPyConnection:
+    con = connect()
+    con.execute("set threads = 1")
+    load_fts(con)
+    return con
+
+
+def analysed(analyser: str) -> Work:
+    sql = f"select len({analyse_sql('x', analyser)}) from (select ?::varchar as x)"  # noqa: S608  # memkit's own
+    return lambda text: connection().execute(sql, [text]).fetchone()
+
+
+def over_a_table(transform: Callable[[pa.Table], Any]) -> Work:
+    return lambda text: transform(pa.table({"memory_id": ["m"], "path": ["a.md"], "text": [text]}))
+
+
+READ_WORDS: dict[str, Work] = {
+    "auto": analysed("auto"),
+    "char": analysed("char"),
+    "query": lambda text: QueryTerms("auto").of([text]),
+    "query char": lambda text: QueryTerms("char").of([text]),
+    "admission": over_a_table(lambda table: mk.Admission().transform(table, as_of="2026-03-01")),
+    "classifier": over_a_table(lambda table: mk.Classifier().transform(table, as_of="2026-03-01")),
+    "snippet": lambda text: snippet(text, "слово чай"),
+    "snippet query": lambda text: snippet("слово чай " * 20, text),
+}
+READ_LINES: dict[str, Work] = {
+    "chunks": over_a_table(mk.Chunker(chunk_tokens=40, overlap_tokens=8).transform),
+    "counted chunks": over_a_table(mk.Chunker(counter=lambda text: len(text.split())).transform),
+    "split": over_a_table(mk.SplitPlan(max_tokens_per_file=100).plan),
+    "counted split": over_a_table(mk.SplitPlan(max_tokens_per_file=100, counter=lambda text: len(text) // 3).plan),
+    "fences": fences,
+    "open fence": lambda text: has_open_fence(f"\n{text}".encode(), 1),
+}
+TOOLS = READ_WORDS | READ_LINES
+TOOL_CASES = [(name, shape) for name in READ_WORDS for shape in WORDS] + [
+    (name, shape) for name in READ_LINES for shape in LINES
+]
+
+
+@pytest.mark.parametrize(("name", "shape"), TOOL_CASES, ids=str)
+def test_a_text_of_twice_the_length_is_worked_on_in_twice_the_time(name: str, shape: Shape) -> None:
+    assert_grows_linearly(TOOLS[name], grown(shape))
+
+
+def patterns() -> dict[str, re.Pattern[str]]:
+    """Every pattern that a module of memkit holds, and those of a layout of notes."""
+    found = {}
+    for module in pkgutil.walk_packages(memkit.__path__, "memkit."):
+        if not module.name.endswith("__main__"):
+            names = vars(importlib.import_module(module.name))
+            found |= {f"{module.name}.{name}": held for name, held in names.items() if isinstance(held, re.Pattern)}
+    return found
+
+
+PATTERNS = {name: held for name, held in patterns().items() if isinstance(held.pattern, str)}
+UNITS = (*"ab1 \t\n#`~-*:.[](){}'\"\\_,;|/", "- ", "**", "a: ", "- [id:", "2026-01-01", "10:00", '\\"', "[x]", "x\n")
+
+
+def test_every_pattern_is_looked_at() -> None:
+    assert len(PATTERNS) > 20
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_a_pattern_leaves_nothing_to_come_back_to(name: str) -> None:
+    pattern = PATTERNS[name]
+
+    def search(text: str) -> None:
+        pattern.match(text)
+        pattern.fullmatch(text)
+        for _ in pattern.finditer(text):
+            pass
+
+    for unit in UNITS:
+        for before in ("", "\n", "**[10:00]", '"', "- [id:a]", "# ", "---\n"):
+            assert_grows_linearly(search, grown((before, unit, "!")), most=2**14)
