@@ -15,10 +15,12 @@ No factor is below the floor, and none is 0: what is very old stays in order and
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import pyarrow as pa
 
+from memkit.duck import literal
 from memkit.params import check_choice, estimator, param
 from memkit.presets import cite
 from memkit.schemas import TABLES
@@ -54,17 +56,33 @@ def age_sql(as_of: str = AS_OF, prefix: str = "") -> str:
     return f"case when {dated} is not null then greatest(0, epoch_us({as_of}) - {dated}) / {_DAY} end"
 
 
-def decays_sql(prefix: str = "") -> str:
-    """SQL for "archive/normal decays, profile and high never do"; a null importance counts as normal."""
+def decays_sql(prefix: str = "", kinds: Sequence[str] = "*") -> str:
+    """SQL for "archive/normal decays, profile and high never do", among `kinds`; a null importance counts as normal.
+
+    Parameters
+    ----------
+    prefix : str
+        See `age_sql`.
+    kinds : sequence of str
+        The kinds that may decay, "*" for all; a null kind is none of those named.
+    """
     kind, importance = f"coalesce({prefix}kind, '')", f"coalesce({prefix}importance, 'normal')"
-    return (
+    decays = (
         f"({kind} = 'archive' or {importance} not in ('high', 'low'))"
         f" and not ({kind} = 'profile' or {importance} = 'high')"
     )
+    if "*" in kinds:
+        return decays
+    return f"{decays} and {kind} in ({', '.join(map(literal, kinds))})" if kinds else "false"
 
 
 def decay_sql(
-    form: str = "e_folding", days: float = 60.0, floor: float = 0.0, as_of: str = AS_OF, prefix: str = ""
+    form: str = "e_folding",
+    days: float = 60.0,
+    floor: float = 0.0,
+    as_of: str = AS_OF,
+    prefix: str = "",
+    kinds: Sequence[str] = "*",
 ) -> str:
     """SQL for the factor over columns kind, importance, created_at and updated_at.
 
@@ -78,6 +96,8 @@ def decay_sql(
         The least factor, 0 to 1.
     as_of, prefix : str
         See `age_sql`.
+    kinds : sequence of str
+        See `decays_sql`.
 
     Raises
     ------
@@ -96,7 +116,7 @@ def decay_sql(
     formula = _FORMULAS[form].format(age=age_sql(as_of, prefix), days=_double(days))
     least = _double(max(floor, LEAST_FACTOR))
     undated = f"coalesce({prefix}updated_at, {prefix}created_at) is null"
-    return f"case when {undated} or not ({decays_sql(prefix)}) then 1.0 else greatest({least}, {formula}) end"
+    return f"case when {undated} or not ({decays_sql(prefix, kinds)}) then 1.0 else greatest({least}, {formula}) end"
 
 
 def _double(number: float) -> str:
@@ -134,16 +154,17 @@ class Decay(Annotator):
         60.0, low=0, low_open=True, unit="days", doc="The age that the form is named for.", source=_SOURCE
     )
     floor: float = param(0.0, low=0, high=1, unit="ratio", doc="No factor is below it.")
+    decay_kinds: Sequence[str] = param("*", kind="words", star=True, doc="Kinds of memory that may decay; '*' is all.")
 
     def _sql(self) -> str:
         return f"""select *,
     true as keep,
     case when {_DATED} > $as_of then 'future' end as reason,
     {age_sql()} as age_days,
-    {decay_sql(self.form, self.decay_days, self.floor)} as factor,
+    {decay_sql(self.form, self.decay_days, self.floor, kinds=self.decay_kinds)} as factor,
     case
         when {_DATED} is null then 'undated'
         when {_DATED} > $as_of then 'future'
-        when not ({decays_sql()}) then 'exempt'
+        when not ({decays_sql(kinds=self.decay_kinds)}) then 'exempt'
     end as note
 from input"""  # noqa: S608  # declared parameters only

@@ -146,6 +146,7 @@ memory_v2: dict[str, Any] = {
     "normalise": "none",
     "decay": "e_folding",
     "decay_days": 60.0,
+    "decay_kinds": "*",
     "expired": "hide",
 }
 recommended_use: dict[str, Any] = {"encoder": "use", "vector_weight": 0.5, "normalise": "minmax"}

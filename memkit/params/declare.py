@@ -39,6 +39,8 @@ class Param:
         The document and section that the default comes from.
     stands_for : object
         What None means, where that is too long to be the default itself.
+    star : bool
+        Of 'words': True where "*" alone is taken too, for all.
     """
 
     default: Any
@@ -55,6 +57,7 @@ class Param:
     refit: bool = False
     source: str = ""
     stands_for: Any = None
+    star: bool = False
 
     @property
     def expected(self) -> str:
@@ -69,6 +72,7 @@ class Param:
             words = "one of " + ", ".join(map(repr, self.choices))
         else:
             words = "sequence of strings" if self.kind == "words" else self.kind
+            words += " or '*'" if self.star else ""
         if self.low is None and self.high is None:
             return words
         left = "(" if self.low_open or self.low is None else "["
@@ -82,6 +86,8 @@ class Param:
         if value is None:
             return self.nullable or self.kind == "object"
         if self.kind == "object":
+            return True
+        if self.star and value == "*":
             return True
         if isinstance(value, bool) and self.kind != "bool":
             return False
@@ -105,6 +111,8 @@ class Param:
         """
         if text.lower() == "none" and (self.nullable or self.kind == "object"):
             return None
+        if self.star and text.strip() == "*":
+            return "*"
         if self.kind == "words":
             return tuple(word.strip() for word in text.split(",") if word.strip())
         if self.kind == "bool":

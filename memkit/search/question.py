@@ -107,7 +107,7 @@ class Question:
     def decay(self, memory: Ints) -> tuple[Floats, Floats]:
         """Age in days and factor of each of the rows `memory`."""
         s = self.settings
-        return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor)
+        return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor, s.decay_kinds)
 
 
 def ask(index: SearchIndex, settings: Settings, queries: Any, k: int, where: str | None, as_of: AsOf) -> Question:

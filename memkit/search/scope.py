@@ -57,7 +57,7 @@ def make_scope(
     out = []
     if passed is not None:
         out.append(~pc.is_in(memory_ids, value_set=passed).to_numpy())
-    if (hidden := rows.hidden(tuple(settings.kinds_hidden))) is not None:
+    if (hidden := rows.hidden(settings.kinds_hidden)) is not None:
         out.append(hidden)
     gone = rows.expired(moment)
     if settings.expired == "only":

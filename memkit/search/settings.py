@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn, Self
 
 from memkit.decay import FORMS
@@ -49,6 +49,9 @@ class QuerySettings(Estimator):
     decay: str = param("e_folding", choices=FORMS, doc="How a score falls with age.", source=_DECAY)
     decay_days: float = param(60.0, low=0, low_open=True, unit="days", doc="The form's time.", source=_DECAY)
     decay_floor: float = param(0.0, low=0, high=1, doc="The factor never falls below this ratio.")
+    decay_kinds: Sequence[str] = param(
+        kinds_where(fact=True), star=True, doc="Kinds of memory that decay; a null kind does under '*', for all, alone."
+    )
     min_score: float = param(0.0, low=0, doc="Hits below are dropped, after decay.")
     mmr_lambda: float = param(1.0, low=0, high=1, doc="1 ranks by score alone, less prefers hits unlike those above.")
     unit: str = param("memory", choices=("memory", "chunk"), doc="What a hit is; a memory shows its best chunk.")

@@ -16,8 +16,9 @@ def test_a_hit_names_scores_ranks_weights_and_decay(retriever_over: Any) -> None
     day = datetime.fromisoformat(DAY).replace(tzinfo=UTC)
     rows = ["b", {"text": "a", "created_at": day - timedelta(days=30)}]
     search = retriever_over(
-        rows, bm25={"q": {0: 2.0, 1: 4.0}}, vector={"q": {0: 0.5}}, normalise="max", vector_weight=0.7, bm25_weight=0.3
-    )
+        rows, bm25={"q": {0: 2.0, 1: 4.0}}, vector={"q": {0: 0.5}}, normalise="max", vector_weight=0.7, bm25_weight=0.3,
+        decay_kinds="*",
+    )  # fmt: skip  # reads as a table
     assert explain(search, "q", "m1", as_of=DAY) == (
         "'m1' is hit 2: lexical score 4 (rank 1, 1.00 on the common scale, weight 0.30) and no cosine among the best"
         " 100 fuse to 0.300, decay is 0.61 after 30 days, so its score is 0.182."
@@ -60,7 +61,7 @@ def test_what_is_not_returned_names_the_cut(
 
 def test_decay_and_likeness_are_named_as_the_cut(retriever_over: Any) -> None:
     old = {"text": "old", "created_at": datetime(2020, 1, 1, tzinfo=UTC)}
-    search = retriever_over(["a", old], bm25={"q": {0: 1.0, 1: 1.0}}, encoder=None, min_score=0.5)
+    search = retriever_over(["a", old], bm25={"q": {0: 1.0, 1: 1.0}}, encoder=None, min_score=0.5, decay_kinds="*")
     assert explain(search, "q", "m1", as_of=DAY).endswith("which it would pass without decay.")
     alike = retriever_over(
         ["a", "b", "c"], vector={"q": {0: 0.9, 1: 0.8, 2: 0.7}}, vectors=np.array([[1, 0], [1, 0], [0, 1]]),

@@ -30,6 +30,7 @@ SETTINGS = st.fixed_dictionaries(
         "decay": st.sampled_from(["e_folding", "half_life", "linear", "gauss", "none"]),
         "decay_days": st.floats(1, 400),
         "decay_floor": st.floats(0, 1),
+        "decay_kinds": st.sampled_from(["*", (), ("archive",)]),
         "min_score": st.floats(0, 0.6),
         "mmr_lambda": st.sampled_from([0.0, 0.4, 0.8, 1.0]),
         "unit": st.sampled_from(["memory", "chunk"]),

@@ -64,7 +64,7 @@ def test_a_threshold_above_an_arms_share_shows_in_the_trace(retriever_over: Any)
 
 def test_decay_is_multiplied_after_fusion_and_spares_the_exempt(retriever_over: Any) -> None:
     rows = [aged(30, text="old"), aged(30, text="kept", importance="high"), aged(0, text="new"), "undated"]
-    search = retriever_over(rows, bm25={"q": {0: 1.0, 1: 1.0, 2: 1.0, 3: 1.0}}, encoder=None)
+    search = retriever_over(rows, bm25={"q": dict.fromkeys(range(4), 1.0)}, encoder=None, decay_kinds="*")
     hits = search.search("q", as_of=DAY)
     assert shown(hits, "memory_id", "decay") == [
         ("m1", 1.0),
@@ -75,9 +75,30 @@ def test_decay_is_multiplied_after_fusion_and_spares_the_exempt(retriever_over: 
     assert hits["score"].to_pylist() == hits["decay"].to_pylist()
 
 
+def test_facts_decay_and_what_is_dated_otherwise_does_not(retriever_over: Any) -> None:
+    kinds = ["archive", "working", "profile", "daily_log", "note", None]
+    rows = [aged(60, text=str(kind), kind=kind) for kind in kinds]
+    answers = {"q": dict.fromkeys(range(6), 1.0)}
+    left = dict(shown(retriever_over(rows, bm25=answers, encoder=None).trace("q", as_of=DAY), "memory_id", "decay"))
+    assert left == {"m0": pytest.approx(exp(-1)), "m1": pytest.approx(exp(-1)), "m2": 1, "m3": 1, "m4": 1, "m5": 1}
+    named = retriever_over(rows, bm25=answers, encoder=None, decay_kinds=("daily_log",)).search("q", as_of=DAY)
+    assert dict(shown(named, "memory_id", "decay"))["m3"] == pytest.approx(exp(-1))
+    assert sum(factor < 1 for factor in named["decay"].to_pylist()) == 1
+
+
+@pytest.mark.parametrize(("old", "noted"), [(1, False), (2, True), (3, True)])
+def test_a_median_factor_under_a_twentieth_is_noted(retriever_over: Any, old: int, noted: bool) -> None:
+    # 180 days are three times decay_days: exp(-3) = .0498; the lower middle of four is the second.
+    rows = [aged(180 if at < old else 0, text=f"r{at}", kind="archive") for at in range(4)]
+    search = retriever_over(rows, bm25={"q": dict.fromkeys(range(4), 1.0)}, encoder=None)
+    for table in (search.search("q", as_of=DAY), search.trace("q", as_of=DAY)):
+        assert (b"Decay leaves half of the candidates of query '0'" in table.schema.metadata.get(b"note", b"")) == noted
+
+
 def test_what_only_decay_pushes_below_the_threshold_is_decayed_out(retriever_over: Any) -> None:
     rows = [aged(0, text="new"), aged(120, text="old"), aged(120, text="weak")]
     search = retriever_over(rows, bm25={"q": {0: 4.0, 1: 4.0, 2: 1.0}}, encoder=None, normalise="max", min_score=0.3)
+    search = search.with_params(decay_kinds="*")
     assert shown(search.trace("q", as_of=DAY), "memory_id", "disposition") == [
         ("m0", "returned"),
         ("m1", "decayed_out"),

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -43,15 +43,16 @@ def rows_of(memories_of: Any) -> Callable[..., tuple[Rows, pa.Table]]:
     st.sampled_from(FORMS),
     st.floats(0.5, 400),
     st.sampled_from([0.0, 0.2]),
+    st.sampled_from(["*", (), ("archive", "note")]),
 )
 def test_age_and_factor_are_those_of_the_decay_statement(
-    rows_of: Any, given_rows: list[dict[str, object]], form: str, days: float, floor: float
+    rows_of: Any, given_rows: list[dict[str, object]], form: str, days: float, floor: float, kinds: Sequence[str]
 ) -> None:
     rows, table = rows_of(*given_rows)
-    age, factor = rows.decay(np.arange(len(given_rows)), NOON, form, days, floor)
+    age, factor = rows.decay(np.arange(len(given_rows)), NOON, form, days, floor, kinds)
     with connect() as con:
         con.register("memories", table)
-        sql = f"select {age_sql('$now')} as age, {decay_sql(form, days, floor, '$now')} as factor from memories"  # noqa: S608  # no data in it
+        sql = f"select {age_sql('$now')} as age, {decay_sql(form, days, floor, '$now', kinds=kinds)} as factor from memories"  # noqa: S608  # no data in it
         used = {"now": NOON} if "$now" in sql else None
         expected = con.execute(sql, used).to_arrow_table()
     assert [None if np.isnan(a) else a for a in age] == expected["age"].to_pylist()

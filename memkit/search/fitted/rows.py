@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -58,25 +58,33 @@ class Rows:
     dated: NDArray[np.datetime64]
     decays: Mask
 
-    def hidden(self, kinds: tuple[str, ...]) -> Mask | None:
+    def hidden(self, kinds: Sequence[str]) -> Mask | None:
         """Memories of one of `kinds`; None where there is none."""
-        codes, names = self.kind
-        wanted = np.array([name in kinds for name in names], bool)
-        return wanted[codes] if wanted.any() else None
+        wanted = self._kinds(kinds)
+        return wanted[self.kind[0]] if wanted.any() else None
+
+    def _kinds(self, wanted: Sequence[str]) -> Mask:
+        """Which of the kinds that occur are `wanted`."""
+        return np.array([name in wanted for name in self.kind[1]], bool)
 
     def expired(self, moment: datetime) -> Mask | None:
         """Memories whose last day lies before the day of `moment`; None where there is none."""
         gone = self.expires < np.datetime64(moment.date(), "D")  # a comparison with NaT is False
         return gone if gone.any() else None
 
-    def decay(self, memory: Ints, moment: datetime, form: str, days: float, floor: float) -> tuple[Floats, Floats]:
+    def decay(
+        self, memory: Ints, moment: datetime, form: str, days: float, floor: float, kinds: Sequence[str] = "*"
+    ) -> tuple[Floats, Floats]:
         """Age in days (NaN without a date, 0 in the future) and factor of each of the rows `memory`."""
         dated = self.dated[memory]
         now = np.datetime64(moment.replace(tzinfo=None), "us")
         age = np.where(np.isnat(dated), np.nan, np.maximum((now - dated).astype(np.int64), 0) / _DAY)
         with np.errstate(under="ignore"):
             factor = np.maximum(_FACTORS[form](age, days), max(floor, LEAST_FACTOR))
-        return age, np.where(np.isnan(age) | ~self.decays[memory] | (form == "none"), 1.0, factor)
+        decays = self.decays[memory] & (form != "none")
+        if "*" not in kinds:
+            decays &= self._kinds(kinds)[self.kind[0][memory]]
+        return age, np.where(decays & ~np.isnan(age), factor, 1.0)
 
 
 def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray) -> Rows:

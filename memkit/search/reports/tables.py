@@ -15,9 +15,11 @@ from memkit.search.fitted.arms import KINDS
 from memkit.search.queries import Queries
 from memkit.search.question import Question
 from memkit.search.stages.candidates import Candidates
-from memkit.search.stages.normalise import Floats, Ints
+from memkit.search.stages.normalise import Floats, Ints, group_starts
 from memkit.search.stages.rank import DISPOSITIONS, Ranked
 
+_FADED = 0.05
+"""A factor below which a score is as good as gone."""
 _TEXT, _NUMBER, _COUNT = pa.string(), pa.float64(), pa.int64()
 
 HITS = pa.schema(
@@ -65,13 +67,14 @@ def hits_table(question: Question) -> pa.Table:
         **{arm: _floats(shown.found.raw[:, column]) for column, arm in enumerate(shown.found.arms)},
         "decay": shown.decay,
     }
-    note = " ".join(filter(None, (question.note, _empty_note(question, ranked))))
+    note = " ".join(filter(None, (question.note, _empty_note(question, ranked), _decay_note(question, ranked))))
     return _described(_table(columns, HITS, len(shown.rank)), question, note=note)
 
 
 def trace_table(question: Question) -> pa.Table:
     """Every candidate as `TRACE`, and behind each query's those that filters and the pool kept out."""
-    ranked = _with_outside(question, question.ranked())
+    inside = question.ranked()
+    ranked = _with_outside(question, inside)
     found = ranked.found
     columns: dict[str, Any] = {
         **_of_chunks(question, found.row, ("memory_id", "chunk_id")),
@@ -90,7 +93,8 @@ def trace_table(question: Question) -> pa.Table:
         columns[f"{arm}_rank"] = pa.array(found.rank[:, column], mask=missing)
         columns[f"{arm}_norm"] = _floats(np.where(missing, np.nan, ranked.norm[:, column]))
     table = _table(columns, TRACE, len(ranked.rank))
-    return _described(table, question, note=question.note, params=question.settings.get_params())
+    note = " ".join(filter(None, (question.note, _decay_note(question, inside))))
+    return _described(table, question, note=note, params=question.settings.get_params())
 
 
 def _with_outside(question: Question, ranked: Ranked) -> Ranked:
@@ -158,6 +162,23 @@ def _empty_note(question: Question, ranked: Ranked) -> str:
             why = "no arm finds anything; no memory shares a term with the query"
         reasons.setdefault(why, []).append(queries.ids[at])
     return " ".join(f"No hit for {_some(ids)}: {why}." for why, ids in reasons.items())
+
+
+def _decay_note(question: Question, ranked: Ranked) -> str:
+    """Which queries' candidates are decided by their age: a median factor below `_FADED`; empty where none are."""
+    query, factor = ranked.found.query, ranked.decay
+    if not (factor < _FADED).any():
+        return ""
+    order = np.lexsort((factor, query))
+    starts = group_starts(query)
+    middle = starts + (np.diff(starts, append=len(query)) - 1) // 2
+    faded = query[starts[factor[order[middle]] < _FADED]]
+    if not faded.size:
+        return ""
+    return (
+        f"Decay leaves half of the candidates of {_some([question.queries.ids[at] for at in faded])} a factor below"
+        f" {_FADED:g}, so that age decides: a longer decay_days, a decay_floor, or decay='none' brings them back."
+    )
 
 
 def _some(ids: list[str], most: int = 5) -> str:
