@@ -16,10 +16,11 @@ import re
 from collections.abc import Mapping
 
 from memkit.errors import FormatError
+from memkit.formats.disk.source import Source
 from memkit.formats.rows import Row, Rows, json_text
-from memkit.formats.source import Source
-from memkit.formats.structured import Node, StructureError, clean, load_json, name_lines
-from memkit.formats.values import day_of, integer_of
+from memkit.formats.syntax.json import load_json, name_lines
+from memkit.formats.syntax.node import Node, StructureError, clean
+from memkit.formats.syntax.values import day_of, integer_of
 
 TAGS = ("id", "t", "imp", "exp", "created")
 TYPES = ("profile", "working", "archive")

@@ -21,8 +21,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import FormatError, VersionError
-from memkit.formats import facts, index_tree, link, parallel
-from memkit.formats.files import (
+from memkit.formats import facts, link, parallel
+from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
     Content,
     Listing,
@@ -36,12 +36,13 @@ from memkit.formats.files import (
     report,
     to_source,
 )
-from memkit.formats.index_entry import Claim
-from memkit.formats.notes_plain import read_plain
+from memkit.formats.disk.source import Source
+from memkit.formats.index_tree import survey as index_tree
+from memkit.formats.index_tree.entry import Claim
+from memkit.formats.notes.batch import read_plain
 from memkit.formats.registry import MARKDOWN, NAMES, STRUCTURED, File, Role, parse_file
 from memkit.formats.rows import PROBLEM_ORDER, RAW_SCHEMAS, Rows, Tables
 from memkit.formats.rules import Rule
-from memkit.formats.source import Source
 from memkit.formats.splice import merge
 from memkit.params import check_choice, record_as_of
 

@@ -11,12 +11,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 
-from memkit.formats import facts, front_matter, index_entry, notes, records, workspace
-from memkit.formats.front_matter import FrontMatter
-from memkit.formats.index_entry import Claim
+from memkit.formats import facts, workspace
+from memkit.formats.disk.source import Source
+from memkit.formats.index_tree import entry as index_entry
+from memkit.formats.index_tree.entry import Claim
+from memkit.formats.notes import format as notes
+from memkit.formats.records import format as records
 from memkit.formats.rows import Rows
-from memkit.formats.source import Source
-from memkit.formats.structured import Node
+from memkit.formats.syntax import front_matter
+from memkit.formats.syntax.front_matter import FrontMatter
+from memkit.formats.syntax.node import Node
 
 MARKDOWN = ("md", "markdown")
 STRUCTURED = ("json", "jsonl", "ndjson", "yaml", "yml")

@@ -12,9 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from memkit.formats.disk.source import Source
 from memkit.formats.rules import ADVICE, RULES, SEVERITIES, Rule
-from memkit.formats.source import Source
-from memkit.formats.structured import Node
+from memkit.formats.syntax.node import Node
 from memkit.schemas import TABLES
 
 COUNTERS = pa.schema(

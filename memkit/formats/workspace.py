@@ -15,12 +15,12 @@ from datetime import datetime, time
 from itertools import chain, pairwise
 
 from memkit.fences import fences
-from memkit.formats.front_matter import FrontMatter
-from memkit.formats.markdown import Heading, headings
+from memkit.formats.disk.source import Source
 from memkit.formats.rows import Row, Rows, extra_of
-from memkit.formats.source import Source
-from memkit.formats.structured import Node
-from memkit.formats.values import day_of, loose_words, text_of
+from memkit.formats.syntax.front_matter import FrontMatter
+from memkit.formats.syntax.markdown import Heading, headings
+from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.values import day_of, loose_words, text_of
 
 _DATED = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?")
 _HEADING_DAY = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")

@@ -14,8 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from memkit.formats.files import MAX_FILE_BYTES
-from memkit.formats.index_tree import PLUGIN_GLOBS
+from memkit.formats.disk.files import MAX_FILE_BYTES
+from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES
 from memkit.schemas import TABLES

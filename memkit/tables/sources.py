@@ -6,8 +6,8 @@ from pathlib import Path
 
 from memkit.errors import ParameterError
 from memkit.formats import reader
-from memkit.formats.files import MAX_FILE_BYTES
-from memkit.formats.index_tree import PLUGIN_GLOBS
+from memkit.formats.disk.files import MAX_FILE_BYTES
+from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.rules import SEVERITIES, Rule
 from memkit.params import AsOf, as_of_time, check_choice, check_value

@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 from memkit.errors import ParameterError
 from memkit.formats.rows import Rows, json_text
 from memkit.formats.rules import RULES, Rule
-from memkit.formats.structured import StructureError, load_json
-from memkit.formats.values import time_of
+from memkit.formats.syntax.json import load_json
+from memkit.formats.syntax.node import StructureError
+from memkit.formats.syntax.values import time_of
 from memkit.schemas import MEMORIES, TABLES, TIMESTAMP
 from memkit.tables.corpus import Corpus
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import memkit as mk
-from memkit.formats import files
+from memkit.formats.disk import files
 from memkit.formats.rules import RULES, SEVERITIES
 from memkit.tables.samples import sample_data, write_files
 

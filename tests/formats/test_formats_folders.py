@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
-from memkit.formats import files
+from memkit.formats.disk import files
 from memkit.tables.samples import write_files
 
 

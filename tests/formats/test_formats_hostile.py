@@ -13,9 +13,12 @@ import pytest
 
 import memkit as mk
 from memkit.fences import Fences
-from memkit.formats import files, front_matter, markdown
+from memkit.formats.disk import files
 from memkit.formats.rows import HELD_ROWS
-from memkit.formats.structured import MAX_ALIASED, MAX_DEPTH, MAX_DIRECTIVES, StructureError, load_json, load_yaml
+from memkit.formats.syntax import front_matter, markdown
+from memkit.formats.syntax.json import load_json
+from memkit.formats.syntax.node import MAX_DEPTH, StructureError
+from memkit.formats.syntax.yaml import MAX_ALIASED, MAX_DIRECTIVES, load_yaml
 from memkit.tables.samples import write_files
 
 SECRET = "СЕКРЕТ secret-8821"

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.fences import fences, has_open_fence
-from memkit.formats import notes_plain
-from memkit.formats.notes_plain import read_plain
+from memkit.formats.disk.source import decode
+from memkit.formats.notes import batch as notes_plain
+from memkit.formats.notes.batch import read_plain
 from memkit.formats.registry import File, Role, parse_file
 from memkit.formats.rows import RAW_SCHEMAS, Rows
 from memkit.formats.rules import RULES
-from memkit.formats.source import decode
 
 ID = "1a903b69-75b5-494b-8416-68d6956fae5c"
 NOTE = f"""---

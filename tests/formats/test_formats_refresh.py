@@ -18,7 +18,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.formats import files, parallel, reader
+from memkit.formats import parallel, reader
+from memkit.formats.disk import files
 from memkit.formats.rules import RULES, Rule
 from memkit.tables.database import Database
 from memkit.tables.lake import write_parquet

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from memkit.formats.records import WRAPPERS, kind_of
-from memkit.formats.structured import Node
+from memkit.formats.records.format import WRAPPERS, kind_of
+from memkit.formats.syntax.node import Node
 
 _FLAT = {"path", "title", "type", "description", "lastModified"}
 _FLAT_KEYS = _FLAT | {f"{key} (repeated)" for key in _FLAT}

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-from memkit.formats.adapters import CURRENT, adapt, major_of, shape_of
-from memkit.formats.record_kinds import KINDS, Kind, Record
+from memkit.formats.disk.source import Source
+from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
+from memkit.formats.records.kinds import KINDS, Kind, Record
 from memkit.formats.rows import Row, Rows, json_text
-from memkit.formats.source import Source
-from memkit.formats.structured import Node, StructureError, load_json, load_json_items, load_yaml, name_lines
-from memkit.formats.values import text_of
+from memkit.formats.syntax.json import load_json, load_json_items, name_lines
+from memkit.formats.syntax.node import Node, StructureError
+from memkit.formats.syntax.values import text_of
+from memkit.formats.syntax.yaml import load_yaml
 
 WRAPPERS = ("pathways", "memory_items", "memories", "items", "wisdom_facts", "wisdom", "facts")
 """Keys under which a file may hold its list of records."""

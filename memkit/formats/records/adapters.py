@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from memkit.formats.structured import Node
-from memkit.formats.values import integer_of
+from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.values import integer_of
 
 CURRENT = "1.0.0"
 _VERSION = re.compile(r"(\d+)\.(\d+)\.(\d+)")

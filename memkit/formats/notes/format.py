@@ -10,10 +10,10 @@ from typing import Any
 from uuid import UUID
 
 from memkit.fences import fences
-from memkit.formats.front_matter import FrontMatter
+from memkit.formats.disk.source import Source
 from memkit.formats.rows import Row, Rows, extra_of
-from memkit.formats.source import Source
-from memkit.formats.values import loose_words, text_of, time_of, words_of
+from memkit.formats.syntax.front_matter import FrontMatter
+from memkit.formats.syntax.values import loose_words, text_of, time_of, words_of
 
 FIELDS = ("id", "subject", "keywords", "applies_to", "created_at", "updated_at", "occurred_at", "content_hash")
 _REQUIRED = FIELDS[:6]

@@ -3,7 +3,7 @@
 Nearly all notes of a folder were written by one tool, which lays out their front matter alike. A `Layout` is the
 pattern of such front matter, made from the first note that has it; what it captures goes to Arrow by the column, and
 the folder is read in a third of the time that an object for each note takes. Whatever is not such a note is left to
-`memkit.formats.notes`; a property test holds both to the same rows.
+`memkit.formats.notes.format`; a property test holds both to the same rows.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.fences import has_open_fence
-from memkit.formats.files import Content
-from memkit.formats.front_matter import parse_flat, scalar_pattern
+from memkit.formats.disk.files import Content
 from memkit.formats.rows import RAW_SCHEMAS, Rows, Tables, json_text, to_table
-from memkit.formats.values import time_of
+from memkit.formats.syntax.front_matter import parse_flat, scalar_pattern
+from memkit.formats.syntax.values import time_of
 from memkit.schemas import TIMESTAMP
 
 _ID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"

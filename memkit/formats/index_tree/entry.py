@@ -6,11 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from memkit.formats import front_matter
+from memkit.formats.disk.source import Source
 from memkit.formats.rows import Row, Rows, extra_of, json_text
-from memkit.formats.source import Source
-from memkit.formats.structured import Node, StructureError
-from memkit.formats.values import bool_of, day_of, integer_of, loose_words, text_of, words_of
+from memkit.formats.syntax import front_matter
+from memkit.formats.syntax.node import Node, StructureError
+from memkit.formats.syntax.values import bool_of, day_of, integer_of, loose_words, text_of, words_of
 
 REQUIRED = ("title", "file", "tags", "priority", "version", "updated")
 

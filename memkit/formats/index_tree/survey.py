@@ -14,14 +14,15 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from memkit.formats import front_matter
-from memkit.formats.files import Listing, is_inside
-from memkit.formats.index_entry import REQUIRED, Claim, typed
-from memkit.formats.index_shape import as_branch, shape_of
+from memkit.formats.disk.files import Listing, is_inside
+from memkit.formats.disk.source import Source
+from memkit.formats.index_tree.entry import REQUIRED, Claim, typed
+from memkit.formats.index_tree.shape import as_branch, shape_of
 from memkit.formats.rows import Row, Rows, json_text
-from memkit.formats.source import Source
-from memkit.formats.structured import Node, StructureError, load_json
-from memkit.formats.values import loose_words, text_of
+from memkit.formats.syntax import front_matter
+from memkit.formats.syntax.json import load_json
+from memkit.formats.syntax.node import Node, StructureError
+from memkit.formats.syntax.values import loose_words, text_of
 
 PLUGIN_GLOBS = ("**/sofia-memory-plugin/**",)
 _IMPORTANCE = {"high": "high", "medium": "normal", "normal": "normal", "low": "low"}

@@ -15,8 +15,8 @@ from pathlib import Path
 from xxhash import xxh3_128_hexdigest
 
 from memkit.errors import FormatError
+from memkit.formats.disk.source import Source, decode
 from memkit.formats.rows import Rows
-from memkit.formats.source import Source, decode
 
 MAX_FILE_BYTES = 64 * 2**20
 """Files above this are `file_too_large`."""

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from memkit.formats.adapters import CURRENT, is_version
+from memkit.formats.records.adapters import CURRENT, is_version
 from memkit.formats.rows import Row, Rows, extra_of, json_text
-from memkit.formats.structured import Node
-from memkit.formats.values import integer_of, loose_words, number_of, text_of, time_of, words_of
+from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.values import integer_of, loose_words, number_of, text_of, time_of, words_of
 
 _TIER_IMPORTANCE = {"core": "high", "adaptive": "normal", "experimental": "low"}
 _IMPORTANCE = {"high": "high", "normal": "normal", "medium": "normal", "low": "low"}

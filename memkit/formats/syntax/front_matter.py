@@ -9,7 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from memkit.formats.structured import Node, StructureError, load_yaml
+from memkit.formats.syntax.node import Node, StructureError
+from memkit.formats.syntax.yaml import load_yaml
 
 _OPENING = re.compile(r"---[ \t]*\n")
 _CLOSING = re.compile(r"\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)")  # opens with one certain character: found ten times as fast

@@ -6,7 +6,7 @@ import math
 import re
 from datetime import UTC, datetime
 
-from memkit.formats.structured import Number
+from memkit.formats.syntax.json import Number
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")

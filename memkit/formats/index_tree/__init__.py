@@ -1,0 +1,1 @@
+"""Index trees: the survey of all indexes, and the files that they name."""

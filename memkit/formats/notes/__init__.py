@@ -1,0 +1,1 @@
+"""Notes with front matter: one by one, and sound ones by the batch."""

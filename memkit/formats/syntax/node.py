@@ -1,0 +1,61 @@
+"""Objects that know their lines, and what is refused of every syntax: a nest too deep, and lone surrogates."""
+
+from __future__ import annotations
+
+import re
+from types import MappingProxyType
+from typing import Any
+
+MAX_DEPTH = 100
+"""Nesting that no memory needs; deeper input is refused before it can exhaust the stack, however deep the caller is."""
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
+class StructureError(ValueError):
+    """The text is no JSON or YAML; `line` is 1-based."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+_NOTHING: Any = MappingProxyType({})
+"""What most objects have of keys with lines, and of repeated ones."""
+
+
+class Node(dict[str, Any]):
+    """An object with the lines it begins and ends on, the line of each key, and what repeated keys held."""
+
+    __slots__ = ("end_line", "line", "lines", "repeated", "repeated_lines")
+    lines: dict[str, int]
+    repeated: dict[str, list[Any]]
+    repeated_lines: dict[str, int]
+
+    def __init__(self) -> None:
+        self.line = self.end_line = 1
+        self.lines = self.repeated = self.repeated_lines = _NOTHING
+
+    def put(self, key: str, value: Any, line: int | None = None) -> None:
+        """Keep the first value of a key; later ones go to `repeated`, and stand under a key of their own."""
+        if key in self:
+            self._put_again(key, value, line)
+            return
+        self[key] = value
+        if line is not None:
+            if self.lines is _NOTHING:
+                self.lines = {}
+            self.lines[key] = line
+
+    def _put_again(self, key: str, value: Any, line: int | None) -> None:
+        if self.repeated is _NOTHING:
+            self.repeated, self.repeated_lines = {}, {}
+        later = self.repeated.setdefault(key, [])
+        later.append(value)
+        self[f"{key} (repeated)"] = later
+        if line is not None:
+            self.repeated_lines.setdefault(key, line)
+
+
+def clean(text: str) -> str:
+    """`text` without lone surrogates, which no UTF-8 can hold but an escape can spell."""
+    return _SURROGATES.sub("�", text)

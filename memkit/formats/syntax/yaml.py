@@ -1,0 +1,152 @@
+"""YAML as plain objects that know their lines.
+
+Scalars stay strings (``1.0``, ``10:00``, ``yes`` and dates are what their author wrote; only a plain ``null``, ``~`` or
+nothing is None). An alias, a repeated key and a deep nest cannot blow up: the first is followed within a budget, the
+second is kept under ``Node.repeated``, the third is a `StructureError`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import yaml
+
+from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError, clean
+
+MAX_ALIASED = 1_000_000
+"""Characters, and nodes, that aliases may add to one file."""
+MAX_DIRECTIVES = 100
+"""Lines that open with ``%``: the YAML parser compares each with all before it."""
+
+_Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # C where PyYAML was built with it
+_DIRECTIVE = re.compile(r"^%", re.MULTILINE)
+_OPENING: tuple[Any, ...] = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+_ALIAS: Any = yaml.AliasEvent
+_CLOSING: tuple[Any, ...] = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
+
+
+def load_yaml(text: str) -> Iterator[Any]:
+    """Each YAML document of `text`, scalars as strings.
+
+    Raises
+    ------
+    StructureError
+        At the first fault, after the documents before it were given.
+    """
+    for number, match in enumerate(_DIRECTIVE.finditer(text)):
+        if number == MAX_DIRECTIVES:
+            raise StructureError(f"at most {MAX_DIRECTIVES} directives", text.count("\n", 0, match.start()) + 1)
+    try:
+        yield from _Builder().documents(yaml.parse(text, Loader=_Loader))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        reason = getattr(error, "problem", None) or "characters that YAML allows"
+        raise StructureError(f"{reason}", mark.line + 1 if mark else 1) from error
+    except UnicodeEncodeError as error:
+        raise StructureError("characters that YAML allows", 1) from error
+
+
+class _Builder:
+    """Objects from YAML events, with a stack of our own: depth and aliases are bounded."""
+
+    def __init__(self) -> None:
+        self._anchors: dict[str, _Open] = {}
+        self._aliased = 0
+
+    def documents(self, events: Iterator[Any]) -> Iterator[Any]:
+        for event in events:
+            if isinstance(event, yaml.DocumentStartEvent):
+                self._anchors.clear()
+                yield self._value(next(events), events)
+
+    def _value(self, event: Any, events: Iterator[Any]) -> Any:
+        root: list[Any] = []
+        stack: list[_Open] = [_Open(root)]
+        while True:
+            if isinstance(event, _OPENING):
+                self._open(event, stack)
+            elif isinstance(event, _CLOSING):
+                closed = stack.pop()
+                if isinstance(closed.value, Node):
+                    closed.value.end_line = max(closed.value.line, event.start_mark.line)
+                self._take(stack, closed)
+            else:
+                self._take(stack, self._leaf(event))
+            if len(stack) == 1:
+                return root[0]
+            event = next(events)
+
+    def _take(self, stack: list[_Open], closed: _Open) -> None:
+        if closed.anchor:
+            self._anchors[closed.anchor] = closed
+        _refuse_nest(len(stack) - 1 + closed.height, closed.line)
+        stack[-1].take(closed)
+
+    def _open(self, event: Any, stack: list[_Open]) -> None:
+        line = event.start_mark.line + 1
+        _refuse_nest(len(stack), line)
+        value: Any = Node() if isinstance(event, yaml.MappingStartEvent) else []
+        if isinstance(value, Node):
+            value.line = line
+        stack.append(_Open(value, event.anchor, line))
+
+    def _leaf(self, event: Any) -> _Open:
+        line = event.start_mark.line + 1
+        if isinstance(event, _ALIAS):
+            known = self._anchors.get(event.anchor)
+            self._aliased += _size(known.value) if known else 0
+            if self._aliased > MAX_ALIASED or not known:
+                raise StructureError(f"an alias of a known anchor, adding {MAX_ALIASED} characters at most", line)
+            return _Open(known.value, None, line, known.height)
+        plain = not event.style and event.value in ("", "~", "null", "Null", "NULL")
+        return _Open(None if plain and event.implicit[0] else clean(event.value), event.anchor, line)
+
+
+def _refuse_nest(depth: int, line: int) -> None:
+    if depth > MAX_DEPTH:
+        raise StructureError(f"at most {MAX_DEPTH} levels of nesting", line)
+
+
+class _Open:
+    """A value, and of a list or object that is still being filled its height: the levels within it."""
+
+    def __init__(self, value: Any, anchor: str | None = None, line: int = 1, height: int = 0) -> None:
+        self.value, self.anchor, self.line, self.height = value, anchor, line, height
+        self._key: str | None = None
+        self._key_line = line
+
+    def take(self, item: _Open) -> None:
+        self.height = max(self.height, item.height + 1)
+        if isinstance(self.value, list):
+            self.value.append(item.value)
+        elif self._key is None:
+            self._key = item.value if isinstance(item.value, str) else _flow(item.value)
+            self._key_line = item.line
+        else:
+            self.value.put(self._key, item.value, self._key_line)
+            self._key = None
+
+
+def _flow(value: Any) -> str:
+    """What stands for a key that is no string; without quotes, which each level around it would double."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(_flow, value))}]"
+    if isinstance(value, Node):
+        return "{" + ", ".join(f"{key}: {_flow(item)}" for key, item in value.items()) + "}"
+    return "null" if value is None else str(value)
+
+
+def _size(value: Any) -> int:
+    """Characters and nodes in `value`, counted no further than matters."""
+    total, queue = 0, [value]
+    while queue and total <= MAX_ALIASED:
+        item = queue.pop()
+        total += 1 + (len(item) if isinstance(item, str) else 0)
+        if isinstance(item, dict):
+            queue.extend(item)
+            queue.extend(item.values())
+        elif isinstance(item, list):
+            queue.extend(item)
+    return total
