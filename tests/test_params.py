@@ -151,7 +151,9 @@ def test_a_day_is_a_moment_in_utc(given: AsOf, moment: datetime) -> None:
     assert as_of_time(given).utcoffset() == timedelta(0)
 
 
-@pytest.mark.parametrize("given", ["", "вчера", "2026-02-30", 5, 1.5, "0001-01-01T00:00:00+14:00", b"2026-03-01"])
+@pytest.mark.parametrize(
+    "given", ["", "вчера", "2026-02-30", 5, 1.5, "0001-01-01T00:00:00+14:00", b"2026-03-01", "2026-03-01T12:00Z\0"]
+)
 def test_what_is_no_day_is_refused(given: Any) -> None:
     with pytest.raises(ParameterError, match="'as_of' must be a date"):
         as_of_time(given)

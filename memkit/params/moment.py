@@ -31,6 +31,8 @@ def as_of_time(as_of: AsOf) -> datetime:
     try:
         if as_of != as_of:  # NaT is a datetime, and no moment
             raise ValueError("not a time")
+        if isinstance(as_of, str) and "\0" in as_of:  # the text is read only up to there
+            raise ValueError("a NUL")
         moment = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of
         if not isinstance(moment, datetime):
             moment = datetime.combine(moment, time())

@@ -147,6 +147,15 @@ def test_a_date_is_utc_and_a_wrong_one_is_missing(tmp_path: Path, written: str, 
     assert moment or json.loads(row["extra"]) == {"created_at": written}
 
 
+def test_a_time_stamp_with_a_nul_is_no_time_stamp(tmp_path: Path) -> None:
+    written = "2026-01-05T10:00:00Z\0later"
+    item = {"user_id": "u", "input": "чай?", "response": "да", "tags": [], "timestamp": written}
+    corpus = mk.read(write_files(tmp_path, {"items.json": json.dumps(item)}))
+    (row,) = corpus.memories.to_pylist()
+    assert (row["created_at"], json.loads(row["extra"])) == (None, {"timestamp": written})
+    assert "bad_date" in corpus.problems["rule"].to_pylist()
+
+
 def test_any_uuid_loads_and_only_version_4_is_silent(tmp_path: Path) -> None:
     ids = {
         "2c5ea4c0-4067-41e9-8bad-9b1deb4d3b7d": 4,

@@ -71,7 +71,8 @@ def bool_of(value: object) -> bool | None:
 def time_of(value: object) -> datetime | None:
     """An ISO 8601 time stamp or date as a naive moment in UTC; a bare date is midnight."""
     text = text_of(value)
-    if text is None or len(text) < 10 or text[4] != "-":
+    # Python itself reads a time stamp only up to a NUL.
+    if text is None or len(text) < 10 or text[4] != "-" or "\0" in text:
         return None
     try:
         moment = datetime.fromisoformat(text.strip())
