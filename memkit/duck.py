@@ -10,8 +10,11 @@ _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": False,
 }
 # For every cursor, which is a session of its own: days are UTC's. And the optimizer that repeats a block's expressions
-# in the filters of those who read the block is off: a policy's verdict would be worked out twice.
-_SETTINGS = "set global timezone = 'UTC'; set global disabled_optimizers = 'cte_filter_pusher'"
+# in the filters of those who read the block is off: a policy's verdict would be worked out twice. In a notebook and
+# under ``python -c`` a statement of two seconds would print its progress into the output.
+_SETTINGS = """set global timezone = 'UTC';
+set global disabled_optimizers = 'cte_filter_pusher';
+set enable_progress_bar = false"""
 
 
 def connect() -> duckdb.DuckDBPyConnection:

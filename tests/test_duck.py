@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import duckdb
 import pytest
 from hypothesis import given
@@ -18,6 +21,14 @@ def test_a_connection_and_its_cursors_count_in_utc_and_fetch_nothing() -> None:
         for session in (con, con.cursor()):
             found = [session.execute("select current_setting(?)", [name]).fetchone() for name in names]
             assert found == [("UTC",), (False,), (False,)]
+
+
+def test_nothing_is_printed_where_python_is_interactive() -> None:
+    """DuckDB takes a program without a file for one, and shows there how far a statement of two seconds is."""
+    shown = "print(con.execute(\"select current_setting('enable_progress_bar')\").fetchone())"
+    code = f"import duckdb\nfrom memkit.duck import connect\nfor con in (duckdb.connect(), connect()): {shown}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\n") == ["(True,)", "(False,)", ""]
 
 
 def test_a_function_of_an_extension_that_is_not_loaded_is_an_error_not_a_download() -> None:
