@@ -10,7 +10,7 @@ import html
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -123,6 +123,12 @@ class ContextBuilder(Estimator):
     top_k: int = param(5, low=1, unit="memories", doc="Hits that may enter RELEVANT.", source=_SOURCE)
     fill: str = param("greedy", choices=("greedy", "knapsack"), doc="Lines in order up to the limit, or the best set.")
     skip_shown: bool = param(False, doc="Leave out of RELEVANT what a block above shows already.")
+
+    def fit(self, corpus: Corpus, y: object = None) -> Self:
+        """Fit the retriever to a corpus ahead of its first prompt, and return the builder; `build` does it else."""
+        self.check_params()
+        self._fitted(corpus)
+        return self
 
     def build(self, corpus: Corpus, user_id: str, message: str, as_of: AsOf = None) -> Context:
         """The blocks for one message.

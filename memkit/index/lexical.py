@@ -239,5 +239,7 @@ def _fitted(arm: BM25 | CharGrams) -> Postings:
 
 
 def _check_lengths(chunks: pa.Table, texts: Texts) -> None:
+    if not isinstance(chunks, pa.Table):
+        raise ParameterError(f"fit: expected a table of chunks. Got {type(chunks).__name__}.")
     if chunks.num_rows != len(texts):
         raise ParameterError(f"fit: expected a text for each of {chunks.num_rows} chunks. Got {len(texts)} texts.")

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import MISSING, dataclass, field
 from typing import Any
 
 from memkit.errors import ParameterError, did_you_mean
+
+REQUIRED: Any = MISSING
+"""The default of a parameter that has none: who makes the estimator must give it."""
 
 _CLASSES: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
@@ -128,6 +131,11 @@ class Param:
         above = self.low is None or (value > self.low if self.low_open else value >= self.low)
         below = self.high is None or (value < self.high if self.high_open else value <= self.high)
         return above and below
+
+    @property
+    def default_text(self) -> str:
+        """The default as it is written in code; empty where there is none."""
+        return "" if self.default is REQUIRED else repr(self.default)
 
     def check(self, value: object, owner: str) -> None:
         """Raise where `value` is refused.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
@@ -57,7 +57,7 @@ class Estimator:
     def __new__(cls, *positional: Any, **named: Any) -> Self:
         """Refuse a name that is not declared before Python does, who would not say which one was meant."""
         for name in named:
-            cls._known(name)
+            cls._know(name, cls._declared)
         return super().__new__(cls)
 
     @classmethod
@@ -71,7 +71,7 @@ class Estimator:
         rows = [
             {
                 "name": p.name,
-                "default": repr(p.default),
+                "default": p.default_text,
                 "expected": p.expected,
                 "refit": p.refit,
                 "doc": p.doc,
@@ -102,7 +102,8 @@ class Estimator:
             if key and own in (inner := self._inner()):
                 inner[own].set_params(**{key: value})
             else:
-                setattr(self, self._known(name), value)
+                self._know(name, self._declared if name in self._declared else self.get_params())
+                setattr(self, name, value)
         return self
 
     def check_params(self, **overrides: Any) -> dict[str, Any]:
@@ -121,11 +122,15 @@ class Estimator:
         return {n: v for n, v in values.items() if hasattr(v, "get_params") and not isinstance(v, type)}
 
     @classmethod
-    def _known(cls, name: str) -> str:
-        if name not in cls._declared:
-            expected = f"Expected one of {', '.join(cls._declared)}.{did_you_mean(name, cls._declared)}"
+    def _know(cls, name: str, names: Iterable[str]) -> None:
+        if name not in names:
+            expected = f"Expected one of {', '.join(names)}.{did_you_mean(name, names)}"
             raise ParameterError(f"{cls.__name__}: no parameter '{name}'. {expected}")
-        return name
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether `fit` was called, where there is something to learn."""
+        return not self.learns or any(name.endswith("_") and not name.startswith("_") for name in vars(self))
 
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import InputTags, Tags, TargetTags, TransformerTags
@@ -139,7 +144,7 @@ class Estimator:
         )
 
     def __sklearn_is_fitted__(self) -> bool:
-        return not self.learns or any(name.endswith("_") and not name.startswith("_") for name in vars(self))
+        return self.is_fitted
 
     def __repr__(self) -> str:
         changed = (f"{n}={vars(self)[n]!r}" for n, p in self._declared.items() if not self._is_default(n, p))

@@ -30,7 +30,8 @@ def with_parameters(doc: str | None, declared: Iterable[Param]) -> str | None:
 def _entry(declared: Param) -> str:
     unit = f", {declared.unit}" if declared.unit else ""
     nullable = " or None" if declared.nullable and declared.default is not None else ""
-    head = f"{declared.name} : {declared.type}{unit}{nullable}, default {declared.default!r}"
+    default = f", default {declared.default_text}" if declared.default_text else ""
+    head = f"{declared.name} : {declared.type}{unit}{nullable}{default}"
     words = [declared.doc]
     if declared.refit:
         words.append("Acts at fit.")

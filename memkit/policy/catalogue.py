@@ -42,9 +42,7 @@ def policy_class(name: str) -> type[Estimator]:
 def apply(name: str, policy: Any, corpus: Corpus, as_of: AsOf = None) -> pa.Table:
     """The annotated table that a policy makes of a corpus: of its ``entries`` for index_check, else of its memories."""
     table = corpus.tables["entries" if name in _ENTRIES else "memories"]
-    if hasattr(policy, "fit"):
-        policy.fit(table)
-    annotated: pa.Table = policy.transform(table, as_of=as_of)
+    annotated: pa.Table = policy.fit(table).transform(table, as_of=as_of)
     return annotated
 
 

@@ -11,26 +11,17 @@ import pyarrow as pa
 
 from memkit.duck import connect
 from memkit.errors import ParameterError
-from memkit.params import AsOf, as_of_time, record_as_of
+from memkit.params import REQUIRED, AsOf, Estimator, as_of_time, estimator, param, record_as_of
 from memkit.policy.base import VERDICT
 from memkit.tables.statement import AS_OF, Annotator, annotate, as_table, input_table, run, with_meanings
 
 
-class Pipeline:
+@estimator
+class Pipeline(Estimator):
     """Steps in order: a row that one refuses is not seen by the later ones, but stays in the table.
 
     Adds ``step`` (string, the policy that refused the row), ``keep``, ``reason`` and every step's own columns; these
     are null where the row never reached the step.
-
-    Parameters
-    ----------
-    steps : sequence of Policy
-        A step's name is its class's in lower case; a second one of the class gets ``_2``.
-
-    Raises
-    ------
-    ParameterError
-        Where there is no step, or one is no policy.
 
     Examples
     --------
@@ -41,45 +32,37 @@ class Pipeline:
     ['admission', 'expiry']
     """
 
+    steps: Sequence[Annotator] = param(
+        REQUIRED,
+        kind="object",
+        doc="Policies. The name of each is its class's in lower case; a second one of the class gets ``_2``.",
+    )
+
     def __init__(self, steps: Sequence[Annotator]) -> None:
         self.steps = steps
-        self._check_steps()
 
-    def __repr__(self) -> str:
-        return f"Pipeline([{', '.join(map(repr, self.steps))}])"
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The steps, and with `deep` also their parameters, as ``quota__max_facts``."""
-        inner = {
-            f"{name}__{key}": value
-            for name, step in zip(self.names, self.steps, strict=True)
-            for key, value in step.get_params().items()
-        }
-        return {"steps": self.steps, **(inner if deep else {})}
-
-    def set_params(self, **values: Any) -> Self:
-        """Set the steps, or parameters of theirs by their names in `get_params`, and return the pipeline.
+    def check_params(self, **overrides: Any) -> dict[str, Any]:
+        """The steps; their own parameters are checked when they run.
 
         Raises
         ------
         ParameterError
-            For a name that is neither.
+            Where there is no step, or one is no policy.
         """
-        if "steps" in values:
-            self.steps = values.pop("steps")
-            self._check_steps()
-        named = dict(zip(self.names, self.steps, strict=True))
-        for name, value in values.items():
-            step, _, key = name.partition("__")
-            if step not in named or not key:
-                raise ParameterError(f"Pipeline: expected 'steps' or a parameter of {', '.join(named)}. Got '{name}'.")
-            named[step].set_params(**{key: value})
-        return self
-
-    def _check_steps(self) -> None:
-        wrong = [type(step).__name__ for step in self.steps if not isinstance(step, Annotator)]
-        if wrong or not self.steps:
+        values = super().check_params(**overrides)
+        steps = values["steps"]
+        wrong = [type(step).__name__ for step in steps if not isinstance(step, Annotator)]
+        if wrong or not steps:
             raise ParameterError(f"Pipeline: 'steps' must be at least one policy. Got {wrong or 'none'}.")
+        return values
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether every step is."""
+        return all(step.is_fitted for step in self.steps)
+
+    def _inner(self) -> dict[str, Any]:
+        return dict(zip(self.names, self.steps, strict=True))
 
     @property
     def names(self) -> list[str]:
@@ -102,17 +85,17 @@ class Pipeline:
         """The columns read; absent ones are null."""
         return pa.schema({field.name: field for step in self.steps for field in step.needs}.values())
 
-    def fit(self, corpus: Any) -> Self:
+    def fit(self, corpus: Any, y: object = None) -> Self:
         """Fit the steps that learn from the rows, as `Deduplicator` does, and return the pipeline."""
+        self.check_params()
         for step in self.steps:
-            if hasattr(step, "fit"):
-                step.fit(corpus)
+            step.fit(corpus)
         return self
 
     def fitted(self, corpus: Any) -> Pipeline:
         """This pipeline where every step is fitted, else a copy of it fitted on `corpus`."""
-        waiting = [step for step in self.steps if hasattr(step, "fit") and not getattr(step, "is_fitted", True)]
-        return copy.deepcopy(self).fit(corpus) if waiting else self
+        self.check_params()
+        return self if self.is_fitted else copy.deepcopy(self).fit(corpus)
 
     def transform(self, table: Any, as_of: AsOf = None) -> pa.Table:
         """Every row of `table`, in order, with the verdict of the step that refused it.
@@ -134,6 +117,7 @@ class Pipeline:
         NotFittedError
             For a step that learns and was not fitted.
         """
+        self.check_params()
         source, moment = as_table(table), as_of_time(as_of)
         with connect() as con:
             con.register("input", input_table(source, self.needs))
@@ -145,6 +129,7 @@ class Pipeline:
 
     def sql(self, as_of: AsOf = None) -> str:
         """The one statement that runs, over a relation ``input``: a block a step, then every row's verdict."""
+        self.check_params()
         text = self._blocks(len(self.steps)) + "\n" + self._verdicts()
         return text if as_of is None else text.replace(AS_OF, f"timestamptz '{as_of_time(as_of).isoformat(' ')}'")
 

@@ -63,13 +63,9 @@ class Chunker(Estimator):
         Raises
         ------
         ParameterError
-            As for `transform`, or where `memories` is no table with memory_id and text.
+            As for `transform`.
         """
-        self._check()
-        if not {"memory_id", "text"} <= set(getattr(memories, "column_names", ())):
-            raise ParameterError(
-                f"Chunker.fit: expected a table with memory_id and text. Got {type(memories).__name__}."
-            )
+        self._check(memories)
         return self
 
     def transform(self, memories: pa.Table) -> pa.Table:
@@ -92,7 +88,7 @@ class Chunker(Estimator):
             Where a parameter is outside of its bounds, the overlap is not below the chunk, or `counter` gives no number
             of tokens.
         """
-        self._check()
+        self._check(memories)
         texts = pc.fill_null(memories["text"].combine_chunks(), "")
         is_long = self._is_long(texts)
         rows = np.arange(len(texts))
@@ -102,8 +98,10 @@ class Chunker(Estimator):
             rows, ordinals, pieces, starts, ends = self._cut_long(texts, is_long, ends)
         return _assemble(memories, rows, ordinals, pieces, starts, ends)
 
-    def _check(self) -> None:
+    def _check(self, memories: pa.Table) -> None:
         self.check_params()
+        if not {"memory_id", "text"} <= set(getattr(memories, "column_names", ())):
+            raise ParameterError(f"Chunker: expected a table with memory_id and text. Got {type(memories).__name__}.")
         if self.overlap_tokens >= self.chunk_tokens:
             raise ParameterError(
                 f"Chunker: 'overlap_tokens' must be below 'chunk_tokens' ({self.chunk_tokens}). "
