@@ -11,6 +11,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from memkit.errors import DamagedIndexError as DamagedIndexError
 from memkit.errors import EncoderUnavailableError as EncoderUnavailableError
 from memkit.errors import FormatError as FormatError
 from memkit.errors import MemkitError as MemkitError
@@ -20,6 +21,7 @@ from memkit.errors import ParameterError as ParameterError
 from memkit.errors import QueryError as QueryError
 from memkit.errors import StaleIndexError as StaleIndexError
 from memkit.errors import VersionError as VersionError
+from memkit.errors import did_you_mean as _did_you_mean
 
 if TYPE_CHECKING:
     from memkit import errors as errors
@@ -97,10 +99,13 @@ _PUBLIC = {
     "wisdom_support": ("memkit.tables.records", "wisdom_support"),
 }
 
+__all__ = [*_PUBLIC, *_ERRORS]  # names, from the tables above
+
 
 def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
-        raise AttributeError(f"module 'memkit' has no attribute {name!r}. Expected one of {', '.join(_PUBLIC)}.")
+        hint = _did_you_mean(name, __all__)
+        raise AttributeError(f"module 'memkit' has no attribute {name!r}. Expected one of {', '.join(_PUBLIC)}.{hint}")
     module, attribute = _PUBLIC[name]
     value = import_module(module)
     if attribute:
@@ -110,4 +115,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*_PUBLIC, *_ERRORS, "__version__"]
+    return [*__all__, "__version__"]

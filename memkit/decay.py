@@ -23,7 +23,7 @@ import pyarrow as pa
 from memkit.duck import literal
 from memkit.params import check_choice, estimator, param
 from memkit.presets import cite
-from memkit.schemas import TABLES
+from memkit.schemas import TABLES, kinds_where
 from memkit.tables.statement import AS_OF, Annotator
 
 _FORMULAS = {
@@ -67,9 +67,10 @@ def decays_sql(prefix: str = "", kinds: Sequence[str] = "*") -> str:
         The kinds that may decay, "*" for all; a null kind is none of those named.
     """
     kind, importance = f"coalesce({prefix}kind, '')", f"coalesce({prefix}importance, 'normal')"
+    always, never = (", ".join(map(literal, kinds_where(decays=when))) for when in ("always", "never"))
     decays = (
-        f"({kind} = 'archive' or {importance} not in ('high', 'low'))"
-        f" and not ({kind} = 'profile' or {importance} = 'high')"
+        f"({kind} in ({always}) or {importance} not in ('high', 'low'))"
+        f" and not ({kind} in ({never}) or {importance} = 'high')"
     )
     if "*" in kinds:
         return decays

@@ -7,7 +7,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
+
+from memkit.errors import did_you_mean
 
 
 @dataclass(frozen=True)
@@ -178,3 +180,8 @@ RETRIEVER: dict[str, dict[str, object]] = {
     "recommended_e5": recommended_e5,
 }
 """The presets of `Retriever` by name."""
+
+
+def __getattr__(name: str) -> NoReturn:
+    hint = did_you_mean(name, [*RETRIEVER, "memory_v2_policy", "index_policy", "evidence"])
+    raise AttributeError(f"mk.presets has no {name!r}. Expected one of {', '.join(RETRIEVER)}.{hint}")

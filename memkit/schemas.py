@@ -11,11 +11,12 @@ b'ratio'
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import pyarrow as pa
 
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, did_you_mean
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
 WORDS = pa.list_(pa.string())
@@ -316,6 +317,20 @@ def kinds_where(**properties: bool | str) -> tuple[str, ...]:
     return tuple(name for name, kind in KINDS.items() if all(getattr(kind, key) == value for key, value in wanted))
 
 
+def check_kinds(kinds: Iterable[str], owner: str, also: Collection[str | None] = ()) -> None:
+    """Raise where one of `kinds` is neither declared nor among `also`, the kinds that the data has.
+
+    Raises
+    ------
+    ParameterError
+        Naming the kinds that are declared, and those most like the wrong one.
+    """
+    for kind in kinds:
+        if kind not in KINDS and kind not in also:
+            hint = did_you_mean(kind, KINDS)
+            raise ParameterError(f"{owner}: expected kinds among {', '.join(KINDS)}. Got {kind!r}.{hint}")
+
+
 declare_kinds(
     Kind("entry", "a file that an index names", verbatim=True),
     Kind("long_term", "a section of MEMORY.md", verbatim=True),
@@ -330,8 +345,8 @@ declare_kinds(
     Kind("profile", "a fact about who the user is", fact=True, counted=True, decays="never"),
     Kind("working", "a fact about what the user does now", fact=True, counted=True),
     Kind("archive", "any other fact about the user", fact=True, counted=True, decays="always"),
-    Kind("line", "a line of a fact file that is no fact", verbatim=True, judged=False),
-    Kind("quarantined", "a record of a version that memkit does not know", searched=False, judged=False),
+    Kind("line", "a line of a fact file that is no fact", verbatim=True, decays="never", judged=False),
+    Kind("quarantined", "a record of an unknown version", searched=False, decays="never", judged=False),
 )
 
 IMPORTANCE_WORDS = {"high": "high", "normal": "normal", "medium": "normal", "low": "low"}

@@ -183,3 +183,71 @@ def test_no_value_makes_a_check_fail_in_another_way(value: object) -> None:
     assert Param(default=1, kind="int", doc="").accepts(value) == (
         isinstance(value, int) and not isinstance(value, bool)
     )
+
+
+@estimator
+class Listing(Estimator):
+    """A list.
+
+    Examples
+    --------
+    >>> 1 + 1
+    2
+    """
+
+    words: tuple[str, ...] = param(None, stands_for=("a", "b"), doc="Words; None: two letters.", source="a document")
+    inner: Any = param(None, kind="object", refit=True, doc="Another estimator.")
+    bad: Any = param(None, kind="callable", nullable=True, unit="str -> int", doc="Counts.")
+
+
+def test_none_may_stand_for_a_list_that_is_long_to_read() -> None:
+    listing = Listing()
+    assert listing.words == ("a", "b")
+    assert listing.get_params()["words"] is None
+    assert listing.check_params()["words"] == ("a", "b")
+    assert Listing(words=()).words == Listing(words=()).check_params()["words"] == ()
+    assert repr(listing) == "Listing()"
+    assert repr(listing.set_params(words=("c",))) == "Listing(words=('c',))"
+    with pytest.raises(ParameterError, match="'words' must be a sequence of strings or None"):
+        Listing(words=5).check_params()
+
+
+def test_the_docstring_gains_the_parameters_before_its_other_sections() -> None:
+    assert Listing.__doc__ == (
+        "A list.\n\nParameters\n----------\n"
+        "words : sequence of strings, default None\n    Words; None: two letters. Source: a document.\n"
+        "inner : object, default None\n    Another estimator. Acts at fit.\n"
+        "bad : callable, str -> int, default None\n    Counts.\n\n"
+        "Examples\n--------\n>>> 1 + 1\n2"
+    )
+
+
+def test_a_wrong_name_says_which_one_was_meant() -> None:
+    with pytest.raises(ParameterError, match=r"Knobs: no parameter 'shard'\..*Did you mean 'share'\?"):
+        Knobs(shard=0.1)  # type: ignore[call-arg]  # what is refused
+    with pytest.raises(ParameterError, match="Did you mean 'share'"):
+        Knobs().set_params(shard=0.1)
+    with pytest.raises(ParameterError, match="Did you mean 'share'"):
+        Listing(inner=Knobs()).set_params(inner__shard=0.1)
+    with pytest.raises(ParameterError, match="Did you mean 'inner__share'"):
+        Listing(inner=Knobs()).set_params(iner__share=0.1)
+    with pytest.raises(ParameterError, match=r"Got 'maxx'\. Did you mean 'max'\?"):
+        Knobs(word="maxx").check_params()
+
+
+def test_the_parameters_of_an_estimator_within_are_reached_and_cloned() -> None:
+    outer = Listing(inner=Knobs(share=0.1))
+    assert outer.get_params()["inner__share"] == 0.1
+    assert outer.set_params(inner__share=0.2).inner.share == 0.2
+    assert clone(outer).inner is not outer.inner
+
+
+def test_every_default_follows_its_own_declaration() -> None:
+    for cls in (Knobs, Listing):
+        for declared in cls.params().values():
+            declared.check(declared.default, cls.__name__)
+
+
+def test_an_array_is_no_number() -> None:
+    with pytest.raises(ParameterError, match="'share' must be a float"):
+        Knobs(share=np.array([0.1, 0.2])).check_params()  # type: ignore[arg-type]  # what is refused

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 import memkit as mk
+from memkit.params import Estimator
+from memkit.presets import DOCUMENTS, cite, evidence
 
 TREE = ast.parse(Path(mk.__file__).read_text(encoding="utf-8"))
 OBJECTS = {name: getattr(mk, name) for name in mk._PUBLIC}
@@ -49,12 +51,13 @@ def typing_block() -> set[str]:
 def test_the_lists_of_public_names_agree() -> None:
     assert list(mk._PUBLIC) == sorted(mk._PUBLIC)
     assert mk._PUBLIC.keys() == typing_block()
-    assert sorted(getattr(mk, "__all__", mk._PUBLIC)) == list(mk._PUBLIC)
+    assert sorted(mk.__all__) == sorted([*mk._PUBLIC, *mk._ERRORS])
+    assert all(issubclass(getattr(mk, name), mk.MemkitError) for name in mk._ERRORS)
     assert set(dir(mk)) >= {*mk._PUBLIC, "__version__"}
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(AttributeError, match=r"'Corpora'\. Expected one of Admission, Chunker, "):
+    with pytest.raises(AttributeError, match=r"'Corpora'\. Expected one of Admission, Chunker, .* mean 'Corpus'"):
         _ = mk.Corpora
 
 
@@ -149,3 +152,41 @@ def test_every_argument_has_a_type(name: str) -> None:
     function = value.__init__ if inspect.isclass(value) else value
     for argument in inspect.signature(function).parameters.values():
         assert argument.name == "self" or argument.annotation is not inspect.Parameter.empty
+
+
+ESTIMATORS = {
+    name: value for name, value in CALLABLES.items() if inspect.isclass(value) and issubclass(value, Estimator)
+}
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_help_on_an_estimator_explains_each_parameter_once(name: str) -> None:
+    text = inspect.getdoc(ESTIMATORS[name]) or ""
+    assert text.count("\nParameters\n----------\n") == (1 if ESTIMATORS[name].params() else 0)
+    for declared in ESTIMATORS[name].params().values():
+        (line,) = (line for line in text.splitlines() if line.startswith(f"{declared.name} : "))
+        assert declared.type in line
+        assert declared.unit in line
+        assert line.endswith(declared.default_text)
+        words = " ".join(text[text.index(line) :].split())
+        assert f"{declared.doc}{' Acts at fit.' if declared.refit else ''}" in words
+        assert not declared.source or f"Source: {declared.source}." in words
+
+
+@pytest.mark.parametrize("name", [*CALLABLES, *METHODS])
+def test_a_signature_can_be_read(name: str) -> None:
+    value = {**CALLABLES, **METHODS}[name]
+    if isinstance(value, property):
+        return
+    signature = inspect.signature(value.__func__ if isinstance(value, classmethod) else value)
+    assert len(str(signature)) <= 1500
+    given = [p.default for p in signature.parameters.values() if p.default is not p.empty]
+    assert max([len(repr(default)) for default in given], default=0) <= 40
+
+
+def test_a_source_is_a_section_of_one_of_the_documents_or_a_paper() -> None:
+    cited = {cite(key, section) for key, document in DOCUMENTS.items() for section in document.sections}
+    papers = {"Cormack et al. 2009", "Okapi at TREC-8"}
+    sources = {p.source for cls in ESTIMATORS.values() for p in cls.params().values() if p.source}
+    assert sources <= cited | papers
+    assert all(any(text in words for text in cited) for name, words in evidence.items() if not name.startswith("rec"))

@@ -15,10 +15,12 @@ from memkit.schemas import (
     TABLES,
     TIMESTAMP,
     Kind,
+    check_kinds,
     declare_kinds,
     empty,
     kinds_where,
 )
+from memkit.tables.table import from_table
 
 
 @pytest.mark.parametrize("name", [*TABLES, "chunks"])
@@ -104,3 +106,17 @@ def test_a_kind_of_ones_own_is_declared_once_and_cannot_take_a_name(monkeypatch:
 
 def test_the_importances_are_in_order() -> None:
     assert IMPORTANCES == ("high", "normal", "low")
+
+
+def test_an_undeclared_kind_is_kept_and_reported_once() -> None:
+    corpus = from_table({"text": ["a", "b", "c"], "kind": ["card", "note", "card"]})
+    assert corpus.memories["kind"].to_pylist() == ["card", "note", "card"]
+    (problem,) = corpus.problems.to_pylist()
+    assert (problem["rule"], problem["severity"], problem["memory_id"]) == ("undeclared_kind", "info", "0")
+    assert "'card'" in problem["message"]
+
+
+def test_a_misspelt_kind_is_refused_with_the_one_that_was_meant() -> None:
+    check_kinds(("note", "card"), "here", also=("card", None))
+    with pytest.raises(ParameterError, match=r"here: expected kinds among .* Got 'notes'\. Did you mean 'note'\?"):
+        check_kinds(("notes",), "here")

@@ -21,7 +21,7 @@ from memkit.context import ContextBuilder
 from memkit.index.centre import Centring
 from memkit.params import Estimator
 from memkit.policy.admission import Admission
-from memkit.policy.dedup import Deduplicator
+from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
@@ -77,12 +77,12 @@ def subclasses(cls: type) -> Iterator[type]:
 
 
 def estimators() -> list[Estimator]:
-    """One of every class that memkit declares, with its defaults."""
+    """One of every class that memkit declares and that can be fitted, with its defaults."""
     for module in pkgutil.walk_packages(memkit.__path__, "memkit."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
     found = {cls for cls in subclasses(Estimator) if cls.__module__.startswith("memkit.") and "__init__" in vars(cls)}
-    made: list[Any] = [cls() for cls in found - {Pipeline}]
+    made: list[Any] = [cls() for cls in found - {Pipeline} if hasattr(cls, "fit")]
     return sorted([*made, Pipeline([Admission(), Quota()])], key=lambda each: type(each).__name__)
 
 

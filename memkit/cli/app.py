@@ -15,7 +15,7 @@ from rich.text import Text
 
 from memkit import __version__
 from memkit.cli.show import out, print_json, show, show_hits, show_problems, visible
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, did_you_mean
 from memkit.params import Estimator, check_choice
 
 if TYPE_CHECKING:
@@ -93,7 +93,8 @@ def sql(
     from memkit.tables.named import named_queries
 
     corpus = load(path)
-    named = query in named_queries()["name"].to_pylist()
+    names = named_queries()["name"].to_pylist()
+    named = query in names or (query.isidentifier() and did_you_mean(query, names) != "")  # a slip: named() says so
     result = corpus.named(query, as_of) if named else corpus.sql(query)
     if result is None:  # a statement without rows
         result = corpus.sql("select 'done' as status")
@@ -227,7 +228,8 @@ def settings(estimator: type[Estimator], pairs: list[str] | None) -> dict[str, A
     for pair in pairs or []:
         name, equals, text = pair.partition("=")
         if not equals or name not in declared:
-            raise ParameterError(f"--set: expected NAME=VALUE, NAME one of {', '.join(declared)}. Got {pair!r}.")
+            hint = did_you_mean(name, declared)
+            raise ParameterError(f"--set: expected NAME=VALUE, NAME one of {', '.join(declared)}. Got {pair!r}.{hint}")
         values[name] = declared[name].parse(text)
         declared[name].check(values[name], estimator.__name__)
     return values

@@ -21,6 +21,7 @@ from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.syntax.json import load_json, name_lines
 from memkit.formats.syntax.node import Node, StructureError, clean
 from memkit.formats.syntax.values import day_of, integer_of
+from memkit.schemas import IMPORTANCE_WORDS
 
 TAGS = ("id", "t", "imp", "exp", "created")
 TYPES = ("profile", "working", "archive")
@@ -136,7 +137,7 @@ class _Facts:
             "extra": "{}",
         }
         if fact is None:
-            self.rows.add("memories", {**row, "text": line})
+            self.rows.add("memories", {**row, "kind": "line", "text": line})
             self.rows.problem("not_a_fact", self.path, "a fact line", line, line=number, memory_id=memory_id)
         else:
             if not untagged:
@@ -151,7 +152,7 @@ class _Facts:
         own = {
             "source_id": fact.get("id"),
             "kind": kind if kind in TYPES else self.expected or ("archive" if self.old else None),
-            "importance": importance if importance in ("high", "normal", "low") else None,
+            "importance": IMPORTANCE_WORDS.get(importance or ""),
             "text": fact["text"],
             "created_at": days["created"],
             "updated_at": days["created"],

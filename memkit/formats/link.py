@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.formats.rows import Rows, Tables
+from memkit.schemas import KINDS
 
 _DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
 _PLAUSIBLE = timedelta(days=366)
@@ -32,6 +33,7 @@ def check(tables: Tables, as_of: datetime | None) -> pa.Table:
     _relations(tables, rows)
     _counters(tables, rows)
     _implausible(tables["documents"], rows)
+    undeclared_kinds(tables["memories"], rows)
     if as_of is not None:
         _future(tables["memories"], as_of, rows)
     return rows.to_arrow()["problems"]
@@ -131,6 +133,17 @@ def _lonely(dates: dict[str, date], rows: Rows) -> None:
             nearest = f"a date within a year of some other log of its folder ({days[0]} to {days[-1]})"
             memory_id = f"workspace:{path}#1"
             rows.problem("implausible_date", path, nearest, day.isoformat(), memory_id=memory_id, quote=False)
+
+
+def undeclared_kinds(memories: pa.Table, rows: Rows) -> None:
+    """A problem for each kind that nobody declared, with the first memory that has it."""
+    kinds = memories["kind"].combine_chunks()
+    for kind in pc.unique(kinds).to_pylist():
+        if kind is not None and kind not in KINDS:
+            row = memories.slice(pc.index(kinds, kind).as_py(), 1).select(list(_REPORTED)).to_pylist()[0]
+            path = row["path"] or row["memory_id"]
+            expected = "a kind that is declared in memkit.schemas.KINDS"
+            rows.problem("undeclared_kind", path, expected, kind, field="kind", memory_id=row["memory_id"])
 
 
 def _future(memories: pa.Table, as_of: datetime, rows: Rows) -> None:

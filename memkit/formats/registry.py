@@ -142,7 +142,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "facts",
-        ("profile", "working", "archive"),
+        ("profile", "working", "archive", "line"),
         ("facts",),
         claims=_claims_facts,
         fits=lambda file: file.is_markdown or _claims_facts(file),
@@ -150,7 +150,7 @@ FORMATS: tuple[Format, ...] = (
     ),
     Format(
         "records",
-        ("pathway", "memory_item", "wisdom_fact"),
+        ("pathway", "memory_item", "wisdom_fact", "quarantined"),
         ("pathways", "memory_items", "wisdom_facts", "relations", "migrations"),
         claims=lambda file: file.ending in STRUCTURED,
         fits=lambda file: file.ending in STRUCTURED,

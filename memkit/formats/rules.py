@@ -45,6 +45,7 @@ SEVERITIES: dict[str, str] = {
     "not_a_fact": "info",
     "future_date": "info",
     "symlink": "info",
+    "undeclared_kind": "info",
 }
 """Severity of each code, error before warning before info."""
 
@@ -63,6 +64,7 @@ ADVICE: dict[str, str] = {
     "unindexed": "It is read all the same; name it in an index.",
     "unclaimed": "No format knows it.",
     "not_a_fact": "It is kept as text.",
+    "undeclared_kind": "It is kept as it is; memkit.schemas.declare_kinds makes it known.",
     "symlink": "Links are not followed; a target inside of the root is read under its own name.",
 }
 """What to do, where one sentence serves every case of a code."""
@@ -147,6 +149,7 @@ RULES: tuple[Rule, ...] = (
     Rule("duplicate_id", "any", "id", "an id that no other record of its kind has"),
     Rule("empty_text", "any", "", "a memory with text"),
     Rule("unclaimed", "any", "", "a file of one of the five formats"),
+    Rule("undeclared_kind", "any", "kind", "a kind that is declared in memkit.schemas.KINDS"),
     Rule("future_date", "any", "", "no date after as_of (checked only where read() was given one)"),
     # Index trees.
     Rule("foreign_index", "index_tree", "", "an index-root, an index-branch or the old flat list"),

@@ -22,6 +22,7 @@ from memkit.policy.base import (
     extract,
     matches,
     needed,
+    only_kept,
 )
 
 _SOURCE = presets.cite("memory_v2", "policy")
@@ -69,7 +70,7 @@ class Admission(Policy):
     [True, False, True]
     """
 
-    needs: ClassVar[pa.Schema] = needed("text")
+    needs: ClassVar[pa.Schema] = needed("text", "kind")
     adds: ClassVar[dict[str, str]] = VERDICT | {"matched_span": "what gave the reason away"}
 
     min_chars: int = param(
@@ -125,6 +126,7 @@ class Admission(Policy):
         scans = " or ".join(matches("text", pattern) for pattern in (*question, inside))
         return f"""select * exclude (chars, question, command, secret),
     case
+        when {only_kept()} then null
         when chars not between {int(self.min_chars)} and {int(self.max_chars)} then 'length'
         when question is not null then 'question'
         when command is not null then 'command'

@@ -1,4 +1,4 @@
-"""What the policies share: the base class, the kinds, and word patterns for RE2.
+"""What the policies share: the base class, conditions in SQL, and word patterns for RE2.
 
 DuckDB's regular expressions are RE2: no look-around, and ``\\b`` knows ASCII only. A word's border is therefore
 spelled out as a group of characters that are neither letters nor digits nor ``_``.
@@ -13,23 +13,8 @@ import pyarrow as pa
 
 from memkit.duck import literal
 from memkit.errors import ParameterError
-from memkit.schemas import TABLES
+from memkit.schemas import TABLES, kinds_where
 from memkit.tables.statement import Annotator
-
-FACT_KINDS = ("profile", "working", "archive")
-OTHER_KINDS = (
-    "entry",
-    "long_term",
-    "daily_log",
-    "session",
-    "heartbeat",
-    "document",
-    "note",
-    "pathway",
-    "memory_item",
-    "wisdom_fact",
-)
-IMPORTANCES = ("high", "normal", "low")
 
 START = r"(?:^|[^\p{L}\p{N}_])"
 END = r"(?:$|[^\p{L}\p{N}_])"
@@ -49,6 +34,20 @@ class Policy(Annotator):
 def needed(*names: str) -> pa.Schema:
     """The schema of these columns of ``memories``."""
     return pa.schema([TABLES["memories"].field(name) for name in names])
+
+
+def kind_in(kinds: Iterable[str]) -> str:
+    """SQL that tests whether a row is of one of `kinds`; a null kind is of none.
+
+    >>> print(kind_in(["note", "entry"]))
+    coalesce(kind in ('note', 'entry'), false)
+    """
+    return f"coalesce(kind in ({quoted_list(kinds)}), false)"
+
+
+def only_kept() -> str:
+    """SQL that tests whether a row is none that a policy may judge, as a line of a fact file that is no fact."""
+    return kind_in(kinds_where(judged=False))
 
 
 def quoted_list(words: Iterable[str]) -> str:

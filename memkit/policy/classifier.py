@@ -7,20 +7,14 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from memkit import presets
+from memkit.duck import literal
 from memkit.params import estimator, param
-from memkit.policy.base import (
-    END,
-    FACT_KINDS,
-    IMPORTANCES,
-    OTHER_KINDS,
-    START,
-    Policy,
-    alternatives,
-    matches,
-    needed,
-    quoted_list,
-)
+from memkit.policy.base import END, START, Policy, alternatives, kind_in, matches, needed
+from memkit.schemas import IMPORTANCE_WORDS, kinds_where
 
+# The word that memkit keeps for the one written; null for any other.
+_CASES = (f"when {literal(word)} then {literal(kept)}" for word, kept in IMPORTANCE_WORDS.items())
+_IMPORTANCE = f"case importance {' '.join(_CASES)} end"
 _SOURCE = presets.cite("memory_v2", "policy")
 _V2: dict[str, Any] = presets.memory_v2_policy["classifier"]
 
@@ -33,8 +27,8 @@ class Classifier(Policy):
     (timestamp). The profile words are asked before the working words; what holds neither is archive and low. A
     Cyrillic word matches as the beginning of a word (one letter: as the word), any other as a whole word or phrase.
 
-    With `use_given` the row's own valid values win, and kinds of other formats (``note``, ``entry``, …) stay as they
-    are. The columns that were there are kept as ``given_…``.
+    With `use_given` a row's own kind and its own valid importance and date win. A kind that is no fact's (``note``,
+    ``entry``, one of your own) is never changed. The columns that were there are kept as ``given_…``.
 
     Examples
     --------
@@ -47,7 +41,7 @@ class Classifier(Policy):
     adds: ClassVar[dict[str, str]] = {
         "keep": "always true: a kind is no refusal",
         "reason": "always null",
-        "kind": "profile, working or archive; another format's kind stays",
+        "kind": "profile, working or archive; any other kind stays",
         "importance": "high, normal or low",
         "expires_at": "last day of a working fact, UTC",
     }
@@ -61,31 +55,32 @@ class Classifier(Policy):
     working_days: int = param(
         _V2["working_days"], low=0, unit="days", doc="How long a working fact lives.", source=_SOURCE
     )
-    use_given: bool = param(True, doc="The row's own valid kind, importance and date win.", source=_SOURCE)
+    use_given: bool = param(True, doc="A fact's own kind, importance and date win.", source=_SOURCE)
 
     def _sql(self) -> str:
-        given = "kind" if self.use_given else "null"
-        importance = "replace(importance, 'medium', 'normal')" if self.use_given else "null"
-        expires_at = "expires_at" if self.use_given else "null"
-        return f"""select * exclude (found)
+        facts = kind_in(kinds_where(fact=True))
+        stays = "kind is not null" if self.use_given else f"kind is not null and not {facts}"
+        return f"""select * exclude (found, given)
     replace (
         found as kind,
         case
-            when {importance} in ({quoted_list(IMPORTANCES)}) then {importance}
+            when given and {_IMPORTANCE} is not null then {_IMPORTANCE}
             when found = 'profile' then 'high'
             when found = 'working' then 'normal'
             when found = 'archive' then 'low'
         end as importance,
         coalesce(
-            {expires_at}, case when found = 'working' then ($as_of::date + {int(self.working_days)})::timestamptz end
+            case when given then expires_at end,
+            case when found = 'working' then ($as_of::date + {int(self.working_days)})::timestamptz end
         ) as expires_at
     ),
     true as keep,
     null::varchar as reason
 from (
     select *,
+        {str(self.use_given).lower()} or not {facts} and kind is not null as given,
         case
-            when {given} in ({quoted_list(FACT_KINDS + OTHER_KINDS)}) then kind
+            when {stays} then kind
             when {matches("text", keywords(self.profile_words))} then 'profile'
             when {matches("text", keywords(self.working_words))} then 'working'
             else 'archive'

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from memkit.params import AsOf, estimator, param
-from memkit.policy.base import VERDICT, Policy, needed
+from memkit.policy.base import VERDICT, Policy, needed, only_kept
 from memkit.presets import cite
 
 
@@ -24,7 +24,7 @@ class Expiry(Policy):
     [False, True]
     """
 
-    needs: ClassVar[pa.Schema] = needed("expires_at")
+    needs: ClassVar[pa.Schema] = needed("kind", "expires_at")
     adds: ClassVar[dict[str, str]] = VERDICT
 
     grace_days: int = param(
@@ -37,7 +37,7 @@ class Expiry(Policy):
     reason is null as keep
 from (
     select *,
-        case when expires_at::date < {day} then 'expired' end as reason
+        case when expires_at::date < {day} and not {only_kept()} then 'expired' end as reason
     from input
 )"""  # noqa: S608  # declared parameters only
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from memkit import presets
 from memkit.params import estimator, param
-from memkit.policy.base import EXPIRED, FACT_KINDS, VERDICT, Policy, needed, quoted_list
+from memkit.policy.base import EXPIRED, VERDICT, Policy, kind_in, needed
+from memkit.schemas import kinds_where
 
 _V2: dict[str, Any] = presets.memory_v2_policy["quota"]
 _SOURCE = presets.cite("memory_v2", "policy")
@@ -59,7 +60,7 @@ class Quota(Policy):
         case when known > $as_of then $as_of else known end as dated,
         coalesce(importance, 'normal') as weight
     from input
-    where kind in ({quoted_list(FACT_KINDS)}) and not {EXPIRED}
+    where {kind_in(kinds_where(counted=True))} and not {EXPIRED}
 ),
 -- only the facts of users over a limit need an order
 crowded as (

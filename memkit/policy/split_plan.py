@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from memkit.fences import fences
 from memkit.params import estimator, param
-from memkit.policy.base import VERDICT, Policy, needed
+from memkit.policy.base import VERDICT, Policy, needed, only_kept
 from memkit.presets import cite
 from memkit.tables.statement import as_table, input_table
 from memkit.text.count import Counter, checked_counter, count_tokens
@@ -52,7 +52,7 @@ class SplitPlan(Policy):
     {'file': 'notes/note/part2.md', 'line_start': 3, 'line_end': 4}
     """
 
-    needs: ClassVar[pa.Schema] = needed("memory_id", "path", "text")
+    needs: ClassVar[pa.Schema] = needed("memory_id", "path", "text", "kind")
     adds: ClassVar[dict[str, str]] = VERDICT | {"tokens": "length of the text; tokens", "parts": "files it would be"}
 
     reads: ClassVar[tuple[str, ...]] = ("plans",)
@@ -76,7 +76,7 @@ class SplitPlan(Policy):
 
     def _sql(self) -> str:
         return f"""select input.*, plans.tokens, plans.parts,
-    plans.tokens <= {int(self.max_tokens_per_file)} as keep,
+    plans.tokens <= {int(self.max_tokens_per_file)} or {only_kept()} as keep,
     case when not keep then 'too_long' end as reason
 from input join plans using (row)"""  # noqa: S608  # declared parameters only
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, did_you_mean
 
 FOLDER = Path(__file__).parent / "queries"
 
@@ -23,11 +23,12 @@ def named_query(name: str) -> str:
     Raises
     ------
     ParameterError
-        For a name that there is not.
+        For any other name.
     """
     queries = _queries()
     if name not in queries:
-        raise ParameterError(f"named query: expected one of {', '.join(queries)}. Got {name!r}.")
+        hint = did_you_mean(name, queries)
+        raise ParameterError(f"named query: expected one of {', '.join(queries)}. Got {name!r}.{hint}")
     return queries[name]
 
 

@@ -10,12 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
+from memkit.formats.link import undeclared_kinds
 from memkit.formats.rows import Rows, json_text
 from memkit.formats.rules import RULES, Rule
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
 from memkit.formats.syntax.values import time_of
-from memkit.schemas import MEMORIES, TABLES, TIMESTAMP
+from memkit.schemas import IMPORTANCE_WORDS, MEMORIES, TABLES, TIMESTAMP
 from memkit.tables.corpus import Corpus
 
 
@@ -122,8 +123,8 @@ def _faults(name: str, given: pa.ChunkedArray, columns: dict[str, Any]) -> list[
     """The values of a column that cannot stay, which are null in `columns` from here on."""
     kept = columns[name]
     if name == "importance":
-        kept = pc.replace_substring_regex(kept, "^medium$", "normal")
-        kept = pc.if_else(pc.is_in(kept, value_set=pa.array(["high", "normal", "low"])), kept, None)
+        known = pc.index_in(kept, value_set=pa.array(IMPORTANCE_WORDS))
+        kept = pa.chunked_array([pa.array(IMPORTANCE_WORDS.values())]).take(known)
     elif name == "confidence":
         kept = pc.if_else(pc.and_(pc.greater_equal(kept, 0), pc.less_equal(kept, 1)), kept, None)
     columns[name] = kept
@@ -183,4 +184,5 @@ def _problems(memories: pa.Table, faults: list[Fault]) -> pa.Table:
     for row in memories.filter(empty).select(["memory_id", "path"]).to_pylist():
         memory_id = row["memory_id"]
         rows.problem("empty_text", row["path"] or memory_id, "a text", "nothing", memory_id=memory_id, quote=False)
+    undeclared_kinds(memories, rows)
     return rows.to_arrow()["problems"]

@@ -17,7 +17,7 @@ from memkit.errors import ParameterError
 from memkit.fences import fences
 from memkit.params import Estimator, estimator, param
 from memkit.presets import cite
-from memkit.schemas import CHUNKS
+from memkit.schemas import CHUNKS, kinds_where
 from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter
 
 _SOURCE = cite("workspace", "chunks")
@@ -74,12 +74,12 @@ class Chunker(Estimator):
         Parameters
         ----------
         memories : pa.Table
-            Columns memory_id and text; path, format, kind and line_start where there are any.
+            Columns memory_id and text; path, kind and line_start where there are any.
 
         Returns
         -------
         pa.Table
-            `memkit.schemas.CHUNKS`. Line numbers are the file's for the formats workspace and notes and the kind entry,
+            `memkit.schemas.CHUNKS`. Line numbers are the file's for kinds whose text is lines of it (`Kind.verbatim`),
             else those of the memory's text.
 
         Raises
@@ -157,14 +157,10 @@ def _assemble(
 
 def _file_offsets(memories: pa.Table) -> np.ndarray:
     """Lines of the file before the text's first one; 0 where the text is no line range of its file."""
-    names = set(memories.column_names)
-    if "line_start" not in names:
+    if not {"line_start", "kind"} <= set(memories.column_names):
         return np.zeros(memories.num_rows, np.int64)
-    is_file = np.zeros(memories.num_rows, bool)
-    for column, words in (("format", ["workspace", "notes"]), ("kind", ["entry"])):
-        if column in names:
-            values = memories[column].combine_chunks().cast(pa.string())
-            is_file |= _column(pc.is_in(values, value_set=pa.array(words)))
+    kinds = memories["kind"].combine_chunks().cast(pa.string())
+    is_file = _column(pc.is_in(kinds, value_set=pa.array(kinds_where(verbatim=True))))
     first = _column(pc.fill_null(memories["line_start"].combine_chunks().cast(pa.int64()), 1))
     return np.where(is_file, first - 1, 0)
 

@@ -83,7 +83,8 @@ def test_a_code_that_no_case_can_hold_is_made_on_the_spot(code: str, tmp_path: P
 
 def test_every_rule_code_has_a_case() -> None:
     shown = {row["rule"] for case in CASES for row in expected_of(case)}
-    assert shown | MADE.keys() == SEVERITIES.keys()
+    of_tables = {"undeclared_kind"}  # no file can hold it; tests/test_schemas.py
+    assert shown | MADE.keys() | of_tables == SEVERITIES.keys()
 
 
 def test_every_rule_has_a_known_code_and_every_code_a_rule() -> None:

@@ -49,7 +49,7 @@ def test_a_quarantined_record_keeps_its_id(tmp_path: Path) -> None:
     record = {"format_version": "7.0.0", "fact_id": "w", "content": "x", "confidence": 1}
     corpus = mk.read(write_files(tmp_path, {"w.json": json.dumps([record])}))
     row = corpus.memories.select(["memory_id", "source_id", "kind"]).to_pylist()[0]
-    assert row == {"memory_id": "records:w.json#w", "source_id": "w", "kind": None}
+    assert row == {"memory_id": "records:w.json#w", "source_id": "w", "kind": "quarantined"}
 
 
 def test_a_flat_list_loads_whatever_its_items_lack(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from memkit.errors import ParameterError
 from memkit.policy.admission import Admission
 from memkit.presets import memory_v2_policy
+from memkit.tables.statement import input_table
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -141,7 +142,7 @@ def test_a_data_frame_is_judged_as_the_table_is() -> None:
 def test_the_statement_shown_is_the_statement_that_runs() -> None:
     rows = pa.table({"text": ["Какао пьёт каждое утро", "Как настроен пул", "it's 'quoted' text here"]})
     with duckdb.connect() as con:
-        con.register("input", rows)
+        con.register("input", input_table(rows, Admission.needs))
         by_hand = con.execute(Admission().sql()).to_arrow_table()
     judged = Admission().transform(rows)
     assert by_hand.select(["reason", "matched_span"]).equals(

@@ -67,12 +67,18 @@ def test_valid_values_of_the_row_win_and_others_do_not() -> None:
     }
     assert [(row["kind"], row["importance"]) for row in classify(table)] == [
         ("working", "low"),
-        ("profile", "high"),
+        ("nonsense", None),
         ("note", None),
         ("profile", "normal"),
     ]
     assert classify(table)[0]["expires_at"] == datetime(2027, 1, 1, tzinfo=UTC)
-    assert classify(table, use_given=False) == [{"kind": "profile", "importance": "high", "expires_at": None}] * 4
+
+
+def test_a_kind_that_is_no_facts_is_never_changed() -> None:
+    table = {"text": ["Меня зовут Анна"] * 5, "kind": ["working", "nonsense", "note", "line", None]}
+    anew = {"kind": "profile", "importance": "high", "expires_at": None}
+    kept = [{"kind": kind, "importance": None, "expires_at": None} for kind in ("nonsense", "note", "line")]
+    assert classify(table, use_given=False) == [anew, *kept, anew]
 
 
 def test_what_was_there_is_kept_as_given() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 import duckdb
@@ -21,7 +21,9 @@ from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
 from memkit.policy.replay import forecast, replay
-from memkit.schemas import TIMESTAMP
+from memkit.policy.split_plan import SplitPlan
+from memkit.schemas import TIMESTAMP, kinds_where
+from memkit.tables.statement import input_table
 
 AS_OF = "2026-03-01"
 TEXTS = (
@@ -100,10 +102,10 @@ def test_two_steps_of_a_class_have_names_and_relations_of_their_own() -> None:
 
 
 def test_the_statement_shown_is_the_statement_that_runs() -> None:
-    table = pa.table({"row": [0, 1], "text": ["Как настроен пул", "Любит зелёный чай"], "expires_at": [None, None]})
+    table = pa.table({"text": ["Как настроен пул", "Любит зелёный чай"], "expires_at": [None, None]})
     pipeline = Pipeline([Admission(), Expiry()])
     with duckdb.connect() as con:
-        con.register("input", table.set_column(2, "expires_at", pa.nulls(2, TIMESTAMP)))
+        con.register("input", input_table(table, pipeline.needs))
         shown = con.execute(f"select keep from ({pipeline.sql(AS_OF)}) order by row").fetchall()  # noqa: S608  # its own statement
     assert [row[0] for row in shown] == pipeline.transform(table, AS_OF)["keep"].to_pylist() == [False, True]
 
@@ -191,3 +193,39 @@ def test_it_clones_and_its_steps_parameters_are_reached_by_name() -> None:
         copied.set_params(quotas__max_facts=1)
     with pytest.raises(ParameterError, match="'steps' must be at least one policy"):
         copied.set_params(steps=[]).fit(pa.table({"text": ["a"]}))
+
+
+KEPT = [
+    {
+        "memory_id": f"{kind}{at}",
+        "kind": kind,
+        "text": "Как настроен пул",
+        "expires_at": datetime(2020, 1, 1, tzinfo=UTC),
+    }
+    for kind in kinds_where(judged=False)
+    for at in (1, 2)
+]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Admission(),
+        Classifier(use_given=False),
+        Deduplicator(encoder=None),
+        Quota(max_facts=0),
+        Expiry(),
+        SplitPlan(max_tokens_per_file=1),
+    ],
+)
+def test_what_is_only_kept_is_no_policys_business(policy: Any) -> None:
+    table = pa.Table.from_pylist(KEPT)
+    judged = policy.fit(table).transform(table, as_of=AS_OF)
+    assert judged["keep"].to_pylist() == [True] * len(KEPT)
+    assert judged["reason"].to_pylist() == [None] * len(KEPT)
+    assert judged["kind"].to_pylist() == [row["kind"] for row in KEPT]
+
+
+def test_what_is_only_kept_does_not_decay() -> None:
+    table = pa.Table.from_pylist([{**row, "created_at": row["expires_at"], "importance": "normal"} for row in KEPT])
+    assert Decay().transform(table, as_of=AS_OF)["factor"].to_pylist() == [1.0] * len(KEPT)

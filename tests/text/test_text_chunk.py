@@ -156,7 +156,7 @@ def test_lines_are_the_files_where_the_text_is_a_part_of_it(format_: str, kind: 
 
 
 def test_an_unknown_first_line_counts_as_the_first() -> None:
-    table = memories("a", "b", format=["notes", None], kind=[None, None], line_start=pa.array([None, 3], pa.int64()))
+    table = memories("a", "b", kind=["note", None], line_start=pa.array([None, 3], pa.int64()))
     assert Chunker().transform(table)["line_start"].to_pylist() == [1, 1]
 
 

@@ -23,9 +23,9 @@ from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.values import loose_words, text_of
+from memkit.schemas import IMPORTANCE_WORDS
 
 PLUGIN_GLOBS = ("**/sofia-memory-plugin/**",)
-_IMPORTANCE = {"high": "high", "medium": "normal", "normal": "normal", "low": "low"}
 _ANY_INDEX = re.compile(r"(?:^|/)index(?:\.part\d+)?\.json$")
 _CONTINUATION = re.compile(r"(.+)\.part(\d+)\.json", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:")
@@ -289,7 +289,7 @@ class _Trees:
             "scope": category,
             "title": row["title"] or "",
             "tags": row["tags"] or [],
-            "importance": _IMPORTANCE.get(importance),
+            "importance": IMPORTANCE_WORDS.get(importance),
             "updated_at": row["updated"],
             "pinned": row["pinned"],
             "access_count": row["access_count"],

@@ -177,10 +177,10 @@ class _File:
             quote=False,
         )
 
-    def _keep(self, id: str | int, found: _Found, text: str, own: str | None = None) -> str:
+    def _keep(self, id: str | int, found: _Found, text: str, own: str | None = None, kind: str | None = None) -> str:
         memory_id = self.memory_id(id)
-        row = {**self._row(memory_id, found), "source_id": own, "title": own or "", "text": text, "extra": "{}"}
-        self.rows.add("memories", row)
+        row = {**self._row(memory_id, found), "kind": kind, "source_id": own, "title": own or "", "text": text}
+        self.rows.add("memories", {**row, "extra": "{}"})
         return memory_id
 
     def _row(self, memory_id: str, found: _Found) -> Row:
@@ -201,7 +201,7 @@ class _File:
         value, steps = adapt(kind.name, version, value)
         own = text_of(value.get(kind.id_field)) if kind.id_field else None
         if not steps and major_of(version) not in (major_of(CURRENT), None):
-            memory_id = self._keep(own or ordinal, found, json_text(found.value), own)
+            memory_id = self._keep(own or ordinal, found, json_text(found.value), own, kind="quarantined")
             self.rows.problem(
                 "unsupported_version",
                 self.source.path,

@@ -11,9 +11,9 @@ from memkit.formats.records.adapters import CURRENT, is_version
 from memkit.formats.rows import Row, Rows, extra_of, json_text
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import integer_of, loose_words, number_of, text_of, time_of, words_of
+from memkit.schemas import IMPORTANCE_WORDS
 
 _TIER_IMPORTANCE = {"core": "high", "adaptive": "normal", "experimental": "low"}
-_IMPORTANCE = {"high": "high", "normal": "normal", "medium": "normal", "low": "low"}
 _STATS = ("hits", "success_rate", "last_used_at")
 _RELATION = ("fact_id", "type", "weight")
 
@@ -182,7 +182,7 @@ def _memory_item(record: Record) -> None:
         "title": said or "",
         "text": answer or "",
         "tags": record.own["tags"],
-        "importance": _IMPORTANCE.get(str(record.value.get("importance"))),
+        "importance": IMPORTANCE_WORDS.get(str(record.value.get("importance"))),
         "created_at": record.own["timestamp"],
         "updated_at": record.own["timestamp"],
     }

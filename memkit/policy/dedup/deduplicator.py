@@ -16,6 +16,7 @@ from memkit.policy.dedup.conflicts import DATE_WORDS, NEGATIONS, NUMBER_WORDS
 from memkit.policy.dedup.pairs import Nodes, find_pairs, mergeable, node_table
 from memkit.policy.dedup.survivors import SURVIVORS, chains, verdicts
 from memkit.presets import cite
+from memkit.schemas import kinds_where
 from memkit.tables.statement import as_table, input_table
 
 _SOURCE = cite("memory_v2", "policy")
@@ -55,7 +56,9 @@ class Deduplicator(Policy):
     ['b', None, None]
     """
 
-    needs: ClassVar[pa.Schema] = needed("memory_id", "user_id", "text", "importance", "created_at", "updated_at")
+    needs: ClassVar[pa.Schema] = needed(
+        *("memory_id", "user_id", "kind", "text", "importance", "created_at", "updated_at")
+    )
     adds: ClassVar[dict[str, str]] = VERDICT | {
         "duplicate_of": "the memory that stays for it",
         "similarity": "with the memory that stays; ratio",
@@ -206,9 +209,10 @@ from input left join clusters on clusters.memory_id = coalesce(input.memory_id, 
 
 
 def _identified(rows: pa.Table) -> pa.Table:
-    """Rows whose missing ids are their places, and whose missing texts are empty."""
+    """Rows whose missing ids are their places; the text is empty where it is missing or no policy's."""
     ids = pc.coalesce(rows["memory_id"], rows["row"].cast(pa.string()))
-    texts = pc.fill_null(rows["text"], "")
+    only_kept = pc.is_in(rows["kind"], value_set=pa.array(kinds_where(judged=False), pa.string()))
+    texts = pc.if_else(only_kept, "", pc.fill_null(rows["text"], ""))
     return rows.set_column(rows.schema.get_field_index("memory_id"), "memory_id", ids).set_column(
         rows.schema.get_field_index("text"), "text", texts
     )

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from memkit.decay import LEAST_FACTOR, decays_sql
 from memkit.duck import connect
+from memkit.schemas import check_kinds
 from memkit.search.stages.normalise import Floats, Ints
 
 Mask = NDArray[np.bool_]
@@ -60,6 +61,7 @@ class Rows:
 
     def hidden(self, kinds: Sequence[str]) -> Mask | None:
         """Memories of one of `kinds`; None where there is none."""
+        check_kinds(kinds, "Retriever: 'kinds_hidden'", also=self.kind[1])
         wanted = self._kinds(kinds)
         return wanted[self.kind[0]] if wanted.any() else None
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.errors import QueryError
+from memkit.errors import QueryError, did_you_mean
 from memkit.params import AsOf
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question
@@ -66,8 +65,7 @@ def explain(
 
 
 def _unknown(memory_id: str, held: pa.ChunkedArray) -> str:
-    near = difflib.get_close_matches(memory_id, held.to_pylist(), n=3, cutoff=0.4)
-    hint = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    hint = did_you_mean(memory_id, held.to_pylist())
     return f"explain: expected the memory_id of one of {len(held)} memories. Got {memory_id!r}.{hint}"
 
 
