@@ -13,6 +13,7 @@ from memkit.presets import cite
 from memkit.schemas import kinds_where
 from memkit.search.stages.fuse import METHODS
 from memkit.search.stages.normalise import HOW
+from memkit.tables.fts import SEARCHABLE, SEARCHED
 from memkit.text.analyse import ANALYSERS
 
 _CHUNKS, _DECAY = cite("workspace", "chunks"), cite("memory_v2", "decay")
@@ -28,6 +29,9 @@ class FitSettings(Estimator):
     lexical: str = param("bm25", choices=LEXICAL, refit=True, doc="The lexical arm: BM25, character n-grams, or both.")
     chunk_tokens: int = param(400, low=1, refit=True, unit="tokens", doc="Size of a chunk.", source=_CHUNKS)
     overlap_tokens: int = param(80, low=0, refit=True, unit="tokens", doc="What two chunks share.", source=_CHUNKS)
+    searched: Sequence[str] = param(
+        SEARCHED, choices=SEARCHABLE, refit=True, doc="Columns of a memory that its chunks are searched by."
+    )
     ann: str = param("auto", choices=ANN, refit=True, doc="Vector search: exact, or an index beyond a stated size.")
     centre: str = param(
         "none", choices=CENTRES, refit=True, doc="Take off the mean vector: of the corpus, or of each language's texts."

@@ -10,7 +10,7 @@ The index is a snapshot of Arrow rows. It goes into a database whole (`add_fts`)
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -66,10 +66,21 @@ create or replace macro match_bm25(memory_id, query) as (
 """
 
 
-def searchable_sql() -> str:
-    """SQL expression over the columns of ``memories``: what is searched, as one string.
+_FIRST_LINE = "split_part(text, chr(10), 1)"
+_SEARCHABLE = {
+    "heading_path": "nullif(heading_path, '')",
+    "title": f"case when title = '' or contains({_FIRST_LINE}, title) then null else title end",
+    "tags": "nullif(array_to_string(tags, ' '), '')",
+    "text": "text",
+}
+SEARCHABLE = tuple(_SEARCHABLE)
+SEARCHED = ("title", "tags", "text")
 
-    Title, tags and text, a line each; the title is left out where the text's first line already holds it.
+
+def searchable_sql(fields: Sequence[str] = SEARCHED) -> str:
+    """SQL expression over the columns `fields` of ``memories``: what is searched, as one string.
+
+    A line each, in the order of `SEARCHABLE`; the title is left out where the text's first line already holds it.
 
     Examples
     --------
@@ -78,11 +89,7 @@ def searchable_sql() -> str:
     >>> connect().sql(f"select {searchable_sql()} from {row}").fetchone()[0]
     'db\\n## Пул\\nДесять.'
     """
-    first_line = "split_part(text, chr(10), 1)"
-    return (
-        f"concat_ws(chr(10), case when title = '' or contains({first_line}, title) then null else title end,"
-        " nullif(array_to_string(tags, ' '), ''), text)"
-    )
+    return f"concat_ws(chr(10), {', '.join(sql for name, sql in _SEARCHABLE.items() if name in fields)})"
 
 
 def index_text(memories: pa.Table) -> dict[str, pa.Table]:

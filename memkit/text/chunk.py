@@ -21,6 +21,8 @@ from memkit.schemas import CHUNKS, kinds_where
 from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter
 
 _SOURCE = cite("workspace", "chunks")
+_BARE = r"^\s*#{1,6}([ \t][^\n]*)?\s*$"
+"""A text that is one heading line, as the reader of workspaces knows headings."""
 
 Span = tuple[int, int]
 """First line and the one after the last, 0-based."""
@@ -71,6 +73,9 @@ class Chunker(Estimator):
     def transform(self, memories: pa.Table) -> pa.Table:
         """The chunks of `memories`, in their order; a memory with an empty text has one empty chunk.
 
+        A workspace section that is a heading and nothing more has none: it says nothing, and its few words would
+        outrank those that do.
+
         Parameters
         ----------
         memories : pa.Table
@@ -89,6 +94,7 @@ class Chunker(Estimator):
             of tokens.
         """
         self._check(memories)
+        memories = _without_bare_headings(memories)
         texts = pc.fill_null(memories["text"].combine_chunks(), "")
         is_long = self._is_long(texts)
         rows = np.arange(len(texts))
@@ -129,6 +135,13 @@ class Chunker(Estimator):
         starts = np.concatenate([ones, np.array([p[1] for p in flat], np.int64)])
         ends = np.concatenate([ends[short_rows], np.array([p[2] for p in flat], np.int64)])
         return rows[order], ordinals[order], pieces.take(pa.array(order)), starts[order], ends[order]
+
+
+def _without_bare_headings(memories: pa.Table) -> pa.Table:
+    if "format" not in memories.column_names:
+        return memories
+    is_bare = pc.and_(pc.equal(memories["format"], "workspace"), pc.match_substring_regex(memories["text"], _BARE))
+    return memories.filter(pc.invert(pc.fill_null(is_bare, False)))
 
 
 def _column(values: pa.Array) -> np.ndarray:

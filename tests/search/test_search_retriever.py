@@ -18,6 +18,7 @@ from memkit.index.encoders.hashing import HashEncoder
 from memkit.search.fitted import arms
 from memkit.search.reports.tables import HITS
 from memkit.search.retriever import Retriever
+from memkit.tables.corpus import Corpus
 
 DAY = "2026-03-01"
 NOTES = [
@@ -360,3 +361,23 @@ def test_the_notebook_view_is_escaped(corpus_of: Any) -> None:
     assert "<script>" not in view
     assert "not fitted" in view
     assert "1 memories, 1 chunks; arms: bm25" in Retriever(encoder=None).fit(corpus_of("пул"))._repr_html_()
+
+
+def test_a_heading_without_text_is_never_a_hit_and_the_rest_is_found(corpus_of: Any) -> None:
+    rows = [{"format": "workspace", "title": "Пул", "text": text} for text in ("## Пул", "## Пул\nдесять соединений")]
+    search = Retriever(encoder="hash").fit(corpus_of(*rows))
+    assert ids(search.search("пул", as_of=DAY)) == ["m1"]
+    assert "is a heading without text" in memkit.explain(search, "пул", "m0", as_of=DAY)
+
+
+def test_searched_says_which_columns_find_a_memory(corpus_of: Any) -> None:
+    corpus = corpus_of(*NOTES)
+    assert ids(Retriever(encoder=None, searched=("text",)).fit(corpus).search("postgres", as_of=DAY)) == []
+    above = corpus.tables["memories"].append_column("heading_path", pa.array(["Настройки базы", "", "", ""]))
+    corpus = Corpus({"memories": above})
+    by_default, with_path = (
+        Retriever(encoder=None, **searched).fit(corpus)
+        for searched in ({}, {"searched": ("heading_path", "title", "tags", "text")})
+    )
+    assert ids(by_default.search("настройка", as_of=DAY)) == []
+    assert ids(with_path.search("настройка", as_of=DAY)) == ["m0"]

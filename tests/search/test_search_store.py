@@ -246,7 +246,9 @@ def test_after_loading_only_new_texts_are_encoded(tmp_path: Path) -> None:
 
 
 def test_a_refresh_that_finds_nothing_new_keeps_the_arms_at_hand(tmp_path: Path) -> None:
-    corpus = mk.read(write_files(tmp_path / "in", {f"notes/{n}.md": f"# {text}\n" for n, text in enumerate(ROWS)}))
+    corpus = mk.read(
+        write_files(tmp_path / "in", {f"notes/{n}.md": f"# note\n{text}\n" for n, text in enumerate(ROWS)})
+    )
     Retriever(encoder="hash").fit(corpus)
     corpus.refresh().save(tmp_path / "lake")
     shared_cache.cache_clear()

@@ -176,3 +176,15 @@ def test_long_and_short_memories_keep_their_order() -> None:
 def test_wrong_parameters_are_named(wrong: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         Chunker(**wrong).transform(memories("a"))
+
+
+@pytest.mark.parametrize(
+    ("text", "chunks"),
+    [("## Пул", 0), ("\n# Log  \n\n", 0), ("###", 0), ("## Пул\nдесять", 1), ("#пул", 1), ("Пул", 1), ("", 1)],
+)
+def test_a_section_that_is_a_heading_alone_has_no_chunk(text: str, chunks: int) -> None:
+    of_workspace, of_table = (
+        memories(text, "other", format=pa.array([form] * 2, pa.string())) for form in ("workspace", "table")
+    )
+    assert Chunker().transform(of_workspace)["memory_id"].to_pylist() == ["m0"] * chunks + ["m1"]
+    assert Chunker().transform(of_table).num_rows == 2

@@ -13,7 +13,7 @@ from memkit.duck import connect
 from memkit.errors import StaleIndexError
 from memkit.search.fitted.rows import Mask
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.tables.fts import searchable_sql
+from memkit.tables.fts import SEARCHED, searchable_sql
 
 
 class Arm(Protocol):
@@ -139,13 +139,14 @@ def load_arm(
     return KINDS[name].load(settings, folder, chunks, texts, trust)
 
 
-def searched_texts(memories: pa.Table, chunks: pa.Table) -> pa.ChunkedArray:
-    """What is searched in each chunk: the memory's title and tags, and the chunk's own text."""
+def searched_texts(memories: pa.Table, chunks: pa.Table, searched: Sequence[str] = SEARCHED) -> pa.ChunkedArray:
+    """What is searched in each chunk: of `searched`, those columns that `memories` has, and the chunk's own text."""
+    held = [name for name in searched if name in memories.column_names]
     with connect() as con:
-        con.register("memories", memories.select(["memory_id", "title", "tags"]))
+        con.register("memories", memories.drop_columns("text"))
         numbered = chunks.select(["memory_id", "text"]).append_column(
             "row", pa.array(range(chunks.num_rows), pa.int64())
         )
         con.register("chunks", numbered)
-        sql = f"select {searchable_sql()} as searched from chunks join memories using (memory_id) order by row"  # noqa: S608  # no data in it
+        sql = f"select {searchable_sql(held)} as searched from chunks join memories using (memory_id) order by row"  # noqa: S608  # no data in it
         return con.execute(sql).to_arrow_table()["searched"]

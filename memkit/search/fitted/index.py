@@ -135,7 +135,7 @@ def build_index(corpus: Corpus, settings: FitSettings) -> SearchIndex:
     memories = given.sort_by("memory_id")
     chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
     chunks = chunker.transform(memories).combine_chunks()
-    texts = searched_texts(memories, chunks)
+    texts = searched_texts(memories, chunks, settings.searched)
     rows = make_rows(memories, chunks, texts)
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
     return SearchIndex(corpus, given, settings, memories, chunks, texts, rows, absent=absent)
