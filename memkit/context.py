@@ -225,7 +225,7 @@ class ContextBuilder(Estimator):
 def _own_facts(
     corpus: Corpus, params: dict[str, Any], block: str, wanted: Callable[[dict[str, Any]], bool]
 ) -> list[Candidate]:
-    rows = corpus.sql(_OWN, params).to_arrow_table().to_pylist()
+    rows = corpus.ask(_OWN, params).to_pylist()
     lines, rank = [], 0
     for row in rows:
         reason = "expired" if row["expired"] else None if wanted(row) else "not_high"

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import duckdb
+
+LONE_SURROGATE = re.compile("[\\ud800-\\udfff]")
+"""Half of a character, as broken JSON gives it: no text for Arrow or DuckDB, whose own words for it are no help."""
 
 # Nothing is fetched, and no file of another program's is loaded because a function's name asks for it.
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
@@ -37,7 +42,8 @@ def literal(text: str) -> str:
     >>> print(literal("it's"))
     'it''s'
     """
-    return "'" + text.replace("'", "''") + "'"
+    parts = ["'" + part.replace("'", "''") + "'" for part in text.split("\0")]
+    return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"  # a statement ends at the character 0
 
 
 def identifier(name: str) -> str:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memkit.duck import connect, identifier, literal
 
-TEXT = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=20)
+TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 def test_a_connection_and_its_cursors_count_in_utc_and_fetch_nothing() -> None:
@@ -48,7 +48,7 @@ def test_a_literal_is_its_text(text: str) -> None:
         assert con.execute(f"select {literal(text)}").fetchone() == (text,)
 
 
-@given(TEXT.filter(bool))
+@given(TEXT.filter(lambda name: name and "\0" not in name))
 def test_an_identifier_names_a_column_whatever_it_holds(name: str) -> None:
     with connect() as con:
         assert con.execute(f"select 1 as {identifier(name)}").description[0][0] == name  # type: ignore[index]  # one column

@@ -9,8 +9,11 @@ from typing import Any
 
 import pyarrow as pa
 
+from memkit.duck import LONE_SURROGATE
 from memkit.errors import QueryError
 from memkit.tables.sealed import read_select
+
+_BARE = "select memory_id from memories where "
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ def as_queries(queries: Any) -> Queries:
     Raises
     ------
     QueryError
-        Where a text is no string, an id is missing or occurs twice, or the table has no column ``text``.
+        Where a text is no string or no Unicode, an id is missing or occurs twice, or the table has no column ``text``.
 
     Examples
     --------
@@ -45,7 +48,7 @@ def as_queries(queries: Any) -> Queries:
     Queries(ids=('a',), texts=('пул',))
     """
     if isinstance(queries, str):
-        return Queries(("0",), (queries,))
+        return Queries(("0",), _texts((queries,)))
     names = queries.column_names if isinstance(queries, pa.Table) else getattr(queries, "columns", None)
     if names is None:
         texts = _texts(queries)
@@ -69,6 +72,11 @@ def _texts(values: Any) -> tuple[str, ...]:
     for position, text in enumerate(texts):
         if not isinstance(text, str):
             raise QueryError(f"queries: expected a text at position {position}. Got {type(text).__name__} {text!r}.")
+        if lone := LONE_SURROGATE.search(text):
+            raise QueryError(
+                f"queries: expected Unicode characters at position {position}. Got half of one, {lone[0]!r}, as its"
+                f" character {lone.start()}; text.encode('utf-8', 'replace').decode() puts '?' in its place."
+            )
     return texts
 
 
@@ -79,9 +87,6 @@ def _ids(values: list[Any]) -> tuple[str, ...]:
     if twice := [name for name, count in Counter(ids).items() if count > 1]:
         raise QueryError(f"queries: expected each 'query_id' once. Got {twice[0]!r} more than once.")
     return ids
-
-
-_BARE = "select memory_id from memories where "
 
 
 def memories_where(ask: Callable[[str], pa.Table], where: str) -> pa.ChunkedArray:

@@ -95,4 +95,9 @@ def _show(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     con.register("incoming", table)
     con.execute(f"create or replace table memkit.{identifier(name)} as from incoming")
     con.unregister("incoming")
-    con.execute(f"create or replace view main.{identifier(name)} as from memkit.{identifier(name)}")
+    view = f"create or replace view main.{identifier(name)} as from memkit.{identifier(name)}"
+    try:
+        con.execute(view)
+    except duckdb.CatalogException:  # the user made a table of that name
+        con.execute(f"drop table main.{identifier(name)}")
+        con.execute(view)

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Any
+from threading import RLock
+from typing import Any, Self
+
+import duckdb
 
 from memkit.duck import connect
 from memkit.params import check_choice
@@ -34,19 +37,26 @@ class QueryTerms:
     def __init__(self, analyser: str = "auto") -> None:
         check_choice("analyser", analyser, ANALYSERS, "QueryTerms")
         self.analyser = analyser
-        self._con: Any = None
+        self._con: duckdb.DuckDBPyConnection | None = None
         self._known: dict[str, list[str]] = {}
+        self._lock = RLock()
 
     def of(self, texts: Sequence[str]) -> list[list[str]]:
         """Terms of each text, in its order, repeated as often as they occur."""
         words = self._words(texts)
-        if len(self._known) > _KNOWN_WORDS_MAX:
-            self._known.clear()
-        self._learn({word for of_text in words for word in of_text}.difference(self._known))
-        return [[term for word in of_text for term in self._known[word]] for of_text in words]
+        terms = self._terms({word for of_text in words for word in of_text})
+        return [[term for word in of_text for term in terms[word]] for of_text in words]
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"analyser": self.analyser, "_con": None, "_known": {}}  # a connection cannot be pickled or forked
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self.analyser,)  # a connection or a lock cannot be pickled
+
+    def _terms(self, words: set[str]) -> dict[str, list[str]]:
+        """The terms of at least these words; what is given only ever grows, so that it may be read without the lock."""
+        with self._lock:
+            if len(self._known) > _KNOWN_WORDS_MAX:
+                self._known = {}
+            self._learn(words.difference(self._known))
+            return self._known
 
     def _words(self, texts: Sequence[str]) -> list[list[str]]:
         others = [place for place, text in enumerate(texts) if not SIMPLE.fullmatch(text)]
@@ -66,9 +76,12 @@ class QueryTerms:
 
     def _ask(self, expression: str, values: Iterable[str]) -> list[Any]:
         """`expression` of each value, called x in it."""
-        if self._con is None:
-            self._con = connect()
-            load_fts(self._con)
+        with self._lock:
+            if self._con is None:
+                con = connect()
+                load_fts(con)
+                self._con = con
+            cursor = self._con.cursor()
         sql = f"select list_transform(?::varchar[], lambda x: {expression})"  # an expression of memkit's own
-        row = self._con.cursor().execute(sql, [list(values)]).fetchone()
-        return row[0]  # type: ignore[no-any-return]  # one list of what the expression gives
+        row = cursor.execute(sql, [list(values)]).fetchone()
+        return row[0]  # type: ignore[no-any-return,index]  # one list of what the expression gives

@@ -29,6 +29,8 @@ def test_one_text_several_texts_and_tables_are_queries() -> None:
         (pa.table({"body": ["a"]}), "a column 'text'.*Got body"),
         (pa.table({"text": ["a", "b"], "query_id": ["x", "x"]}), "each 'query_id' once. Got 'x'"),
         (pa.table({"text": ["a", "b"], "query_id": ["x", None]}), "Got none in row 1"),
+        ("чай \ud83d", r"position 0. Got half of one, '\\ud83d', as its character 4"),
+        (["a", "\udc00"], r"position 1. Got half of one, '\\udc00', as its character 0"),
     ],
 )
 def test_what_is_no_query_is_refused_with_its_place(queries: object, message: str) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
@@ -381,3 +382,9 @@ def test_searched_says_which_columns_find_a_memory(corpus_of: Any) -> None:
     )
     assert ids(by_default.search("настройка", as_of=DAY)) == []
     assert ids(with_path.search("настройка", as_of=DAY)) == ["m0"]
+
+
+@pytest.mark.parametrize("given", [pd.DataFrame({"text": ["чай"]}), pa.table({"text": ["чай"]}), "data", None])
+def test_what_is_no_corpus_is_refused_with_what_makes_one(given: object) -> None:
+    with pytest.raises(ParameterError, match=r"expected a Corpus. Got \w+; mk.from_table makes one of a table"):
+        Retriever(encoder=None).fit(given)  # type: ignore[arg-type]  # wrong on purpose

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
+from memkit.errors import ParameterError
 from memkit.index.cache import rows_digest
 from memkit.search.fitted.arms import KINDS, build_arm, searched_texts
 from memkit.search.fitted.rows import Mask, Rows, make_rows
@@ -131,6 +132,11 @@ _NOTHING = pa.table(
 
 def build_index(corpus: Corpus, settings: FitSettings) -> SearchIndex:
     """Cut the memories of `corpus` into chunks and lay them out for search; arms come later."""
+    if not isinstance(getattr(corpus, "tables", None), dict):
+        raise ParameterError(
+            f"Retriever.fit: expected a Corpus. Got {type(corpus).__name__}; mk.from_table makes one of a table with a"
+            " column 'text', mk.read of a folder."
+        )
     given = corpus.tables["memories"]
     memories = given.sort_by("memory_id")
     chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
