@@ -64,7 +64,7 @@ def decays_sql(prefix: str = "", kinds: Sequence[str] = "*") -> str:
     prefix : str
         See `age_sql`.
     kinds : sequence of str
-        The kinds that may decay, "*" for all; a null kind is none of those named.
+        The kinds that may decay, "*" for all; a null kind is never among those named.
     """
     kind, importance = f"coalesce({prefix}kind, '')", f"coalesce({prefix}importance, 'normal')"
     always, never = (", ".join(map(literal, kinds_where(decays=when))) for when in ("always", "never"))

@@ -72,7 +72,7 @@ def fences(text: str) -> Fences:
 
 
 def _after(fence: str, ticks: str, info: str) -> str:
-    """The fence that is open below a line of `ticks`, where `fence` is the one above it; "" where there is none."""
+    """The fence that is open below a line of `ticks`, where `fence` is the one above it; "" for no fence."""
     if not fence:
         return ticks if "`" not in info or ticks[0] == "~" else ""
     return "" if ticks.startswith(fence) and not info.strip() else fence

@@ -282,7 +282,7 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {}
-"""Every kind by name; `declare_kinds` adds to it. A kind that is not declared is kept, and a problem."""
+"""Every kind by name; `declare_kinds` adds to it. A kind that is not declared is kept and reported."""
 
 
 def declare_kinds(*kinds: Kind) -> None:
@@ -350,7 +350,7 @@ declare_kinds(
 )
 
 IMPORTANCE_WORDS = {"high": "high", "normal": "normal", "medium": "normal", "low": "low"}
-"""Every word that a format may write for an importance, to the one that memkit keeps; any other word is none."""
+"""Every word that a format may write for an importance, to the one that memkit keeps; any other counts as missing."""
 
 IMPORTANCES = tuple(dict.fromkeys(IMPORTANCE_WORDS.values()))
 """The importances, the highest first; a null one counts as normal."""

@@ -5,11 +5,14 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import memkit as mk
 from memkit.cli.app import app
+from memkit.presets import DOCUMENTS
 from memkit.schemas import TABLES
 
 ROOT = Path(__file__).parents[1]
@@ -98,3 +101,24 @@ def test_every_format_and_preset_is_named() -> None:
 def test_every_column_of_every_table_says_what_it_means() -> None:
     silent = [f"{name}.{field.name}" for name, schema in TABLES.items() for field in schema if not field.metadata]
     assert silent == []
+
+
+def test_every_room_stands_on_the_map() -> None:
+    drawn = README.partition("### Where things are")[2].split("```")[1]
+    named = set(re.findall(r"^memkit/(\w+)", drawn, re.MULTILINE))
+    package = Path(mk.__file__).parent
+    rooms = {path.stem for path in package.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert named == {room for room in rooms if not room.startswith("_")}
+
+
+def test_the_policy_to_copy_runs_as_it_stands() -> None:
+    scope: dict[str, Any] = {}
+    exec(compile(blocks("python")[1], "README.md", "exec"), scope)  # noqa: S102 - our own text, as a reader would run it
+    judged = scope["Short"](least=5).transform(pa.table({"text": ["чай", "зелёный чай"]}))
+    assert judged["reason"].to_pylist() == ["short", None]
+    assert "least : int in [0, inf), characters, default 10" in scope["Short"].__doc__
+
+
+def test_each_document_is_named_with_its_sections() -> None:
+    for document in DOCUMENTS.values():
+        assert f"| `{document.format}` | {document.title} | {'; '.join(document.sections.values())} |" in README

@@ -14,7 +14,7 @@ import pytest
 import memkit
 
 PACKAGE = Path(memkit.__file__).parent
-# DESIGN, section 2; rooms of one row know nothing of each other. Imports for typing count like all others.
+# From the ground up; rooms of one row know nothing of each other. Imports for typing count like all others.
 ROWS = [
     ["errors"],
     ["schemas", "params", "duck", "fences"],

@@ -32,7 +32,7 @@ def test_every_column_says_what_it_means(name: str) -> None:
         assert meaning or field.name in ("created_at", "updated_at", "last_used_at", "timestamp"), field.name
 
 
-def test_memories_has_the_columns_of_the_design_in_its_order() -> None:
+def test_memories_has_the_columns_of_the_documentation_in_its_order() -> None:
     assert MEMORIES.names == [
         "memory_id",
         "format",

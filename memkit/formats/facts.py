@@ -50,8 +50,8 @@ def format_fact(fact: Mapping[str, str | None]) -> str:
     Raises
     ------
     FormatError
-        Where a required tag is missing, a field is no tag, a value cannot stand in a tag, a date is none, or the text
-        would be read as a tag or as more than one line, or cannot be written as UTF-8.
+        Where a required tag is missing, a field is not a tag, a value cannot stand in a tag, a date does not exist, or
+        the text would be read as a tag or as more than one line, or cannot be written as UTF-8.
     """
     for name in _REQUIRED:
         if not fact.get(name):

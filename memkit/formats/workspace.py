@@ -39,7 +39,7 @@ _TURN = re.compile(
 
 @dataclass(frozen=True)
 class Dated:
-    """What a file's name says: day, HH:MM, the rest. `day` is null where the date is none."""
+    """What a file's name says: day, HH:MM, the rest. `day` is null for a date that does not exist."""
 
     written: str
     day: datetime | None

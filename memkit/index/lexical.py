@@ -110,6 +110,9 @@ class BM25(Estimator):
         return [self._weigh(terms) for terms in self.terms_.of(queries)]
 
     def _weigh(self, terms: list[str]) -> Query:
+        # BM25 is a sum over terms of idf · tf part. The tf part knows only the chunk and is the posting's weight, set
+        # once at fit; idf and the k3 part know only the query. So a score is an inner product, and a query costs no
+        # more than the lists of its terms. Most queries repeat no term, and are spared the sorting.
         numbers = _numbers(self.postings_, terms)
         if len(set(numbers)) == len(numbers):
             known = np.array(numbers, np.int64)

@@ -134,7 +134,7 @@ class Param:
 
     @property
     def default_text(self) -> str:
-        """The default as it is written in code; empty where there is none."""
+        """The default as it is written in code; empty for a parameter that must be given."""
         return "" if self.default is REQUIRED else repr(self.default)
 
     def check(self, value: object, owner: str) -> None:
@@ -193,6 +193,6 @@ def check_choice(name: str, value: object, choices: Iterable[str], owner: str) -
     Raises
     ------
     ParameterError
-        Where `value` is none of `choices`.
+        Where `value` is not among `choices`.
     """
     check_value(owner, name, value, "str", choices=tuple(choices))

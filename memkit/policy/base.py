@@ -37,7 +37,7 @@ def needed(*names: str) -> pa.Schema:
 
 
 def kind_in(kinds: Iterable[str]) -> str:
-    """SQL that tests whether a row is of one of `kinds`; a null kind is of none.
+    """SQL that tests whether a row is of one of `kinds`; false for a null kind.
 
     >>> print(kind_in(["note", "entry"]))
     coalesce(kind in ('note', 'entry'), false)
@@ -46,7 +46,7 @@ def kind_in(kinds: Iterable[str]) -> str:
 
 
 def only_kept() -> str:
-    """SQL that tests whether a row is none that a policy may judge, as a line of a fact file that is no fact."""
+    """SQL that tests whether policies leave a row alone, such as a line of a fact file that is not a fact."""
     return kind_in(kinds_where(judged=False))
 
 

@@ -27,8 +27,8 @@ class Classifier(Policy):
     (timestamp). The profile words are asked before the working words; what holds neither is archive and low. A
     Cyrillic word matches as the beginning of a word (one letter: as the word), any other as a whole word or phrase.
 
-    With `use_given` a row's own kind and its own valid importance and date win. A kind that is no fact's (``note``,
-    ``entry``, one of your own) is never changed. The columns that were there are kept as ``given_…``.
+    With `use_given` a row's own kind and its own valid importance and date win. A kind that does not stand for a fact
+    (``note``, ``entry``, one of your own) is never changed. The columns that were there are kept as ``given_…``.
 
     Examples
     --------
@@ -90,7 +90,7 @@ from (
 
 
 def keywords(words: tuple[str, ...] | list[str]) -> str | None:
-    """One RE2 pattern: Cyrillic words as prefixes, others and single letters as whole words; None of no words.
+    """One RE2 pattern: Cyrillic words as prefixes, others and single letters as whole words; None for no words.
 
     >>> keywords(("план", "я"))
     '(?i)(?:^|[^\\\\p{L}\\\\p{N}_])(?:план|(?:я)(?:$|[^\\\\p{L}\\\\p{N}_]))'

@@ -113,7 +113,7 @@ def current(folder: Path) -> tuple[list[Path], Manifest]:
     Raises
     ------
     FormatError
-        Where there is none.
+        Where nothing is saved there.
     """
     if (folder / _NEXT / MANIFEST).exists():
         with suppress(FormatError):  # moved meanwhile, or no manifest: then it never was a save

@@ -107,7 +107,7 @@ class Corpus:
         Raises
         ------
         ParameterError
-            For a name that there is not, or an `as_of` that is no date.
+            For an unknown name, or an `as_of` that is not a date.
 
         Examples
         --------

@@ -121,7 +121,7 @@ def load(
     Raises
     ------
     FormatError
-        Where there is none, or a file is not what was saved.
+        Where nothing is saved there, or a file is not what was saved.
     """
     with opened(check_path(folder)) as (manifest, files):
         lake = _Lake(folder, manifest, files, trust)

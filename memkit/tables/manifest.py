@@ -79,7 +79,7 @@ def read_manifest(folder: Path) -> Manifest:
     Raises
     ------
     FormatError
-        Where there is none, memkit did not write it, or a newer memkit did.
+        Where it is missing, or another program or a newer memkit wrote it.
     """
     path = folder / MANIFEST
     document = read_json(folder, MANIFEST)

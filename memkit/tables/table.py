@@ -36,8 +36,8 @@ def from_table(data: Any) -> Corpus:
     data : pyarrow.Table, pandas.DataFrame, or what ``pyarrow.table`` takes
         With a column ``text``; ``memory_id`` and the other columns of ``memories`` are optional, any other column and a
         given ``format`` go to ``extra``. Without ``memory_id`` a row's position is its id. A null text is an empty one
-        and a problem; so is a date that is none, an unknown importance or a confidence outside of 0..1, which is null,
-        and kept in ``extra``.
+        and a problem; so is a text that is not a date, an unknown importance or a confidence outside of 0..1, which is
+        null, and kept in ``extra``.
 
     Returns
     -------

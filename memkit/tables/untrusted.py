@@ -93,7 +93,7 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     Raises
     ------
     FormatError
-        Where there is none.
+        Where the file is missing.
     """
     with open_member(folder, name) as file:
         data = file.read(MAX_JSON_BYTES + 1)

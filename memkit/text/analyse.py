@@ -96,7 +96,7 @@ def term_sql(word: str, analyser: str = "auto") -> str:
     Raises
     ------
     ParameterError
-        Where `analyser` is none of `ANALYSERS`.
+        Where `analyser` is not in `ANALYSERS`.
     """
     check_choice("analyser", analyser, ANALYSERS, "analyse")
     if analyser == "char":
@@ -131,7 +131,7 @@ def analyse_sql(column: str, analyser: str = "auto") -> str:
     Raises
     ------
     ParameterError
-        Where `analyser` is none of `ANALYSERS`.
+        Where `analyser` is not in `ANALYSERS`.
 
     Examples
     --------

@@ -49,7 +49,7 @@ def lexical(corpus_of: Any) -> Retriever:
     return Retriever(encoder=None).fit(corpus_of(*NOTES))
 
 
-def test_hits_have_the_columns_of_the_design_in_their_order(search: Retriever) -> None:
+def test_hits_have_the_columns_of_the_documentation_in_their_order(search: Retriever) -> None:
     hits = search.search("как настроен пул?", k=1, as_of=DAY)
     assert hits.schema.equals(HITS)
     expected = "query_id rank memory_id chunk_id score bm25 vector decay text path line_start line_end"

@@ -24,7 +24,7 @@ def reasons(trace: pa.Table) -> dict[str, str]:
     return dict(zip(trace["memory_id"].to_pylist(), trace["disposition"].to_pylist(), strict=True))
 
 
-def test_it_has_the_columns_of_the_design_in_their_order(retriever_over: Any) -> None:
+def test_it_has_the_columns_of_the_documentation_in_their_order(retriever_over: Any) -> None:
     trace = retriever_over(ROWS, bm25=ANSWERS, encoder=None).trace("q", as_of=DAY)
     assert trace.schema.equals(TRACE)
     assert " ".join(trace.column_names) == (

@@ -69,7 +69,7 @@ class Listing:
         self.files.setdefault(path, None)
 
     def stat(self, path: str) -> Stat | None:
-        """The stat of a file that is listed; None where there is none, or no longer."""
+        """The stat of a file that is listed; None if it is not there, or no longer."""
         if path in self.files and self.files[path] is None:
             with suppress(OSError):
                 self.files[path] = _stat(os.lstat(self.on_disk(path)))

@@ -80,7 +80,7 @@ class _Trees:
         self._further: dict[str, list[tuple[int, str]]] | None = None
 
     def load(self, path: str) -> Any:
-        """The JSON of an index, once; None where it is none (a record file, or unparsable and kept as text)."""
+        """The JSON of an index, once; None if it is not an index (a record file, or unparsable and kept as text)."""
         if path in self.documents:
             return self.documents[path]
         self.documents[path] = document = self._load(path)

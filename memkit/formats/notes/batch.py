@@ -26,6 +26,10 @@ from memkit.formats.syntax.values import time_of
 from memkit.schemas import TIMESTAMP
 
 _ID = r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+# Arrow casts what these patterns capture by the column, and one date that does not exist would spoil the whole column.
+# So the pattern knows the calendar itself: which months have 30 days, and when there is a 29 February. Of the years
+# that end in 00 it takes none to be a leap year: such a note is rare, does not match, and goes to the reader that
+# takes one note at a time and asks Python's calendar.
 _LEAP_DAY = "[12][0-9](?:0[48]|[2468][048]|[13579][26])-02-29"
 _DAY = f"(?:[12][0-9]{{3}}-(?!02-29|02-3|0[469]-31|11-31)(?:0[1-9]|1[0-2])-(?:0[1-9]|[12][0-9]|3[01])|{_LEAP_DAY})"
 _TIME = r"(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:\.[0-9]{1,6})?(?:Z|[+-]0[0-9]:[0-5][0-9])?"

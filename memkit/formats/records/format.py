@@ -32,7 +32,7 @@ class _Found:
 
 
 def kind_of(value: Any) -> str | None:
-    """Which kind of record `value` is by its fields; None where it is none."""
+    """Which kind of record `value` is by its fields; None if it is not a record."""
     if not isinstance(value, Node):
         return None
     keys = value.keys()

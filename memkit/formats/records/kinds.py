@@ -92,7 +92,7 @@ class Record:
         return value
 
     def words(self, name: str) -> list[str]:
-        """A list of strings; what words there are where it is none."""
+        """A list of strings; of any other value, the words that it holds."""
         words: list[str] | None = self.take(name, words_of, "a list of strings")
         return loose_words(self.value.get(name)) if words is None else words
 

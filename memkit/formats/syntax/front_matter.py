@@ -47,7 +47,7 @@ class FrontMatter:
 
 
 def split(text: str) -> FrontMatter | None:
-    """The front matter of `text`, or None where there is none."""
+    """The front matter of `text`, or None if it has none."""
     if not text.startswith("---"):
         return None
     opening, closing = _bounds(text)

@@ -175,7 +175,7 @@ def as_texts(texts: Texts) -> list[str]:
     Raises
     ------
     ParameterError
-        For a single string, whose letters would each become a row, and for what is no text.
+        For a single string, whose letters would each become a row, and for anything that is not a text.
     """
     if isinstance(texts, (str, bytes)):
         raise ParameterError(f"'texts' must be a sequence of texts. Got one {type(texts).__name__}: put it in a list.")

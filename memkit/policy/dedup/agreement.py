@@ -47,7 +47,7 @@ def precision_recall(pairs: Any, labels: Any, kind: str = "semantic", guarded: b
     -------
     pyarrow.Table
         threshold (float64, falling), merged (int64), precision, recall, contradiction_rate (float64; the share of the
-        labelled contradictions that would be merged; null where there is none).
+        labelled contradictions that would be merged; null where no pair is merged).
 
     Raises
     ------

@@ -79,6 +79,11 @@ def settle(n: int, a: Ints, b: Ints, similarity: Floats, priority: Ints) -> tupl
     survivor, label : ndarray of int64, shape (n,)
         For each node the one that stays for it, and the least member of its cluster.
     """
+    # Complete link alone is not enough. In A~B~C with the pairs AB and BC it joins AB, and C stays a pair with B. Were
+    # B the one that stays, a second run would find BC and merge further, step by step, texts that are not alike. So a
+    # cluster counts only if none of those that stay are a pair; what is dissolved is clustered again among itself,
+    # because without the settled rows it may fall into other clusters. Each round settles at least one cluster or
+    # ends.
     survivor, label = np.arange(n), np.arange(n)
     active = np.ones(n, dtype=bool)
     while True:

@@ -88,6 +88,8 @@ def substring_pairs(texts: Sequence[str], scopes: Ints, grams: Grams) -> Pairs:
 
 
 def _by_rarest(texts: Sequence[str], grams: Grams) -> Iterator[tuple[int, int]]:
+    # Whatever contains the part has all of its trigrams, so it stands in the list of each of them: the list of the
+    # rarest is the shortest, and only its texts are compared. Trigrams are numbered by rarity, the rarest first.
     columns = grams.matrix.tocsc()
     parts = np.flatnonzero(grams.sizes)
     rarest = grams.matrix.indices[grams.matrix.indptr[parts]]
@@ -116,6 +118,10 @@ def lexical_pairs(grams: Grams, floor: float) -> Pairs:
 
 
 def _candidates(grams: Grams, floor: float) -> Iterator[tuple[Ints, Ints]]:
+    # Texts near enough must share a trigram already among their rarest ones (prefix filtering, Bayardo et al. 2007).
+    # For a cosine of `floor` the longer text shares at least floor² of its trigrams and the shorter at least `floor`
+    # of its own. If no shared one were among the first of a text, too few would be left after them. So the product of
+    # two sparse matrices that hold only these first ones finds every pair, and leaves out most of the rest unseen.
     longer = _prefix(grams, floor * floor)
     shorter = _prefix(grams, floor)
     postings = np.asarray(shorter.sum(axis=0)).ravel()

@@ -25,6 +25,10 @@ SURVIVORS = {
 
 def verdicts(nodes: Nodes, merging: tuple[Any, ...], rows: pa.Table, survivor: str, linkage: str) -> pa.Table:
     """Per row in a cluster: memory_id, survivor, similarity, semantic, cluster; only of the rows given."""
+    # Two steps, for equal texts and for near ones. Equal texts are one node, and the rows of a node differ in date,
+    # user and importance: `best` is the row that speaks for it by the survivor rule. Then the nodes are clustered, and
+    # their best rows' places in that rule decide which node stays. A node none of whose rows is among those given (a
+    # step before refused them) ranks last and takes no part: nobody may go for the sake of a row that is not there.
     place = nodes.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
     node, priority = nodes.node[place], _priorities(rows, survivor)
     best = _best_rows(len(nodes.texts), node, priority)

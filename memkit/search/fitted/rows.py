@@ -60,7 +60,7 @@ class Rows:
     decays: Mask
 
     def hidden(self, kinds: Sequence[str]) -> Mask | None:
-        """Memories of one of `kinds`; None where there is none."""
+        """Memories of one of `kinds`; None if no memory is."""
         check_kinds(kinds, "Retriever: 'kinds_hidden'", also=self.kind[1])
         wanted = self._kinds(kinds)
         return wanted[self.kind[0]] if wanted.any() else None
@@ -70,7 +70,7 @@ class Rows:
         return np.array([name in wanted for name in self.kind[1]], bool)
 
     def expired(self, moment: datetime) -> Mask | None:
-        """Memories whose last day lies before the day of `moment`; None where there is none."""
+        """Memories whose last day lies before the day of `moment`; None if no memory is."""
         gone = self.expires < np.datetime64(moment.date(), "D")  # a comparison with NaT is False
         return gone if gone.any() else None
 

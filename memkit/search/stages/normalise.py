@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Value = TypeVar("Value", bound=np.generic)
 
-# Encoders and engines differ in the seventh digit from batch to batch; a difference below this is none.
+# Encoders and engines differ in the seventh digit from batch to batch; a smaller difference means nothing.
 TIE_DIGITS = 6
 
 
