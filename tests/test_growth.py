@@ -30,6 +30,7 @@ from memkit.formats.registry import File, Role, parse_file
 from memkit.formats.rows import Rows
 from memkit.tables.samples import write_files
 from memkit.text.analyse import analyse_sql, load_fts
+from memkit.text.secrets import mask
 from memkit.text.snippet import snippet
 from memkit.text.terms import QueryTerms
 
@@ -254,6 +255,14 @@ WORDS: list[Shape] = [
     ("", "0", ""),
     ("", "a:", ""),
     ("", "commit 0", ""),
+    ("", "password ", ""),
+    ("", "пароль: x", ""),
+    ("key", "a.", "="),
+    ("", "eyJaaaaaaaaaa.", ""),
+    ("", "://a:b", ""),
+    ("", "4111 ", ""),
+    ("", "-----BEGIN PRIVATE KEY-----", ""),
+    ("", "pin от ", ""),
 ]
 LINES: list[Shape] = [
     ("", "a", ""),
@@ -291,6 +300,7 @@ READ_WORDS: dict[str, Work] = {
     "admission": over_a_table(lambda table: mk.Admission().transform(table, as_of="2026-03-01")),
     "classifier": over_a_table(lambda table: mk.Classifier().transform(table, as_of="2026-03-01")),
     "snippet": lambda text: snippet(text, "слово чай"),
+    "secrets": mask,
     "snippet query": lambda text: snippet("слово чай " * 20, text),
 }
 READ_LINES: dict[str, Work] = {

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import pyarrow as pa
 import typer
 from rich.console import Console
 from rich.text import Text
@@ -70,14 +71,19 @@ def check(
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
     most: Annotated[int, typer.Option(help="Problems shown of each rule.", min=1)] = 5,
+    secrets: Annotated[bool, typer.Option("--secrets", help="Look for keys, tokens and passwords too.")] = False,
 ) -> None:
     """Print what is wrong with a folder, grouped by rule; exit 1 where there are errors."""
     corpus = load(path, as_of=as_of)
     problems = corpus.problems
+    if secrets:
+        from memkit.tables.secrets import secret_problems
+
+        problems = pa.concat_tables([problems, secret_problems(corpus.memories)])
     if as_json:
         print_json(problems)
     else:
-        show_problems(corpus, most)
+        show_problems(problems, corpus.memories.num_rows, most)
     has_errors = "error" in problems["severity"].to_pylist()
     raise typer.Exit(1 if has_errors else 0)
 

@@ -6,7 +6,7 @@ import json
 import math
 from datetime import date, datetime, time
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,10 +15,6 @@ from rich.table import Table
 from rich.text import Text
 
 from memkit.text.snippet import snippet
-
-if TYPE_CHECKING:
-    from memkit.tables.corpus import Corpus
-
 
 out = Console()
 _SHOWN_WIDTH = 100
@@ -92,19 +88,25 @@ def show_hits(hits: pa.Table, query: str, memories: pa.Table) -> None:
         out.print(Text(visible(note), style="dim"))
 
 
-def show_problems(corpus: Corpus, most: int) -> None:
-    counts = corpus.named("problems_by_rule").fetchall()
-    rows = corpus.problems.to_pylist()
-    for severity, rule, count, _ in counts:
-        out.print(Text(f"{severity}  {rule}  ({count})", style="bold " + _STYLES[severity]))
-        shown = [row["message"] for row in rows if row["rule"] == rule][:most]
-        for message in shown:
+def show_problems(problems: pa.Table, memories: int, most: int) -> None:
+    """Print `problems` by rule, at most so many of each, and the totals over so many memories."""
+    by_rule: dict[tuple[str, str], list[str]] = {}
+    for row in problems.to_pylist():
+        by_rule.setdefault((row["severity"], row["rule"]), []).append(row["message"])
+    for (severity, rule), messages in sorted(by_rule.items(), key=_worst_first):
+        out.print(Text(f"{severity}  {rule}  ({len(messages)})", style="bold " + _STYLES[severity]))
+        for message in messages[:most]:
             out.print(Text(f"  {visible(message)}"), soft_wrap=True)
-        if count > len(shown):
-            out.print(Text(f"  … and {count - len(shown)} more (--json lists all)", style="dim"))
-    totals = {name: corpus.problems["severity"].to_pylist().count(name) for name in _STYLES}
+        if len(messages) > most:
+            out.print(Text(f"  … and {len(messages) - most} more (--json lists all)", style="dim"))
+    totals = {name: problems["severity"].to_pylist().count(name) for name in _STYLES}
     said = ", ".join(f"{count} {name}{'s' if count != 1 and name != 'info' else ''}" for name, count in totals.items())
-    out.print(Text(f"{corpus.memories.num_rows} memories read. {said}."))
+    out.print(Text(f"{memories} memories read. {said}."))
+
+
+def _worst_first(item: tuple[tuple[str, str], list[str]]) -> tuple[int, int, str]:
+    (severity, rule), messages = item
+    return list(_STYLES).index(severity), -len(messages), rule
 
 
 _STYLES = {"error": "red", "warning": "yellow", "info": "blue"}

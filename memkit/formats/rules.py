@@ -40,6 +40,7 @@ SEVERITIES: dict[str, str] = {
     "type_file_mismatch": "warning",
     "duplicate_key": "warning",
     "empty_text": "warning",
+    "secret": "warning",
     "unindexed": "info",
     "unclaimed": "info",
     "not_a_fact": "info",
@@ -64,6 +65,7 @@ ADVICE: dict[str, str] = {
     "unindexed": "It is read all the same; name it in an index.",
     "unclaimed": "No format knows it.",
     "not_a_fact": "It is kept as text.",
+    "secret": "Move it and change it.",
     "undeclared_kind": "It is kept as it is; memkit.schemas.declare_kinds makes it known.",
     "symlink": "Links are not followed; a target inside of the root is read under its own name.",
 }
@@ -150,6 +152,7 @@ RULES: tuple[Rule, ...] = (
     Rule("empty_text", "any", "", "a memory with text"),
     Rule("unclaimed", "any", "", "a file of one of the five formats"),
     Rule("undeclared_kind", "any", "kind", "a kind that is declared in memkit.schemas.KINDS"),
+    Rule("secret", "any", "", "no key, token, password or card (checked only by `memkit check --secrets`)"),
     Rule("future_date", "any", "", "no date after as_of (checked only where read() was given one)"),
     # Index trees.
     Rule("foreign_index", "index_tree", "", "an index-root, an index-branch or the old flat list"),

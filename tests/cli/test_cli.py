@@ -165,3 +165,15 @@ def test_no_arguments_print_the_help(run: Run) -> None:
     code, out, err = run()
     assert (code, err) == (0, "")
     assert "search" in out
+
+
+def test_check_looks_for_secrets_only_when_asked_and_never_prints_one(run: Run, folder: Path) -> None:
+    (folder / "MEMORY.md").write_text("# Wifi\n\npassword: sova-2026\n", encoding="utf-8")
+    code, out, _ = run("check", folder, "--json")
+    assert (code, [row["rule"] for row in json.loads(out)]) == (0, [])
+    code, out, _ = run("check", folder, "--secrets", "--json")
+    assert (code, [(row["rule"], row["line"]) for row in json.loads(out)]) == (0, [("secret", 3)])
+    code, out, _ = run("check", folder, "--secrets")
+    assert code == 0
+    assert "MEMORY.md:3" in out
+    assert "sova-2026" not in out

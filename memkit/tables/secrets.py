@@ -1,0 +1,56 @@
+"""The check that is made only when asked for: memories that hold secrets, as rows of problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from memkit.formats.rules import ADVICE, SEVERITIES
+from memkit.schemas import KINDS, PROBLEMS
+from memkit.text.secrets import SECRETS, Found, find
+
+_LOOKED_AT = ("title", "text", "extra")
+_WHERE = ("memory_id", "path", "kind", "line_start")
+_MEANING = {secret.name: secret.meaning for secret in reversed(SECRETS)}
+
+
+def secret_problems(memories: pa.Table) -> pa.Table:
+    """A row of ``problems`` for each secret in a memory's title, text or further fields; none repeats the secret.
+
+    >>> row = secret_problems(pa.table({"path": ["a.md"], "text": ["Чай.\\nПароль: sova-2026"]})).to_pylist()[0]
+    >>> print(row["message"])
+    a.md: field 'text' must hold no secret. Got a password that is named as one, 9 characters. Move it and change it.
+    """
+    names = [name for name in (*_WHERE, *_LOOKED_AT) if name in memories.column_names]
+    rows = [problem for row in memories.select(names).to_pylist() for problem in _problems(row)]
+    return pa.Table.from_pylist(rows, schema=PROBLEMS)
+
+
+def _problems(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    text = row.get("text") or ""
+    for field in _LOOKED_AT:
+        value = row.get(field) or ""
+        if field == "title" and value in text:  # a heading is in both, and said once
+            continue
+        for found in find(value):
+            yield _problem(row, field, value, found)
+
+
+def _problem(row: dict[str, Any], field: str, value: str, found: Found) -> dict[str, Any]:
+    line, path = row.get("line_start"), row.get("path")
+    if line and field == "text" and row.get("kind") in KINDS and KINDS[row["kind"]].verbatim:
+        line += value.count("\n", 0, found.start)
+    where = f"{path}:{line}" if line else path or row.get("memory_id")
+    came = f"{_MEANING[found.name]}, {found.end - found.start} characters"
+    return {
+        "path": path,
+        "line": line,
+        "field": field,
+        "rule": "secret",
+        "severity": SEVERITIES["secret"],
+        "status": "invalid",
+        "message": f"{where}: field '{field}' must hold no secret. Got {came}. {ADVICE['secret']}",
+        "memory_id": row.get("memory_id"),
+    }
