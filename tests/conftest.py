@@ -39,7 +39,7 @@ def script() -> Callable[[str], ModuleType]:
 
 QUICK_A_FILE = 6
 LONG = {"test_the_example_runs_as_it_stands", "test_a_notes_folder_of_seven_thousand_files"}
-ELSEWHERE = {"subprocess", "multiprocessing", "Pool", "n_jobs", "server"}
+ELSEWHERE = {"subprocess", "multiprocessing", "Pool", "n_jobs", "server", "killing"}
 """What a test names that starts a process or a server."""
 _taken: Counter[Path] = Counter()
 
