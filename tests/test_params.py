@@ -251,3 +251,10 @@ def test_every_default_follows_its_own_declaration() -> None:
 def test_an_array_is_no_number() -> None:
     with pytest.raises(ParameterError, match="'share' must be a float"):
         Knobs(share=np.array([0.1, 0.2])).check_params()  # type: ignore[arg-type]  # what is refused
+
+
+def test_several_words_are_asked_for_as_such() -> None:
+    several = Param(default=("a",), kind="words", doc="", name="kinds", choices=("apples", "pears"))
+    assert several.expected == "words among 'apples', 'pears'"
+    with pytest.raises(ParameterError, match=r"Got \('apples', 'pear'\)\. Did you mean 'pears'\?"):
+        several.check(("apples", "pear"), "here")

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, did_you_mean
 from memkit.index.encoders.base import ROLES, Encoder, TextEncoder, Texts, Vectors, as_texts, clean, unit_rows
 
 __all__ = [
@@ -143,4 +143,4 @@ def _load(module: str, name: str) -> Any:
 
 def _refused(x: object) -> ParameterError:
     came = repr(x) if isinstance(x, str) or x is None else f"{type(x).__name__} {x!r}"
-    return ParameterError(f"'encoder' must be {_ACCEPTED}. Got {came[:200]}.")
+    return ParameterError(f"'encoder' must be {_ACCEPTED}. Got {came[:200]}.{did_you_mean(x, ENCODERS)}")

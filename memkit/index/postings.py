@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 
 from memkit.duck import connect
 from memkit.errors import DamagedIndexError, ParameterError
+from memkit.params import check_value
 from memkit.tables.untrusted import check_unique, open_member, read_parquet
 from memkit.text.analyse import load_fts, spelling_sql, vocabulary_sql
 
@@ -256,8 +257,7 @@ def _plain(values: Any, kind: type) -> np.ndarray:
 
 
 def _check(n: int, allowed: np.ndarray | None, n_rows: int) -> None:
-    if n < 1:
-        raise ParameterError(f"candidates: 'n' must be an int in [1, inf). Got {n!r}.")
+    check_value("candidates", "n", n, "int", low=1)
     if allowed is not None and (allowed.dtype != np.bool_ or allowed.shape != (n_rows,)):
         raise ParameterError(
             f"candidates: 'allowed' must be a boolean mask of shape ({n_rows},). Got {allowed.dtype} {allowed.shape}."

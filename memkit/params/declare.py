@@ -72,7 +72,7 @@ class Param:
     def type(self) -> str:
         """Kind and bounds, without unit."""
         if self.choices:
-            words = "one of " + ", ".join(map(repr, self.choices))
+            words = ("words among " if self.kind == "words" else "one of ") + ", ".join(map(repr, self.choices))
         else:
             words = "sequence of strings" if self.kind == "words" else self.kind
             words += " or '*'" if self.star else ""
