@@ -29,10 +29,9 @@ from memkit.formats.disk.files import to_source
 from memkit.formats.registry import File, Role, parse_file
 from memkit.formats.rows import Rows
 from memkit.tables.samples import write_files
-from memkit.text.analyse import analyse_sql, load_fts
+from memkit.text.analyse import QueryTerms, analyse_sql, load_fts
 from memkit.text.secrets import mask
 from memkit.text.snippet import snippet
-from memkit.text.terms import QueryTerms
 
 pytestmark = pytest.mark.growth
 

@@ -14,8 +14,7 @@ from memkit.errors import NotFittedError, ParameterError
 from memkit.index import store
 from memkit.index.postings import Postings, Query, Texts
 from memkit.params import Estimator, estimator, param
-from memkit.text.analyse import ANALYSERS
-from memkit.text.terms import QueryTerms
+from memkit.text.analyse import ANALYSERS, QueryTerms
 
 
 @estimator

@@ -18,9 +18,17 @@ decay_days : float in (0, inf), days, default 60.0
     Age at which 1/e is left.
 """
 
-from memkit.params.declare import REQUIRED, Param, check_choice, check_value, param
+from memkit.params.declare import (
+    REQUIRED,
+    AsOf,
+    Param,
+    as_of_time,
+    check_choice,
+    check_value,
+    param,
+    record_as_of,
+)
 from memkit.params.estimator import Estimator, estimator
-from memkit.params.moment import AsOf, as_of_time, record_as_of
 
 __all__ = [
     "REQUIRED",

@@ -11,9 +11,8 @@ from typing import Any, Self, TypeVar
 from memkit.errors import EncoderUnavailableError, ParameterError
 from memkit.index.encoders.circuit import in_haste
 from memkit.params import AsOf, as_of_time, check_value
-from memkit.search.fitted.index import SearchIndex
+from memkit.search.fitted.index import Scope, SearchIndex
 from memkit.search.queries import Queries, as_queries
-from memkit.search.scope import Scope
 from memkit.search.settings import Settings
 from memkit.search.stages.candidates import Candidates
 from memkit.search.stages.normalise import Floats, Ints
@@ -120,13 +119,13 @@ def ask(index: SearchIndex, settings: Settings, queries: Any, k: int, where: str
         weights = index.weights(settings)
         return weights, index.find(asked.texts, settings.pool, scope.allowed, weights)
 
-    (weights, found), note = or_by_words(settings, find)
+    (weights, found), note = or_by_words(index, settings, find)
     return Question(index, settings, asked, k, moment, where, scope, weights, found, note)
 
 
-def or_by_words(settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:
+def or_by_words(index: SearchIndex, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:
     """What `act` makes of the settings; of words alone, and why, where the encoder cannot be reached."""
-    if settings.on_encoder_error == "raise":
+    if settings.on_encoder_error == "raise" or "vector" in index.absent:
         return act(settings), ""
     try:
         with in_haste():

@@ -68,8 +68,9 @@ class Retriever(QuerySettings, FitSettings):
         _check_corpus(corpus)
         settings = Settings.of(self)
         index = build_index(corpus, self._fit_settings())
-        index.kept = partial(kept_arm, index)
-        or_by_words(settings, index.weights)
+        if corpus.folder is not None:
+            index.kept = partial(kept_arm, index)
+        or_by_words(index, settings, index.weights)
         self._adopt(index)
         return self
 

@@ -9,10 +9,12 @@ becomes е, ς becomes σ, stress marks and soft hyphens go, and then it becomes
   neighbours, and in the first three its single characters too, so that a part of a run is found;
 - an emoji itself.
 
-`analyse_sql` is that as one expression, for queries and single texts. Over a table it is faster to fold and stem each
-distinct spelling once (`vocabulary_sql`, `count_terms_sql`).
+`analyse_sql` is that as one expression, for single texts. Over a table it is faster to fold and stem each distinct
+spelling once (`vocabulary_sql`, `count_terms_sql`). For queries even one statement is slow: DuckDB compiles the pattern
+of a word anew each time, which takes longer than a whole search. So `QueryTerms` cuts texts in the Latin and Cyrillic
+alphabets into words itself (equal to the SQL for every character of them: a test tries all), and asks DuckDB for the
+terms of a word once; all other texts go through the SQL.
 
->>> from memkit.duck import connect
 >>> con = connect()
 >>> _ = load_fts(con)
 >>> con.sql(f"select {analyse_sql('x')} from (values ('Пулы соединений, snake_case')) t(x)").fetchone()[0]
@@ -23,14 +25,17 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import re
 import warnings
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from threading import RLock
+from typing import Any, Self
 
+import duckdb
+
+from memkit.duck import connect
 from memkit.params import check_choice
-
-if TYPE_CHECKING:
-    import duckdb
 
 ANALYSERS = ("auto", "russian", "english", "none", "char")
 """What becomes of a word: 'auto' stems Cyrillic and Latin ones, 'char' makes character n-grams (3 to 5) of it."""
@@ -189,6 +194,75 @@ def _grams(word: str, size: int) -> str:
     return f"list_transform(list_zip({shifted}, true), lambda gram: {joined})"
 
 
+# Without combining characters, which NFC may join, and without İ, which DuckDB and Python fold to different lengths.
+SIMPLE = re.compile(r"[\0-\u012f\u0131-\u024f\u0400-\u0482\u048a-\u052f]*")
+_SOFT_HYPHEN = "\u00ad"
+_SIMPLE_WORD = re.compile(r"\w+")
+_KNOWN_WORDS_MAX = 200_000
+
+
+class QueryTerms:
+    """Turns texts into the terms that `analyse_sql` gives; words once seen are remembered.
+
+    Examples
+    --------
+    >>> QueryTerms("auto").of(["Пулы соединений", "snake_case", "東京"])
+    [['пул', 'соединен'], ['snake_case', 'snake', 'case'], ['東京', '東', '京']]
+    """
+
+    def __init__(self, analyser: str = "auto") -> None:
+        check_choice("analyser", analyser, ANALYSERS, "QueryTerms")
+        self.analyser = analyser
+        self._con: duckdb.DuckDBPyConnection | None = None
+        self._known: dict[str, list[str]] = {}
+        self._lock = RLock()
+
+    def of(self, texts: Sequence[str]) -> list[list[str]]:
+        """Terms of each text, in its order, repeated as often as they occur."""
+        words = self._words(texts)
+        terms = self._terms({word for of_text in words for word in of_text})
+        return [[term for word in of_text for term in terms[word]] for of_text in words]
+
+    def __reduce__(self) -> tuple[type[Self], tuple[str]]:
+        return type(self), (self.analyser,)  # a connection or a lock cannot be pickled
+
+    def _terms(self, words: set[str]) -> dict[str, list[str]]:
+        """The terms of at least these words; what is given only ever grows, so that it may be read without the lock."""
+        with self._lock:
+            if len(self._known) > _KNOWN_WORDS_MAX:
+                self._known = {}
+            self._learn(words.difference(self._known))
+            return self._known
+
+    def _words(self, texts: Sequence[str]) -> list[list[str]]:
+        others = [place for place, text in enumerate(texts) if not SIMPLE.fullmatch(text)]
+        words = [_SIMPLE_WORD.findall(text.lower().replace("ё", "е").replace(_SOFT_HYPHEN, "")) for text in texts]
+        if others:
+            for place, found in zip(others, self._ask(word_sql("x"), [texts[p] for p in others]), strict=True):
+                words[place] = found
+        return words
+
+    def _learn(self, words: set[str]) -> None:
+        plain = [w for w in words if self.analyser != "char" and "_" not in w and SIMPLE.fullmatch(w)]
+        if plain:
+            stems = self._ask(stem_sql("x", self.analyser), plain)
+            self._known.update((word, [stem]) for word, stem in zip(plain, stems, strict=True))
+        if rest := list(words.difference(plain)):
+            self._known.update(zip(rest, self._ask(term_sql("x", self.analyser), rest), strict=True))
+
+    def _ask(self, expression: str, values: Iterable[str]) -> list[Any]:
+        """`expression` of each value, called x in it."""
+        with self._lock:
+            if self._con is None:
+                con = connect()
+                load_fts(con)
+                self._con = con
+            cursor = self._con.cursor()
+        sql = f"select list_transform(?::varchar[], lambda x: {expression})"  # an expression of memkit's own
+        row = cursor.execute(sql, [list(values)]).fetchone()
+        return row[0]  # type: ignore[no-any-return,index]  # one list of what the expression gives
+
+
 def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
     """Give `con` the function ``stem``: DuckDB's own from the installed extension, else one of snowballstemmer.
 
@@ -208,13 +282,10 @@ def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
 
     Examples
     --------
-    >>> from memkit.duck import connect
     >>> con = connect()
     >>> load_fts(con), con.sql("select stem('running', 'english')").fetchone()[0]
     (True, 'run')
     """
-    import duckdb
-
     try:
         con.load_extension(str(_extension_file()))
         return True

@@ -20,7 +20,7 @@ from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.index import postings
 from memkit.index.lexical import BM25, BM25AndGrams, CharGrams
 from memkit.params import Estimator
-from memkit.text.terms import QueryTerms
+from memkit.text.analyse import QueryTerms
 
 CORPUS = [
     "Пул соединений настроен на десять",

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from memkit.decay import FORMS, age_sql, decay_sql
 from memkit.duck import connect
-from memkit.search.fitted.rows import Rows, make_rows
+from memkit.search.fitted.index import Rows, make_rows
 from memkit.text.chunk import Chunker
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memkit.text.terms import QueryTerms
+from memkit.text.analyse import QueryTerms
 
 SCRIPT = Path(__file__).parents[1] / "audit" / "threads.py"
 
@@ -32,7 +32,7 @@ def test_eight_threads_get_what_one_gets_a_thousand_times() -> None:
 
 
 def test_words_are_forgotten_while_others_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memkit.text.terms._KNOWN_WORDS_MAX", 20)
+    monkeypatch.setattr("memkit.text.analyse._KNOWN_WORDS_MAX", 20)
     texts = [f"слово{n} connection{n} 東京{n}" for n in range(200)]
     expected = [QueryTerms().of([text]) for text in texts[:10]]
     shared = QueryTerms()

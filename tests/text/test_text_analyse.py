@@ -15,8 +15,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.text import analyse
-from memkit.text.analyse import ANALYSERS, analyse_sql, count_terms_sql, load_fts
-from memkit.text.terms import SIMPLE, QueryTerms
+from memkit.text.analyse import ANALYSERS, SIMPLE, QueryTerms, analyse_sql, count_terms_sql, load_fts
 
 TEXTS = st.text(alphabet=st.characters(codec="utf-8"), max_size=40) | st.text(
     "абвёЁйия snake_case__E4021 东京タ한글ภาษาé", max_size=40

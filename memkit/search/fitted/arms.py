@@ -7,13 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self, cast
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from memkit.duck import connect
 from memkit.errors import StaleIndexError
-from memkit.search.fitted.rows import Mask
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.fts import SEARCHED, searchable_sql
+
+Mask = NDArray[np.bool_]
 
 
 class Arm(Protocol):

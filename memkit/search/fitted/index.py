@@ -1,9 +1,9 @@
-"""What `Retriever.fit` makes: chunks, their arrays and the arms, shared by all settings that need no refit."""
+"""What `Retriever.fit` makes, shared by all settings that need no refit: chunks, their arms, and arrays about them."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -11,23 +11,123 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
+from memkit.decay import LEAST_FACTOR, decays_sql
+from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.index.cache import rows_digest
-from memkit.search.fitted.arms import KINDS, build_arm, searched_texts
-from memkit.search.fitted.rows import Mask, Rows, make_rows
+from memkit.schemas import check_kinds
+from memkit.search.fitted.arms import KINDS, Mask, build_arm, searched_texts
 from memkit.search.queries import memories_where
-from memkit.search.scope import Scope, make_scope
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.candidates import Candidates, merge
 from memkit.search.stages.diversify import cosines, jaccard
 from memkit.search.stages.fuse import arm_weights
 from memkit.search.stages.normalise import Floats, Ints
+from memkit.text.analyse import QueryTerms
 from memkit.text.chunk import Chunker
-from memkit.text.terms import QueryTerms
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
+
+_DAY = 86_400e6  # microseconds
+# The formulas of memkit.decay over arrays: a statement a call would cost more than the search. Tests hold them equal.
+_FACTORS: dict[str, Callable[[Floats, float], Floats]] = {
+    "e_folding": lambda age, days: np.exp(-age / days),
+    "half_life": lambda age, days: 0.5 ** (age / days),
+    "linear": lambda age, days: 1.0 - age / (2.0 * days),
+    "gauss": lambda age, days: 0.5 ** ((age / days) ** 2),
+    "none": lambda age, days: np.ones_like(age),
+}
+_NOTHING = pa.table(
+    {"query": pa.array([], pa.int64()), "row": pa.array([], pa.int64()), "score": pa.array([], pa.float64())}
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """One value a chunk (`memory`, `twin`, `filled`) or a memory (the others).
+
+    Attributes
+    ----------
+    memory : ndarray of int64, shape (n_chunks,)
+        Row of the memory that the chunk is cut from.
+    twin : ndarray of int64, shape (n_chunks,)
+        Equal for chunks of the same owner whose searched text is the same; below n_chunks.
+    filled : ndarray of bool, shape (n_chunks,), or None
+        Chunks with something to search; None where all have.
+    kind : tuple (codes, names)
+        Kind of each memory, dictionary encoded.
+    expires : ndarray of datetime64[D], shape (n_memories,)
+        NaT where the memory does not expire.
+    dated : ndarray of datetime64[us], shape (n_memories,)
+        Last change, UTC; NaT where unknown.
+    decays : ndarray of bool, shape (n_memories,)
+        False for memories that are exempt from decay.
+    """
+
+    memory: Ints
+    twin: Ints
+    filled: Mask | None
+    kind: tuple[Ints, tuple[str | None, ...]]
+    expires: NDArray[np.datetime64]
+    dated: NDArray[np.datetime64]
+    decays: Mask
+
+    def hidden(self, kinds: Sequence[str]) -> Mask | None:
+        """Memories of one of `kinds`; None if no memory is."""
+        check_kinds(kinds, "Retriever: 'kinds_hidden'", also=self.kind[1])
+        wanted = self._kinds(kinds)
+        return wanted[self.kind[0]] if wanted.any() else None
+
+    def _kinds(self, wanted: Sequence[str]) -> Mask:
+        """Which of the kinds that occur are `wanted`."""
+        return np.array([name in wanted for name in self.kind[1]], bool)
+
+    def expired(self, moment: datetime) -> Mask | None:
+        """Memories whose last day lies before the day of `moment`; None if no memory is."""
+        gone = self.expires < np.datetime64(moment.date(), "D")  # a comparison with NaT is False
+        return gone if gone.any() else None
+
+    def decay(
+        self, memory: Ints, moment: datetime, form: str, days: float, floor: float, kinds: Sequence[str] = "*"
+    ) -> tuple[Floats, Floats]:
+        """Age in days (NaN without a date, 0 in the future) and factor of each of the rows `memory`."""
+        dated = self.dated[memory]
+        now = np.datetime64(moment.replace(tzinfo=None), "us")
+        age = np.where(np.isnat(dated), np.nan, np.maximum((now - dated).astype(np.int64), 0) / _DAY)
+        with np.errstate(under="ignore"):
+            factor = np.maximum(_FACTORS[form](age, days), max(floor, LEAST_FACTOR))
+        decays = self.decays[memory] & (form != "none")
+        if "*" not in kinds:
+            decays &= self._kinds(kinds)[self.kind[0][memory]]
+        return age, np.where(decays & ~np.isnan(age), factor, 1.0)
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is left out, by reason; None where the reason leaves out none.
+
+    Attributes
+    ----------
+    filtered, expired : ndarray of bool, shape (n_memories,), or None
+    allowed : ndarray of bool, shape (n_chunks,), or None
+        Chunks that may be found; None for all.
+    """
+
+    filtered: Mask | None
+    expired: Mask | None
+    allowed: Mask | None
+
+    def reason(self, memory: Ints, otherwise: str) -> list[str]:
+        """Per row of memories: 'filtered', 'expired' or `otherwise`."""
+        words = np.full(len(memory), otherwise, dtype=object)
+        for mask, word in ((self.expired, "expired"), (self.filtered, "filtered")):
+            if mask is not None:
+                words[mask[memory]] = word
+        return [str(word) for word in words]
 
 
 @dataclass
@@ -125,11 +225,6 @@ class SearchIndex:
         return lambda some: jaccard([terms[at] for at in np.searchsorted(known, some)])
 
 
-_NOTHING = pa.table(
-    {"query": pa.array([], pa.int64()), "row": pa.array([], pa.int64()), "score": pa.array([], pa.float64())}
-)
-
-
 def build_index(corpus: Corpus, settings: FitSettings) -> SearchIndex:
     """Cut the memories of `corpus` into chunks and lay them out for search; arms come later."""
     if not isinstance(getattr(corpus, "tables", None), dict):
@@ -145,3 +240,68 @@ def build_index(corpus: Corpus, settings: FitSettings) -> SearchIndex:
     rows = make_rows(memories, chunks, texts)
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
     return SearchIndex(corpus, given, settings, memories, chunks, texts, rows, absent=absent)
+
+
+def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray) -> Rows:
+    """Arrays over `memories` and their `chunks`; `texts` is what is searched in each chunk."""
+    memory = pc.index_in(chunks["memory_id"], value_set=memories["memory_id"]).to_numpy().astype(np.int64)
+    owner, _ = _codes(memories["user_id"])
+    text, distinct = _codes(texts)
+    kind, kinds = _codes(memories["kind"])
+    filled = pc.not_equal(pc.utf8_trim_whitespace(texts), "").to_numpy()
+    return Rows(
+        memory=memory,
+        twin=np.unique(owner[memory] * len(distinct) + text, return_inverse=True)[1],
+        filled=None if filled.all() else filled,
+        kind=(kind, tuple(kinds.to_pylist())),
+        expires=memories["expires_at"].to_numpy().astype("datetime64[D]"),
+        dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),
+        decays=_decays(memories),
+    )
+
+
+def _decays(memories: pa.Table) -> Mask:
+    with connect() as con:
+        exempt = con.from_arrow(memories.select(["kind", "importance"])).project(f"{decays_sql()} as decays")
+        decays: Mask = exempt.to_arrow_table()["decays"].to_numpy().astype(bool)
+        return decays
+
+
+def _codes(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+    """Each value's number, and the values by number."""
+    encoded = pc.dictionary_encode(column, null_encoding="encode").unify_dictionaries()
+    if not encoded.num_chunks:
+        return np.empty(0, np.int64), pa.array([], column.type)
+    codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    return np.concatenate(codes).astype(np.int64), encoded.chunk(0).dictionary
+
+
+def make_scope(
+    rows: Rows,
+    settings: QuerySettings,
+    moment: datetime,
+    memory_ids: pa.ChunkedArray,
+    passed: pa.ChunkedArray | None,
+) -> Scope:
+    """The scope of a question.
+
+    Parameters
+    ----------
+    settings : QuerySettings
+        With `expired` and `kinds_hidden`.
+    passed : pa.ChunkedArray, optional
+        Ids of the memories that pass `where`; None where there is no predicate.
+    """
+    out = []
+    if passed is not None:
+        out.append(~pc.is_in(memory_ids, value_set=passed).to_numpy())
+    if (hidden := rows.hidden(settings.kinds_hidden)) is not None:
+        out.append(hidden)
+    gone = rows.expired(moment)
+    if settings.expired == "only":
+        out.append(np.ones(len(memory_ids), bool) if gone is None else ~gone)
+    filtered = np.logical_or.reduce(out) if out else None
+    expired = gone if settings.expired == "hide" else None
+    reasons = [mask for mask in (filtered, expired) if mask is not None]
+    allowed = ~np.logical_or.reduce(reasons)[rows.memory] if reasons else None
+    return Scope(filtered, expired, allowed)
