@@ -24,7 +24,7 @@ QUERIES = ["пулы", "friday deploy", "коты"]
 
 @pytest.mark.parametrize("lexical", ["bm25", "char"])
 def test_what_was_saved_answers_the_same_without_encoding(corpus_of: Any, tmp_path: Path, lexical: str) -> None:
-    search = Retriever(encoder="hash", lexical=lexical, vector_weight=0.3, kinds_hidden=("a", "b")).fit(
+    search = Retriever(encoder="hash", lexical=lexical, vector_weight=0.3, kinds_hidden=("note", "line")).fit(
         corpus_of(*ROWS)
     )
     search.save(tmp_path)
