@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from memkit.errors import MemkitError, NotFittedError, ParameterError
 from memkit.params import AsOf, estimator
-from memkit.search.fitted.index import SearchIndex, build_index
+from memkit.search.fitted.index import SearchIndex, build_index, check_corpus
 from memkit.search.fitted.store import FOLDER, kept_arm, load_index, save_index
 from memkit.search.question import Question, ask, or_by_words
 from memkit.search.reports.tables import hits_table, trace_table
@@ -65,7 +65,7 @@ class Retriever(QuerySettings, FitSettings):
         MemkitError
             Where the encoder fails; one that cannot be reached is done without where `on_encoder_error` is 'words'.
         """
-        _check_corpus(corpus)
+        check_corpus(corpus)
         settings = Settings.of(self)
         index = build_index(corpus, self._fit_settings())
         if corpus.folder is not None:
@@ -85,7 +85,7 @@ class Retriever(QuerySettings, FitSettings):
         >>> search.fitted(old) is search, search.fitted(new).corpus_ is new
         (True, True)
         """
-        _check_corpus(corpus)
+        check_corpus(corpus)
         index: SearchIndex | None = self.__dict__.get("index_")
         memories = corpus.tables["memories"]
         if index is not None and (index.given is memories or index.given.equals(memories)):
@@ -256,12 +256,6 @@ class Retriever(QuerySettings, FitSettings):
             return "not fitted"
         arms = ", ".join(f"{a} ({index.fingerprint})" if a == "vector" else a for a in index.arms) or "none yet"
         return f"{index.memories.num_rows:,} memories, {index.chunks.num_rows:,} chunks; arms: {arms}"
-
-
-def _check_corpus(corpus: object) -> None:
-    if not hasattr(corpus, "tables"):
-        came = type(corpus).__name__
-        raise ParameterError(f"Retriever: expected a Corpus, as mk.read and mk.from_table make one. Got {came}.")
 
 
 def _same(left: object, right: object) -> bool:

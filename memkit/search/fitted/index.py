@@ -225,13 +225,18 @@ class SearchIndex:
         return lambda some: jaccard([terms[at] for at in np.searchsorted(known, some)])
 
 
-def build_index(corpus: Corpus, settings: FitSettings) -> SearchIndex:
-    """Cut the memories of `corpus` into chunks and lay them out for search; arms come later."""
+def check_corpus(corpus: object) -> None:
+    """Raise where that is no corpus, and say what makes one."""
     if not isinstance(getattr(corpus, "tables", None), dict):
         raise ParameterError(
-            f"Retriever.fit: expected a Corpus. Got {type(corpus).__name__}; mk.from_table makes one of a table with a"
+            f"Retriever: expected a Corpus. Got {type(corpus).__name__}; mk.from_table makes one of a table with a"
             " column 'text', mk.read of a folder."
         )
+
+
+def build_index(corpus: Corpus, settings: FitSettings) -> SearchIndex:
+    """Cut the memories of `corpus` into chunks and lay them out for search; arms come later."""
+    check_corpus(corpus)
     given = corpus.tables["memories"]
     memories = given.sort_by("memory_id")
     chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
