@@ -104,7 +104,7 @@ def sql(
     result = corpus.named(query, as_of) if named else corpus.sql(query)
     if result is None:  # a statement without rows
         result = corpus.sql("select 'done' as status")
-    show(result.to_arrow_table(), as_json)
+    show(result, as_json)
 
 
 @app.command()

@@ -53,11 +53,11 @@ def run() -> None:
 
     _step("Read a folder in five formats", 'corpus = mk.read("data")')
     corpus = read(sample_data(), progress=True)
-    show(corpus.sql(_READ).to_arrow_table(), False)
+    show(corpus.sql(_READ), False)
     _problems(corpus)
     for question, query in _QUESTIONS:
         _step(question, f'corpus.sql("""{query}""")')
-        show(corpus.sql(query).to_arrow_table(), False)
+        show(corpus.sql(query), False)
     for words in _WORDS:
         _full_text(corpus, words)
     _hybrid(corpus)

@@ -8,49 +8,74 @@ from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from memkit.duck import connect, identifier
 from memkit.text.snippet import snippet
 
 out = Console()
 _SHOWN_WIDTH = 100
 
 
-def show(table: pa.Table, as_json: bool, title: str | None = None) -> None:
+def show(table: pa.Table | duckdb.DuckDBPyRelation, as_json: bool, title: str | None = None) -> None:
     """Print a table for a person or, with `as_json`, for a machine."""
     if as_json:
         print_json(table)
         return
+    found = _printable(table)
     grid = Table(title=title, title_justify="left", show_lines=False)
-    for name in table.column_names:
-        grid.add_column(Text(name), overflow="fold", justify="right" if _is_number(table[name].type) else "left")
-    for row in table.to_pylist():
-        grid.add_row(*(Text(_cell(value)) for value in row.values()))
+    for name, kind in zip(found.columns, found.types, strict=True):
+        grid.add_column(Text(visible(name)), overflow="fold", justify="right" if kind.id in _NUMBERS else "left")
+    rows = found.fetchall()
+    for row in rows:
+        grid.add_row(*(Text(_cell(value)) for value in row))
     out.print(grid)
-    out.print(Text(f"{table.num_rows} row{'s' if table.num_rows != 1 else ''}", style="dim"))
+    out.print(Text(f"{len(rows)} row{'s' if len(rows) != 1 else ''}", style="dim"))
 
 
-def print_json(table: pa.Table) -> None:
+def print_json(table: pa.Table | duckdb.DuckDBPyRelation) -> None:
     """Print the rows as one JSON array."""
-    print(json.dumps(_plain(table.to_pylist()), ensure_ascii=False, indent=1))
+    found = _printable(table)
+    rows = [dict(zip(found.columns, map(_plain, row), strict=True)) for row in found.fetchall()]
+    print(json.dumps(rows, ensure_ascii=False, indent=1))
+
+
+def _printable(table: pa.Table | duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """`table` with a name of its own for each column, and with text for what Python has no object for."""
+    found = (connect().from_arrow(table) if isinstance(table, pa.Table) else table).select("*")
+    columns = []
+    for name, kind in zip(map(identifier, found.columns), found.types, strict=True):
+        value = _AS_TEXT.get(kind.id.partition(" ")[0].partition("_")[0], "{0}").format(name, kind)
+        columns.append(f"{value} as {name}")
+    return found.project(", ".join(columns))
+
+
+_NUMBERS = {"tinyint", "smallint", "integer", "bigint", "hugeint", "float", "double", "decimal"}
+_NUMBERS |= {f"u{name}" for name in _NUMBERS}
+# Python's dates have no infinity; a union holds either. Its intervals have no months, and none of many years.
+_ENDLESS = "case when isinf({0}) then {0}::varchar::union(v {1}, t varchar) else {0}::union(v {1}, t varchar) end"
+_AS_TEXT = {"date": _ENDLESS, "timestamp": _ENDLESS, "interval": "{0}::varchar"}
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON can hold it: ISO times, null for NaN."""
+    """`value` as JSON can hold it: ISO times, null for NaN, text for a number that a double does not hold."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Decimal):
-        return float(value)
+        return float(value) if Decimal(repr(float(value))) == value else str(value)
     if isinstance(value, (date, time)):
         return value.isoformat()
+    if isinstance(value, bytes):
+        return repr(value)[2:-1]
     return value if value is None or isinstance(value, (str, int)) else str(value)
 
 
@@ -68,10 +93,6 @@ def _cell(value: object) -> str:
 def visible(text: str) -> str:
     """`text` with control characters shown: a memory must not drive the terminal."""
     return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
 
 
 def show_hits(hits: pa.Table, query: str, memories: pa.Table) -> None:

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import memkit as mk
@@ -63,6 +64,53 @@ def test_nan_and_odd_types_are_valid_json(run: Run, folder: Path) -> None:
     query = "select 'nan'::double as nan, [1.5, 'inf'::double] as list, 1.25::decimal(4, 2) as d, time '10:00' as t"
     code, out, _ = run("sql", folder, query, "--json")
     assert (code, json.loads(out)) == (0, [{"nan": None, "list": [1.5, None], "d": 1.25, "t": "10:00:00"}])
+
+
+ODD = {
+    "'infinity'::timestamp": "infinity",
+    "'-infinity'::timestamptz": "-infinity",
+    "'infinity'::date": "infinity",
+    "date '9999-12-31'": "9999-12-31",
+    "timestamp '99999-01-01'": "99999-01-01 00:00:00",
+    "date '0044-03-15 (BC)'": "0044-03-15 (BC)",
+    "interval '1 month 2 days 3 seconds'": "1 month 2 days 00:00:03",
+    "interval '20000000 years'": "20000000 years",
+    "170141183460469231731687303715884105727": 2**127 - 1,
+    "sum(2::bigint)": 2,
+    "123456789012345678.125": "123456789012345678.125",
+    "{'at': date '0044-03-15 (BC)', 'in': [date '99999-01-01']}": {"at": "0044-03-15 (BC)", "in": ["99999-01-01"]},
+    "map {date '2026-01-01': 1}": {"2026-01-01": 1},
+    "row(1, 'a')": [1, "a"],
+    "[1, 2]::int[2]": [1, 2],
+    "'x'::enum('x', 'y')": "x",
+    "'\\xAA'::blob": "\\xaa",
+    "uuid '6f1c2a34-5b7d-4e8f-9a0b-1c2d3e4f5a6b'": "6f1c2a34-5b7d-4e8f-9a0b-1c2d3e4f5a6b",
+    "'101'::bit": "101",
+    "time '10:00:00'": "10:00:00",
+    "union_value(x := 1)": 1,
+}
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_a_value_of_any_type_can_be_shown(run: Run, folder: Path, value: str) -> None:
+    code, out, err = run("sql", folder, f"select {value} as x", "--json")
+    assert (code, json.loads(out), err) == (0, [{"x": ODD[value]}], "")
+    code, out, err = run("sql", folder, f"select {value} as x")
+    assert (code, "1 row" in out, err) == (0, True, "")
+
+
+def test_columns_of_one_name_are_told_apart(run: Run, folder: Path) -> None:
+    query = "select 1 as a, 2 as a, 3 as a_1"
+    assert list(json.loads(run("sql", folder, query, "--json")[1])[0].values()) == [1, 2, 3]
+    assert run("sql", folder, query)[0] == 0
+
+
+def test_dates_that_no_calendar_of_python_has_are_shown_of_policies_too(run: Run, tmp_path: Path) -> None:
+    last = pa.array([2**63 - 1, 2**62], pa.timestamp("us", "UTC"))
+    mk.from_table(pa.table({"text": ["a", "b"], "expires_at": last, "kind": ["archive", "archive"]})).save(tmp_path)
+    code, out, err = run("policy", "expiry", tmp_path, "--as-of", "2026-03-01", "--json")
+    assert (code, err, [row["keep"] for row in json.loads(out)]) == (0, "", [True, True])
+    assert json.loads(out)[0]["expires_at"] == "infinity"
 
 
 @pytest.mark.parametrize(
