@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from memkit import schemas as schemas
     from memkit.context import ContextBuilder as ContextBuilder
     from memkit.decay import Decay as Decay
+    from memkit.evaluate.labels import read_qrels as read_qrels
+    from memkit.evaluate.labels import read_queries as read_queries
+    from memkit.evaluate.labels import write_labels as write_labels
     from memkit.formats.rules import rules as rules
     from memkit.index.encode import as_encoder as as_encoder
     from memkit.policy.admission import Admission as Admission
@@ -91,12 +94,15 @@ _PUBLIC = {
     "presets": ("memkit.presets", ""),
     "rank_pathways": ("memkit.tables.records", "rank_pathways"),
     "read": ("memkit.tables.sources", "read"),
+    "read_qrels": ("memkit.evaluate.labels", "read_qrels"),
+    "read_queries": ("memkit.evaluate.labels", "read_queries"),
     "replay": ("memkit.policy.replay", "replay"),
     "rules": ("memkit.formats.rules", "rules"),
     "sample_data": ("memkit.tables.samples", "sample_data"),
     "schemas": ("memkit.schemas", ""),
     "stale_pathways": ("memkit.tables.records", "stale_pathways"),
     "wisdom_support": ("memkit.tables.records", "wisdom_support"),
+    "write_labels": ("memkit.evaluate.labels", "write_labels"),
 }
 
 __all__ = [*_PUBLIC, *_ERRORS]  # names, from the tables above
