@@ -13,10 +13,9 @@ import pyarrow.compute as pc
 from memkit.errors import ParameterError, QueryError
 from memkit.params import AsOf
 from memkit.search.fitted.index import SearchIndex
-from memkit.search.queries import Queries
-from memkit.search.question import Question
+from memkit.search.question import Queries, Question
 from memkit.search.retriever import Retriever
-from memkit.search.stages.normalise import Floats, Ints
+from memkit.search.stages.fuse import Floats, Ints
 
 _METRIC = re.compile(r"ndcg@([1-9]\d*)")
 

@@ -1,25 +1,178 @@
-"""One question to a fitted index, everything about it settled: what every report, and learning, is made from."""
+"""One question to a fitted index, everything about it settled: what every report, and learning, is made from.
+
+What may be asked is one text, several, or a table (`Queries`); which memories may be found, by `where`, hidden kinds
+and expiry, is decided before any arm makes its cut (`Scope`).
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Self, TypeVar
 
-from memkit.errors import EncoderUnavailableError, ParameterError
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.duck import LONE_SURROGATE
+from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
 from memkit.index.encoders.circuit import in_haste
 from memkit.params import AsOf, as_of_time, check_value
-from memkit.search.fitted.index import Scope, SearchIndex
-from memkit.search.queries import Queries, as_queries
+from memkit.search.fitted.arms import Mask
+from memkit.search.fitted.index import SearchIndex
 from memkit.search.settings import Settings
-from memkit.search.stages.candidates import Candidates
-from memkit.search.stages.normalise import Floats, Ints
-from memkit.search.stages.rank import Ranked, rank
+from memkit.search.stages.fuse import Floats, Ints
+from memkit.search.stages.rank import Candidates, Ranked, rank
+from memkit.tables.sealed import read_select
 
+_BARE = "select memory_id from memories where "
 _SCOPING = ("expired", "kinds_hidden", "on_encoder_error")
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Queries:
+    """Texts with the ids under which their hits are returned."""
+
+    ids: tuple[str, ...]
+    texts: tuple[str, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+def as_queries(queries: Any) -> Queries:
+    """Read one text, a sequence of texts, or a table with ``text`` and, optionally, ``query_id``.
+
+    Parameters
+    ----------
+    queries : str, sequence of str, pa.Table or pandas.DataFrame
+        Ids are "0", "1", … where none are given; other columns are ignored; a null text is an empty one.
+
+    Raises
+    ------
+    QueryError
+        Where a text is no string or no Unicode, an id is missing or occurs twice, or the table has no column ``text``.
+
+    Examples
+    --------
+    >>> as_queries(["пул", "pool"]).ids
+    ('0', '1')
+    >>> as_queries(pa.table({"query_id": ["a"], "text": ["пул"]}))
+    Queries(ids=('a',), texts=('пул',))
+    """
+    if isinstance(queries, str):
+        return Queries(("0",), _texts((queries,)))
+    names = queries.column_names if isinstance(queries, pa.Table) else getattr(queries, "columns", None)
+    if names is None:
+        texts = _texts(queries)
+        return Queries(tuple(map(str, range(len(texts)))), texts)
+    if "text" not in list(names):
+        raise QueryError(f"queries: expected a column 'text' (and 'query_id'). Got {', '.join(map(str, names))}.")
+    texts = _texts(_values(queries["text"]))
+    ids = _ids(_values(queries["query_id"])) if "query_id" in list(names) else tuple(map(str, range(len(texts))))
+    return Queries(ids, texts)
+
+
+def _values(column: Any) -> list[Any]:
+    values: list[Any] = (column if isinstance(column, pa.ChunkedArray) else pa.Array.from_pandas(column)).to_pylist()
+    return values
+
+
+def _texts(values: Any) -> tuple[str, ...]:
+    if not isinstance(values, Iterable):
+        raise QueryError(f"queries: expected a text, a sequence of texts or a table. Got {type(values).__name__}.")
+    texts = tuple("" if value is None else value for value in values)
+    for position, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise QueryError(f"queries: expected a text at position {position}. Got {type(text).__name__} {text!r}.")
+        if lone := LONE_SURROGATE.search(text):
+            raise QueryError(
+                f"queries: expected Unicode characters at position {position}. Got half of one, {lone[0]!r}, as its"
+                f" character {lone.start()}; text.encode('utf-8', 'replace').decode() puts '?' in its place."
+            )
+    return texts
+
+
+def _ids(values: list[Any]) -> tuple[str, ...]:
+    if None in values:
+        raise QueryError(f"queries: expected an id in every row of 'query_id'. Got none in row {values.index(None)}.")
+    ids = tuple(map(str, values))
+    if twice := [name for name, count in Counter(ids).items() if count > 1]:
+        raise QueryError(f"queries: expected each 'query_id' once. Got {twice[0]!r} more than once.")
+    return ids
+
+
+def memories_where(ask: Callable[[str], pa.Table], where: str) -> pa.ChunkedArray:
+    """Ids of the memories that pass the predicate `where`.
+
+    Parameters
+    ----------
+    ask : callable
+        Runs a query over the corpus's tables, as `Corpus.ask` does.
+    where : str
+        One SQL predicate over the columns of ``memories``; it may look into other tables by a subquery.
+
+    Raises
+    ------
+    QueryError
+        Where it is not exactly one expression, or DuckDB refuses it.
+    """
+    try:
+        # Without brackets, nothing can close one and go on; within them, nothing can follow the expression.
+        if read_select(_BARE + where).shape != read_select(_BARE + "true").shape:
+            raise QueryError("one expression is expected, and nothing after it")
+        # The line break keeps a comment at the predicate's end from swallowing the bracket.
+        return ask(f"{_BARE}(\n{where}\n)")["memory_id"]
+    except (QueryError, TypeError) as error:
+        raise QueryError(
+            f"where: expected one SQL predicate over the columns of memories, such as \"user_id = 'u1'\"."
+            f" Got {where!r:.200}: {error}"
+        ) from error
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is left out, by reason; None where the reason leaves out none.
+
+    Attributes
+    ----------
+    filtered, expired : ndarray of bool, shape (n_memories,), or None
+    allowed : ndarray of bool, shape (n_chunks,), or None
+        Chunks that may be found; None for all.
+    """
+
+    filtered: Mask | None
+    expired: Mask | None
+    allowed: Mask | None
+
+    def reason(self, memory: Ints, otherwise: str) -> list[str]:
+        """Per row of memories: 'filtered', 'expired' or `otherwise`."""
+        words = np.full(len(memory), otherwise, dtype=object)
+        for mask, word in ((self.expired, "expired"), (self.filtered, "filtered")):
+            if mask is not None:
+                words[mask[memory]] = word
+        return [str(word) for word in words]
+
+
+def make_scope(index: SearchIndex, settings: Settings, where: str | None, moment: datetime) -> Scope:
+    """The scope of a question, by its `where` and, of the settings, `expired` and `kinds_hidden`."""
+    ids, out = index.memories["memory_id"], []
+    if where is not None:
+        out.append(~pc.is_in(ids, value_set=memories_where(index.corpus.ask, where)).to_numpy())
+    if (hidden := index.rows.hidden(settings.kinds_hidden)) is not None:
+        out.append(hidden)
+    gone = index.rows.expired(moment)
+    if settings.expired == "only":
+        out.append(np.ones(len(ids), bool) if gone is None else ~gone)
+    filtered = np.logical_or.reduce(out) if out else None
+    expired = gone if settings.expired == "hide" else None
+    reasons = [mask for mask in (filtered, expired) if mask is not None]
+    allowed = ~np.logical_or.reduce(reasons)[index.rows.memory] if reasons else None
+    return Scope(filtered, expired, allowed)
 
 
 @dataclass(frozen=True)
@@ -113,7 +266,7 @@ def ask(index: SearchIndex, settings: Settings, queries: Any, k: int, where: str
     """Settle a question and ask the arms; parameters and errors are those of `Retriever.search`."""
     check_value("Retriever.search", "k", k, "int", low=1)
     moment, asked = as_of_time(as_of), as_queries(queries)
-    scope = index.scope(settings, where, moment)
+    scope = make_scope(index, settings, where, moment)
 
     def find(settings: Settings) -> tuple[dict[str, float], Candidates]:
         weights = index.weights(settings)

@@ -11,8 +11,7 @@ from memkit.index.dense import ANN
 from memkit.params import Estimator, estimator, param
 from memkit.presets import cite
 from memkit.schemas import kinds_where
-from memkit.search.stages.fuse import METHODS
-from memkit.search.stages.normalise import HOW
+from memkit.search.stages.fuse import HOW, METHODS
 from memkit.tables.fts import SEARCHABLE, SEARCHED
 from memkit.text.analyse import ANALYSERS
 

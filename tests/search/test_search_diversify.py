@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.search.stages.diversify import cosines, jaccard, mmr
-from memkit.search.stages.normalise import Floats
+from memkit.search.stages.fuse import Floats
 
 DUPLICATES = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from memkit.errors import ParameterError
 from memkit.search.fitted.arms import KINDS
 from memkit.search.settings import QuerySettings
-from memkit.search.stages.fuse import METHODS, Evidence, arm_weights, fuse
-from memkit.search.stages.normalise import Floats
+from memkit.search.stages.fuse import METHODS, Evidence, Floats, arm_weights, fuse
 
 NAN = np.nan
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.errors import QueryError
-from memkit.search.queries import Queries, as_queries, memories_where
+from memkit.search.question import Queries, as_queries, memories_where
 
 
 def test_one_text_several_texts_and_tables_are_queries() -> None:

@@ -20,12 +20,10 @@ from memkit.errors import ParameterError
 from memkit.index.cache import rows_digest
 from memkit.schemas import check_kinds
 from memkit.search.fitted.arms import KINDS, Mask, build_arm, searched_texts
-from memkit.search.queries import memories_where
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.search.stages.candidates import Candidates, merge
 from memkit.search.stages.diversify import cosines, jaccard
-from memkit.search.stages.fuse import arm_weights
-from memkit.search.stages.normalise import Floats, Ints
+from memkit.search.stages.fuse import Floats, Ints, arm_weights
+from memkit.search.stages.rank import Candidates, merge
 from memkit.text.analyse import QueryTerms
 from memkit.text.chunk import Chunker
 
@@ -104,30 +102,6 @@ class Rows:
         if "*" not in kinds:
             decays &= self._kinds(kinds)[self.kind[0][memory]]
         return age, np.where(decays & ~np.isnan(age), factor, 1.0)
-
-
-@dataclass(frozen=True)
-class Scope:
-    """What is left out, by reason; None where the reason leaves out none.
-
-    Attributes
-    ----------
-    filtered, expired : ndarray of bool, shape (n_memories,), or None
-    allowed : ndarray of bool, shape (n_chunks,), or None
-        Chunks that may be found; None for all.
-    """
-
-    filtered: Mask | None
-    expired: Mask | None
-    allowed: Mask | None
-
-    def reason(self, memory: Ints, otherwise: str) -> list[str]:
-        """Per row of memories: 'filtered', 'expired' or `otherwise`."""
-        words = np.full(len(memory), otherwise, dtype=object)
-        for mask, word in ((self.expired, "expired"), (self.filtered, "filtered")):
-            if mask is not None:
-                words[mask[memory]] = word
-        return [str(word) for word in words]
 
 
 @dataclass
@@ -209,12 +183,6 @@ class SearchIndex:
         found = {name: self.arms[name].candidates(asked, n, allowed) for name in arms}
         return merge(found, self.chunks.num_rows, n)
 
-    def scope(self, settings: QuerySettings, where: str | None, moment: datetime) -> Scope:
-        """Which memories a question may find."""
-        ids = self.memories["memory_id"]
-        passed = None if where is None else memories_where(self.corpus.ask, where)
-        return make_scope(self.rows, settings, moment, ids, passed)
-
     def similarity(self, row: Ints, by_vectors: bool) -> Callable[[Ints], Floats]:
         """Likeness among any of the chunks `row`: cosines, or shared terms."""
         if by_vectors and "vector" in self.arms:
@@ -279,34 +247,3 @@ def _codes(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
         return np.empty(0, np.int64), pa.array([], column.type)
     codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
     return np.concatenate(codes).astype(np.int64), encoded.chunk(0).dictionary
-
-
-def make_scope(
-    rows: Rows,
-    settings: QuerySettings,
-    moment: datetime,
-    memory_ids: pa.ChunkedArray,
-    passed: pa.ChunkedArray | None,
-) -> Scope:
-    """The scope of a question.
-
-    Parameters
-    ----------
-    settings : QuerySettings
-        With `expired` and `kinds_hidden`.
-    passed : pa.ChunkedArray, optional
-        Ids of the memories that pass `where`; None where there is no predicate.
-    """
-    out = []
-    if passed is not None:
-        out.append(~pc.is_in(memory_ids, value_set=passed).to_numpy())
-    if (hidden := rows.hidden(settings.kinds_hidden)) is not None:
-        out.append(hidden)
-    gone = rows.expired(moment)
-    if settings.expired == "only":
-        out.append(np.ones(len(memory_ids), bool) if gone is None else ~gone)
-    filtered = np.logical_or.reduce(out) if out else None
-    expired = gone if settings.expired == "hide" else None
-    reasons = [mask for mask in (filtered, expired) if mask is not None]
-    allowed = ~np.logical_or.reduce(reasons)[rows.memory] if reasons else None
-    return Scope(filtered, expired, allowed)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from memkit.errors import QueryError
 from memkit.search.fitted.arms import KINDS
-from memkit.search.stages.normalise import Floats
+from memkit.search.stages.fuse import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,11 +12,9 @@ import pyarrow as pa
 
 from memkit.params import record_as_of
 from memkit.search.fitted.arms import KINDS
-from memkit.search.queries import Queries
-from memkit.search.question import Question
-from memkit.search.stages.candidates import Candidates
-from memkit.search.stages.normalise import Floats, Ints, group_starts
-from memkit.search.stages.rank import DISPOSITIONS, Ranked
+from memkit.search.question import Queries, Question
+from memkit.search.stages.fuse import Floats, Ints, group_starts
+from memkit.search.stages.rank import DISPOSITIONS, Candidates, Ranked
 
 _FADED = 0.05
 """A factor below which a score is as good as gone."""

@@ -1,4 +1,7 @@
-"""One score out of several arms' scores.
+"""Make raw scores of unlike arms comparable, query by query, and make one score of them.
+
+Everything works on the flat candidate table: `query` is sorted, `score` holds NaN where an arm did not find the row.
+What an arm did not find counts 0 afterwards, and so does a score that is no number.
 
 `weighted` is the convex combination, `rrf` reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009),
 `combmnz`, `combmax` and `combmin` the rules of Fox and Shaw (TREC-2, 1994). All stay within 0..1 when the normalised
@@ -9,12 +12,136 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from memkit.errors import ParameterError
 from memkit.params import check_choice
-from memkit.search.stages.normalise import Floats, Ints
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Value = TypeVar("Value", bound=np.generic)
+
+# Encoders and engines differ in the seventh digit from batch to batch; a smaller difference means nothing.
+TIE_DIGITS = 6
+
+
+def changes(column: NDArray[Any]) -> NDArray[np.bool_]:
+    """Whether each value differs from the one before it; the first always does."""
+    differs = np.ones(len(column), bool)
+    np.not_equal(column[1:], column[:-1], out=differs[1:])
+    return differs
+
+
+def group_starts(query: Ints) -> Ints:
+    """Where each query begins in the sorted column `query`."""
+    return np.flatnonzero(changes(query))
+
+
+def spread(values: NDArray[Value], starts: Ints, size: int) -> NDArray[Value]:
+    """One value a query, repeated for each of its rows."""
+    return np.repeat(values, np.diff(starts, append=size))
+
+
+def rank_within(query: Ints, score: Floats) -> Ints:
+    """Rank of each row within its query, 1 for the highest score; ties share the better rank.
+
+    Examples
+    --------
+    >>> rank_within(np.array([0, 0, 0, 1]), np.array([0.5, 0.9, 0.5, 0.1])).tolist()
+    [2, 1, 2, 1]
+    """
+    rounded = np.round(score, TIE_DIGITS)
+    order = np.lexsort((-rounded, query))
+    place = np.arange(len(order))
+    query_start = changes(query[order])
+    run_start = query_start | changes(rounded[order])
+    first_of_run = np.maximum.accumulate(np.where(run_start, place, 0))
+    first_of_query = np.maximum.accumulate(np.where(query_start, place, 0))
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = first_of_run - first_of_query + 1
+    return ranks
+
+
+def _by_max(query: Ints, score: Floats) -> Floats:
+    starts = group_starts(query)
+    clipped = np.maximum(score, 0.0)
+    top = spread(np.maximum.reduceat(clipped, starts), starts, len(query))
+    norm: Floats = np.divide(clipped, top, out=np.zeros_like(clipped), where=top > 0)
+    return norm
+
+
+def _by_range(query: Ints, score: Floats) -> Floats:
+    starts = group_starts(query)
+    half = score / 2  # the span of two halves cannot overflow
+    low = spread(np.minimum.reduceat(half, starts), starts, len(query))
+    high = spread(np.maximum.reduceat(half, starts), starts, len(query))
+    span = high - low
+    distinct = span > 10.0**-TIE_DIGITS * np.maximum(np.abs(low), np.abs(high))
+    norm: Floats = np.divide(half - low, span, out=np.ones_like(half), where=distinct)
+    return norm
+
+
+def _by_rank(query: Ints, score: Floats) -> Floats:
+    starts = group_starts(query)
+    size = spread(np.diff(starts, append=len(query)), starts, len(query))
+    share: Floats = (size - rank_within(query, score) + 1) / size
+    return share
+
+
+def _as_is(query: Ints, score: Floats) -> Floats:
+    return score
+
+
+_HOW: dict[str, Callable[[Ints, Floats], Floats]] = {
+    "max": _by_max,
+    "minmax": _by_range,
+    "rank": _by_rank,
+    "none": _as_is,
+}
+HOW = tuple(_HOW)
+
+
+def normalise(query: Ints, score: Floats, how: str = "minmax") -> Floats:
+    """Scores of one arm on a common scale.
+
+    Parameters
+    ----------
+    query : ndarray of int64, shape (n,)
+        The query of each candidate, sorted.
+    score : ndarray of float64, shape (n,)
+        Higher is better; NaN where the arm did not find the candidate.
+    how : str
+        'max' divides by the query's best (a negative cosine counts 0), 'minmax' maps worst to 0 and best to 1,
+        'rank' uses the place alone, 'none' leaves the score. A single hit or a tie is 1, never 0; under 'max' only
+        where there is a score above 0 at all.
+
+    Returns
+    -------
+    ndarray of float64, shape (n,)
+        Finite; 0 where the arm did not find the candidate.
+
+    Raises
+    ------
+    ParameterError
+        Where `how` is not known.
+
+    Examples
+    --------
+    >>> normalise(np.array([0, 0, 0]), np.array([4.0, 1.0, np.nan]), "max").tolist()
+    [1.0, 0.25, 0.0]
+    >>> normalise(np.array([0]), np.array([0.3]), "minmax").tolist()
+    [1.0]
+    """
+    if how not in _HOW:
+        check_choice("how", how, HOW, "normalise")
+    norm = np.zeros(len(score))
+    found = np.flatnonzero(np.isfinite(score))
+    if found.size:
+        norm[found] = _HOW[how](query[found], score[found])
+    return norm
 
 
 @dataclass(frozen=True)
