@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any, NoReturn
 
 from memkit.errors import did_you_mean
@@ -95,20 +96,38 @@ def cite(document: str, section: str) -> str:
     return f"{found.name}, '{found.sections[section]}'"
 
 
-# Memory v2, what happens on save; its lists end in "etc." and are completed here.
+# What opens a shell line, and after what 40 hexadecimal digits are a revision: the document says "etc."
+_SHELL_LINES = (
+    *("pip install", "pip3 install", "pip uninstall", "apt install", "apt update", "apt-get install"),
+    *("apt-get update", "brew install", "conda install", "cargo build", "cargo run", "docker run"),
+    *("docker build", "docker compose", "git add", "git checkout", "git clone", "git commit", "git fetch"),
+    *("git merge", "git pull", "git push", "git rebase", "git reset", "git stash", "git status", "git log"),
+    *("git diff", "git show", "git branch", "git init", "git remote", "git tag", "pip freeze", "pip list"),
+    *("pip show", "python -m pip", "python3 -m pip", "apt remove", "apt upgrade", "apt search"),
+    *("apt-get remove", "apt-get upgrade", "docker ps", "docker pull", "npm run", "npm start", "npm test"),
+    *("pnpm install", "yarn add", "yarn install"),
+)
+_SHA_WORDS = ("commit", "commits", "sha", "sha1", "sha-1", "коммит", "коммита", "коммите", "коммитом", "коммиту")
+
+# Memory v2, what happens on save; its lists end in "etc." and are completed here. Every parameter is named, so that a
+# default that changes moves no verdict of a preset; None is what the parameter's declaration says.
 memory_v2_policy: dict[str, dict[str, object]] = {
     "admission": {
         "min_chars": 12,
         "max_chars": 240,
+        "question_mark": True,
         "question_words": (
             *("найди", "сделай", "покажи", "объясни", "почему", "как", "когда", "можешь", "давай"),
             *("find", "show", "explain", "why", "how", "when", "can you", "could you", "what is"),
         ),
         "commands": ("npm install", "npx", "сделай промпт", "сделай промт"),
+        "shell_lines": _SHELL_LINES,
+        "cd": True,
         "sk_chars": 20,
         "bearer_chars": 16,
         "token_chars": 30,
         "hex_chars": 32,
+        "sha_words": _SHA_WORDS,
     },
     "classifier": {
         "profile_words": (
@@ -120,18 +139,58 @@ memory_v2_policy: dict[str, dict[str, object]] = {
             *("currently", "now", "task", "plan", "working on"),
         ),
         "working_days": 14,
+        "use_given": True,
     },
-    "deduplicator": {"kinds": ("substring", "semantic"), "threshold": 0.9},
+    "deduplicator": {
+        "encoder": "use",
+        "floor": 0.7,
+        "lexical_floor": 0.85,
+        "centre": "corpus",
+        "across_users": False,
+        "number_words": None,
+        "date_words": None,
+        "negations": None,
+        "kinds": ("substring", "semantic"),
+        "threshold": 0.9,
+        "lexical_threshold": 0.9,
+        "linkage": "complete",
+        "survivor": "oldest",
+        "substring": "letters",
+    },
     "quota": {"max_facts": 500, "max_profile": 50, "max_working": 50},
     "expiry": {"grace_days": 0},
-    "decay": {"form": "e_folding", "decay_days": 60.0, "floor": 0.0},
+    "decay": {"form": "e_folding", "decay_days": 60.0, "floor": 0.0, "decay_kinds": "*"},
 }
 
 # The numbers of the index standard.
 index_policy: dict[str, dict[str, object]] = {
-    "indexcheck": {"auto_clean_invalid": False, "auto_clean_missing": False},
-    "splitplan": {"max_tokens_per_file": 4096},
+    "index_check": {"auto_clean_invalid": False, "auto_clean_missing": False},
+    "split_plan": {"max_tokens_per_file": 4096, "counter": None},
 }
+
+POLICY: dict[str, dict[str, dict[str, object]]] = {"memory_v2": memory_v2_policy, "index_standard": index_policy}
+"""The presets of the policies by document."""
+PIPELINES = {
+    "memory_v2": ("admission", "classifier", "deduplicator", "quota", "expiry"),
+    "index_standard": ("index_check",),
+}
+"""What runs on save, by document: policies for one table, in their order. The other documents have no policies."""
+
+
+def memory_v2_pipeline() -> Any:
+    """The `Pipeline` of the Memory v2 document: ``mk.presets.memory_v2_pipeline().fit_transform(corpus)``."""
+    return _pipeline("memory_v2")
+
+
+def index_standard_pipeline() -> Any:
+    """The `Pipeline` of the index standard, over the ``entries`` of a corpus."""
+    return _pipeline("index_standard")
+
+
+def _pipeline(preset: str) -> Any:
+    # The policies lie above this room; who asks for a pipeline has them at hand.
+    return import_module("memkit.policy.catalogue").preset_pipeline(preset)
+
 
 # Retriever(**presets.workspace) and so on; `evidence` says where each number comes from.
 workspace: dict[str, Any] = {
@@ -183,5 +242,5 @@ RETRIEVER: dict[str, dict[str, object]] = {
 
 
 def __getattr__(name: str) -> NoReturn:
-    hint = did_you_mean(name, [*RETRIEVER, "memory_v2_policy", "index_policy", "evidence"])
+    hint = did_you_mean(name, [*RETRIEVER, "memory_v2_policy", "index_policy", "evidence", "memory_v2_pipeline"])
     raise AttributeError(f"mk.presets has no {name!r}. Expected one of {', '.join(RETRIEVER)}.{hint}")

@@ -6,6 +6,7 @@ Exit codes: 0 fine, 1 `check` found errors, 2 wrong usage or unreadable input (o
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,7 @@ from rich.text import Text
 from memkit import __version__
 from memkit.cli.show import out, print_json, show, show_hits, show_problems, visible
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import Estimator, check_choice
+from memkit.params import Param, check_choice
 
 if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
@@ -139,29 +140,58 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None) -> Retrie
         check_choice("--preset", preset, presets.RETRIEVER, "search")
         chosen = dict(presets.RETRIEVER[preset])
     with Console(stderr=True).status("encoding …"):
-        return Retriever(**chosen, **settings(Retriever, sets)).fit(corpus)
+        return Retriever(**chosen, **settings(Retriever.params(), sets, "Retriever")).fit(corpus)
 
 
 @app.command()
 def policy(
     name: Annotated[
-        str, typer.Argument(help="admission, classify, dedup, quota, expiry, decay, index_check, split_plan.")
+        str, typer.Argument(help="admission, classifier, deduplicator, quota, expiry, decay, index_check, split_plan.")
     ],
     path: PathArgument,
     as_of: AsOfOption = None,
+    preset: Annotated[str | None, typer.Option(help="A document's values: memory_v2 or index_standard.")] = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Show what a policy would keep, and why not the rest; nothing is deleted."""
-    from memkit.policy.catalogue import POLICIES, apply, policy_class, summary
+    from memkit import presets
+    from memkit.policy.catalogue import policy_class
 
-    check_choice("name", name, POLICIES, "policy")
     cls = policy_class(name)
-    table = apply(name, cls(**settings(cls, sets)), load(path), as_of)
+    values: dict[str, Any] = {}
+    if preset is not None:
+        check_choice("--preset", preset, [name for name, some in presets.POLICY.items() if cls.name in some], "policy")
+        values = presets.POLICY[preset][cls.name]
+    _judge(cls(**values | settings(cls.params(), sets, cls.__name__)), path, as_of, as_json)
+
+
+@app.command()
+def pipeline(
+    path: PathArgument,
+    as_of: AsOfOption = None,
+    preset: Annotated[str, typer.Option(help="The document: memory_v2 or index_standard.")] = "memory_v2",
+    sets: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what a document's policies together would keep; --set takes POLICY__NAME=VALUE."""
+    from memkit import presets
+    from memkit.policy.catalogue import preset_pipeline
+
+    check_choice("--preset", preset, presets.PIPELINES, "pipeline")
+    steps = preset_pipeline(preset)
+    declared = {f"{step.name}__{name}": p for step in steps.steps for name, p in step.params().items()}
+    _judge(steps.set_params(**settings(declared, sets, "pipeline")), path, as_of, as_json)
+
+
+def _judge(judge: Any, path: Path, as_of: str | None, as_json: bool) -> None:
+    from memkit.policy.catalogue import summary
+
+    table = judge.fit_transform(load(path), as_of=as_of)
     if as_json:
         print_json(table)
     else:
-        show(summary(table), False, title=f"{cls.__name__}, as of {as_of or 'now'}; --json lists every row")
+        show(summary(table), False, title=f"{type(judge).__name__}, as of {as_of or 'now'}; --json lists every row")
 
 
 @app.command()
@@ -178,7 +208,7 @@ def context(
     from memkit.context import ContextBuilder
 
     corpus = load(path)
-    values = settings(ContextBuilder, sets)
+    values = settings(ContextBuilder.params(), sets, "ContextBuilder")
     built = ContextBuilder(**{"retriever": fitted(corpus, preset, None), **values}).build(corpus, user, message, as_of)
     if as_json:
         print_json(built.table)
@@ -221,7 +251,7 @@ def load(path: Path, as_of: str | None = None) -> Corpus:
     return read(path, as_of=as_of, progress=sys.stderr.isatty())
 
 
-def settings(estimator: type[Estimator], pairs: list[str] | None) -> dict[str, Any]:
+def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str) -> dict[str, Any]:
     """The declared parameters that ``--set`` names, typed by their declarations.
 
     Raises
@@ -229,7 +259,6 @@ def settings(estimator: type[Estimator], pairs: list[str] | None) -> dict[str, A
     ParameterError
         For a pair without '=', an unknown name, or a value that is refused.
     """
-    declared = estimator.params()
     values: dict[str, Any] = {}
     for pair in pairs or []:
         name, equals, text = pair.partition("=")
@@ -237,5 +266,5 @@ def settings(estimator: type[Estimator], pairs: list[str] | None) -> dict[str, A
             hint = did_you_mean(name, declared)
             raise ParameterError(f"--set: expected NAME=VALUE, NAME one of {', '.join(declared)}. Got {pair!r}.{hint}")
         values[name] = declared[name].parse(text)
-        declared[name].check(values[name], estimator.__name__)
+        declared[name].check(values[name], owner)
     return values

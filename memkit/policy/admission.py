@@ -27,17 +27,7 @@ from memkit.policy.base import (
 
 _SOURCE = presets.cite("memory_v2", "policy")
 _V2: dict[str, Any] = presets.memory_v2_policy["admission"]
-_SHELL_LINES = (
-    *("pip install", "pip3 install", "pip uninstall", "apt install", "apt update", "apt-get install"),
-    *("apt-get update", "brew install", "conda install", "cargo build", "cargo run", "docker run"),
-    *("docker build", "docker compose", "git add", "git checkout", "git clone", "git commit", "git fetch"),
-    *("git merge", "git pull", "git push", "git rebase", "git reset", "git stash", "git status", "git log"),
-    *("git diff", "git show", "git branch", "git init", "git remote", "git tag", "pip freeze", "pip list"),
-    *("pip show", "python -m pip", "python3 -m pip", "apt remove", "apt upgrade", "apt search"),
-    *("apt-get remove", "apt-get upgrade", "docker ps", "docker pull", "npm run", "npm start", "npm test"),
-    *("pnpm install", "yarn add", "yarn install"),
-)
-_SHA_WORDS = ("commit", "commits", "sha", "sha1", "sha-1", "коммит", "коммита", "коммите", "коммитом", "коммиту")
+_MORE_QUESTION_WORDS = ("что", "где", "кто", "зачем", "какой", "сколько", "where", "who", "which")
 
 _QUESTION_MARK = r"([?？][!?！？]*)" + BLANK + "*$"
 # A line may open with a prompt, and further commands follow an operator.
@@ -55,7 +45,8 @@ _CHARS = (
 
 @estimator
 class Admission(Policy):
-    """Judges a text before it is kept. Reasons, in this order: ``length``, ``question``, ``command``, ``secret``.
+    """Judges a text before it is kept. Reasons, in this order: ``length``, ``question``, ``command``, ``secret``;
+    but one of `commands` outranks the words that open a question.
 
     Adds ``keep`` (bool), ``reason`` (string) and ``matched_span`` (string, what gave the reason away; null for
     ``length``). Lengths are Unicode code points of the trimmed text. A word of a list is matched as a whole word,
@@ -71,6 +62,7 @@ class Admission(Policy):
     """
 
     needs: ClassVar[pa.Schema] = needed("text", "kind")
+    required: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[dict[str, str]] = VERDICT | {"matched_span": "what gave the reason away"}
 
     min_chars: int = param(
@@ -82,8 +74,8 @@ class Admission(Policy):
     question_mark: bool = param(True, doc="A text that ends with a question mark is a question.", source=_SOURCE)
     question_words: tuple[str, ...] = param(
         None,
-        stands_for=_V2["question_words"],
-        doc="Words that open a question or a request; None: the document's.",
+        stands_for=_V2["question_words"] + _MORE_QUESTION_WORDS,
+        doc="Words that open a question or a request; None: the document's, and nine more of both languages.",
         source=_SOURCE,
     )
     commands: tuple[str, ...] = param(
@@ -94,8 +86,8 @@ class Admission(Policy):
     )
     shell_lines: tuple[str, ...] = param(
         None,
-        stands_for=_SHELL_LINES,
-        doc="What opens a shell line, case as written; None: those in policy/admission.py.",
+        stands_for=_V2["shell_lines"],
+        doc="What opens a shell line, case as written; None: those in presets.py.",
         source=_SOURCE,
     )
     cd: bool = param(True, doc="`cd <path>` is a command.", source=_SOURCE)
@@ -115,12 +107,15 @@ class Admission(Policy):
     )
     sha_words: tuple[str, ...] = param(
         None,
-        stands_for=_SHA_WORDS,
-        doc="Words after which 40 hex characters are a git SHA; None: those in policy/admission.py.",
+        stands_for=_V2["sha_words"],
+        doc="Words after which 40 hex characters are a git SHA; None: those in presets.py.",
     )
 
     def _sql(self) -> str:
         question, command, secret = self._questions(), self._commands(), self._secrets()
+        asked = [extract("text", pattern) for pattern in question]
+        if self.question_words and self.commands:  # "сделай промпт" opens as a request, and is a command all the same
+            asked[0] = f"case when not {matches('text', command[0])} then {asked[0]} end"
         inside = "|".join(f"(?:{pattern})" for pattern in (*command, *secret.values()))
         # A pattern with a fixed end is a quick look, so the questions are asked apart from the rest.
         scans = " or ".join(matches("text", pattern) for pattern in (*question, inside))
@@ -137,7 +132,7 @@ class Admission(Policy):
 from (
     select * exclude (suspicious),
         {_CHARS} as chars,
-        case when suspicious then {_first(extract("text", pattern) for pattern in question)} end as question,
+        case when suspicious then {_first(asked)} end as question,
         case when suspicious then {_first(extract("text", pattern) for pattern in command)} end as command,
         case when suspicious then {_first(self._secret_span(*item) for item in secret.items())} end as secret
     from (

@@ -1,49 +1,77 @@
-"""The policies by name, as the command line runs them over a corpus."""
+"""The policies by name: memkit's own, and those of other packages under the entry point ``memkit.policies``."""
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib.metadata import entry_points
 
 import pyarrow as pa
 
+from memkit import presets
 from memkit.duck import connect
-from memkit.params import AsOf, Estimator
-
-if TYPE_CHECKING:
-    from memkit.tables.corpus import Corpus
+from memkit.errors import ParameterError, did_you_mean
+from memkit.policy.pipeline import Pipeline
+from memkit.tables.statement import Annotator
 
 POLICIES = {
-    "admission": ("memkit.policy.admission", "Admission"),
-    "classify": ("memkit.policy.classifier", "Classifier"),
-    "dedup": ("memkit.policy.dedup.deduplicator", "Deduplicator"),
-    "quota": ("memkit.policy.quota", "Quota"),
-    "expiry": ("memkit.policy.expiry", "Expiry"),
-    "decay": ("memkit.decay", "Decay"),
-    "index_check": ("memkit.policy.index_check", "IndexCheck"),
-    "split_plan": ("memkit.policy.split_plan", "SplitPlan"),
+    "admission": "memkit.policy.admission:Admission",
+    "classifier": "memkit.policy.classifier:Classifier",
+    "deduplicator": "memkit.policy.dedup.deduplicator:Deduplicator",
+    "quota": "memkit.policy.quota:Quota",
+    "expiry": "memkit.policy.expiry:Expiry",
+    "decay": "memkit.decay:Decay",
+    "index_check": "memkit.policy.index_check:IndexCheck",
+    "split_plan": "memkit.policy.split_plan:SplitPlan",
 }
-"""Name to module and class, imported when asked for."""
+"""Name to module and class, imported when asked for; the name is the class's own (`Annotator.name`)."""
 
-_ENTRIES = {"index_check"}
+_FORMER = {"classify": "classifier", "dedup": "deduplicator"}
 _SUMMARY = """
     select {kind} as kind, keep, reason, count(*) as rows, {factor} min({example}) as example
     from input group by all order by all
 """
 
 
-def policy_class(name: str) -> type[Estimator]:
-    """The class of a policy in `POLICIES`."""
-    module, attribute = POLICIES[name]
-    cls: type[Estimator] = getattr(import_module(module), attribute)
+def policy_names() -> list[str]:
+    """The names that `policy_class` knows, memkit's own first."""
+    return [*POLICIES, *sorted({point.name for point in entry_points(group="memkit.policies")} - POLICIES.keys())]
+
+
+def policy_class(name: str) -> type[Annotator]:
+    """The class of a policy: one of memkit's, or one that an installed package names as an entry point.
+
+    Raises
+    ------
+    ParameterError
+        For a name that none has, and for a package whose policy cannot be imported.
+    """
+    if name in _FORMER:
+        warnings.warn(f"the policy {name!r} is now called {_FORMER[name]!r}.", FutureWarning, stacklevel=2)
+        name = _FORMER[name]
+    found = {point.name: point.value for point in entry_points(group="memkit.policies")} | POLICIES
+    if name not in found:
+        hint = did_you_mean(name, found)
+        raise ParameterError(f"policy: expected one of {', '.join(policy_names())}. Got {name!r}.{hint}")
+    module, _, attribute = found[name].partition(":")
+    try:
+        cls = getattr(import_module(module), attribute)
+    except Exception as error:
+        raise ParameterError(f"policy: expected {name!r} to be {found[name]}. Got {error!r}.") from error
+    if not (isinstance(cls, type) and issubclass(cls, Annotator)):
+        raise ParameterError(f"policy: expected {found[name]} to be a Policy. Got {cls!r}.")
     return cls
 
 
-def apply(name: str, policy: Any, corpus: Corpus, as_of: AsOf = None) -> pa.Table:
-    """The annotated table that a policy makes of a corpus: of its ``entries`` for index_check, else of its memories."""
-    table = corpus.tables["entries" if name in _ENTRIES else "memories"]
-    annotated: pa.Table = policy.fit(table).transform(table, as_of=as_of)
-    return annotated
+def preset_pipeline(preset: str) -> Pipeline:
+    """The policies of a preset, in its order, with its values.
+
+    Examples
+    --------
+    >>> preset_pipeline("memory_v2").names
+    ['admission', 'classifier', 'deduplicator', 'quota', 'expiry']
+    """
+    return Pipeline([policy_class(name)(**presets.POLICY[preset][name]) for name in presets.PIPELINES[preset]])
 
 
 def summary(annotated: pa.Table) -> pa.Table:
@@ -61,6 +89,6 @@ def summary(annotated: pa.Table) -> pa.Table:
         "factor": "round(avg(factor), 3) as mean_factor," if "factor" in names else "",
         "example": r"left(regexp_replace(trim(text), '\s+', ' ', 'g'), 60)" if "text" in names else "file",
     }
-    con = connect()
-    con.register("input", annotated)
-    return con.execute(_SUMMARY.format_map(parts)).to_arrow_table()
+    with connect() as con:
+        con.register("input", annotated)
+        return con.execute(_SUMMARY.format_map(parts)).to_arrow_table()

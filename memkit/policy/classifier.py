@@ -24,7 +24,8 @@ class Classifier(Policy):
     """Gives each text a kind, an importance and, for a working fact, its last day.
 
     Adds ``keep`` (bool, always true), ``reason`` (null), ``kind``, ``importance`` (strings) and ``expires_at``
-    (timestamp). The profile words are asked before the working words; what holds neither is archive and low. A
+    (timestamp). The profile words are asked before the working words, but not within a longer one of those («работа»
+    in «работаем над»); what holds neither is archive and low. A
     Cyrillic word matches as the beginning of a word (one letter: as the word), any other as a whole word or phrase.
 
     With `use_given` a row's own kind and its own valid importance and date win. A kind that does not stand for a fact
@@ -38,6 +39,7 @@ class Classifier(Policy):
     """
 
     needs: ClassVar[pa.Schema] = needed("text", "kind", "importance", "expires_at")
+    required: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[dict[str, str]] = {
         "keep": "always true: a kind is no refusal",
         "reason": "always null",
@@ -81,12 +83,24 @@ from (
         {str(self.use_given).lower()} or not {facts} and kind is not null as given,
         case
             when {stays} then kind
-            when {matches("text", keywords(self.profile_words))} then 'profile'
+            when {self._profile()} then 'profile'
             when {matches("text", keywords(self.working_words))} then 'working'
             else 'archive'
         end as found
     from input
 )"""  # noqa: S608  # declared parameters only, quoted
+
+    def _profile(self) -> str:
+        """SQL that tests for a profile word, the longest match first: none counts within a longer working word."""
+        profile, working = (
+            [" ".join(word.casefold().split()) for word in words] for words in (self.profile_words, self.working_words)
+        )
+        longer = keywords([word for word in working if any(own in word and own != word for own in profile)])
+        found = matches("text", keywords(self.profile_words))
+        if longer is None:
+            return found
+        rest = f"regexp_replace(text, {literal(longer)}, ' ', 'g')"
+        return f"{found} and (not {matches('text', longer)} or {matches(rest, keywords(self.profile_words))})"
 
 
 def keywords(words: tuple[str, ...] | list[str]) -> str | None:

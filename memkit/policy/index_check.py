@@ -16,7 +16,7 @@ _SOURCE = cite("index_standard", "validation")
 
 @estimator
 class IndexCheck(Policy):
-    """Judges the rows of ``entries``; pinned entries are never removed.
+    """Judges the rows of ``entries``, which are also what it looks at of a corpus; pinned entries are never removed.
 
     Adds ``keep`` (bool, the entry is valid), ``reason`` (string, ``missing`` or ``invalid``) and ``would_remove``
     (bool). The entry's own ``reason`` is kept as ``given_reason``.
@@ -28,6 +28,7 @@ class IndexCheck(Policy):
     [False, True, False]
     """
 
+    over: ClassVar[str] = "entries"
     needs: ClassVar[pa.Schema] = pa.schema([TABLES["entries"].field(name) for name in ("status", "pinned")])
     adds: ClassVar[dict[str, str]] = VERDICT | {"would_remove": "an automatic cleaning would delete the entry"}
 

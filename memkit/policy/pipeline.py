@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Self
 
-import duckdb
 import pyarrow as pa
 
 from memkit.duck import connect
 from memkit.errors import ParameterError
-from memkit.params import REQUIRED, AsOf, Estimator, as_of_time, estimator, param, record_as_of
-from memkit.policy.base import VERDICT
-from memkit.tables.statement import AS_OF, Annotator, annotate, as_table, input_table, run, with_meanings
+from memkit.params import REQUIRED, estimator, param
+from memkit.policy.base import VERDICT, Policy
+from memkit.tables.statement import Annotator, run
 
 
 @estimator
-class Pipeline(Estimator):
+class Pipeline(Policy):
     """Steps in order: a row that one refuses is not seen by the later ones, but stays in the table.
 
     Adds ``step`` (string, the policy that refused the row), ``keep``, ``reason`` and every step's own columns; these
@@ -35,7 +35,7 @@ class Pipeline(Estimator):
     steps: Sequence[Annotator] = param(
         REQUIRED,
         kind="object",
-        doc="Policies. The name of each is its class's in lower case; a second one of the class gets ``_2``.",
+        doc="Policies for one table, each under its `name`; a second one of the class gets ``_2``.",
     )
 
     def __init__(self, steps: Sequence[Annotator]) -> None:
@@ -47,13 +47,15 @@ class Pipeline(Estimator):
         Raises
         ------
         ParameterError
-            Where there is no step, or one is no policy.
+            Where there is no step, one is no policy, or they look at different tables.
         """
         values = super().check_params(**overrides)
         steps = values["steps"]
-        wrong = [type(step).__name__ for step in steps if not isinstance(step, Annotator)]
+        wrong = [type(step).__name__ for step in steps if not isinstance(step, Annotator) or isinstance(step, Pipeline)]
         if wrong or not steps:
             raise ParameterError(f"Pipeline: 'steps' must be at least one policy. Got {wrong or 'none'}.")
+        if len(tables := {step.over for step in steps}) > 1:
+            raise ParameterError(f"Pipeline: 'steps' must look at one table. Got {', '.join(sorted(tables))}.")
         return values
 
     @property
@@ -67,15 +69,17 @@ class Pipeline(Estimator):
     @property
     def names(self) -> list[str]:
         """The steps' names, each once."""
-        names: list[str] = []
-        for step in self.steps:
-            name = type(step).__name__.lower()
-            count = sum(other.split("_")[0] == name for other in names)
-            names.append(f"{name}_{count + 1}" if count else name)
-        return names
+        names = [step.name for step in self.steps]
+        counts = [names[: place + 1].count(name) for place, name in enumerate(names)]
+        return [f"{name}_{count}" if count > 1 else name for name, count in zip(names, counts, strict=True)]
 
     @property
-    def adds(self) -> dict[str, str]:
+    def over(self) -> str:  # type: ignore[override]  # these four are of the steps, not of the class
+        """The table of a corpus that the steps look at."""
+        return self.steps[0].over
+
+    @property
+    def adds(self) -> dict[str, str]:  # type: ignore[override]
         """The columns added, by name, with their meaning."""
         own = {name: meaning for step in self.steps for name, meaning in step.adds.items()}
         return {"step": "the policy that refused the row; null where kept"} | own | VERDICT
@@ -85,11 +89,16 @@ class Pipeline(Estimator):
         """The columns read; absent ones are null."""
         return pa.schema({field.name: field for step in self.steps for field in step.needs}.values())
 
-    def fit(self, corpus: Any, y: object = None) -> Self:
+    @property
+    def required(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns that some step cannot do without."""
+        return tuple(name for step in self.steps for name in step.required)
+
+    def fit(self, table: Any = None, y: object = None) -> Self:
         """Fit the steps that learn from the rows, as `Deduplicator` does, and return the pipeline."""
         self.check_params()
         for step in self.steps:
-            step.fit(corpus)
+            step.fit(table)
         return self
 
     def fitted(self, corpus: Any) -> Pipeline:
@@ -97,51 +106,25 @@ class Pipeline(Estimator):
         self.check_params()
         return self if self.is_fitted else copy.deepcopy(self).fit(corpus)
 
-    def transform(self, table: Any, as_of: AsOf = None) -> pa.Table:
-        """Every row of `table`, in order, with the verdict of the step that refused it.
+    def _sql(self) -> str:
+        """A block a step, then every row's verdict."""
+        return self._blocks(len(self.steps)) + "\n" + self._verdicts()
 
-        Parameters
-        ----------
-        table : pyarrow.Table, pandas.DataFrame or Corpus
-            Rows with memkit's column names.
-        as_of : str, date, datetime or None
-            The day that is looked at, UTC; None is now.
-
-        Returns
-        -------
-        pyarrow.Table
-            A column of the same name that was there before is kept as ``given_…``.
-
-        Raises
-        ------
-        NotFittedError
-            For a step that learns and was not fitted.
-        """
-        self.check_params()
-        source, moment = as_table(table), as_of_time(as_of)
+    def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
+        """What each step reads beside its rows, which are those that got so far."""
+        found: dict[str, pa.Table] = {}
         with connect() as con:
-            con.register("input", input_table(source, self.needs))
+            con.register("input", rows)
             for place, step in enumerate(self.steps):
                 step.check_params()
-                self._register(con, place, step, moment)
-            found = run(con, self.sql(), tuple(self.adds), moment)
-        return record_as_of(annotate(source, with_meanings(found, self.adds)), moment)
-
-    def sql(self, as_of: AsOf = None) -> str:
-        """The one statement that runs, over a relation ``input``: a block a step, then every row's verdict."""
-        self.check_params()
-        text = self._blocks(len(self.steps)) + "\n" + self._verdicts()
-        return text if as_of is None else text.replace(AS_OF, f"timestamptz '{as_of_time(as_of).isoformat(' ')}'")
-
-    def _register(self, con: duckdb.DuckDBPyConnection, place: int, step: Annotator, moment: Any) -> None:
-        """Register what a step reads beside its rows, which are those that got so far."""
-        if not step.reads:
-            return
-        columns = tuple(step.needs.names)
-        rows = run(con, self._reaching(place), ("place", *columns), moment)
-        rows = rows.rename_columns(["row", *columns])
-        for name, relation in step._relations(rows).items():
-            con.register(f"{self.names[place]}_{name}", relation)
+                if not step.reads:
+                    continue
+                columns = tuple(step.needs.names)
+                reached = run(con, self._reaching(place), ("place", *columns), moment)
+                for name, relation in step._relations(reached.rename_columns(["row", *columns]), moment).items():
+                    found[f"{self.names[place]}_{name}"] = relation
+                    con.register(f"{self.names[place]}_{name}", relation)
+        return found
 
     def _reaching(self, place: int) -> str:
         """SQL for the rows that reach a step."""

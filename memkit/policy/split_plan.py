@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from datetime import datetime
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
@@ -68,7 +69,7 @@ class SplitPlan(Policy):
         doc="Counts the tokens of a text; None: 4 characters are one.",
     )
 
-    def _relations(self, rows: pa.Table) -> dict[str, pa.Table]:
+    def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         """Lines and a counter of the user's are beyond SQL: the counts come beside the rows."""
         texts = [text or "" for text in rows["text"].to_pylist()]
         counts = {"tokens": [self._count(text) for text in texts], "parts": [len(self.parts(text)) for text in texts]}

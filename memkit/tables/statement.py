@@ -6,6 +6,7 @@ the 0-based place of each row. Nothing of the table is ever pasted into the text
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
@@ -28,8 +29,14 @@ class Annotator(Estimator):
 
     Attributes
     ----------
+    name : str
+        The one name of the class in the command line, presets and pipelines: its own, as ``index_check``.
+    over : str
+        The table of a corpus that it looks at.
     needs : pyarrow.Schema
         The columns that the statement reads; an absent one is all null, which is neutral.
+    required : tuple of str
+        Those of `needs` without which there is nothing to say.
     adds : dict of str to str
         The columns that it adds, by name, with their meaning.
     reads : tuple of str
@@ -37,16 +44,26 @@ class Annotator(Estimator):
     """
 
     learns = False
+    name: ClassVar[str]
+    over: ClassVar[str] = "memories"
     needs: ClassVar[pa.Schema]
+    required: ClassVar[tuple[str, ...]] = ()
     adds: ClassVar[dict[str, str]]
     reads: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls) -> None:
+        cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
 
     def fit(self, table: Any = None, y: object = None) -> Self:
         """Check the parameters and the table, if one is given; most steps have nothing to learn from it."""
         self.check_params()
         if table is not None:
-            as_table(table)
+            self._source(table)
         return self
+
+    def fit_transform(self, table: Any, y: object = None, as_of: AsOf = None) -> pa.Table:
+        """`fit`, then `transform`, on the same rows."""
+        return self.fit(table).transform(table, as_of)
 
     def transform(self, table: Any, as_of: AsOf = None) -> pa.Table:
         """Every row of `table`, in order, with this step's columns.
@@ -54,7 +71,7 @@ class Annotator(Estimator):
         Parameters
         ----------
         table : pyarrow.Table, pandas.DataFrame or Corpus
-            Rows with memkit's column names; of a corpus, its ``memories``.
+            Rows with memkit's column names; of a corpus, the table that the step is for, most often ``memories``.
         as_of : str, date, datetime or None
             The day that is looked at, UTC; None is now. Kept in the schema metadata.
 
@@ -66,37 +83,50 @@ class Annotator(Estimator):
         Raises
         ------
         ParameterError
-            For a parameter, a column's type or an `as_of` that its declaration refuses.
+            For a parameter, a column's type or an `as_of` that its declaration refuses, and a required column that
+            is absent.
         """
-        self.check_params()
-        source, moment = as_table(table), as_of_time(as_of)
-        rows = input_table(source, self.needs)
+        source, moment = self._source(table), as_of_time(as_of)
         with connect() as con:
-            con.register("input", rows)
-            for name, relation in self._relations(rows).items():
+            for name, relation in self.relations(source, moment).items():
                 con.register(name, relation)
             found = run(con, self.sql(), tuple(self.adds), moment)
         return record_as_of(annotate(source, with_meanings(found, self.adds)), moment)
 
     def sql(self, as_of: AsOf = None) -> str:
-        """The statement that runs, over a relation ``input``; the day is ``$as_of`` unless one is given.
+        """The statement that runs, over the relations in `relations`; the day is ``$as_of`` unless one is given.
 
-        On a connection of your own: ``set TimeZone = 'UTC'``, and give ``input`` the columns in `needs` alone.
+        On a connection of your own: ``set TimeZone = 'UTC'``, and register each of ``relations(table)``.
         """
         self.check_params()
         text = self._sql()
         return text if as_of is None else text.replace(AS_OF, f"timestamptz '{as_of_time(as_of).isoformat(' ')}'")
 
+    def relations(self, table: Any, as_of: AsOf = None) -> dict[str, pa.Table]:
+        """What the statement reads: ``input``, the needed columns of `table` and ``row``; and what is in `reads`."""
+        self.check_params()
+        rows = input_table(self._source(table), self.needs)
+        return {"input": rows} | self._relations(rows, as_of_time(as_of))
+
+    def _source(self, table: Any) -> pa.Table:
+        self.check_params()
+        source = as_table(table, self.over)
+        missing = [name for name in self.required if name not in source.column_names]
+        if missing:
+            given = ", ".join(source.column_names) or "none"
+            raise ParameterError(f"{type(self).__name__}: expected a column '{missing[0]}'. Got {given}.")
+        return source
+
     def _sql(self) -> str:
         raise NotImplementedError
 
-    def _relations(self, rows: pa.Table) -> dict[str, pa.Table]:
+    def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         """Further relations that the statement reads, by name; most steps need none."""
         return {}
 
 
-def as_table(data: Any) -> pa.Table:
-    """`data` as an Arrow table: a table, a DataFrame, or the memories of a corpus.
+def as_table(data: Any, over: str = "memories") -> pa.Table:
+    """`data` as an Arrow table: a table, a DataFrame, or that table of a corpus.
 
     Raises
     ------
@@ -111,8 +141,8 @@ def as_table(data: Any) -> pa.Table:
         except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
             raise ParameterError(f"table: every column must have one Arrow type. {error}") from error
     tables = getattr(data, "tables", None)
-    if isinstance(tables, dict) and "memories" in tables:
-        return as_table(tables["memories"])
+    if isinstance(tables, dict) and over in tables:
+        return as_table(tables[over])
     raise ParameterError(f"table must be a pyarrow.Table, a pandas.DataFrame or a Corpus. Got {type(data).__name__}.")
 
 

@@ -128,7 +128,7 @@ def test_dates_that_no_calendar_of_python_has_are_shown_of_policies_too(run: Run
         (("search", "PATH", "чай", "--set", "encoder=none", "--where", "no_such = 1"), "no_such"),
         (("search", "PATH", "чай", "--preset", "best"), "--preset"),
         (("search", "PATH", "чай", "--set", "encoder=none", "--as-of", "soon"), "as_of"),
-        (("policy", "magic", "PATH"), "must be one of"),
+        (("policy", "magic", "PATH"), "expected one of"),
         (("bogus",), "No such command"),
     ],
 )

@@ -86,7 +86,7 @@ def test_a_refusal_names_its_reason_and_the_span(text: str, reason: str, span: s
 
 def test_reasons_come_in_their_order_of_precedence() -> None:
     secret = "sk-" + "a" * 20
-    assert [reason for reason, _ in judge("Как?", f"Как npx {secret}", f"Вот npx {secret}", f"Вот ключ {secret}")] == [
+    assert [reason for reason, _ in judge("Как?", f"Ну, npx {secret}?", f"Вот npx {secret}", f"Вот ключ {secret}")] == [
         "length",
         "question",
         "command",
@@ -94,14 +94,34 @@ def test_reasons_come_in_their_order_of_precedence() -> None:
     ]
 
 
+def test_a_command_phrase_outranks_the_words_that_open_a_question() -> None:
+    assert judge(
+        "Сделай промпт для бота", "Как npx запускает бота", "Сделай кофе без сахара", "npx запускает бота?"
+    ) == [
+        ("command", "Сделай промпт"),
+        ("command", "npx"),
+        ("question", "Сделай"),
+        ("question", "?"),
+    ]
+    assert judge("Сделай промпт для бота", commands=()) == [("question", "Сделай")]
+
+
+@pytest.mark.parametrize("word", ["Что", "где", "Кто", "зачем", "Какой", "сколько", "Where", "who", "which"])
+def test_nine_words_more_than_the_documents_open_a_question(word: str) -> None:
+    text = f"{word}, по словам Анны, в пуле"
+    assert judge(text, f"{word}то по словам Анны") == [("question", word), (None, None)]
+    assert judge(text, **memory_v2_policy["admission"]) == [(None, None)]
+
+
 def test_lengths_are_code_points_of_the_trimmed_text_and_both_limits_pass() -> None:
     texts = ["ё" * 11, "ё" * 12, "ё" * 240, "ё" * 241, " \u00a0\n" + "й" * 12 + "\u2003\t", " " * 20 + "й" * 11]
     assert [reason for reason, _ in judge(*texts)] == ["length", None, None, "length", None, "length"]
 
 
-def test_a_null_text_and_an_absent_column_are_too_short() -> None:
+def test_a_null_text_is_too_short_and_an_absent_column_an_error() -> None:
     assert Admission().transform(pa.table({"text": pa.array([None], pa.string())}))["reason"].to_pylist() == ["length"]
-    assert Admission().transform(pa.table({"other": [1]}))["keep"].to_pylist() == [False]
+    with pytest.raises(ParameterError, match=r"Admission: expected a column 'text'\. Got other, kind\."):
+        Admission().transform(pa.table({"other": [1], "kind": ["note"]}))
 
 
 def test_empty_word_lists_and_switches_refuse_nothing() -> None:
@@ -122,8 +142,9 @@ def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -
 
 
 def test_the_defaults_are_the_documents_values() -> None:
-    changed = Admission(**memory_v2_policy["admission"])  # type: ignore[arg-type]  # a preset is plain data
-    assert changed.check_params() == Admission().check_params()
+    document, own = memory_v2_policy["admission"], Admission().check_params()
+    assert {name for name in own if own[name] != document[name]} == {"question_words"}
+    assert set(own["question_words"]) > set(document["question_words"])  # type: ignore[call-overload]
 
 
 def test_every_row_stays_in_order_and_old_verdicts_are_kept_as_given() -> None:
@@ -161,7 +182,7 @@ _WORDS = st.sampled_from(["как", "какао", "Howard", "how", "чай", "np
 @given(st.lists(st.lists(_WORDS, max_size=6).map(" ".join), min_size=1, max_size=8))
 def test_questions_agree_with_pythons_own_regular_expressions(texts: list[str]) -> None:
     words = "|".join(word.replace(" ", r"\s+") for word in Admission().question_words)
-    opening = re.compile(rf"^\W*(?:{words})(?![\w-])", re.IGNORECASE)
+    opening = re.compile(rf"^(?!.*\bnpx\b)\W*(?:{words})(?![\w-])", re.IGNORECASE)
     expected = [
         (not 12 <= len(text.strip()) <= 240 and "length")
         or ((opening.match(text.replace("ё", "е")) or re.search(r"\?[!?]*\s*$", text)) and "question")

@@ -38,8 +38,10 @@ def classify(table: dict[str, object], **parameters: object) -> list[dict[str, o
         ("Планы на лето", "working"),
         ("An aeroplane", "archive"),
         ("Working  on the pool", "working"),
-        # The lists are asked one after the other, and «работа» is a profile word.
-        ("Работаем над пулом", "profile"),
+        # «работа» is a profile word, and only a part of the working one.
+        ("Работаем над пулом", "working"),
+        ("Меня зовут Анна, работаем над пулом", "profile"),
+        ("Работает, а мы работаем  над пулом", "profile"),
         ("Сейчас живу в Перми", "profile"),
         ("Обсуждали структуру", "archive"),
         ("", "archive"),

@@ -89,4 +89,4 @@ def test_cleaning_lists_the_wished_entries_and_never_a_pinned_one(invalid, missi
 
 
 def test_nothing_is_removed_by_the_documents_defaults() -> None:
-    assert IndexCheck(**index_policy["indexcheck"]).get_params() == IndexCheck().get_params()  # type: ignore[arg-type]  # a preset is plain data
+    assert IndexCheck(**index_policy["index_check"]).get_params() == IndexCheck().get_params()  # type: ignore[arg-type]  # a preset is plain data

@@ -50,7 +50,7 @@ def test_the_verdict_counts_tokens_and_parts() -> None:
     assert judged["reason"].to_pylist() == [None, "too_long", None]
     assert Pipeline([SplitPlan(max_tokens_per_file=4)]).transform(table)["step"].to_pylist() == [
         None,
-        "splitplan",
+        "split_plan",
         None,
     ]
 

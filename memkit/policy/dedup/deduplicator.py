@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -57,7 +58,7 @@ class Deduplicator(Policy):
     """
 
     needs: ClassVar[pa.Schema] = needed(
-        *("memory_id", "user_id", "kind", "text", "importance", "created_at", "updated_at")
+        *("memory_id", "user_id", "kind", "text", "importance", "created_at", "updated_at", "path", "line_start")
     )
     adds: ClassVar[dict[str, str]] = VERDICT | {
         "duplicate_of": "the memory that stays for it",
@@ -73,6 +74,13 @@ class Deduplicator(Policy):
         0.85, low=0, high=1, low_open=True, refit=True, unit="ratio", doc="Least cosine of trigram sets."
     )
     centre: str = param("corpus", choices=("corpus", "none"), refit=True, doc="Take the corpus mean off (50+ texts).")
+    substring: str = param(
+        "words",
+        choices=("words", "letters"),
+        refit=True,
+        doc="A part is whole words of the other text, or, as in the document, any of its letters.",
+        source=_SOURCE,
+    )
     across_users: bool = param(False, refit=True, doc="Compare the memories of different users.")
     number_words: tuple[str, ...] = param(
         None,
@@ -92,7 +100,9 @@ class Deduplicator(Policy):
     )
     lexical_threshold: float = param(0.9, low=0, high=1, unit="ratio", doc="Least cosine of trigram sets.")
     linkage: str = param("complete", choices=("complete", "components"), doc="How pairs become clusters.")
-    survivor: str = param("newest", choices=tuple(SURVIVORS), doc="Which memory of a cluster stays.")
+    survivor: str = param(
+        "newest", choices=tuple(SURVIVORS), doc="Which memory of a cluster stays; the document's is 'oldest'."
+    )
 
     def fit(self, corpus: Any, y: object = None, *, vectors: Any = None) -> Self:  # type: ignore[override]  # it learns
         """Find the pairs of a corpus or table.
@@ -181,7 +191,7 @@ class Deduplicator(Policy):
     def _verdicts(self, rows: pa.Table) -> pa.Table:
         return verdicts(self.nodes_, self._merging(), rows, self.survivor, self.linkage)
 
-    def _relations(self, rows: pa.Table) -> dict[str, pa.Table]:
+    def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         self._fitted()
         rows = _identified(rows)
         place = self.nodes_.places(rows["memory_id"])

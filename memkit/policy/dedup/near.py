@@ -27,6 +27,7 @@ _EXACT_PRODUCTS = 100_000_000
 _BANDS, _BAND_ROWS = 24, 5
 # Guards the borders of integer counts against the last digit of a product of floats.
 _MARGIN = 1e-9
+_UNSPACED = "\u2e80"  # from here on East Asian writing
 _NONE = np.empty(0, dtype=np.int64)
 
 
@@ -80,14 +81,17 @@ def trigrams(texts: Sequence[str], scopes: Ints) -> Grams:
     return Grams(matrix, np.diff(matrix.indptr).astype(np.int64))
 
 
-def substring_pairs(texts: Sequence[str], scopes: Ints, grams: Grams) -> Pairs:
-    """Pairs (part, whole) of one scope; an empty text is a part of nothing."""
-    found = [*_by_rarest(texts, grams), *_short_parts(texts, scopes)]
+def substring_pairs(texts: Sequence[str], scopes: Ints, grams: Grams, words: bool = False) -> Pairs:
+    """Pairs (part, whole) of one scope, with `words` of whole words; an empty text is a part of nothing."""
+    met = ((part, whole) for part, whole in (*_by_rarest(grams), *_short_parts(texts, scopes)) if part != whole)
+    found = [(part, whole) for part, whole in met if texts[part] in texts[whole]]
+    if words:
+        found = [(part, whole) for part, whole in found if _stands_alone(texts[part], texts[whole])]
     part = np.array([pair[0] for pair in found], dtype=np.int64)
     return part, np.array([pair[1] for pair in found], dtype=np.int64), np.ones(len(part))
 
 
-def _by_rarest(texts: Sequence[str], grams: Grams) -> Iterator[tuple[int, int]]:
+def _by_rarest(grams: Grams) -> Iterator[tuple[int, int]]:
     # Whatever contains the part has all of its trigrams, so it stands in the list of each of them: the list of the
     # rarest is the shortest, and only its texts are compared. Trigrams are numbered by rarity, the rarest first.
     columns = grams.matrix.tocsc()
@@ -95,17 +99,29 @@ def _by_rarest(texts: Sequence[str], grams: Grams) -> Iterator[tuple[int, int]]:
     rarest = grams.matrix.indices[grams.matrix.indptr[parts]]
     for part, gram in zip(parts.tolist(), rarest.tolist(), strict=True):
         postings = columns.indices[columns.indptr[gram] : columns.indptr[gram + 1]]
-        for whole in postings[grams.sizes[postings] >= grams.sizes[part]].tolist():
-            if whole != part and texts[part] in texts[whole]:
-                yield part, whole
+        yield from ((part, whole) for whole in postings[grams.sizes[postings] >= grams.sizes[part]].tolist())
 
 
 def _short_parts(texts: Sequence[str], scopes: Ints) -> Iterator[tuple[int, int]]:
     for part, text in enumerate(texts):
         if 0 < len(text) < _SIZE:
-            for whole in np.flatnonzero(scopes == scopes[part]).tolist():
-                if whole != part and text in texts[whole]:
-                    yield part, whole
+            yield from ((part, whole) for whole in np.flatnonzero(scopes == scopes[part]).tolist())
+
+
+def _stands_alone(part: str, whole: str) -> bool:
+    """Whether `part` is somewhere in `whole` without a letter or digit of the same word beside it."""
+    at = whole.find(part)
+    while at >= 0:
+        end = at + len(part)
+        if not (_joined(whole[at - 1 : at], part[0]) or _joined(part[-1], whole[end : end + 1])):
+            return True
+        at = whole.find(part, at + 1)
+    return False
+
+
+def _joined(left: str, right: str) -> bool:
+    """Whether two neighbours are of one word; scripts that write no blanks between words have no such borders."""
+    return all((one.isalnum() or one == "_") and one < _UNSPACED for one in (left, right))
 
 
 def lexical_pairs(grams: Grams, floor: float) -> Pairs:

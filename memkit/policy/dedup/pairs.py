@@ -82,7 +82,7 @@ def node_table(rows: pa.Table, across_users: bool) -> Nodes:
 def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[pa.Table, pa.Table]:
     """All pairs of nodes with their conflicts (columns a, b are nodes), and the same by id with the exact ones."""
     nodes.floors[:] = [float(settings.floor), float(settings.lexical_floor)]
-    found = [*_by_letters(nodes, settings.lexical_floor)]
+    found = [*_by_letters(nodes, settings.lexical_floor, settings.substring == "words")]
     if encoder is not None or vectors is not None:
         found.append(("semantic", *_by_vectors(nodes, settings, encoder, vectors)))
     table = pa.concat_tables(
@@ -96,14 +96,14 @@ def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple
     return agreed, pa.concat_tables([_exact(nodes).cast(public.schema), public])
 
 
-def _by_letters(nodes: Nodes, floor: float) -> list[tuple[Any, ...]]:
+def _by_letters(nodes: Nodes, floor: float, words: bool) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = [(kind, np.empty(0, int), np.empty(0, int), np.empty(0)) for kind in _KINDS]
     lengths = np.array([len(text) for text in nodes.texts], dtype=np.int64)
     for batch in batches(lengths, nodes.scopes):
         texts, scopes = [nodes.texts[place] for place in batch], nodes.scopes[batch]
         grams = trigrams(texts, scopes)
         for kind, (a, b, similarity) in (
-            ("substring", substring_pairs(texts, scopes, grams)),
+            ("substring", substring_pairs(texts, scopes, grams, words)),
             ("lexical", lexical_pairs(grams, floor)),
         ):
             found.append((kind, batch[a], batch[b], similarity))

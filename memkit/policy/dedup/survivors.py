@@ -18,6 +18,7 @@ _WEIGHT = "case importance when 'high' then 0 when 'low' then 2 else 1 end"
 _NEWEST = "coalesce(updated_at, created_at) desc nulls last"
 SURVIVORS = {
     "newest": f"{_NEWEST}, memory_id",
+    "oldest": "coalesce(created_at, updated_at) nulls first, path, line_start, memory_id",
     "longest": f"length(text) desc, {_NEWEST}, memory_id",
     "most_important": f"{_WEIGHT}, {_NEWEST}, memory_id",
 }

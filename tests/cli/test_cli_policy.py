@@ -1,0 +1,64 @@
+"""Policies and pipelines at the command line: their names, presets and parameters."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memkit.policy.catalogue import POLICIES
+from memkit.tables.samples import sample_data
+
+AS_OF = "2026-03-01"
+
+
+def test_the_command_line_names_every_policy(run: Any) -> None:
+    code, out, _ = run("policy", "--help")
+    assert code == 0
+    assert all(name in out for name in POLICIES)
+
+
+@pytest.mark.parametrize(("old", "name"), [("classify", "classifier"), ("dedup", "deduplicator")])
+def test_an_old_name_answers_with_a_hint(old: str, name: str, run: Any, tmp_path: Path) -> None:
+    (tmp_path / "users" / "a").mkdir(parents=True)
+    (tmp_path / "users" / "a" / "profile.md").write_text("- [id:pf_1] [t:profile] [imp:high] Пьёт зелёный чай\n")
+    more = ("--set", "encoder=none") if name == "deduplicator" else ()
+    code, out, err = run("policy", old, tmp_path, *more, "--json")
+    assert (code, len(json.loads(out))) == (0, 1)
+    assert err == f"memkit: warning: the policy '{old}' is now called '{name}'.\n"
+
+
+def test_a_policy_of_another_package_answers_by_its_name(
+    run: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "site" / "toy-1.0.dist-info"
+    installed.mkdir(parents=True)
+    (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: toy\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text("[memkit.policies]\nlater = memkit.policy.expiry:Expiry\n")
+    monkeypatch.syspath_prepend(installed.parent)
+    importlib.invalidate_caches()
+    code, out, _ = run("policy", "later", folder, "--as-of", AS_OF, "--set", "grace_days=99", "--json")
+    assert (code, [row["reason"] for row in json.loads(out)]) == (0, [None] * 3)
+    code, _, err = run("policy", "latest", folder)
+    assert (code, "Did you mean 'later'" in err) == (2, True)
+
+
+def test_a_pipeline_at_the_command_line(run: Any) -> None:
+    path = sample_data()
+    code, out, _ = run("pipeline", path, "--as-of", AS_OF, "--set", "deduplicator__encoder=none", "--json",
+        "--set", "deduplicator__kinds=substring", "--set", "admission__max_chars=100000")  # fmt: skip
+    judged = json.loads(out)
+    assert code == 0
+    assert {"step", "reason", "matched_span", "duplicate_of"} <= judged[0].keys()
+    assert not any(row["reason"] == "length" and len(row["text"].strip()) > 12 for row in judged)
+    code, out, _ = run("pipeline", path, "--preset", "index_standard")
+    assert (code, "missing" in out) == (0, True)
+    code, _, err = run("pipeline", path, "--set", "quota__max_fact=3")
+    assert (code, "Did you mean 'quota__max_facts'" in err) == (2, True)
+    code, out, _ = run("policy", "admission", path, "--preset", "memory_v2", "--json")
+    assert (code, "Где" in {row["matched_span"] for row in json.loads(out)}) == (0, False)
+    code, _, err = run("policy", "admission", path, "--preset", "index_standard")
+    assert (code, "'memory_v2'" in err) == (2, True)
