@@ -28,7 +28,12 @@ class Expiry(Policy):
     adds: ClassVar[dict[str, str]] = VERDICT
 
     grace_days: int = param(
-        0, low=0, unit="days", doc="How long an expired memory is still kept.", source=cite("memory_v2", "expiry")
+        0,
+        low=0,
+        high=3_652_059,  # from the year 1 to 9999
+        unit="days",
+        doc="How long an expired memory is still kept.",
+        source=cite("memory_v2", "expiry"),
     )
 
     def _sql(self) -> str:

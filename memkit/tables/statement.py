@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from memkit.duck import connect
 from memkit.errors import ParameterError
+from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, as_of_time, record_as_of
 from memkit.schemas import TIMESTAMP
 
@@ -125,25 +126,28 @@ class Annotator(Estimator):
         return {}
 
 
-def as_table(data: Any, over: str = "memories") -> pa.Table:
+def as_table(data: Any, over: str = "memories", owner: str = "table") -> pa.Table:
     """`data` as an Arrow table: a table, a DataFrame, or that table of a corpus.
 
     Raises
     ------
     ParameterError
-        For anything else, and for a DataFrame whose columns have no one Arrow type.
+        For anything else, for a DataFrame whose columns have no one Arrow type, and for a column that is there twice.
     """
-    if isinstance(data, pa.Table):
-        return data
     if isinstance(data, pd.DataFrame):
         try:
-            return pa.Table.from_pandas(data, preserve_index=False)
-        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-            raise ParameterError(f"table: every column must have one Arrow type. {error}") from error
+            data = pa.Table.from_pandas(data, preserve_index=False)
+        except (pa.ArrowException, TypeError, ValueError) as error:  # ValueError: a name twice, or half a character
+            raise ParameterError(f"{owner}: every column must have one Arrow type. {error}") from error
     tables = getattr(data, "tables", None)
     if isinstance(tables, dict) and over in tables:
-        return as_table(tables[over])
-    raise ParameterError(f"table must be a pyarrow.Table, a pandas.DataFrame or a Corpus. Got {type(data).__name__}.")
+        data = tables[over]
+    if not isinstance(data, pa.Table):
+        expected = "must be a pyarrow.Table, a pandas.DataFrame or a Corpus"
+        raise ParameterError(f"{owner} {expected}. Got {type(data).__name__}.")
+    if len(set(data.column_names)) < data.num_columns:
+        raise ParameterError(f"{owner}: column names must differ. Got {', '.join(data.column_names):.300}.")
+    return data
 
 
 def input_table(source: pa.Table, needs: pa.Schema) -> pa.Table:
@@ -151,30 +155,71 @@ def input_table(source: pa.Table, needs: pa.Schema) -> pa.Table:
     columns = {"row": pa.array(np.arange(source.num_rows))}
     for field in needs:
         columns[field.name] = (
-            _cast(source[field.name], field)
+            as_column(source[field.name], field)
             if field.name in source.column_names
             else pa.nulls(source.num_rows, field.type)
         )
     return pa.table(columns)
 
 
-def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+def as_column(column: pa.ChunkedArray, field: pa.Field, owner: str = "table") -> pa.ChunkedArray:
+    """`column` in the type that `field` declares; what is no date is null where that is a time stamp.
+
+    Raises
+    ------
+    ParameterError
+        Where its type does not become that one.
+
+    Examples
+    --------
+    >>> field = pa.field("created_at", TIMESTAMP)
+    >>> as_column(pa.chunked_array([["2026-03-01", "soon"]]), field).to_pylist()[1] is None
+    True
+    """
     try:
-        if field.type == TIMESTAMP:
-            return _as_timestamps(column)
-        return column.cast(field.type)
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        return _times(column) if field.type == TIMESTAMP else column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        raise ParameterError(f"column '{field.name}' must be {field.type}. Got {column.type}: {error}") from error
+        expected = f"{owner}: column '{field.name}' must be {field.type}"
+        raise ParameterError(f"{expected}. Got {column.type}: {error}.") from error
 
 
-def _as_timestamps(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Naive times and bare dates are UTC; a text that is no ISO 8601 time is null, as a missing one."""
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        times = pd.to_datetime(column.to_pandas(), utc=True, errors="coerce", format="ISO8601")
-        return pa.chunked_array([pa.Array.from_pandas(times, type=TIMESTAMP)])
-    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Naive times and bare dates are UTC; a text that is no ISO 8601 time is null, as a day before the year 1 is.
+
+    A number is refused, as its unit is not known.
+    """
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        texts = pc.unique(column)
+        moments = [None if text is None else time_of(text) for text in texts.to_pylist()]
+        return pa.array(moments, TIMESTAMP).take(pc.index_in(column, value_set=texts))
+    if pa.types.is_date(kind):
+        column = column.cast(pa.timestamp("s" if pa.types.is_date32(kind) else "ms"))
+    elif pa.types.is_null(kind):
+        return column.cast(TIMESTAMP)
+    elif not pa.types.is_timestamp(kind):
+        raise pa.ArrowInvalid("a date, a time stamp or an ISO 8601 string is expected")
+    column = within_calendar(column)
+    if column.type.tz is not None:
         return column.cast(TIMESTAMP, safe=False)
     return pc.assume_timezone(column.cast(pa.timestamp("us"), safe=False), "UTC")
+
+
+_CALENDAR = (-62_135_596_800, 253_402_300_800)
+"""Seconds of the year 1 and the year 10000: what Python's dates hold, so that ages and days can be computed with."""
+
+
+def within_calendar(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`column` with null for what lies before the year 1 or after the year 9999."""
+    per_second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[column.type.unit]
+    if per_second == 10**9:  # which reach from 1677 to 2262
+        return column
+    first, after = (seconds * per_second for seconds in _CALENDAR)
+    numbers = column.cast(pa.int64())
+    inside = pc.and_(pc.greater_equal(numbers, first), pc.less(numbers, after))
+    return pc.if_else(inside, column, pa.scalar(None, column.type))
 
 
 def run(con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[str, ...], moment: datetime) -> pa.Table:

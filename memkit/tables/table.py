@@ -15,9 +15,9 @@ from memkit.formats.rows import Rows, json_text
 from memkit.formats.rules import RULES, Rule
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
-from memkit.formats.syntax.values import time_of
 from memkit.schemas import IMPORTANCE_WORDS, MEMORIES, TABLES, TIMESTAMP
 from memkit.tables.corpus import Corpus
+from memkit.tables.statement import as_column, as_table
 
 
 class Fault(NamedTuple):
@@ -54,10 +54,11 @@ def from_table(data: Any) -> Corpus:
     >>> from_table({"text": ["чай", "tea"], "user_id": ["u1", "u2"]}).memories["memory_id"].to_pylist()
     ['0', '1']
     """
-    table = _as_arrow(data)
+    table = as_table(_as_arrow(data), owner="from_table")
     if "text" not in table.column_names:
         raise ParameterError(f"from_table: expected a column 'text'. Got {', '.join(table.column_names) or 'none'}.")
-    columns = {field.name: _column(table, field) for field in MEMORIES if field.name in table.column_names}
+    given = [field for field in MEMORIES if field.name in table.column_names]
+    columns = {field.name: as_column(table[field.name], field, "from_table") for field in given}
     faults = [fault for name in columns for fault in _faults(name, table[name], columns)]
     count = table.num_rows
     columns.setdefault("memory_id", pa.array(map(str, range(count)), pa.string()))
@@ -76,47 +77,14 @@ def from_table(data: Any) -> Corpus:
     return Corpus({**tables, "memories": memories, "problems": _problems(memories, faults)})
 
 
-def _as_arrow(data: Any) -> pa.Table:
-    """`data` as an Arrow table whose columns have a name of their own each."""
+def _as_arrow(data: Any) -> Any:
+    """What ``pyarrow.table`` takes as a table; a table or a DataFrame as it is."""
+    if isinstance(data, (pa.Table, pd.DataFrame)):
+        return data
     try:
-        table = pa.Table.from_pandas(data, preserve_index=False) if isinstance(data, pd.DataFrame) else data
-        table = table if isinstance(table, pa.Table) else pa.table(table)
-    except (
-        pa.ArrowException,
-        TypeError,
-        ValueError,
-    ) as error:  # ValueError: a text with a lone surrogate, a name twice
+        return pa.table(data)
+    except (pa.ArrowException, TypeError, ValueError) as error:  # ValueError: a text with half a character
         raise ParameterError(f"from_table: every column must have one Arrow type. {error}") from error
-    names = table.column_names
-    if len(set(names)) < len(names):
-        raise ParameterError(f"from_table: column names must differ. Got {', '.join(names)}.")
-    return table
-
-
-def _column(table: pa.Table, field: pa.Field) -> pa.ChunkedArray:
-    """One column in its declared type."""
-    column = table[field.name]
-    try:
-        if pa.types.is_dictionary(column.type):
-            column = column.cast(column.type.value_type)
-        return _times(column) if field.type == TIMESTAMP else pc.cast(column, field.type)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        expected = f"from_table: column '{field.name}' must be {field.type}"
-        raise ParameterError(f"{expected}. Got {column.type}: {error}.") from error
-
-
-def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Time stamps in UTC: a naive one is UTC, a string not in ISO 8601 null; a number is refused, its unit unknown."""
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        values = column.to_pylist()
-        moments = [None if value is None else time_of(value) for value in values]
-        return pa.chunked_array([pa.array(moments, TIMESTAMP)])
-    if pa.types.is_timestamp(column.type) and column.type.tz is not None:
-        return pc.cast(column, TIMESTAMP, safe=False)
-    if not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type) or pa.types.is_null(column.type)):
-        raise pa.ArrowInvalid("a date, a time stamp or an ISO 8601 string is expected")
-    naive = pc.cast(column, pa.timestamp("us"), safe=False)
-    return pc.assume_timezone(naive, "UTC")
 
 
 def _faults(name: str, given: pa.ChunkedArray, columns: dict[str, Any]) -> list[Fault]:
@@ -130,6 +98,8 @@ def _faults(name: str, given: pa.ChunkedArray, columns: dict[str, Any]) -> list[
     columns[name] = kept
     rules = [rule for rule in RULES if (rule.format, rule.field) == ("table", name)]
     lost = pc.indices_nonzero(pc.and_(pc.is_valid(given), pc.is_null(kept))).to_pylist() if rules else []
+    if pa.types.is_temporal(given.type):  # whose years Python has no dates for
+        given = given.cast(pa.string())
     return [Fault(row, rules[0], given[row].as_py()) for row in lost]
 
 
@@ -146,7 +116,11 @@ def _check_ids(ids: pa.ChunkedArray) -> None:
 def _extra(table: pa.Table, given: pa.ChunkedArray | None, faults: list[Fault]) -> pa.Array:
     """JSON of the columns that memories has not and of the values that cannot stay, over a given ``extra``'s fields."""
     names = [name for name in table.column_names if name not in MEMORIES.names or name == "format"]
-    own = table.select(names).to_pylist() if names else [{} for _ in range(table.num_rows)]
+    try:
+        own = table.select(names).to_pylist() if names else [{} for _ in range(table.num_rows)]
+    except (OverflowError, ValueError) as error:
+        expected = f"from_table: columns {', '.join(names)} must hold what JSON can, and dates of the years 1 to 9999"
+        raise ParameterError(f"{expected}. {error}") from error
     for row, rule, value in faults:
         own[row][rule.field] = value
     old = given.to_pylist() if given is not None else [None] * table.num_rows

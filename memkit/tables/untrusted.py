@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from memkit.errors import FormatError
+from memkit.tables.statement import within_calendar
 
 MAX_JSON_BYTES = 64 * 2**20
 FREE_BYTES, GROWTH = 2**30, 100
@@ -144,7 +145,8 @@ def declared(table: pa.Table, schema: pa.Schema, where: Path) -> pa.Table:
     Raises
     ------
     FormatError
-        Where a column is missing, unknown, of another type, or null where it must not be.
+        Where a column is missing, unknown, of another type, null where it must not be, or holds dates of other years
+        than Python knows.
     """
     if table.column_names != schema.names:
         raise refused(where, f"the columns {', '.join(schema.names)}", f"{', '.join(table.column_names):.300}")
@@ -153,6 +155,8 @@ def declared(table: pa.Table, schema: pa.Schema, where: Path) -> pa.Table:
             raise refused(where, f"column '{field.name}' of type {field.type}", str(column.type)[:100])
         if not field.nullable and column.null_count:
             raise refused(where, f"column '{field.name}' without nulls", f"{column.null_count} nulls")
+        if pa.types.is_timestamp(field.type) and within_calendar(column).null_count > column.null_count:
+            raise refused(where, f"column '{field.name}' with dates of the years 1 to 9999", "others")
     return table.cast(schema).replace_schema_metadata(table.schema.metadata)
 
 

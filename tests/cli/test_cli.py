@@ -4,7 +4,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import memkit as mk
@@ -103,14 +102,6 @@ def test_columns_of_one_name_are_told_apart(run: Run, folder: Path) -> None:
     query = "select 1 as a, 2 as a, 3 as a_1"
     assert list(json.loads(run("sql", folder, query, "--json")[1])[0].values()) == [1, 2, 3]
     assert run("sql", folder, query)[0] == 0
-
-
-def test_dates_that_no_calendar_of_python_has_are_shown_of_policies_too(run: Run, tmp_path: Path) -> None:
-    last = pa.array([2**63 - 1, 2**62], pa.timestamp("us", "UTC"))
-    mk.from_table(pa.table({"text": ["a", "b"], "expires_at": last, "kind": ["archive", "archive"]})).save(tmp_path)
-    code, out, err = run("policy", "expiry", tmp_path, "--as-of", "2026-03-01", "--json")
-    assert (code, err, [row["keep"] for row in json.loads(out)]) == (0, "", [True, True])
-    assert json.loads(out)[0]["expires_at"] == "infinity"
 
 
 @pytest.mark.parametrize(

@@ -268,6 +268,7 @@ def with_column(name: str, values: Any) -> Callable[[pa.Table], pa.Table]:
     return lambda table: table.set_column(table.schema.get_field_index(name), name, values)
 
 
+FAR = pa.array([2**63 - 1, None], pa.timestamp("us", "UTC"))
 BAD_TEXT = pa.array([b"\xff\xfe", b"a"], pa.binary()).view(pa.string())
 FOREIGN: dict[str, tuple[str, Callable[[pa.Table], pa.Table]]] = {
     "another table": ("memories", lambda table: pa.table({"a": [1]})),
@@ -282,6 +283,7 @@ FOREIGN: dict[str, tuple[str, Callable[[pa.Table], pa.Table]]] = {
     "a text for tags": ("memories", with_column("tags", [["a", "b"]])),
     "lists of numbers for tags": ("memories", with_column("tags", [[[1], [2]]])),
     "a date without a zone": ("memories", with_column("created_at", [pa.nulls(2, pa.timestamp("us"))])),
+    "a date past all calendars": ("memories", with_column("expires_at", FAR)),
     "no id": ("memories", with_column("memory_id", [[None, "a"]])),
     "no text": ("memories", with_column("text", [["a", None]])),
     "an id twice": ("memories", with_column("memory_id", [["a", "a"]])),

@@ -169,6 +169,90 @@ def test_a_value_that_cannot_stay_is_a_problem_and_kept_in_extra(
     assert list(map(json.loads, corpus.memories["extra"].to_pylist())) == [{name: wanted}, {}, {}]
 
 
+ENDS = [-(2**63), -(2**63) + 1, -(2**62), 2**62, 2**63 - 2, 2**63 - 1]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "days"])
+def test_a_date_that_no_calendar_has_is_null_a_problem_and_kept_in_extra(unit: str) -> None:
+    kind = pa.date64() if unit == "days" else pa.timestamp(unit)
+    dates = pa.array([*ENDS, 0], pa.int64()).view(kind)
+    corpus = mk.from_table(pa.table({"text": ["a"] * 7, "created_at": dates}))
+    assert corpus.memories["created_at"].to_pylist() == [None] * 6 + [datetime(1970, 1, 1, tzinfo=UTC)]
+    assert corpus.problems["rule"].to_pylist() == ["bad_date"] * 6
+    kept = [json.loads(extra).get("created_at") for extra in corpus.memories["extra"].to_pylist()]
+    assert (None in kept[:6], kept[6]) == (False, None)
+
+
+def test_other_columns_with_such_dates_are_refused_by_name() -> None:
+    dates = pa.array([2**63 - 1], pa.int64()).view(pa.timestamp("us"))
+    with pytest.raises(ParameterError, match=r"from_table: columns seen must hold .* dates of the years 1 to 9999"):
+        mk.from_table(pa.table({"text": ["a"], "seen": dates}))
+
+
+_DATES: list[Any] = [
+    *("2026-01-01", "20260101", "2026-01-01T12:00Z", "2026-01-01 15:00:00+03:00", "2026-1-1", "01.02.2026", "soon"),
+    *("", "2026-01-01T00:00:00.123456789", "0000-01-01", "9999-12-31T23:00:00-05:00", "2026-W01-1", "2026\x00", None),
+]
+COLUMNS: dict[str, pa.Array] = {
+    "texts": pa.array(_DATES),
+    "large texts": pa.array(_DATES, pa.large_string()),
+    "categories": pa.array(_DATES).dictionary_encode(),
+    "days": pa.array([date(1, 1, 1), date(9999, 12, 31), None]),
+    "far days": pa.array([2**31 - 1, -(2**31)], pa.int32()).view(pa.date32()),
+    "seconds": pa.array(ENDS, pa.int64()).view(pa.timestamp("s")),
+    "nanoseconds": pa.array(ENDS, pa.int64()).view(pa.timestamp("ns", "UTC")),
+    "of a zone": pa.array([*ENDS, 0], pa.int64()).view(pa.timestamp("ms", "Asia/Tokyo")),
+    "nothing": pa.nulls(2),
+    "numbers": pa.array([1767225600]),
+    "floats": pa.array([1.5]),
+    "times": pa.array([0], pa.time64("us")),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_policy_reads_dates_as_a_corpus_does(kind: str) -> None:
+    table = pa.table({"text": ["a"] * len(COLUMNS[kind]), "created_at": COLUMNS[kind]})
+    try:
+        corpus = mk.from_table(table)
+    except ParameterError:
+        with pytest.raises(ParameterError, match="column 'created_at' must be timestamp"):
+            mk.Decay().transform(table, as_of="2026-03-01")
+        return
+    own = mk.Decay().transform(table, as_of="2026-03-01").select(["age_days", "factor", "note"])
+    assert own.equals(mk.Decay().transform(corpus, as_of="2026-03-01").select(own.column_names))
+
+
+NAMED_TWICE: list[Any] = [
+    pa.table([["text of a memory"], ["b"]], names=["text", "text"]),
+    pa.table([["text of a memory"], ["b"], ["c"]], names=["text", "other", "other"]),
+    pd.DataFrame([["text of a memory", "b"]], columns=["text", "text"]),
+    pd.DataFrame([["text of a memory", "b", "c"]], columns=["text", "other", "other"]),
+]
+
+
+@pytest.mark.parametrize("table", NAMED_TWICE, ids=["text", "other", "text of pandas", "other of pandas"])
+@pytest.mark.parametrize("step", [mk.Admission(), mk.Quota(), mk.Decay(), mk.SplitPlan(), mk.Pipeline([mk.Expiry()])])
+def test_a_column_twice_is_refused_by_each_policy(table: Any, step: Any) -> None:
+    with pytest.raises(ParameterError, match="table: "):
+        step.transform(table, as_of="2026-03-01")
+
+
+@settings(max_examples=8)
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=8), st.sampled_from(["s", "ms", "us", "ns"]))
+def test_any_moment_goes_through_all_that_reads_dates(moments: list[int], unit: str) -> None:
+    dates = pa.array([*moments, *ENDS], pa.int64()).view(pa.timestamp(unit))
+    columns = dict.fromkeys(("created_at", "updated_at", "expires_at"), dates)
+    count = len(dates)
+    corpus = mk.from_table(pa.table({"text": ["чай и кофе"] * count, "kind": ["archive"] * count, **columns}))
+    search = mk.Retriever(encoder=None, decay_kinds="*").fit(corpus)
+    for day in ("0001-01-01", "2026-03-01", "9999-12-31T23:59:59.999999"):
+        steps = [mk.Classifier(), mk.Expiry(grace_days=3_652_059), mk.Quota(max_facts=2), mk.Decay()]
+        assert mk.Pipeline(steps).transform(corpus, day).num_rows == count
+        assert search.trace("чай", as_of=day).num_rows == count
+        for name in mk.named_queries()["name"].to_pylist():
+            corpus.named(name, day).fetchall()
+
+
 def test_other_columns_are_kept_in_extra() -> None:
     row = {"day": date(2026, 1, 1), "sum": Decimal("1.10"), "deep": {"a": [{"б": None}]}, "nan": float("nan")}
     (extra,) = column(
