@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from memkit.search.reports.explain import explain as explain
     from memkit.search.reports.plot import plot_contributions as plot_contributions
     from memkit.search.retriever import Retriever as Retriever
+    from memkit.tables.convert import convert_ids as convert_ids
     from memkit.tables.corpus import Corpus as Corpus
     from memkit.tables.named import named_queries as named_queries
     from memkit.tables.records import rank_pathways as rank_pathways
@@ -83,6 +84,7 @@ _PUBLIC = {
     "Retriever": ("memkit.search.retriever", "Retriever"),
     "SplitPlan": ("memkit.policy.split_plan", "SplitPlan"),
     "as_encoder": ("memkit.index.encode", "as_encoder"),
+    "convert_ids": ("memkit.tables.convert", "convert_ids"),
     "errors": ("memkit.errors", ""),
     "explain": ("memkit.search.reports.explain", "explain"),
     "forecast": ("memkit.policy.replay", "forecast"),

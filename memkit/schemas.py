@@ -35,7 +35,12 @@ _FORMAT_VERSION = _column("format_version", pa.string(), "as written, MAJOR.MINO
 
 MEMORIES = pa.schema(
     [
-        _column("memory_id", pa.string(), "unique and stable: {format}:{path}#{own id, else ordinal}", nullable=False),
+        _column(
+            "memory_id",
+            pa.string(),
+            "unique and stable: {format}:{path}#{own id, else the title's letters, else ordinal}",
+            nullable=False,
+        ),
         _column("format", pa.string(), "index_tree, workspace, notes, records, facts or table", nullable=False),
         _column("kind", pa.string(), "what the memory is within its format"),
         _column("source_id", pa.string(), "the record's own id, as written"),
@@ -51,6 +56,7 @@ MEMORIES = pa.schema(
         _column("expires_at", TIMESTAMP, "lives through that day, UTC"),
         _column("pinned", pa.bool_(), "exempt from cleaning"),
         _column("access_count", pa.int64(), "how often it was used"),
+        _column("heading_path", pa.string(), "what stands above it: folders, category, headings, joined by ' / '"),
         _PATH,
         _column("line_start", pa.int64(), "first line of text in the file, 1-based"),
         _column("line_end", pa.int64(), "last line of text in the file, inclusive"),

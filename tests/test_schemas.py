@@ -50,6 +50,7 @@ def test_memories_has_the_columns_of_the_documentation_in_its_order() -> None:
         "expires_at",
         "pinned",
         "access_count",
+        "heading_path",
         "path",
         "line_start",
         "line_end",

@@ -124,7 +124,9 @@ class _Facts:
         untagged = fact is None and self.old and line.startswith(("- ", "* "))
         if untagged:
             fact = {"t": "archive", "text": line[2:]}
-        memory_id = self.rows.new_id("facts", self.path, (fact and fact.get("id")) or number)
+        memory_id = self.rows.new_id(
+            "facts", self.path, (fact and fact.get("id")) or number, fact["text"] if fact else line
+        )
         row: Row = {
             "memory_id": memory_id,
             "format": "facts",

@@ -107,13 +107,16 @@ def _counters(tables: Tables, rows: Rows) -> None:
 
 def _implausible(documents: pa.Table, rows: Rows) -> None:
     is_log = pc.is_in(documents["kind"], value_set=pa.array(["daily_log", "session"]))
-    dated = documents.select(["path", "date"]).filter(pc.and_(is_log, pc.is_valid(documents["date"])))
+    dated = documents.select(["path", "date", "memory_id"]).filter(pc.and_(is_log, pc.is_valid(documents["date"])))
     folders: dict[str, dict[str, date]] = {}
-    for row in dated.group_by("path").aggregate([("date", "min")]).to_pylist():
+    first: dict[str, str] = {}
+    grouped = dated.group_by("path", use_threads=False).aggregate([("date", "min"), ("memory_id", "first")])
+    for row in grouped.to_pylist():
         folders.setdefault(_log_folder(row["path"]), {})[row["path"]] = row["date_min"]
+        first[row["path"]] = row["memory_id_first"]
     for dates in folders.values():
         if len(dates) >= _MIN_LOGS:
-            _lonely(dates, rows)
+            _lonely(dates, first, rows)
 
 
 def _log_folder(path: str) -> str:
@@ -124,15 +127,14 @@ def _log_folder(path: str) -> str:
     return "/".join(parts)
 
 
-def _lonely(dates: dict[str, date], rows: Rows) -> None:
+def _lonely(dates: dict[str, date], first: dict[str, str], rows: Rows) -> None:
     ordered = sorted(dates.items(), key=lambda item: (item[1], item[0]))
     days = [day for _, day in ordered]
     for at, (path, day) in enumerate(ordered):
         gaps = [abs(day - days[other]) for other in (at - 1, at + 1) if 0 <= other < len(days)]
         if min(gaps) > _PLAUSIBLE:
             nearest = f"a date within a year of some other log of its folder ({days[0]} to {days[-1]})"
-            memory_id = f"workspace:{path}#1"
-            rows.problem("implausible_date", path, nearest, day.isoformat(), memory_id=memory_id, quote=False)
+            rows.problem("implausible_date", path, nearest, day.isoformat(), memory_id=first[path], quote=False)
 
 
 def undeclared_kinds(memories: pa.Table, rows: Rows) -> None:

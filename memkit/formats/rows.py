@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import groupby
 from typing import Any
 
 import pyarrow as pa
@@ -45,6 +48,10 @@ RAW_SCHEMAS: dict[str, pa.Schema] = {**TABLES, "_counters": COUNTERS, "_ids": ID
 """The tables, and those that only the linking sees."""
 
 PROBLEM_ORDER = ("path", "line", "rule", "field", "message", "memory_id")
+_NO_WORD = re.compile(r"[\W_]+")
+_MAX_SLUG = 60
+_MAX_NAME = 200
+"""Of a heading, as each section below repeats it."""
 HELD_ROWS = 10_000
 """Rows of one table that are held as dicts, each of some 1,000 bytes; the next one hands them over to Arrow."""
 
@@ -88,6 +95,8 @@ class Rows:
 
     def add(self, table: str, row: Row) -> None:
         """Append `row` to `table`."""
+        if table == "memories":
+            row.setdefault("heading_path", above(row["path"]))
         rows = self.tables[table]
         if len(rows) >= HELD_ROWS:
             self._hand_over(table, rows)
@@ -126,14 +135,14 @@ class Rows:
         row = {"path": path, "line": line, "field": field, "rule": rule, "severity": SEVERITIES[rule]}
         self.add("problems", {**row, "status": status, "message": message, "memory_id": memory_id})
 
-    def new_id(self, format: str, path: str, own: object) -> str:
-        """The id of a memory, from its own id or ordinal; a repeated one gets ``~2``, which the linking reports.
+    def new_id(self, format: str, path: str, own: object, text: str) -> str:
+        """The id of a memory, from its own id, its slug or its ordinal; its text tells it from one with the same.
 
         A ``#`` of its own is spelled ``%23``, so that the last one always parts path and own id.
         """
         if path != self._ids.path:
             self._ids = _Ids(path)
-        return f"{format}:{path}#{self._ids.ordinal(own) if isinstance(own, int) else self._ids.own(str(own))}"
+        return f"{format}:{path}#{self._ids.new(own, text)}"
 
     def own_id(self, memory_id: str, path: str, line: int | None, field: str, group: str, own: str | None) -> None:
         """Note an id, for the linking to find it twice."""
@@ -219,34 +228,69 @@ class Rows:
 
 
 class _Ids:
-    """The ids given to the memories of one file; an ordinal takes one byte, as each line may have one."""
+    """The ids given to the memories of one file; an ordinal takes one byte, as each line may have one.
+
+    The first memory of a name has it plain. Each further one adds the hash of its text, and so keeps its id
+    whatever is written above it; only equal ones are numbered.
+    """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self._own: dict[str, int] = {}
+        self._taken: dict[str, int] = {}
         self._ordinals = bytearray()
 
-    def ordinal(self, number: int) -> str:
-        if str(number) in self._own:
-            return self.own(str(number))
-        self._ordinals += bytes(max(0, number + 1 - len(self._ordinals)))
-        self._ordinals[number] = 1
-        return str(number)
+    def new(self, own: object, text: str) -> str:
+        name = str(own).replace("#", "%23")
+        if isinstance(own, int) and name not in self._taken:
+            self._ordinals += bytes(max(0, own + 1 - len(self._ordinals)))
+            self._ordinals[own] = 1
+            return name
+        return self._further(name, text) if name in self._taken or self._is_ordinal(name) else self._take(name)
 
-    def own(self, id: str) -> str:
-        """`id`, which gets ``~2`` where it is taken."""
-        base = id.replace("#", "%23")
-        count, found = self._own.get(base, self._is_ordinal(base)) + 1, base
-        if count > 1:
-            while (found := f"{base}~{count}") in self._own:
-                count += 1
-            self._own[found] = 1
-        self._own[base] = count
-        return found
+    def _further(self, name: str, text: str) -> str:
+        name = f"{name}~{hash_of(text)}"
+        number, found = self._taken.get(name, 1), name
+        while found in self._taken:
+            number += 1
+            found = f"{name}.{number}"
+        self._taken[name] = number
+        return self._take(found)
 
-    def _is_ordinal(self, id: str) -> int:
-        number = int(id) if len(id) < 10 and id.isdecimal() else -1
-        return self._ordinals[number] if str(number) == id and number < len(self._ordinals) else 0
+    def _take(self, name: str) -> str:
+        self._taken.setdefault(name, 1)
+        return name
+
+    def _is_ordinal(self, name: str) -> bool:
+        number = int(name) if len(name) < 10 and name.isdecimal() else -1
+        return str(number) == name and number < len(self._ordinals) and bool(self._ordinals[number])
+
+
+def hash_of(text: str) -> str:
+    """Eight hexadecimal digits that tell one text from another."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+
+
+def slug_of(title: str) -> str:
+    """What a heading adds to an id: its letters and digits, case-folded.
+
+    Examples
+    --------
+    >>> slug_of("14:30 — Выкатили 2.1!"), slug_of("***")
+    ('14-30-выкатили-2-1', 'section')
+    """
+    return _NO_WORD.sub("-", title.casefold()).strip("-")[:_MAX_SLUG].rstrip("-") or "section"
+
+
+def above(path: str, *names: str) -> str:
+    """What stands above a memory, outermost first: the folders of its file, its category, the headings over it.
+
+    Examples
+    --------
+    >>> above("memory/lessons/a.md", "lessons", "Пул")
+    'memory / lessons / Пул'
+    """
+    parts = [*path.split("/")[:-1], *(name[:_MAX_NAME] for name in names)]
+    return " / ".join(part for part, _ in groupby(filter(None, parts)))
 
 
 def _line_start(row: Row) -> int:

@@ -47,6 +47,7 @@ SEVERITIES: dict[str, str] = {
     "future_date": "info",
     "symlink": "info",
     "undeclared_kind": "info",
+    "empty_section": "info",
 }
 """Severity of each code, error before warning before info."""
 
@@ -65,6 +66,7 @@ ADVICE: dict[str, str] = {
     "unindexed": "It is read all the same; name it in an index.",
     "unclaimed": "No format knows it.",
     "not_a_fact": "It is kept as text.",
+    "empty_section": "It is not searched.",
     "secret": "Move it and change it.",
     "undeclared_kind": "It is kept as it is; memkit.schemas.declare_kinds makes it known.",
     "symlink": "Links are not followed; a target inside of the root is read under its own name.",
@@ -181,6 +183,7 @@ RULES: tuple[Rule, ...] = (
     Rule("bad_date", "workspace", "", "a real date in the file's name"),
     Rule("implausible_date", "workspace", "", "a date within a year of some other log of the folder"),
     Rule("unbalanced_fence", "workspace", "", "a code fence that is closed"),
+    Rule("empty_section", "workspace", "", "text below a heading, or a deeper heading with text"),
     # Notes.
     *_missing("notes", "front matter with this field", "id subject keywords applies_to created_at updated_at"),
     Rule("bad_value", "notes", "id", "a UUID"),

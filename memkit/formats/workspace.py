@@ -1,14 +1,12 @@
 """Workspaces: MEMORY.md, HEARTBEAT.md, daily logs, session transcripts, and any Markdown that no other format claims.
 
 A memory is a section: a heading outside of code fences to the next one, or the text before the first. Its text is
-exactly its lines.
+exactly its lines. A heading with nothing below it but a deeper heading is no memory: it begins the section of that.
 """
 
 from __future__ import annotations
 
 import re
-from array import array
-from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime, time
@@ -16,7 +14,7 @@ from itertools import chain, pairwise
 
 from memkit.fences import fences
 from memkit.formats.disk.source import Source
-from memkit.formats.rows import Row, Rows, extra_of
+from memkit.formats.rows import Row, Rows, above, extra_of, slug_of
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.markdown import Heading, headings
 from memkit.formats.syntax.node import Node
@@ -35,6 +33,17 @@ _TURN = re.compile(
     rf"|\*\*([^*\n\[\]:]{{1,40}})(?::\*\*|\*\*:)|({_ROLES})[ \t]*:)[ \t]*(.*)$",
     re.IGNORECASE,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class _Section:
+    """What will be one memory: its heading, its lines, whether the heading is all it says, the headings over it."""
+
+    ordinal: int
+    heading: Heading
+    lines: range
+    is_bare: bool
+    above: list[str]
 
 
 @dataclass(frozen=True)
@@ -74,27 +83,24 @@ def parse(source: Source, front: FrontMatter | None, rows: Rows) -> str:
     """One file's sections to its rows; the kind it was read as."""
     reader = _File(source, front, rows)
     reader.sections()
-    if reader.code.unclosed:
-        line = reader.code.unclosed + reader.above
-        reader.problem("unbalanced_fence", "a code fence that is closed", "no end", line)
+    if reader.dated and reader.dated.day is None:
+        reader.problem("bad_date", "a real date in the file's name", reader.dated.written)
     if not source.text.strip():
-        reader.problem("empty_text", "a file with text", "nothing", None)
-    if reader.kind == "session":
-        reader.turns()
-    if reader.kind == "heartbeat":
-        reader.checklist()
+        reader.problem("empty_text", "a file with text", "nothing")
     return reader.kind
 
 
 class _File:
-    """One file under way; what it holds of each line is small, as a line may be a single sign.
+    """One file under way; nothing is kept of a line or a section, as a line may be a single sign.
 
     Attributes
     ----------
     above : int
         Lines of the front matter.
-    starts : array of int
-        The first line of each section so far.
+    first : str
+        The id of the first section.
+    turn : int
+        How many turns there were so far.
     """
 
     def __init__(self, source: Source, front: FrontMatter | None, rows: Rows) -> None:
@@ -104,26 +110,35 @@ class _File:
         self.above = front.body_line - 1 if front else 0
         self.body = source.text[front.body_at :] if front else source.text
         self.code = fences(self.body)
-        self.starts = array("q")
-        if self.dated and self.dated.day is None:
-            self.problem("bad_date", "a real date in the file's name", self.dated.written, None)
+        self.first, self.turn = "", 0
 
-    def problem(self, rule: str, expected: str, got: object, line: int | None) -> None:
-        memory_id = self.memory_id(line) if line and self.starts else f"workspace:{self.source.path}#1"
-        self.rows.problem(rule, self.source.path, expected, got, line=line, memory_id=memory_id)
-
-    def memory_id(self, line: int) -> str:
-        """The section that holds `line`."""
-        return f"workspace:{self.source.path}#{max(bisect_right(self.starts, line), 1)}"
+    def problem(
+        self, rule: str, expected: str, got: object, line: int | None = None, memory_id: str | None = None
+    ) -> None:
+        self.rows.problem(rule, self.source.path, expected, got, line=line, memory_id=memory_id or self.first)
 
     def sections(self) -> None:
-        lines = self.source.lines
-        after = Heading(len(lines) + 1, 0, "")
-        for ordinal, (section, following) in enumerate(pairwise(chain(self._headings(), [after])), 1):
-            self.starts.append(section.line)
-            head = self.front.fields if self.front and ordinal == 1 else Node()
-            end = following.line - 1
-            self._section(ordinal, section, lines[section.line - 1 : end], end, head)
+        """Each heading with its text; one without, that a deeper one follows, begins the section of that."""
+        after = Heading(len(self.source.lines) + 1, 0, "")
+        over: list[Heading] = []
+        begin, ordinal = 0, 0
+        for heading, following in pairwise(chain(self._headings(), [after])):
+            while over and over[-1].level >= heading.level:
+                over.pop()
+            lines = range(begin or heading.line, following.line)
+            is_bare = bool(heading.level) and self._is_bare(range(heading.line, following.line))
+            if is_bare and following.level > heading.level:
+                begin = lines.start
+            else:
+                self._section(_Section(ordinal, heading, lines, is_bare, [upper.text for upper in over]))
+                begin, ordinal = 0, ordinal + 1
+            if heading.level:
+                over.append(heading)
+
+    def _is_bare(self, lines: range) -> bool:
+        """Whether the heading that is among `lines` is all that they say."""
+        said = (line for line in self.source.lines[lines.start - 1 : lines.stop - 1] if line.strip())
+        return next(said, None) is None or next(said, None) is None
 
     def _headings(self) -> Iterator[Heading]:
         """The headings by their line in the file; what stands above the first is a section too."""
@@ -138,24 +153,45 @@ class _File:
         for heading in chain([first] if first else [], found):
             yield replace(heading, line=heading.line + self.above) if self.above else heading
 
-    def _section(self, ordinal: int, section: Heading, lines: list[str], end: int, head: Node) -> None:
-        path, text = self.source.path, "\n".join(lines)
-        at, clock = self._moment(section.text)
-        row: Row = {"memory_id": f"workspace:{path}#{ordinal}", "path": path, "kind": self.kind}
-        row |= {"line_start": section.line, "line_end": end}
-        memory: Row = {"format": "workspace", "title": section.text, "text": text}
+    def _section(self, section: _Section) -> None:
+        path, heading, lines = self.source.path, section.heading, self._lines(section)
+        text, at, clock = "\n".join(lines), *self._moment(heading.text)
+        slug = slug_of(heading.text) if heading.level else "top"
+        memory_id = self.rows.new_id("workspace", path, slug, text)
+        self.first = self.first or memory_id
+        head = self.front.fields if self.front and not section.ordinal else Node()
+        row: Row = {"memory_id": memory_id, "path": path, "kind": self.kind}
+        row |= {"line_start": section.lines.start, "line_end": section.lines.stop - 1}
+        memory: Row = {"format": "workspace", "title": heading.text, "text": text}
         memory |= {"tags": loose_words(head.get("tags")), "extra": extra_of(head, ())}
+        memory |= {"heading_path": above(path, *section.above)}
         self.rows.add("memories", {**row, **memory, "created_at": at, "updated_at": at})
         own = {
             "date": at.date() if at else None,
             "time": clock,
             "slug": self.dated.slug if self.dated else None,
-            "heading": section.text if section.level else None,
-            "level": section.level,
-            "ordinal": ordinal - 1,
+            "heading": heading.text if heading.level else None,
+            "level": heading.level,
+            "ordinal": section.ordinal,
             "chars": len(text),
         }
         self.rows.add("documents", {**row, **own})
+        self._check(section, memory_id)
+        if self.kind == "session":
+            self._turns(section, memory_id)
+        if self.kind == "heartbeat":
+            self._checklist(section, memory_id)
+
+    def _lines(self, section: _Section) -> list[str]:
+        return self.source.lines[section.lines.start - 1 : section.lines.stop - 1]
+
+    def _check(self, section: _Section, memory_id: str) -> None:
+        if section.is_bare:
+            heading = section.heading
+            self.problem("empty_section", "text below the heading", heading.text, section.lines.start, memory_id)
+        if self.code.unclosed and self.code.unclosed + self.above in section.lines:
+            line = self.code.unclosed + self.above
+            self.problem("unbalanced_fence", "a code fence that is closed", "no end", line, memory_id)
 
     def _moment(self, heading: str) -> tuple[datetime | None, str | None]:
         """The section's date, from its heading or else the file's name, with the heading's time where it has one."""
@@ -165,48 +201,36 @@ class _File:
         day = day or (self.dated.day if self.dated else None)
         return _at(day, clock), clock
 
-    def turns(self) -> None:
+    def _turns(self, section: _Section, memory_id: str) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""
         opened: tuple[int, re.Match[str]] | None = None
-        ordinal = 0
-        for number, line in self._text_lines():
-            match = _TURN.match(line)
-            if opened and (match or self._is_start(number)):
-                self.rows.add("turns", self._turn(ordinal, opened[0], number - 1, opened[1]))
-                ordinal, opened = ordinal + 1, None
-            if match:
+        for number, line in self._text_lines(section):
+            if match := _TURN.match(line):
+                if opened:
+                    self._turn(memory_id, range(opened[0], number), opened[1])
                 opened = number, match
         if opened:
-            self.rows.add("turns", self._turn(ordinal, opened[0], len(self.source.lines), opened[1]))
+            self._turn(memory_id, range(opened[0], section.lines.stop), opened[1])
 
-    def _text_lines(self) -> Iterator[tuple[int, str]]:
-        """The lines that are no code, by number."""
-        lines = enumerate(self.source.lines, 1)
+    def _text_lines(self, section: _Section) -> Iterator[tuple[int, str]]:
+        """The lines of a section that are no code, by number."""
+        lines = enumerate(self._lines(section), section.lines.start)
         return ((number, line) for number, line in lines if number - self.above not in self.code)
 
-    def _is_start(self, line: int) -> bool:
-        return self.starts[bisect_right(self.starts, line) - 1] == line
-
-    def _turn(self, ordinal: int, number: int, end: int, match: re.Match[str]) -> Row:
+    def _turn(self, memory_id: str, lines: range, match: re.Match[str]) -> None:
         clock, role, bold, plain, first = match.groups()
         day, at = self.dated.day if self.dated else None, _clock(clock or "")
-        text = "\n".join([first, *self.source.lines[number:end]]).rstrip()
-        return {
-            "memory_id": self.memory_id(number),
-            "path": self.source.path,
-            "ordinal": ordinal,
-            "line_start": number,
-            "line_end": number + text.count("\n"),
-            "said_at": _at(day, at) if at else None,
-            "time": clock,
-            "role": (role or bold or plain).strip(),
-            "text": text,
-        }
+        text = "\n".join([first, *self.source.lines[lines.start : lines.stop - 1]]).rstrip()
+        row: Row = {"memory_id": memory_id, "path": self.source.path, "ordinal": self.turn}
+        row |= {"line_start": lines.start, "line_end": lines.start + text.count("\n")}
+        row |= {"said_at": _at(day, at) if at else None, "time": clock}
+        self.rows.add("turns", {**row, "role": (role or bold or plain).strip(), "text": text})
+        self.turn += 1
 
-    def checklist(self) -> None:
-        for number, line in self._text_lines():
+    def _checklist(self, section: _Section, memory_id: str) -> None:
+        for number, line in self._text_lines(section):
             if match := _BOX.match(line):
-                row: Row = {"memory_id": self.memory_id(number), "path": self.source.path, "line": number}
+                row: Row = {"memory_id": memory_id, "path": self.source.path, "line": number}
                 done = match.group(1) != " "
                 self.rows.add("checklist", {**row, "done": done, "text": match.group(2).strip()})
 

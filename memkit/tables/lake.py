@@ -146,11 +146,13 @@ class _Lake:
         return {name: self._read(f"{TEXT}/{name}.parquet", schema) for name, schema in TEXT_INDEX.items()}
 
     def reading(self, tables: dict[str, pa.Table], source: Path | None) -> Reading | None:
-        """The reading that was saved; one that has seen nothing where its state is gone."""
+        """The reading that was saved; one that has seen nothing where its state is gone, or its ids are of old."""
         root = source or self.manifest.root
         if root is None:
             return None
         reading = unread(Path(root), self.manifest.options)
+        if self.manifest.version < VERSION:
+            return reading
         try:
             kept = {name: self._read(f"{STATE}/{name}.parquet", s) for name, s in _STATE_SCHEMAS.items()}
         except FormatError:
@@ -175,6 +177,8 @@ class _Lake:
         table, missing = with_nulls(table, schema)
         if missing:
             message = f"{path}: written by an older memkit, so {', '.join(missing)} is null. Read the folder again."
+            if name == "memories":
+                message += " Its memories keep the ids that it gave them; mk.convert_ids brings labels over."
             warnings.warn(message, RuntimeWarning, stacklevel=6)
         return declared(table, schema, path)
 

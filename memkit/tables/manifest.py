@@ -22,8 +22,8 @@ from memkit.schemas import TABLES
 from memkit.tables.database import is_table_name
 from memkit.tables.untrusted import is_member_name, read_json, refused
 
-VERSION = 2
-"""Raised when `memkit.schemas.TABLES` changes, so that an older lake is known as such."""
+VERSION = 3
+"""Raised when `memkit.schemas.TABLES` or how ids are made changes, so that an older lake is known as such."""
 MANIFEST = "manifest.json"
 STATE, TEXT = "state", "fts"
 """Folders of a lake: what a refresh needs, and the full-text index."""

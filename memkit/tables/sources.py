@@ -117,7 +117,7 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
     Warns
     -----
     RuntimeWarning
-        Where an older memkit wrote it, which did not know some of the columns: they are null.
+        Where an older memkit wrote it: columns that it did not know are null, and the ids are those that it made.
 
     Raises
     ------

@@ -21,8 +21,8 @@ from memkit.schemas import CHUNKS, kinds_where
 from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter
 
 _SOURCE = cite("workspace", "chunks")
-_BARE = r"^\s*#{1,6}([ \t][^\n]*)?\s*$"
-"""A text that is one heading line, as the reader of workspaces knows headings."""
+_BARE = r"^(\s*#{1,6}([ \t][^\n]*)?(\n|$))+\s*$"
+"""A text of heading lines alone, as the reader of workspaces knows headings."""
 
 Span = tuple[int, int]
 """First line and the one after the last, 0-based."""

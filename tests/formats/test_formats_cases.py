@@ -51,13 +51,13 @@ def test_a_problem_says_where_it_is_and_what_came(case: str) -> None:
 
 
 def a_link_inside(folder: Path) -> dict[str, object]:
-    write_files(folder, {"MEMORY.md": "# Чай\n"})
+    write_files(folder, {"MEMORY.md": "чай\n"})
     (folder / "link.md").symlink_to(folder / "MEMORY.md")
     return {}
 
 
 def a_large_file(folder: Path) -> dict[str, object]:
-    write_files(folder, {"MEMORY.md": "# Чай\n" * 10})
+    write_files(folder, {"MEMORY.md": "чай чай\n" * 10})
     return {"max_file_bytes": 20}
 
 
@@ -98,7 +98,7 @@ def test_a_case_shows_the_code_that_it_is_named_for(case: str) -> None:
 
 def test_a_file_that_may_not_be_opened_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tests may run as root, whom no mode stops: the refusal is made here."""
-    write_files(tmp_path, {"MEMORY.md": "# Чай\n", "memory/2026-02-03.md": "# Кофе\n"})
+    write_files(tmp_path, {"MEMORY.md": "# Чай\nx\n", "memory/2026-02-03.md": "# Кофе\nx\n"})
     real = files.os.open
 
     def refuse(path: str, *rest: int, **named: Any) -> int:
@@ -114,7 +114,7 @@ def test_a_file_that_may_not_be_opened_is_a_row(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_folder_that_may_not_be_listed_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_files(tmp_path, {"MEMORY.md": "# Чай\n", "secret/2026-02-03.md": "# Кофе\n"})
+    write_files(tmp_path, {"MEMORY.md": "чай\n", "secret/2026-02-03.md": "кофе\n"})
     real = files.os.scandir
 
     def refuse(path: str) -> object:

@@ -35,7 +35,7 @@ MIXED = {
     "c/users/u/profile.md": "- [id:x] [t:profile] [imp:high] чай\n",
     "c/anywhere.md": "- [id:x] [t:profile] [imp:high] чай\n",
     "d/x.json": '{"fact_id": "x", "content": "чай"}',
-    "e/MEMORY.md": "# Чай\n",
+    "e/MEMORY.md": "# Чай\nзелёный\n",
     "e/any.md": "просто текст\n",
 }
 
@@ -197,7 +197,8 @@ def test_the_turns_of_a_session(tmp_path: Path) -> None:
     assert [turn["said_at"] for turn in turns] == [at("2026-02-03T10:00"), at("2026-02-03T10:01"), None, None, None]
     assert turns[1]["text"].endswith("```\nuser: это код\n```")
     assert [(turn["line_start"], turn["line_end"]) for turn in turns[:3]] == [(3, 3), (4, 8), (10, 10)]
-    assert [turn["memory_id"][-1] for turn in turns] == ["1", "1", "2", "2", "2"]
+    of_turns = [turn["memory_id"].partition("#")[2] for turn in turns]
+    assert of_turns == ["разговор", "разговор", "дальше", "дальше", "дальше"]
 
 
 def test_the_boxes_of_a_heartbeat(tmp_path: Path) -> None:

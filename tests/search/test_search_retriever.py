@@ -374,7 +374,9 @@ def test_a_heading_without_text_is_never_a_hit_and_the_rest_is_found(corpus_of: 
 def test_searched_says_which_columns_find_a_memory(corpus_of: Any) -> None:
     corpus = corpus_of(*NOTES)
     assert ids(Retriever(encoder=None, searched=("text",)).fit(corpus).search("postgres", as_of=DAY)) == []
-    above = corpus.tables["memories"].append_column("heading_path", pa.array(["Настройки базы", "", "", ""]))
+    memories = corpus.tables["memories"]
+    place = memories.column_names.index("heading_path")
+    above = memories.set_column(place, "heading_path", pa.array(["Настройки базы", "", "", ""]))
     corpus = Corpus({"memories": above})
     by_default, with_path = (
         Retriever(encoder=None, **searched).fit(corpus)

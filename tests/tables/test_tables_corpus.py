@@ -230,7 +230,7 @@ def test_the_first_error_is_raised_with_its_place() -> None:
 
 
 def test_dates_in_the_future_are_told_only_against_a_day(tmp_path: Path) -> None:
-    folder = write_files(tmp_path, {"memory/2026-02-03.md": "# A\n"})
+    folder = write_files(tmp_path, {"memory/2026-02-03.md": "A\n"})
     assert mk.read(folder).problems.num_rows == 0
     assert mk.read(folder, as_of="2026-02-03").problems.num_rows == 0
     for day in ("2026-02-02", date(2026, 2, 2), datetime(2026, 2, 2, 23, 59, tzinfo=UTC), "2026-02-03T01:00:00+03:00"):

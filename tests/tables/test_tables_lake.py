@@ -143,14 +143,14 @@ def test_the_database_file_is_for_others_and_never_opened(saved: Path, damage: s
     elif damage == "text":
         path.write_bytes(b"no database " * 999)
     opened = mk.open(saved)
-    assert opened.sql("select memory_id from fts('пулы')").fetchall() == [("workspace:docs/a.md#1",)]
+    assert opened.sql("select memory_id from fts('пулы')").fetchall() == [("workspace:docs/a.md#пул-соединений",)]
     assert opened.sql("select count(*) from memories").fetchone() == (2,)
 
 
 def test_the_index_is_not_built_again(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "index_text", lambda memories: pytest.fail("built"))
     opened = mk.open(saved)
-    assert opened.sql("select memory_id from fts('пулы')").fetchall() == [("workspace:docs/a.md#1",)]
+    assert opened.sql("select memory_id from fts('пулы')").fetchall() == [("workspace:docs/a.md#пул-соединений",)]
     opened.save(saved)
 
 
@@ -210,10 +210,10 @@ def test_an_opened_corpus_follows_its_folder_elsewhere(saved: Path, tmp_path: Pa
 
 
 def test_what_was_asked_for_is_asked_again(tmp_path: Path) -> None:
-    folder = write_files(tmp_path / "source", {"memory/2026-02-03.md": "# A\n", "x.json": "{}"})
+    folder = write_files(tmp_path / "source", {"memory/2026-02-03.md": "A\n", "x.json": "{}"})
     corpus = mk.read(folder, format="workspace", as_of="2026-01-01", max_file_bytes=4)
     corpus.save(tmp_path / "lake")
-    write_files(folder, {"memory/2026-02-04.md": "# Bbb\n"})
+    write_files(folder, {"memory/2026-02-04.md": "Bbbbb\n"})
     fresh = mk.read(folder, format="workspace", as_of="2026-01-01", max_file_bytes=4)
     assert equal(mk.open(tmp_path / "lake").refresh(), fresh)
     assert {"future_date", "file_too_large", "unclaimed"} == set(fresh.problems["rule"].to_pylist())

@@ -185,7 +185,7 @@ def test_next_to_nothing_and_no_tags(small: mk.Corpus) -> None:
     near = ask(small, "near_empty", "memory_id chars")
     assert ("facts:users/anna/working.md#w1", len("Ставим бота")) in near
     assert all(chars < 20 for _, chars in near)
-    assert [title for (title,) in ask(small, "memories_without_tags", "title")] == ["Нет", "Вне"]
+    assert [title for (title,) in ask(small, "memories_without_tags", "title")] == ["Вне", "Нет"]
 
 
 def test_open_tasks_and_who_speaks(small: mk.Corpus) -> None:
@@ -205,7 +205,7 @@ def test_scope_coverage_counts_every_memory_once(small: mk.Corpus) -> None:
 
 def test_stale_memories_decay_by_days(small: mk.Corpus) -> None:
     rows = {row[0]: row[1:] for row in ask(small, "stale_memories", "memory_id age_days factor")}
-    assert rows["workspace:memory/2026-02-01.md#1"] == (28, round(2.718281828459045 ** (-28 / 60), 3))
+    assert rows["workspace:memory/2026-02-01.md#один"] == (28, round(2.718281828459045 ** (-28 / 60), 3))
 
 
 def test_problems_are_counted_errors_first(small: mk.Corpus) -> None:

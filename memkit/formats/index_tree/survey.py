@@ -18,7 +18,7 @@ from memkit.formats.disk.files import Listing, is_inside
 from memkit.formats.disk.source import Source
 from memkit.formats.index_tree.entry import REQUIRED, Claim, typed
 from memkit.formats.index_tree.shape import as_branch, shape_of
-from memkit.formats.rows import Row, Rows, json_text
+from memkit.formats.rows import Row, Rows, above, json_text, slug_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import Node, StructureError
@@ -207,15 +207,15 @@ class _Trees:
             self.unplaced.append({"index": path, "holds": rest})
 
     def _entries(self, path: str, document: Node, home: str, category: str | None) -> None:
-        for ordinal, entry in enumerate(self._list(path, document, "files", ("type", "category")), 1):
+        for entry in self._list(path, document, "files", ("type", "category")):
             if isinstance(entry, Node):
-                self._entry(path, ordinal, entry, home, category)
+                self._entry(path, entry, home, category)
             else:
                 self._problem("bad_value", path, "an object", entry, document.line, "files")
                 self._keep_rest(path, entry, ())
 
     def _flat(self, path: str, document: list[Any], home: str) -> None:
-        for ordinal, item in enumerate(document, 1):
+        for item in document:
             if not isinstance(item, Node):
                 self._problem("bad_value", path, "an object", item, 1, "files")
                 self._keep_rest(path, item, ())
@@ -226,14 +226,13 @@ class _Trees:
             for key, value in item.items():
                 entry.put(names.get(key, key), value)
             entry.put("updated", (text_of(item.get("lastModified")) or "")[:10] or None)
-            memory_id = self._entry(path, ordinal, entry, home, text_of(item.get("type")), required=("file",))
+            memory_id = self._entry(path, entry, home, text_of(item.get("type")), required=("file",))
             row = {"memory_id": memory_id, "path": path, "kind": "entry", "reason": _FLAT_REASON}
             self.rows.add("migrations", {**row, "from_version": "flat", "to_version": "index-branch"})
 
     def _entry(
         self,
         index: str,
-        ordinal: int,
         entry: Node,
         home: str,
         category: str | None,
@@ -244,16 +243,18 @@ class _Trees:
         found, status, reason = self._resolve(written, home) if written else (None, "missing", "no file is named")
         if found and (_ANY_INDEX.search(found) or found in self.result.indexes):
             found, status, reason = None, "invalid", _NAMES_INDEX
-        memory_id = f"index_tree:{found}#1" if found else self.rows.new_id("index_tree", index, ordinal)
+        title, summary = text_of(entry.get("title")), text_of(entry.get("summary"))
+        text = "\n".join(filter(None, (title, summary)))
+        own = f"index_tree:{found}#1" if found else None
+        memory_id = own or self.rows.new_id("index_tree", index, slug_of(title or ""), text)
         self._add_kept(index, entry)
         row = typed(entry, self.rows, index, memory_id, required)
         row |= {"memory_id": memory_id, "index_path": index, "line": entry.line, "category": category, "path": found}
         row |= {"status": status, "reason": reason}
         if found is None and written:
             self._report(index, entry.line, "file", written, status, reason, memory_id)
-        memory = self._memory(row, category)
+        memory = self._memory(row, category) | {"heading_path": above(found or index, category or "")}
         if found is None:
-            text = "\n".join(filter(None, (row["title"], row["summary"])))
             place = {"path": index, "line_start": entry.line, "line_end": entry.end_line}
             self.rows.add("memories", {**memory, "text": text, **place})
         elif found in self.result.claims:

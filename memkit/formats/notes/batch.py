@@ -304,7 +304,8 @@ def _columns(rows: list[_Row], text: _Text) -> dict[str, dict[str, object]]:
     memory_id = pc.binary_join_element_wise("notes:", path, "#", own, "")
     first = pc.add(pa.array(head_lines), 1)
     last = pc.add(first, pa.array(more_lines))
-    shared = {"memory_id": memory_id, "path": path, "extra": pa.array(extras)}
+    folders = pc.replace_substring(pc.replace_substring_regex(path, "/?[^/]*$", ""), "/", " / ")
+    shared = {"memory_id": memory_id, "path": path, "heading_path": folders, "extra": pa.array(extras)}
     shared |= {"created_at": created, "updated_at": updated}
     memory = {"format": "notes", "kind": "note", "source_id": own, "scope": scope, "title": subject, "tags": keywords}
     note = {"id": own, "uuid_version": 4, "subject": subject, "keywords": keywords, "applies_to": scope}

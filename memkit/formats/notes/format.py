@@ -48,7 +48,7 @@ class _Note:
     def __init__(self, source: Source, front: FrontMatter, rows: Rows) -> None:
         self.source, self.front, self.rows, self.fields = source, front, rows, front.fields
         self.id = text_of(self.fields.get("id"))
-        self.memory_id = rows.new_id("notes", source.path, self.id or 1)
+        self.memory_id = rows.new_id("notes", source.path, self.id or 1, source.text)
         body = source.text if front.fault else source.text[front.body_at :]
         self.body = body
         first = 1 if front.fault else front.body_line

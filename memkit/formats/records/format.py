@@ -16,6 +16,7 @@ from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.values import text_of
 from memkit.formats.syntax.yaml import load_yaml
 
+_TEXTS = ("template", "response", "content")
 WRAPPERS = ("pathways", "memory_items", "memories", "items", "wisdom_facts", "wisdom", "facts")
 """Keys under which a file may hold its list of records."""
 
@@ -144,8 +145,8 @@ class _File:
     def __init__(self, source: Source, rows: Rows) -> None:
         self.source, self.rows = source, rows
 
-    def memory_id(self, own: str | int) -> str:
-        return self.rows.new_id("records", self.source.path, own)
+    def memory_id(self, own: str | int, text: str) -> str:
+        return self.rows.new_id("records", self.source.path, own, text)
 
     def read(self, ordinal: int, found: _Found) -> None:
         kind = kind_of(found.value)
@@ -178,7 +179,7 @@ class _File:
         )
 
     def _keep(self, id: str | int, found: _Found, text: str, own: str | None = None, kind: str | None = None) -> str:
-        memory_id = self.memory_id(id)
+        memory_id = self.memory_id(id, text)
         row = {**self._row(memory_id, found), "kind": kind, "source_id": own, "title": own or "", "text": text}
         self.rows.add("memories", {**row, "extra": "{}"})
         return memory_id
@@ -212,7 +213,7 @@ class _File:
                 memory_id=memory_id,
             )
             return
-        memory_id = self.memory_id(own or ordinal)
+        memory_id = self.memory_id(own or ordinal, next(filter(None, map(text_of, map(value.get, _TEXTS))), ""))
         for step in steps:
             row = {"memory_id": memory_id, "path": self.source.path, "kind": kind.name, "reason": step.reason}
             self.rows.add("migrations", {**row, "from_version": step.from_version, "to_version": step.to_version})

@@ -1,0 +1,127 @@
+"""Labels that name memories as an older memkit did, brought to the ids of this one."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from memkit.duck import connect
+from memkit.errors import ParameterError, did_you_mean
+from memkit.formats.disk.source import Source
+from memkit.formats.registry import File, Role, parse_file
+from memkit.formats.rows import Rows, slug_of
+from memkit.tables.corpus import Corpus
+from memkit.tables.sources import open_lake
+from memkit.tables.statement import as_table
+
+_COLUMNS = ("memory_id", "format", "source_id", "path", "line_start", "title", "text")
+
+
+def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
+    """Labels with the ids that this memkit gives to the memories of an older one's lake.
+
+    The lake's own texts are read anew, so the folder that it came from need not be there, and may have changed. A
+    memory is now named by its own id or its heading, where sections were once numbered. What has become part of
+    another memory, as a heading without text has, is that one; of labels that meet so the highest stays.
+
+    Parameters
+    ----------
+    qrels : pyarrow.Table or pandas.DataFrame
+        With a column ``memory_id``; any others are kept, and rows of the same ``query_id`` and memory become one.
+    old_lake : str or Path
+        The folder that `Corpus.save` of the older memkit wrote.
+
+    Returns
+    -------
+    pyarrow.Table
+        `qrels` with other ids, in the order in which they came.
+
+    Warns
+    -----
+    RuntimeWarning
+        Where the lake does not know some of the ids, which stay as they are.
+
+    Raises
+    ------
+    ParameterError
+        Where there is no column ``memory_id``.
+    FormatError
+        Where there is no lake.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mk.from_table({"memory_id": ["m1"], "text": ["чай"]}).save(folder)
+    ...     mk.convert_ids(pa.table({"query_id": ["q1"], "memory_id": ["m1"]}), folder)["memory_id"].to_pylist()
+    ['m1']
+    """
+    labels = as_table(qrels)
+    if "memory_id" not in labels.column_names:
+        hint = did_you_mean("memory_id", labels.column_names)
+        raise ParameterError(f"convert_ids: expected a column 'memory_id'. Got {', '.join(labels.column_names)}.{hint}")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "(?s).*written by an older memkit", RuntimeWarning)
+        ids = _new_ids(open_lake(old_lake))
+    given = labels["memory_id"].to_pylist()
+    if unknown := sorted({str(id) for id in given if id not in ids}):
+        message = (
+            f"{old_lake}: {len(unknown)} ids of the labels are not in it and stay as they are: {unknown[0]!r:.200}"
+        )
+        warnings.warn(message, RuntimeWarning, stacklevel=2)
+    column = pa.array([ids.get(id, id) for id in given], pa.string())
+    return _highest(labels.set_column(labels.column_names.index("memory_id"), "memory_id", column))
+
+
+def _new_ids(lake: Corpus) -> dict[str, str]:
+    files: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for row in lake.memories.select(_COLUMNS).to_pylist():
+        files.setdefault((row["format"], row["path"]), []).append(row)
+    entries = lake.tables["entries"].select(["memory_id", "status"]).to_pylist()
+    absent = {entry["memory_id"] for entry in entries if entry["status"] != "valid"}
+    ids: dict[str, str] = {}
+    for (format, path), rows in files.items():
+        ids |= _of_sections(path, rows) if format == "workspace" else _of_others(format, path, rows, absent)
+    return ids
+
+
+def _of_sections(path: str, rows: list[dict[str, Any]]) -> dict[str, str]:
+    """Sections are all lines of their file, so it can be read again from them."""
+    rows = sorted(rows, key=lambda row: row["line_start"])
+    text = "\n".join(row["text"] for row in rows)
+    read = Rows()
+    parse_file(File(Source(path, text), Role(forced="workspace")), read)
+    found = read.to_arrow()["memories"].select(["memory_id", "line_end"]).to_pylist()
+    ids, at = {}, 0
+    for row in rows:
+        while found[at]["line_end"] < row["line_start"] and at + 1 < len(found):
+            at += 1
+        ids[row["memory_id"]] = found[at]["memory_id"]
+    return ids
+
+
+def _of_others(format: str, path: str, rows: list[dict[str, Any]], absent: set[str]) -> dict[str, str]:
+    """Of two records with one id the second was numbered, and so was every entry without a file."""
+    made, ids = Rows(), {}
+    for row in rows:
+        id, own = row["memory_id"], row["source_id"]
+        if id in absent:
+            own = slug_of(row["title"])
+        elif own is not None and not id.removeprefix(f"{format}:{path}#").startswith(own.replace("#", "%23")):
+            own = None
+        ids[id] = made.new_id(format, path, own, row["text"]) if own else id
+    return ids
+
+
+def _highest(labels: pa.Table) -> pa.Table:
+    """One row for each query and memory, the one with the highest relevance."""
+    if not {"query_id", "relevance"} <= set(labels.column_names):
+        return labels
+    con = connect()
+    con.register("labels", labels.append_column("row", pa.array(range(labels.num_rows))))
+    query = """select * exclude (row) from labels
+    qualify row_number() over (partition by query_id, memory_id order by relevance desc, row) = 1 order by row"""
+    return con.sql(query).to_arrow_table().cast(labels.schema)

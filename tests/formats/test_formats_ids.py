@@ -1,0 +1,228 @@
+"""Ids outlive edits: a section keeps its own whatever becomes of the sections around it."""
+
+from __future__ import annotations
+
+import json
+import re
+import tempfile
+from hashlib import blake2b
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.formats.rows import slug_of
+from memkit.tables.lake import write_parquet
+from memkit.tables.samples import write_files
+from memkit.tables.untrusted import digest
+
+Sections = list[tuple[str, str]]
+"""Titles and bodies; no body is blank, so that no heading joins the next section."""
+
+titles = st.sampled_from(["Пул", "пул!", "Deploy", "14:30", "", "***", "Ёлка — Ель", "x" * 90, "x" * 80])
+bodies = st.sampled_from(["десять", "десять", "ten", "one\ntwo", "- a\n\n- b", "Заключение"])
+sections = st.lists(st.tuples(titles, bodies), min_size=1, max_size=8)
+
+
+def ids_of(written: Sections) -> list[str]:
+    text = "".join(f"## {title}\n{body}\n" for title, body in written)
+    if not written:
+        return []
+    with tempfile.TemporaryDirectory() as folder:
+        corpus = mk.read(write_files(Path(folder), {"MEMORY.md": text}))
+    ids: list[str] = corpus.memories["memory_id"].to_pylist()
+    assert len(ids) == len(written)
+    return [id.removeprefix("workspace:MEMORY.md#") for id in ids]
+
+
+def plain_slug(title: str) -> str:
+    """The rule, said another way."""
+    words = "".join(sign if sign.isalnum() else " " for sign in title.casefold()).split()
+    return "-".join(words)[:60].rstrip("-") or "section"
+
+
+def stable(before: Sections, after: Sections, at: int, shift: int) -> None:
+    """Every section but the one at `at` has the id it had, but for those that became or ceased to be the first."""
+    old, new = ids_of(before), ids_of(after)
+    slugs = [slug_of(title) for title, _ in before]
+    touched = {slug_of(title) for title, _ in (before[at : at + 1] + after[at : at + 1])}
+    for place, (section, id) in enumerate(zip(before, old, strict=True)):
+        if place == at and shift <= 0:
+            continue
+        now = new[place + (shift if place >= at else 0)]
+        said = (slugs[place], section[1])
+        twins = [(slug_of(title), body) for title, body in before + after].count(said) > 2
+        is_first = "~" not in id or "~" not in now
+        if slugs[place] not in touched or not (is_first or twins):
+            assert now == id
+
+
+@settings(max_examples=60)
+@given(sections)
+def test_an_id_is_the_slug_and_a_further_one_the_hash_of_its_text(written: Sections) -> None:
+    seen: dict[str, int] = {}
+    expected = []
+    for title, body in written:
+        name = plain_slug(title)
+        if name in seen:
+            text = f"## {title}\n{body}"
+            name += f"~{blake2b(text.encode(), digest_size=4).hexdigest()}"
+        seen[name] = seen.get(name, 0) + 1
+        expected.append(name if seen[name] == 1 else f"{name}.{seen[name]}")
+    assert ids_of(written) == expected
+
+
+@settings(max_examples=60)
+@given(sections, st.data())
+def test_a_new_section_leaves_the_ids_of_the_others(written: Sections, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(written)))
+    stable(written, [*written[:at], data.draw(st.tuples(titles, bodies)), *written[at:]], at, 1)
+
+
+@settings(max_examples=60)
+@given(sections, st.data())
+def test_a_section_that_goes_leaves_the_ids_of_the_others(written: Sections, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(written) - 1))
+    stable(written, written[:at] + written[at + 1 :], at, -1)
+
+
+@settings(max_examples=60)
+@given(sections, st.data())
+def test_an_edit_leaves_the_ids_of_the_others(written: Sections, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(written) - 1))
+    stable(written, [*written[:at], (written[at][0], "другое"), *written[at + 1 :]], at, 0)
+
+
+def test_entries_without_a_file_are_named_by_their_titles(tmp_path: Path) -> None:
+    def ids(*titles: str) -> list[str]:
+        files = ", ".join(f'{{"title": "{title}", "file": "gone-{title}.md"}}' for title in titles)
+        write_files(tmp_path, {"memory/index.json": f'{{"type": "index-branch", "files": [{files}]}}'})
+        found: list[str] = mk.read(tmp_path).memories["memory_id"].to_pylist()
+        return [id.partition("#")[2] for id in found]
+
+    assert ids("Пул", "Выпуск") == ["пул", "выпуск"]
+    assert ids("Новый", "Пул", "Выпуск") == ["новый", "пул", "выпуск"]
+
+
+NESTED = "# A\n\n## B\n\n### C\nтекст\n## D\n## E\nещё\n# F\n"
+
+
+def test_a_heading_without_text_begins_the_section_of_the_deeper_one_below_it(tmp_path: Path) -> None:
+    corpus = mk.read(write_files(tmp_path, {"docs/x.md": NESTED}))
+    rows = corpus.memories.select(["title", "heading_path", "line_start", "line_end", "text"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("C", "docs / A / B", 1, 6, "# A\n\n## B\n\n### C\nтекст"),
+        ("D", "docs / A", 7, 7, "## D"),
+        ("E", "docs / A", 8, 9, "## E\nещё"),
+        ("F", "docs", 10, 10, "# F"),
+    ]
+    assert "\n".join(row["text"] for row in rows) + "\n" == NESTED
+    empty = [row["line"] for row in corpus.problems.to_pylist() if row["rule"] == "empty_section"]
+    assert empty == [7, 10]
+    assert mk.Chunker().transform(corpus.memories)["text"].to_pylist() == [rows[0]["text"], rows[2]["text"]]
+
+
+def test_bare_headings_that_end_a_file_are_one_row_without_a_chunk(tmp_path: Path) -> None:
+    corpus = mk.read(write_files(tmp_path, {"MEMORY.md": "# A\n\n## B\n"}))
+    assert corpus.memories.select(["title", "text"]).to_pylist() == [{"title": "B", "text": "# A\n\n## B"}]
+    assert mk.Chunker().transform(corpus.memories).num_rows == 0
+
+
+def test_a_code_fence_below_a_heading_is_text_of_its_own(tmp_path: Path) -> None:
+    corpus = mk.read(write_files(tmp_path, {"MEMORY.md": "# A\n```\n# b\n```\n## C\nc\n"}))
+    assert corpus.memories["title"].to_pylist() == ["A", "C"]
+
+
+def test_every_format_says_what_stands_above(tmp_path: Path) -> None:
+    dates = "created_at: 2026-01-02\nupdated_at: 2026-01-02\n"
+    root = '{"type": "index-root", "branches": [{"category": "lessons", "path": "l.json"}]}'
+    note = "id: 550e8400-e29b-41d4-a716-446655440000\nsubject: s\nkeywords: [a]\napplies_to: global\n"
+    entry = '{"title": "t", "file": "lessons/a.md"}, {"title": "u", "file": "plans/b.md"}'
+    branch = f'{{"type": "index-branch", "category": "lessons", "files": [{entry}]}}'
+    corpus = mk.read(
+        write_files(
+            tmp_path,
+            {
+                "notes/deep/a.md": f"---\n{note}{dates}---\nдесять соединений\n",
+                "notes/b.md": f"---\n{note}---\nбез дат, один за другим\n",
+                "m/memory/index.json": root,
+                "m/memory/l.json": branch,
+                "m/memory/lessons/a.md": "# A\na\n",
+                "m/memory/plans/b.md": "# B\nb\n",
+                "users/u/profile.md": "- [id:pf_001] [t:profile] [imp:high] Зовут Анна\n",
+                "MEMORY.md": "# Чай\nзелёный\n",
+            },
+        )
+    )
+    assert dict(zip(*(corpus.memories[name].to_pylist() for name in ("path", "heading_path")), strict=True)) == {
+        "notes/deep/a.md": "notes / deep",
+        "notes/b.md": "notes",
+        "m/memory/lessons/a.md": "m / memory / lessons",
+        "m/memory/plans/b.md": "m / memory / plans / lessons",
+        "users/u/profile.md": "users / u",
+        "MEMORY.md": "",
+    }
+
+
+def numbered(corpus: mk.Corpus) -> pa.Table:
+    """Its memories as they were when each heading was one, and sections were numbered."""
+    rows: list[dict[str, object]] = []
+    for path in dict.fromkeys(corpus.memories["path"].to_pylist()):
+        of_file = [row for row in corpus.memories.to_pylist() if row["path"] == path]
+        texts = re.split(r"\n(?=#)", "\n".join(row["text"] for row in of_file))
+        for number, text in enumerate(texts, 1):
+            line = 1 + sum(part.count("\n") + 1 for part in texts[: number - 1])
+            place = {"line_start": line, "line_end": line + text.count("\n")}
+            rows.append({**of_file[0], **place, "memory_id": f"workspace:{path}#{number}", "text": text})
+    return pa.Table.from_pylist(rows, schema=corpus.memories.schema).drop_columns(["heading_path"])
+
+
+@pytest.fixture
+def old_lake(tmp_path: Path) -> tuple[mk.Corpus, Path]:
+    files = {"docs/x.md": NESTED, "MEMORY.md": "до\n## Пул\nдесять\n## Пул\nпять\n"}
+    corpus = mk.read(write_files(tmp_path / "files", files))
+    mk.from_table({"text": ["чай"]}).save(tmp_path / "lake")
+    lake = tmp_path / "lake"
+    write_parquet(lake / "memories.parquet", numbered(corpus))
+    manifest = json.loads((lake / "manifest.json").read_text())
+    with (lake / "memories.parquet").open("rb") as file:
+        manifest["files"]["memories.parquet"] = digest(file)
+    (lake / "manifest.json").write_text(json.dumps({**manifest, "version": 2}))
+    return corpus, lake
+
+
+def test_labels_of_old_are_brought_over_by_the_texts_of_the_lake(old_lake: tuple[mk.Corpus, Path]) -> None:
+    corpus, lake = old_lake
+    old = [f"workspace:docs/x.md#{number}" for number in range(1, 7)]
+    old += [f"workspace:MEMORY.md#{number}" for number in range(1, 4)]
+    labels = pa.table({"query_id": ["q"] * 9, "memory_id": old, "relevance": [0, 1, 2, 3, 1, 1, 3, 2, 1]})
+    found = mk.convert_ids(labels, lake)
+    x, y = "workspace:docs/x.md#", "workspace:MEMORY.md#"
+    hashed = blake2b("## Пул\nпять".encode(), digest_size=4).hexdigest()
+    assert found.to_pydict() == {
+        "query_id": ["q"] * 7,
+        "memory_id": [f"{x}c", f"{x}d", f"{x}e", f"{x}f", f"{y}top", f"{y}пул", f"{y}пул~{hashed}"],
+        "relevance": [2, 3, 1, 1, 3, 2, 1],
+    }
+    assert set(found["memory_id"].to_pylist()) == set(corpus.memories["memory_id"].to_pylist())
+
+
+def test_an_id_that_the_lake_does_not_have_stays_with_a_warning(old_lake: tuple[mk.Corpus, Path]) -> None:
+    with pytest.warns(RuntimeWarning, match="1 ids of the labels are not in it and stay as they are: 'gone'"):
+        found = mk.convert_ids(pd.DataFrame({"memory_id": ["gone"]}), old_lake[1])
+    assert found["memory_id"].to_pylist() == ["gone"]
+
+
+def test_labels_without_ids_are_refused(old_lake: tuple[mk.Corpus, Path]) -> None:
+    with pytest.raises(mk.ParameterError, match=r"expected a column 'memory_id'\. Got memory\. Did you mean"):
+        mk.convert_ids(pa.table({"memory": ["a"]}), old_lake[1])
+
+
+def test_an_old_lake_opens_with_its_own_ids_and_a_warning(old_lake: tuple[mk.Corpus, Path]) -> None:
+    with pytest.warns(RuntimeWarning, match=r"heading_path is null.*mk.convert_ids brings labels over"):
+        opened = mk.open(old_lake[1])
+    assert "workspace:MEMORY.md#3" in opened.memories["memory_id"].to_pylist()
