@@ -21,6 +21,7 @@ from memkit.params import AsOf, Estimator, as_of_time, estimator, param, record_
 from memkit.presets import cite
 from memkit.schemas import kinds_where
 from memkit.search.reports.tables import describe
+from memkit.tables.age import expired_sql
 
 if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
@@ -39,12 +40,12 @@ TABLE = pa.schema(
         ("reason", pa.string()),
     ]
 )
-_OWN = """
+_OWN = f"""
     select memory_id, text, kind, coalesce(importance, 'normal') as importance,
-        coalesce(expires_at::date < $as_of::date, false) as expired
+        {expired_sql()} as expired
     from memories where user_id = $user_id and kind = $kind
     order by path, line_start, memory_id
-"""
+"""  # noqa: S608  # no data in it
 # What is only kept, as a line of a fact file that is no fact, is nothing to tell a model.
 _KEPT = ", ".join(map(literal, ("facts", *kinds_where(judged=False))))
 _TELLS = f"coalesce(kind, format) not in ({_KEPT})"

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memkit.decay import FORMS, Decay, age_sql, decay_sql
+from memkit.decay import Decay
 from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.policy.pipeline import Pipeline
 from memkit.presets import memory_v2_policy
 from memkit.schemas import TIMESTAMP
+from memkit.tables.age import FORMS, age_sql, decay_sql
 
 AS_OF = datetime(2026, 3, 1, tzinfo=UTC)
 

@@ -23,7 +23,6 @@ END_OF_WORD = r"(?:$|[^\p{L}\p{N}_-]|-(?:$|[^\p{L}\p{N}_]))"
 # What str.strip() of Python takes away; DuckDB's trim() alone takes only the ASCII blank, and \s of RE2 is ASCII.
 BLANK = r"[\x09-\x0d\x1c-\x20\x{85}\p{Z}]"
 
-EXPIRED = "coalesce(expires_at::date < $as_of::date, false)"
 VERDICT = {"keep": "false where the policy refuses the row", "reason": "code of the refusal; null where kept"}
 
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 from memkit.params import AsOf, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed, only_kept
 from memkit.presets import cite
+from memkit.tables.age import expired_sql
 
 
 @estimator
@@ -37,12 +38,12 @@ class Expiry(Policy):
     )
 
     def _sql(self) -> str:
-        day = f"$as_of::date - {int(self.grace_days)}" if self.grace_days else "$as_of::date"
+        expired = expired_sql(grace_days=self.grace_days)
         return f"""select *,
     reason is null as keep
 from (
     select *,
-        case when expires_at::date < {day} and not {only_kept()} then 'expired' end as reason
+        case when {expired} and not {only_kept()} then 'expired' end as reason
     from input
 )"""  # noqa: S608  # declared parameters only
 

@@ -8,8 +8,9 @@ import pyarrow as pa
 
 from memkit import presets
 from memkit.params import estimator, param
-from memkit.policy.base import EXPIRED, VERDICT, Policy, kind_in, needed
+from memkit.policy.base import VERDICT, Policy, kind_in, needed
 from memkit.schemas import kinds_where
+from memkit.tables.age import expired_sql
 
 _V2: dict[str, Any] = presets.memory_v2_policy["quota"]
 _SOURCE = presets.cite("memory_v2", "policy")
@@ -60,7 +61,7 @@ class Quota(Policy):
         case when known > $as_of then $as_of else known end as dated,
         coalesce(importance, 'normal') as weight
     from input
-    where {kind_in(kinds_where(counted=True))} and not {EXPIRED}
+    where {kind_in(kinds_where(counted=True))} and not {expired_sql()}
 ),
 -- only the facts of users over a limit need an order
 crowded as (

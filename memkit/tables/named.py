@@ -1,4 +1,7 @@
-"""Useful questions as ``.sql`` files: the first comment says what a query answers; ``$as_of`` is the day asked for."""
+"""Useful questions as ``.sql`` files: the first comment says what a query answers; ``$as_of`` is the day asked for.
+
+``{age_days}``, ``{factor}`` and ``{expired}`` in a file stand for what `memkit.tables.age` says.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,20 @@ from pathlib import Path
 import pyarrow as pa
 
 from memkit.errors import ParameterError, did_you_mean
+from memkit.tables.age import age_sql, decay_sql, expired_sql
 
 FOLDER = Path(__file__).parent / "queries"
 
 
 @cache
 def _queries() -> dict[str, str]:
-    return {file.stem: file.read_text(encoding="utf-8") for file in sorted(FOLDER.glob("*.sql"))}
+    return {file.stem: _filled(file.read_text(encoding="utf-8")) for file in sorted(FOLDER.glob("*.sql"))}
+
+
+def _filled(sql: str) -> str:
+    for name, meant in (("age_days", age_sql()), ("factor", decay_sql()), ("expired", expired_sql())):
+        sql = sql.replace(f"{{{name}}}", meant)
+    return sql
 
 
 def named_query(name: str) -> str:

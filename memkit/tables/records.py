@@ -10,6 +10,7 @@ import pyarrow as pa
 from memkit.duck import connect
 from memkit.params import AsOf, as_of_time, check_value, record_as_of
 from memkit.schemas import TABLES
+from memkit.tables.age import age_sql
 from memkit.tables.statement import as_table, input_table
 
 WISDOM_SQL = """with claims as (
@@ -49,13 +50,12 @@ select memory_id, id, tier, hits, success_rate,
 from bounds
 order by low desc nulls last, hits desc nulls last, id, memory_id"""
 
-STALE_SQL = """select memory_id, id, tier, hits, success_rate, last_used_at,
-    case when last_used_at is null then null
-        else greatest(0, epoch_us($as_of) - epoch_us(last_used_at)) / 86400e6 end as idle_days,
+STALE_SQL = f"""select memory_id, id, tier, hits, success_rate, last_used_at,
+    {age_sql(dates=["last_used_at"])} as idle_days,
     case when last_used_at is null then 'undated' when last_used_at > $as_of then 'future' end as note,
     coalesce(idle_days > $days, false) as stale
 from pathways
-order by idle_days desc nulls last, id, memory_id"""
+order by idle_days desc nulls last, id, memory_id"""  # noqa: S608  # no data in it
 
 
 def wisdom_support(corpus: Any, relations: Any = None) -> pa.Table:

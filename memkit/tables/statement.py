@@ -21,8 +21,7 @@ from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, as_of_time, record_as_of
 from memkit.schemas import TIMESTAMP
-
-AS_OF = "$as_of"
+from memkit.tables.age import AS_OF
 
 
 class Annotator(Estimator):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memkit.decay import FORMS, age_sql, decay_sql
 from memkit.duck import connect
 from memkit.search.fitted.index import Rows, make_rows
+from memkit.tables.age import FORMS, age_sql, decay_sql
 from memkit.text.chunk import Chunker
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -7,11 +7,15 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.errors import ParameterError
+from memkit.schemas import TIMESTAMP
 from memkit.tables.samples import sample_data, write_files
 
 NAMES = mk.named_queries()["name"].to_pylist()
@@ -205,7 +209,38 @@ def test_scope_coverage_counts_every_memory_once(small: mk.Corpus) -> None:
 
 def test_stale_memories_decay_by_days(small: mk.Corpus) -> None:
     rows = {row[0]: row[1:] for row in ask(small, "stale_memories", "memory_id age_days factor")}
-    assert rows["workspace:memory/2026-02-01.md#один"] == (28, round(2.718281828459045 ** (-28 / 60), 3))
+    assert rows["workspace:memory/2026-02-01.md#один"] == (
+        28,
+        pytest.approx(2.718281828459045 ** (-28 / 60), rel=1e-12),
+    )
+
+
+_MOMENTS = st.none() | st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30), timezones=st.just(UTC))
+_ROWS = st.tuples(
+    st.sampled_from([None, "profile", "working", "archive", "note", "line", "own"]),
+    st.sampled_from([None, "high", "normal", "low"]),
+    _MOMENTS,
+    _MOMENTS,
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(_ROWS, min_size=1, max_size=12), st.datetimes(datetime(2000, 1, 1), datetime(2040, 1, 1)))
+def test_stale_memories_have_the_age_and_factor_of_the_policy_and_of_search(
+    rows: list[tuple[Any, ...]], day: datetime
+) -> None:
+    kinds, importances, created, updated = zip(*rows, strict=True)
+    columns = {"created_at": pa.array(created, TIMESTAMP), "updated_at": pa.array(updated, TIMESTAMP)}
+    columns |= {"kind": pa.array(kinds, pa.string()), "importance": pa.array(importances, pa.string())}
+    corpus = mk.from_table(pa.table({"text": ["чай"] * len(rows), **columns}))
+    judged = mk.Decay().transform(corpus, day).to_pylist()
+    dated = {row["memory_id"]: (row["age_days"], row["factor"]) for row in judged if row["note"] != "undated"}
+    found = corpus.named("stale_memories", day).to_arrow_table().to_pylist()
+    assert {row["memory_id"]: (row["age_days"], row["factor"]) for row in found} == dated
+    search = mk.Retriever(encoder=None, decay_kinds="*", kinds_hidden=()).fit(corpus)
+    for row in search.trace("чай", as_of=day).to_pylist():
+        age, factor = dated.get(row["memory_id"], (None, 1.0))
+        assert (row["age_days"], row["decay"]) == (age, pytest.approx(factor, rel=1e-12))
 
 
 def test_problems_are_counted_errors_first(small: mk.Corpus) -> None:

@@ -14,7 +14,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from memkit.decay import LEAST_FACTOR, decays_sql
 from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.index.cache import rows_digest
@@ -24,21 +23,13 @@ from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import cosines, jaccard
 from memkit.search.stages.fuse import Floats, Ints, arm_weights
 from memkit.search.stages.rank import Candidates, merge
+from memkit.tables.age import ages, decays_sql, expired, factors
 from memkit.text.analyse import QueryTerms
 from memkit.text.chunk import Chunker
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
-_DAY = 86_400e6  # microseconds
-# The formulas of memkit.decay over arrays: a statement a call would cost more than the search. Tests hold them equal.
-_FACTORS: dict[str, Callable[[Floats, float], Floats]] = {
-    "e_folding": lambda age, days: np.exp(-age / days),
-    "half_life": lambda age, days: 0.5 ** (age / days),
-    "linear": lambda age, days: 1.0 - age / (2.0 * days),
-    "gauss": lambda age, days: 0.5 ** ((age / days) ** 2),
-    "none": lambda age, days: np.ones_like(age),
-}
 _NOTHING = pa.table(
     {"query": pa.array([], pa.int64()), "row": pa.array([], pa.int64()), "score": pa.array([], pa.float64())}
 )
@@ -86,22 +77,18 @@ class Rows:
 
     def expired(self, moment: datetime) -> Mask | None:
         """Memories whose last day lies before the day of `moment`; None if no memory is."""
-        gone = self.expires < np.datetime64(moment.date(), "D")  # a comparison with NaT is False
+        gone = expired(self.expires, moment)
         return gone if gone.any() else None
 
     def decay(
         self, memory: Ints, moment: datetime, form: str, days: float, floor: float, kinds: Sequence[str] = "*"
     ) -> tuple[Floats, Floats]:
         """Age in days (NaN without a date, 0 in the future) and factor of each of the rows `memory`."""
-        dated = self.dated[memory]
-        now = np.datetime64(moment.replace(tzinfo=None), "us")
-        age = np.where(np.isnat(dated), np.nan, np.maximum((now - dated).astype(np.int64), 0) / _DAY)
-        with np.errstate(under="ignore"):
-            factor = np.maximum(_FACTORS[form](age, days), max(floor, LEAST_FACTOR))
-        decays = self.decays[memory] & (form != "none")
+        age = ages(self.dated[memory], moment)
+        decays = self.decays[memory]
         if "*" not in kinds:
             decays &= self._kinds(kinds)[self.kind[0][memory]]
-        return age, np.where(decays & ~np.isnan(age), factor, 1.0)
+        return age, np.where(decays, factors(age, form, days, floor), 1.0)
 
 
 @dataclass

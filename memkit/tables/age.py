@@ -1,0 +1,152 @@
+r"""What age does, each once, in SQL and over arrays: the age itself, the factor of decay, the day a memory expires.
+
+============  ====================================  =====================================
+form          factor at age a, with d = decay_days  left at a = d
+============  ====================================  =====================================
+``e_folding`` exp(−a / d)                           0.368 (what the Memory v2 document does)
+``half_life`` 0.5 ^ (a / d)                         0.5
+``linear``    1 − a / (2 d)                         0.5 (nothing but the floor is left at 2 d)
+``gauss``     0.5 ^ ((a / d)²)                      0.5
+``none``      1                                     1
+============  ====================================  =====================================
+
+No factor is below the floor, and none is 0: what is very old stays in order and can be found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.duck import literal
+from memkit.schemas import kinds_where
+
+Floats = NDArray[np.float64]
+
+AS_OF = "$as_of"
+# A statement a call would cost more than the search, so that a form is written twice, on one line. Tests hold it equal.
+_FORMULAS: dict[str, tuple[str, Callable[[Floats, float], Floats]]] = {
+    "e_folding": ("exp(-({age}) / {days})", lambda age, days: np.exp(-age / days)),
+    "half_life": ("pow(0.5, ({age}) / {days})", lambda age, days: 0.5 ** (age / days)),
+    "linear": ("1 - ({age}) / (2 * {days})", lambda age, days: 1.0 - age / (2.0 * days)),
+    "gauss": ("pow(0.5, pow(({age}) / {days}, 2))", lambda age, days: 0.5 ** ((age / days) ** 2)),
+    "none": ("1.0::double", lambda age, days: np.ones_like(age)),
+}
+FORMS = tuple(_FORMULAS)
+_LEAST_FACTOR = 1e-300
+_DAY = 86400e6  # microseconds
+_DATES = ("updated_at", "created_at")
+
+
+def age_sql(as_of: str = AS_OF, prefix: str = "", dates: Sequence[str] = _DATES) -> str:
+    """SQL for the age in days over the first of `dates` that is known; null without a date, 0 in the future.
+
+    Parameters
+    ----------
+    as_of : str
+        SQL of the moment, a parameter or a column.
+    prefix : str
+        The relation's alias with its dot, as ``m.``.
+    dates : sequence of str
+        Names of columns.
+    """
+    # epoch_us means the same for naive and zoned stamps, whatever the connection's time zone.
+    dated = f"coalesce({', '.join(f'epoch_us({prefix}{date})' for date in dates)})"
+    return f"case when {dated} is not null then greatest(0, epoch_us({as_of}) - {dated}) / {_DAY!r} end"
+
+
+def ages(dated: NDArray[np.datetime64], moment: datetime) -> Floats:
+    """What `age_sql` gives, of stamps in microseconds; NaN for null."""
+    age = np.maximum((_naive(moment) - dated).astype(np.int64), 0) / _DAY
+    return np.where(np.isnat(dated), np.nan, age)
+
+
+def decays_sql(prefix: str = "", kinds: Sequence[str] = "*") -> str:
+    """SQL for "archive/normal decays, profile and high never do", among `kinds`; a null importance counts as normal.
+
+    Parameters
+    ----------
+    prefix : str
+        See `age_sql`.
+    kinds : sequence of str
+        The kinds that may decay, "*" for all; a null kind is never among those named.
+    """
+    kind, importance = f"coalesce({prefix}kind, '')", f"coalesce({prefix}importance, 'normal')"
+    always, never = (", ".join(map(literal, kinds_where(decays=when))) for when in ("always", "never"))
+    decays = (
+        f"({kind} in ({always}) or {importance} not in ('high', 'low'))"
+        f" and not ({kind} in ({never}) or {importance} = 'high')"
+    )
+    if "*" in kinds:
+        return decays
+    return f"{decays} and {kind} in ({', '.join(map(literal, kinds))})" if kinds else "false"
+
+
+def decay_sql(
+    form: str = "e_folding",
+    days: float = 60.0,
+    floor: float = 0.0,
+    as_of: str = AS_OF,
+    prefix: str = "",
+    kinds: Sequence[str] = "*",
+) -> str:
+    """SQL for the factor over columns kind, importance, created_at and updated_at.
+
+    Parameters
+    ----------
+    form : str
+        One of `FORMS`.
+    days : float, days
+        The age that the form is named for, above 0.
+    floor : float, ratio
+        The least factor, 0 to 1.
+    as_of, prefix : str
+        See `age_sql`.
+    kinds : sequence of str
+        See `decays_sql`.
+
+    Examples
+    --------
+    >>> decay_sql("none")
+    '1.0::double'
+    """
+    if form == "none":
+        return "1.0::double"
+    formula = _FORMULAS[form][0].format(age=age_sql(as_of, prefix), days=_double(days))
+    least = _double(max(floor, _LEAST_FACTOR))
+    undated = f"coalesce({prefix}updated_at, {prefix}created_at) is null"
+    return f"case when {undated} or not ({decays_sql(prefix, kinds)}) then 1.0 else greatest({least}, {formula}) end"
+
+
+def factors(age: Floats, form: str, days: float, floor: float) -> Floats:
+    """What `decay_sql` gives for what decays and is of so many days; 1 where the age is NaN."""
+    with np.errstate(under="ignore"):
+        factor = np.maximum(_FORMULAS[form][1](age, days), max(floor, _LEAST_FACTOR))
+    return np.where(np.isnan(age), 1.0, factor)
+
+
+def expired_sql(as_of: str = AS_OF, grace_days: int = 0) -> str:
+    """SQL that tests whether a memory lived through its last day, UTC, and so many more; one without never expires.
+
+    >>> expired_sql()
+    'coalesce(expires_at::date < $as_of::date, false)'
+    """
+    return f"coalesce(expires_at::date < {as_of}::date{f' - {int(grace_days)}' if grace_days else ''}, false)"
+
+
+def expired(expires: NDArray[np.datetime64], moment: datetime) -> NDArray[np.bool_]:
+    """What `expired_sql` gives, of days."""
+    return np.asarray(expires < _naive(moment).astype("datetime64[D]"))  # a comparison with NaT is False
+
+
+def _naive(moment: datetime) -> np.datetime64:
+    return np.datetime64(moment.replace(tzinfo=None), "us")
+
+
+def _double(number: float) -> str:
+    """A DOUBLE literal: without an exponent SQL reads a DECIMAL, which rounds on its way back."""
+    text = repr(float(number))
+    return text if "e" in text else text + "e0"
