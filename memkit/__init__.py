@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
     from memkit import errors as errors
     from memkit import presets as presets
     from memkit import schemas as schemas
+    from memkit.context import Context as Context
     from memkit.context import ContextBuilder as ContextBuilder
     from memkit.decay import Decay as Decay
+    from memkit.display.notebook import show as show
     from memkit.evaluate.labels import read_qrels as read_qrels
     from memkit.evaluate.labels import read_queries as read_queries
     from memkit.evaluate.labels import write_labels as write_labels
@@ -59,6 +62,7 @@ if TYPE_CHECKING:
     from memkit.tables.sources import read as read
     from memkit.tables.table import from_table as from_table
     from memkit.text.chunk import Chunker as Chunker
+    from memkit.text.snippet import snippet as snippet
 
 __version__ = "0.1.0"
 
@@ -73,6 +77,7 @@ _PUBLIC = {
     "Admission": ("memkit.policy.admission", "Admission"),
     "Chunker": ("memkit.text.chunk", "Chunker"),
     "Classifier": ("memkit.policy.classifier", "Classifier"),
+    "Context": ("memkit.context", "Context"),
     "ContextBuilder": ("memkit.context", "ContextBuilder"),
     "Corpus": ("memkit.tables.corpus", "Corpus"),
     "Decay": ("memkit.decay", "Decay"),
@@ -102,6 +107,8 @@ _PUBLIC = {
     "rules": ("memkit.formats.rules", "rules"),
     "sample_data": ("memkit.tables.samples", "sample_data"),
     "schemas": ("memkit.schemas", ""),
+    "show": ("memkit.display.notebook", "show"),
+    "snippet": ("memkit.text.snippet", "snippet"),
     "stale_pathways": ("memkit.tables.records", "stale_pathways"),
     "wisdom_support": ("memkit.tables.records", "wisdom_support"),
     "write_labels": ("memkit.evaluate.labels", "write_labels"),
@@ -122,5 +129,22 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def load_ipython_extension(ipython: Any) -> None:
+    """``%load_ext memkit``: results show themselves, as they do where memkit is imported within IPython."""
+    from memkit.display.notebook import register
+
+    register(ipython)
+
+
 def __dir__() -> list[str]:
     return [*__all__, "__version__"]
+
+
+def _show_in_ipython() -> None:
+    module = sys.modules.get("IPython")  # never imported for this: who uses it has it
+    shell = module.get_ipython() if module else None
+    if shell is not None:
+        load_ipython_extension(shell)
+
+
+_show_in_ipython()

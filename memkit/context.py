@@ -6,21 +6,21 @@ have not expired), RELEVANT (the best hits of a decayed search for the message).
 
 from __future__ import annotations
 
-import html
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
+from memkit.display.notebook import Shown
+from memkit.display.sheet import ROWS, Sheet, names_in, sheet_of
 from memkit.duck import literal
 from memkit.errors import ParameterError
-from memkit.params import AsOf, Estimator, as_of_time, estimator, param, record_as_of
+from memkit.params import AsOf, Estimator, as_of_time, describe, estimator, param, record_as_of
 from memkit.presets import cite
 from memkit.schemas import kinds_where
-from memkit.search.reports.tables import describe
 from memkit.tables.age import expired_sql
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 PROFILE, WORKING, RELEVANT = "PROFILE MEMORY", "WORKING MEMORY", "RELEVANT MEMORY FOR THIS TURN"
 BLOCKS = (PROFILE, WORKING, RELEVANT)
+_CUT_SHOWN = 4
 _SOURCE = cite("memory_v2", "blocks")
 TABLE = pa.schema(
     [
@@ -73,16 +74,54 @@ class Context:
     table : pyarrow.Table
         Every candidate: memory_id, block, rank, chars, keep, reason (not_high, expired, limit, below_k, shown_above).
         The metadata's ``note`` says where the search found nothing, or went on by words alone.
+    lines : tuple of Candidate
+        The same with their words, by block.
+    limits : dict of str to int
+        Characters by block.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"text": ["Зелёный чай"], "kind": ["profile"], "user_id": ["anna"]})
+    >>> builder = ContextBuilder(mk.Retriever(encoder=None), profile_chars=200)
+    >>> builder.build(corpus, "anna", "чай", as_of="2026-03-01").limits["PROFILE MEMORY"]
+    200
     """
 
     text: str
     table: pa.Table
+    lines: tuple[Candidate, ...] = ()
+    limits: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return self.text
 
     def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.text)}</pre>"
+        return Shown(*self._sheets())._repr_html_()
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
+        note = (self.table.schema.metadata or {}).get(b"note", b"").decode()
+        blocks = [self._block(block, limit, rows, show_secrets) for block, limit in self.limits.items()]
+        return (replace(blocks[0], notes=(note,) if note else ()), *blocks[1:]) if blocks else ()
+
+    def _block(self, block: str, limit: int, rows: int, show_secrets: bool) -> Sheet:
+        """The lines of a block, those that are in first, and how full it is."""
+        own = sorted((line for line in self.lines if line.block == block), key=lambda line: line.reason is not None)
+        used = len("\n".join(line.line for line in own if line.reason is None))
+        kept = sum(line.reason is None for line in own)
+        shown = describe(
+            pa.table(
+                {
+                    "reason": pa.array([line.reason or "in" for line in own], pa.string()),
+                    "chars": pa.array([len(line.line) for line in own], pa.int64()),
+                    "line": pa.array([line.line.removeprefix("- ") for line in own], pa.string()),
+                }
+            ),
+            memkit="block",
+        )
+        sheet = sheet_of(shown, min(rows, max(kept + _CUT_SHOWN, 1)), show_secrets)
+        heading = f"[{block}]  {used:,} of {limit:,} characters, {kept} of {len(own)} memories in"
+        return replace(sheet, heading=heading, bar=min(1.0, used / limit) if limit else 1.0)
 
 
 @estimator
@@ -156,7 +195,12 @@ class ContextBuilder(Estimator):
         """
         moment = as_of_time(as_of)
         filled, note = self._blocks(corpus, user_id, message, moment)
-        return Context(_text(filled), record_as_of(describe(_table(filled), note=note), moment))
+        limits = {PROFILE: self.profile_chars, WORKING: self.working_chars, RELEVANT: self.relevant_chars}
+        lines = tuple(line for block in BLOCKS for line in filled[block])
+        table = describe(
+            _table(filled), memkit="context", note=note, shown=names_in(_table(filled), corpus.memories, "memory_id")
+        )
+        return Context(_text(filled), record_as_of(table, moment), lines, limits)
 
     def compare(self, corpus: Corpus, user_id: str, message: str, as_of: AsOf = None) -> pa.Table:
         """Both ways to fill, side by side: fill, block, kept, chars, value (the sum of what the lines are worth)."""

@@ -20,6 +20,7 @@ ROWS = [
     ["schemas", "params", "duck", "fences"],
     ["presets"],
     ["formats", "text"],
+    ["display"],
     ["tables"],
     ["index"],
     ["decay"],

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from memkit.params import describe
+
 SEVERITIES: dict[str, str] = {
     "unparsable": "error",
     "unreadable": "error",
@@ -262,7 +264,7 @@ def rules() -> pa.Table:
     """
     ranks = list(SEVERITIES)
     ordered = sorted(RULES, key=lambda rule: ranks.index(rule.code))
-    return pa.table(
+    table = pa.table(
         {
             "code": [rule.code for rule in ordered],
             "severity": [rule.severity for rule in ordered],
@@ -271,3 +273,4 @@ def rules() -> pa.Table:
             "checks": [rule.expected for rule in ordered],
         }
     )
+    return describe(table, memkit="rules")

@@ -25,6 +25,7 @@ from memkit.params.declare import (
     as_of_time,
     check_choice,
     check_value,
+    describe,
     param,
     record_as_of,
 )
@@ -38,6 +39,7 @@ __all__ = [
     "as_of_time",
     "check_choice",
     "check_value",
+    "describe",
     "estimator",
     "param",
     "record_as_of",

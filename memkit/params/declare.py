@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import MISSING, dataclass, field
@@ -237,3 +238,16 @@ def as_of_time(as_of: AsOf) -> datetime:
 def record_as_of(table: pa.Table, moment: datetime) -> pa.Table:
     """`table` with the moment kept in its schema metadata under ``as_of`` (ISO 8601, UTC)."""
     return table.replace_schema_metadata({**(table.schema.metadata or {}), b"as_of": moment.isoformat().encode()})
+
+
+def describe(table: pa.Table, **facts: Any) -> pa.Table:
+    """`table` with facts on its making in the schema's metadata: text as it is, the rest as JSON, nothing for none.
+
+    ``memkit`` says which result it is, by its name in `memkit.display.views.VIEWS`.
+    """
+    told = {
+        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
+        for name, value in facts.items()
+        if value
+    }
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), **told})

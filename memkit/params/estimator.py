@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 import pyarrow as pa
 
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params.declare import Param
+from memkit.params.declare import Param, describe
 from memkit.params.show import html_table, with_parameters
 
 C = TypeVar("C", bound=type)
@@ -79,7 +79,7 @@ class Estimator:
             }
             for p in cls.params().values()
         ]
-        return pa.Table.from_pylist(rows)
+        return describe(pa.Table.from_pylist(rows), memkit="params")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters by name; with `deep` also those of an estimator among them, as ``retriever__pool``."""

@@ -11,6 +11,7 @@ import pyarrow as pa
 from memkit import presets
 from memkit.duck import connect
 from memkit.errors import ParameterError, did_you_mean
+from memkit.params import describe
 from memkit.policy.pipeline import Pipeline
 from memkit.tables.statement import Annotator
 
@@ -91,4 +92,4 @@ def summary(annotated: pa.Table) -> pa.Table:
     }
     with connect() as con:
         con.register("input", annotated)
-        return con.execute(_SUMMARY.format_map(parts)).to_arrow_table()
+        return describe(con.execute(_SUMMARY.format_map(parts)).to_arrow_table(), memkit="verdicts")

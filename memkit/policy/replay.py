@@ -10,9 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.decay import Decay
+from memkit.display.sheet import names_in
 from memkit.duck import connect
 from memkit.errors import ParameterError
-from memkit.params import AsOf, as_of_time, check_value, record_as_of
+from memkit.params import AsOf, as_of_time, check_value, describe, record_as_of
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
@@ -62,7 +63,8 @@ def replay(corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] 
     if not dates:
         raise ParameterError("replay: 'as_of' must name at least one date. Got none.")
     first, second = (_pipeline(each).fitted(table) for each in (pipeline_a, pipeline_b))
-    return pa.concat_tables([_compared(table, first, second, date) for date in dates])
+    compared = pa.concat_tables([_compared(table, first, second, date) for date in dates])
+    return describe(compared, memkit="replay", shown=names_in(compared, table, "memory_id"))
 
 
 def _pipeline(steps: Any) -> Pipeline:
@@ -136,7 +138,7 @@ def forecast(
     with connect() as con:
         con.register("judged", pa.concat_tables(judged))
         counted = con.execute(_FORECAST_SQL, {"least": min_factor}).to_arrow_table()
-    return record_as_of(counted, start)
+    return record_as_of(describe(counted, memkit="forecast"), start)
 
 
 def _on_day(table: pa.Table, steps: Pipeline, decay: Decay, start: Any, day: int) -> pa.Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +11,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.display.notebook import Shown
+from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.duck import connect
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import reader
 from memkit.formats.reader import Reading
-from memkit.params import AsOf, as_of_time
+from memkit.params import AsOf, as_of_time, describe
 from memkit.schemas import TABLES
 from memkit.tables.database import Database, is_table_name
 from memkit.tables.manifest import STATE, TEXT
@@ -328,17 +329,15 @@ class Corpus:
         return f"Corpus({self.memories.num_rows} memories: {counts or 'none'}; {self.problems.num_rows} problems)"
 
     def _repr_html_(self) -> str:
+        return Shown(*self._sheets())._repr_html_()
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         pairs = pa.table({"format": self.memories["format"], "kind": pc.fill_null(self.memories["kind"], "other")})
-        counts = pairs.group_by(["format", "kind"]).aggregate([([], "count_all")]).to_pylist()
-        cells = "".join(
-            f"<tr><td>{html.escape(format)}</td><td>{html.escape(kind)}</td><td>{count}</td></tr>"
-            for format, kind, count in sorted(tuple(row.values()) for row in counts)
-        )
-        return (
-            f"<table><caption>{self.memories.num_rows} memories, {self.problems.num_rows} problems</caption>"
-            '<thead><tr><th scope="col">format</th><th scope="col">kind</th><th scope="col">memories</th></tr></thead>'
-            f"<tbody>{cells}</tbody></table>"
-        )
+        counts = pairs.group_by(["format", "kind"]).aggregate([([], "count_all")])
+        counts = counts.sort_by([("format", "ascending"), ("kind", "ascending")])
+        named = describe(counts.rename_columns(["format", "kind", "memories"]), memkit="kinds")
+        heading = f"{self.memories.num_rows:,} memories, {self.problems.num_rows:,} problems"
+        return (replace(sheet_of(named, rows, show_secrets), heading=heading),)
 
 
 def give(root: Path) -> Path:

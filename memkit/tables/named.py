@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from memkit.errors import ParameterError, did_you_mean
+from memkit.params import describe
 from memkit.tables.age import age_sql, decay_sql, expired_sql
 
 FOLDER = Path(__file__).parent / "queries"
@@ -56,7 +57,7 @@ def named_queries() -> pa.Table:
     ['name', 'question', 'needs_as_of', 'sql']
     """
     queries = _queries()
-    return pa.table(
+    table = pa.table(
         {
             "name": list(queries),
             "question": [sql.partition("\n")[0].removeprefix("-- ") for sql in queries.values()],
@@ -64,3 +65,4 @@ def named_queries() -> pa.Table:
             "sql": list(queries.values()),
         }
     )
+    return describe(table, memkit="queries")

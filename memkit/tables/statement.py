@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
-from memkit.params import AsOf, Estimator, as_of_time, record_as_of
+from memkit.params import AsOf, Estimator, as_of_time, describe, record_as_of
 from memkit.schemas import TIMESTAMP
 from memkit.tables.age import AS_OF
 
@@ -91,7 +91,10 @@ class Annotator(Estimator):
             for name, relation in self.relations(source, moment).items():
                 con.register(name, relation)
             found = run(con, self.sql(), tuple(self.adds), moment)
-        return record_as_of(annotate(source, with_meanings(found, self.adds)), moment)
+        result = describe(
+            annotate(source, with_meanings(found, self.adds)), memkit="policy", policy=type(self).__name__
+        )
+        return record_as_of(result, moment)
 
     def sql(self, as_of: AsOf = None) -> str:
         """The statement that runs, over the relations in `relations`; the day is ``$as_of`` unless one is given.

@@ -1,4 +1,4 @@
-"""The part of a text that answers a query best, on one line."""
+"""The part of a text that answers a query best, on one line, and the words in it that the query asks for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,26 @@ import re
 
 _WORD = re.compile(r"[^\W_]+")
 _BLANK = re.compile(r"\s+")
-_STEM = 5
+_STEM, _SHORT = 5, 2
 """Letters by which two forms of a word are taken to be alike: enough for a display, not for search."""
 
 
 def snippet(text: str, query: str, width: int = 90) -> str:
     """About `width` characters of `text` around the first word that looks like one of `query`.
+
+    Parameters
+    ----------
+    text : str
+        Of any length.
+    query : str
+        What was looked for; empty gives the beginning.
+    width : int, characters
+        How long the line may be.
+
+    Returns
+    -------
+    str
+        One line, with … where something is left out.
 
     Examples
     --------
@@ -30,9 +44,30 @@ def snippet(text: str, query: str, width: int = 90) -> str:
     return ("…" if start else "") + cut + ("…" if start + len(cut) < len(line) else "")
 
 
+def marked(line: str, query: str) -> list[tuple[str, bool]]:
+    """`line` in parts, and of each whether it is a word that looks like one of `query`.
+
+    >>> marked("Пул соединений вырос", "соединения")
+    [('Пул ', False), ('соединений', True), (' вырос', False)]
+    """
+    stems, parts, done = _stems(query), list[tuple[str, bool]](), 0
+    for word in _WORD.finditer(line) if stems else ():
+        if _folded(word.group())[:_STEM] in stems:
+            parts += [(line[done : word.start()], False), (word.group(), True)]
+            done = word.end()
+    return [(part, asked) for part, asked in [*parts, (line[done:], False)] if part]
+
+
 def _first_match(line: str, query: str) -> int:
-    stems = {_folded(word)[:_STEM] for word in _WORD.findall(query)}
+    stems = _stems(query)
     return next((word.start() for word in _WORD.finditer(line) if _folded(word.group())[:_STEM] in stems), 0)
+
+
+def _stems(query: str) -> set[str]:
+    """The beginnings of the words asked for, without the shortest of an alphabet (в, of) where there are others."""
+    words = [_folded(word) for word in _WORD.findall(query)]
+    telling = [word for word in words if len(word) > _SHORT or word.upper() == word]
+    return {word[:_STEM] for word in telling or words}
 
 
 def _folded(word: str) -> str:

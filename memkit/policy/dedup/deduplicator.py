@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.display.sheet import names_in
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
-from memkit.params import estimator, param
+from memkit.params import describe, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, threshold_for
 from memkit.policy.dedup.conflicts import DATE_WORDS, NEGATIONS, NUMBER_WORDS
@@ -129,7 +130,9 @@ class Deduplicator(Policy):
 
         encoder = None if vectors is not None or self.encoder is None else as_encoder(self.encoder)
         self.nodes_: Nodes = node_table(rows, self.across_users)
-        self.found_, self.pairs_ = find_pairs(self.nodes_, self, encoder, vectors)
+        self.found_, pairs = find_pairs(self.nodes_, self, encoder, vectors)
+        names = names_in(pairs, self.nodes_.rows, "a_id", "b_id")
+        self.pairs_ = describe(pairs, memkit="pairs", shown=names)
         stored = getattr(encoder, "dedup_threshold", None)
         self.threshold_ = DOCUMENT_THRESHOLD if stored is None else float(stored)
         return self

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -10,7 +9,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memkit.params import record_as_of
+from memkit.display.sheet import names_of
+from memkit.params import describe, record_as_of
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Queries, Question
 from memkit.search.stages.fuse import Floats, Ints, group_starts
@@ -66,7 +66,8 @@ def hits_table(question: Question) -> pa.Table:
         "decay": shown.decay,
     }
     note = " ".join(filter(None, (question.note, _empty_note(question, ranked), _decay_note(question, ranked))))
-    return _described(_table(columns, HITS, len(shown.rank)), question, note=note)
+    table = _table(columns, HITS, len(shown.rank))
+    return _described(table, question, note=note, memkit="hits", shown=_names(question, shown.found))
 
 
 def trace_table(question: Question) -> pa.Table:
@@ -92,7 +93,8 @@ def trace_table(question: Question) -> pa.Table:
         columns[f"{arm}_norm"] = _floats(np.where(missing, np.nan, ranked.norm[:, column]))
     table = _table(columns, TRACE, len(ranked.rank))
     note = " ".join(filter(None, (question.note, _decay_note(question, inside))))
-    return _described(table, question, note=note, params=question.settings.get_params())
+    facts = {"memkit": "trace", "params": question.settings.get_params(), "shown": _names(question, found)}
+    return _described(table, question, note=note, **facts)
 
 
 def _with_outside(question: Question, ranked: Ranked) -> Ranked:
@@ -125,20 +127,18 @@ def _joined(first: Ranked, second: Ranked) -> Ranked:
     return Ranked(first.found.followed_by(second.found), **parts)
 
 
-def describe(table: pa.Table, **facts: Any) -> pa.Table:
-    """`table` with facts on its making in the schema's metadata: text as it is, the rest as JSON, nothing for none."""
-    told = {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
-        for name, value in facts.items()
-        if value
-    }
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), **told})
-
-
 def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
     """`table` with `facts`, the weights of the arms that answered, the encoder behind the vectors and the moment."""
     encoder = question.index.fingerprint if "vector" in question.weights else None
     return record_as_of(describe(table, arms=question.weights, encoder=encoder, **facts), question.moment)
+
+
+def _names(question: Question, found: Candidates, most: int = 40) -> dict[str, Any]:
+    """The texts of the first queries and names of the first memories, for a reader without the corpus."""
+    index, queries = question.index, question.queries
+    memory = np.unique(index.rows.memory[found.row[:most]])
+    texts = dict(list(zip(queries.ids, queries.texts, strict=True))[:most])
+    return {"queries": texts, "memories": names_of(index.memories.take(pa.array(memory)))}
 
 
 def _empty_note(question: Question, ranked: Ranked) -> str:

@@ -1,0 +1,250 @@
+"""A sheet as HTML that looks right on light and dark ground, and as text aligned within a width."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+from rich.cells import cell_len, set_cell_size
+
+from memkit.display.sheet import ROWS, Cell, Sheet, is_number
+from memkit.display.views import Column
+from memkit.text.snippet import marked
+
+# Colours come from the page that it stands on; what is added is see-through, so that it shows on both grounds.
+STYLE = """
+.mk{max-width:1100px;font-size:13px;line-height:1.4;color:inherit;overflow-wrap:anywhere}
+.mk p{margin:.3em 0;text-align:left}.mk small,.mk .q{opacity:.72;font-size:12px}
+.mk table{border-collapse:collapse;width:100%;margin:.3em 0;border:0;font-size:13px;table-layout:auto}
+.mk tr{background:none!important}
+.mk th,.mk td{padding:3px 8px 3px 0;border:0;max-width:none}
+.mk th,.mk td{text-align:left!important;vertical-align:top;white-space:normal}
+.mk th{font-weight:600;opacity:.72;border-bottom:1px solid rgba(128,128,128,.5);overflow-wrap:normal}
+.mk td{border-bottom:1px solid rgba(128,128,128,.2)}
+.mk .n{text-align:right!important;white-space:nowrap;font-variant-numeric:tabular-nums;width:1%}
+.mk td.w{white-space:nowrap}.mk .w{width:1%}.mk .t{min-width:6.5em}.mk .l{min-width:16em}
+.mk table+p>b{display:inline-block;margin-top:.8em}
+.mk mark{background:rgba(255,190,0,.38);color:inherit;border-radius:2px}
+.mk i.b{display:block;height:4px;min-width:36px;margin-top:3px;background:rgba(128,128,128,.25);border-radius:2px}
+.mk i.b i{display:block;height:4px;background:#2f81c4;border-radius:2px}
+.mk h4{margin:.7em 0 .2em;font-size:13px}.mk ul{margin:.2em 0 .4em;padding-left:1.2em}.mk .no{opacity:.72}
+""".strip()
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+_GAP = "  "
+_BAR, _LEAST, _CELL = 4, 7, 60
+_PAGE, _LEAD_WIDTH, _WORD_WIDTH, _SHORT = 670, 240, 11, 18
+"""Pixels of a narrow page and of what is read; characters of a column of texts at least, of a short one at most."""
+_LINES, _LONG = 33, 11
+"""Lines of a terminal that rows may take; up to so many rows, what is read takes two."""
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+_NO_WIDTH = {ord(char): None for char in "\u200b\u200c\u200d\ufe0e\ufe0f"}
+
+
+def as_html(*sheets: Sheet) -> str:
+    """The sheets as one piece of HTML that needs nothing else; every word is escaped."""
+    return f'<div class="mk"><style>{STYLE}</style>{"".join(map(_sheet, sheets))}</div>'
+
+
+def _sheet(sheet: Sheet) -> str:
+    parts = [f"<p><b>{html.escape(sheet.heading)}</b></p>"]
+    parts += [_bar(sheet.bar)]
+    parts += [f"<p>{html.escape(note)}</p>" for note in sheet.notes]
+    wide = _in_page(sheet)
+    no_room = [_name(c) for at, c in enumerate(sheet.columns) if at not in wide and not (c.small and sheet.leads)]
+    parts += [_table(sheet, wide)] if sheet.rows else []
+    foot = _foot(sheet, len(sheet.rows), no_room)
+    parts += [f"<p><small>{html.escape(foot)}</small></p>"] if foot else []
+    return "".join(parts)
+
+
+def _table(sheet: Sheet, wide: list[int]) -> str:
+    small = [at for at, column in enumerate(sheet.columns) if column.small]
+    before = 1 if sheet.columns and sheet.columns[0].look == "count" else 0
+    kinds = {at: _class(sheet.columns[at], [row[at] for row in sheet.rows]) for at in wide}
+    heads = [f'<th scope="col"{kinds[at]}>{html.escape(_name(sheet.columns[at]))}</th>' for at in wide]
+    heads[before:before] = ['<th scope="col"></th>'] if sheet.leads else []
+    rows = []
+    for place, row in enumerate(sheet.rows):
+        cells = [f"<td{kinds[at]}>{html.escape(row[at].text)}{_bar(row[at].bar)}</td>" for at in wide]
+        if sheet.leads:
+            under = " · ".join(html.escape(row[at].text) for at in small if row[at].text)
+            cells[before:before] = [_lead(sheet.titles[place], sheet.leads[place], under)]
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    return f"<table><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _in_page(sheet: Sheet) -> list[int]:
+    """The columns that a narrow page has room for beside the lead, the others being told of below."""
+    chosen, left = list[int](), _PAGE - (_LEAD_WIDTH if sheet.leads else 0)
+    for at, column in enumerate(sheet.columns):
+        if column.small and sheet.leads:
+            continue
+        cells = [row[at] for row in sheet.rows]
+        words = [len(word) for word in _name(column).replace("-", " ").split()]
+        longest = max([*words, *(len(cell.text) for cell in cells)])
+        left -= 8 * (longest if _is_short(cells) else max([_WORD_WIDTH, *words])) + 8
+        if left >= 0 or not chosen:
+            chosen.append(at)
+    return chosen
+
+
+def _is_short(cells: Sequence[Cell]) -> bool:
+    return all(len(cell.text) <= _SHORT for cell in cells)
+
+
+def _class(column: Column, cells: Sequence[Cell]) -> str:
+    return ' class="n"' if is_number(column) else ' class="w"' if _is_short(cells) else ' class="t"'
+
+
+def _bar(share: float | None) -> str:
+    return "" if share is None else f'<i class="b"><i style="width:{share:.0%}"></i></i>'
+
+
+def _lead(title: Cell, lead: Cell, under: str) -> str:
+    parts = [f"<b>{marks(title)}</b>"] if title.text else []
+    parts += [marks(lead)] if lead.text else []
+    parts += [f"<small>{under}</small>"] if under else []
+    return f'<td class="l">{"<br>".join(parts)}</td>'
+
+
+def marks(cell: Cell) -> str:
+    """The words of a cell, escaped, those that its query asks for marked."""
+    return "".join(
+        f"<mark>{html.escape(part)}</mark>" if asked else html.escape(part)
+        for part, asked in marked(cell.text, cell.query)
+    )
+
+
+def _foot(sheet: Sheet, shown: int, no_room: Sequence[str] = ()) -> str:
+    """How to see the rows and columns that are not there."""
+    parts = []
+    if sheet.more or shown < sheet.total:
+        ask = f"mk.show(result, rows={min(sheet.total, 100)}) shows more, .to_pandas() has all"
+        parts.append(sheet.more or f"{shown} of {sheet.total:,} rows; {ask}")
+    for words, names in (("further columns", sheet.left), ("no room for", no_room)):
+        if names:
+            rest = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            parts.append(f"{words}: {', '.join(names[:5])}{rest}")
+    return ". ".join(parts)
+
+
+def as_text(sheet: Sheet, width: int = 80, colour: bool = False) -> str:
+    """The sheet as lines of at most `width` cells, columns aligned whatever the script; bold where `colour`."""
+    lines = fold(sheet.heading, width)
+    lines += [] if sheet.bar is None else [f"▕{bar(sheet.bar, min(40, width - 2))}▏"]
+    lines += [line for note in sheet.notes for line in fold(note, width, 2)]
+    most = 2 if len(sheet.rows) <= _LONG else 1
+    rows = sheet.rows[: _LINES // (1 + most)] if sheet.leads and len(sheet.rows) <= ROWS else sheet.rows
+    columns, table = _joined(sheet)
+    widths = _fitted(columns, table, width)
+    if widths and rows:
+        heads = [_aligned(_name(columns[at]), wide, is_number(columns[at])) for at, wide in widths.items()]
+        lines += [_GAP.join(heads), _GAP.join("─" * wide for wide in widths.values())]
+    for at, row in enumerate(table[: len(rows)]):
+        lines += [_GAP.join(_placed(columns[at], row[at], wide) for at, wide in widths.items())] if widths else []
+        lines += _lead_text(sheet, at, width, most, colour) if sheet.leads else []
+    no_room = [_name(column) for at, column in enumerate(columns) if at not in widths]
+    return "\n".join(line.rstrip() for line in [*lines, *fold(_foot(sheet, len(rows), no_room), width, 3)])
+
+
+def _joined(sheet: Sheet) -> tuple[list[Column], list[list[str]]]:
+    """The columns as words, the small ones joined into a last one."""
+    wide = [at for at, column in enumerate(sheet.columns) if not column.small]
+    small = [at for at, column in enumerate(sheet.columns) if column.small]
+    columns, table = (
+        [sheet.columns[at] for at in wide],
+        [[_words(sheet.columns[at], row[at]) for at in wide] for row in sheet.rows],
+    )
+    if small:
+        columns.append(Column("where", look="place"))
+        for cells, row in zip(table, sheet.rows, strict=True):
+            cells.append(" · ".join(_plain(row[at].text) for at in small if row[at].text))
+    return columns, table
+
+
+def _words(column: Column, cell: Cell) -> str:
+    return _plain(f"{cell.text} {bar(cell.bar)}" if cell.bar is not None and column.look == "score" else cell.text)
+
+
+def _lead_text(sheet: Sheet, at: int, width: int, most: int, colour: bool) -> list[str]:
+    title, lead = sheet.titles[at].text, sheet.leads[at]
+    words = f"{title}: {lead.text}" if title and lead.text else title or lead.text
+    lines = [f"    {line}" for line in fold(words, width - 4, most)]
+    if not colour:
+        return lines
+    return [
+        "".join(f"{_BOLD}{part}{_PLAIN}" if asked else part for part, asked in marked(x, lead.query)) for x in lines
+    ]
+
+
+def _fitted(columns: list[Column], table: list[list[str]], width: int) -> dict[int, int]:
+    """The columns that there is room for, and how wide each is; texts give way first, then the last columns."""
+    widths = {
+        at: min(_CELL, max([cell_len(_name(column)), *(cell_len(row[at]) for row in table)]))
+        for at, column in enumerate(columns)
+    }
+    while sum(widths.values()) + len(_GAP) * (len(widths) - 1) > width:
+        give = {at: wide for at, wide in widths.items() if not is_number(columns[at])}
+        widest = max(give, key=lambda at: give[at], default=None)
+        if widest is not None and widths[widest] > max(_LEAST, cell_len(_name(columns[widest]))):
+            widths[widest] -= 1
+        elif len(widths) > 1:
+            widths.popitem()
+        else:
+            return dict.fromkeys(widths, width)
+    return widths
+
+
+def bar(share: float, cells: int = _BAR) -> str:
+    """A bar of block characters, as long as `share` of so many cells.
+
+    >>> bar(0.6, 5), bar(0.05, 5)
+    ('███  ', '▎    ')
+    """
+    eighths = round(share * cells * 8)
+    return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()).ljust(cells)
+
+
+def _name(column: Column) -> str:
+    return column.head or column.name
+
+
+def _plain(text: str) -> str:
+    return text.translate(_NO_WIDTH)
+
+
+def _placed(column: Column, text: str, width: int) -> str:
+    return _aligned(text, width, is_number(column), column.look == "place")
+
+
+def _aligned(text: str, width: int, right: bool, keep_end: bool = False) -> str:
+    if cell_len(text) > width:
+        text = _cut(text[::-1], width)[::-1] if keep_end else _cut(text, width)
+    pad = " " * (width - cell_len(text))
+    return pad + text if right else text + pad
+
+
+def _cut(text: str, width: int) -> str:
+    return set_cell_size(text, max(0, width - 1)).rstrip() + "…"
+
+
+def fold(text: str, width: int, most: int = 3) -> list[str]:
+    """`text` in at most `most` lines of `width` cells, broken at blanks where there are any, the last one cut."""
+    lines, line = list[str](), ""
+    for word in _plain(text).split(" "):
+        while True:
+            longer = f"{line} {word}" if line else word
+            if cell_len(longer) <= width:
+                line = longer
+                break
+            if line:
+                lines.append(line)
+                line = ""
+            else:
+                head = set_cell_size(word, width).rstrip()
+                lines.append(head)
+                word = word[len(head) :]
+        if len(lines) > most:
+            break
+    lines += [line] if line else []
+    return lines if len(lines) <= most else [*lines[: most - 1], _cut(" ".join(lines[most - 1 : most + 1]), width)]

@@ -1,0 +1,338 @@
+"""A result as what is shown of it: headings, rows of words, bars; secrets are masked here, for every way to draw it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.display.views import ANY, Column, View, view_of
+from memkit.schemas import KINDS
+from memkit.text.secrets import mask
+from memkit.text.snippet import snippet
+
+ROWS = 20
+_READ, _SHOWN, _LEAD, _LONG_LEAD = 4000, 160, 240, 600
+"""Characters that are looked at, that a cell shows, and the lead: of a text around what was asked for, of a message."""
+_COLUMNS = 10
+_BLANK = re.compile(r"\s+")
+_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+([^\n]*?)[ \t#]*(?:\n|$)")
+_JOINERS = {"\u200c", "\u200d"}
+_NUMBERS = {"number", "score", "bar", "share", "count"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Words, the length of the bar beside them (0 to 1), and the query whose words are marked in them."""
+
+    text: str
+    bar: float | None = None
+    query: str = ""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """What is shown of one result.
+
+    Attributes
+    ----------
+    heading, notes : str, tuple of str
+        What it is and how many; what has to be said of it.
+    columns : tuple of Column
+    rows : tuple of tuple of Cell
+        A cell a column.
+    leads : tuple of Cell
+        What is read, a row; none where the result has no such column.
+    titles : tuple of Cell
+        What the leads are about.
+    bar : float or None
+        Of 0 to 1, below the heading.
+    total : int
+        How many rows there are.
+    left : tuple of str
+        The columns that are not shown.
+    more : str
+        How to see the other rows; a word on what else may be asked where all are there.
+    """
+
+    heading: str
+    notes: tuple[str, ...] = ()
+    columns: tuple[Column, ...] = ()
+    rows: tuple[tuple[Cell, ...], ...] = ()
+    leads: tuple[Cell, ...] = ()
+    titles: tuple[Cell, ...] = ()
+    bar: float | None = None
+    total: int = 0
+    left: tuple[str, ...] = ()
+    more: str = ""
+
+
+def is_number(column: Column) -> bool:
+    """Whether it is set right-aligned."""
+    return column.look in _NUMBERS
+
+
+def visible(text: str) -> str:
+    """`text` with control characters shown: a memory must drive neither a terminal nor the order of what is read."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c == "\n" or c in _JOINERS else repr(c)[1:-1] for c in text)
+
+
+def sheet_of(
+    table: pa.Table, rows: int = ROWS, show_secrets: bool = False, columns: Iterable[str] | None = None, more: str = ""
+) -> Sheet:
+    """The first `rows` rows of a table, as its view declares them.
+
+    Parameters
+    ----------
+    columns : sequence of str, optional
+        Exactly these, whatever the view says.
+    more : str
+        What the foot says of further rows where `table` does not hold them.
+    """
+    facts = {key.decode(): value.decode(errors="replace") for key, value in (table.schema.metadata or {}).items()}
+    label = facts.get("memkit", "")
+    view = view_of(table.column_names, label) if columns is None else replace(ANY, columns=tuple(map(Column, columns)))
+    told = _told(facts.get("shown", ""))
+    first, hide = _first(table, view, rows), _Words(show_secrets)
+    shown = [_named(row, told["memories"]) for row in first.to_pylist()]
+    chosen, left = _chosen(table, view, shown, columns is not None)
+    told["memories"] |= _own_names(table, first, chosen)
+    asked = [told["queries"].get(row.get("query_id"), "") for row in shown]
+    long = _LONG_LEAD if view.lead == "message" else _LEAD
+    titles = [
+        Cell(hide(row["title"] if view.lead == "text" else ""), query=query)
+        for row, query in zip(shown, asked, strict=True)
+    ]
+    leads = [
+        Cell(hide.lead(_body(row, view.lead), query, long), query=query)
+        for row, query in zip(shown, asked, strict=True)
+    ]
+    titles = [Cell("") if title.text[:40] in lead.text else title for title, lead in zip(titles, leads, strict=True)]
+    cells = [_column(column, [row.get(column.name) for row in shown], hide, told["memories"]) for column in chosen]
+    return Sheet(
+        heading=("the first " if more else "") + _heading(view, table.num_rows, facts, hide, told["queries"]),
+        notes=tuple(
+            hide(note, _LONG_LEAD) for note in ("" if more else _tally(table, view), facts.get("note", "")) if note
+        ),
+        columns=tuple(chosen),
+        rows=tuple(zip(*cells, strict=True)) if cells else ((),) * len(shown),
+        leads=tuple(leads) if view.lead in table.column_names else (),
+        titles=tuple(titles),
+        total=table.num_rows,
+        left=tuple(map(hide, left)) if shown else (),
+        more=more,
+    )
+
+
+class _Words:
+    """Values as words on one line: without secrets unless asked for, nothing in them that acts."""
+
+    def __init__(self, show_secrets: bool) -> None:
+        self._hidden: Callable[[str], str] = str if show_secrets else mask
+
+    def __call__(self, value: object, most: int = _SHOWN) -> str:
+        line = self._line(value)
+        return line if len(line) <= most else line[: most - 1] + "…"
+
+    def lead(self, value: object, query: str, most: int) -> str:
+        return snippet(self._line(value), query, most)
+
+    def _line(self, value: object) -> str:
+        text = self._hidden(_text_of(value)[:_READ])
+        return visible(_BLANK.sub(" ", text).strip())
+
+
+def _text_of(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if isinstance(value, (datetime, date)):
+        return _day(value)
+    if isinstance(value, (list, tuple)):
+        return ", ".join(map(_text_of, value))
+    if isinstance(value, dict):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+def _day(value: datetime | date) -> str:
+    if isinstance(value, datetime):
+        return (
+            f"{value:%Y-%m-%d}" if (value.hour, value.minute, value.second) == (0, 0, 0) else f"{value:%Y-%m-%d %H:%M}"
+        )
+    return value.isoformat()
+
+
+def names_of(memories: pa.Table) -> dict[str, list[str]]:
+    """Title, place, kind and date of each memory, by id: what a result keeps to be read without its corpus."""
+    wanted = ("memory_id", "title", "text", "path", "line_start", "kind", "created_at", "updated_at")
+    table = memories.select([name for name in wanted if name in memories.column_names])
+    table = table.set_column(
+        table.column_names.index("text"), "text", pc.utf8_slice_codeunits(table["text"], 0, _SHOWN)
+    )
+    return {row["memory_id"]: _name(row) for row in table.to_pylist()}
+
+
+def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 40) -> dict[str, Any]:
+    """`names_of` the memories that these columns of a result name in its first rows, under the key that is kept."""
+    first = result.slice(0, most)
+    ids = {value for column in columns for value in first[column].to_pylist()}
+    if "memory_id" not in memories.column_names or "text" not in memories.column_names:
+        return {}
+    return {"memories": names_of(memories.filter(pc.is_in(memories["memory_id"], pa.array(ids, pa.string()))))}
+
+
+def _name(row: dict[str, Any]) -> list[str]:
+    when = row.get("created_at") or row.get("updated_at")
+    title = row.get("title") or _BLANK.sub(" ", row.get("text") or "").strip()
+    return [title[:_SHOWN], _place(row), row.get("kind") or "", _day(when)[:10] if when else ""]
+
+
+def _place(row: dict[str, Any]) -> str:
+    path, line = row.get("path"), row.get("line_start") or row.get("line")
+    return f"{path}:{line}" if path and line else path or ""
+
+
+def _told(shown: str) -> dict[str, dict[Any, Any]]:
+    """What a result keeps of its queries and memories; nothing where another program wrote that."""
+    try:
+        told = json.loads(shown or "{}")
+        queries = {str(key): str(text) for key, text in told.get("queries", {}).items()}
+        memories = {str(key): [str(word) for word in words] for key, words in told.get("memories", {}).items()}
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return {"queries": {}, "memories": {}}
+    return {"queries": queries, "memories": {key: words for key, words in memories.items() if len(words) == 4}}
+
+
+def _named(row: dict[str, Any], memories: dict[str, list[str]]) -> dict[str, Any]:
+    """A row with title, place, kind and date of its memory, where it has none of its own."""
+    known = memories.get(row.get("memory_id", ""))
+    title, place, kind, when = known or _name(row)
+    if known and kind in KINDS and KINDS[kind].verbatim:  # a chunk of a file has lines of its own
+        place = _place(row) or place
+    named = {"title": title, "place": place, "kind": kind or None, "date": when or None}
+    return {**named, **{key: value for key, value in row.items() if key not in named or value is not None}}
+
+
+def _first(table: pa.Table, view: View, rows: int) -> pa.Table:
+    """The rows that are shown, their texts no longer than is looked at."""
+    if view.order and view.order[0] in table.column_names:
+        column, values = view.order
+        rank = pc.index_in(table[column], value_set=pa.array(values, table.schema.field(column).type))
+        table = table.take(np.argsort(pc.fill_null(rank, len(values)).to_numpy(), kind="stable")[:rows])
+    table = table.slice(0, rows)
+    for place, field in enumerate(table.schema):
+        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
+            table = table.set_column(place, field, pc.utf8_slice_codeunits(table[field.name], 0, _READ))
+    return table
+
+
+def _chosen(table: pa.Table, view: View, rows: list[dict[str, Any]], given: bool) -> tuple[list[Column], list[str]]:
+    """The columns to show and the names of those that are not."""
+    declared = [column for column in view.columns if given or _says(column, rows)]
+    known = {column.name for column in view.columns} | {view.lead} | set(view.knows)
+    own = [Column(name) for name in table.column_names if name not in known]
+    room = max(0, _COLUMNS - sum(not column.small for column in declared))
+    kinds = {field.name: field.type for field in table.schema}
+    chosen = [
+        column if column.look else replace(column, look=_look(kinds.get(column.name)))
+        for column in declared + own[:room]
+    ]
+    shown = {column.name for column in chosen} | {view.lead}
+    return chosen, [
+        name for name in table.column_names if name not in shown and name in {*view.knows, *(c.name for c in own)}
+    ]
+
+
+def _says(column: Column, rows: list[dict[str, Any]]) -> bool:
+    values = [row.get(column.name) for row in rows]
+    if all(value is None or value == "" or value == [] for value in values):
+        return False
+    if column.usual is not None and all(value == column.usual for value in values):
+        return False
+    return not column.varies or any(value != values[0] for value in values)
+
+
+def _look(kind: pa.DataType | None) -> str:
+    if kind is None:
+        return "text"
+    if pa.types.is_boolean(kind):
+        return "flag"
+    if pa.types.is_integer(kind):
+        return "count"
+    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "number"
+    return "day" if pa.types.is_temporal(kind) else "words" if pa.types.is_nested(kind) else "text"
+
+
+def _column(column: Column, values: list[Any], hide: _Words, memories: dict[str, list[str]]) -> list[Cell]:
+    if column.look == "memory":
+        return [Cell(hide(_of_memory(value, memories))) for value in values]
+    if column.look not in ("score", "bar", "share"):
+        return [Cell(hide(value)) for value in values]
+    numbers = [float(value) for value in values if value is not None]
+    top = max(numbers, default=0.0) if column.look == "bar" else 1.0
+    return [_measured(value, top, column.look) for value in values]
+
+
+def _measured(value: Any, top: float, look: str) -> Cell:
+    if value is None:
+        return Cell("")
+    words = f"{value:.3f}" if look == "score" else f"{value:.2f}" if look == "share" else _text_of(value)
+    share = float(value) / top if top > 0 else 0.0
+    return Cell(words, None if look == "share" or share != share else min(1.0, max(0.0, share)))
+
+
+def _of_memory(value: Any, memories: dict[str, list[str]]) -> str:
+    if value not in memories:
+        return _text_of(value)
+    title, place, *_ = memories[value]
+    return f"{title[:60]} · {place}" if title and place else title or place or str(value)
+
+
+def _body(row: dict[str, Any], lead: str) -> Any:
+    """What is read, without the heading that a section begins with: that is its title."""
+    text = row.get(lead)
+    head = _HEADING.match(text) if isinstance(text, str) else None
+    body = str(text)[head.end() :] if head and head[1].strip() == row["title"] else ""
+    return body if body.strip() else text
+
+
+def _own_names(table: pa.Table, first: pa.Table, chosen: list[Column]) -> dict[str, list[str]]:
+    """The names of those memories of the table that a column of its first rows refers to."""
+    refers = [column.name for column in chosen if column.look == "memory" and column.name != "memory_id"]
+    if not refers or not {"memory_id", "text"} <= set(table.column_names):
+        return {}
+    names: dict[str, list[str]] = names_in(first, table, *refers).get("memories", {})
+    return names
+
+
+def _heading(view: View, count: int, facts: dict[str, str], hide: _Words, queries: dict[str, str]) -> str:
+    plural = f"{view.word[:-1]}ies" if view.word.endswith("y") else f"{view.word}s"
+    words = f"{count:,} {view.word if count == 1 else 'users and days' if view.word == 'user and day' else plural}"
+    if len(queries) == 1:
+        words += f" for “{hide(next(iter(queries.values())), 80)}”"
+    if facts.get("policy"):
+        words = f"{hide(facts['policy'])}: {words}"
+    return words + (f", as of {hide(facts['as_of'])[:10]}" if facts.get("as_of") else "")
+
+
+def _tally(table: pa.Table, view: View) -> str:
+    if view.tally not in table.column_names or not table.num_rows:
+        return ""
+    counts = pc.value_counts(pc.fill_null(table[view.tally].cast(pa.string()), view.blank)).to_pylist()
+    counts.sort(key=lambda row: (-row["counts"], row["values"]))
+    words = ", ".join(f"{row['counts']:,} {row['values']}" for row in counts[:8])
+    return words + (f" and {len(counts) - 8} more" if len(counts) > 8 else "")

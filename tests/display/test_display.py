@@ -1,0 +1,279 @@
+"""Results as they are shown: nothing in them acts, columns are aligned whatever the script, secrets are words."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+from typing import Any
+
+import duckdb
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from IPython.core.interactiveshell import InteractiveShell
+from wcwidth import wcswidth, wcwidth
+
+import memkit as mk
+from memkit.display.draw import as_html, as_text, bar, fold
+from memkit.display.notebook import Shown, _sheets, register
+from memkit.display.sheet import sheet_of, visible
+from memkit.display.views import VIEWS
+from memkit.errors import ParameterError
+from memkit.schemas import TABLES
+
+DAY = "2026-03-01"
+ATTACK = "<script>alert(1)</script><img src=x onerror=alert(1)>'\"&"
+KEY = "sk-" + "a1B2" * 8
+TEXTS = [
+    f"Пул соединений вырос {ATTACK}",
+    "東京のデータベース 接続プール пул",
+    "pool 👨‍👩‍👧 emoji ❤️ 🇷🇺 é combining пул",
+    f"ключ {KEY} от пула",
+    "نص عربي пул \u202e reversed \x1b[31mred\x07",
+    "Пул соединений вырос вчера",
+    "Пул соединений вырос вчера.",
+]
+
+
+def corpus() -> mk.Corpus:
+    count = len(TEXTS)
+    return mk.from_table(
+        {
+            "memory_id": [f"{ATTACK}{at}" for at in range(count)],
+            "text": TEXTS,
+            "title": [ATTACK, "東京", "❤️", "ключ", "", "a", "b"],
+            "user_id": [ATTACK, *["анна"] * (count - 1)],
+            "kind": ["profile", "working", "archive", "note", ATTACK, "archive", "archive"],
+            "importance": ["high", *["normal"] * (count - 1)],
+            "tags": [[ATTACK, KEY]] * count,
+            "path": [f"{ATTACK}/東京/файл с длинным именем.md"] * count,
+            "line_start": list(range(1, count + 1)),
+            "created_at": ["2026-01-01"] * count,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Any]:
+    read = corpus()
+    search = mk.Retriever(encoder=None).fit(read)
+    dedup = mk.Deduplicator(encoder=None, across_users=True).fit(read)
+    return {
+        "corpus": read,
+        "memories": read.memories,
+        "problems": read.problems,
+        "hits": search.search(f"пул {ATTACK}", as_of=DAY),
+        "batch": search.search(["пул", "ключ"], as_of=DAY),
+        "no hits": search.search("нет такого", as_of=DAY),
+        "trace": search.trace("пул", k=2, as_of=DAY),
+        "pairs": dedup.pairs_,
+        "dedup": dedup.transform(read, as_of=DAY),
+        "dedup report": dedup.report(),
+        "admission": mk.Admission().transform(read, as_of=DAY),
+        "decay": mk.Decay().transform(read, as_of=DAY),
+        "pipeline": mk.Pipeline([mk.Admission(), mk.Expiry()]).transform(read, as_of=DAY),
+        "replay": mk.replay(read, mk.Admission(), mk.Admission(min_chars=1), as_of=[DAY]),
+        "forecast": mk.forecast(read, as_of=DAY),
+        "context": mk.ContextBuilder(search).build(read, "анна", "пул", as_of=DAY),
+        "params": mk.Retriever.describe_params(),
+        "queries": mk.named_queries(),
+        "rules": mk.rules(),
+        "named": read.named("growth_by_day"),
+        "relation": read.sql("select *, 1.5 as half from memories"),
+        "any table": pa.table({ATTACK: [ATTACK], "n": [1]}),
+    }
+
+
+NAMES = [
+    *("corpus", "memories", "problems", "hits", "batch", "no hits", "trace", "pairs", "dedup", "dedup report"),
+    *("admission", "decay", "pipeline", "replay", "forecast", "context", "params", "queries", "rules", "named"),
+    *("relation", "any table"),
+]
+
+
+def shown(result: Any, **options: Any) -> Shown:
+    return Shown(*_sheets(result, options.get("rows", 20), None, options.get("show_secrets", False)))
+
+
+class Tags(html.parser.HTMLParser):
+    """The tags and attributes of a page, those that nobody closed, and its words."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags, self.attributes, self.words, self.open = set[str](), set[str](), "", list[str]()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attrs}
+        if tag != "br":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+OURS = {"div", "style", "p", "b", "small", "table", "thead", "tbody", "tr", "th", "td", "mark", "i", "br"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_word_of_the_user_becomes_a_tag(results: dict[str, Any], name: str) -> None:
+    page = Tags(shown(results[name])._repr_html_())
+    assert page.tags <= OURS
+    assert page.attributes <= {"class", "style", "scope"}
+    assert page.open == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("width", [80, 40])
+def test_the_text_form_is_within_the_width_and_aligned(results: dict[str, Any], name: str, width: int) -> None:
+    for sheet in shown(results[name]).sheets:
+        lines = as_text(sheet, width).splitlines()
+        assert all(wcswidth(line) <= width for line in lines)
+        rule = next((at for at, line in enumerate(lines) if line and set(line) <= {"─", " "}), None)
+        if rule is not None:
+            rows = [line for line in lines[rule + 1 :] if not (sheet.leads and line.startswith("    "))]
+            assert all(_keeps_gaps(line, lines[rule]) for line in [lines[rule - 1], *rows[: len(sheet.rows)]])
+
+
+def _keeps_gaps(line: str, rule: str) -> bool:
+    """Whether the line is blank wherever the rule is, counted in cells of a terminal."""
+    cells = [char for char in line for _ in range(max(0, wcwidth(char)))]
+    return all(cell == " " for cell, mark in zip(cells, rule, strict=False) if mark == " ")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_output_has_at_most_forty_lines(results: dict[str, Any], name: str) -> None:
+    assert len(shown(results[name]).text(80).splitlines()) <= 40
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_secret_is_a_word_unless_asked_for(results: dict[str, Any], name: str) -> None:
+    look = shown(results[name])
+    assert KEY not in look._repr_html_() + look.text(80)
+    assert KEY[:12] not in look._repr_html_() + look.text(80)
+
+
+def test_a_secret_is_shown_to_who_asks_and_never_taken_from_the_table(results: dict[str, Any]) -> None:
+    assert KEY in shown(results["hits"], show_secrets=True)._repr_html_()
+    assert any(KEY in text for text in results["hits"]["text"].to_pylist())
+
+
+def test_hits_show_what_was_asked_for_where_it_is_and_what_it_scored(results: dict[str, Any]) -> None:
+    page = shown(results["hits"])._repr_html_()
+    assert "<mark>Пул</mark>" in page
+    words = Tags(page).words
+    assert "файл с длинным именем.md:1" in words
+    assert all(head in words for head in ("score", "words", "profile", "2026-01-01"))
+    assert f"{len(TEXTS)} hits" in words
+
+
+def test_results_stay_plain_tables_that_say_which_they_are(results: dict[str, Any]) -> None:
+    labels = {
+        name: (results[name].schema.metadata or {}).get(b"memkit") for name in ("hits", "trace", "pairs", "decay")
+    }
+    assert labels == {"hits": b"hits", "trace": b"trace", "pairs": b"pairs", "decay": b"policy"}
+    assert type(results["hits"]) is pa.Table
+    assert results["hits"].filter(pa.array([True] * len(TEXTS))).schema.metadata[b"memkit"] == b"hits"
+
+
+def test_a_table_of_another_program_that_claims_to_be_hits_is_shown_all_the_same() -> None:
+    for told in ("", "[", "[1]", '{"memories": {"a": 1}}', '{"queries": 5}', "[" * 100_000):
+        table = pa.table({"text": [ATTACK], "memory_id": ["a"]}).replace_schema_metadata(
+            {"memkit": "hits", "shown": told}
+        )
+        assert "&lt;script&gt;" in shown(table)._repr_html_()
+
+
+def test_views_name_columns_that_the_tables_have(results: dict[str, Any]) -> None:
+    named = {"title", "place", "kind", "date"}
+    for name in ("problems", "memories"):
+        view = VIEWS[name]
+        assert {column.name for column in view.columns} | {view.lead} <= set(TABLES[name].names) | named
+    for name in ("trace", "replay", "forecast", "pairs", "context", "params", "queries", "rules"):
+        table = results["context"].table if name == "context" else results[name]
+        optional = {"gram"} if name == "trace" else set()
+        assert {column.name for column in VIEWS[name].columns} - optional <= set(table.column_names)
+        assert set(table.column_names) <= {c.name for c in VIEWS[name].columns} | set(VIEWS[name].knows)
+
+
+def test_a_column_that_the_user_adds_is_shown(results: dict[str, Any]) -> None:
+    hits = results["hits"].append_column("my_label", pa.array([f"метка {at}" for at in range(len(TEXTS))]))
+    assert "my_label" in shown(hits).text(80)
+
+
+def test_the_worst_problems_and_the_refused_come_first() -> None:
+    schema = TABLES["problems"]
+    rows = [{"severity": word, "rule": word, "message": word} for word in ("info", "error", "warning", "error")]
+    sheet = sheet_of(pa.Table.from_pylist(rows, schema=schema))
+    assert [row[0].text for row in sheet.rows] == ["error", "error", "warning", "info"]
+    judged = mk.Admission().transform(pa.table({"text": ["a fact that is long enough", "ok"]}), as_of=DAY)
+    assert [row[0].text for row in sheet_of(judged).rows] == ["no", "yes"]
+
+
+def test_show_takes_what_is_a_table_and_refuses_the_rest(capsys: pytest.CaptureFixture[str]) -> None:
+    for table in (pd.DataFrame({"имя": ["чай"]}), pa.table({"имя": ["чай"]}), duckdb.sql("select 'чай' as имя")):
+        mk.show(table)
+        assert capsys.readouterr().out.splitlines()[-3:] == ["имя", "───", "чай"]
+    with pytest.raises(ParameterError, match="show: expected a table"):
+        mk.show(5)
+    with pytest.raises(ParameterError, match="Did you mean 'имя'"):
+        mk.show(pa.table({"имя": ["чай"]}), columns=["имяя"])
+    with pytest.raises(ParameterError, match="'rows' must be an int"):
+        mk.show(pa.table({"a": [1]}), rows=0)
+
+
+def test_at_most_twenty_rows_and_how_to_see_more() -> None:
+    look = shown(pa.table({"n": range(1000)}))
+    assert look._repr_html_().count("<tr>") == 21
+    assert "20 of 1,000 rows; mk.show(result, rows=100)" in look.text(100)
+    assert shown(pa.table({"n": range(1000)}), rows=50)._repr_html_().count("<tr>") == 51
+    relation = mk.from_table({"text": ["x"] * 30}).sql("from memories")
+    assert "the first 20 rows" in shown(relation).text(100)
+
+
+def test_ipython_shows_results_and_leaves_other_tables_to_arrow(results: dict[str, Any]) -> None:
+    shell = InteractiveShell()
+    register(shell)
+    register(shell)  # as %reload_ext does
+    formats, _ = shell.display_formatter.format(results["hits"])
+    assert "<mark>" in formats["text/html"]
+    assert formats["text/plain"].startswith(f"{len(TEXTS)} hits")
+    formats, _ = shell.display_formatter.format(pa.table({"a": [1]}))
+    assert formats == {"text/plain": repr(pa.table({"a": [1]}))}
+    formats, _ = shell.display_formatter.format(results["relation"])
+    assert "<table>" in formats["text/html"]
+
+
+def test_nothing_in_a_text_drives_the_terminal_or_turns_it_round() -> None:
+    assert visible("\x1b[31m \u202e \x07") == "\\x1b[31m \\u202e \\x07"
+    assert visible("чай\n👨\u200d👩") == "чай\n👨\u200d👩"
+
+
+@given(st.text(), st.integers(1, 60), st.integers(1, 4))
+def test_folding_keeps_to_the_width_and_loses_nothing_but_what_is_cut(text: str, width: int, most: int) -> None:
+    line = re.sub(r"\s+", " ", visible(text)).strip()
+    lines = fold(line, max(2, width), most)
+    assert len(lines) <= most
+    assert all(wcswidth(part) <= max(2, width) for part in lines if wcswidth(part) >= 0)
+
+
+@given(st.floats(0, 1), st.integers(1, 40))
+def test_a_bar_is_as_long_as_its_share(share: float, cells: int) -> None:
+    drawn = bar(share, cells)
+    assert len(drawn) == cells
+    assert abs(drawn.count("█") - share * cells) <= 1
+
+
+@given(st.lists(st.fixed_dictionaries({"a": st.text(), "b": st.none() | st.floats(), "c": st.booleans()}), max_size=5))
+def test_any_table_can_be_drawn(rows: list[dict[str, Any]]) -> None:
+    kinds = pa.schema([("a", pa.string()), ("b", pa.float64()), ("c", pa.bool_())])
+    table = pa.Table.from_pylist([{**row, "a": row["a"].encode("utf-8", "replace").decode()} for row in rows], kinds)
+    sheet = sheet_of(table)
+    assert Tags(as_html(sheet)).tags <= OURS
+    assert all(wcswidth(line) <= 80 for line in as_text(sheet).splitlines())
