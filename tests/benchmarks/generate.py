@@ -1,10 +1,12 @@
-"""Corpora for the benchmarks: half Russian, half English, Zipf-distributed words with inflections; no file is read.
+"""Corpora for the benchmarks: half Russian, half English, Zipf-distributed words with inflections, or real sentences.
 
 >>> texts(2, seed=0) == texts(2, seed=0)
 True
 """
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -49,6 +51,34 @@ def _zipf(rng: np.random.Generator, size: int, count: int) -> np.ndarray:
     """Ranks drawn with a probability in proportion to 1 / (rank + 2.7) (Mandelbrot's form)."""
     cumulative = np.cumsum(1.0 / (np.arange(size) + 2.7))
     return np.searchsorted(cumulative, rng.random(count) * cumulative[-1])
+
+
+def notes(count: int, chars: int = 800, copies: float = 0.1, seed: int = 0) -> list[str]:
+    """`count` notes of about `chars` characters, of the sentences of data/; the last ones are edited copies of others.
+
+    A note is in the language of its first sentence or of both, as the sentences come. Of the copies, every second has a
+    word less, the others another number.
+    """
+    from memkit.tables.samples import sample_data
+    from memkit.tables.sources import read
+
+    rng = np.random.default_rng(seed)
+    texts = read(sample_data()).memories["text"].to_pylist()
+    pieces = {piece.strip() for text in texts for piece in re.split(r"(?<=[.!?])\s|\n+", text)}
+    known = sorted(piece for piece in pieces if len(piece) > 20)
+    kept = count - int(copies * count)
+    made = []
+    for _ in range(kept):
+        note = ""
+        while len(note) < chars:
+            note += known[int(rng.integers(len(known)))] + (" " if rng.random() < 0.7 else "\n\n")
+        made.append(note[: chars + 100].strip())
+    for place in range(count - kept):
+        words = made[place].split(" ")
+        at = int(rng.integers(len(words)))
+        words[at] = "" if place % 2 else str(rng.integers(10, 999))
+        made.append(" ".join(words))
+    return made
 
 
 def queries(corpus: list[str], count: int, words: int = 6, seed: int = 1) -> list[str]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memkit.errors import ParameterError
 from memkit.policy.dedup import near
 from memkit.policy.dedup.clusters import complete_link, components, settle
-from memkit.policy.dedup.conflicts import traits
+from memkit.policy.dedup.conflicts import Conflicts
 
 _TEXT = st.lists(st.sampled_from(["чай", "чая", "tea", "tee", "пул", "12", "а", "🙂", "ab"]), max_size=5).map(" ".join)
 _TEXTS = st.lists(_TEXT, min_size=1, max_size=14, unique=True)
@@ -144,8 +144,9 @@ def test_components_are_named_by_their_least_member() -> None:
     ],
 )
 def test_what_two_texts_disagree_in(a: str, b: str, differs: str) -> None:
-    first, second = traits([a, b]).to_pylist()
-    assert first[differs] != second[differs]
+    first, second = (Conflicts().traits(text) for text in (a, b))
+    assert getattr(first, differs) != getattr(second, differs)
+    assert Conflicts()(a, b)[("numbers", "dates", "negations").index(differs)]
 
 
 @pytest.mark.parametrize(
@@ -159,13 +160,38 @@ def test_what_two_texts_disagree_in(a: str, b: str, differs: str) -> None:
     ],
 )
 def test_what_two_texts_agree_in(a: str, b: str) -> None:
-    first, second = traits([a, b]).select(["numbers", "dates", "negations"]).to_pylist()
-    assert first == second or (b == "doesn't eat" and first["negations"] == second["negations"])
+    first, second = (Conflicts().traits(text) for text in (a, b))
+    assert first[:3] == second[:3]
+    assert Conflicts()(a, b) == (False, False, False)
 
 
 def test_a_number_word_without_digits_is_refused_and_empty_lists_are_fine() -> None:
     with pytest.raises(ParameterError, match="word=digits"):
-        traits(["a"], number_words=("two",))
-    assert traits(["two не march"], (), (), ()).to_pylist() == [
-        {"place": 0, "numbers": [], "dates": [], "negations": 0}
-    ]
+        Conflicts(number_words=("two",))
+    assert Conflicts((), (), ()).traits("two не march")[:3] == ((), (), 0)
+
+
+LONG = " ".join(
+    f"слово{'абвгдежз'[i % 8]} и дело{'клмнопрс'[i % 7]} живут в секции {'тушхц'[i % 5]}." for i in range(9)
+)
+
+
+def test_of_long_texts_only_what_stands_in_like_places_is_a_conflict() -> None:
+    conflicts = Conflicts()
+    rent, port = "Аренда квартиры стоит 1200 в месяц.", "Порт сервиса поиска 8080 не менялся с марта."
+    assert conflicts(f"{LONG} {rent}", f"{LONG} {port}") == (False, False, False)
+    assert conflicts(f"{LONG} {rent}", f"{rent.replace('1200', '1500')}\n{LONG}") == (True, False, False)
+    assert conflicts(f"{rent} {LONG} {port}", f"{port.replace('март', 'апрел')} {LONG} {rent}") == (False, True, False)
+    assert conflicts(f"{port} {LONG}", f"{LONG} {port.replace(' не', '')}") == (False, False, True)
+    assert conflicts(f"{LONG}\n{rent}\n{port}", f"{port}\n{rent}\n{LONG}") == (False, False, False)
+    # As short as a fact, a text is one place, whatever its words.
+    assert conflicts(rent, port) == (True, True, True)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.sampled_from(["не", "март", "12", "0.5", "кот", "ёж", "two", "x. ", "\n", LONG]), max_size=6))
+def test_a_text_has_no_conflict_with_itself_and_order_has_no_say(words: list[str]) -> None:
+    text, other = " ".join(words), " ".join(reversed(words))
+    assert Conflicts()(text, text) == (False, False, False)
+    assert Conflicts()(text, other) == (False, False, False)
+    assert Conflicts()(text, f"{other} не 7 {LONG}") == Conflicts()(f"{other} не 7 {LONG}", text)

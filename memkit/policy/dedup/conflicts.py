@@ -5,11 +5,11 @@ Contradictions look more alike than paraphrases ("rent 1200", "rent 1500"), so n
 
 from __future__ import annotations
 
-import pyarrow as pa
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from memkit.duck import connect, literal
 from memkit.errors import ParameterError
-from memkit.policy.base import alternatives
 
 _COUNTS = {
     **{2: "два две двух двум двумя пара пару пары", 3: "три трёх трём тремя", 4: "четыре четырёх четырём четырьмя"},
@@ -57,23 +57,33 @@ NEGATIONS = (
     *("not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without", "cannot"),
 )
 
-_WORD = r"[\p{L}]+(?:['’][\p{L}]+)?"
-_NUMBER = r"[\p{Nd}]+(?:[.,][\p{Nd}]+)*"
-_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][0-9]{2,4})?"
+_FACT_CHARS = 240
+_ALIKE = 0.5
+_STEM = 5
+_UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}|[0-9]{1,2}[./][0-9]{1,2}(?:[./][0-9]{2,4})?")
 
 
-def traits(
-    texts: list[str],
-    number_words: tuple[str, ...] | None = None,
-    date_words: tuple[str, ...] | None = None,
-    negations: tuple[str, ...] | None = None,
-) -> pa.Table:
-    """What the texts say in numbers, dates and negations.
+class Traits(NamedTuple):
+    """What a text says in numbers and dates, sorted, and how often it negates; `words` are the others, shortened."""
+
+    numbers: tuple[str, ...]
+    dates: tuple[str, ...]
+    negations: int
+    words: frozenset[str]
+
+
+class Conflicts:
+    """Which of its numbers, dates and negations two texts disagree in.
+
+    Compared is what stands in like places. Texts as short as a fact are one place; of others, each sentence or line
+    is held against the one of the other text with the most words in common, half of them at least. What has no like
+    place is an addition and no conflict.
 
     Parameters
     ----------
-    texts : list of str
-        Case-folded.
     number_words : tuple of str, optional
         ``word=digits``; None: `NUMBER_WORDS`.
     date_words : tuple of str, optional
@@ -81,53 +91,85 @@ def traits(
     negations : tuple of str, optional
         Whole words; a word in ``n't`` counts too. None: `NEGATIONS`.
 
-    Returns
-    -------
-    pyarrow.Table
-        place (int64), numbers, dates (list of string, sorted), negations (int64, how many).
-
     Examples
     --------
-    >>> traits(["аренда 1200 с марта", "doesn't eat two apples"]).select([1, 2, 3]).to_pylist()[1]
-    {'numbers': ['2'], 'dates': [], 'negations': 1}
+    >>> conflicts = Conflicts()
+    >>> conflicts("Аренда 1200 с марта", "Аренда 1500, с марта")
+    (True, False, False)
     """
-    rows = pa.table({"place": pa.array(range(len(texts)), pa.int64()), "text": pa.array(texts, pa.string())})
-    given, known = (number_words, date_words, negations), (NUMBER_WORDS, DATE_WORDS, NEGATIONS)
-    lists = (default if words is None else words for words, default in zip(given, known, strict=True))
-    with connect() as con:
-        con.register("input", rows)
-        return con.execute(traits_sql(*lists)).to_arrow_table()
 
+    def __init__(
+        self,
+        number_words: tuple[str, ...] = NUMBER_WORDS,
+        date_words: tuple[str, ...] = DATE_WORDS,
+        negations: tuple[str, ...] = NEGATIONS,
+    ) -> None:
+        pairs = dict(word.partition("=")[::2] for word in number_words)
+        wrong = [word for word, digits in pairs.items() if not (word and digits)]
+        if wrong:
+            raise ParameterError(f"number_words must be written 'word=digits'. Got {wrong[0]!r}.")
+        self._digits = {_plain(word): digits for word, digits in pairs.items()}
+        self._days = re.compile("|".join(map(_day, map(_plain, date_words))) or "(?!)")
+        self._negations = frozenset(map(_plain, negations))
+        self._read: dict[str, tuple[Traits, list[Traits]]] = {}
 
-def traits_sql(number_words: tuple[str, ...], date_words: tuple[str, ...], negations: tuple[str, ...]) -> str:
-    """The statement behind `traits`, over ``input`` (place, text)."""
-    stems = [word for word in date_words if "а" <= word[-1] <= "я"]
-    whole = [word for word in date_words if word not in stems]
-    dated = f"^(?:({alternatives(stems) or '[^ -~]{99}'})|({alternatives(whole) or '[^ -~]{99}'})$)"
-    negated = f"^(?:{alternatives(negations) or '[^ -~]{99}'})$|n['’]t$"
-    return f"""select place,
-    list_sort(
-        regexp_extract_all(text, {literal(_NUMBER)})
-        || list_filter(list_transform(words, lambda word: {_digits(number_words)}[word]), lambda digits: digits <> '')
-    ) as numbers,
-    list_sort(
-        regexp_extract_all(text, {literal(_DATE)})
-        || list_filter(
-            list_transform(words, lambda word: regexp_extract(word, {literal(dated)}, 1)
-                || regexp_extract(word, {literal(dated)}, 2)),
-            lambda day: day <> ''
+    def __call__(self, a: str, b: str) -> tuple[bool, bool, bool]:
+        """Whether numbers, dates and negations of like places differ."""
+        (first, units), (second, others) = self._known(a), self._known(b)
+        if first[:3] == second[:3]:
+            return False, False, False
+        if max(len(a), len(b)) <= _FACT_CHARS:
+            return _differ(first, second)
+        same = set(units) & set(others)
+        left, right = ([unit for unit in some if unit not in same] for some in (units, others))
+        found = [_differ(*pair) for pair in (*_like_places(left, right), *_like_places(right, left))]
+        number, date, negation = (any(flags) for flags in zip(*found, strict=True)) if found else (False,) * 3
+        return number, date, negation
+
+    def _known(self, text: str) -> tuple[Traits, list[Traits]]:
+        if text not in self._read:
+            units = [self.traits(unit) for unit in _UNIT.split(text)] if len(text) > _FACT_CHARS else []
+            self._read[text] = self.traits(text), units
+        return self._read[text]
+
+    def traits(self, text: str) -> Traits:
+        """What the text says.
+
+        >>> Conflicts().traits("Doesn't eat two apples")[:3]
+        (('2',), (), 1)
+        """
+        text = text.casefold()
+        words = [_plain(word) for word in _WORD.findall(text)]
+        spelled = [self._digits[word] for word in words if word in self._digits]
+        days = [match[0] for match in map(self._days.match, words) if match]
+        denied = [word for word in words if word in self._negations or word.endswith(("n't", "n’t"))]
+        others = frozenset(
+            word[:_STEM]
+            for word in words
+            if not (word in self._digits or word in self._negations or self._days.match(word))
         )
-    ) as dates,
-    len(list_filter(words, lambda word: regexp_matches(word, {literal(negated)}))) as negations
-from (select place, text, regexp_extract_all(text, {literal(_WORD)}) as words from input)
-order by place"""  # noqa: S608  # declared word lists only, quoted
+        numbers, dates = (
+            tuple(sorted(known)) for known in (_NUMBER.findall(text) + spelled, _DATE.findall(text) + days)
+        )
+        return Traits(numbers, dates, len(denied), others)
 
 
-def _digits(number_words: tuple[str, ...]) -> str:
-    pairs = dict(word.partition("=")[::2] for word in number_words)
-    wrong = [word for word, digits in pairs.items() if not (word and digits)]
-    if wrong:
-        raise ParameterError(f"number_words must be written 'word=digits'. Got {wrong[0]!r}.")
-    spelled = {spelling: digits for word, digits in pairs.items() for spelling in (word, word.replace("ё", "е"))}
-    words, digits = (", ".join(map(literal, side)) for side in (spelled, spelled.values()))
-    return f"map([{words}]::varchar[], [{digits}]::varchar[])"
+def _plain(word: str) -> str:
+    return word.casefold().replace("ё", "е")
+
+
+def _day(word: str) -> str:
+    return re.escape(word) + ("" if "а" <= word[-1] <= "я" else r"\Z")
+
+
+def _differ(a: Traits, b: Traits) -> tuple[bool, bool, bool]:
+    return a.numbers != b.numbers, a.dates != b.dates, a.negations != b.negations
+
+
+def _like_places(left: list[Traits], right: list[Traits]) -> Iterator[tuple[Traits, Traits]]:
+    """Each unit of the left with the one of the right that has most words in common, if those are enough."""
+    for unit in left:
+        alike = [2 * len(unit.words & other.words) / max(1, len(unit.words) + len(other.words)) for other in right]
+        best = max(range(len(right)), key=alike.__getitem__, default=-1)
+        if best >= 0 and alike[best] >= _ALIKE:
+            yield unit, right[best]

@@ -9,28 +9,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+from tqdm.auto import tqdm
 
-from memkit.duck import connect
-from memkit.policy.dedup.conflicts import traits
+from memkit.policy.dedup.conflicts import Conflicts
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
 
 Ints = NDArray[np.int64]
 _KINDS = ("substring", "lexical", "semantic")
 
-_PAIRS_SQL = """
-with named as (
-    select found.*,
-        a.memory_id as a_id, b.memory_id as b_id, a.user_id is not distinct from b.user_id as same_user,
-        a.numbers <> b.numbers as number_conflict,
-        a.dates <> b.dates as date_conflict,
-        a.negations <> b.negations as negation_conflict
-    from found join nodes a on a.place = found.a join nodes b on b.place = found.b
-)
-select a_id, b_id, kind, similarity, number_conflict, date_conflict, negation_conflict,
-    number_conflict or date_conflict or negation_conflict as contradiction, same_user, a, b
-from named
-order by kind, a_id, b_id
-"""
+_FLAGS = ("number_conflict", "date_conflict", "negation_conflict")
 
 
 @dataclass(frozen=True)
@@ -91,7 +78,7 @@ def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple
             for kind, a, b, similarity in found
         ]
     )
-    agreed = _described(nodes, table, (settings.number_words, settings.date_words, settings.negations))
+    agreed = _described(nodes, table, Conflicts(settings.number_words, settings.date_words, settings.negations))
     public = agreed.drop_columns(["a", "b"])
     return agreed, pa.concat_tables([_exact(nodes).cast(public.schema), public])
 
@@ -127,15 +114,24 @@ def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tupl
     return pairs["i"].to_numpy(), pairs["j"].to_numpy(), pairs["cosine"].to_numpy()
 
 
-def _described(nodes: Nodes, found: pa.Table, words: tuple[tuple[str, ...], ...]) -> pa.Table:
-    """The pairs with ids and with what their texts disagree in."""
-    described = traits(nodes.texts, *words)
-    for name in ("memory_id", "user_id"):
-        described = described.append_column(name, nodes.rows[name].take(nodes.first))
-    with connect() as con:
-        con.register("found", found)
-        con.register("nodes", described)
-        return con.execute(_PAIRS_SQL).to_arrow_table()
+def _described(nodes: Nodes, found: pa.Table, conflicts: Conflicts) -> pa.Table:
+    """The pairs with ids and with what their texts disagree in, by kind and ids."""
+    # Only texts of a pair are read for numbers, dates and negations, and of equal ones the first speaks.
+    a, b = (nodes.first[found[side].to_numpy()] for side in ("a", "b"))
+    texts, ids = nodes.rows["text"].to_pylist(), nodes.rows["memory_id"].combine_chunks()
+    users = pc.fill_null(nodes.rows["user_id"], "").combine_chunks()
+    pairs = tqdm(zip(a.tolist(), b.tolist(), strict=True), "comparing", len(a), disable=None, delay=1)
+    flags = np.array([conflicts(texts[i], texts[j]) for i, j in pairs], dtype=bool).reshape(-1, 3)
+    columns = {
+        "a_id": ids.take(a),
+        "b_id": ids.take(b),
+        **{name: found[name] for name in ("kind", "similarity")},
+        **dict(zip(_FLAGS, flags.T, strict=True)),
+        "contradiction": flags.any(axis=1),
+        "same_user": pc.equal(users.take(a), users.take(b)),
+        **{name: found[name] for name in ("a", "b")},
+    }
+    return pa.table(columns).sort_by([(name, "ascending") for name in ("kind", "a_id", "b_id")])
 
 
 def _exact(nodes: Nodes) -> pa.Table:
@@ -151,10 +147,7 @@ def _exact(nodes: Nodes) -> pa.Table:
             "b_id": ids.take(copies),
             "kind": pa.array(["exact"] * len(copies), pa.string()),
             "similarity": np.ones(len(copies)),
-            "number_conflict": off,
-            "date_conflict": off,
-            "negation_conflict": off,
-            "contradiction": off,
+            **dict.fromkeys((*_FLAGS, "contradiction"), off),
             "same_user": pc.equal(users.take(firsts), users.take(copies)),
         }
     )
