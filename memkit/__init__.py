@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from memkit.errors import DamagedIndexError as DamagedIndexError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from memkit.context import ContextBuilder as ContextBuilder
     from memkit.decay import Decay as Decay
     from memkit.display.notebook import show as show
+    from memkit.evaluate.evaluation import evaluate as evaluate
     from memkit.evaluate.labels import read_qrels as read_qrels
     from memkit.evaluate.labels import read_queries as read_queries
     from memkit.evaluate.labels import write_labels as write_labels
@@ -91,6 +93,7 @@ _PUBLIC = {
     "as_encoder": ("memkit.index.encode", "as_encoder"),
     "convert_ids": ("memkit.tables.convert", "convert_ids"),
     "errors": ("memkit.errors", ""),
+    "evaluate": ("memkit.evaluate.evaluation", "evaluate"),
     "explain": ("memkit.search.reports.explain", "explain"),
     "forecast": ("memkit.policy.replay", "forecast"),
     "from_table": ("memkit.tables.table", "from_table"),
@@ -115,6 +118,17 @@ _PUBLIC = {
 }
 
 __all__ = [*_PUBLIC, *_ERRORS]  # names, from the tables above
+
+
+class _Names(ModuleType):
+    """The room `evaluate` becomes an attribute when a module of it is imported; the public name is the function's."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and _PUBLIC.get(name, ("", ""))[1]):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Names
 
 
 def __getattr__(name: str) -> Any:

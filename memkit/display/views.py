@@ -203,6 +203,21 @@ VIEWS: dict[str, View] = {
     ),
     "block": View("line", (Column("reason", ""), Column("chars", "characters", "count"), Column("line", "memory"))),
     "kinds": View("kind", (Column("format"), Column("kind"), Column("memories", look="bar"))),
+    "evaluate": View(
+        "metric",
+        (
+            Column("metric"),
+            Column("value", look="score"),
+            Column("low", look="number"),
+            Column("high", look="number"),
+            Column("judged", look="share"),
+            Column("estimate", "mean", varies=True),
+            Column("n_units", "units", "count"),
+            Column("n_queries", "queries", "count"),
+            Column("n_no_relevant", "without an answer", "count", usual=0),
+        ),
+        knows=("per_query", "per_unit", "unit", "n_with_hits"),
+    ),
     "context": View(
         "candidate",
         (

@@ -1,0 +1,255 @@
+"""Metrics of ranked hits against judgements, for whole batches: arrays of queries × places.
+
+Gains are linear, places are discounted by log2(rank + 1), and the ideal ranking is that of the labels, not of what was
+found: the same numbers as trec_eval's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from memkit.errors import ParameterError, did_you_mean
+from memkit.evaluate.statistics import Floats, Ints
+
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Labels:
+    """Judgements as they stand at each query's moment, sorted by query and memory.
+
+    Attributes
+    ----------
+    queries : pa.Array
+        Ids, in the order of the queries.
+    memories : pa.Array
+        Ids that were judged for any query; a key is query × their number + memory.
+    key : ndarray of int
+    gain : ndarray of float
+        0 for what is not relevant, not yet true or superseded.
+    stale : ndarray of bool
+        Superseded at the query's moment.
+    """
+
+    queries: pa.Array
+    memories: pa.Array
+    key: Ints
+    gain: Floats
+    stale: Mask
+
+    @classmethod
+    def of(cls, queries: pa.Table, qrels: pa.Table, moment: datetime) -> Self:
+        """What `read_queries` and `read_qrels` gave; a query without a day of its own is asked at `moment`."""
+        ids = pa.array(queries["query_id"].to_pylist(), pa.string())
+        at = pc.index_in(qrels["query_id"], value_set=ids)
+        qrels, query = qrels.filter(at.is_valid()), at.drop_null().to_numpy().astype(np.int64)
+        memories = pc.unique(qrels["memory_id"])
+        key = query * len(memories) + pc.index_in(qrels["memory_id"], value_set=memories).to_numpy()
+        asked = pc.fill_null(queries["as_of"], pa.scalar(moment, queries["as_of"].type)).take(pa.array(query))
+        stale = pc.fill_null(pc.less_equal(qrels["valid_to"], asked), False).to_numpy()
+        later = pc.fill_null(pc.greater(qrels["valid_from"], asked), False).to_numpy()
+        gain = np.where(stale | later, 0.0, np.maximum(qrels["relevance"].to_numpy(), 0.0))
+        order = np.argsort(key)
+        return cls(ids, memories, key[order], gain[order], stale[order])
+
+    @property
+    def n_relevant(self) -> Ints:
+        """How many memories are relevant, by query."""
+        right = self.key[self.gain > 0] // max(len(self.memories), 1)
+        return np.bincount(right, minlength=len(self.queries)).astype(np.int64)
+
+    def ideal(self, k: int) -> Floats:
+        """The discounted gain of the best first k, by query."""
+        query = self.key // max(len(self.memories), 1)
+        order = np.lexsort((-self.gain, query))
+        starts = np.searchsorted(query, np.arange(len(self.queries)))
+        place = np.arange(len(order)) - starts[query]
+        gain = np.where(place < k, self.gain[order] / np.log2(place + 2), 0.0)
+        return np.bincount(query, gain, len(self.queries)).astype(np.float64)
+
+    def look_up(self, query: Ints, memory_ids: pa.Array) -> Ints:
+        """Where the judgement of each pair stands, -1 where there is none."""
+        memory = pc.fill_null(pc.index_in(memory_ids, value_set=self.memories), -1).to_numpy().astype(np.int64)
+        key = query * len(self.memories) + memory
+        at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
+        return np.where((memory >= 0) & (self.key[at] == key), at, -1)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """Hits against labels, a row a query, a column a place.
+
+    Attributes
+    ----------
+    gain : ndarray of float
+        The highest of the hit and of what is folded under it; a memory counts where it comes first.
+    covered : ndarray of int
+        How many relevant memories a place brings, those folded under the hit included.
+    judged, stale, filled : ndarray of bool
+        Whether the hit or what it folds was judged; whether the hit is superseded; whether there is a hit.
+    """
+
+    labels: Labels
+    gain: Floats
+    covered: Ints
+    judged: Mask
+    stale: Mask
+    filled: Mask
+
+    @classmethod
+    def of(cls, hits: pa.Table, labels: Labels, depth: int) -> Self:
+        """The first `depth` hits (query_id, rank, memory_id; alike) of each query that the labels have."""
+        hits = hits.filter(pc.is_in(hits["query_id"], value_set=labels.queries))
+        query = pc.index_in(hits["query_id"], value_set=labels.queries).to_numpy().astype(np.int64)
+        order = np.lexsort((hits["rank"].to_numpy(), query))
+        hits, query = hits.take(pa.array(order)), query[order]
+        place = np.arange(len(query)) - np.searchsorted(query, query)
+        near = place < depth
+        hits, query, place = hits.filter(pa.array(near)), query[near], place[near]
+        shape = (len(labels.queries), depth)
+        gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
+        judged, stale, filled = np.zeros(shape, bool), np.zeros(shape, bool), np.zeros(shape, bool)
+        filled[query, place] = True
+        hit, ids, own = _with_folded(hits)
+        at = labels.look_up(query[hit], ids)
+        known = at >= 0
+        hit, own, at = hit[known], own[known], at[known]
+        judged[query[hit], place[hit]] = True
+        stale[query[hit[own]], place[hit[own]]] = labels.stale[at[own]]
+        _, first = np.unique(at, return_index=True)  # of a memory's places, for chunks have several
+        hit, told = hit[first], labels.gain[at[first]]
+        np.maximum.at(gain, (query[hit], place[hit]), told)
+        np.add.at(covered, (query[hit], place[hit]), told > 0)
+        return cls(labels, gain, covered, judged, stale, filled)
+
+
+def _with_folded(hits: pa.Table) -> tuple[Ints, pa.Array, Mask]:
+    """Which hit, which memory and whether it is the hit itself: hits and what is folded under them, by place."""
+    own = hits["memory_id"].combine_chunks()
+    hit = np.arange(len(own))
+    if "alike" not in hits.column_names:
+        return hit, own, np.ones(len(own), bool)
+    folded = hits["alike"].combine_chunks()
+    under = pc.list_parent_indices(folded).to_numpy().astype(np.int64)
+    both = np.concatenate([hit, under])
+    order = np.argsort(both, kind="stable")
+    ids = pa.concat_arrays([own, pc.list_flatten(folded).cast(own.type)]).take(pa.array(order))
+    return both[order], ids, order < len(own)
+
+
+def _ndcg(run: Judged, k: int) -> Floats:
+    discounted = run.gain[:, :k] / np.log2(np.arange(2, min(k, run.gain.shape[1]) + 2))
+    return _over(discounted.sum(axis=1), run.labels.ideal(k))
+
+
+def _recall(run: Judged, k: int) -> Floats:
+    return _over(run.covered[:, :k].sum(axis=1), run.labels.n_relevant)
+
+
+def _precision(run: Judged, k: int) -> Floats:
+    return np.where(run.labels.n_relevant > 0, (run.gain[:, :k] > 0).sum(axis=1) / k, np.nan)
+
+
+def _mrr(run: Judged, k: int) -> Floats:
+    right = run.gain[:, :k] > 0
+    first = np.where(right.any(axis=1), 1 / (right.argmax(axis=1) + 1), 0.0)
+    return np.where(run.labels.n_relevant > 0, first, np.nan)
+
+
+def _map(run: Judged, k: int) -> Floats:
+    right = run.gain[:, :k] > 0
+    precision = right.cumsum(axis=1) / np.arange(1, right.shape[1] + 1)
+    return _over((precision * right).sum(axis=1), run.labels.n_relevant)
+
+
+def _hit(run: Judged, k: int) -> Floats:
+    return np.where(run.labels.n_relevant > 0, (run.gain[:, :k] > 0).any(axis=1), np.nan)
+
+
+def _judged(run: Judged, k: int) -> Floats:
+    return _over(run.judged[:, :k].sum(axis=1), run.filled[:, :k].sum(axis=1))
+
+
+def _stale(run: Judged, k: int) -> Floats:
+    return _over(run.stale[:, :k].sum(axis=1), run.filled[:, :k].sum(axis=1))
+
+
+def _over(one: Floats | Ints, other: Floats | Ints) -> Floats:
+    """One over the other, NaN over 0: such a query has no such number."""
+    some: Floats = np.divide(one, other, out=np.full(len(one), np.nan), where=other > 0)
+    return some
+
+
+_METRICS: dict[str, Callable[[Judged, int], Floats]] = {
+    "ndcg": _ndcg,
+    "recall": _recall,
+    "precision": _precision,
+    "mrr": _mrr,
+    "map": _map,
+    "hit": _hit,
+    "judged": _judged,
+    "stale": _stale,
+}
+OF_HITS = ("judged", "stale")
+"""Metrics that tell of the hits, and need no relevant memory."""
+_SPELLED = re.compile(r"([a-z_]+)(?:@(\d+))?")
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One of `_METRICS`, of the first k hits or, where k is None, of all.
+
+    Examples
+    --------
+    >>> Metric.parse("nDCG@10")
+    Metric(kind='ndcg', k=10)
+    >>> Metric.parse("ndgc@10")
+    Traceback (most recent call last):
+    memkit.errors.ParameterError: metrics: expected ndcg, recall, ... or stale, with @k or without. Got 'ndgc@10'. ...
+    """
+
+    kind: str
+    k: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """A metric by its name in papers, in any case.
+
+        Raises
+        ------
+        ParameterError
+            For another name, with the one that was meant, or a k below 1.
+        """
+        match = _SPELLED.fullmatch(str(text).strip().lower())
+        kind = match[1] if match else str(text)
+        if match is None or kind not in _METRICS or match[2] == "0":
+            raise ParameterError(
+                f"metrics: expected {', '.join(list(_METRICS)[:-1])} or stale, with @k or without."
+                f" Got {text!r}.{did_you_mean(kind, _METRICS) if kind not in _METRICS else ''}"
+            )
+        return cls(kind, int(match[2]) if match[2] else None)
+
+    @property
+    def name(self) -> str:
+        return self.kind if self.k is None else f"{self.kind}@{self.k}"
+
+    def __call__(self, run: Judged) -> Floats:
+        """The score of each query; NaN where it has none."""
+        return _METRICS[self.kind](run, self.k or run.gain.shape[1])
+
+
+def parse_metrics(metrics: str | Sequence[str]) -> list[Metric]:
+    """Each metric once, in the order given."""
+    given = [metrics] if isinstance(metrics, str) else list(metrics)
+    if not given:
+        raise ParameterError("metrics: expected at least one, such as 'ndcg@10'. Got none.")
+    return list(dict.fromkeys(Metric.parse(text) for text in given))
