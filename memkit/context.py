@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, names_in, sheet_of
-from memkit.duck import literal
+from memkit.duck import literal, literals
 from memkit.errors import ParameterError
 from memkit.params import AsOf, Estimator, as_of_time, describe, estimator, param, record_as_of
 from memkit.presets import cite
@@ -48,7 +48,7 @@ _OWN = f"""
     order by path, line_start, memory_id
 """  # noqa: S608  # no data in it
 # What is only kept, as a line of a fact file that is no fact, is nothing to tell a model.
-_KEPT = ", ".join(map(literal, ("facts", *kinds_where(judged=False))))
+_KEPT = literals(("facts", *kinds_where(judged=False)))
 _TELLS = f"coalesce(kind, format) not in ({_KEPT})"
 
 

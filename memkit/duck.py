@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import duckdb
+
+from memkit.errors import QueryError
 
 LONE_SURROGATE = re.compile("[\\ud800-\\udfff]")
 """Half of a character, as broken JSON gives it: no text for Arrow or DuckDB, whose own words for it are no help."""
@@ -36,14 +40,42 @@ def connect() -> duckdb.DuckDBPyConnection:
     return con
 
 
+def check_unicode(*values: Any) -> None:
+    """Raise where a text, be it within lists and dictionaries, holds half of a character.
+
+    Raises
+    ------
+    QueryError
+    """
+    waiting = list(values)
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str) and LONE_SURROGATE.search(value):
+            raise QueryError(f"expected Unicode characters. Got half of one in {value!r:.200}.")
+        if isinstance(value, Mapping):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, (list, tuple)):
+            waiting += value
+
+
 def literal(text: str) -> str:
     """`text` as a SQL string, for where a statement takes no parameter.
 
     >>> print(literal("it's"))
     'it''s'
     """
+    check_unicode(text)
     parts = ["'" + part.replace("'", "''") + "'" for part in text.split("\0")]
     return parts[0] if len(parts) == 1 else f"({' || chr(0) || '.join(parts)})"  # a statement ends at the character 0
+
+
+def literals(words: Iterable[str]) -> str:
+    """Words as the inside of ``in (…)``.
+
+    >>> print(literals(["note", "it's"]))
+    'note', 'it''s'
+    """
+    return ", ".join(map(literal, words))
 
 
 def identifier(name: str) -> str:

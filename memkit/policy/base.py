@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from memkit.duck import literal
+from memkit.duck import literal, literals
 from memkit.errors import ParameterError
 from memkit.schemas import TABLES, kinds_where
 from memkit.tables.statement import Annotator
@@ -41,17 +41,12 @@ def kind_in(kinds: Iterable[str]) -> str:
     >>> print(kind_in(["note", "entry"]))
     coalesce(kind in ('note', 'entry'), false)
     """
-    return f"coalesce(kind in ({quoted_list(kinds)}), false)"
+    return f"coalesce(kind in ({literals(kinds)}), false)"
 
 
 def only_kept() -> str:
     """SQL that tests whether policies leave a row alone, such as a line of a fact file that is not a fact."""
     return kind_in(kinds_where(judged=False))
-
-
-def quoted_list(words: Iterable[str]) -> str:
-    """Words as the inside of ``in (…)``."""
-    return ", ".join(literal(word) for word in words)
 
 
 def alternatives(words: Iterable[str]) -> str:

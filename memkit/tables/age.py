@@ -21,7 +21,7 @@ from datetime import datetime
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.duck import literal
+from memkit.duck import literals
 from memkit.schemas import kinds_where
 
 Floats = NDArray[np.float64]
@@ -75,14 +75,14 @@ def decays_sql(prefix: str = "", kinds: Sequence[str] = "*") -> str:
         The kinds that may decay, "*" for all; a null kind is never among those named.
     """
     kind, importance = f"coalesce({prefix}kind, '')", f"coalesce({prefix}importance, 'normal')"
-    always, never = (", ".join(map(literal, kinds_where(decays=when))) for when in ("always", "never"))
+    always, never = (literals(kinds_where(decays=when)) for when in ("always", "never"))
     decays = (
         f"({kind} in ({always}) or {importance} not in ('high', 'low'))"
         f" and not ({kind} in ({never}) or {importance} = 'high')"
     )
     if "*" in kinds:
         return decays
-    return f"{decays} and {kind} in ({', '.join(map(literal, kinds))})" if kinds else "false"
+    return f"{decays} and {kind} in ({literals(kinds)})" if kinds else "false"
 
 
 def decay_sql(

@@ -19,6 +19,7 @@ from tempfile import mkdtemp
 
 import duckdb
 
+from memkit.duck import LONE_SURROGATE
 from memkit.errors import FormatError, MemkitError
 from memkit.tables.manifest import MANIFEST, Manifest, read_manifest
 from memkit.tables.untrusted import open_member, refuse_links, refused
@@ -37,13 +38,11 @@ def check_path(folder: Path) -> Path:
     Raises
     ------
     MemkitError
-        Where its name is no UTF-8, which DuckDB could not write.
+        Where its name is no UTF-8, which DuckDB could not write, or holds what no system takes.
     """
     path = folder.absolute()
-    try:
-        str(path).encode("utf-8")
-    except UnicodeEncodeError as error:
-        raise MemkitError(f"{folder!r:.200}: expected a folder whose name is UTF-8. Choose another.") from error
+    if LONE_SURROGATE.search(str(path)) or "\0" in str(path):
+        raise MemkitError(f"{folder!r:.200}: expected a folder whose name is UTF-8, without NUL. Choose another.")
     return path
 
 

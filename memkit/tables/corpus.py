@@ -13,15 +13,16 @@ import pyarrow.compute as pc
 
 from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.duck import connect
+from memkit.duck import check_unicode, connect
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import reader
 from memkit.formats.reader import Reading
 from memkit.params import AsOf, as_of_time, describe
 from memkit.schemas import TABLES
-from memkit.tables.database import Database, is_table_name
+from memkit.tables.database import Database, TextIndex, is_table_name
 from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
+from memkit.tables.statement import as_table
 
 _GIVEN: set[Path] = set()
 """The roots that were named in this process, absolute; a lake that names another is not followed there unasked."""
@@ -47,7 +48,7 @@ class Corpus:
         tables: dict[str, pa.Table],
         *,
         reading: Reading | None = None,
-        database: Database | None = None,
+        text_index: TextIndex = None,
         folder: Path | None = None,
         trusted: bool = False,
     ) -> None:
@@ -55,7 +56,7 @@ class Corpus:
         self.folder, self.trusted = folder, trusted
         self._attached: dict[str, Callable[[Path], None]] = {}
         self._reading = reading
-        self._database = database or Database(self.tables)
+        self._database = Database(self.tables, text_index)
 
     @property
     def memories(self) -> pa.Table:
@@ -82,6 +83,11 @@ class Corpus:
         duckdb.DuckDBPyRelation
             ``.df()``, ``.to_arrow_table()``, ``.fetchall()``, or shown as it is.
 
+        Raises
+        ------
+        QueryError
+            For half of a character in the query or a value. DuckDB's own errors come as they are.
+
         Examples
         --------
         >>> import memkit as mk
@@ -89,6 +95,7 @@ class Corpus:
         >>> corpus.sql("select text from fts('пулы') join memories using (memory_id)").fetchall()
         [('Пул соединений вырос',)]
         """
+        check_unicode(query, params)
         return self._database.cursor(query).sql(query, params=params)
 
     def named(self, name: str, as_of: AsOf = None) -> duckdb.DuckDBPyRelation:
@@ -161,20 +168,20 @@ class Corpus:
         """
         return self._database.cursor()
 
-    def add_table(self, name: str, table: pa.Table) -> None:
+    def add_table(self, name: str, table: Any) -> None:
         """Put one more table into `tables` and SQL, as a Retriever does with its ``chunks``.
 
         Parameters
         ----------
         name : str
             Lower-case letters, digits and ``_``; none of memkit's own tables.
-        table : pyarrow.Table
+        table : pyarrow.Table or pandas.DataFrame
             Takes the place of a table of that name.
 
         Raises
         ------
         ParameterError
-            For another name.
+            For another name, and for what is no table with a name of its own for each column.
 
         Examples
         --------
@@ -188,8 +195,7 @@ class Corpus:
             raise ParameterError(
                 f"add_table: 'name' must be letters, digits and '_', and no table of memkit. Got {name!r}."
             )
-        self._database.add(name, table)
-        self.tables[name] = table
+        self.tables[name] = as_table(table, owner="add_table: 'table'")
 
     def attach(self, name: str, write: Callable[[Path], None]) -> None:
         """Have `save` write something more, as a Retriever does with its ``vectors``.
@@ -256,7 +262,7 @@ class Corpus:
 
         A file counts as changed by its size, mtime or ctime, then by the hash of its content; after `memkit.open`, the
         indexes of an index tree are opened once more, as they decide how the others are read. Where nothing changed,
-        the database and its index are taken over; else they are made again when they are first asked for.
+        the full-text index is taken over; else it is made again when it is first asked for.
 
         Returns
         -------
@@ -284,7 +290,7 @@ class Corpus:
         unchanged = all(table.equals(own[name]) for name, table in reading.tables.items())
         if not unchanged:
             return Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
-        return self._with(reading, self._database)
+        return self._with(reading)
 
     def _source(self) -> Reading:
         """The folder that may be read again: where it lies is known from this process, not from a lake alone."""
@@ -299,16 +305,18 @@ class Corpus:
             )
         return self._reading
 
-    def _with(self, reading: Reading | None, database: Database | None) -> Corpus:
-        same = Corpus(self.tables, reading=reading, database=database, folder=self.folder, trusted=self.trusted)
+    def _with(self, reading: Reading | None) -> Corpus:
+        """The same tables and their index, in a database of their own: neither shows what is added to the other."""
+        index = self._database.built_index
+        same = Corpus(self.tables, reading=reading, text_index=index, folder=self.folder, trusted=self.trusted)
         same._attached = self._attached.copy()
         return same
 
     def __copy__(self) -> Corpus:
-        return self._with(self._reading, self._database)
+        return self._with(self._reading)  # tables cannot change, and no reading is changed once it is done
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Corpus:
-        return self._with(self._reading, None)  # tables cannot change, and no reading is changed once it is done
+        return self._with(self._reading)
 
     def __getstate__(self) -> dict[str, Any]:
         # The database, a Retriever's arms and rules, which are code, stay in their process.

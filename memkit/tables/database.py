@@ -23,31 +23,39 @@ _TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _ASKS_FOR_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|memkit_fts", re.IGNORECASE)
 
 
+TextIndex = dict[str, pa.Table] | None
+"""The full-text index of ``memories``, with the tables of `memkit.tables.fts.TEXT_INDEX`, where it was built."""
+
+
 class Database:
     """Databases over Arrow tables, each made when it is first asked for, and whole before it is seen.
 
     Parameters
     ----------
     tables : dict of str to pyarrow.Table
-        What both databases show.
+        What both databases show; one that is put there later is shown from the next question on.
     text_index : dict of str to pyarrow.Table, optional
-        The full-text index of ``memories``, with the tables of `memkit.tables.fts.TEXT_INDEX`; None: it is built when
-        it is first asked for.
+        None: it is built when it is first asked for.
+
+    Attributes
+    ----------
+    built_index : dict of str to pyarrow.Table, or None
+        The full-text index, if it was built.
     """
 
-    def __init__(self, tables: dict[str, pa.Table], text_index: dict[str, pa.Table] | None = None) -> None:
-        self._tables, self._text_index = tables, text_index
+    def __init__(self, tables: dict[str, pa.Table], text_index: TextIndex = None) -> None:
+        self._tables, self.built_index = tables, text_index
         self._con: duckdb.DuckDBPyConnection | None = None
         self._shown: dict[str, pa.Table] = {}
         self._has_text = False
         self._lock = RLock()
-        self._sealed = Sealed(tables, self.text_index)
+        self._sealed: Sealed | None = None
 
     def cursor(self, query: str | None = None) -> duckdb.DuckDBPyConnection:
         """A new connection of the user's; with full text unless `query` is given and does not ask for it."""
         with self._lock:
             con = self._con = self._con or connect()
-            for name, table in self._tables.items():
+            for name, table in list(self._tables.items()):
                 if self._shown.get(name) is not table:
                     _show(con, name, table)
                     self._shown[name] = table
@@ -59,34 +67,31 @@ class Database:
 
     def ask(self, query: str, params: Any = None) -> pa.Table:
         """The rows of one SELECT, whatever was done on a connection of the user's; see `Sealed.ask`."""
-        return self._sealed.ask(query, params)
-
-    def add(self, name: str, table: pa.Table) -> None:
-        """Put one more table in, or another in its place."""
         with self._lock:
-            self._tables[name] = table
+            self._sealed = self._sealed or Sealed(self._tables, self.text_index)
+        return self._sealed.ask(query, params)
 
     def text_index(self) -> dict[str, pa.Table]:
         """The full-text index of ``memories``, with the tables of `memkit.tables.fts.TEXT_INDEX`."""
         with self._lock:
-            if self._text_index is None:
-                self._text_index = index_text(self._tables["memories"])
-            return self._text_index
+            if self.built_index is None:
+                self.built_index = index_text(self._tables["memories"])
+            return self.built_index
 
     def write(self, path: Path) -> None:
         """Write the tables and the full-text index to a new DuckDB file, for other programs."""
         with connect() as con:
             load_fts(con)
             con.execute(f"attach {literal(str(path.absolute()))} as saved; use saved")
-            for name, table in self._tables.items():
+            for name, table in list(self._tables.items()):
                 _show(con, name, table)
             add_fts(con, self.text_index())
             con.execute("use memory; detach saved")
 
 
-def is_table_name(name: str) -> bool:
+def is_table_name(name: object) -> bool:
     """Whether `name` may stand in SQL and in a file's name as it is."""
-    return _TABLE_NAME.fullmatch(name) is not None
+    return isinstance(name, str) and _TABLE_NAME.fullmatch(name) is not None
 
 
 def _show(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:

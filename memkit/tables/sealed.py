@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memkit.duck import LONE_SURROGATE, connect, identifier
+from memkit.duck import check_unicode, connect, identifier
 from memkit.errors import QueryError
 from memkit.tables.fts import add_fts
 from memkit.text.analyse import load_fts
@@ -84,8 +84,7 @@ class Sealed:
         QueryError
             Where it is something else, reaches for what is no table of the corpus, or DuckDB refuses it.
         """
-        values = params.values() if isinstance(params, Mapping) else params or ()
-        _check_unicode(*values)
+        check_unicode(params)
         asked = read_select(query)
         if strange := asked.tables.difference(self._tables, asked.blocks):
             raise QueryError(f"expected a table of the corpus: {', '.join(self._tables)}. Got {min(strange)!r}.")
@@ -147,12 +146,6 @@ def read_select(query: str) -> Asked:
     return Asked(shape, frozenset(tables), frozenset(blocks), frozenset(columns), functions, is_open)
 
 
-def _check_unicode(*values: Any) -> None:
-    for value in values:
-        if isinstance(value, str) and LONE_SURROGATE.search(value):
-            raise QueryError(f"expected Unicode characters. Got half of one in {value!r:.200}.")
-
-
 def _functions(nodes: list[dict[str, Any]]) -> frozenset[str]:
     called = {node["function_name"].lower() for node in nodes if node.get("class") == "FUNCTION"}
     opened = {node["function"]["function_name"].lower() for node in nodes if node.get("type") == "TABLE_FUNCTION"}
@@ -170,7 +163,7 @@ def _table(node: Mapping[str, Any]) -> str:
 
 def _statement(query: str) -> dict[str, Any]:
     """The syntax tree of one SELECT."""
-    _check_unicode(query)
+    check_unicode(query)
     try:
         (text,) = _parser().cursor().execute("select json_serialize_sql(?)", [query]).fetchone() or ("",)
         tree: dict[str, Any] = json.loads(text)

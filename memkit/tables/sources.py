@@ -12,7 +12,6 @@ from memkit.formats.reader import Options
 from memkit.formats.rules import SEVERITIES, Rule
 from memkit.params import AsOf, as_of_time, check_choice, check_value
 from memkit.tables.corpus import Corpus, give
-from memkit.tables.database import Database
 
 
 def read(
@@ -136,4 +135,4 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
 
     place = Path(folder).absolute()
     tables, reading, text_index = load(place, None if source is None else give(Path(source)), trust)
-    return Corpus(tables, reading=reading, database=Database(dict(tables), text_index), folder=place, trusted=trust)
+    return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=trust)

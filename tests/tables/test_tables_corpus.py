@@ -11,13 +11,15 @@ import threading
 from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import duckdb
+import pandas as pd
 import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.errors import FormatError, MemkitError, ParameterError, VersionError
+from memkit.errors import FormatError, MemkitError, ParameterError, QueryError, VersionError
 from memkit.formats.rules import RULES, Rule
 from memkit.schemas import TABLES
 from memkit.tables.fts import index_text
@@ -281,13 +283,57 @@ def test_a_copy_has_the_tables_and_answers_as_the_corpus_does(tmp_path: Path, wa
     assert other.refresh().memories["title"].to_pylist() == ["пул соединений", "новое"]
 
 
-def test_a_copy_goes_its_own_way() -> None:
-    corpus = mk.from_table({"text": ["чай"]})
-    other = copy.deepcopy(corpus)
+@pytest.mark.parametrize("way", [copy.copy, copy.deepcopy, mk.Corpus.refresh], ids=["copy", "deepcopy", "refresh"])
+@pytest.mark.parametrize("asked", [False, True])
+def test_a_copy_goes_its_own_way(tmp_path: Path, way: Callable[[mk.Corpus], mk.Corpus], asked: bool) -> None:
+    corpus = mk.read(write_files(tmp_path, {"a.md": "# чай\n"}))
+    if asked:
+        corpus.connect().close()
+    other = way(corpus)
     other.add_table("labels", pa.table({"label": ["x"]}))
     assert "labels" not in corpus.tables
     with pytest.raises(duckdb.CatalogException):
         corpus.sql("from labels")
+
+
+HALF = "чай \ud800"
+HALVES: dict[str, tuple[str, Any]] = {
+    "query": (f"select '{HALF}'", None),
+    "value": ("from fts(?)", [HALF]),
+    "list": ("select ?", [[HALF]]),
+    "dictionary": ("select $a", {"a": {"b": [HALF]}}),
+    "key": ("select $a", {"a": {HALF: 1}}),
+    "name": ("select $a", {HALF: 1}),
+}
+
+
+@pytest.mark.parametrize("where", HALVES)
+def test_half_a_character_is_refused_wherever_it_is(where: str) -> None:
+    corpus = mk.from_table({"text": ["чай"]})
+    for ask in (corpus.sql, corpus.ask):
+        with pytest.raises(QueryError, match="expected Unicode characters"):
+            ask(*HALVES[where])
+
+
+def test_half_a_character_in_a_parameter_of_a_policy_is_refused() -> None:
+    with pytest.raises(QueryError, match="expected Unicode characters"):
+        mk.Decay(decay_kinds=(HALF,)).transform(pa.table({"kind": ["note"]}), as_of="2026-03-01")
+
+
+@pytest.mark.parametrize("path", ["a\0b", "a\ud800b"])
+def test_a_path_that_no_system_takes_is_refused(path: str) -> None:
+    for act in (mk.open, mk.read, mk.from_table({"text": ["чай"]}).save):
+        with pytest.raises(MemkitError, match="expected a f"):
+            act(path)
+
+
+def test_what_is_added_is_a_table() -> None:
+    corpus = mk.from_table({"text": ["чай"]})
+    for name, table in (("x", 5), ("x", None), (None, pa.table({"a": [1]})), ("x", pa.table([[1], [2]], ["a", "a"]))):
+        with pytest.raises(ParameterError, match="add_table: "):
+            corpus.add_table(name, table)  # type: ignore[arg-type]  # on purpose
+    corpus.add_table("x", pd.DataFrame({"a": [1]}))
+    assert corpus.sql("from x").fetchall() == corpus.connect().execute("from x").fetchall() == [(1,)]
 
 
 def test_a_copy_of_another_process_works_through_its_tables(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.duck import check_unicode
 from memkit.errors import QueryError, did_you_mean
 from memkit.params import AsOf
 from memkit.search.fitted.arms import KINDS
@@ -50,6 +51,7 @@ def explain(
     >>> explain(search, "пулы", "b")
     "'b' is not returned: lexical score 0 (no term of the query occurs in it)."
     """
+    check_unicode(memory_id)
     question = search.ask(query, k, where, as_of)
     held = question.index.memories["memory_id"]
     if not pc.any(pc.equal(held, memory_id)).as_py():
