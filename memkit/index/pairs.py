@@ -30,6 +30,7 @@ _ROWS, _COLUMNS = 512, 4096
 _WAVE = 4  # strips a thread between two looks at how many pairs there are
 _BATCH = 1 << 23  # numbers in a batch of small groups
 _SAMPLE = 2048
+_PROGRESS_DELAY = 2.0  # seconds
 _DENSE = 0.01  # share of a block's bounds that pass, above which the block is multiplied in full
 
 Ints = NDArray[np.int64]
@@ -90,6 +91,13 @@ def _bounded(found: Iterator[Pairs]) -> Iterator[Pairs]:
         yield pairs
 
 
+def watched(items: Any, what: str) -> Iterator[Any]:
+    """The items, with a bar where going through them is long and somebody looks."""
+    from tqdm.auto import tqdm
+
+    yield from tqdm(items, desc=what, disable=None, delay=_PROGRESS_DELAY, leave=False)
+
+
 def _codes(groups: Any, n: int) -> Ints:
     if groups is None:
         return np.zeros(n, dtype=np.int64)
@@ -137,7 +145,7 @@ def _within(unit: Vectors, rows: Ints, threshold: float) -> Iterator[Pairs]:
     workers, libraries = _threads(), ThreadpoolController()
     tops = range(0, len(full), _ROWS)
     with ThreadPoolExecutor(workers) as pool:
-        for at in range(0, len(tops), _WAVE * workers):
+        for at in watched(range(0, len(tops), _WAVE * workers), "near vectors"):
             some = tops[at : at + _WAVE * workers]
             with libraries.limit(limits=1, user_api="blas"):
                 strips = list(pool.map(lambda top: _strip(full, short, rows, top, threshold), some))

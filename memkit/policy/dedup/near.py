@@ -17,6 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from memkit.index.pairs import watched
+
 Ints = NDArray[np.int64]
 Pairs = tuple[Ints, Ints, NDArray[np.float64]]
 
@@ -120,7 +122,8 @@ def _by_rarest(grams: Grams) -> Iterator[tuple[int, int]]:
 def _short_parts(texts: Sequence[str], scopes: Ints) -> Iterator[tuple[int, int]]:
     for part, text in enumerate(texts):
         if 0 < len(text) < _SIZE:
-            yield from ((part, whole) for whole in np.flatnonzero(scopes == scopes[part]).tolist())
+            near = np.flatnonzero(scopes == scopes[part]).tolist()
+            yield from ((part, whole) for whole in near if text in texts[whole])
 
 
 def _stands_alone(part: str, whole: str) -> bool:
@@ -160,7 +163,8 @@ def _candidates(grams: Grams, floor: float) -> Iterator[tuple[Ints, Ints]]:
     if len(work) and work[-1] > _EXACT_PRODUCTS:
         yield from _hashed(grams)
         return
-    for rows in np.split(np.arange(len(work)), np.flatnonzero(np.diff(work // _BATCH_PRODUCTS)) + 1):
+    parts = np.split(np.arange(len(work)), np.flatnonzero(np.diff(work // _BATCH_PRODUCTS)) + 1)
+    for rows in watched(parts, "near texts"):
         met = (longer[rows] @ shorter.T).tocoo()
         i, j = rows[met.row], met.col.astype(np.int64)
         size_i, size_j = grams.sizes[i], grams.sizes[j]
@@ -174,7 +178,7 @@ def _hashed(grams: Grams) -> Iterator[tuple[Ints, Ints]]:
     starts = grams.matrix.indptr[:-1][full]
     mixed = _mix(grams.matrix.indices.astype(np.uint64))
     salts = _mix(np.arange(_BANDS * _BAND_ROWS, dtype=np.uint64)) | np.uint64(1)
-    for band in salts.reshape(_BANDS, _BAND_ROWS):
+    for band in watched(salts.reshape(_BANDS, _BAND_ROWS), "near texts"):
         key = np.zeros(len(full), dtype=np.uint64)
         for salt in band:
             key = _mix(key ^ np.minimum.reduceat((mixed * salt) >> np.uint64(32), starts))
@@ -212,6 +216,8 @@ def _prefix(grams: Grams, ratio: float) -> Any:
 
 def _counted(grams: Grams, i: Ints, j: Ints, floor: float) -> Pairs:
     """The pairs among these whose cosine is at least `floor`."""
+    if not len(i):
+        return i, j, np.empty(0)
     # Signatures bound what two sets share from above (Sandes, Teodoro, Melo 2020); most candidates end at the first.
     apart = np.zeros(len(i), dtype=np.int64)
     for words in np.split(grams.signatures, (2, 6)):

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
+from memkit.index.pairs import watched
 from memkit.policy.dedup.conflicts import Conflicts
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
 
@@ -120,7 +120,7 @@ def _described(nodes: Nodes, found: pa.Table, conflicts: Conflicts) -> pa.Table:
     a, b = (nodes.first[found[side].to_numpy()] for side in ("a", "b"))
     texts, ids = nodes.rows["text"].to_pylist(), nodes.rows["memory_id"].combine_chunks()
     users = pc.fill_null(nodes.rows["user_id"], "").combine_chunks()
-    pairs = tqdm(zip(a.tolist(), b.tolist(), strict=True), "comparing", len(a), disable=None, delay=1)
+    pairs = watched(list(zip(a.tolist(), b.tolist(), strict=True)), "comparing texts")
     flags = np.array([conflicts(texts[i], texts[j]) for i, j in pairs], dtype=bool).reshape(-1, 3)
     columns = {
         "a_id": ids.take(a),
