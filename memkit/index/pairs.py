@@ -7,6 +7,7 @@ threshold holds no pair; only what passes is multiplied out. `r` is chosen on a 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -122,7 +123,7 @@ def _grouped(unit: Vectors, live: Ints, codes: Ints, threshold: float) -> Iterat
 def _small_groups(unit: Vectors, rows: Ints, starts: Ints, sizes: Ints, threshold: float) -> Iterator[Pairs]:
     """Groups of like size as one batch of products on one thread, the shorter ones filled up with a repeated row."""
     order = np.argsort(sizes, kind="stable")
-    libraries, at = ThreadpoolController(), 0
+    libraries, at = _libraries(), 0
     while at < len(order):
         widest = int(sizes[order[min(at + max(1, _BATCH // (_SMALL * unit.shape[1])), len(order)) - 1]])
         some = order[at : at + max(1, _BATCH // (widest * max(widest, unit.shape[1])))]
@@ -133,7 +134,8 @@ def _small_groups(unit: Vectors, rows: Ints, starts: Ints, sizes: Ints, threshol
         block = unit[members]
         with libraries.limit(limits=1, user_api="blas"):
             products = np.matmul(block, block.transpose(0, 2, 1))
-        group, a, b = np.nonzero(products >= threshold - _MARGIN)
+        # One flat look is twice as fast as one in three dimensions.
+        group, a, b = np.unravel_index(np.flatnonzero(products.ravel() >= threshold - _MARGIN), products.shape)
         kept = (a < b) & (b < sizes[some][group])
         yield _scored(unit, members[group[kept], a[kept]], members[group[kept], b[kept]], threshold)
 
@@ -142,7 +144,7 @@ def _within(unit: Vectors, rows: Ints, threshold: float) -> Iterator[Pairs]:
     """Strips of the product, a thread each: the linear algebra's own threads wait for each other at every block."""
     full = unit if len(rows) == len(unit) else unit[rows]
     short = _shortened(full, threshold)
-    workers, libraries = _threads(), ThreadpoolController()
+    workers, libraries = _threads(), _libraries()
     tops = range(0, len(full), _ROWS)
     with ThreadPoolExecutor(workers) as pool:
         for at in watched(range(0, len(tops), _WAVE * workers), "near vectors"):
@@ -169,6 +171,12 @@ def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float
         above = a + top < b + left
         found.append(_scored(full, a[above] + top, b[above] + left, threshold))
     return [(rows[i], rows[j], cosine) for i, j, cosine in _bounded(iter(found))]
+
+
+@functools.cache
+def _libraries() -> Any:
+    """The linear algebra's threads; finding the libraries takes longer than the products of a small group."""
+    return ThreadpoolController()
 
 
 def _threads() -> int:

@@ -114,6 +114,8 @@ def _by_rarest(grams: Grams) -> Iterator[tuple[int, int]]:
     columns = grams.matrix.tocsc()
     parts = np.flatnonzero(grams.sizes)
     rarest = grams.matrix.indices[grams.matrix.indptr[parts]]
+    shared = np.diff(columns.indptr)[rarest] > 1
+    parts, rarest = parts[shared], rarest[shared]
     for part, gram in zip(parts.tolist(), rarest.tolist(), strict=True):
         postings = columns.indices[columns.indptr[gram] : columns.indptr[gram + 1]]
         yield from ((part, whole) for whole in postings[grams.sizes[postings] >= grams.sizes[part]].tolist())
