@@ -120,7 +120,13 @@ def _parse_facts(file: File, rows: Rows) -> None:
 def _parse_workspace(file: File, rows: Rows) -> None:
     kind = workspace.parse(file.source, file.front, rows)
     if kind == "document" and not file.role.should_be_indexed and not file.role.forced:
-        rows.problem("unclaimed", file.source.path, "a file of one of the five formats", "plain Markdown", quote=False)
+        rows.problem(
+            "unclaimed",
+            file.source.path,
+            "a file of one of the five formats",
+            "none, so it is read as plain Markdown",
+            quote=False,
+        )
 
 
 FORMATS: tuple[Format, ...] = (

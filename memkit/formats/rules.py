@@ -66,7 +66,6 @@ ADVICE: dict[str, str] = {
     "encoding": "Save the file as UTF-8; other bytes are replaced by U+FFFD.",
     "duplicate_key": "The first value counts, the later ones are kept in extra; remove one.",
     "unindexed": "It is read all the same; name it in an index.",
-    "unclaimed": "No format knows it.",
     "not_a_fact": "It is kept as text.",
     "empty_section": "It is not searched.",
     "secret": "Move it and change it.",

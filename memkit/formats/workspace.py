@@ -22,17 +22,35 @@ from memkit.formats.syntax.values import day_of, loose_words, text_of
 
 _DATED = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?")
 _HEADING_DAY = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
-_HEADING_TIME = re.compile(r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?![\d:])")
+_HEADING_TIME = re.compile(
+    r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?:[ \u00a0\u202f]?([ap])\.?m\b)?(?![\d:])", re.IGNORECASE
+)
 _BOX = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\[([ xX])\]\s*(.*)$")
 _ROLES = (
-    "user|assistant|system|human|ai|bot|agent|tool|developer|"
+    "user|assistant|system|human|ai|bot|agent|tool|developer|claude|chatgpt|gpt|gemini|copilot|"
     "пользователь|ассистент|система|бот|агент|человек|помощник|инструмент"
 )
+_CLOCK = r"(?:\d{4}-\d{2}-\d{2}[T ])?\d{1,2}:\d{2}(?::\d{2})?(?:[ \u00a0\u202f]?[ap]\.?m\.?)?"
+_MARK = r"\#{1,6}[ \t]{1,4}(?:[^\w\s\[(#][^\w\s\[(#]?[ \t])?"
+"""A heading's, and a sign that some put before the speaker."""
 _TURN = re.compile(
-    r"^(?:\*\*\[(\d{1,2}:\d{2}(?::\d{2})?)\]([^*\n:]++)(?::\*\*|\*\*:?)"
-    rf"|\*\*([^*\n\[\]:]{{1,40}})(?::\*\*|\*\*:)|({_ROLES})[ \t]*:)[ \t]*(.*)$",
-    re.IGNORECASE,
+    rf"""^(?:
+        \*\*\[(?P<in_bold>{_CLOCK})\](?P<bold_role>[^*\n:]++)(?::\*\*|\*\*:?)
+        |\[(?P<in_brackets>{_CLOCK})\][ \t]*+(?P<role>[^\s:\[\]*][^:\n\[\]*]{{0,39}}):
+        |\*\*(?P<name>[^*\n\[\]:]{{1,40}})(?::\*\*|\*\*:)
+        |(?P<word>{_ROLES})(?:[ \t]?[(\[](?P<after_word>{_CLOCK})[)\]])?[ \t]*+:
+        |{_MARK}(?:[(\[]?(?P<before>{_CLOCK})[)\]]?[ \t])?(?P<heading>{_ROLES})
+            (?:[ \t,—–-]{{1,3}}[(\[]?(?P<after>{_CLOCK})[)\]]?)?[ \t]*+:?+[ \t]*+\#*+[ \t]*+$
+    )[ \t]*+(?P<text>.*)$""",
+    re.IGNORECASE | re.VERBOSE,
 )
+_CLOCKS = ("in_bold", "in_brackets", "after_word", "before", "after")
+_SPEAKERS = ("bold_role", "role", "name", "word", "heading")
+_KNOWN = frozenset(_ROLES.split("|"))
+_ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({_CLOCK})\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S", re.IGNORECASE)
+"""A line of a log that opens with its time."""
+_OF_ENTRY = -1
+"""The level of such a line, where a log has no headings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +119,8 @@ class _File:
         The id of the first section.
     turn : int
         How many turns there were so far.
+    talks : bool
+        Whether it is a transcript, by its place or by who speaks in it.
     """
 
     def __init__(self, source: Source, front: FrontMatter | None, rows: Rows) -> None:
@@ -111,6 +131,17 @@ class _File:
         self.body = source.text[front.body_at :] if front else source.text
         self.code = fences(self.body)
         self.first, self.turn = "", 0
+        self.talks = self.kind == "session" or (self.kind == "daily_log" and self._is_transcript())
+
+    def _is_transcript(self) -> bool:
+        """Whether in a log somebody speaks: one of the usual roles where its name has a time, else two of them."""
+        needed, roles = 1 if self.dated and self.dated.time else 2, set()
+        for _, line in self._text_lines(range(1, len(self.source.lines) + 1)):
+            if said := _said(line, _KNOWN):
+                roles.add(said.role.casefold())
+                if len(roles) >= needed:
+                    return True
+        return False
 
     def problem(
         self, rule: str, expected: str, got: object, line: int | None = None, memory_id: str | None = None
@@ -126,13 +157,13 @@ class _File:
             while over and over[-1].level >= heading.level:
                 over.pop()
             lines = range(begin or heading.line, following.line)
-            is_bare = bool(heading.level) and self._is_bare(range(heading.line, following.line))
+            is_bare = heading.level > 0 and self._is_bare(range(heading.line, following.line))
             if is_bare and following.level > heading.level:
                 begin = lines.start
             else:
                 self._section(_Section(ordinal, heading, lines, is_bare, [upper.text for upper in over]))
                 begin, ordinal = 0, ordinal + 1
-            if heading.level:
+            if heading.level > 0:
                 over.append(heading)
 
     def _is_bare(self, lines: range) -> bool:
@@ -141,17 +172,29 @@ class _File:
         return next(said, None) is None or next(said, None) is None
 
     def _headings(self) -> Iterator[Heading]:
-        """The headings by their line in the file; what stands above the first is a section too."""
-        found = headings(self.body, self.code)
+        """The headings by their line in the file, or the entries of a log; what stands above the first is one too."""
+        of_body = headings(self.body, self.code)
+        found: Iterator[Heading] = (replace(heading, line=heading.line + self.above) for heading in of_body)
         first = next(found, None)
-        title = text_of(self.front.fields.get("title")) if self.front else None
-        ahead = self.source.lines[: self.above + first.line - 1] if first else []
+        if first is None:
+            found = self._entries()
+            first = next(found, None)
+        ahead = self.source.lines[: first.line - 1] if first else []
         if first is None or "".join(ahead).strip():
+            title = text_of(self.front.fields.get("title")) if self.front else None
             yield Heading(1, 0, title or "")
         elif ahead:
             first = replace(first, line=1)  # blank lines before the first heading belong to it
-        for heading in chain([first] if first else [], found):
-            yield replace(heading, line=heading.line + self.above) if self.above else heading
+        if first:
+            yield first
+        yield from found
+
+    def _entries(self) -> Iterator[Heading]:
+        """The lines of a log that open with their time, as if each were a heading."""
+        is_log = self.kind == "daily_log" and not self.talks
+        for number, line in self._text_lines(range(self.above + 1, len(self.source.lines) + 1)) if is_log else ():
+            if (match := _ENTRY.match(line)) and _clock(match.group(1)):
+                yield Heading(number, _OF_ENTRY, match.group(1))
 
     def _section(self, section: _Section) -> None:
         path, heading, lines = self.source.path, section.heading, self._lines(section)
@@ -170,14 +213,14 @@ class _File:
             "date": at.date() if at else None,
             "time": clock,
             "slug": self.dated.slug if self.dated else None,
-            "heading": heading.text if heading.level else None,
-            "level": heading.level,
+            "heading": heading.text if heading.level > 0 else None,
+            "level": max(heading.level, 0),
             "ordinal": section.ordinal,
             "chars": len(text),
         }
         self.rows.add("documents", {**row, **own})
         self._check(section, memory_id)
-        if self.kind == "session":
+        if self.talks:
             self._turns(section, memory_id)
         if self.kind == "heartbeat":
             self._checklist(section, memory_id)
@@ -203,41 +246,68 @@ class _File:
 
     def _turns(self, section: _Section, memory_id: str) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""
-        opened: tuple[int, re.Match[str]] | None = None
-        for number, line in self._text_lines(section):
-            if match := _TURN.match(line):
+        opened: tuple[int, _Said] | None = None
+        for number, line in self._text_lines(section.lines):
+            if said := _said(line, None if self.kind == "session" else _KNOWN):
                 if opened:
                     self._turn(memory_id, range(opened[0], number), opened[1])
-                opened = number, match
+                opened = number, said
         if opened:
             self._turn(memory_id, range(opened[0], section.lines.stop), opened[1])
 
-    def _text_lines(self, section: _Section) -> Iterator[tuple[int, str]]:
-        """The lines of a section that are no code, by number."""
-        lines = enumerate(self._lines(section), section.lines.start)
-        return ((number, line) for number, line in lines if number - self.above not in self.code)
+    def _text_lines(self, lines: range) -> Iterator[tuple[int, str]]:
+        """Those of `lines` that are no code, by number."""
+        texts = enumerate(self.source.lines[lines.start - 1 : lines.stop - 1], lines.start)
+        return ((number, line) for number, line in texts if number - self.above not in self.code)
 
-    def _turn(self, memory_id: str, lines: range, match: re.Match[str]) -> None:
-        clock, role, bold, plain, first = match.groups()
-        day, at = self.dated.day if self.dated else None, _clock(clock or "")
-        text = "\n".join([first, *self.source.lines[lines.start : lines.stop - 1]]).rstrip()
+    def _turn(self, memory_id: str, lines: range, said: _Said) -> None:
+        own_day = _HEADING_DAY.match(said.time or "")
+        day, at = self.dated.day if self.dated else None, _clock(said.time or "")
+        day = day_of(own_day.group(1)) if own_day else day
+        text = "\n".join([said.text, *self.source.lines[lines.start : lines.stop - 1]]).rstrip()
         row: Row = {"memory_id": memory_id, "path": self.source.path, "ordinal": self.turn}
         row |= {"line_start": lines.start, "line_end": lines.start + text.count("\n")}
-        row |= {"said_at": _at(day, at) if at else None, "time": clock}
-        self.rows.add("turns", {**row, "role": (role or bold or plain).strip(), "text": text})
+        row |= {"said_at": _at(day, at) if at else None, "time": said.time}
+        self.rows.add("turns", {**row, "role": said.role, "text": text.lstrip("\n")})
         self.turn += 1
 
     def _checklist(self, section: _Section, memory_id: str) -> None:
-        for number, line in self._text_lines(section):
+        for number, line in self._text_lines(section.lines):
             if match := _BOX.match(line):
                 row: Row = {"memory_id": memory_id, "path": self.source.path, "line": number}
                 done = match.group(1) != " "
                 self.rows.add("checklist", {**row, "done": done, "text": match.group(2).strip()})
 
 
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """How a speech turn opens: who speaks, when as written, and what follows on the line."""
+
+    role: str
+    time: str | None
+    text: str
+
+
+def _said(line: str, roles: frozenset[str] | None) -> _Said | None:
+    """The turn that `line` opens, if it does and the speaker is one of `roles`."""
+    match = _TURN.match(line)
+    if match is None:
+        return None
+    role = next(filter(None, map(match.group, _SPEAKERS))).strip()
+    if roles is not None and role.casefold() not in roles:
+        return None
+    return _Said(role, next(filter(None, map(match.group, _CLOCKS)), None), match.group("text"))
+
+
 def _clock(text: str) -> str | None:
+    """HH:MM of the first time of day in `text`, of twice twelve hours or of 24."""
     match = _HEADING_TIME.search(text)
-    return f"{int(match.group(1)):02d}:{match.group(2)}" if match else None
+    if match is None:
+        return None
+    hour, half = int(match.group(1)), (match.group(3) or "").lower()
+    if half and 1 <= hour <= 12:
+        hour = hour % 12 + (12 if half == "p" else 0)
+    return f"{hour:02d}:{match.group(2)}"
 
 
 def _at(day: datetime | None, clock: str | None) -> datetime | None:
