@@ -6,6 +6,7 @@ have not expired), RELEVANT (the best hits of a decayed search for the message).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -17,7 +18,7 @@ import pyarrow as pa
 from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, names_in, sheet_of
 from memkit.duck import literal, literals
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, did_you_mean
 from memkit.params import AsOf, Estimator, as_of_time, describe, estimator, param, record_as_of
 from memkit.presets import cite
 from memkit.schemas import kinds_where
@@ -31,6 +32,7 @@ PROFILE, WORKING, RELEVANT = "PROFILE MEMORY", "WORKING MEMORY", "RELEVANT MEMOR
 BLOCKS = (PROFILE, WORKING, RELEVANT)
 _CUT_SHOWN = 4
 _SOURCE = cite("memory_v2", "blocks")
+_USERS = 5  # named where one is unknown
 TABLE = pa.schema(
     [
         ("memory_id", pa.string()),
@@ -44,7 +46,7 @@ TABLE = pa.schema(
 _OWN = f"""
     select memory_id, text, kind, coalesce(importance, 'normal') as importance,
         {expired_sql()} as expired
-    from memories where user_id = $user_id and kind = $kind
+    from memories where ($user_id is null or user_id = $user_id) and kind = $kind
     order by path, line_start, memory_id
 """  # noqa: S608  # no data in it
 # What is only kept, as a line of a fact file that is no fact, is nothing to tell a model.
@@ -73,7 +75,7 @@ class Context:
         The blocks, joined by a blank line, empty ones left out.
     table : pyarrow.Table
         Every candidate: memory_id, block, rank, chars, keep, reason (not_high, expired, limit, below_k, shown_above).
-        The metadata's ``note`` says where the search found nothing, or went on by words alone.
+        The metadata's ``note`` says why nothing is shown, or that the search went on by words alone.
     lines : tuple of Candidate
         The same with their words, by block.
     limits : dict of str to int
@@ -96,13 +98,17 @@ class Context:
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def note(self) -> str:
+        """Why nothing is shown, or what the search had to say; else empty."""
+        return str((self.table.schema.metadata or {}).get(b"note", b"").decode())
+
     def _repr_html_(self) -> str:
         return Shown(*self._sheets())._repr_html_()
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        note = (self.table.schema.metadata or {}).get(b"note", b"").decode()
         blocks = [self._block(block, limit, rows, show_secrets) for block, limit in self.limits.items()]
-        return (replace(blocks[0], notes=(note,) if note else ()), *blocks[1:]) if blocks else ()
+        return (replace(blocks[0], notes=(self.note,) if self.note else ()), *blocks[1:]) if blocks else ()
 
     def _block(self, block: str, limit: int, rows: int, show_secrets: bool) -> Sheet:
         """The lines of a block, those that are in first, and how full it is."""
@@ -126,7 +132,7 @@ class Context:
 
 @estimator
 class ContextBuilder(Estimator):
-    """Fill the blocks of a prompt with one user's memories.
+    """Fill the blocks of a prompt with one user's memories, or with those of all.
 
     What is searched is always the corpus that `build` is given: a retriever that was fitted on other memories, as on
     those before a `refresh`, is fitted again, in a copy.
@@ -141,7 +147,7 @@ class ContextBuilder(Estimator):
     >>> import memkit as mk
     >>> rows = {"text": ["Предпочитает русский", "Чинит пул соединений"], "kind": ["profile", "working"]}
     >>> corpus = mk.from_table({**rows, "user_id": ["anna", "anna"], "importance": ["high", "normal"]})
-    >>> builder = ContextBuilder(mk.Retriever(encoder=None).fit(corpus), top_k=1)
+    >>> builder = ContextBuilder(mk.Retriever(encoder=None).fit(corpus), top_k=1, skip_shown=False)
     >>> print(builder.build(corpus, "anna", "что с пулом?", as_of="2026-03-01"))
     [PROFILE MEMORY]
     - Предпочитает русский
@@ -162,7 +168,9 @@ class ContextBuilder(Estimator):
     preview_chars: int = param(200, low=1, unit="characters", doc="A line of RELEVANT is cut here.", source=_SOURCE)
     top_k: int = param(5, low=1, unit="memories", doc="Hits that may enter RELEVANT.", source=_SOURCE)
     fill: str = param("greedy", choices=("greedy", "knapsack"), doc="Lines in order up to the limit, or the best set.")
-    skip_shown: bool = param(False, doc="Leave out of RELEVANT what a block above shows already.")
+    skip_shown: bool = param(
+        True, doc="Leave out of RELEVANT what a block above shows already; the document repeats it.", source=_SOURCE
+    )
 
     def fit(self, corpus: Corpus, y: object = None) -> Self:
         """Fit the retriever to a corpus ahead of its first prompt, and return the builder; `build` does it else."""
@@ -170,15 +178,16 @@ class ContextBuilder(Estimator):
         self._fitted(corpus)
         return self
 
-    def build(self, corpus: Corpus, user_id: str, message: str, as_of: AsOf = None) -> Context:
+    def build(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> Context:
         """The blocks for one message.
 
         Parameters
         ----------
         corpus : Corpus
             Where the user's memories are.
-        user_id : str
-            Only this user's memories are looked at.
+        user_id : str or None
+            Only this user's memories are looked at; None takes those of all users, and of nobody, as in a folder
+            without users.
         message : str
             What RELEVANT is searched with.
         as_of : str, date, datetime or None
@@ -187,6 +196,7 @@ class ContextBuilder(Estimator):
         Returns
         -------
         Context
+            Its `note` says why nothing is shown, where that is so: an unknown user, or what kept each memory out.
 
         Raises
         ------
@@ -202,7 +212,7 @@ class ContextBuilder(Estimator):
         )
         return Context(_text(filled), record_as_of(table, moment), lines, limits)
 
-    def compare(self, corpus: Corpus, user_id: str, message: str, as_of: AsOf = None) -> pa.Table:
+    def compare(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> pa.Table:
         """Both ways to fill, side by side: fill, block, kept, chars, value (the sum of what the lines are worth)."""
         moment = as_of_time(as_of)
         rows, given = [], self.get_params(deep=False)
@@ -216,7 +226,7 @@ class ContextBuilder(Estimator):
         return record_as_of(pa.Table.from_pylist(rows), moment)
 
     def _blocks(
-        self, corpus: Corpus, user_id: str, message: str, moment: datetime
+        self, corpus: Corpus, user_id: str | None, message: str, moment: datetime
     ) -> tuple[dict[str, list[Candidate]], str]:
         """The candidates of each block, those left out with their reason; and what the search had to say."""
         self.check_params()
@@ -224,21 +234,24 @@ class ContextBuilder(Estimator):
         profile = _own_facts(corpus, {**own, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")
         working = _own_facts(corpus, {**own, "kind": "working"}, WORKING, lambda row: True)
         filled = {PROFILE: self._fill(profile, self.profile_chars), WORKING: self._fill(working, self.working_chars)}
-        above = {line.memory_id for lines in filled.values() for line in lines if line.reason is None}
-        hits, note = self._relevant(corpus, user_id, message, moment, above if self.skip_shown else set())
-        return {**filled, RELEVANT: self._fill(hits, self.relevant_chars)}, note
+        shown = [line for lines in filled.values() for line in lines if line.reason is None and self.skip_shown]
+        above = {word for line in shown for word in (line.memory_id, line.line)}
+        hits, note = self._relevant(corpus, user_id, message, moment, above)
+        filled[RELEVANT] = self._fill(hits, self.relevant_chars)
+        return filled, _why(corpus, user_id, filled, note)
 
     def _relevant(
-        self, corpus: Corpus, user_id: str, message: str, moment: datetime, above: set[str]
+        self, corpus: Corpus, user_id: str | None, message: str, moment: datetime, above: set[str]
     ) -> tuple[list[Candidate], str]:
+        """The lines of the hits; `above` are the ids and lines of what is shown already."""
         search = self._fitted(corpus)
-        hits = search.search(
-            message, k=2 * search.pool, where=f"{_TELLS} and user_id = {literal(user_id)}", as_of=moment
-        )
+        where = _TELLS if user_id is None else f"{_TELLS} and user_id = {literal(user_id)}"
+        hits = search.search(message, k=2 * search.pool, where=where, as_of=moment)
         lines: list[Candidate] = []
         rank = 0
         for memory_id, text in zip(hits["memory_id"].to_pylist(), hits["text"].to_pylist(), strict=True):
-            reason = "shown_above" if memory_id in above else "below_k" if rank >= self.top_k else None
+            repeats = memory_id in above or _line(text) in above
+            reason = "shown_above" if repeats else "below_k" if rank >= self.top_k else None
             rank += reason is None
             line = f"- {_preview(text, self.preview_chars)}"
             lines.append(Candidate(memory_id, RELEVANT, line, _worth(rank), reason))
@@ -275,9 +288,27 @@ def _own_facts(
     for row in rows:
         reason = "expired" if row["expired"] else None if wanted(row) else "not_high"
         rank += reason is None
-        line = "- " + " ".join(row["text"].split())
-        lines.append(Candidate(row["memory_id"], block, line, _worth(rank), reason))
+        lines.append(Candidate(row["memory_id"], block, _line(row["text"]), _worth(rank), reason))
     return lines
+
+
+def _line(text: str) -> str:
+    return "- " + " ".join(text.split())
+
+
+def _why(corpus: Corpus, user_id: str | None, filled: dict[str, list[Candidate]], note: str) -> str:
+    """What the search had to say; and where nothing is shown, why."""
+    lines = [line for block in BLOCKS for line in filled[block]]
+    if any(line.reason is None for line in lines):
+        return note
+    users = corpus.sql("select distinct user_id from memories where user_id is not null order by all").fetchall()
+    known = [user for (user,) in users]
+    if user_id is not None and user_id not in known:
+        others = f"Users: {', '.join(known[:_USERS])}{', …' * (len(known) > _USERS)}." if known else "None has a user."
+        return f"No memory is of user {user_id!r}. {others}{did_you_mean(user_id, known)} Without a user all are taken."
+    counts = Counter(f"{line.reason} in {line.block}" for line in lines)
+    left_out = "; ".join(f"{count} {reason}" for reason, count in counts.items())
+    return " ".join(filter(None, ["Nothing is shown.", left_out and f"Left out: {left_out}.", note]))
 
 
 def _worth(rank: int) -> float:

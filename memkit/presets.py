@@ -162,6 +162,18 @@ memory_v2_policy: dict[str, dict[str, object]] = {
     "decay": {"form": "e_folding", "decay_days": 60.0, "floor": 0.0, "decay_kinds": "*"},
 }
 
+# What a prompt gets: ContextBuilder(**memory_v2_context). The document names no limit for WORKING, and no previews.
+memory_v2_context: dict[str, Any] = {
+    "retriever": None,
+    "profile_chars": 800,
+    "working_chars": 500,
+    "relevant_chars": 2000,
+    "preview_chars": 200,
+    "top_k": 5,
+    "fill": "greedy",
+    "skip_shown": False,
+}
+
 # The numbers of the index standard.
 index_policy: dict[str, dict[str, object]] = {
     "index_check": {"auto_clean_invalid": False, "auto_clean_missing": False},
@@ -242,5 +254,7 @@ RETRIEVER: dict[str, dict[str, object]] = {
 
 
 def __getattr__(name: str) -> NoReturn:
-    hint = did_you_mean(name, [*RETRIEVER, "memory_v2_policy", "index_policy", "evidence", "memory_v2_pipeline"])
+    hint = did_you_mean(
+        name, [*RETRIEVER, "memory_v2_policy", "memory_v2_context", "memory_v2_pipeline", "index_policy", "evidence"]
+    )
     raise AttributeError(f"mk.presets has no {name!r}. Expected one of {', '.join(RETRIEVER)}.{hint}")

@@ -27,7 +27,7 @@ def fact(text: str, kind: str = "profile", importance: str | None = "high", **mo
 
 
 def builder(corpus: mk.Corpus, **values: object) -> ContextBuilder:
-    return ContextBuilder(retriever=mk.Retriever(encoder=None).fit(corpus), **values)
+    return ContextBuilder(**{**values, "retriever": mk.Retriever(encoder=None).fit(corpus)})
 
 
 def reasons(table: pa.Table, block: str) -> dict[str, str | None]:
@@ -91,12 +91,56 @@ def test_relevant_shows_previews_of_the_top_k() -> None:
     assert table["chars"].to_pylist() == [22] * 4  # "- " and 20
 
 
-def test_what_a_block_above_shows_can_be_left_out() -> None:
-    corpus = corpus_of(fact("зелёный чай"), fact("чёрный чай", "archive", "low"))
-    repeated = builder(corpus).build(corpus, "anna", "чай", AS_OF).table
+def test_what_a_block_above_shows_is_not_repeated_but_by_the_documents_preset() -> None:
+    corpus = corpus_of(fact("зелёный чай"), fact("чёрный чай", "archive", "low"), fact(" зелёный\nчай ", "archive"))
+    repeated = (
+        builder(corpus, **{**mk.presets.memory_v2_context, "retriever": None}).build(corpus, "anna", "чай", AS_OF).table
+    )
     assert set(reasons(repeated, RELEVANT).values()) == {None}
-    once = builder(corpus, skip_shown=True).build(corpus, "anna", "чай", AS_OF).table
-    assert reasons(once, RELEVANT) == {"0": "shown_above", "1": None}
+    once = builder(corpus).build(corpus, "anna", "чай", AS_OF).table
+    assert reasons(once, RELEVANT) == {"0": "shown_above", "1": None, "2": "shown_above"}
+
+
+def test_the_documents_preset_names_every_parameter() -> None:
+    assert mk.presets.memory_v2_context.keys() == ContextBuilder.params().keys()
+    ContextBuilder(**mk.presets.memory_v2_context).check_params()
+
+
+def test_without_a_user_all_users_and_kinds_are_taken() -> None:
+    corpus = corpus_of(
+        fact("зелёный чай"),
+        {**fact("чёрный чай"), "user_id": "boris"},
+        {**fact("заметка о чае", "note", None), "user_id": None},
+        {**fact("чай: не факт", "line", None), "user_id": None},
+    )
+    table = builder(corpus, skip_shown=False).build(corpus, None, "чай", AS_OF).table
+    assert reasons(table, PROFILE) == {"0": None, "1": None}
+    assert reasons(table, RELEVANT) == {"0": None, "1": None, "2": None}
+
+
+def test_a_folder_without_users_has_a_context(tmp_path: Path) -> None:
+    (tmp_path / "MEMORY.md").write_text("# Пул\n\nПул соединений: десять мест.\n", encoding="utf-8")
+    corpus = mk.read(tmp_path)
+    context = ContextBuilder(mk.Retriever(encoder=None))
+    assert context.build(corpus, None, "пул", AS_OF).text == (
+        "[RELEVANT MEMORY FOR THIS TURN]\n- # Пул Пул соединений: десять мест."
+    )
+    assert "No memory is of user 'anna'. None has a user." in context.build(corpus, "anna", "пул", AS_OF).note
+
+
+def test_an_empty_result_says_why() -> None:
+    corpus = corpus_of(fact("чай", importance="normal"), fact("чай", "working", expires_at="2026-02-01"))
+    context = builder(corpus)
+    unknown = context.build(corpus, "ann", "чай", AS_OF)
+    assert unknown.note == (
+        "No memory is of user 'ann'. Users: anna. Did you mean 'anna'? Without a user all are taken."
+    )
+    nothing = context.build(corpus, "anna", "кофе", AS_OF)
+    assert nothing.note.startswith(
+        "Nothing is shown. Left out: 1 not_high in PROFILE MEMORY; 1 expired in WORKING MEMORY. No hit"
+    )
+    assert "ann&#x27;" in unknown._repr_html_()
+    assert context.build(corpus, "anna", "чай", AS_OF).note == ""
 
 
 def test_parameters_are_checked() -> None:

@@ -198,22 +198,29 @@ def _judge(judge: Any, path: Path, as_of: str | None, as_json: bool) -> None:
 def context(
     path: PathArgument,
     message: Annotated[str, typer.Argument(help="What the user says now.")],
-    user: Annotated[str, typer.Option("--user", help="Whose memories.")],
+    user: Annotated[str | None, typer.Option("--user", help="Whose memories; default all.")] = None,
     as_of: AsOfOption = None,
-    preset: Annotated[str | None, typer.Option(help="A Retriever preset; default memory_v2.")] = "memory_v2",
+    preset: Annotated[
+        str | None, typer.Option(help="A Retriever preset; memory_v2 also repeats in RELEVANT what stands above it.")
+    ] = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Print the memory blocks that a prompt would get; --json is the table of candidates."""
+    from memkit import presets
     from memkit.context import ContextBuilder
 
     corpus = load(path)
-    values = settings(ContextBuilder.params(), sets, "ContextBuilder")
-    built = ContextBuilder(**{"retriever": fitted(corpus, preset, None), **values}).build(corpus, user, message, as_of)
+    document = presets.memory_v2_context if preset == "memory_v2" else {}
+    values = {**document, **settings(ContextBuilder.params(), sets, "ContextBuilder")}
+    builder = ContextBuilder(**{**values, "retriever": fitted(corpus, preset or "memory_v2", None)})
+    built = builder.build(corpus, user, message, as_of)
     if as_json:
         print_json(built.table)
     else:
         out.print(Text(visible(built.text)), soft_wrap=True)
+    if built.note:
+        print(visible(f"memkit: {built.note}"), file=sys.stderr)
 
 
 @app.command()

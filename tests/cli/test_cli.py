@@ -184,6 +184,19 @@ def test_context_prints_the_blocks(run: Run, folder: Path) -> None:
     code, out, _ = run(*words, "--json")
     reasons = {(row["memory_id"].rpartition("#")[2], row["block"]): row["reason"] for row in json.loads(out)}
     assert reasons["pf_2", "PROFILE MEMORY"] == "not_high"
+    assert reasons["pf_1", "RELEVANT MEMORY FOR THIS TURN"] == "shown_above"
+
+
+def test_context_without_a_user_takes_all_and_an_unknown_one_is_said(run: Run, folder: Path) -> None:
+    words = ("context", folder, "что с пулом?", "--as-of", "2026-01-31", "--preset", "recommended_use")
+    code, out, err = run(*words)
+    assert (code, err) == (0, "")
+    assert "Чинит пул соединений" in out
+    code, out, err = run(*words, "--user", "ana")
+    assert (code, out.strip()) == (0, "")
+    assert (
+        err == "memkit: No memory is of user 'ana'. Users: anna. Did you mean 'anna'? Without a user all are taken.\n"
+    )
 
 
 def test_a_saved_corpus_is_a_path_too(run: Run, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
