@@ -26,7 +26,8 @@ import memkit as mk
 from memkit.duck import connect
 from memkit.fences import fences, has_open_fence
 from memkit.formats.disk.files import to_source
-from memkit.formats.registry import File, Role, parse_file
+from memkit.formats.format import File, Role
+from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows
 from memkit.tables.samples import write_files
 from memkit.text.analyse import QueryTerms, analyse_sql, load_fts
@@ -90,7 +91,7 @@ def reader(path: str, *, old_facts: bool = False) -> Work:
         rows = Rows()
         data = text.encode("utf-8", "surrogateescape")
         source = to_source(path, ((len(data), 0, 0), data), 2**30, rows)
-        parse_file(File(source, Role(old_facts=old_facts)), rows)
+        parse_file(File(source, Role(told=(("facts", "old layout"),) if old_facts else ())), rows)
         rows.to_arrow()
 
     return read

@@ -15,9 +15,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+import pyarrow as pa
+
 from memkit.errors import FormatError
 from memkit.formats.disk.source import Source
-from memkit.formats.rows import Row, Rows, json_text
+from memkit.formats.format import MARKDOWN, File, Folder, Format, Rule, Survey, missing, one_of
+from memkit.formats.rows import Row, Rows, Tables, json_text
 from memkit.formats.syntax.json import load_json, name_lines
 from memkit.formats.syntax.node import Node, StructureError, clean
 from memkit.formats.syntax.values import day_of, integer_of
@@ -30,6 +33,18 @@ _REQUIRED = ("id", "t", "imp")
 _TAG = re.compile(r" *\[(id|t|imp|exp|created):([^\]\n]*)\]")
 _FACT_LIKE = re.compile(r"^- \[(?:id|t|imp|exp|created):", re.MULTILINE)
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
+_OLD = "old layout"
+_COUNTERS = pa.schema(
+    [
+        ("path", pa.string()),
+        ("line", pa.int64()),
+        ("field", pa.string()),
+        ("file", pa.string()),
+        ("type", pa.string()),
+        ("count", pa.int64()),
+    ]
+)
+"""What a meta.json says of the files beside it; checked once all files are read."""
 
 
 def parse_fact(line: str) -> dict[str, str] | None:
@@ -80,28 +95,46 @@ def user_of(path: str) -> str | None:
     return parts[-1] if len(parts) >= 2 and parts[-2] == "users" else None
 
 
-def claims(path: str, text: str) -> bool:
-    """Whether a Markdown file holds facts: by its place and name, or as most of its lines are fact lines."""
-    if user_of(path) and path.rpartition("/")[2] in ("profile.md", "working.md", "archive.md"):
+def _claims(file: File) -> bool:
+    """Whether a file holds facts or counts them: by its place and name, or as most of its lines are fact lines."""
+    user, name = user_of(file.source.path), file.source.name
+    if not file.is_markdown:
+        return user is not None and name == "meta.json"
+    if file.told("facts") or (user and name in ("profile.md", "working.md", "archive.md")):
         return True
-    if not _FACT_LIKE.search(text):
-        return False
-    lines = [line for line in text.split("\n") if line.strip() and not line.startswith("#")]
-    return 2 * len(_FACT_LIKE.findall(text)) >= len(lines)
+    found = len(_FACT_LIKE.findall(file.source.text))
+    return found > 0 and 2 * found >= sum(
+        bool(line.strip()) and not line.startswith("#") for line in file.source.text.split("\n")
+    )
 
 
-def is_old(path: str, folders: set[str]) -> bool:
-    """Whether `path` is a ``{userId}.md`` of the old layout, beside a ``users/`` folder."""
+def _survey(folder: Folder) -> Survey:
+    """The ``{userId}.md`` of the old layout, which lie beside a ``users/`` folder."""
+    paths = folder.listing.files
+    homes = {path.rpartition("/")[0].rpartition("/")[0] for path in paths}
+    is_any = folder.is_forced
+    return Survey(
+        {path: _OLD for path in paths if (is_any and path.lower().endswith(MARKDOWN)) or _is_old(path, homes)}
+    )
+
+
+def _is_old(path: str, homes: set[str]) -> bool:
     folder, _, name = path.rpartition("/")
     stem = name.removesuffix(".md")
     home = f"{folder}/users" if folder else "users"
-    return home in folders and name.endswith(".md") and not stem.isupper() and not _DATED.match(stem)
+    return name.endswith(".md") and home in homes and not stem.isupper() and not _DATED.match(stem)
 
 
-def parse(source: Source, rows: Rows, *, old: bool = False) -> None:
+def parse(file: File, rows: Rows) -> None:
     """Each line of a fact file to its rows."""
+    source = file.source
+    if not file.is_markdown:
+        _parse_meta(source, rows)
+        return
+    user = user_of(source.path)
+    old = user is None and file.told("facts") == _OLD
     expected = source.stem if source.stem in TYPES else None
-    reader = _Facts(source, rows, source.stem if old else user_of(source.path), expected, old)
+    reader = _Facts(source, rows, source.stem if old else user, expected, old)
     for number, line in enumerate(source.lines, 1):
         if line.strip():
             reader.read(number, line)
@@ -194,10 +227,10 @@ class _Facts:
             problem("type_file_mismatch", "t", f"'{self.expected}', as the file is named", kind)
         if not fact["text"].strip():
             problem("empty_text", None, "a fact with text", fact["text"])
-        self.rows.check("facts", dict(fact), self.path, memory_id, number)
+        self.rows.check(dict(fact), self.path, memory_id, number)
 
 
-def parse_meta(source: Source, rows: Rows) -> None:
+def _parse_meta(source: Source, rows: Rows) -> None:
     """The counters of a ``meta.json``; they are compared once all files are read."""
     try:
         meta = load_json(source.text)
@@ -224,3 +257,42 @@ def parse_meta(source: Source, rows: Rows) -> None:
         file = f"{folder}/{kind}.md"
         row = {"path": source.path, "line": line, "field": name, "file": file, "type": kind, "count": count}
         rows.add("_counters", row)
+
+
+def _check(tables: Tables, rows: Rows) -> None:
+    """The counters, beside the facts that were read."""
+    counted = tables["facts"].group_by("path").aggregate([("memory_id", "count")])
+    counts = dict(zip(counted["path"].to_pylist(), counted["memory_id_count"].to_pylist(), strict=True))
+    for row in tables["_counters"].to_pylist():
+        real = counts.get(row["file"], 0)
+        if real != row["count"]:
+            expected = f"{real}, the facts in {row['file']}"
+            rows.problem("counter_mismatch", row["path"], expected, row["count"], line=row["line"], field=row["field"])
+
+
+FORMAT = Format(
+    "facts",
+    "users/{id}/profile.md, working.md, archive.md and meta.json",
+    kinds=(*TYPES, "line"),
+    tables=("facts",),
+    schemas={"_counters": _COUNTERS},
+    endings=MARKDOWN,
+    claims=_claims,
+    landmark="users",
+    survey=_survey,
+    parse=parse,
+    check=_check,
+    dates={"created_at": "created"},
+    dates_in_lines=True,
+    rules=(
+        *missing("facts", "a fact line", "id t imp"),
+        Rule("bad_value", "facts", "t", "one of profile, working, archive", one_of(*TYPES)),
+        Rule("bad_value", "facts", "imp", "one of high, normal, low", one_of("high", "normal", "low")),
+        Rule("bad_date", "facts", "exp", "a date YYYY-MM-DD"),
+        Rule("bad_date", "facts", "created", "a date YYYY-MM-DD"),
+        Rule("not_a_fact", "facts", "", "a line '- [id:…] [t:…] [imp:…] text'"),
+        Rule("type_file_mismatch", "facts", "t", "the type that the file is named for"),
+        Rule("counter_mismatch", "facts", "", "the number of facts in the file beside it"),
+        *(Rule("bad_value", "facts", name, "a whole number") for name in COUNTED),
+    ),
+)

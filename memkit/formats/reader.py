@@ -1,27 +1,32 @@
-"""A folder to tables: list the files, survey the indexes, parse what is new, link.
+"""A folder to tables: list the files, survey them, parse what is new, check the whole.
 
-Parsing a file is a pure function of its bytes and its `Role`, so files are parsed in batches, in any number of
-processes, and again only when either changed. Linking runs over the finished tables. Cost is linear in the files that
+Parsing a file is a pure function of its bytes and its `Role`, so files are parsed in batches, in any process, and again
+only when either changed. The checks across files run over the finished tables. Cost is linear in the files that
 changed, plus one stat for each that did not.
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
-from contextlib import contextmanager
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
+from functools import cache
 from itertools import islice
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import FormatError, VersionError
-from memkit.formats import facts, link, parallel
+from memkit.formats.checks import check
 from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
     Content,
@@ -37,23 +42,18 @@ from memkit.formats.disk.files import (
     to_source,
 )
 from memkit.formats.disk.source import Source
-from memkit.formats.index_tree import survey as index_tree
-from memkit.formats.index_tree.entry import Claim
-from memkit.formats.notes.batch import read_plain
-from memkit.formats.registry import MARKDOWN, NAMES, STRUCTURED, File, Role, parse_file
-from memkit.formats.rows import PROBLEM_ORDER, RAW_SCHEMAS, Rows, Tables
-from memkit.formats.rules import Rule
+from memkit.formats.format import File, Folder, Format, Role, Rule
+from memkit.formats.registry import FORMATS, NAMES, parse_file
+from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, schemas_of
 from memkit.formats.splice import merge
 from memkit.params import check_choice, record_as_of
 
 BATCH_FILES = 1000
 BATCH_BYTES = 16 * 2**20
-_ENDINGS = tuple(f".{ending}" for ending in (*MARKDOWN, *STRUCTURED))
-_LONGEST = max(map(len, _ENDINGS))
 _SHARES = 8
 """Batches that each process should find at least, so that all end at about the same time."""
-_WORTH_A_PROCESS = 15_000
-"""Files of a refresh; a first read starts its processes before it knows how many there are."""
+WORTH_PROCESSES = 15_000
+"""Files from which on other processes are asked: they take a second to start."""
 
 
 @dataclass(frozen=True)
@@ -63,9 +63,9 @@ class Options:
     format: str | None = None
     as_of: datetime | None = None
     max_file_bytes: int = MAX_FILE_BYTES
-    plugin_globs: tuple[str, ...] = index_tree.PLUGIN_GLOBS
+    plugin_globs: tuple[str, ...] = ()
     rules: tuple[Rule, ...] | None = None
-    """None is `RULES`, which need not be sent to each process."""
+    """None are those of each format, which need not be sent to each process."""
     n_jobs: int | None = None
     progress: bool = False
 
@@ -89,9 +89,9 @@ class Reading:
     parsed : dict of str to pyarrow.Table
         What the files gave, each table in path order; kept for the next refresh.
     tables : dict of str to pyarrow.Table
-        The finished tables, with what the indexes and the linking gave.
-    indexes : dict of str to tuple
-        The files that `index_tree.survey` read, with their stat: every read surveys them, but opens only what changed.
+        The finished tables, with what the surveys and the checks across files gave.
+    surveyed : dict of str to tuple
+        The files that surveys read, with their stat: every read surveys them, but opens only what changed.
     """
 
     root: Path
@@ -99,21 +99,15 @@ class Reading:
     seen: dict[str, Seen] = field(default_factory=dict)
     parsed: Tables = field(default_factory=dict)
     tables: Tables = field(default_factory=dict)
-    indexes: dict[str, tuple[Stat, Source]] = field(default_factory=dict)
+    surveyed: dict[str, tuple[Stat, Source]] = field(default_factory=dict)
 
 
 Item = tuple[str, Role, str]
 """Path, role, and the hash that the content had when it was last parsed in that role."""
-Batch = tuple[list[Item], dict[str, str]]
-"""Files, and `Listing.raw_names`."""
-Workers = parallel.Pool[Batch, list[Seen]]
-
-
-def _report_others(listing: Listing, survey: index_tree.Survey, roles: dict[str, Role], rows: Rows) -> None:
-    """Name the files that no format can read, so that nothing is left out unseen."""
-    for path in listing.files if len(listing.files) > len(roles) else ():
-        if path not in roles and path not in survey.indexes and path not in survey.parts:
-            rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])
+Parsed = tuple[Tables, list[Seen]]
+"""The rows of some files, and how each was seen."""
+Read = tuple[str, Content]
+"""A path and what was read there."""
 
 
 @contextmanager
@@ -144,22 +138,15 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     """
     if options.format is not None:
         check_choice("format", options.format, NAMES, "read")
+    formats = FORMATS
     check_root(root)
-    with Workers(partial(parse_batch, home_of(root), options), by_value=options.rules is not None) as pool:
-        others = _others(options)
-        if before is None:
-            pool.start(others)
-        listing = list_files(root, with_stat=before is not None)
-        rows = Rows(options.rules)
-        listing.report(rows)
-        result = Reading(root if root.is_file() else listing.root, options)
-        survey = _survey(listing, rows, result, before)
-        roles = _roles(listing, survey, options)
-        _report_others(listing, survey, roles, rows)
-        items = _to_parse(roles, listing, before.seen if before else {})
-        if before and len(items) >= _WORTH_A_PROCESS:
-            pool.start(others)
-        result.parsed, found = _parse_all(items, listing.raw_names, options, pool)
+    listing = list_files(root, with_stat=before is not None)
+    rows = Rows(options.rules, schemas_of(formats))
+    listing.report(rows)
+    result = Reading(root if root.is_file() else listing.root, options)
+    roles = _roles(listing, formats, rows, result, before)
+    items = _to_parse(roles, listing, before.seen if before else {})
+    result.parsed, found = _parse_all(home_of(root), options, formats, items, listing.raw_names)
     result.seen = {item[0]: seen for item, seen in zip(items, found, strict=True)}
     if before:
         gone = before.seen.keys() - roles.keys()
@@ -168,20 +155,8 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
         result.seen = before.seen | result.seen
         for path in gone:
             del result.seen[path]
-    result.tables = _finish(result.parsed, rows.to_arrow(), options)
-    if options.as_of is not None:
-        result.tables["problems"] = record_as_of(result.tables["problems"], options.as_of)
+    result.tables = _finish(result.parsed, rows.to_arrow(), formats, options)
     return result
-
-
-def _others(options: Options) -> int:
-    """How many processes are to help this one."""
-    wanted = options.n_jobs or 1
-    if wanted < 0:
-        from joblib import effective_n_jobs
-
-        wanted = effective_n_jobs(wanted)
-    return wanted - 1
 
 
 def _to_parse(roles: dict[str, Role], listing: Listing, seen: dict[str, Seen]) -> list[Item]:
@@ -196,65 +171,66 @@ def _to_parse(roles: dict[str, Role], listing: Listing, seen: dict[str, Seen]) -
     return items
 
 
-def _survey(listing: Listing, rows: Rows, result: Reading, before: Reading | None) -> index_tree.Survey:
-    options = result.options
-
-    def source(path: str, into: Rows) -> Source | None:
-        stat = listing.stat(path) or _UNSEEN[0]
-        kept = before.indexes.get(path) if before else None
-        if kept and kept[0] == stat:
-            report(kept[1], options.max_file_bytes, into)
-        else:
-            found = read_source(listing, path, options.max_file_bytes, into)
-            kept = (stat, found) if found else None
-        if kept is None:
-            return None
-        result.indexes[path] = kept
-        return kept[1]
-
-    if options.format not in (None, "index_tree"):
-        return index_tree.Survey(rows)
-    return index_tree.survey(listing, source, rows, options.plugin_globs)
-
-
-def _roles(listing: Listing, survey: index_tree.Survey, options: Options) -> dict[str, Role]:
-    """The files to parse, in path order, each with its role; most share one of a few."""
-    aside = survey.indexes | survey.parts
-    claims = {
-        path: Role(claim=claim, forced=options.format) for path, claim in survey.claims.items() if path in listing.files
-    }
-    paths = [path for path in listing.files if path.endswith(_ENDINGS) or _may_be_read(path) or path in claims]
-    roles = dict.fromkeys(sorted(paths), Role(forced=options.format)) | claims
-    for path in (aside & roles.keys()) - claims.keys():
-        del roles[path]
-    has_users = any(folder.endswith("users") for folder in listing.folders)
-    if not (has_users or survey.homes or options.format == "facts"):
-        return roles
-    above = {path.rpartition("/")[0].rpartition("/")[0] for path in listing.files}
-    plain: dict[tuple[bool, bool], Role] = {}
-    for path in roles:
-        if path not in claims and path.rpartition(".")[2].lower() in MARKDOWN:
-            old = options.format == "facts" or (has_users and facts.is_old(path, above))
-            loose = survey.speaks_for(path)
-            roles[path] = plain.setdefault((old, loose), Role(None, old, loose, options.format))
+def _roles(
+    listing: Listing, formats: tuple[Format, ...], rows: Rows, result: Reading, before: Reading | None
+) -> dict[str, Role]:
+    """The files to parse, in path order, each with its role; nearly all share one."""
+    forced, told, aside = result.options.format, dict[str, tuple[tuple[str, object], ...]](), set[str]()
+    for format in formats:
+        if format.survey and forced in (None, format.name) and (forced or _has(listing, format.landmark)):
+            rows.use(format)
+            folder = Folder(listing, _opener(listing, result, before), rows, result.options.plugin_globs, bool(forced))
+            survey = format.survey(folder)
+            aside |= survey.aside
+            for path, value in survey.told.items():
+                told[path] = (*told.get(path, ()), (format.name, value))
+    endings = tuple({ending for format in formats for ending in format.endings})
+    plain, roles, longest = Role(forced), dict[str, Role](), max(map(len, endings))
+    for path in sorted(listing.files):
+        if path not in aside and (path in told or path[-longest:].lower().endswith(endings)):
+            roles[path] = Role(forced, told[path]) if path in told else plain
+        elif path not in aside:
+            rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])
     return roles
 
 
-def _may_be_read(path: str) -> bool:
-    return path[-_LONGEST:].lower().endswith(_ENDINGS)
+def _has(listing: Listing, landmark: str) -> bool:
+    """Whether a file or folder of this name lies anywhere."""
+    below = f"/{landmark}"
+    return any(path.endswith(below) or path == landmark for paths in (listing.folders, listing.files) for path in paths)
+
+
+def _opener(listing: Listing, result: Reading, before: Reading | None) -> Callable[[str, Rows], Source | None]:
+    """How a survey reads a file: what did not change since `before` is not opened again."""
+    limit = result.options.max_file_bytes
+
+    def source(path: str, into: Rows) -> Source | None:
+        stat = listing.stat(path) or _UNSEEN[0]
+        kept = before.surveyed.get(path) if before else None
+        if kept and kept[0] == stat:
+            report(kept[1], limit, into)
+        else:
+            found = read_source(listing, path, limit, into)
+            kept = (stat, found) if found else None
+        if kept is None:
+            return None
+        result.surveyed[path] = kept
+        return kept[1]
+
+    return source
 
 
 def _parse_all(
-    items: list[Item], raw_names: dict[str, str], options: Options, pool: Workers
-) -> tuple[Tables, list[Seen]]:
+    root: Path, options: Options, formats: tuple[Format, ...], items: list[Item], raw_names: dict[str, str]
+) -> Parsed:
     """Parse all files: their rows by table, and how each file was seen."""
-    count = BATCH_FILES
-    if pool.others:
-        count = min(count, len(items) // (_SHARES * (1 + len(pool.others))) + 1)
-    jobs = [pool.add((items[start : start + count], raw_names)) for start in range(0, len(items), count)]
-    tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in RAW_SCHEMAS.items()}
+    processes = _processes(options.n_jobs, len(items))
+    size = min(BATCH_FILES, len(items) // (_SHARES * processes) + 1) if processes > 1 else BATCH_FILES
+    own = tuple(format for format in formats if format not in FORMATS)
+    tasks = [(root, options, own, items[at : at + size], raw_names) for at in range(0, len(items), size)]
+    tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in schemas_of(formats).items()}
     files: list[Seen] = []
-    for part, found in _progress(pool.results(jobs), len(jobs), options):
+    for part, found in _progress(_results(tasks, options, processes), len(tasks), options):
         files += found
         for name, table in part.items():
             if table.num_rows:
@@ -262,89 +238,146 @@ def _parse_all(
     return {name: pa.concat_tables(parts) for name, parts in tables.items()}, files
 
 
-def _progress(results: Iterator[object], total: int, options: Options) -> Iterator[tuple[Tables, list[Seen]]]:
+Task = tuple[Path, Options, tuple[Format, ...], list[Item], dict[str, str]]
+"""What `parse_batch` takes: names of files and what was asked for, so that any machine with the folder can do it."""
+
+
+def _processes(n_jobs: int | None, files: int) -> int:
+    """How many processes are to parse; what the user told joblib counts too."""
+    if files < WORTH_PROCESSES or (n_jobs is None and "joblib" not in sys.modules):
+        return 1
+    from joblib import effective_n_jobs
+
+    return int(effective_n_jobs(n_jobs))
+
+
+def _results(tasks: list[Task], options: Options, processes: int) -> Iterator[Parsed]:
+    """What each task gives, in order."""
+    if processes == 1:
+        yield from (parse_batch(*task) for task in tasks)
+        return
+    from joblib import Parallel, delayed
+
+    done = 0
+    parallel = Parallel(n_jobs=options.n_jobs, return_as="generator")
+    with suppress(BrokenProcessPool):  # what a process that was killed leaves is done here
+        for result in parallel(delayed(_parse_for)(os.getpid(), task) for task in tasks):
+            done += 1
+            yield result
+    yield from (parse_batch(*task) for task in tasks[done:])
+
+
+def _parse_for(asking: int, task: Task) -> Parsed:
+    """`parse_batch` in another process; one that `asking` started ends with it, also where that is killed."""
+    if os.getppid() == asking:
+        _end_with(asking)
+    return parse_batch(*task)
+
+
+@cache
+def _end_with(parent: int) -> None:
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    Thread(target=watch, daemon=True).start()
+
+
+def _progress(results: Iterator[Parsed], total: int, options: Options) -> Iterator[Parsed]:
     if not options.progress or total < 2:
-        return results  # type: ignore[return-value]  # the items pass through unchanged
+        return results
     from tqdm.auto import tqdm
 
-    bar: Iterator[tuple[Tables, list[Seen]]] = tqdm(results, total=total, desc="reading", unit="batch", disable=None)
+    bar: Iterator[Parsed] = tqdm(results, total=total, desc="reading", unit="batch", disable=None)
     return bar
 
 
-def parse_batch(root: Path, options: Options, batch: Batch) -> tuple[Tables, list[Seen]]:
+@_no_collection()
+def parse_batch(
+    root: Path, options: Options, own: tuple[Format, ...], items: list[Item], raw_names: dict[str, str]
+) -> Parsed:
     """Parse some files; a pure function of their bytes and roles, so that any process may run it.
 
     Returns the tables, and how each file was seen. A file whose hash is what it was gives no rows.
     """
-    items, raw_names = batch
+    formats = own + FORMATS
     listing = Listing(root, raw_names=raw_names)
     found: list[Seen] = []
     pieces: list[Tables] = []
     while len(found) < len(items):
-        pieces.append(_parse_piece(listing, options, items, found))
+        rows = Rows(options.rules, schemas_of(formats))
+        contents, seen = _load(listing, options, islice(items, len(found), None), rows)
+        roles = {path: role for path, role, _ in items[len(found) : len(found) + len(seen)]}
+        pieces.append(_parse(listing, options, formats, contents, roles, rows))
+        found += seen
     if len(pieces) == 1:
         return pieces[0], found
-    named = {name: [piece[name] for piece in pieces if name in piece] for name in RAW_SCHEMAS}
+    named = {name: [piece[name] for piece in pieces if name in piece] for name in schemas_of(formats)}
     return {name: pa.concat_tables(tables) for name, tables in named.items() if tables}, found
 
 
-def _parse_piece(listing: Listing, options: Options, items: list[Item], found: list[Seen]) -> Tables:
-    """Parse the `items` after those that were `found`, until `BATCH_BYTES` are held; cost is linear in their bytes."""
-    rows = Rows(options.rules)
-    others: list[tuple[str, Content]] = []
-    limit = options.max_file_bytes
-
-    def may_be_plain() -> Iterator[tuple[str, Content]]:
-        held = 0
-        for path, role, before in islice(items, len(found), None):
-            content = read_content(listing, path, limit, rows)
-            if content is None:
-                found.append(_UNSEEN)
-                continue
-            stat, data = content
-            digest = digest_of(content)
-            found.append((stat, role.key, digest))
-            if digest == before:
-                continue
-            if role.may_be_note and options.rules is None and stat[0] <= limit:
-                yield path, content
-            else:
-                others.append((path, content))
-            held += len(data)
+def _load(listing: Listing, options: Options, items: Iterable[Item], rows: Rows) -> tuple[list[Read], list[Seen]]:
+    """Open files until `BATCH_BYTES` are held: what there is to parse, and how each was seen."""
+    contents: list[Read] = []
+    found: list[Seen] = []
+    held = 0
+    for path, role, before in items:
+        content = read_content(listing, path, options.max_file_bytes, rows)
+        if content is None:
+            found.append(_UNSEEN)
+            continue
+        digest = digest_of(content)
+        found.append((content[0], role.key, digest))
+        if digest != before:
+            contents.append((path, content))
+            held += len(content[1])
             if held >= BATCH_BYTES:
-                return
+                break
+    return contents, found
 
-    notes, left = read_plain(may_be_plain())
-    others += left
-    roles = {path: role for path, role, _ in items} if others else {}
-    for path, content in sorted(others):
-        source = to_source(path, content, limit, rows)
-        claim = roles[path].claim
-        parts = _parts(listing, claim, options, rows) if claim else []
-        parse_file(File(source, roles[path], parts), rows)
+
+def _parse(
+    listing: Listing,
+    options: Options,
+    formats: tuple[Format, ...],
+    contents: list[Read],
+    roles: dict[str, Role],
+    rows: Rows,
+) -> Tables:
+    """Parse what was loaded: the plain files of a format by the batch, each other by itself; cost linear in bytes."""
+    limit, left = options.max_file_bytes, contents
+    taken: Tables = {}
+    for format in formats if options.rules is None else ():
+        if format.batch and options.format in (None, format.name):
+            plain = [file for file in left if not roles[file[0]].told and file[1][0][0] <= limit]
+            others = [file for file in left if roles[file[0]].told or file[1][0][0] > limit]
+            taken, remaining = format.batch(plain)
+            left = sorted(remaining + others)
+
+    def beside(name: str, memory_id: str) -> Source | None:
+        return read_source(listing, name, limit, rows, memory_id)
+
+    for path, content in left:
+        parse_file(File(to_source(path, content, limit, rows), roles[path], beside), rows, formats)
     if not any(rows.tables.values()):
-        return notes
+        return taken
     tables = rows.to_arrow()
-    if notes:
-        changed = {path for path, *_ in items}.difference(notes["memories"]["path"].to_pylist())
-        notes = {name: notes.get(name, schema.empty_table()) for name, schema in RAW_SCHEMAS.items()}
-        tables = merge(notes, tables, changed)
-    return tables
+    if not taken:
+        return tables
+    changed = roles.keys() - set(taken["memories"]["path"].to_pylist())
+    taken = {name: taken.get(name, schema.empty_table()) for name, schema in rows.schemas.items()}
+    return merge(taken, tables, changed)
 
 
-def _parts(listing: Listing, claim: Claim, options: Options, rows: Rows) -> list[Source]:
-    """The files that hold the text of a split one; their problems are its problems, and go when it is read again."""
-    found = (read_source(listing, name, options.max_file_bytes, rows, claim.memory_id) for name in claim.parts)
-    return [source for source in found if source]
-
-
-def _finish(parsed: Tables, surveyed: Tables, options: Options) -> Tables:
-    """The finished tables: what the indexes gave, what the files gave, and the problems in reading order."""
-    tables = {name: pa.concat_tables([surveyed[name], parsed[name]]) for name in RAW_SCHEMAS}
-    problems = pa.concat_tables([tables["problems"], link.check(tables, options.as_of)])
+def _finish(parsed: Tables, surveyed: Tables, formats: tuple[Format, ...], options: Options) -> Tables:
+    """The finished tables: what the surveys gave, what the files gave, and the problems in reading order."""
+    tables = {name: pa.concat_tables([table, parsed[name]]) for name, table in surveyed.items()}
+    problems = pa.concat_tables([tables["problems"], check(tables, formats, options.as_of)])
     places = pc.sort_indices(problems, [(name, "ascending") for name in PROBLEM_ORDER])
     is_sorted = pc.all(pc.equal(places, pa.array(np.arange(len(places), dtype=np.uint64)))).as_py()
-    tables["problems"] = problems if is_sorted else problems.take(places)  # of millions, a copy is to be spared
+    problems = problems if is_sorted else problems.take(places)  # of millions, a copy is to be spared
+    tables["problems"] = problems if options.as_of is None else record_as_of(problems, options.as_of)
     return {name: table for name, table in tables.items() if not name.startswith("_")}
 
 

@@ -7,7 +7,7 @@ import math
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import groupby
@@ -16,21 +16,9 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.formats.disk.source import Source
-from memkit.formats.rules import ADVICE, RULES, SEVERITIES, Rule
+from memkit.formats.format import ADVICE, SEVERITIES, Format, Rule, Tests, tests_of
 from memkit.formats.syntax.node import Node
 from memkit.schemas import TABLES
-
-COUNTERS = pa.schema(
-    [
-        ("path", pa.string()),
-        ("line", pa.int64()),
-        ("field", pa.string()),
-        ("file", pa.string()),
-        ("type", pa.string()),
-        ("count", pa.int64()),
-    ]
-)
-"""What a meta.json says of the files beside it; checked once all files are read."""
 
 IDS = pa.schema(
     [
@@ -44,8 +32,8 @@ IDS = pa.schema(
 )
 """The ids that records give themselves, and the group within which each should be the only one."""
 
-RAW_SCHEMAS: dict[str, pa.Schema] = {**TABLES, "_counters": COUNTERS, "_ids": IDS}
-"""The tables, and those that only the linking sees."""
+RAW_SCHEMAS: dict[str, pa.Schema] = {**TABLES, "_ids": IDS}
+"""The tables, and the one that only the checks across files see; formats may have more of their own."""
 
 PROBLEM_ORDER = ("path", "line", "rule", "field", "message", "memory_id")
 _NO_WORD = re.compile(r"[\W_]+")
@@ -57,6 +45,12 @@ HELD_ROWS = 10_000
 
 Row = dict[str, Any]
 Tables = dict[str, pa.Table]
+
+
+def schemas_of(formats: Iterable[Format]) -> dict[str, pa.Schema]:
+    """The tables that reading with these formats fills."""
+    own = {name: schema for format in formats for name, schema in format.schemas.items()}
+    return RAW_SCHEMAS | own
 
 
 def shown(value: object, limit: int = 80) -> str:
@@ -76,22 +70,33 @@ class Rows:
 
     Attributes
     ----------
+    rules : tuple of Rule or None
+        The checks instead of those that each format brings.
+    schemas : dict of str to pyarrow.Schema
+        The tables that are filled.
     tables : dict of str to list of dict
         The latest rows, at most `HELD_ROWS` of a table; those before them are with Arrow already.
     """
 
     rules: tuple[Rule, ...] | None = None
-    tables: dict[str, list[Row]] = field(default_factory=lambda: {name: [] for name in RAW_SCHEMAS})
+    schemas: dict[str, pa.Schema] = field(default_factory=lambda: dict(RAW_SCHEMAS))
+    tables: dict[str, list[Row]] = field(init=False)
 
     def __post_init__(self) -> None:
-        self._handed: dict[str, list[pa.Table]] = {name: [] for name in RAW_SCHEMAS}
+        self.tables = {name: [] for name in self.schemas}
+        self._handed: dict[str, list[pa.Table]] = {name: [] for name in self.schemas}
         self._first = 0
         self._undecoded: deque[tuple[str, int, str]] = deque()
         self._ids = _Ids("")
-        self._tests: dict[tuple[str, str], list[tuple[Rule, Callable[[object], bool]]]] = {}
-        for rule in RULES if self.rules is None else self.rules:
-            if rule.test:
-                self._tests.setdefault((rule.format, rule.field), []).append((rule, rule.test))
+        self._tests: Tests = {}
+
+    def use(self, format: Format) -> None:
+        """Let the rows that follow be those of `format`: its own rules count, or those of `rules` with its name."""
+        for name in format.schemas.keys() - self.schemas.keys():
+            self.schemas[name], self.tables[name], self._handed[name] = format.schemas[name], [], []
+        self._tests = format.tests
+        if self.rules is not None:
+            self._tests = tests_of(rule for rule in self.rules if rule.format == format.name)
 
     def add(self, table: str, row: Row) -> None:
         """Append `row` to `table`."""
@@ -161,22 +166,21 @@ class Rows:
 
     def check(
         self,
-        format: str,
         values: Row,
         path: str,
         memory_id: str | None,
         line: int | None,
         lines: dict[str, int] | None = None,
     ) -> None:
-        """Report every rule of `format` that a value fails."""
+        """Report every rule that a value fails."""
         for name, value in values.items():
-            for rule in self.failing(format, name, value):
+            for rule in self.failing(name, value):
                 where = (lines or {}).get(name, line)
                 self.problem(rule.code, path, rule.expected, value, line=where, field=name, memory_id=memory_id)
 
-    def failing(self, format: str, name: str, value: object) -> list[Rule]:
+    def failing(self, name: str, value: object) -> list[Rule]:
         """The rules with a test that `value` fails as the field `name`; a null fails none."""
-        tests = self._tests.get((format, name), ()) if value is not None else ()
+        tests = self._tests.get(name, ()) if value is not None else ()
         return [rule for rule, passes in tests if not passes(value)]
 
     def keep_text(self, source: Source, format: str, expected: str, got: str, line: int) -> None:
@@ -224,7 +228,7 @@ class Rows:
         rows = self.tables[name]
         if name == "problems":
             rows.sort(key=_problem_order)  # in order from the start, millions need not be copied to be sorted
-        return to_table(rows, RAW_SCHEMAS[name])
+        return to_table(rows, self.schemas[name])
 
 
 class _Ids:

@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime, time
+from datetime import date, datetime, time, timedelta
 from itertools import chain, pairwise
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.fences import fences
 from memkit.formats.disk.source import Source
-from memkit.formats.rows import Row, Rows, above, extra_of, slug_of
+from memkit.formats.format import MARKDOWN, File, Format, Role, Rule
+from memkit.formats.rows import Row, Rows, Tables, above, extra_of, slug_of
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.markdown import Heading, headings
 from memkit.formats.syntax.node import Node
@@ -25,6 +29,9 @@ _HEADING_DAY = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
 _HEADING_TIME = re.compile(
     r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?:[ \u00a0\u202f]?([ap])\.?m\b)?(?![\d:])", re.IGNORECASE
 )
+_DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
+_PLAUSIBLE = timedelta(days=366)
+_MIN_LOGS = 3
 _BOX = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\[([ xX])\]\s*(.*)$")
 _ROLES = (
     "user|assistant|system|human|ai|bot|agent|tool|developer|claude|chatgpt|gpt|gemini|copilot|"
@@ -97,15 +104,19 @@ def kind_of(source: Source) -> str:
     return "daily_log" if dated(source.stem) else "document"
 
 
-def parse(source: Source, front: FrontMatter | None, rows: Rows) -> str:
-    """One file's sections to its rows; the kind it was read as."""
-    reader = _File(source, front, rows)
+def parse(file: File, rows: Rows) -> None:
+    """One file's sections to its rows."""
+    source, reader = file.source, _File(file.source, file.front, rows)
     reader.sections()
     if reader.dated and reader.dated.day is None:
         reader.problem("bad_date", "a real date in the file's name", reader.dated.written)
     if not source.text.strip():
         reader.problem("empty_text", "a file with text", "nothing")
-    return reader.kind
+    if reader.kind == "document" and file.role == Role():
+        got = "none, so it is read as plain Markdown"
+        rows.problem("unclaimed", source.path, "a file of one of the five formats", got, quote=False)
+    if file.front and (fault := file.front.fault):
+        rows.problem("unparsable", source.path, "front matter in YAML", str(fault), line=fault.line, quote=False)
 
 
 class _File:
@@ -314,3 +325,56 @@ def _at(day: datetime | None, clock: str | None) -> datetime | None:
     if day is None or clock is None:
         return day
     return datetime.combine(day, time(int(clock[:2]), int(clock[3:])))
+
+
+def _check(tables: Tables, rows: Rows) -> None:
+    """Logs whose date lies far from all others of their folder."""
+    documents = tables["documents"]
+    is_log = pc.is_in(documents["kind"], value_set=pa.array(["daily_log", "session"]))
+    dated = documents.select(["path", "date", "memory_id"]).filter(pc.and_(is_log, pc.is_valid(documents["date"])))
+    folders: dict[str, dict[str, date]] = {}
+    first: dict[str, str] = {}
+    grouped = dated.group_by("path", use_threads=False).aggregate([("date", "min"), ("memory_id", "first")])
+    for row in grouped.to_pylist():
+        folders.setdefault(_log_folder(row["path"]), {})[row["path"]] = row["date_min"]
+        first[row["path"]] = row["memory_id_first"]
+    for dates in folders.values():
+        if len(dates) >= _MIN_LOGS:
+            _lonely(dates, first, rows)
+
+
+def _log_folder(path: str) -> str:
+    """The folder of a log, above sub-folders by year or month."""
+    parts = path.split("/")[:-1]
+    while parts and _DATE_FOLDER.fullmatch(parts[-1]):
+        parts.pop()
+    return "/".join(parts)
+
+
+def _lonely(dates: dict[str, date], first: dict[str, str], rows: Rows) -> None:
+    ordered = sorted(dates.items(), key=lambda item: (item[1], item[0]))
+    days = [day for _, day in ordered]
+    for at, (path, day) in enumerate(ordered):
+        gaps = [abs(day - days[other]) for other in (at - 1, at + 1) if 0 <= other < len(days)]
+        if min(gaps) > _PLAUSIBLE:
+            nearest = f"a date within a year of some other log of its folder ({days[0]} to {days[-1]})"
+            rows.problem("implausible_date", path, nearest, day.isoformat(), memory_id=first[path], quote=False)
+
+
+FORMAT = Format(
+    "workspace",
+    "MEMORY.md, HEARTBEAT.md, daily logs, sessions, any other Markdown",
+    kinds=("long_term", "daily_log", "session", "heartbeat", "document"),
+    tables=("documents", "turns", "checklist"),
+    endings=MARKDOWN,
+    claims=lambda file: file.is_markdown,
+    parse=parse,
+    check=_check,
+    dates={"created_at": None},
+    rules=(
+        Rule("bad_date", "workspace", "", "a real date in the file's name"),
+        Rule("implausible_date", "workspace", "", "a date within a year of some other log of the folder"),
+        Rule("unbalanced_fence", "workspace", "", "a code fence that is closed"),
+        Rule("empty_section", "workspace", "", "text below a heading, or a deeper heading with text"),
+    ),
+)

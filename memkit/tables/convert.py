@@ -11,7 +11,8 @@ import pyarrow as pa
 from memkit.duck import connect
 from memkit.errors import ParameterError, did_you_mean
 from memkit.formats.disk.source import Source
-from memkit.formats.registry import File, Role, parse_file
+from memkit.formats.format import File, Role
+from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows, slug_of
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import open_lake

@@ -19,7 +19,8 @@ import pyarrow.parquet as pq
 
 from memkit.errors import FormatError
 from memkit.formats.reader import Options, Reading
-from memkit.formats.rows import RAW_SCHEMAS
+from memkit.formats.registry import FORMATS
+from memkit.formats.rows import schemas_of
 from memkit.schemas import TABLES
 from memkit.tables.commit import DATABASE, check_path, current, opened, replacing
 from memkit.tables.database import Database
@@ -41,7 +42,8 @@ _SEEN = pa.schema(
 )
 _KEPT = ("problems", "_counters", "_ids")
 """Tables whose rows from the files alone cannot be told from the finished ones, so that they are saved beside them."""
-_STATE_SCHEMAS = {name: RAW_SCHEMAS[name] for name in _KEPT} | {"files": _SEEN}
+_SCHEMAS = schemas_of(FORMATS)
+_STATE_SCHEMAS = {name: _SCHEMAS[name] for name in _KEPT} | {"files": _SEEN}
 
 Writers = Mapping[str, Callable[[Path], None]]
 """What others add to a lake: the name of a folder in it, and what fills that."""
@@ -161,7 +163,7 @@ class _Lake:
             stat = (row["size"], row["mtime_ns"], row["ctime_ns"])
             reading.seen[row["path"]] = stat, row["role"], row["digest"]
         paths = pa.array(list(reading.seen), pa.string())
-        for name in RAW_SCHEMAS:
+        for name in _SCHEMAS:
             reading.parsed[name] = kept[name] if name in kept else _from_files(name, tables, paths)
         return reading
 
@@ -191,7 +193,7 @@ class _Lake:
 
 def unread(root: Path, options: Options) -> Reading:
     """A reading that has seen nothing, so that a refresh reads all."""
-    parsed = {name: schema.empty_table() for name, schema in RAW_SCHEMAS.items()}
+    parsed = {name: schema.empty_table() for name, schema in _SCHEMAS.items()}
     return Reading(root, options, parsed=parsed)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.formats.link import undeclared_kinds
+from memkit.formats.checks import undeclared_kinds
 from memkit.formats.rows import Rows, json_text
 from memkit.formats.rules import RULES, Rule
 from memkit.formats.syntax.json import load_json

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.fences import fences, has_open_fence
 from memkit.formats.disk.source import decode
+from memkit.formats.format import File
 from memkit.formats.notes import batch as notes_plain
 from memkit.formats.notes.batch import read_plain
-from memkit.formats.registry import File, Role, parse_file
+from memkit.formats.registry import parse_file
 from memkit.formats.rows import RAW_SCHEMAS, Rows
 from memkit.formats.rules import RULES
 
@@ -90,7 +91,7 @@ WORDS = st.sampled_from(
 
 def one_by_one(text: str, path: str = PATH) -> dict[str, pa.Table]:
     rows = Rows()
-    parse_file(File(decode(path, text.encode()), Role()), rows)
+    parse_file(File(decode(path, text.encode())), rows)
     return rows.to_arrow()
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.formats import parallel, reader
+from memkit.formats import reader
 from memkit.formats.disk import files
 from memkit.formats.rules import RULES, Rule
 from memkit.tables.database import Database
@@ -198,30 +197,31 @@ def test_the_order_of_the_disk_changes_no_byte_of_the_parquet(tmp_path: Path, mo
 
 
 @pytest.fixture
-def answers(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """The results that came from another process, which is waited for before anything is listed."""
-    start, read, came = parallel.Pool.start, parallel._read, list[Path]()
-
-    def start_and_wait(pool: reader.Workers, others: int) -> None:
-        start(pool, others)
-        while not all(process.has_room for process in pool.others):
-            time.sleep(0.01)
-            pool.look_after()
-
-    monkeypatch.setattr(parallel.Pool, "start", start_and_wait)
-    monkeypatch.setattr(parallel, "_read", lambda path: came.append(path) or read(path))
+def two(monkeypatch: pytest.MonkeyPatch) -> Callable[..., mk.Corpus]:
+    """`mk.read` by two other processes, also where there is little to read; this one may not parse."""
+    monkeypatch.setattr(reader, "WORTH_PROCESSES", 0)
     monkeypatch.setattr(reader, "BATCH_FILES", 7)
-    return came
+
+    def read(folder: Path, **options: Any) -> mk.Corpus:
+        with monkeypatch.context() as patch:
+            patch.setattr(reader, "parse_batch", lambda *task: pytest.fail("parsed in this process"))
+            return mk.read(folder, n_jobs=2, **options)
+
+    return read
 
 
-def test_two_processes_read_what_one_reads(tmp_path: Path, answers: list[Path]) -> None:
+def test_two_processes_read_what_one_reads(tmp_path: Path, two: Callable[..., mk.Corpus]) -> None:
     many = {f"m/{number}.md": f"# {number}\nтекст\n" for number in range(30)}
     folder = write_files(tmp_path, {**START, **many})
     alone = mk.read(folder)
-    corpus = mk.read(folder, n_jobs=2)
-    assert answers
+    corpus = two(folder)
     assert_equal(corpus, alone)
     assert_equal(corpus.refresh(), alone)
+
+
+def test_a_few_files_are_read_by_one_process_whatever_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_parse_for", lambda *task: pytest.fail("another process was asked"))
+    assert mk.read(write_files(tmp_path, START), n_jobs=2).memories.num_rows
 
 
 def test_a_batch_that_is_held_in_pieces_is_read_as_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -234,25 +234,33 @@ def test_a_batch_that_is_held_in_pieces_is_read_as_one(tmp_path: Path, monkeypat
     assert_equal(pieces.refresh(), mk.read(folder))
 
 
-def test_every_role_is_the_same_in_another_process(tmp_path: Path, answers: list[Path]) -> None:
+def test_every_role_is_the_same_in_another_process(tmp_path: Path, two: Callable[..., mk.Corpus]) -> None:
     many = {f"a/{number}.md": f"# {number}\nтекст\n" for number in range(30)}
     old_facts = {"u/users/1/profile.md": "- [2026-01-01] a fact\n"}
     folder = write_files(tmp_path, {**many, **START, **old_facts})
     (folder / os.fsdecode(b"b\xff.md")).write_text("# name", encoding="utf-8")
     alone = mk.read(folder)
     assert {"unindexed", "encoding"} <= set(alone.problems["rule"].to_pylist())
-    assert_equal(mk.read(folder, n_jobs=2), alone)
-    assert_equal(mk.read(folder / "MEMORY.md", n_jobs=2), mk.read(folder / "MEMORY.md"))
-    assert answers
+    assert_equal(two(folder), alone)
+    assert_equal(two(folder / "MEMORY.md"), mk.read(folder / "MEMORY.md"))
 
 
-def test_rules_of_the_user_run_in_other_processes(tmp_path: Path, answers: list[Path]) -> None:
+def test_rules_of_the_user_run_in_other_processes(tmp_path: Path, two: Callable[..., mk.Corpus]) -> None:
     folder = write_files(tmp_path, {f"n/{number}.md": NOTE.format(number) for number in range(30)})
     rules = (*RULES, Rule("bad_value", "notes", "subject", "an odd number", lambda value: int(str(value)) % 2 == 1))
-    problems = mk.read(folder, rules=rules, n_jobs=2).problems
+    problems = two(folder, rules=rules).problems
     assert problems.equals(mk.read(folder, rules=rules).problems)
     assert pc.sum(pc.match_substring(problems["message"], "an odd number")).as_py() == 15
-    assert answers
+
+
+def test_what_a_killed_process_leaves_is_read_by_this_one(tmp_path: Path, two: Callable[..., mk.Corpus]) -> None:
+    folder, home = write_files(tmp_path, {f"n/{number}.md": NOTE.format(number) for number in range(30)}), os.getpid()
+
+    def dies_elsewhere(_: object) -> bool:
+        return os.getpid() == home or os._exit(1)  # type: ignore[func-returns-value]
+
+    rules = (*RULES, Rule("bad_value", "notes", "subject", "anything", dies_elsewhere))
+    assert_equal(mk.read(folder, rules=rules, n_jobs=2), mk.read(folder))
 
 
 @pytest.fixture

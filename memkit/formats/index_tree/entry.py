@@ -1,4 +1,4 @@
-"""One entry of an index: its columns, and the file that it names as a memory."""
+"""One entry of an index: its columns, and what it says of the file that it names."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from memkit.formats.disk.source import Source
-from memkit.formats.rows import Row, Rows, extra_of, json_text
-from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.node import Node, StructureError
+from memkit.formats.rows import Row, Rows, extra_of
+from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import bool_of, day_of, integer_of, loose_words, text_of, words_of
 
 REQUIRED = ("title", "file", "tags", "priority", "version", "updated")
@@ -60,54 +58,9 @@ def typed(entry: Node, rows: Rows, index: str, memory_id: str, required: tuple[s
             problem(rule, name, expected, raw)
         else:
             taken.append(name)
-        for failed in rows.failing("index_tree", name, value):
+        for failed in rows.failing(name, value):
             problem(failed.code, name, failed.expected, raw)
     row["tags"] = row["tags"] if row["tags"] is not None else loose_words(entry.get("tags"))
     rows.repeated(entry, index, entry.line, memory_id)
     row["extra"] = extra_of(entry, taken)
     return row
-
-
-def parse(source: Source, claim: Claim, bodies: list[Source], rows: Rows) -> None:
-    """A claimed file to its memory: its body, or the bodies of its parts in order."""
-    front = front_matter.split(source.text)
-    text, first = _body(source)
-    memory = dict(claim.memory)
-    if front and front.fault:
-        _fault(source, front.fault, claim, rows)
-    elif front:
-        memory["extra"] = _with_head(memory["extra"], front.fields)
-        rows.repeated(front.fields, source.path, 1, claim.memory_id)
-    if bodies:
-        if text.strip():
-            memory["extra"] = _with(memory["extra"], "body", text)
-        text = "".join(_body(part)[0] for part in bodies)
-    place = {"line_start": None if bodies else first, "line_end": None if bodies else _last(first, text)}
-    rows.add("memories", {**memory, "text": text, "path": source.path, **place})
-    if not text.strip():
-        rows.problem("empty_text", source.path, "a file with text", "nothing", memory_id=claim.memory_id)
-
-
-def _fault(source: Source, fault: StructureError, claim: Claim, rows: Rows) -> None:
-    expected, memory_id = "front matter in YAML", claim.memory_id
-    rows.problem("unparsable", source.path, expected, str(fault), line=fault.line, memory_id=memory_id, quote=False)
-
-
-def _last(first: int, text: str) -> int:
-    return max(first, first + text.count("\n") - text.endswith("\n"))
-
-
-def _body(source: Source) -> tuple[str, int]:
-    """What follows the front matter, and its first line; all of it where the front matter cannot be parsed."""
-    front = front_matter.split(source.text)
-    return (source.text[front.body_at :], front.body_line) if front and not front.fault else (source.text, 1)
-
-
-def _with_head(extra: str, head: Node) -> str:
-    """The entry's extra with the file's own front matter beside it."""
-    return _with(extra, "front_matter", head) if head else extra
-
-
-def _with(extra: str, key: str, value: object) -> str:
-    beside = json_text({key: value})
-    return beside if extra == "{}" else f"{extra[:-1]}, {beside[1:]}"

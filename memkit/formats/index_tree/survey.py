@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import Any
 
-from memkit.formats.disk.files import Listing, is_inside
-from memkit.formats.disk.source import Source
+from memkit.formats.disk.files import is_inside
+from memkit.formats.format import MARKDOWN, Folder, Survey
 from memkit.formats.index_tree.entry import REQUIRED, Claim, typed
 from memkit.formats.index_tree.shape import as_branch, shape_of
 from memkit.formats.rows import Row, Rows, above, json_text, slug_of
@@ -26,6 +25,8 @@ from memkit.formats.syntax.values import loose_words, text_of
 from memkit.schemas import IMPORTANCE_WORDS
 
 PLUGIN_GLOBS = ("**/sofia-memory-plugin/**",)
+UNINDEXED = "unindexed"
+"""What a survey tells of a file that no index names, though it lies where one should."""
 _ANY_INDEX = re.compile(r"(?:^|/)index(?:\.part\d+)?\.json$")
 _CONTINUATION = re.compile(r"(.+)\.part(\d+)\.json", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:")
@@ -35,49 +36,40 @@ _INVALID = {_NAMES_PLUGIN: "plugin_path", _NAMES_INDEX: "bad_value"}
 _FLAT_REASON = "the old flat list becomes entries: path to file, description to summary, lastModified to updated"
 
 
-@dataclass
-class Survey:
-    """What all indexes below a root say: rows, claims by path, and the folders that they speak for."""
-
-    rows: Rows
-    claims: dict[str, Claim] = field(default_factory=dict)
-    parts: set[str] = field(default_factory=set)
-    indexes: set[str] = field(default_factory=set)
-    homes: set[str] = field(default_factory=set)
-
-    def speaks_for(self, path: str) -> bool:
-        """Whether `path` lies in a memory folder with an index, so that an index should name it."""
-        return bool(self.homes) and not self.homes.isdisjoint(_above(path))
-
-
-def survey(listing: Listing, read: Callable[[str, Rows], Source | None], rows: Rows, globs: Iterable[str]) -> Survey:
+def survey(folder: Folder) -> Survey:
     """Read every index below the root; cost linear in their size."""
-    result = Survey(rows)
-    reader = _Trees(listing, read, result, [_glob(pattern) for pattern in globs])
-    indexes = [path for path in listing.files if path == "index.json" or path.endswith("/index.json")]
+    trees, files = _Trees(folder), folder.listing.files
+    indexes = [path for path in files if path == "index.json" or path.endswith("/index.json")]
     for path in sorted(indexes, key=lambda path: (path.count("/"), path)):
-        reader.root_or_stray(path)
-    for kept in reader.unplaced:
-        rows.problem("unclaimed", kept["index"], "an entry to keep it with", kept["holds"])
-    return result
+        trees.root_or_stray(path)
+    for kept in trees.unplaced:
+        folder.rows.problem("unclaimed", kept["index"], "an entry to keep it with", kept["holds"])
+    told: dict[str, Any] = {path: claim for path, claim in trees.claims.items() if path in files}
+    aside = (trees.indexes | trees.parts) - told.keys()
+    for path in files if trees.homes else ():
+        if path not in told and path not in aside and path.lower().endswith(MARKDOWN) and trees.speaks_for(path):
+            told[path] = UNINDEXED
+    return Survey(told, aside)
 
 
 class _Trees:
-    """The indexes below one root under way."""
+    """The indexes below one root under way: claims by path, parts, and the folders that the indexes speak for."""
 
-    def __init__(
-        self,
-        listing: Listing,
-        read: Callable[[str, Rows], Source | None],
-        result: Survey,
-        globs: list[re.Pattern[str]],
-    ) -> None:
-        self.listing, self._read, self.result, self.globs = listing, read, result, globs
-        self.rows = result.rows
+    def __init__(self, folder: Folder) -> None:
+        self.listing, self.rows, self._read = folder.listing, folder.rows, folder.read
+        self.globs = list(map(_glob, folder.plugin_globs))
+        self.claims: dict[str, Claim] = {}
+        self.parts: set[str] = set()
+        self.indexes: set[str] = set()
+        self.homes: set[str] = set()
         self.documents: dict[str, Any] = {}
         self.undecoded: dict[str, list[tuple[int, str]]] = {}
         self.unplaced: list[Row] = []
         self._further: dict[str, list[tuple[int, str]]] | None = None
+
+    def speaks_for(self, path: str) -> bool:
+        """Whether `path` lies in a memory folder with an index, so that an index should name it."""
+        return bool(self.homes) and not self.homes.isdisjoint(_above(path))
 
     def load(self, path: str) -> Any:
         """The JSON of an index, once; None if it is not an index (a record file, or unparsable and kept as text)."""
@@ -88,7 +80,7 @@ class _Trees:
 
     def _load(self, path: str) -> Any:
         source = self._read(path, self.rows)
-        self.result.indexes.add(path)
+        self.indexes.add(path)
         if source is None:
             return None
         self.undecoded[path] = sorted(source.undecoded.items(), reverse=True)
@@ -106,20 +98,20 @@ class _Trees:
         home = posixpath.dirname(path)
         shape = shape_of(document)
         if shape == "root":
-            self.result.homes.add(home)
+            self.homes.add(home)
             self._root(path, document, home)
         elif shape == "branch":
             home = self._home_of_stray(path)
-            if self.result.speaks_for(path):
+            if self.speaks_for(path):
                 self.rows.problem("unindexed", path, "a branch that the root names", "a branch of its own", quote=False)
             else:
-                self.result.homes.add(home)
+                self.homes.add(home)
             self._branch(path, document, home, None)
         elif shape == "flat":
-            self.result.homes.add(home)
+            self.homes.add(home)
             self._flat(path, document, home)
         elif shape == "other":
-            self.result.indexes.discard(path)  # the reader of records decides
+            self.indexes.discard(path)  # the reader of records decides
         elif document is not None:
             self._foreign(path, document, "an index-root, an index-branch or the old flat list")
 
@@ -154,7 +146,7 @@ class _Trees:
         document = None if path in self.documents else self.load(path)
         if document is None:
             return
-        if path in self.result.claims or shape_of(document) != "branch":
+        if path in self.claims or shape_of(document) != "branch":
             self._foreign(path, document, "an index-branch")
             return
         self._branch(path, document, home, category)
@@ -241,7 +233,7 @@ class _Trees:
         """One entry to its row, and to a claim or (missing, invalid) a memory of its title and summary."""
         written = text_of(entry.get("file"))
         found, status, reason = self._resolve(written, home) if written else (None, "missing", "no file is named")
-        if found and (_ANY_INDEX.search(found) or found in self.result.indexes):
+        if found and (_ANY_INDEX.search(found) or found in self.indexes):
             found, status, reason = None, "invalid", _NAMES_INDEX
         title, summary = text_of(entry.get("title")), text_of(entry.get("summary"))
         text = "\n".join(filter(None, (title, summary)))
@@ -257,7 +249,7 @@ class _Trees:
         if found is None:
             place = {"path": index, "line_start": entry.line, "line_end": entry.end_line}
             self.rows.add("memories", {**memory, "text": text, **place})
-        elif found in self.result.claims:
+        elif found in self.claims:
             self._problem(
                 "duplicate_id", index, "a file that no other entry names", written, entry.line, "file", memory_id
             )
@@ -265,7 +257,7 @@ class _Trees:
             parts = self._parts(found, memory_id)
             row["parts"] = [posixpath.relpath(part, posixpath.dirname(found)) for part in parts] or None
             stamp = tuple(map(self.listing.stat, parts))
-            self.result.claims[found] = Claim(memory_id, tuple(memory.items()), tuple(parts), stamp)
+            self.claims[found] = Claim(memory_id, tuple(memory.items()), tuple(parts), stamp)
         self.rows.add("entries", row)
         return memory_id
 
@@ -314,12 +306,12 @@ class _Trees:
                 self._problem("outside_root", found, expected, name, line, "parts", memory_id, "invalid")
             elif path not in self.listing.files:
                 self._problem("missing_file", found, "a part that exists", name, line, "parts", memory_id, "missing")
-            elif path in self.result.parts:  # a file named a thousand times must not be a thousand times its text
+            elif path in self.parts:  # a file named a thousand times must not be a thousand times its text
                 expected = "a part that is named once"
                 self._problem("bad_value", found, expected, name, line, "parts", memory_id, "invalid")
             else:
                 parts.append(path)
-                self.result.parts.add(path)
+                self.parts.add(path)
         return parts
 
     def _resolve(self, written: str, home: str) -> tuple[str | None, str, str | None]:

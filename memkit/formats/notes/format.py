@@ -11,8 +11,11 @@ from uuid import UUID
 
 from memkit.fences import fences
 from memkit.formats.disk.source import Source
+from memkit.formats.format import MARKDOWN, File, Format, Rule, length, matches, missing
+from memkit.formats.notes.batch import read_plain
 from memkit.formats.rows import Row, Rows, extra_of
 from memkit.formats.syntax.front_matter import FrontMatter
+from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import loose_words, text_of, time_of, words_of
 
 FIELDS = ("id", "subject", "keywords", "applies_to", "created_at", "updated_at", "occurred_at", "content_hash")
@@ -20,24 +23,24 @@ _REQUIRED = FIELDS[:6]
 _DATES = ("created_at", "updated_at", "occurred_at")
 
 
-def claims(front: FrontMatter | None) -> bool:
+def _claims(file: File) -> bool:
     """Whether front matter is a note's: id and subject, or enough of the other fields to be one with gaps."""
-    if front is None:
+    if file.front is None:
         return False
-    fields = front.fields
+    fields = file.front.fields
     if "id" in fields and "subject" in fields:
         return True
     return ("subject" in fields or "applies_to" in fields) and sum(name in fields for name in FIELDS[:7]) >= 3
 
 
-def parse(source: Source, front: FrontMatter, rows: Rows) -> None:
+def parse(file: File, rows: Rows) -> None:
     """One note to its rows of memories, notes and problems."""
-    note = _Note(source, front, rows)
+    note = _Note(file.source, file.front or FrontMatter(Node(), 0, 1), rows)
     note.read_words()
     note.read_dates()
     note.keep_rest()
     note.check()
-    rows.own_id(note.memory_id, source.path, note.fields.lines.get("id"), "id", "note", note.id)
+    rows.own_id(note.memory_id, file.source.path, note.fields.lines.get("id"), "id", "note", note.id)
     rows.add("memories", note.memory)
     rows.add("notes", note.note)
 
@@ -125,7 +128,7 @@ class _Note:
         tried: Row = {name: fields.get(name) for name in ("subject", "applies_to")}
         tried |= {"keywords": self.note["keywords"], "content": self.body}
         lines = {**fields.lines, "content": self.memory["line_start"]}
-        self.rows.check("notes", tried, source.path, self.memory_id, None, lines)
+        self.rows.check(tried, source.path, self.memory_id, None, lines)
         self._check_id()
         if unclosed := fences(self.body).unclosed:
             line = self.memory["line_start"] + unclosed - 1
@@ -144,3 +147,35 @@ class _Note:
                 self.problem("not_uuid4", "id", "a UUID of version 4", f"version {version}")
         if self.source.stem != self.id:
             self.problem("name_mismatch", "id", "the file's name", self.id)
+
+
+def _keywords_short(value: object) -> bool:
+    lengths = list(map(len, map(str, value))) if isinstance(value, list) else [0]
+    return not lengths or (min(lengths) >= 1 and max(lengths) <= 50)
+
+
+FORMAT = Format(
+    "notes",
+    "Markdown with front matter id, subject, keywords, applies_to",
+    kinds=("note",),
+    tables=("notes",),
+    endings=MARKDOWN,
+    claims=_claims,
+    parse=parse,
+    batch=read_plain,
+    rules=(
+        *missing("notes", "front matter", " ".join(_REQUIRED)),
+        Rule("bad_value", "notes", "id", "a UUID"),
+        Rule("not_uuid4", "notes", "id", "a UUID of version 4"),
+        Rule("name_mismatch", "notes", "id", "the id as the file's name"),
+        Rule("bad_value", "notes", "subject", "1 to 200 characters", length(1, 200)),
+        Rule("bad_value", "notes", "keywords", "1 to 20 keywords", lambda v: isinstance(v, list) and 1 <= len(v) <= 20),
+        Rule("bad_value", "notes", "keywords", "keywords of 1 to 50 characters each", _keywords_short),
+        Rule(
+            "bad_value", "notes", "applies_to", "global, file:<path> or area:<name>", matches("global|file:.+|area:.+")
+        ),
+        *(Rule("bad_date", "notes", name, "an ISO 8601 time stamp") for name in _DATES),
+        Rule("bad_value", "notes", "content", "at least 10 characters", length(10)),
+        Rule("unbalanced_fence", "notes", "", "a code fence that is closed"),
+    ),
+)

@@ -8,8 +8,10 @@ from itertools import chain
 from typing import Any
 
 from memkit.formats.disk.source import Source
+from memkit.formats.format import File, Format, Rule, is_not_negative, is_ratio, missing, one_of
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
 from memkit.formats.records.kinds import KINDS, Kind, Record
+from memkit.formats.records.relations import check
 from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.syntax.json import load_json, load_json_items, name_lines
 from memkit.formats.syntax.node import Node, StructureError
@@ -17,6 +19,7 @@ from memkit.formats.syntax.values import text_of
 from memkit.formats.syntax.yaml import load_yaml
 
 _TEXTS = ("template", "response", "content")
+ENDINGS = (".json", ".jsonl", ".ndjson", ".yaml", ".yml")
 WRAPPERS = ("pathways", "memory_items", "memories", "items", "wisdom_facts", "wisdom", "facts")
 """Keys under which a file may hold its list of records."""
 
@@ -58,8 +61,9 @@ _ITEM = {"input", "user_id", "timestamp"}
 _OLD_ITEM = {"text", "timestamp", "category", "importance"}
 
 
-def parse(source: Source, rows: Rows) -> None:
+def parse(file: File, rows: Rows) -> None:
     """A JSON, JSON lines or YAML file to its rows; a file that is no record is one ``unclaimed`` problem."""
+    source = file.source
     rest = _find(source)
     found = []
     for item in rest:
@@ -229,3 +233,51 @@ class _File:
         if found.names is None:
             found.names = name_lines(self.source.lines[found.line - 1 : found.end_line], found.line)
         return found.names.get(field, found.line)
+
+
+_NUMBER = "a number in 0..1"
+_TIERS = ("core", "adaptive", "experimental")
+_RELATIONS = ("supports", "contradicts", "extends")
+
+
+FORMAT = Format(
+    "records",
+    "Pathway, Memory Item, Wisdom Fact in JSON, JSON lines, YAML",
+    kinds=("pathway", "memory_item", "wisdom_fact", "quarantined"),
+    tables=("pathways", "memory_items", "wisdom_facts", "relations", "migrations"),
+    endings=ENDINGS,
+    claims=lambda file: file.has_ending(ENDINGS),
+    parse=parse,
+    check=check,
+    dates={"created_at": "timestamp", "updated_at": "last_used_at"},
+    dates_in_lines=True,
+    rules=(
+        Rule("unsupported_version", "records", "format_version", "a MAJOR version that an adapter knows"),
+        Rule("bad_value", "records", "format_version", "MAJOR.MINOR.PATCH"),
+        *missing("records", "a record", "format_version id triggers template variables tier usage_stats"),
+        *missing("records", "usage_stats", "hits success_rate last_used_at"),
+        *missing("records", "a record", "user_id input response timestamp tags"),
+        *missing("records", "a record", "fact_id category content confidence relations"),
+        *missing("records", "a relation", "type weight"),
+        Rule("bad_value", "records", "triggers", "a list of strings"),
+        Rule("bad_value", "records", "tags", "a list of strings"),
+        Rule("bad_value", "records", "variables", "an object"),
+        Rule("bad_value", "records", "usage_stats", "an object"),
+        Rule("bad_value", "records", "relations", "a list of objects"),
+        Rule("bad_value", "records", "hits", "a whole number"),
+        Rule("bad_value", "records", "success_rate", _NUMBER),
+        Rule("bad_value", "records", "confidence", _NUMBER),
+        Rule("bad_value", "records", "weight", _NUMBER),
+        Rule("bad_value", "records", "tier", f"one of {', '.join(_TIERS)}", one_of(*_TIERS)),
+        Rule("bad_value", "records", "type", f"one of {', '.join(_RELATIONS)}", one_of(*_RELATIONS)),
+        Rule("out_of_range", "records", "hits", "0 or more", is_not_negative),
+        Rule("out_of_range", "records", "success_rate", _NUMBER, is_ratio),
+        Rule("out_of_range", "records", "confidence", _NUMBER, is_ratio),
+        Rule("out_of_range", "records", "weight", _NUMBER, is_ratio),
+        Rule("bad_date", "records", "last_used_at", "an ISO 8601 time stamp"),
+        Rule("bad_date", "records", "timestamp", "an ISO 8601 time stamp"),
+        Rule("dangling_relation", "records", "relations", "a fact_id that was read"),
+        Rule("self_relation", "records", "relations", "another fact than itself"),
+        Rule("contradictory_relation", "records", "relations", "not both supports and contradicts between two facts"),
+    ),
+)

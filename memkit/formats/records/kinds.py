@@ -72,7 +72,7 @@ class Record:
 
     def check(self, name: str, value: object) -> Any:
         """`value`, its failed rules reported."""
-        for rule in self.rows.failing("records", name, value):
+        for rule in self.rows.failing(name, value):
             self.problem(rule.code, name, rule.expected, value)
         return value
 

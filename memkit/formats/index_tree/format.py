@@ -1,0 +1,103 @@
+"""The files that indexes name, each a memory, and the format of index trees."""
+
+from __future__ import annotations
+
+from memkit.formats.disk.source import Source
+from memkit.formats.format import File, Format, Rule, is_not_negative, missing, one_of
+from memkit.formats.index_tree.entry import REQUIRED, Claim
+from memkit.formats.index_tree.survey import survey
+from memkit.formats.rows import Rows, json_text
+from memkit.formats.syntax import front_matter
+from memkit.formats.syntax.node import Node, StructureError
+
+
+def _beside(file: File, rows: Rows) -> None:
+    rows.problem("unindexed", file.source.path, "a file that an index names", "no entry", quote=False)
+
+
+def parse(file: File, rows: Rows) -> None:
+    """A claimed file to its memory: its body, or the bodies of its parts in order."""
+    source, claim = file.source, file.told("index_tree")
+    bodies = [part for name in claim.parts if (part := file.beside(name, claim.memory_id))]
+    rows.begin(source, *bodies)
+    front = front_matter.split(source.text)
+    text, first = _body(source)
+    memory = dict(claim.memory)
+    if front and front.fault:
+        _fault(source, front.fault, claim, rows)
+    elif front:
+        memory["extra"] = _with_head(memory["extra"], front.fields)
+        rows.repeated(front.fields, source.path, 1, claim.memory_id)
+    if bodies:
+        if text.strip():
+            memory["extra"] = _with(memory["extra"], "body", text)
+        text = "".join(_body(part)[0] for part in bodies)
+    place = {"line_start": None if bodies else first, "line_end": None if bodies else _last(first, text)}
+    rows.add("memories", {**memory, "text": text, "path": source.path, **place})
+    if not text.strip():
+        rows.problem("empty_text", source.path, "a file with text", "nothing", memory_id=claim.memory_id)
+
+
+def _fault(source: Source, fault: StructureError, claim: Claim, rows: Rows) -> None:
+    expected, memory_id = "front matter in YAML", claim.memory_id
+    rows.problem("unparsable", source.path, expected, str(fault), line=fault.line, memory_id=memory_id, quote=False)
+
+
+def _last(first: int, text: str) -> int:
+    return max(first, first + text.count("\n") - text.endswith("\n"))
+
+
+def _body(source: Source) -> tuple[str, int]:
+    """What follows the front matter, and its first line; all of it where the front matter cannot be parsed."""
+    front = front_matter.split(source.text)
+    return (source.text[front.body_at :], front.body_line) if front and not front.fault else (source.text, 1)
+
+
+def _with_head(extra: str, head: Node) -> str:
+    """The entry's extra with the file's own front matter beside it."""
+    return _with(extra, "front_matter", head) if head else extra
+
+
+def _with(extra: str, key: str, value: object) -> str:
+    beside = json_text({key: value})
+    return beside if extra == "{}" else f"{extra[:-1]}, {beside[1:]}"
+
+
+_PRIORITY = ("high", "medium", "low")
+
+FORMAT = Format(
+    "index_tree",
+    "memory/index.json, its branches and continuations, and the files that they name",
+    kinds=("entry",),
+    tables=("entries",),
+    claims=lambda file: isinstance(file.told("index_tree"), Claim),
+    landmark="index.json",
+    survey=survey,
+    parse=parse,
+    beside=_beside,
+    dates={"updated_at": "updated"},
+    rules=(
+        Rule("foreign_index", "index_tree", "", "an index-root, an index-branch or the old flat list"),
+        *missing("index_tree", "an entry", " ".join(REQUIRED)),
+        *missing("index_tree", "an index", "type branches files path"),
+        Rule("outside_root", "index_tree", "file", "a path inside of the memory folder"),
+        Rule("plugin_path", "index_tree", "file", "a path outside of the plugin's folders (plugin_globs)"),
+        Rule("bad_value", "index_tree", "file", "a path that names no index"),
+        Rule("bad_value", "index_tree", "files", "a list of objects"),
+        Rule("bad_value", "index_tree", "branches", "a list of objects"),
+        Rule("missing_file", "index_tree", "file", "a file that exists"),
+        Rule("missing_file", "index_tree", "path", "a branch index that exists"),
+        Rule("missing_file", "index_tree", "parts", "a part that exists"),
+        Rule("bad_value", "index_tree", "parts", "a part that is named once"),
+        Rule("bad_value", "index_tree", "priority", "one of high, medium, low", one_of(*_PRIORITY)),
+        Rule("bad_value", "index_tree", "context_priority", "one of high, medium, low", one_of(*_PRIORITY)),
+        Rule("bad_value", "index_tree", "tags", "a list of strings"),
+        Rule("bad_value", "index_tree", "pinned", "true or false"),
+        Rule("bad_value", "index_tree", "access_count", "a whole number"),
+        Rule("bad_value", "index_tree", "edit_count", "a whole number"),
+        Rule("out_of_range", "index_tree", "access_count", "0 or more", is_not_negative),
+        Rule("out_of_range", "index_tree", "edit_count", "0 or more", is_not_negative),
+        Rule("bad_date", "index_tree", "updated", "a date YYYY-MM-DD"),
+        Rule("unindexed", "index_tree", "", "a file that an index names"),
+    ),
+)
