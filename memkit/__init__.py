@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from memkit.context import ContextBuilder as ContextBuilder
     from memkit.decay import Decay as Decay
     from memkit.display.notebook import show as show
+    from memkit.evaluate.compare import compare as compare
     from memkit.evaluate.evaluation import evaluate as evaluate
     from memkit.evaluate.labels import read_qrels as read_qrels
     from memkit.evaluate.labels import read_queries as read_queries
@@ -91,6 +92,7 @@ _PUBLIC = {
     "Retriever": ("memkit.search.retriever", "Retriever"),
     "SplitPlan": ("memkit.policy.split_plan", "SplitPlan"),
     "as_encoder": ("memkit.index.encode", "as_encoder"),
+    "compare": ("memkit.evaluate.compare", "compare"),
     "convert_ids": ("memkit.tables.convert", "convert_ids"),
     "errors": ("memkit.errors", ""),
     "evaluate": ("memkit.evaluate.evaluation", "evaluate"),

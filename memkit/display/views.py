@@ -218,6 +218,20 @@ VIEWS: dict[str, View] = {
         ),
         knows=("per_query", "per_unit", "unit", "n_with_hits"),
     ),
+    "compare": View(
+        "metric",
+        (
+            Column("metric"),
+            *(Column(name, look="number") for name in ("a", "b", "difference", "low", "high", "p")),
+            Column("word", "verdict"),
+            Column("detectable", look="number"),
+            *(Column(name, look="count") for name in ("better", "same", "worse")),
+        ),
+        knows=(
+            *("reason", "epsilon", "judged_a", "judged_b", "n_to_judge", "estimate", "per_query", "per_unit", "unit"),
+            *("n_units", "n_queries", "n_no_relevant", "n_flips", "note"),
+        ),
+    ),
     "context": View(
         "candidate",
         (

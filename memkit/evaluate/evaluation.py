@@ -85,6 +85,11 @@ class Task:
         return Units.of(scores[has], self.unit[has], self.per_query if per_query is None else per_query)
 
     @property
+    def unit_names(self) -> pa.ChunkedArray:
+        """The unit of each query; its own id where it has none."""
+        return pc.coalesce(pc.cast(self.queries[self.unit_name], pa.string()), self.queries["query_id"])
+
+    @property
     def estimate(self) -> str:
         return "per query" if self.per_query else f"per {self.unit_name}"
 
@@ -237,7 +242,7 @@ def evaluate(
     per_query = pa.table(
         {
             "query_id": task.labels.queries,
-            "unit": pc.coalesce(pc.cast(task.queries[task.unit_name], pa.string()), task.queries["query_id"]),
+            "unit": task.unit_names,
             "n_relevant": task.labels.n_relevant,
             "n_hits": run.filled.sum(axis=1),
             **{metric.name: nullable(values) for metric, values in scores.items()},

@@ -7,8 +7,9 @@ whatever groups queries that are not independent. All of it is arithmetic over t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Self
 
 import numpy as np
@@ -28,6 +29,8 @@ ENUMERATED = 13
 """Up to so many units every flip is looked at."""
 FLIPS = 9_999
 _CHUNK = 1_024
+_KEPT = 64
+"""Flips of so few units are kept for the next question: some megabytes."""
 _ALMOST = 1e-10
 """Sums that differ by less, as a share of all values, differ by rounding."""
 
@@ -81,11 +84,20 @@ class Units:
         return float(np.sqrt((size - 1) / size * ((left - self.mean) ** 2).sum()))
 
 
-def flips(size: int, seed: int) -> Iterator[Floats]:
+def flips(size: int, seed: int) -> Iterable[Floats]:
     """Which units change their sign, a row a flip, 1 for those that do: all flips to `ENUMERATED`, else `FLIPS`.
 
     Chunks of one stream of bits, so that the seed alone decides.
     """
+    return _kept(size, seed) if size <= _KEPT else _drawn(size, seed)
+
+
+@lru_cache(maxsize=4)
+def _kept(size: int, seed: int) -> tuple[Floats, ...]:
+    return tuple(_drawn(size, seed))
+
+
+def _drawn(size: int, seed: int) -> Iterator[Floats]:
     if size <= ENUMERATED:
         yield ((np.arange(2**size)[:, None] >> np.arange(size)) & 1).astype(np.float64)
         return

@@ -1,0 +1,31 @@
+"""The verdict claims no more than its nominal share where there is nothing, and finds what it promises to find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def bench(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("benchmarks/bench_honesty.py")
+
+
+@pytest.mark.parametrize("per_query", [True, False])
+@pytest.mark.parametrize("at", [0, 2, 3, 5, 6])
+def test_of_400_runs_without_a_difference_at_most_35_claim_one(bench: ModuleType, at: int, per_query: bool) -> None:
+    assert bench.most(400) <= 35
+    false, _ = bench.claims(bench.CELLS[at], 400, per_query=per_query)
+    assert false <= 35
+
+
+def test_a_test_over_queries_would_claim_many(bench: ModuleType) -> None:
+    _, habit = bench.claims(bench.CELLS[0], 200)
+    assert habit > 30  # so the simulation can tell a bad test from a good one
+
+
+@pytest.mark.parametrize("at", [4, 6])
+def test_a_gain_of_the_detectable_size_is_found_about_four_times_in_five(bench: ModuleType, at: int) -> None:
+    assert 0.68 <= bench.power(bench.CELLS[at], 400) <= 0.9
