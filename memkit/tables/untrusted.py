@@ -25,7 +25,7 @@ from memkit.tables.statement import within_calendar
 MAX_JSON_BYTES = 64 * 2**20
 FREE_BYTES, GROWTH = 2**30, 100
 """What a Parquet file may unpack to: so many bytes, and so many times its own size."""
-_BATCH_ROWS = 2**16
+_BATCH_ROWS = 2**13
 # No hidden name, no way up, no drive, no stream: the same on every system.
 _PART = re.compile(r"[^./\\:\x00-\x1f][^/\\:\x00-\x1f]{0,250}")
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"))
@@ -200,7 +200,8 @@ def _same_type(one: pa.DataType, other: pa.DataType) -> bool:
 def _unpacked(source: pq.ParquetFile, size: int | None, where: Path) -> pa.Table:
     """All rows of a file of `size` bytes, as long as they take no more than that allows.
 
-    What the file says of its parts is not looked at: pyarrow ends the process where that is damaged.
+    What the file says of its parts is not looked at: pyarrow ends the process where that is damaged. So no more can be
+    said of the first rows than that they are few.
     """
     most = float("inf") if size is None else FREE_BYTES + GROWTH * size
     batches, held = [], 0
