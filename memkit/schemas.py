@@ -64,6 +64,9 @@ MEMORIES = pa.schema(
     ]
 )
 
+PARTS = "(parts)"
+"""The key of extra under which a memory of several files names them: a list of path, line_start and chars."""
+
 PROBLEMS = pa.schema(
     [
         _PATH,

@@ -1,34 +1,44 @@
-"""Splitting of large files: which parts, at which lines (index standard, section 5). Nothing is written."""
+"""Splitting of large files: what would be written in their place (index standard, section 5). Nothing is."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
-from datetime import datetime
+from datetime import date, datetime
 from pathlib import PurePosixPath
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from memkit.fences import fences
-from memkit.params import estimator, param
+from memkit.formats.syntax import front_matter, markdown
+from memkit.formats.syntax.values import loose_words, text_of
+from memkit.params import AsOf, as_of_time, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed, only_kept
 from memkit.presets import cite
-from memkit.tables.statement import as_table, input_table
+from memkit.tables.corpus import Corpus
+from memkit.tables.statement import input_table
 from memkit.text.count import Counter, checked_counter, count_tokens
 
 _LINE = re.compile(r"[^\n]*+\n|[^\n]++")
 _HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
 
+_FIELDS = (
+    *("title", "file", "tags", "priority", "version", "updated", "summary", "context_priority"),
+    *("pinned", "access_count", "edit_count"),
+)
 PLAN = pa.schema(
     [
         pa.field("memory_id", pa.string()),
         pa.field("path", pa.string()),
-        pa.field("part", pa.int64(), metadata={"meaning": "1-based"}),
-        pa.field("file", pa.string(), metadata={"meaning": "where the part would be written"}),
-        pa.field("line_start", pa.int64(), metadata={"meaning": "first line of the text, 1-based"}),
-        pa.field("line_end", pa.int64(), metadata={"meaning": "last line of the text, inclusive"}),
+        pa.field("what", pa.string(), metadata={"meaning": "part; of a corpus also index and entry"}),
+        pa.field("part", pa.int64(), metadata={"meaning": "1-based; null for index and entry"}),
+        pa.field("file", pa.string(), metadata={"meaning": "where it would be written"}),
+        pa.field("line_start", pa.int64(), metadata={"meaning": "first line, 1-based: of a part, in what is split"}),
+        pa.field("line_end", pa.int64(), metadata={"meaning": "last line, inclusive"}),
         pa.field("tokens", pa.int64(), metadata={"unit": "tokens"}),
+        pa.field("text", pa.string(), metadata={"meaning": "what would be written; of an entry, its JSON"}),
     ]
 )
 
@@ -40,6 +50,9 @@ class SplitPlan(Policy):
     Parts are cut at headings, a section over the limit at blank lines, a paragraph over it at lines. A code fence is
     cut only where it is over the limit itself, and a single line never, so a part of one long line may be over the
     limit; its tokens say so.
+
+    Of a corpus that was read from a folder it judges the Markdown files themselves, front matter and all, but for those
+    that are split already; of any other corpus or table, the rows.
 
     Adds ``keep`` (bool, the file stays one), ``reason`` (string, ``too_long``), ``tokens`` and ``parts`` (int64).
 
@@ -81,18 +94,25 @@ class SplitPlan(Policy):
     case when not keep then 'too_long' end as reason
 from input join plans using (row)"""  # noqa: S608  # declared parameters only
 
-    def plan(self, table: Any) -> pa.Table:
-        """The parts of every text over the limit: memory_id, path, part, file, line_start, line_end, tokens.
+    def plan(self, table: Any, as_of: AsOf = None) -> pa.Table:
+        """What would be written in place of every text over the limit: memory_id, path, what, part, file, lines, text.
 
-        Lines are those of the text. The file is ``note/part1.md`` for ``note.md``.
+        The parts of ``note.md`` are ``note/part1.md`` and so on, with lines of the text. Of a corpus, ``note/index.md``
+        follows with the metadata of the split, its ``updated`` the day of `as_of`, and the entry that then names it.
         """
-        self.check_params()
-        rows = input_table(as_table(table), self.needs)
-        planned = []
+        rows = input_table(self._source(table), self.needs)
+        entries = _entries(table) if isinstance(table, Corpus) else None
+        planned: list[dict[str, Any]] = []
         for row in rows.to_pylist():
             parts = self.parts(row["text"] or "")
-            planned += list(self._rows(row, parts)) if len(parts) > 1 else []
+            if len(parts) > 1:
+                planned += self._rows(row, parts)
+                if entries is not None:
+                    planned += self._index(row, parts, entries.get(row["path"]), as_of_time(as_of).date())
         return pa.Table.from_pylist(planned, schema=PLAN)
+
+    def _source(self, table: Any) -> pa.Table:
+        return super()._source(_whole_files(table) if isinstance(table, Corpus) and table.has_folder else table)
 
     def parts(self, text: str) -> list[str]:
         """The parts of a text, whole lines; one part where the text is within the limit."""
@@ -116,18 +136,80 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
         return count_tokens(text) if self.counter is None else checked_counter(self.counter, "SplitPlan")(text)
 
     def _rows(self, row: dict[str, Any], parts: list[str]) -> Iterator[dict[str, Any]]:
-        line, path = 1, PurePosixPath(row["path"] or "note.md")
+        line, folder = 1, PurePosixPath(row["path"] or "note.md").with_suffix("")
         for number, part in enumerate(parts, start=1):
             lines = len(_lines(part))
-            yield {
-                **{name: row[name] for name in ("memory_id", "path")},
-                "part": number,
-                "file": str(path.with_suffix("") / f"part{number}.md"),
-                "line_start": line,
-                "line_end": line + lines - 1,
-                "tokens": self._count(part),
-            }
+            where = {"what": "part", "part": number, "file": str(folder / f"part{number}.md")}
+            yield self._row(row, where, part) | {"line_start": line, "line_end": line + lines - 1}
             line += lines
+
+    def _row(self, row: dict[str, Any], where: dict[str, Any], text: str) -> dict[str, Any]:
+        own = {name: row[name] for name in ("memory_id", "path")}
+        return {
+            **own,
+            **where,
+            "line_start": 1,
+            "line_end": len(_lines(text)),
+            "tokens": self._count(text),
+            "text": text,
+        }
+
+    def _index(
+        self, row: dict[str, Any], parts: list[str], entry: dict[str, Any] | None, day: date
+    ) -> Iterator[dict[str, Any]]:
+        """The ``index.md`` of a split file, and the entry that names it from then on."""
+        path = PurePosixPath(row["path"])
+        names = ", ".join(f"part{number}.md" for number in range(1, len(parts) + 1))
+        head = {
+            "title": _scalar((entry and entry["title"]) or _title(row["text"]) or path.stem),
+            "parts": f"[{names}]",
+            "tokens_total": self._count(row["text"]),
+            "split": "auto",
+            "updated": day.isoformat(),
+        }
+        text = "".join(["---\n", *(f"{key}: {value}\n" for key, value in head.items()), "---\n"])
+        yield self._row(row, {"what": "index", "file": str(path.with_suffix("") / "index.md")}, text)
+        if entry:
+            fields = {name: entry[name] for name in _FIELDS if entry[name] is not None} | json.loads(entry["extra"])
+            fields["file"] = str(PurePosixPath(entry["file"]).with_suffix("") / "index.md")
+            fields["updated"] = entry["updated"] and entry["updated"].date().isoformat()
+            text = json.dumps({key: value for key, value in fields.items() if value is not None}, ensure_ascii=False)
+            where = {"what": "entry", "file": entry["index_path"]}
+            yield self._row(row, where, text) | {"line_start": entry["line"], "line_end": entry["line"]}
+
+
+def _entries(corpus: Corpus) -> dict[str, dict[str, Any]]:
+    """The entries by the file that they name."""
+    return {entry["path"]: entry for entry in corpus.tables["entries"].to_pylist() if entry["path"]}
+
+
+def _whole_files(corpus: Corpus) -> pa.Table:
+    """The Markdown files of a corpus that are not split already, each with the id of its first memory."""
+    texts = corpus.markdown_files().to_pylist()
+    aside: set[str] = set()
+    for row in texts:
+        folder, _, name = row["path"].rpartition("/")
+        front = front_matter.split(row["text"]) if name == "index.md" else None
+        if front and front.fields.get("parts"):
+            parts = loose_words(front.fields["parts"])
+            aside |= {row["path"], *(f"{folder}/{part}".removeprefix("/") for part in parts)}
+    ids = dict(zip(*(corpus.memories[name].to_pylist()[::-1] for name in ("path", "memory_id")), strict=True))
+    kept = [{**row, "memory_id": ids[row["path"]]} for row in texts if row["path"] not in aside]
+    return pa.Table.from_pylist(kept, schema=needed("memory_id", "path", "text"))
+
+
+def _title(text: str) -> str | None:
+    """What a file calls itself: in its front matter, or in its first heading."""
+    front = front_matter.split(text)
+    body = text[front.body_at :] if front else text
+    first = next(markdown.headings(body, fences(body)), None)
+    return (text_of(front.fields.get("title")) if front else None) or (first.text if first else None)
+
+
+def _scalar(value: str) -> str:
+    """A string as YAML reads it back."""
+    plain = front_matter.parse_flat(f"a: {value}")
+    return value if plain == {"a": value} else json.dumps(value, ensure_ascii=False)
 
 
 def _lines(text: str) -> list[str]:

@@ -16,6 +16,8 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.duck import check_unicode, connect
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import reader
+from memkit.formats.disk.files import whole_texts
+from memkit.formats.format import MARKDOWN
 from memkit.formats.reader import Reading
 from memkit.params import AsOf, as_of_time, describe
 from memkit.schemas import TABLES
@@ -291,6 +293,42 @@ class Corpus:
         if not unchanged:
             return Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
         return self._with(reading)
+
+    def markdown_files(self) -> pa.Table:
+        """The Markdown files below the folder that was read, whole, as they are now.
+
+        Returns
+        -------
+        pyarrow.Table
+            Columns path and text; those that no memory was made of are left out.
+
+        Raises
+        ------
+        MemkitError
+            For a corpus of no folder, or one opened from a lake that names a folder nobody gave in this process.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> corpus = mk.read(mk.sample_data() / "notes")
+        >>> corpus.markdown_files().num_rows == corpus.memories.num_rows
+        True
+        """
+        before, known = self._source(), set(self.memories["path"].to_pylist())
+        texts = whole_texts(
+            before.root,
+            lambda path: path in known and path.lower().endswith(MARKDOWN),
+            before.options.max_file_bytes,
+        )
+        return pa.Table.from_pylist(
+            [{"path": path, "text": text} for path, text in texts],
+            schema=pa.schema([TABLES["memories"].field(name) for name in ("path", "text")]),
+        )
+
+    @property
+    def has_folder(self) -> bool:
+        """Whether it was read from a folder, so that `refresh` has something to read again."""
+        return self._reading is not None
 
     def _source(self) -> Reading:
         """The folder that may be read again: where it lies is known from this process, not from a lake alone."""

@@ -6,7 +6,9 @@ fence that fits in a chunk stays in one piece. Neighbouring chunks share their b
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +19,7 @@ from memkit.errors import ParameterError
 from memkit.fences import fences
 from memkit.params import Estimator, estimator, param
 from memkit.presets import cite
-from memkit.schemas import CHUNKS, kinds_where
+from memkit.schemas import CHUNKS, PARTS, kinds_where
 from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter
 
 _SOURCE = cite("workspace", "chunks")
@@ -74,7 +76,7 @@ class Chunker(Estimator):
         """The chunks of `memories`, in their order; a memory with an empty text has one empty chunk.
 
         A workspace section that is a heading and nothing more has none: it says nothing, and its few words would
-        outrank those that do.
+        outrank those that do. Of an entry whose file is split, a chunk ends where a part ends, and names the part.
 
         Parameters
         ----------
@@ -94,7 +96,7 @@ class Chunker(Estimator):
             of tokens.
         """
         self._check(memories)
-        memories = _without_bare_headings(memories)
+        memories, owner = _by_part(_without_bare_headings(memories))
         texts = pc.fill_null(memories["text"].combine_chunks(), "")
         is_long = self._is_long(texts)
         rows = np.arange(len(texts))
@@ -102,6 +104,9 @@ class Chunker(Estimator):
         starts, ends = np.ones(len(texts), np.int64), _column(pc.count_substring(texts, "\n")) + 1
         if is_long.any():
             rows, ordinals, pieces, starts, ends = self._cut_long(texts, is_long, ends)
+        if owner is not None:  # the parts of a split memory are counted on
+            of_memory = owner[rows]
+            ordinals = np.arange(len(rows)) - np.searchsorted(of_memory, of_memory)
         return _assemble(memories, rows, ordinals, pieces, starts, ends)
 
     def _check(self, memories: pa.Table) -> None:
@@ -142,6 +147,49 @@ def _without_bare_headings(memories: pa.Table) -> pa.Table:
         return memories
     is_bare = pc.and_(pc.equal(memories["format"], "workspace"), pc.match_substring_regex(memories["text"], _BARE))
     return memories.filter(pc.invert(pc.fill_null(is_bare, False)))
+
+
+def _by_part(memories: pa.Table) -> tuple[pa.Table, np.ndarray | None]:
+    """`memories` with a row for each part of a split one, so that no chunk crosses from file to file.
+
+    Also the row of `memories` that each row came from; None where none is split.
+    """
+    if not {"format", "path", "line_start", "extra"} <= set(memories.column_names):
+        return memories, None
+    of_tree = pc.and_(pc.equal(memories["format"], "index_tree"), pc.is_null(memories["line_start"]))
+    split = pc.and_(of_tree, pc.match_substring(memories["extra"], f'"{PARTS}"'))
+    places = np.flatnonzero(_column(pc.fill_null(split, False)))
+    pieces: list[pa.Table] = []
+    owner: list[int] = []
+    done = 0
+    for at in places.tolist():
+        parts = _parts_of(memories.slice(at, 1))
+        pieces += [memories.slice(done, at - done), parts]
+        owner += [*range(done, at), *[at] * parts.num_rows]
+        done = at + 1
+    if not pieces:
+        return memories, None
+    rest = range(done, memories.num_rows)
+    return pa.concat_tables([*pieces, memories.slice(done)]), np.array([*owner, *rest])
+
+
+def _parts_of(row: pa.Table) -> pa.Table:
+    """A split memory as a row for each part with text, with the part's own path and lines."""
+    text, extra = (row[name][0].as_py() for name in ("text", "extra"))
+    try:
+        parts = json.loads(extra)[PARTS]
+        ends = list(accumulate(part["chars"] for part in parts))
+        starts = zip(parts, [0, *ends[:-1]], ends, strict=True)
+        found = [(str(part["path"]), int(part["line_start"]), text[at:end]) for part, at, end in starts if end > at]
+    except (ValueError, TypeError, LookupError):
+        return row  # somebody else's field of that name
+    if not found or "".join(part for *_, part in found) != text:
+        return row
+    table = row.take(pa.array([0] * len(found)))
+    for name, values in zip(("path", "line_start", "text"), zip(*found, strict=True), strict=True):
+        at = table.column_names.index(name)
+        table = table.set_column(at, table.schema.field(name), pa.array(values, table.schema.field(name).type))
+    return table
 
 
 def _column(values: pa.Array) -> np.ndarray:

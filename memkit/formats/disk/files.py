@@ -6,7 +6,7 @@ import codecs
 import errno
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -230,6 +230,14 @@ def read_source(
     """The file at `path` as text, its faults reported; None where it cannot be read at all."""
     content = read_content(listing, path, max_file_bytes, rows, memory_id)
     return to_source(path, content, max_file_bytes, rows, memory_id) if content else None
+
+
+def whole_texts(root: Path, wanted: Callable[[str], bool], max_file_bytes: int) -> Iterator[tuple[str, str]]:
+    """Path and text of the `wanted` files below `root`, as they are now; those that cannot be read are left out."""
+    listing = list_files(root, with_stat=False)
+    for path in filter(wanted, listing.files):
+        if source := read_source(listing, path, max_file_bytes, Rows()):
+            yield path, source.text
 
 
 def read_content(

@@ -9,6 +9,7 @@ from memkit.formats.index_tree.survey import survey
 from memkit.formats.rows import Rows, json_text
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.node import Node, StructureError
+from memkit.schemas import PARTS
 
 
 def _beside(file: File, rows: Rows) -> None:
@@ -31,7 +32,11 @@ def parse(file: File, rows: Rows) -> None:
     if bodies:
         if text.strip():
             memory["extra"] = _with(memory["extra"], "body", text)
-        text = "".join(_body(part)[0] for part in bodies)
+        texts = [_body(part) for part in bodies]
+        text = "".join(body for body, _ in texts)
+        parts = zip(bodies, texts, strict=True)
+        places = [{"path": part.path, "line_start": line, "chars": len(body)} for part, (body, line) in parts]
+        memory["extra"] = _with(memory["extra"], PARTS, places)
     place = {"line_start": None if bodies else first, "line_end": None if bodies else _last(first, text)}
     rows.add("memories", {**memory, "text": text, "path": source.path, **place})
     if not text.strip():
