@@ -25,54 +25,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+import memkit as mk
+from memkit.evaluate.evaluation import Evaluation
 from memkit.schemas import MEMORIES
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 
 DEPTH = 100
 METRICS = ("nDCG@10", "recall@5", "recall@10", "MRR")
+"""MRR of the first `DEPTH` hits."""
 CROSSED = (("xquad_ru", "xquad_en"), ("xquad_en", "xquad_ru"))
-
-
-def ndcg(gains: list[float], ideal: list[float], k: int) -> float:
-    """Gains of the hits in order, divided by log2(rank + 1), over the same of the best order.
-
-    >>> ndcg([0, 1], [1], 10) == 1 / np.log2(3)
-    True
-    """
-    best = sum(gain / np.log2(rank + 2) for rank, gain in enumerate(sorted(ideal, reverse=True)[:k]))
-    return float(sum(gain / np.log2(rank + 2) for rank, gain in enumerate(gains[:k])) / best)
-
-
-def recall(gains: list[float], ideal: list[float], k: int) -> float:
-    """Share of the relevant documents among the first k.
-
-    >>> recall([1, 0, 1], [1, 1, 1, 1], 3)
-    0.5
-    """
-    return sum(gain > 0 for gain in gains[:k]) / len(ideal)
-
-
-def reciprocal_rank(gains: list[float]) -> float:
-    """One over the rank of the first relevant document, 0 where there is none.
-
-    >>> reciprocal_rank([0, 0, 2, 1])
-    0.3333333333333333
-    """
-    return next((1 / (rank + 1) for rank, gain in enumerate(gains) if gain > 0), 0.0)
-
-
-def scores(ranked: list[str], relevant: dict[str, float]) -> tuple[float, ...]:
-    """`METRICS` of one query."""
-    gains, ideal = [relevant.get(name, 0.0) for name in ranked], list(relevant.values())
-    return ndcg(gains, ideal, 10), recall(gains, ideal, 5), recall(gains, ideal, 10), reciprocal_rank(gains)
-
-
-def interval(values: np.ndarray, resamples: int = 1000, seed: int = 0) -> tuple[float, float]:
-    """The 95 % bootstrap interval of the mean over queries."""
-    drawn = np.random.default_rng(seed).integers(0, len(values), (resamples, len(values)))
-    low, high = np.percentile(values[drawn].mean(axis=1), [2.5, 97.5])
-    return float(low), float(high)
 
 
 @dataclass
@@ -229,13 +191,20 @@ def systems(labelled: Labelled, encoder: str, vector_weight: float) -> dict[str,
     }
 
 
-def evaluate(labelled: Labelled, search: Search) -> np.ndarray:
-    """Scores of shape (queries, metrics)."""
-    rows: list[tuple[float, ...]] = []
+def evaluate(labelled: Labelled, search: Search) -> Evaluation:
+    """`METRICS`, their means over queries, intervals over scopes where the set has them."""
+    rows: list[tuple[str, str, int]] = []
     for where, queries in labelled.batches():
         found = search([query["text"] for query in queries], where)
-        rows += [scores(ids, labelled.relevant[query["id"]]) for ids, query in zip(found, queries, strict=True)]
-    return np.array(rows)
+        ranked = ((query["id"], ids) for query, ids in zip(queries, found, strict=True))
+        rows += [(query, memory, rank) for query, ids in ranked for rank, memory in enumerate(ids, 1)]
+    names = ("query_id", "memory_id", "rank")
+    run = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    queries = [{"query_id": q["id"], "text": q["text"], "user_id": q.get("scope")} for q in labelled.queries]
+    judged = [(query, memory, gain) for query, gains in labelled.relevant.items() for memory, gain in gains.items()]
+    qrels = dict(zip(("query_id", "memory_id", "relevance"), map(list, zip(*judged, strict=True)), strict=True))
+    asked = pa.Table.from_pylist(queries)
+    return mk.evaluate(run, asked, qrels, METRICS, mean_of="queries", depth=DEPTH, as_of="2026-01-01")
 
 
 def main() -> None:
@@ -250,34 +219,41 @@ def main() -> None:
     pairs = [(name, name) for name in names] + [pair for pair in CROSSED if {*pair} <= {*names}]
     print(
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, encoder {options.encoder},"
-        f" vector weight {options.vector_weight}, 95 % bootstrap intervals over queries"
+        f" vector weight {options.vector_weight}, 95 % intervals over scopes, or over queries where a set has none"
     )
-    results: dict[str, dict[str, np.ndarray]] = {}
+    results: dict[str, dict[str, Evaluation]] = {}
     for asked, held in pairs:
         if options.sets and asked not in options.sets:
             continue
         labelled = read_set(options.folder / held, options.folder / asked, options.limit)
         ways = systems(labelled, options.encoder, options.vector_weight)
         results[labelled.name] = {name: evaluate(labelled, search) for name, search in ways.items()}
-        means = "  ".join(f"{name} {found[:, 0].mean():.3f}" for name, found in results[labelled.name].items())
+        means = "  ".join(f"{name} {value(found, 0):.3f}" for name, found in results[labelled.name].items())
         print(
             f"{labelled.name}: {len(labelled.queries)} queries, {labelled.left_out} without judgement; nDCG@10 {means}"
         )
     report(results)
 
 
-def report(results: dict[str, dict[str, np.ndarray]]) -> None:
+def value(found: Evaluation, metric: int) -> float:
+    return float(found.table["value"][metric].as_py())
+
+
+def cell(found: Evaluation, metric: int) -> str:
+    """A value with its interval, where there are scopes enough for one."""
+    row = found.table.slice(metric, 1).to_pylist()[0]
+    return f"{row['value']:.3f}" + ("" if row["low"] is None else f" [{row['low']:.3f}, {row['high']:.3f}]")
+
+
+def report(results: dict[str, dict[str, Evaluation]]) -> None:
     """A Markdown table a metric: a row a set, a column a way of searching."""
     ways = list(next(iter(results.values())))
-    for column, metric in enumerate(METRICS):
+    for at, metric in enumerate(METRICS):
         print(f"\n| {metric} | n | " + " | ".join(ways) + " |\n|---" * 1 + "|---" * (len(ways) + 1) + "|")
         for name, found in results.items():
-            cells = [
-                f"{v[:, column].mean():.3f} [{', '.join(f'{x:.3f}' for x in interval(v[:, column]))}]"
-                for v in found.values()
-            ]
-            print(f"| {name} | {len(found[ways[0]])} | " + " | ".join(cells) + " |")
-        means = [np.mean([found[way][:, column].mean() for found in results.values()]) for way in ways]
+            size = found[ways[0]].table["n_queries"][at]
+            print(f"| {name} | {size} | " + " | ".join(cell(one, at) for one in found.values()) + " |")
+        means = [np.mean([value(found[way], at) for found in results.values()]) for way in ways]
         print("| mean of the sets | | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
 
 

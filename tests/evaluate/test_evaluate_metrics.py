@@ -9,8 +9,11 @@ import ir_measures
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from ir_measures import AP, RR, P, R, Success, nDCG
 from ir_measures import Judged as JudgedShare
+from sklearn.metrics import ndcg_score
 
 import memkit as mk
 from memkit.evaluate.labels import QRELS, read_qrels, read_queries
@@ -137,3 +140,12 @@ def test_metrics_are_read_in_any_case_and_each_once() -> None:
     assert [metric.name for metric in parse_metrics("hit@1")] == ["hit@1"]
     with pytest.raises(mk.ParameterError, match="at least one"):
         parse_metrics([])
+
+
+@settings(max_examples=50)
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=12).filter(any))
+def test_ndcg_is_scikit_learns(grades: list[int]) -> None:
+    names = [f"m{at}" for at in range(len(grades))]
+    qrels = [judgement(name, grade) for name, grade in zip(names, grades, strict=True)]
+    run = scored(qrels, [hit("q", rank, name) for rank, name in enumerate(names, 1)])
+    assert Metric.parse("ndcg@10")(run) == pytest.approx([ndcg_score([grades], [np.arange(len(grades))[::-1]], k=10)])

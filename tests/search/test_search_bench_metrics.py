@@ -1,4 +1,4 @@
-"""The metrics of the quality benchmark, by arithmetic and by scikit-learn."""
+"""The quality benchmark searches a set as its labels mean it."""
 
 from __future__ import annotations
 
@@ -10,41 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from sklearn.metrics import ndcg_score
 
 
 @pytest.fixture(scope="module")
 def bench(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("benchmarks/bench_quality.py")
-
-
-def test_scores_of_one_query_are_their_formulas(bench: ModuleType) -> None:
-    found = bench.scores(["x", "a", "y", "b", "z"] + ["."] * 3 + ["c"], {"a": 2.0, "b": 1.0, "c": 1.0, "gone": 1.0})
-    best = 2 + 1 / np.log2(3) + 1 / np.log2(4) + 1 / np.log2(5)
-    expected = ((2 / np.log2(3) + 1 / np.log2(5) + 1 / np.log2(10)) / best, 2 / 4, 3 / 4, 1 / 2)
-    assert found == pytest.approx(expected)
-
-
-def test_nothing_relevant_found_scores_zero(bench: ModuleType) -> None:
-    assert bench.scores(["x"], {"a": 1.0}) == bench.scores([], {"a": 1.0}) == (0.0, 0.0, 0.0, 0.0)
-
-
-@settings(max_examples=50)
-@given(st.lists(st.integers(0, 3), min_size=2, max_size=12).filter(any))
-def test_ndcg_is_scikit_learns(bench: ModuleType, gains: list[int]) -> None:
-    ideal = [gain for gain in gains if gain]
-    expected = ndcg_score([gains], [np.arange(len(gains))[::-1]], k=10)
-    assert bench.ndcg([float(gain) for gain in gains], ideal, 10) == pytest.approx(expected)
-
-
-def test_the_interval_is_the_same_in_each_run_and_holds_the_mean(bench: ModuleType) -> None:
-    values = np.array([0.0, 1.0] * 50)
-    low, high = bench.interval(values)
-    assert (low, high) == bench.interval(values)
-    assert low < 0.5 < high
-    assert high - low == pytest.approx(2 * 1.96 * 0.5 / np.sqrt(100), rel=0.15)
 
 
 def test_a_set_is_searched_within_scope_and_before_the_query(bench: ModuleType, tmp_path: Path) -> None:
@@ -69,3 +39,18 @@ def test_a_set_is_searched_within_scope_and_before_the_query(bench: ModuleType, 
         seen = [ids for where, queries in labelled.batches() for ids in way([q["text"] for q in queries], where)]
         # BM25 shows the same text of one owner once.
         assert seen == ([["a"], ["d"]] if name == "BM25" else [["a", "b"], ["d"]])
+
+
+def test_a_set_is_scored_by_query_with_an_interval_over_its_scopes(bench: ModuleType) -> None:
+    queries = [{"id": f"q{at}", "text": "", "scope": f"s{at % 6}"} for at in range(12)]
+    labelled = bench.Labelled("tiny", None, queries, {q["id"]: {"right": 1.0, "gone": 1.0} for q in queries}, 0)
+
+    def search(texts: list[str], where: str | None) -> list[list[str]]:
+        return [["wrong", "right"] for _ in texts]
+
+    found = bench.evaluate(labelled, search)
+    row = found.table.to_pylist()[0]
+    assert (row["metric"], row["unit"], row["n_units"], row["estimate"]) == ("ndcg@10", "user_id", 6, "per query")
+    assert bench.value(found, 0) == pytest.approx((1 / np.log2(3)) / (1 + 1 / np.log2(3)))
+    assert [bench.value(found, at) for at in (1, 2, 3)] == [0.5, 0.5, 0.5]
+    assert bench.cell(found, 3) == "0.500 [0.500, 0.500]"
