@@ -192,6 +192,8 @@ def _judge(judge: Any, path: Path, as_of: str | None, as_json: bool) -> None:
         print_json(table)
     else:
         show(summary(table), False, title=f"{type(judge).__name__}, as of {as_of or 'now'}; --json lists every row")
+    if note := (table.schema.metadata or {}).get(b"note", b"").decode():
+        print(visible(f"memkit: {note}"), file=sys.stderr)
 
 
 @app.command()

@@ -197,7 +197,12 @@ def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 40
 def _name(row: dict[str, Any]) -> list[str]:
     when = row.get("created_at") or row.get("updated_at")
     title = row.get("title") or _BLANK.sub(" ", row.get("text") or "").strip()
-    return [title[:_SHOWN], _place(row), row.get("kind") or "", _day(when)[:10] if when else ""]
+    return [
+        title[:_SHOWN],
+        _place(row),
+        row.get("kind") or "",
+        (when if isinstance(when, str) else _day(when))[:10] if when else "",
+    ]
 
 
 def _place(row: dict[str, Any]) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -14,19 +14,20 @@ from memkit.display.sheet import names_in
 from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.params import AsOf, as_of_time, check_value, describe, record_as_of
+from memkit.policy.base import needed
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
 from memkit.schemas import TIMESTAMP
-from memkit.tables.statement import Annotator, as_table
+from memkit.tables.statement import Annotator, as_table, input_table
 
 _FORECAST_SQL = """
 select user_id, day,
-    count(*) as memories,
+    count(*) filter (where reason is distinct from 'future') as memories,
     count(*) filter (where keep and factor >= $least) as kept,
     count(*) filter (where not keep and reason = 'expired') as expired,
     count(*) filter (where not keep and reason in ('limit', 'evicted')) as over_quota,
-    count(*) filter (where not keep and reason not in ('expired', 'limit', 'evicted')) as refused,
+    count(*) filter (where not keep and reason not in ('expired', 'limit', 'evicted', 'future')) as refused,
     count(*) filter (where keep and factor < $least) as faded
 from judged
 group by all
@@ -44,7 +45,8 @@ def replay(corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] 
     pipeline_a, pipeline_b : Pipeline or Policy
         A step that learns and is not fitted is fitted on `corpus`, in a copy.
     as_of : date, str, datetime, or a sequence of them
-        The days that are looked at, UTC; None is now.
+        The days that are looked at, UTC; None is now. What was created later is not kept, for the reason ``future``,
+        and no step sees it: it fills no quota and is nobody's duplicate. Texts are today's.
 
     Returns
     -------
@@ -58,11 +60,12 @@ def replay(corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] 
     >>> replay(table, Expiry(), Expiry(grace_days=7), as_of=["2026-03-01", "2026-03-05"])["changed"].to_pylist()
     [False, True]
     """
-    table = as_table(corpus)
-    dates: list[Any] = list(as_of) if isinstance(as_of, (list, tuple)) else [as_of]
+    dates: list[Any] = [as_of] if as_of is None or isinstance(as_of, (str, date)) else list(as_of)
     if not dates:
         raise ParameterError("replay: 'as_of' must name at least one date. Got none.")
-    first, second = (_pipeline(each).fitted(table) for each in (pipeline_a, pipeline_b))
+    pipelines = [_pipeline(each) for each in (pipeline_a, pipeline_b)]
+    table = as_table(corpus, pipelines[0].over)
+    first, second = (each.fitted(table) for each in pipelines)
     compared = pa.concat_tables([_compared(table, first, second, date) for date in dates])
     return describe(compared, memkit="replay", shown=names_in(compared, table, "memory_id"))
 
@@ -73,20 +76,30 @@ def _pipeline(steps: Any) -> Pipeline:
     return Pipeline([steps] if isinstance(steps, Annotator) else steps)
 
 
-def _compared(table: pa.Table, first: Pipeline, second: Pipeline, date: AsOf) -> pa.Table:
-    moment = as_of_time(date)
-    a, b = first.transform(table, moment), second.transform(table, moment)
+def _verdicts(table: pa.Table, steps: Pipeline, moment: datetime) -> tuple[pa.Array, pa.Array]:
+    """keep and reason of every row; what is created after the moment is not there yet."""
+    created = input_table(table, needed("created_at"))["created_at"]
+    later = pc.fill_null(pc.greater(created, moment), False).combine_chunks()
+    judged = steps.transform(table.filter(pc.invert(later)), moment)
+    place = pc.if_else(later, None, pc.subtract(pc.cumulative_sum(pc.invert(later).cast(pa.int64())), 1))
+    keep, reason = (judged[name].combine_chunks().take(place) for name in ("keep", "reason"))
+    return pc.fill_null(keep, False), pc.if_else(later, "future", reason)
+
+
+def _compared(table: pa.Table, first: Pipeline, second: Pipeline, day: AsOf) -> pa.Table:
+    moment = as_of_time(day)
+    (keep_a, reason_a), (keep_b, reason_b) = (_verdicts(table, steps, moment) for steps in (first, second))
     ids = table["memory_id"] if "memory_id" in table.column_names else pa.array(map(str, range(len(table))))
-    same_reason = pc.equal(pc.fill_null(a["reason"], ""), pc.fill_null(b["reason"], ""))
+    same_reason = pc.equal(pc.fill_null(reason_a, ""), pc.fill_null(reason_b, ""))
     return pa.table(
         {
             "memory_id": ids,
             "as_of": pa.array([moment] * len(table), TIMESTAMP),
-            "keep_a": a["keep"],
-            "reason_a": a["reason"],
-            "keep_b": b["keep"],
-            "reason_b": b["reason"],
-            "changed": pc.invert(pc.and_(pc.equal(a["keep"], b["keep"]), same_reason)),
+            "keep_a": keep_a,
+            "reason_a": reason_a,
+            "keep_b": keep_b,
+            "reason_b": reason_b,
+            "changed": pc.invert(pc.and_(pc.equal(keep_a, keep_b), same_reason)),
         }
     )
 
@@ -108,7 +121,7 @@ def forecast(
     pipeline : Pipeline or Policy, optional
         Expiry and Quota unless given.
     as_of : str, date, datetime or None
-        Day 0, UTC; None is now.
+        Day 0, UTC; None is now. A memory counts from the day on which it was created, as in `replay`.
     days : sequence of int, or int, days
         The days after `as_of` that are looked at; a number is each of so many.
     min_factor : float, ratio
@@ -131,7 +144,13 @@ def forecast(
     table, start = as_table(corpus), as_of_time(as_of)
     check_value("forecast", "min_factor", min_factor, "float", low=0, high=1)
     steps = _pipeline(pipeline or Pipeline([Expiry(), Quota()])).fitted(table)
-    looked_at = range(days + 1) if isinstance(days, int) else days
+    if isinstance(days, Iterable):
+        looked_at: list[Any] = list(days)
+    else:
+        looked_at = [*range(days + 1)] if isinstance(days, int) and days >= 0 else [days]
+    last = (datetime.max.replace(tzinfo=UTC) - start).days
+    for day in looked_at:
+        check_value("forecast", "days", day, "int", low=0, high=last, unit="days")
     judged = [_on_day(table, steps, decay or Decay(), start, int(day)) for day in looked_at]
     if not judged:
         raise ParameterError("forecast: 'days' must name at least one day. Got none.")
@@ -143,15 +162,15 @@ def forecast(
 
 def _on_day(table: pa.Table, steps: Pipeline, decay: Decay, start: Any, day: int) -> pa.Table:
     moment = start + timedelta(days=day)
-    judged = steps.transform(table, moment)
+    keep, reason = _verdicts(table, steps, moment)
     users = table["user_id"].cast(pa.string()) if "user_id" in table.column_names else pa.nulls(len(table), pa.string())
     factor = decay.transform(table, moment)["factor"]
     return pa.table(
         {
             "user_id": users,
             "day": pa.array([day] * len(table), pa.int64()),
-            "keep": judged["keep"],
-            "reason": judged["reason"],
+            "keep": keep,
+            "reason": reason,
             "factor": factor,
         }
     )

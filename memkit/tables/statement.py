@@ -7,6 +7,7 @@ the 0-based place of each row. Nothing of the table is ever pasted into the text
 from __future__ import annotations
 
 import re
+import warnings
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
@@ -20,7 +21,7 @@ from memkit.duck import connect
 from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, as_of_time, describe, record_as_of
-from memkit.schemas import TIMESTAMP
+from memkit.schemas import KINDS, TIMESTAMP
 from memkit.tables.age import AS_OF
 
 
@@ -87,14 +88,13 @@ class Annotator(Estimator):
             is absent.
         """
         source, moment = self._source(table), as_of_time(as_of)
+        relations = self.relations(source, moment)
         with connect() as con:
-            for name, relation in self.relations(source, moment).items():
+            for name, relation in relations.items():
                 con.register(name, relation)
             found = run(con, self.sql(), tuple(self.adds), moment)
-        result = describe(
-            annotate(source, with_meanings(found, self.adds)), memkit="policy", policy=type(self).__name__
-        )
-        return record_as_of(result, moment)
+        result, note = annotate(source, with_meanings(found, self.adds)), self._note(source, relations["input"])
+        return record_as_of(describe(result, memkit="policy", policy=type(self).__name__, note=note), moment)
 
     def sql(self, as_of: AsOf = None) -> str:
         """The statement that runs, over the relations in `relations`; the day is ``$as_of`` unless one is given.
@@ -119,6 +119,20 @@ class Annotator(Estimator):
             given = ", ".join(source.column_names) or "none"
             raise ParameterError(f"{type(self).__name__}: expected a column '{missing[0]}'. Got {given}.")
         return source
+
+    def _note(self, source: pa.Table, rows: pa.Table) -> str:
+        """What is to be said of the values that came: dates that are none, and kinds that nobody declared."""
+        said = []
+        for name in (field.name for field in rows.schema if field.type == TIMESTAMP):
+            given = source[name] if name in source.column_names else rows[name]
+            if lost := given.filter(pc.and_(pc.is_valid(given), pc.is_null(rows[name]))).to_pylist():
+                said.append(f"{len(lost)} of '{name}' are no dates and count as missing, as {lost[0]!r}.")
+        if said:
+            warnings.warn(f"{type(self).__name__}: {' '.join(said)}", RuntimeWarning, stacklevel=3)
+        kinds = pc.unique(rows["kind"]).drop_null().to_pylist() if "kind" in self.adds else []
+        if unknown := sorted(set(kinds) - KINDS.keys()):
+            said.append(f"Kinds that are not declared stay as they are: {', '.join(unknown)}.")
+        return " ".join(said)
 
     def _sql(self) -> str:
         raise NotImplementedError

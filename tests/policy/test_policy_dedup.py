@@ -284,7 +284,50 @@ def test_labelled_pairs_of_copies_are_judged_by_their_text() -> None:
     assert dedup.threshold_for(labels, 1.0) == pytest.approx(np.cos(np.deg2rad(20)), abs=1e-6)
 
 
+def test_the_oldest_stays_by_creation_and_where_no_date_is_known_by_place() -> None:
+    table = pa.table(
+        {
+            "memory_id": ["pf_10", "pf_9", "pf_8", "x"],
+            "text": ["Любит чай", "Любит чай", "Любит чай", "Совсем другое"],
+            "path": ["profile.md"] * 4,
+            "line_start": [2, 1, 3, 4],
+            "created_at": pa.array([None, None, datetime(2020, 1, 1), None], TIMESTAMP),
+            "updated_at": pa.array([None, None, datetime(2026, 1, 1), None], TIMESTAMP),
+        }
+    )
+    assert outcome(fitted(table, survivor="oldest"), table)[:3] == [
+        ("duplicate", "pf_9", "pf_10"),
+        (None, None, "pf_10"),
+        ("duplicate", "pf_9", "pf_10"),
+    ]
+    dated = table.set_column(4, "created_at", pa.array([datetime(2021, 1, day) for day in (2, 3, 1, 4)], TIMESTAMP))
+    assert fitted(dated, survivor="oldest").transform(dated)["keep"].to_pylist() == [False, False, True, True]
+    assert fitted(dated, survivor="newest").transform(dated)["keep"].to_pylist() == [False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("part", "whole", "of_words"),
+    [
+        ("чай", "любит чай", True),
+        ("чай", "чайник стоит на столе", False),
+        ("чай", "необычайный", False),
+        ("чай", "чайник и чай", True),
+        ("like tea", "dislike tea", False),
+        ("tea", "_tea_ time", False),
+        ("любит чай.", "анна любит чай. и мёд", True),
+        ("绿茶", "他喜欢绿茶", True),
+        ("и", "чай и мёд", True),
+        ("и", "чаи", False),
+    ],
+)
+def test_a_part_is_of_whole_words_unless_letters_are_asked_for(part: str, whole: str, of_words: bool) -> None:
+    table = memories(part, whole)
+    kinds = {rule: fitted(table, substring=rule).pairs_["kind"].to_pylist() for rule in ("words", "letters")}
+    assert kinds == {"words": ["substring"] * of_words, "letters": ["substring"]}
+
+
 def test_the_preset_holds_the_documents_rule() -> None:
+    assert [memory_v2_policy["deduplicator"][name] for name in ("survivor", "substring")] == ["oldest", "letters"]
     dedup = Deduplicator(**memory_v2_policy["deduplicator"])  # type: ignore[arg-type]  # a preset is plain data
     assert (dedup.kinds, dedup.threshold) == (("substring", "semantic"), 0.9)
 

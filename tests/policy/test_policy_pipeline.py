@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import duckdb
+import pandas as pd
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -176,7 +177,56 @@ def test_fast_forward_counts_what_each_user_keeps() -> None:
     assert all(sum(row[name] for name in parts) == row["memories"] for row in found)
 
 
-@pytest.mark.parametrize("bad", [{"days": []}, {"min_factor": 2.0}])
+def test_what_is_created_later_is_not_there_yet_for_replay_and_forecast() -> None:
+    table = pa.table(
+        {
+            "memory_id": ["a", "b", "c"],
+            "text": ["чай", "чай", "кофе"],
+            "kind": ["archive"] * 3,
+            "created_at": ["2026-02-01", "2026-03-05", None],
+        }
+    )
+    newest, limit = Deduplicator(encoder=None), Quota(max_facts=1)
+    found = replay(table, newest, limit, as_of=[AS_OF, "2026-03-05"])
+    assert found["reason_a"].to_pylist() == [None, "future", None, "duplicate", None, None]
+    # Without a date a memory is the oldest: c goes first, then a.
+    assert found["reason_b"].to_pylist() == [None, "future", "evicted", "evicted", None, "evicted"]
+    assert found["keep_a"].to_pylist() == [True, False, True, False, True, True]
+    ahead = forecast(table, limit, as_of=AS_OF, days=[0, 4]).to_pylist()
+    assert [(row["memories"], row["kept"], row["over_quota"], row["refused"]) for row in ahead] == [
+        (2, 1, 1, 0),
+        (3, 1, 2, 0),
+    ]
+
+
+def test_dates_of_any_sequence_are_looked_at_in_both() -> None:
+    table = pa.table({"memory_id": ["a"], "text": ["план"], "expires_at": ["2026-03-01"]})
+    days = pd.date_range("2026-03-01", periods=3)
+    assert replay(table, Expiry(), Expiry(grace_days=1), as_of=days)["changed"].to_pylist() == [False, True, False]
+    assert replay(table, Expiry(), Expiry(), as_of=days[0])["reason_a"].to_pylist() == [None]
+    assert forecast(table, as_of=days[0], days=range(3))["expired"].to_pylist() == [0, 1, 1]
+    assert forecast(table, as_of=days[0], days=2)["expired"].to_pylist() == [0, 1, 1]
+
+
+@pytest.mark.parametrize("policy", [Expiry(), Pipeline([Expiry()]), Quota(), Classifier()], ids=lambda each: each.name)
+def test_an_unreadable_date_is_told_and_never_silently_alive(policy: Any) -> None:
+    table = pa.table({"text": ["чай", "кофе", "мёд"], "expires_at": ["2026-02-31", "soon", None]})
+    said = "2 of 'expires_at' are no dates and count as missing, as '2026-02-31'."
+    with pytest.warns(RuntimeWarning, match=said):
+        judged = policy.transform(table, as_of=AS_OF)
+    assert judged.schema.metadata[b"note"] == said.encode()
+    readable = policy.transform(table.set_column(1, "expires_at", [["2026-02-28", None, None]]), as_of=AS_OF)
+    assert b"note" not in readable.schema.metadata
+
+
+def test_kinds_that_nobody_declared_are_told() -> None:
+    table = pa.table({"text": ["чай", "кофе", "мёд"], "kind": ["mine", "note", "yours"]})
+    judged = Classifier(use_given=False).transform(table, as_of=AS_OF)
+    assert judged["kind"].to_pylist() == ["mine", "note", "yours"]
+    assert judged.schema.metadata[b"note"] == b"Kinds that are not declared stay as they are: mine, yours."
+
+
+@pytest.mark.parametrize("bad", [{"days": []}, {"min_factor": 2.0}, {"days": -1}, {"days": [10**9]}, {"days": 1.5}])
 def test_a_forecast_of_nothing_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ParameterError):
         forecast(pa.table({"text": ["a"]}), as_of=AS_OF, **bad)  # type: ignore[arg-type]  # what is refused
