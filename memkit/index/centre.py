@@ -101,7 +101,7 @@ def scripts(texts: Texts) -> NDArray[np.int64]:
     """
     column = pa.array([text.encode("utf-8", "replace").decode() for text in as_texts(texts)], pa.string())
     latin, cyrillic = (_count(column, pattern) for pattern in (r"\p{Latin}", r"\p{Cyrillic}"))
-    return np.where(latin + cyrillic == 0, _OTHER, np.where(cyrillic >= latin, _CYRILLIC, _LATIN))
+    return np.where(latin + cyrillic == 0, _OTHER, np.where(cyrillic >= latin, _CYRILLIC, _LATIN)).astype(np.int64)
 
 
 def _count(column: pa.Array, pattern: str) -> NDArray[np.int64]:

@@ -23,7 +23,7 @@ from memkit.index import store
 from memkit.index.cache import VectorCache, rows_digest, shared_cache
 from memkit.index.centre import CENTRES, Centring
 from memkit.index.encode import Encoder, Texts, Vectors, as_encoder, as_texts, check_given, unit_rows
-from memkit.index.encoders.base import check_block, is_unit
+from memkit.index.encoders.base import Calibration, check_block, is_unit
 from memkit.index.nearest import SCORE_DIGITS, STEP, Mask, Nearest
 from memkit.index.pairs import near_pairs
 from memkit.params import Estimator, estimator, param
@@ -147,6 +147,12 @@ class Dense(Estimator):
         if not rows.size:
             return CANDIDATES.empty_table()
         return self._with_empty_rows(asked, rows, scores, n - rows.shape[1], allowed)
+
+    def scale(self, queries: Texts, background: NDArray[np.int64]) -> NDArray[np.float64]:
+        """For each query the cosines that count 0 and 1 (`Calibration.scale`), against the rows `background`."""
+        known = getattr(self.encoder_, "calibration", None)
+        known = Calibration() if known is None or self.centre != "none" else known
+        return known.scale(self.encode_queries(queries) @ self.vectors_[background].T).round(SCORE_DIGITS)
 
     def encode_queries(self, queries: Texts) -> Vectors:
         """Vectors of `queries` as `candidates` compares them: encoded (or taken from the cache) and centred."""

@@ -1,11 +1,14 @@
-"""Arms that search words: `BM25`, and `CharGrams` for typos and inflections that stemmers miss."""
+"""Arms that search words: `BM25`, and `CharGrams` and `Grams` for typos and inflections that stemmers miss."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +18,7 @@ from memkit.index import store
 from memkit.index.postings import Postings, Query, Texts
 from memkit.params import Estimator, estimator, param
 from memkit.text.analyse import ANALYSERS, QueryTerms
+from memkit.text.function_words import FUNCTION_WORDS
 
 
 @estimator
@@ -59,7 +63,14 @@ class BM25(Estimator):
         postings.weights = (frequency * (self.k1 + 1) / (frequency + norms[postings.rows])).astype(np.float32)
         return self._use(postings)
 
-    def candidates(self, queries: Sequence[str], n: int, allowed: np.ndarray | None = None) -> pa.Table:
+    def candidates(
+        self,
+        queries: Sequence[str],
+        n: int,
+        allowed: np.ndarray | None = None,
+        *,
+        function_word_weight: float = 1.0,
+    ) -> pa.Table:
         """The best rows of each query.
 
         Parameters
@@ -69,6 +80,8 @@ class BM25(Estimator):
             At most so many rows a query.
         allowed : ndarray of shape (n_rows,), bool, or None
             Which rows may be found; applied before the cut.
+        function_word_weight : float
+            What an occurrence of a function word in a query counts.
 
         Returns
         -------
@@ -83,7 +96,16 @@ class BM25(Estimator):
             Where `n` is below 1 or `allowed` no mask over the rows.
         """
         postings = _fitted(self)
-        return postings.best(self._weigh_all(queries), n, allowed)
+        return postings.best(self._weigh_all(queries, function_word_weight), n, allowed)
+
+    def scale(self, queries: Sequence[str], background: object, *, function_word_weight: float = 1.0) -> np.ndarray:
+        """For each query the scores that count 0 and 1, shape (n_queries, 2).
+
+        1 is what a text full of all the query's terms would reach, those included that no text has: a query of which
+        half is unknown here is never more than half answered.
+        """
+        terms = (self._most(terms, function_word_weight) for terms in self.terms_.of(queries))
+        return np.array([(0.0, most or 1.0) for most in terms]).reshape(-1, 2)
 
     def save(self, folder: Path) -> None:
         """Write ``bm25_terms.parquet`` and ``bm25_postings.parquet``."""
@@ -103,58 +125,40 @@ class BM25(Estimator):
         df = postings.document_frequency
         self.idf_ = np.log1p((postings.n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
         self.terms_ = QueryTerms(self.analyser)
+        self.function_terms_ = frozenset(term for terms in self.terms_.of(sorted(FUNCTION_WORDS)) for term in terms)
+        self.is_function_ = np.zeros(len(df), bool)
+        self.is_function_[_numbers(postings, sorted(self.function_terms_))] = True
         return self
 
-    def _weigh_all(self, queries: Sequence[str]) -> list[Query]:
-        return [self._weigh(terms) for terms in self.terms_.of(queries)]
+    def _weigh_all(self, queries: Sequence[str], function_word_weight: float = 1.0) -> list[Query]:
+        return [self._weigh(terms, function_word_weight) for terms in self.terms_.of(queries)]
 
-    def _weigh(self, terms: list[str]) -> Query:
+    def _weigh(self, terms: list[str], function_word_weight: float = 1.0) -> Query:
         # BM25 is a sum over terms of idf · tf part. The tf part knows only the chunk and is the posting's weight, set
         # once at fit; idf and the k3 part know only the query. So a score is an inner product, and a query costs no
         # more than the lists of its terms. Most queries repeat no term, and are spared the sorting.
         numbers = _numbers(self.postings_, terms)
         if len(set(numbers)) == len(numbers):
             known = np.array(numbers, np.int64)
-            return known, self.idf_[known]
-        known, repeats = np.unique(numbers, return_counts=True)
-        return known, (self.idf_[known] * repeats * (self.k3 + 1) / (repeats + self.k3)).astype(np.float32)
+            weights = self.idf_[known]
+        else:
+            known, repeats = np.unique(numbers, return_counts=True)
+            weights = (self.idf_[known] * self._occurrences(repeats)).astype(np.float32)
+        if function_word_weight != 1.0:
+            weights = np.where(self.is_function_[known], np.float32(function_word_weight) * weights, weights)
+        return known, weights
 
+    def _occurrences(self, repeats: Any) -> Any:
+        return repeats * (self.k3 + 1) / (repeats + self.k3)
 
-@estimator
-class BM25AndGrams(BM25):
-    """BM25 with character 3- to 5-grams beside it: the weighted mean of both, 0 to 1.
-
-    BM25 enters as a share of the most that the query's known terms can reach, grams as the cosine of `CharGrams`.
-
-    Examples
-    --------
-    >>> arm = BM25AndGrams().fit(pa.table({"chunk_id": ["a", "b"]}), ["настройка памяти", "кот спит"])
-    >>> arm.candidates(["памть"], n=5)["row"].to_pylist()
-    [0]
-    """
-
-    gram_weight: float = param(0.5, low=0, high=1, unit="ratio", doc="The grams' share of the score.")
-
-    def fit(self, chunks: pa.Table, texts: Texts) -> Self:
-        """Index `texts`, one for each row of `chunks`; raises ParameterError as `BM25.fit`."""
-        words = super().fit(chunks, texts).postings_
-        return self._use(words.followed_by(_unit_rows(Postings.count(texts, "char")), _GRAM))
-
-    def _use(self, postings: Postings) -> Self:
-        super()._use(postings)
-        self.gram_idf_, self.gram_terms_ = _smooth_idf(postings), QueryTerms("char")
-        return self
-
-    def _weigh_all(self, queries: Sequence[str]) -> list[Query]:
-        both = zip(self.terms_.of(queries), self.gram_terms_.of(queries), strict=True)
-        return [self._weigh_both(words, [_GRAM + gram for gram in grams]) for words, grams in both]
-
-    def _weigh_both(self, words: list[str], grams: list[str]) -> Query:
-        known, weights = self._weigh(words)
-        most = weights.sum() * (self.k1 + 1) or 1
-        parts, shares = _unit_weights(self.postings_, self.gram_idf_, grams)
-        mixed = np.concatenate([(1 - self.gram_weight) * weights / most, self.gram_weight * shares])
-        return np.concatenate([known, parts]), mixed.astype(np.float32)
+    def _most(self, terms: list[str], function_word_weight: float) -> float:
+        unknown = Counter(term for term in terms if term not in self.postings_.terms)
+        rarest = np.log1p((self.postings_.n_rows + 0.5) / 0.5)  # the idf of what no text has
+        missed = sum(
+            self._occurrences(repeats) * (function_word_weight if term in self.function_terms_ else 1.0)
+            for term, repeats in unknown.items()
+        )
+        return float((self.k1 + 1) * (self._weigh(terms, function_word_weight)[1].sum() + rarest * missed))
 
 
 @estimator
@@ -177,11 +181,21 @@ class CharGrams(Estimator):
         stems, grams = (_unit_rows(Postings.count(texts, analyser)) for analyser in ("auto", "char"))
         return self._use(stems.followed_by(grams, _GRAM))
 
-    def candidates(self, queries: Sequence[str], n: int, allowed: np.ndarray | None = None) -> pa.Table:
-        """The best rows of each query, as `BM25.candidates`."""
+    def candidates(
+        self,
+        queries: Sequence[str],
+        n: int,
+        allowed: np.ndarray | None = None,
+        *,
+        function_word_weight: float = 1.0,
+    ) -> pa.Table:
+        """The best rows of each query, as `BM25.candidates`; function words below 1 are left out."""
         postings = _fitted(self)
-        pairs = zip(self.stem_terms_.of(queries), self.gram_terms_.of(queries), strict=True)
-        return postings.best([self._weigh(stems, grams) for stems, grams in pairs], n, allowed)
+        return postings.best(self._weigh_all(_less(queries, function_word_weight)), n, allowed)
+
+    def scale(self, queries: Sequence[str], background: object, *, function_word_weight: float = 1.0) -> np.ndarray:
+        """The score is from 0 to 1 as it is."""
+        return _as_it_is(queries)
 
     def save(self, folder: Path) -> None:
         """Write ``char_terms.parquet`` and ``char_postings.parquet``."""
@@ -201,10 +215,62 @@ class CharGrams(Estimator):
         self.stem_terms_, self.gram_terms_ = QueryTerms("auto"), QueryTerms("char")
         return self
 
+    def _weigh_all(self, queries: Sequence[str]) -> list[Query]:
+        pairs = zip(self.stem_terms_.of(queries), self.gram_terms_.of(queries), strict=True)
+        return [self._weigh(stems, grams) for stems, grams in pairs]
+
     def _weigh(self, stems: list[str], grams: list[str]) -> Query:
         named = (stems, [_GRAM + gram for gram in grams])
         halves = [_unit_weights(self.postings_, self.idf_, terms) for terms in named]
         return np.concatenate([h[0] for h in halves]), np.concatenate([h[1] for h in halves]) / np.float32(2)
+
+
+@estimator
+class Grams(CharGrams):
+    """TF-IDF of character 3- to 5-grams alone, of letters brought together: the score is the cosine, 0 to 1.
+
+    Full-width and other compatibility forms are one (NFKC), and Cyrillic letters are the Latin ones that they sound
+    like, so that «2ГИС» finds "2gis", and «постгрес» shares most of "postgres".
+
+    Examples
+    --------
+    >>> arm = Grams().fit(pa.table({"chunk_id": ["a", "b"]}), ["карта 2GIS", "кот спит"])
+    >>> arm.candidates(["2гис", "ＧＩＳ"], n=5)["row"].to_pylist()
+    [0, 0]
+    """
+
+    def fit(self, chunks: pa.Table, texts: Texts) -> Self:
+        """Index `texts`, one for each row of `chunks`; raises ParameterError where the lengths differ."""
+        _check_lengths(chunks, texts)
+        return self._use(_unit_rows(Postings.count([_plain_letters(str(text)) for text in texts], "char")))
+
+    def _weigh_all(self, queries: Sequence[str]) -> list[Query]:
+        terms = self.gram_terms_.of([_plain_letters(query) for query in queries])
+        return [_unit_weights(self.postings_, self.idf_, grams) for grams in terms]
+
+
+_SOUNDS = "абвгдеёжзийклмнопрстуфхцчшщыэюяіїєґ", "abvgdeejziiklmnoprstufhccssyeuaiieg"
+_LETTERS = str.maketrans(_SOUNDS[0] + _SOUNDS[0].upper(), _SOUNDS[1] * 2, "ьъЬЪ")
+_WORDS = re.compile(r"\w+")
+
+
+def _plain_letters(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).translate(_LETTERS)
+
+
+def _less(queries: Sequence[str], function_word_weight: float) -> Sequence[str]:
+    """The queries without function words, where these count less and others are left."""
+    if function_word_weight == 1.0:
+        return queries
+    return [_WORDS.sub(_unless_function, query).strip() or query for query in queries]
+
+
+def _unless_function(word: re.Match[str]) -> str:
+    return "" if word[0].lower().replace("ё", "е") in FUNCTION_WORDS else word[0]
+
+
+def _as_it_is(queries: Sequence[str]) -> np.ndarray:
+    return np.tile([0.0, 1.0], (len(queries), 1))
 
 
 # Sets a gram apart from a stem of the same letters; no term holds a tab.

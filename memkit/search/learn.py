@@ -1,9 +1,11 @@
-"""The convex weight of the two arms, learned from judged queries and checked on queries it was not learned from."""
+"""The weights of the arms, learned from judged queries and checked on queries that they were not learned from."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError, QueryError
 from memkit.params import AsOf
+from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import SearchIndex
 from memkit.search.question import Queries, Question
 from memkit.search.retriever import Retriever
@@ -26,10 +29,10 @@ class LearnedWeight:
 
     Attributes
     ----------
-    vector_weight : float
-        Best on all judged queries; bm25_weight is the rest to 1.
+    weights : dict of str to float
+        By arm, best on all judged queries; the sum is 1.
     table : pa.Table
-        vector_weight (float64) and the mean of the metric over all judged queries (float64), by weight.
+        A weight an arm (float64, as ``vector_weight``) and the mean of the metric over all judged queries (float64).
     held_out : float
         Mean over queries that took no part in choosing their weight: what to expect of new queries.
     before : float
@@ -38,15 +41,20 @@ class LearnedWeight:
         Judged queries used; those without a positive judgement are left out.
     """
 
-    vector_weight: float
+    weights: dict[str, float]
     table: pa.Table
     held_out: float
     before: float
     n_queries: int
 
     def apply(self, search: Retriever) -> Retriever:
-        """A copy of `search` with the learned weight, sharing everything fitted."""
-        return search.with_params(vector_weight=self.vector_weight, bm25_weight=None, fusion="weighted")
+        """A copy of `search` with the learned weights, sharing everything fitted."""
+        return search.with_params(**_as_params(self.weights), fusion="weighted")
+
+    @property
+    def vector_weight(self) -> float:
+        """The vector arm's; 0 where there is none."""
+        return self.weights.get("vector", 0.0)
 
 
 def learn_weight(
@@ -55,25 +63,25 @@ def learn_weight(
     qrels: pa.Table,
     metric: str = "ndcg@10",
     *,
-    steps: int = 20,
+    steps: int = 10,
     cv: int = 5,
     seed: int = 0,
     where: str | None = None,
     as_of: AsOf = None,
 ) -> LearnedWeight:
-    """Try every weight of the vector arm from 0 to 1 on one candidate table.
+    """Try the weights of the arms from 0 to 1, in steps, on one candidate table.
 
     Parameters
     ----------
     search : Retriever
-        Fitted, with both arms; its other parameters stay as they are.
+        Fitted, with two arms or three (letters take no part where `gram_weight` is 0); its other parameters stay.
     queries : see `Retriever.search`
     qrels : pa.Table
         query_id, memory_id, relevance (above 0 is relevant; the gain is the number itself).
     metric : str
         'ndcg@K'.
     steps : int
-        Weights are 0, 1/steps, 2/steps, …, 1.
+        Weights are 0, 1/steps, 2/steps, …, 1, all that add up to 1: 66 settings of three arms by 10 steps.
     cv : int
         Parts that the queries are cut into; each is scored at the weight that is best on the others.
     seed : int
@@ -89,7 +97,7 @@ def learn_weight(
     Raises
     ------
     ParameterError
-        For a metric of another name, no vectors, or fewer judged queries than parts.
+        For a metric of another name, a single arm, or fewer judged queries than parts.
     QueryError
         Where `qrels` lacks a column.
     EncoderUnavailableError
@@ -107,23 +115,37 @@ def learn_weight(
     """
     depth = _depth(metric)
     search = search.with_params(on_encoder_error="raise")  # half the queries by words would be no measurement
-    both = search.with_params(vector_weight=0.5, bm25_weight=None, fusion="weighted")
-    question = both.ask(queries, depth, where, as_of)
-    if set(question.weights) != {"bm25", "vector"}:
-        raise ParameterError("learn_weight: expected a Retriever with both arms. It has no vectors.")
+    part = ["bm25", "vector"] if search.gram_weight == 0 else ["bm25", "vector", "gram"]
+    question = search.with_params(**_as_params(dict.fromkeys(part, 1.0)), fusion="weighted").ask(
+        queries, depth, where, as_of
+    )
+    arms = [arm for arm in ("vector", "bm25", "gram") if arm in question.weights]
+    if len(arms) < 2:
+        raise ParameterError(f"learn_weight: expected a Retriever with two arms. It has {', '.join(arms)}.")
     judged = _Judgements.read(qrels, question.queries, question.index)
     if not judged.used.size:
         raise ParameterError("learn_weight: expected a query with a relevant memory in qrels. Got none.")
 
-    grid = np.round(np.linspace(0.0, 1.0, steps + 1), 9)
-    scores = np.stack([judged.ndcg(question.but(vector_weight=weight)) for weight in grid.tolist()])
-    own = {name: getattr(search, name) for name in ("vector_weight", "bm25_weight", "fusion")}
+    grid = _grid(len(arms), steps)
+    settings = [dict(zip(arms, row, strict=True)) for row in grid.tolist()]
+    scores = np.stack([judged.ndcg(question.but(**_as_params(weights))) for weights in settings])
+    own = {name: getattr(search, name) for name in ("vector_weight", "bm25_weight", "gram_weight", "fusion")}
     before = judged.ndcg(question.but(**own))
 
     means = scores.mean(axis=1)
-    table = pa.table({"vector_weight": grid, metric: means})
-    held_out = _held_out(scores, cv, seed)
-    return LearnedWeight(float(grid[_best(means)]), table, held_out, float(before.mean()), judged.used.size)
+    table = pa.table({**{f"{arm}_weight": grid[:, at] for at, arm in enumerate(arms)}, metric: means})
+    held_out = _held_out(scores, grid, cv, seed)
+    return LearnedWeight(settings[_best(means, grid)], table, held_out, float(before.mean()), judged.used.size)
+
+
+def _as_params(weights: Mapping[str, float]) -> dict[str, float]:
+    return {f"{arm}_weight": weights.get(arm, 0.0) for arm in KINDS}
+
+
+def _grid(arms: int, steps: int) -> Floats:
+    """All weights of `arms` in `steps` that add up to 1, the first arm's rising."""
+    parts = [cut for cut in product(range(steps + 1), repeat=arms - 1) if sum(cut) <= steps]
+    return np.round(np.array([(*cut, steps - sum(cut)) for cut in parts]) / steps, 9)
 
 
 def _depth(metric: str) -> int:
@@ -133,18 +155,19 @@ def _depth(metric: str) -> int:
     return int(match[1])
 
 
-def _best(means: Floats) -> int:
-    """The best setting; among equals the middle one, which is farthest from both edges of the plateau."""
+def _best(means: Floats, grid: Floats) -> int:
+    """The best setting; among equals the one nearest to their middle, which is far from the edges of the plateau."""
     tied = np.flatnonzero(np.round(means, 9) == np.round(means.max(), 9))
-    return int(tied[len(tied) // 2])
+    away = np.abs(grid[tied] - grid[tied].mean(axis=0)).sum(axis=1)
+    return int(tied[np.round(away, 9).argmin()])
 
 
-def _held_out(scores: Floats, cv: int, seed: int) -> float:
+def _held_out(scores: Floats, grid: Floats, cv: int, seed: int) -> float:
     size = scores.shape[1]
     if not 2 <= cv <= size:
         raise ParameterError(f"learn_weight: 'cv' must be in [2, judged queries = {size}]. Got {cv}.")
     part = np.random.default_rng(seed).permutation(np.arange(size) % cv)
-    chosen = np.array([_best(scores[:, part != fold].mean(axis=1)) for fold in range(cv)])
+    chosen = np.array([_best(scores[:, part != fold].mean(axis=1), grid) for fold in range(cv)])
     return float(scores[chosen[part], np.arange(size)].mean())
 
 

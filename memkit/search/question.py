@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from memkit.duck import LONE_SURROGATE
 from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
+from memkit.index.centre import scripts
 from memkit.index.encoders.circuit import in_haste
 from memkit.params import AsOf, as_of_time, check_value
 from memkit.search.fitted.arms import Mask
@@ -29,7 +30,7 @@ from memkit.search.stages.rank import Candidates, Ranked, rank
 from memkit.tables.sealed import read_select
 
 _BARE = "select memory_id from memories where "
-_SCOPING = ("expired", "kinds_hidden", "on_encoder_error")
+_SCOPING = ("expired", "kinds_hidden", "on_encoder_error", "function_word_weight")
 T = TypeVar("T")
 
 
@@ -256,6 +257,12 @@ class Question:
         """The candidates after every stage."""
         return rank(self.candidates(), self)
 
+    def foreign(self, found: Candidates) -> Mask:
+        """Which candidates are in another script than their query, so that they share no words."""
+        asked = scripts(self.queries.texts)[found.query]
+        differs: Mask = (self.index.scripts[found.row] != asked) & (asked < 2)
+        return differs
+
     def decay(self, memory: Ints) -> tuple[Floats, Floats]:
         """Age in days and factor of each of the rows `memory`."""
         s = self.settings
@@ -270,7 +277,7 @@ def ask(index: SearchIndex, settings: Settings, queries: Any, k: int, where: str
 
     def find(settings: Settings) -> tuple[dict[str, float], Candidates]:
         weights = index.weights(settings)
-        return weights, index.find(asked.texts, settings.pool, scope.allowed, weights)
+        return weights, index.find(asked.texts, settings.pool, scope.allowed, weights, settings)
 
     (weights, found), note = or_by_words(index, settings, find)
     return Question(index, settings, asked, k, moment, where, scope, weights, found, note)
@@ -286,4 +293,6 @@ def or_by_words(index: SearchIndex, settings: Settings, act: Callable[[Settings]
     except EncoderUnavailableError as error:
         note = f"By words alone: {error}"
         warnings.warn(f"Retriever: no vectors this time. {note}", RuntimeWarning, stacklevel=5)
-        return act(settings.but(vector_weight=0.0, bm25_weight=1.0)), note
+        return act(
+            settings.but(vector_weight=0.0, **({"bm25_weight": 1.0} if settings.bm25_weight is not None else {}))
+        ), note

@@ -16,7 +16,7 @@ from memkit.tables.fts import SEARCHABLE, SEARCHED
 from memkit.text.analyse import ANALYSERS
 
 _CHUNKS, _DECAY = cite("workspace", "chunks"), cite("memory_v2", "decay")
-LEXICAL = ("bm25", "char", "bm25+char")
+LEXICAL = ("bm25", "char")
 
 
 @estimator
@@ -25,7 +25,9 @@ class FitSettings(Estimator):
 
     encoder: Any = param("use", kind="object", refit=True, doc="What `as_encoder` takes; None searches by BM25 alone.")
     analyser: str = param("auto", choices=ANALYSERS, refit=True, doc="How the lexical arm makes terms of words.")
-    lexical: str = param("bm25", choices=LEXICAL, refit=True, doc="The lexical arm: BM25, character n-grams, or both.")
+    lexical: str = param(
+        "bm25", choices=LEXICAL, refit=True, doc="The lexical arm: BM25, or stems and character n-grams."
+    )
     chunk_tokens: int = param(400, low=1, refit=True, unit="tokens", doc="Size of a chunk.", source=_CHUNKS)
     overlap_tokens: int = param(80, low=0, refit=True, unit="tokens", doc="What two chunks share.", source=_CHUNKS)
     searched: Sequence[str] = param(
@@ -41,11 +43,38 @@ class FitSettings(Estimator):
 class QuerySettings(Estimator):
     """What a question is answered with; a change acts at the next call."""
 
-    vector_weight: float = param(0.5, low=0, high=1, doc="Weight of the vector arm; at 0 it is never loaded.")
-    bm25_weight: float | None = param(
-        None, kind="float", nullable=True, low=0, high=1, doc="Weight of the lexical arm; None is 1 - vector_weight."
+    vector_weight: float | None = param(
+        None,
+        kind="float",
+        nullable=True,
+        low=0,
+        high=1,
+        doc="Weight of the vector arm; at 0 it is never loaded. Arms of None share what others leave of 1, as is"
+        " stored for the encoder.",
     )
-    normalise: str = param("minmax", choices=HOW, doc="How an arm's scores come to a common scale, per query.")
+    bm25_weight: float | None = param(
+        None, kind="float", nullable=True, low=0, high=1, doc="Weight of the lexical arm; None as above."
+    )
+    gram_weight: float | None = param(
+        None, kind="float", nullable=True, low=0, high=1, doc="Weight of the arm of letters; None as above."
+    )
+    function_word_weight: float = param(
+        0.1,
+        low=0,
+        high=1,
+        unit="ratio",
+        doc="What 'the', «и» and their like count in a query; below 1 letters skip them.",
+    )
+    across_weight: float = param(
+        0.25,
+        low=0,
+        high=1,
+        unit="ratio",
+        doc="Calibrated, what a chunk in another script than the query gets for words, as a share of its vector's.",
+    )
+    normalise: str = param(
+        "calibrated", choices=("calibrated", *HOW), doc="How an arm's scores come to a common scale, per query."
+    )
     fusion: str = param("weighted", choices=METHODS, doc="How the arms' scores become one.")
     rrf_k: int = param(60, low=0, doc="The constant of fusion 'rrf'.", source="Cormack et al. 2009")
     pool: int = param(100, low=1, unit="chunks", doc="The best of each arm that enter; below it nothing is ranked.")

@@ -10,7 +10,7 @@ import memkit as mk
 
 Run = Callable[..., tuple[int, str, str]]
 HITS = [
-    *("query_id", "rank", "memory_id", "chunk_id", "score", "bm25", "vector", "decay"),
+    *("query_id", "rank", "memory_id", "chunk_id", "score", "bm25", "vector", "gram", "decay"),
     *("text", "path", "line_start", "line_end"),
 ]
 

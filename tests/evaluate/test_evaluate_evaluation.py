@@ -175,7 +175,7 @@ def test_a_search_that_found_nothing_at_all_is_an_error(search: mk.Retriever) ->
 
 
 def test_an_arm_that_found_nothing_for_any_query_is_an_error() -> None:
-    both = mk.Retriever(encoder="hash", vector_weight=0.5).fit(mk.from_table(MEMORIES))
+    both = mk.Retriever(encoder="hash", vector_weight=0.5, gram_weight=0.0).fit(mk.from_table(MEMORIES))
     queries, qrels = {"query_id": [1], "text": ["coffee"]}, {"query_id": [1], "memory_id": ["anna"], "relevance": [1]}
     with pytest.raises(mk.MemkitError, match=r"the arm 'bm25' has the weight 0\.5 and found nothing for any of 1"):
         mk.evaluate(both, queries, qrels)

@@ -19,7 +19,7 @@ from memkit.index import ann, store
 from memkit.index.cache import VectorCache
 from memkit.index.dense import MANIFEST, Dense
 from memkit.index.encoders import http
-from memkit.index.lexical import BM25, BM25AndGrams, CharGrams
+from memkit.index.lexical import BM25, CharGrams, Grams
 
 TEXTS = ["Пул соединений: десять", "The deploy runs on Friday", "кот спит"]
 CHUNKS = pa.table({"chunk_id": ["a", "b", "c"]})
@@ -256,7 +256,7 @@ POSTINGS: dict[str, tuple[str, Callable[[pa.Table], pa.Table]]] = {
 
 
 @pytest.mark.parametrize("case", POSTINGS)
-@pytest.mark.parametrize("kind", [BM25, BM25AndGrams, CharGrams])
+@pytest.mark.parametrize("kind", [BM25, Grams, CharGrams])
 def test_odd_postings_are_refused(tmp_path: Path, kind: type[BM25], case: str) -> None:
     kind().fit(CHUNKS, TEXTS).save(tmp_path)
     part, to = POSTINGS[case]

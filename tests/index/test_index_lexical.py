@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 import memkit as mk
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.index import postings
-from memkit.index.lexical import BM25, BM25AndGrams, CharGrams
+from memkit.index.lexical import BM25, CharGrams, Grams
 from memkit.params import Estimator
 from memkit.text.analyse import QueryTerms
 
@@ -38,7 +38,7 @@ CORPUS = [
 ]
 WORDS = ["кот", "пёс", "пул", "connection", "pool", "2025", "и", "the"]
 DOCUMENTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join), min_size=1, max_size=12)
-ARMS = [BM25(), CharGrams(), BM25AndGrams()]
+ARMS = [BM25(), CharGrams(), Grams()]
 
 
 def chunks(count: int) -> pa.Table:
@@ -107,7 +107,7 @@ def test_scores_are_those_of_bm25s() -> None:
         assert ours == pytest.approx(expected * (1.2 + 1), rel=1e-4)
 
 
-@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "both"])
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
 @pytest.mark.parametrize(
     ("query", "row"),
     [
@@ -130,14 +130,14 @@ def test_every_script_is_found(arm: Estimator, query: str, row: int) -> None:
     assert hits(fitted(CORPUS, arm), query)[0][0] == row
 
 
-@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "both"])
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
 @pytest.mark.parametrize("query", ["", " ", "?!", "___", "q" * 10_000])
 def test_a_query_without_known_words_finds_nothing_in_the_right_columns(arm: Estimator, query: str) -> None:
     found = fitted(CORPUS, arm).candidates([query], 5)
     assert found.equals(postings.CANDIDATES.empty_table())
 
 
-@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "both"])
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
 @pytest.mark.parametrize("texts", [[], [""], ["", "?!"]])
 def test_a_corpus_without_words_finds_nothing(arm: Estimator, texts: list[str]) -> None:
     assert fitted(texts, arm).candidates(["пул", ""], 5).num_rows == 0
@@ -166,19 +166,16 @@ def test_a_repeated_term_counts_as_k3_says(k3: float) -> None:
         assert three == pytest.approx(one * 3 * (k3 + 1) / (3 + k3), rel=1e-6)
 
 
-def test_bm25_and_grams_are_the_mean_of_their_shares() -> None:
-    texts = ["настройка памяти", "кот спит", "память кота и кот"]
-    query = "память кота"
-    words, chars = dict(hits(fitted(texts), query)), fitted(texts, BM25AndGrams(gram_weight=1.0))
-    idf = [math.log(1 + (3 - df + 0.5) / (df + 0.5)) for df in (1, 2)]  # память only as such, кот twice
-    for weight in (0.0, 0.3, 1.0):
-        found = dict(hits(fitted(texts, BM25AndGrams(gram_weight=weight)), query))
-        grams = dict(hits(chars, query))
-        for row in range(3):
-            share = words.get(row, 0.0) / (sum(idf) * 2.2)
-            expected = (1 - weight) * share + weight * grams.get(row, 0.0)
-            assert found.get(row, 0.0) == pytest.approx(expected, abs=1e-6)
-            assert 0 <= found.get(row, 0.0) <= 1
+def test_grams_are_scikit_learns_cosine_over_plain_letters() -> None:
+    from sklearn.feature_extraction.text import TfidfVectorizer
+
+    texts, query = ["memory settings", "cat sleeps", "memories of cats"], "memory of a cat"
+    counted = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 5), sublinear_tf=True).fit(texts)
+    expected = (counted.transform(texts) @ counted.transform([query]).T).toarray()[:, 0]
+    found = dict(hits(fitted(texts, Grams()), query))
+    assert [found.get(row, 0.0) for row in range(3)] == pytest.approx(expected, abs=1e-6)
+    cyrillic = dict(hits(fitted(["мемори settings", "кат sleeps", "memories оф cats"], Grams()), query))
+    assert cyrillic.keys() == found.keys()
 
 
 def test_ties_are_broken_by_row_and_more_than_there_are_may_be_asked() -> None:
@@ -187,7 +184,7 @@ def test_ties_are_broken_by_row_and_more_than_there_are_may_be_asked() -> None:
     assert len({score for _, score in found}) == 1
 
 
-@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "both"])
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
 def test_a_filter_acts_before_the_cut(arm: Estimator) -> None:
     texts = ["пул пул пул"] * 50 + ["пул соединений и потоков"]
     allowed = np.arange(51) == 50
@@ -195,7 +192,7 @@ def test_a_filter_acts_before_the_cut(arm: Estimator) -> None:
     assert hits(fitted(texts, arm), "пул", 1, np.zeros(51, bool)) == []
 
 
-@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "both"])
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
 def test_a_batch_is_its_queries_one_by_one(arm: Estimator) -> None:
     made, queries = fitted(CORPUS, arm), ["пул", "", "память E4021", "ภาษา", "пул"]
     table = made.candidates(queries, 3)
@@ -204,7 +201,7 @@ def test_a_batch_is_its_queries_one_by_one(arm: Estimator) -> None:
         assert list(zip(own["row"].to_pylist(), own["score"].to_pylist(), strict=True)) == hits(made, query, 3)
 
 
-@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "both"])
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
 def test_what_was_saved_and_loaded_answers_alike(arm: Estimator, tmp_path: Path) -> None:
     made = fitted(CORPUS, arm)
     made.save(tmp_path)
@@ -244,7 +241,7 @@ def test_char_scores_are_the_mean_of_two_cosines_of_scikit_learn() -> None:
     assert [found.get(row, 0.0) for row in range(4)] == pytest.approx(sum(cosines) / 2, rel=1e-5)
 
 
-@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "both"])
+@pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
 def test_an_unfitted_arm_says_so(arm: Estimator) -> None:
     with pytest.raises(NotFittedError, match=r"Call fit\(chunks, texts\) first"):
         copy.deepcopy(arm).candidates(["пул"], 5)  # type: ignore[attr-defined]  # each arm has candidates

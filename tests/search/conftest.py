@@ -52,7 +52,7 @@ class GivenArm:
         if vectors is not None:
             self.vectors_ = np.asarray(vectors, np.float32)
 
-    def candidates(self, queries: Sequence[str], n: int, allowed: Any = None) -> pa.Table:
+    def candidates(self, queries: Sequence[str], n: int, allowed: Any = None, **options: Any) -> pa.Table:
         found: list[tuple[int, int, float]] = []
         for query, text in enumerate(queries):
             scores = {row: s for row, s in self.answers.get(text, {}).items() if allowed is None or allowed[row]}
@@ -60,6 +60,9 @@ class GivenArm:
             found += [(query, row, score) for row, score in best]
         columns = list(zip(*found, strict=True)) or [(), (), ()]
         return pa.table([pa.array(c, t) for c, t in zip(columns, SCORED.types, strict=True)], schema=SCORED)
+
+    def scale(self, queries: Sequence[str], background: Any, **options: Any) -> Any:
+        return np.tile([0.0, 1.0], (len(queries), 1))
 
     def save(self, folder: Path) -> None:
         raise NotImplementedError
@@ -86,12 +89,23 @@ Fitter = Callable[..., Retriever]
 
 @pytest.fixture
 def retriever_over(monkeypatch: pytest.MonkeyPatch) -> Fitter:
-    """retriever_over(rows, bm25={...}, vector={...}, **params): a Retriever over arms whose scores are those."""
+    """retriever_over(rows, bm25={...}, vector={...}, gram={...}, **params): a Retriever over arms of those scores.
 
-    def fit(rows: Sequence[Any], bm25: Any = None, vector: Any = None, vectors: Any = None, **params: Any) -> Retriever:
+    Unless `params` say more: words and vectors at equal weights, and each query's best is 1 and its worst 0.
+    """
+
+    def fit(
+        rows: Sequence[Any], bm25: Any = None, vector: Any = None, gram: Any = None, vectors: Any = None, **params: Any
+    ) -> Retriever:
         directions = np.eye(len(rows), max(len(rows), 1)) if vectors is None else vectors
-        arms = {"bm25": GivenArm(bm25 or {}), "vector": GivenArm(vector or {}, directions)}
+        arms = {
+            "bm25": GivenArm(bm25 or {}),
+            "vector": GivenArm(vector or {}, directions),
+            "gram": GivenArm(gram or {}),
+        }
         monkeypatch.setattr(search_index, "build_arm", lambda name, *_: arms[name])
-        return Retriever(**params).fit(_corpus(*rows))
+        return Retriever(**{"vector_weight": 0.5, "gram_weight": 0.0, "normalise": "minmax", **params}).fit(
+            _corpus(*rows)
+        )
 
     return fit

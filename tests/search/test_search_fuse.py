@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
+from memkit.index.encoders.base import Calibration
 from memkit.search.fitted.arms import KINDS
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.fuse import METHODS, Evidence, Floats, arm_weights, fuse
@@ -15,8 +16,8 @@ NAN = np.nan
 
 def weights_of(vector_weight: float, bm25_weight: float | None, arms: list[str]) -> dict[str, float]:
     """The weights that a Retriever of these parameters gives `arms`."""
-    asked = QuerySettings(vector_weight=vector_weight, bm25_weight=bm25_weight)
-    return arm_weights({name: kind.weight(asked) for name, kind in KINDS.items()}, arms)
+    asked = QuerySettings(vector_weight=vector_weight, bm25_weight=bm25_weight, gram_weight=0.0)
+    return arm_weights({name: kind.weight(asked) for name, kind in KINDS.items()}, arms, Calibration()._asdict())
 
 
 HALVES = np.array([0.5, 0.5])

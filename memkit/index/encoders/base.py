@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -30,7 +30,32 @@ _SURROGATES = re.compile(r"[\ud800-\udfff]")
 _UNIT_ROWS = 8192  # normalised at a time: double precision doubles the memory
 _UNIT_ERROR = 1e-6
 _SHORT_WORK = 4  # batches without a bar; the cache asks for so many at a time and shows its own
+_PRIOR_TEXTS = 30
+_LEAST_DEVIATION = 0.005
+_FAR = 10.0  # deviations; a chunk asked for by its own text lies some 8 above the mean
 _PROGRESS_DELAY = 2.0  # seconds before a bar appears: short work stays silent
+
+
+class Calibration(NamedTuple):
+    """What a search knows of an encoder: the weights of the arms beside it, and its cosines to texts at random."""
+
+    vector: float = 0.2
+    bm25: float = 0.6
+    gram: float = 0.2
+    mean: float = 0.05
+    deviation: float = 0.08
+
+    def scale(self, cosines: Vectors) -> NDArray[np.float64]:
+        """The cosines that count 0 and 1 for each query, shape (n_queries, 2), from its `cosines` to texts at random.
+
+        0 is their mean, 1 lies ten deviations above. Both are drawn to what is stored, as if 30 more texts had been
+        seen: of a few texts alone they would be chance.
+        """
+        seen, number = cosines.astype(np.float64), cosines.shape[1] + _PRIOR_TEXTS
+        mean = (seen.sum(axis=1) + _PRIOR_TEXTS * self.mean) / number
+        square = (np.square(seen).sum(axis=1) + _PRIOR_TEXTS * (self.mean**2 + self.deviation**2)) / number
+        deviation = np.maximum(np.sqrt(np.maximum(square - mean**2, 0.0)), _LEAST_DEVIATION)
+        return np.stack([mean, mean + _FAR * deviation], axis=1)
 
 
 class Encoder(Protocol):
@@ -67,6 +92,8 @@ class TextEncoder:
     ----------
     dedup_threshold : float or None
         Cosine from which two texts count as near-duplicates, where it was measured for this encoder.
+    calibration : Calibration or None
+        Weights and cosines, where they were measured for this encoder.
     refitted : bool
         True where the vector of a text depends on a fitted corpus.
     show_progress : bool
@@ -77,6 +104,7 @@ class TextEncoder:
     batch_size: ClassVar[int] = 256
     max_chars: ClassVar[int | None] = None
     dedup_threshold: float | None = None
+    calibration: Calibration | None = None
     refitted: bool = False
     show_progress: bool = True
 

@@ -20,13 +20,16 @@ Mask = NDArray[np.bool_]
 
 
 class Arm(Protocol):
-    """Finds candidates by one kind of evidence; what has these four can be a Retriever's arm."""
+    """Finds candidates by one kind of evidence; what has these five can be a Retriever's arm."""
 
     def fit(self, chunks: pa.Table, texts: pa.ChunkedArray) -> Self:
         """Index `texts`, what is searched in each row of `chunks`."""
 
-    def candidates(self, queries: Sequence[str], n: int, allowed: Mask | None = None) -> pa.Table:
+    def candidates(self, queries: Sequence[str], n: int, allowed: Mask | None = None, **options: Any) -> pa.Table:
         """Columns query, row and score: at most `n` rows a query among `allowed`, best first, ties by row."""
+
+    def scale(self, queries: Sequence[str], background: NDArray[np.int64], **options: Any) -> NDArray[np.float64]:
+        """For each query the scores that count 0 and 1 when calibrated; `background` is a fixed sample of rows."""
 
     def save(self, folder: Path) -> None:
         """Keep the arm in `folder`."""
@@ -43,7 +46,11 @@ class Kind:
     Attributes
     ----------
     weight : callable
-        What the settings give the arm, before all weights are brought to the sum 1.
+        What the settings give the arm, before all weights are brought to the sum 1; None is the encoder's own.
+    options : callable
+        What of the settings the arm is asked with.
+    everywhere : bool
+        Whether each row has a score, so that one which was not found has at most the last that was.
     make : callable
         The arm that the settings ask for, not fitted.
     load : callable
@@ -53,7 +60,9 @@ class Kind:
         What pictures call the arm, what sentences call its score, and why it may have none.
     """
 
-    weight: Callable[[QuerySettings], float]
+    weight: Callable[[QuerySettings], float | None]
+    options: Callable[[QuerySettings], dict[str, Any]]
+    everywhere: bool
     make: Callable[[FitSettings], Arm]
     load: Callable[[FitSettings, Path, pa.Table, pa.ChunkedArray, bool], Arm]
     label: str
@@ -65,23 +74,34 @@ _K3 = 1000.0
 """Each repetition of a word in a question counts, as in most engines: on long questions it is worth a tenth of nDCG."""
 
 
-def _lexical(settings: FitSettings) -> Arm:
+def lexical() -> Any:
+    """The arms that search words, imported when one is asked for."""
     from memkit.index import lexical
 
+    return lexical
+
+
+def _words(settings: FitSettings) -> Arm:
     if settings.lexical == "char":
-        return lexical.CharGrams()
-    words = lexical.BM25 if settings.lexical == "bm25" else lexical.BM25AndGrams
-    return words(analyser=settings.analyser, k3=_K3)
+        return cast(Arm, lexical().CharGrams())
+    return cast(Arm, lexical().BM25(analyser=settings.analyser, k3=_K3))
+
+
+def _word_options(settings: QuerySettings) -> dict[str, Any]:
+    return {"function_word_weight": settings.function_word_weight}
 
 
 def _dense(settings: FitSettings) -> Arm:
     from memkit.index.dense import Dense
 
-    return Dense(encoder=settings.encoder, ann=settings.ann, centre=settings.centre)
+    return cast(Arm, Dense(encoder=settings.encoder, ann=settings.ann, centre=settings.centre))
 
 
-def _load_lexical(settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray, trust: bool) -> Arm:
-    arm: Any = type(_lexical(settings)).load(folder)
+def _load_words(settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray, trust: bool) -> Arm:
+    return _of_chunks(type(_words(settings)).load(folder), folder, chunks)
+
+
+def _of_chunks(arm: Any, folder: Path, chunks: pa.Table) -> Arm:
     if arm.postings_.n_rows != chunks.num_rows:
         raise StaleIndexError(
             f"{folder.name}: expected {chunks.num_rows} chunks. Got {arm.postings_.n_rows}. Fit again."
@@ -92,25 +112,39 @@ def _load_lexical(settings: FitSettings, folder: Path, chunks: pa.Table, texts: 
 def _load_dense(settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray, trust: bool) -> Arm:
     from memkit.index.dense import Dense
 
-    return Dense.load(folder, encoder=settings.encoder, chunks=chunks, texts=texts, trust=trust)
+    return cast(Arm, Dense.load(folder, encoder=settings.encoder, chunks=chunks, texts=texts, trust=trust))
 
 
 KINDS: dict[str, Kind] = {
     "bm25": Kind(
-        weight=lambda s: 1.0 - s.vector_weight if s.bm25_weight is None else s.bm25_weight,
-        make=_lexical,
-        load=_load_lexical,
+        weight=lambda s: s.bm25_weight,
+        options=_word_options,
+        everywhere=False,
+        make=_words,
+        load=_load_words,
         label="lexical",
         score="lexical score",
         nothing="lexical score 0 (no term of the query occurs in it)",
     ),
     "vector": Kind(
         weight=lambda s: s.vector_weight,
+        options=lambda s: {},
+        everywhere=True,
         make=_dense,
         load=_load_dense,
         label="vector",
         score="cosine",
         nothing="no cosine (nothing to compare)",
+    ),
+    "gram": Kind(
+        weight=lambda s: s.gram_weight,
+        options=_word_options,
+        everywhere=False,
+        make=lambda settings: lexical().Grams(),
+        load=lambda settings, folder, chunks, texts, trust: _of_chunks(lexical().Grams.load(folder), folder, chunks),
+        label="letters",
+        score="likeness of letters",
+        nothing="no letters in common",
     ),
 }
 """By the name of the arm's column in hits and trace, in the order of the columns."""

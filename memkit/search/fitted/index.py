@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
+from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,10 @@ from numpy.typing import NDArray
 
 from memkit.duck import connect
 from memkit.errors import ParameterError
-from memkit.index.cache import rows_digest
+from memkit.index.cache import content_key, rows_digest
+from memkit.index.centre import scripts
+from memkit.index.encode import as_encoder
+from memkit.index.encoders.base import Calibration
 from memkit.schemas import check_kinds
 from memkit.search.fitted.arms import KINDS, Mask, build_arm, searched_texts
 from memkit.search.settings import FitSettings, QuerySettings
@@ -30,6 +34,7 @@ from memkit.text.chunk import Chunker
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
+_BACKGROUND = 256
 _NOTHING = pa.table(
     {"query": pa.array([], pa.int64()), "row": pa.array([], pa.int64()), "score": pa.array([], pa.float64())}
 )
@@ -146,7 +151,8 @@ class SearchIndex:
             Where no arm has a weight.
         """
         wished = {name: kind.weight(settings) for name, kind in KINDS.items()}
-        weights = arm_weights(wished, [name for name in KINDS if name not in self.absent])
+        own = Calibration() if wished["vector"] == 0 else self.stored or Calibration()
+        weights = arm_weights(wished, [name for name in KINDS if name not in self.absent], own._asdict())
         for name in weights:
             if name in self.arms or not self.chunks.num_rows:
                 continue
@@ -160,15 +166,42 @@ class SearchIndex:
                 return self.weights(settings)
         return weights
 
-    def find(self, texts: Iterable[str], n: int, allowed: Mask | None, arms: Iterable[str]) -> Candidates:
+    @cached_property
+    def stored(self) -> Calibration | None:
+        """Weights and cosines that are stored for the encoder, if any are and the encoder is there."""
+        if "vector" in self.absent:
+            return None
+        try:
+            return getattr(as_encoder(self.settings.encoder), "calibration", None)
+        except ImportError:  # said when the arm is built
+            return None
+
+    @cached_property
+    def background(self) -> Ints:
+        """256 rows with text, in order: those whose texts have the least hash, so that growth changes few of them."""
+        rows = np.arange(len(self.texts)) if self.rows.filled is None else np.flatnonzero(self.rows.filled)
+        texts = self.texts.take(pa.array(rows)).to_pylist()
+        keyed = {content_key(text, "document"): row for text, row in zip(reversed(texts), rows[::-1], strict=True)}
+        return np.sort([keyed[key] for key in nsmallest(_BACKGROUND, keyed)]).astype(np.int64)
+
+    @cached_property
+    def scripts(self) -> Ints:
+        """Whether the letters of each chunk are Latin, Cyrillic or others."""
+        return scripts(self.texts)
+
+    def find(
+        self, texts: Iterable[str], n: int, allowed: Mask | None, arms: Iterable[str], settings: QuerySettings
+    ) -> Candidates:
         """The best `n` chunks of each arm for each text; a chunk without any text is never found."""
         asked, filled = list(texts), self.rows.filled
         if filled is not None:
             allowed = filled if allowed is None else filled & allowed
         if not self.chunks.num_rows:
             return merge(dict.fromkeys(arms, _NOTHING), 0, n)
-        found = {name: self.arms[name].candidates(asked, n, allowed) for name in arms}
-        return merge(found, self.chunks.num_rows, n)
+        options = {name: KINDS[name].options(settings) for name in arms}
+        found = {name: self.arms[name].candidates(asked, n, allowed, **how) for name, how in options.items()}
+        scales = [self.arms[name].scale(asked, self.background, **how) for name, how in options.items()]
+        return merge(found, self.chunks.num_rows, n, np.stack(scales, axis=1))
 
     def similarity(self, row: Ints, by_vectors: bool) -> Callable[[Ints], Floats]:
         """Likeness among any of the chunks `row`: cosines, or shared terms."""

@@ -90,7 +90,8 @@ def trace_table(question: Question) -> pa.Table:
         missing = found.rank[:, column] == 0
         columns[arm] = _floats(found.raw[:, column])
         columns[f"{arm}_rank"] = pa.array(found.rank[:, column], mask=missing)
-        columns[f"{arm}_norm"] = _floats(np.where(missing, np.nan, ranked.norm[:, column]))
+        counted = ~missing | (ranked.norm[:, column] > 0)  # calibrated, a cosine that was not found counts as the last
+        columns[f"{arm}_norm"] = _floats(np.where(counted, ranked.norm[:, column], np.nan))
     table = _table(columns, TRACE, len(ranked.rank))
     note = " ".join(filter(None, (question.note, _decay_note(question, inside))))
     facts = {"memkit": "trace", "params": question.settings.get_params(), "shown": _names(question, found)}
@@ -100,7 +101,7 @@ def trace_table(question: Question) -> pa.Table:
 def _with_outside(question: Question, ranked: Ranked) -> Ranked:
     """`ranked`, and what the arms find without filters, to twice the pool, that is not among it."""
     index, unit = question.index, question.settings.unit
-    wide = index.find(question.queries.texts, 2 * question.settings.pool, None, question.weights)
+    wide = index.find(question.queries.texts, 2 * question.settings.pool, None, question.weights, question.settings)
     shown_as = index.rows.memory if unit == "memory" else np.arange(len(index.rows.memory))
     size = len(shown_as) + 1
     key = wide.query * size + shown_as[wide.row]
@@ -129,8 +130,14 @@ def _joined(first: Ranked, second: Ranked) -> Ranked:
 
 def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
     """`table` with `facts`, the weights of the arms that answered, the encoder behind the vectors and the moment."""
-    encoder = question.index.fingerprint if "vector" in question.weights else None
-    return record_as_of(describe(table, arms=question.weights, encoder=encoder, **facts), question.moment)
+    index, settings = question.index, question.settings
+    by_vectors = "vector" in question.weights
+    encoder = index.fingerprint if by_vectors else None
+    given = (settings.vector_weight, settings.bm25_weight, settings.gram_weight)
+    borrowed = by_vectors and None in given and index.stored is None
+    weights = "those of the default encoder: none are stored for this one" if borrowed else None
+    told = describe(table, arms=question.weights, encoder=encoder, weights=weights, **facts)
+    return record_as_of(told, question.moment)
 
 
 def _names(question: Question, found: Candidates, most: int = 40) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -104,8 +105,35 @@ _HOW: dict[str, Callable[[Ints, Floats], Floats]] = {
 HOW = tuple(_HOW)
 
 
+def calibrate(query: Ints, score: Floats, zero: Floats, one: Floats, everywhere: bool) -> Floats:
+    """Scores of one arm on a scale that is the same for all questions: `zero` is 0, `one` is 1, and all within.
+
+    Parameters
+    ----------
+    query, score
+        As for `normalise`.
+    zero, one : ndarray of float64, shape (n,)
+        The scores that count 0 and 1, by candidate.
+    everywhere : bool
+        What the arm did not find counts 0; True: as much as the last that it found for the query, which is the most
+        that it can have.
+
+    Examples
+    --------
+    >>> cosine = np.array([0.9, 0.3, np.nan])
+    >>> calibrate(np.array([0, 0, 0]), cosine, np.full(3, 0.1), np.full(3, 0.9), everywhere=True).round(3).tolist()
+    [1.0, 0.25, 0.25]
+    """
+    norm: Floats = np.clip((score - zero) / (one - zero), 0.0, 1.0)
+    if not norm.size:
+        return norm
+    starts = group_starts(query)
+    last = spread(np.fmin.reduceat(norm, starts), starts, len(query)) if everywhere else 0.0
+    return np.nan_to_num(np.where(np.isnan(norm), last, norm))
+
+
 def normalise(query: Ints, score: Floats, how: str = "minmax") -> Floats:
-    """Scores of one arm on a common scale.
+    """Scores of one arm on a scale of this query and what was found for it; `calibrate` is the other way.
 
     Parameters
     ----------
@@ -136,7 +164,7 @@ def normalise(query: Ints, score: Floats, how: str = "minmax") -> Floats:
     [1.0]
     """
     if how not in _HOW:
-        check_choice("how", how, HOW, "normalise")
+        check_choice("how", how, _HOW, "normalise")
     norm = np.zeros(len(score))
     found = np.flatnonzero(np.isfinite(score))
     if found.size:
@@ -163,8 +191,12 @@ class Evidence:
     rank: Ints
 
 
-def arm_weights(wished: Mapping[str, float], arms: Iterable[str]) -> dict[str, float]:
+def arm_weights(
+    wished: Mapping[str, float | None], arms: Iterable[str], own: Mapping[str, float] = MappingProxyType({})
+) -> dict[str, float]:
     """The weight of each arm that exists, rescaled to the sum 1; an arm of weight 0 is left out.
+
+    The arms without a wish share what the others leave of 1, in the proportions of `own`.
 
     Raises
     ------
@@ -177,12 +209,18 @@ def arm_weights(wished: Mapping[str, float], arms: Iterable[str]) -> dict[str, f
     {'bm25': 0.3, 'vector': 0.7}
     >>> arm_weights({"bm25": 0.0, "vector": 1.0}, ["bm25"])  # no encoder: words alone, as the workspace document says
     {'bm25': 1.0}
+    >>> arm_weights({"bm25": None, "vector": 0.5, "gram": None}, ["bm25", "vector", "gram"], {"bm25": 6, "gram": 2})
+    {'bm25': 0.375, 'vector': 0.5, 'gram': 0.125}
     """
-    came = ", ".join(f"{arm}_weight={weight:g}" for arm, weight in wished.items())
-    if min(wished.values()) < 0:
+    came = ", ".join(f"{arm}_weight={weight}" for arm, weight in wished.items())
+    given = {arm: weight for arm, weight in wished.items() if weight is not None}
+    if min(given.values(), default=0) < 0:
         raise ParameterError(f"Retriever: the weights of the arms must not be negative. Got {came}.")
-    kept = {arm: wished[arm] for arm in arms if wished[arm] > 0}
-    if not kept and any(wished.values()):
+    open_to = {arm: own[arm] for arm in wished if arm not in given}
+    left = max(0.0, 1.0 - sum(given.values())) / (sum(open_to.values()) or 1.0)
+    settled = {arm: given[arm] if arm in given else left * open_to[arm] for arm in wished}
+    kept = {arm: settled[arm] for arm in arms if settled[arm] > 0}
+    if not kept and any(settled.values()):
         kept = dict.fromkeys(arms, 1.0)
     if not kept:
         raise ParameterError(f"Retriever: no arm has a weight: {came}. Expected a weight above 0.")

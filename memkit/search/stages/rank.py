@@ -15,12 +15,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from memkit.search.fitted.arms import KINDS
 from memkit.search.stages.diversify import mmr
 from memkit.search.stages.fuse import (
     TIE_DIGITS,
     Evidence,
     Floats,
     Ints,
+    calibrate,
     changes,
     fuse,
     group_starts,
@@ -49,6 +51,8 @@ class Candidates:
         Rank within the arm's finds, from 1; ties share the better one; 0 where not found.
     pool : int
         How many chunks a query each arm was asked for.
+    scale : ndarray of float64, shape (n_queries, arms, 2)
+        The scores of each arm that count 0 and 1 when calibrated.
     """
 
     arms: tuple[str, ...]
@@ -57,6 +61,7 @@ class Candidates:
     raw: Floats
     rank: Ints
     pool: int
+    scale: Floats
 
     def take(self, index: Ints) -> Self:
         """The candidates at `index`, in that order."""
@@ -69,7 +74,7 @@ class Candidates:
 
     def _with(self, change: Callable[[Any], Any]) -> Self:
         query, row, raw, rank = map(change, (self.query, self.row, self.raw, self.rank))
-        return type(self)(self.arms, query, row, raw, rank, self.pool)
+        return type(self)(self.arms, query, row, raw, rank, self.pool, self.scale)
 
     def of(self, arms: tuple[str, ...], pool: int) -> Self:
         """What `arms` alone, asked for `pool` chunks, would have found; both within what was asked."""
@@ -83,10 +88,10 @@ class Candidates:
             beyond = order[np.arange(len(order)) - first >= pool]
             raw[beyond, at], rank[beyond, at] = np.nan, 0
         kept = np.flatnonzero((rank > 0).any(axis=1))
-        return type(self)(arms, self.query[kept], self.row[kept], raw[kept], rank[kept], pool)
+        return type(self)(arms, self.query[kept], self.row[kept], raw[kept], rank[kept], pool, self.scale[:, columns])
 
 
-def merge(found: Mapping[str, pa.Table], n_rows: int, pool: int = 0) -> Candidates:
+def merge(found: Mapping[str, pa.Table], n_rows: int, pool: int = 0, scale: Floats | None = None) -> Candidates:
     """Join what each arm found (columns query, row, score) into one table; a score that is no number is no find.
 
     Examples
@@ -108,7 +113,8 @@ def merge(found: Mapping[str, pa.Table], n_rows: int, pool: int = 0) -> Candidat
     raw[at, arm] = score
     rank[at, arm] = rank_within(arm * (query.max(initial=0) + 1) + query, score)  # each arm's ranks, in one go
     query, row = np.divmod(union, max(n_rows, 1))
-    return Candidates(tuple(found), query, row, raw, rank, pool)
+    scale = np.tile([0.0, 1.0], (query.max(initial=0) + 1, len(found), 1)) if scale is None else scale
+    return Candidates(tuple(found), query, row, raw, rank, pool, scale)
 
 
 _NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
@@ -197,6 +203,18 @@ def _taken(column: Any, index: Ints) -> Any:
 def _normalised(ranked: Ranked, asked: Question) -> Ranked:
     """Bring the arms to one scale; the queries of one arm follow on those of another, so that one call does all."""
     found = ranked.found
+    if asked.settings.normalise == "calibrated":
+        scale = found.scale[found.query]
+        norms = [
+            calibrate(found.query, found.raw[:, at], scale[:, at, 0], scale[:, at, 1], KINDS[arm].everywhere)
+            for at, arm in enumerate(found.arms)
+        ]
+        norm = np.stack(norms, axis=1)
+        if "vector" in found.arms and "bm25" in found.arms and asked.settings.across_weight:
+            words, vectors = found.arms.index("bm25"), found.arms.index("vector")
+            granted = np.where(asked.foreign(found), asked.settings.across_weight * norm[:, vectors], 0.0)
+            norm[:, words] = np.maximum(norm[:, words], granted)
+        return replace(ranked, norm=norm)
     arms, queries = len(found.arms), found.query.max(initial=0) + 1
     query = np.concatenate([found.query + arm * queries for arm in range(arms)])
     norm = normalise(query, found.raw.T.ravel(), asked.settings.normalise)
