@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from memkit.evaluate.labels import read_queries as read_queries
     from memkit.evaluate.labels import write_labels as write_labels
     from memkit.formats.rules import rules as rules
+    from memkit.glance import overview as overview
     from memkit.index.encode import as_encoder as as_encoder
     from memkit.policy.admission import Admission as Admission
     from memkit.policy.classifier import Classifier as Classifier
@@ -102,6 +103,7 @@ _PUBLIC = {
     "learn_weight": ("memkit.search.learn", "learn_weight"),
     "named_queries": ("memkit.tables.named", "named_queries"),
     "open": ("memkit.tables.sources", "open_lake"),
+    "overview": ("memkit.glance", "overview"),
     "plot_contributions": ("memkit.search.reports.plot", "plot_contributions"),
     "presets": ("memkit.presets", ""),
     "rank_pathways": ("memkit.tables.records", "rank_pathways"),

@@ -85,3 +85,36 @@ def identifier(name: str) -> str:
     "a ""b""\"
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def printable(table: Any) -> duckdb.DuckDBPyRelation:
+    """A table or relation with a name of its own for each column, and with text for what Python has no object for."""
+    found = (connect().from_arrow(table) if not hasattr(table, "project") else table).select("*")
+    columns = []
+    for name, kind in zip(map(identifier, found.columns), found.types, strict=True):
+        value = _AS_TEXT.get(kind.id.partition(" ")[0].partition("_")[0], "{0}").format(name, kind)
+        columns.append(f"{value} as {name}")
+    return found.project(", ".join(columns))
+
+
+# Python's dates have no infinity; a union holds either. Its intervals have no months, and none of many years.
+_ENDLESS = "case when isinf({0}) then {0}::varchar::union(v {1}, t varchar) else {0}::union(v {1}, t varchar) end"
+_AS_TEXT = {"date": _ENDLESS, "timestamp": _ENDLESS, "interval": "{0}::varchar"}
+
+
+def worded(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
+    """`relation` with words for days, times and whatever is made of parts: not all of them are objects for Arrow."""
+    found = relation.select("*")
+    columns = []
+    for name, kind in zip(map(identifier, found.columns), found.types, strict=True):
+        columns.append(f"{_words(name, str(kind))} as {name}")
+    return found.project(", ".join(columns))
+
+
+def _words(name: str, kind: str) -> str:
+    if kind.startswith(("DATE", "TIMESTAMP")) and not kind.endswith("]"):
+        return rf"regexp_replace({name}::varchar, '( 00:00:00|:\d\d(\.\d+)?)(\+00)?( \(BC\))?$', '\4')"
+    return f"{name}::varchar" if _PARTS.search(kind) else name
+
+
+_PARTS = re.compile("DATE|TIME|INTERVAL|STRUCT|MAP|UNION|VARIANT")

@@ -25,7 +25,7 @@ ROWS = [
     ["index"],
     ["decay"],
     ["search", "policy"],
-    ["context"],
+    ["context", "glance"],
     ["evaluate"],
     ["panels"],
     ["cli"],

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from memkit import __version__
-from memkit.cli.show import out, print_json, show, show_hits, show_problems, visible
+from memkit.cli.show import out, print_json, show, show_problems
+from memkit.display.sheet import visible
 from memkit.errors import ParameterError, did_you_mean
 from memkit.params import Param, check_choice
 
@@ -90,6 +92,26 @@ def check(
 
 
 @app.command()
+def overview(
+    path: PathArgument,
+    page: Annotated[Path | None, typer.Option("--html", help="Write a page that needs nothing else.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Compare all texts, not 2,000 of them.")] = False,
+    as_of: AsOfOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Look at a folder for the first time: what it holds, what is wrong with it, what to call next."""
+    from memkit.glance import overview as look
+
+    found = look(load(path), exact=exact, as_of=as_of)
+    if page is not None:
+        found.report(page, title=f"Overview of {path.resolve().name}")
+    if as_json:
+        print_json(found.table)
+    else:
+        show(found, False)
+
+
+@app.command()
 def sql(
     path: PathArgument,
     query: Annotated[str, typer.Argument(help="DuckDB SQL, or the name of a named query (`memkit queries`).")],
@@ -117,6 +139,7 @@ def search(
     as_of: AsOfOption = None,
     trace: Annotated[bool, typer.Option(help="Every candidate with what each stage made of it.")] = False,
     preset: Annotated[str | None, typer.Option(help="workspace, memory_v2, recommended_use or recommended_e5.")] = None,
+    columns: Annotated[str | None, typer.Option(help="These columns alone, of hits or memories: rank,title,…")] = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -124,10 +147,18 @@ def search(
     retriever = fitted(load(path), preset, sets)
     ask = retriever.trace if trace else retriever.search
     table = ask(query, k=k, where=where, as_of=as_of)
-    if as_json or trace:
-        show(table, as_json)
-    else:
-        show_hits(table, query, retriever.corpus_.memories)
+    if columns is not None:
+        table = _chosen(table, retriever.corpus_.memories, [name.strip() for name in columns.split(",")])
+    show(table, as_json, None if columns is None else table.column_names)
+
+
+def _chosen(hits: pa.Table, memories: pa.Table, names: list[str]) -> pa.Table:
+    """These columns of the hits, or else of their memories."""
+    held = dict.fromkeys([*hits.column_names, *memories.column_names])
+    for name in names:
+        check_choice("--columns", name, held, "search")
+    rows = pc.index_in(hits["memory_id"], value_set=memories["memory_id"].combine_chunks())
+    return pa.table({name: hits[name] if name in hits.column_names else memories[name].take(rows) for name in names})
 
 
 def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None) -> Retriever:
@@ -191,7 +222,8 @@ def _judge(judge: Any, path: Path, as_of: str | None, as_json: bool) -> None:
     if as_json:
         print_json(table)
     else:
-        show(summary(table), False, title=f"{type(judge).__name__}, as of {as_of or 'now'}; --json lists every row")
+        print(f"{type(judge).__name__}, as of {as_of or 'now'}; --json lists every row")
+        show(summary(table), False)
     if note := (table.schema.metadata or {}).get(b"note", b"").decode():
         print(visible(f"memkit: {note}"), file=sys.stderr)
 

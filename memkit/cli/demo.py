@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from rich.text import Text
 
-from memkit.cli.show import out, show, show_hits, visible
+from memkit.cli.show import out, show
+from memkit.display.sheet import visible
+from memkit.params import describe
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -38,6 +39,7 @@ from relations r join wisdom_facts f on f.fact_id = r.to_id
 where r.type = 'contradicts' order by r.weight desc""",
     ),
 )
+_FOUND = "select '0' as query_id, score, kind, path, line_start, title, text, memory_id from"
 _WORDS = ("пулы соединений", "rolled back the release")
 _MEANINGS = (
     ("In Russian", "сколько подключений к базе разрешено?"),
@@ -81,8 +83,8 @@ def _problems(corpus: Corpus) -> None:
 def _full_text(corpus: Corpus, words: str) -> None:
     query = f"from fts('{words}', k := 3) join memories using (memory_id)"
     _step(f"Full text: {words}", f'corpus.sql("{query}")')
-    hits = corpus.sql(f"select * from ({query}) order by score desc, memory_id").to_arrow_table()  # noqa: S608 - our own words
-    show_hits(hits.append_column("rank", pa.array(range(1, hits.num_rows + 1))), words, corpus.memories)
+    hits = corpus.sql(f"{_FOUND} ({query}) order by score desc, memory_id").to_arrow_table()
+    show(describe(hits, memkit="hits", shown={"queries": {"0": words}}), False)
 
 
 def _hybrid(corpus: Corpus) -> None:
@@ -95,7 +97,7 @@ def _hybrid(corpus: Corpus) -> None:
     for title, question in _MEANINGS:
         _step(f"{title}: {question}", f'search.search("{question}", k=3, as_of="{AS_OF}")')
         hits = search.search(question, k=3, as_of=AS_OF)
-        show_hits(hits, question, corpus.memories)
+        show(hits, False)
     question = _MEANINGS[0][1]
     best = search.search(question, k=1, as_of=AS_OF)["memory_id"][0].as_py()
     _step("Why did the first one come?", f'mk.explain(search, "{question}", "{best}")')

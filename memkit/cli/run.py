@@ -90,7 +90,7 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    from memkit.cli.show import visible
+    from memkit.display.sheet import visible
 
     print(visible(f"memkit: warning: {_first_line(message)}"), file=sys.stderr)
 
@@ -111,7 +111,7 @@ def _first_line(said: object) -> str:
 
 
 def _stop(message: str) -> NoReturn:
-    from memkit.cli.show import visible
+    from memkit.display.sheet import visible
 
     print(visible(f"memkit: {message}"), file=sys.stderr)
     sys.exit(2)

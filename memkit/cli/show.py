@@ -4,62 +4,37 @@ from __future__ import annotations
 
 import json
 import math
-from datetime import date, datetime, time
+from datetime import date, time
 from decimal import Decimal
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
-from memkit.duck import connect, identifier
-from memkit.text.snippet import snippet
+from memkit.display.notebook import shown
+from memkit.display.sheet import visible
+from memkit.duck import printable
 
 out = Console()
-_SHOWN_WIDTH = 100
+_ROWS = 200
 
 
-def show(table: pa.Table | duckdb.DuckDBPyRelation, as_json: bool, title: str | None = None) -> None:
-    """Print a table for a person or, with `as_json`, for a machine."""
+def show(result: Any, as_json: bool, columns: list[str] | None = None) -> None:
+    """Print a result for a person or, with `as_json`, a table for a machine."""
     if as_json:
-        print_json(table)
+        print_json(result)
         return
-    found = _printable(table)
-    grid = Table(title=title, title_justify="left", show_lines=False)
-    for name, kind in zip(found.columns, found.types, strict=True):
-        grid.add_column(Text(visible(name)), overflow="fold", justify="right" if kind.id in _NUMBERS else "left")
-    rows = found.fetchall()
-    for row in rows:
-        grid.add_row(*(Text(_cell(value)) for value in row))
-    out.print(grid)
-    out.print(Text(f"{len(rows)} row{'s' if len(rows) != 1 else ''}", style="dim"))
+    colour = out.is_terminal and not out.no_color
+    print(shown(result, rows=_ROWS, columns=columns, more="--json prints all").text(out.width, colour))
 
 
 def print_json(table: pa.Table | duckdb.DuckDBPyRelation) -> None:
     """Print the rows as one JSON array."""
-    found = _printable(table)
+    found = printable(table)
     rows = [dict(zip(found.columns, map(_plain, row), strict=True)) for row in found.fetchall()]
     print(json.dumps(rows, ensure_ascii=False, indent=1))
-
-
-def _printable(table: pa.Table | duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """`table` with a name of its own for each column, and with text for what Python has no object for."""
-    found = (connect().from_arrow(table) if isinstance(table, pa.Table) else table).select("*")
-    columns = []
-    for name, kind in zip(map(identifier, found.columns), found.types, strict=True):
-        value = _AS_TEXT.get(kind.id.partition(" ")[0].partition("_")[0], "{0}").format(name, kind)
-        columns.append(f"{value} as {name}")
-    return found.project(", ".join(columns))
-
-
-_NUMBERS = {"tinyint", "smallint", "integer", "bigint", "hugeint", "float", "double", "decimal"}
-_NUMBERS |= {f"u{name}" for name in _NUMBERS}
-# Python's dates have no infinity; a union holds either. Its intervals have no months, and none of many years.
-_ENDLESS = "case when isinf({0}) then {0}::varchar::union(v {1}, t varchar) else {0}::union(v {1}, t varchar) end"
-_AS_TEXT = {"date": _ENDLESS, "timestamp": _ENDLESS, "interval": "{0}::varchar"}
 
 
 def _plain(value: Any) -> Any:
@@ -77,36 +52,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return repr(value)[2:-1]
     return value if value is None or isinstance(value, (str, int)) else str(value)
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if isinstance(value, datetime) and (value.hour, value.minute, value.second) == (0, 0, 0):
-        value = value.date()
-    text = visible(str(value))
-    return text if len(text) <= 4 * _SHOWN_WIDTH else text[: 4 * _SHOWN_WIDTH] + "…"
-
-
-def visible(text: str) -> str:
-    """`text` with control characters shown: a memory must not drive the terminal."""
-    return "".join(char if char.isprintable() or char == "\n" else repr(char)[1:-1] for char in text)
-
-
-def show_hits(hits: pa.Table, query: str, memories: pa.Table) -> None:
-    """Print hits with place and snippet; a hit within a record or fact line is placed by its memory."""
-    whole = memories.filter(pc.is_in(memories["format"], value_set=pa.array(["facts", "records", "table"])))
-    lines = dict(zip(whole["memory_id"].to_pylist(), whole["line_start"].to_pylist(), strict=True))
-    for row in hits.to_pylist():
-        line = lines.get(row["memory_id"], row["line_start"])
-        place = f"{row['path']}:{line}" if row["path"] else row["memory_id"]
-        out.print(Text(f"{row['rank']:>3}  {row['score']:.3f}  {visible(place)}", style="bold"), soft_wrap=True)
-        out.print(Text(f"     {visible(snippet(row['text'], query))}"), soft_wrap=True)
-    if hits.num_rows == 0:
-        note = (hits.schema.metadata or {}).get(b"note", b"nothing found").decode()
-        out.print(Text(visible(note), style="dim"))
 
 
 def show_problems(problems: pa.Table, memories: int, most: int) -> None:

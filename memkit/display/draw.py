@@ -31,7 +31,7 @@ STYLE = """
 """.strip()
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _GAP = "  "
-_BAR, _LEAST, _CELL = 4, 7, 60
+_BAR, _LEAST = 4, 7
 _PAGE, _LEAD_WIDTH, _WORD_WIDTH, _SHORT = 670, 240, 11, 18
 """Pixels of a narrow page and of what is read; characters of a column of texts at least, of a short one at most."""
 _LINES, _LONG = 33, 11
@@ -180,7 +180,7 @@ def _lead_text(sheet: Sheet, at: int, width: int, most: int, colour: bool) -> li
 def _fitted(columns: list[Column], table: list[list[str]], width: int) -> dict[int, int]:
     """The columns that there is room for, and how wide each is; texts give way first, then the last columns."""
     widths = {
-        at: min(_CELL, max([cell_len(_name(column)), *(cell_len(row[at]) for row in table)]))
+        at: min(width, max([cell_len(_name(column)), *(cell_len(row[at]) for row in table)]))
         for at, column in enumerate(columns)
     }
     while sum(widths.values()) + len(_GAP) * (len(widths) - 1) > width:

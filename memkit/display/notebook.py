@@ -11,6 +11,7 @@ import pyarrow as pa
 from memkit.display.draw import as_html, as_text
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import ANY, view_of
+from memkit.duck import worded
 from memkit.errors import ParameterError, did_you_mean
 from memkit.params import check_value
 
@@ -74,29 +75,36 @@ def show(
     line_end
     """
     check_value("show", "rows", rows, "int", low=1)
-    shown = Shown(*_sheets(result, rows, columns, show_secrets))
+    found = shown(result, rows, columns, show_secrets)
     ipython = _ipython() if width is None else None
     if ipython is not None:
         from IPython.display import display
 
-        display(shown)  # type: ignore[no-untyped-call]  # IPython has no types here
+        display(found)  # type: ignore[no-untyped-call]  # IPython has no types here
     else:
-        print(shown.text(width or terminal_width()))
+        print(found.text(width or terminal_width()))
 
 
-def _sheets(result: Any, rows: int, columns: list[str] | None, show_secrets: bool) -> tuple[Sheet, ...]:
+def shown(
+    result: Any, rows: int = ROWS, columns: list[str] | None = None, show_secrets: bool = False, more: str = ""
+) -> Shown:
+    """A result as `show` shows it; `more` is what the foot says of rows that are not there."""
     if hasattr(result, "_sheets"):
-        return result._sheets(rows, show_secrets)  # type: ignore[no-any-return]  # of memkit's own results
-    more = ""
-    if hasattr(result, "to_arrow_table") and hasattr(result, "limit"):
-        table = result.limit(rows + 1).to_arrow_table()
-        if table.num_rows > rows:
-            more = f"the first {rows} rows; .to_arrow_table() has all"
-            table = table.slice(0, rows)
+        return Shown(*result._sheets(rows, show_secrets))
+    lazy = hasattr(result, "to_arrow_table") and hasattr(result, "limit")
+    if lazy:
+        table = worded(result.limit(rows + 1)).to_arrow_table()
+        more = more or ".to_arrow_table() has all"
     else:
         table = _table(result)
     _check_columns(columns, table)
-    return (sheet_of(table, rows, show_secrets, columns, more),)
+    if lazy and table.num_rows > rows:
+        more, table = f"the first {rows} rows; {more}", table.slice(0, rows)
+    elif table.num_rows <= rows:
+        more = ""
+    else:
+        more = f"{rows} of {table.num_rows:,} rows; {more}" if more else ""
+    return Shown(sheet_of(table, rows, show_secrets, columns, more, partial=lazy and bool(more)))
 
 
 def _table(result: Any) -> pa.Table:
@@ -134,13 +142,13 @@ def register(ipython: Any) -> None:
 
 
 def _html(result: Any) -> str | None:
-    shown = _own(result)
-    return None if shown is None else shown._repr_html_()
+    found = _own(result)
+    return None if found is None else found._repr_html_()
 
 
 def _pretty(result: Any, printer: Any, cycle: bool) -> None:
-    shown = _own(result)
-    printer.text(repr(result) if shown is None else repr(shown))
+    found = _own(result)
+    printer.text(repr(result) if found is None else repr(found))
 
 
 def _own(result: Any) -> Shown | None:
@@ -148,4 +156,4 @@ def _own(result: Any) -> Shown | None:
         label = (result.schema.metadata or {}).get(b"memkit", b"").decode(errors="replace")
         if view_of(result.column_names, label) is ANY:
             return None
-    return Shown(*_sheets(result, ROWS, None, False))
+    return shown(result)

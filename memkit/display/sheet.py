@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.views import ANY, Column, View, view_of
+from memkit.params import describe
 from memkit.schemas import KINDS
 from memkit.text.secrets import mask
 from memkit.text.snippet import snippet
@@ -87,7 +88,12 @@ def visible(text: str) -> str:
 
 
 def sheet_of(
-    table: pa.Table, rows: int = ROWS, show_secrets: bool = False, columns: Iterable[str] | None = None, more: str = ""
+    table: pa.Table,
+    rows: int = ROWS,
+    show_secrets: bool = False,
+    columns: Iterable[str] | None = None,
+    more: str = "",
+    partial: bool = False,
 ) -> Sheet:
     """The first `rows` rows of a table, as its view declares them.
 
@@ -96,7 +102,9 @@ def sheet_of(
     columns : sequence of str, optional
         Exactly these, whatever the view says.
     more : str
-        What the foot says of further rows where `table` does not hold them.
+        What the foot says of further rows, in place of how to show them.
+    partial : bool
+        Whether `table` holds only the first of them.
     """
     facts = {key.decode(): value.decode(errors="replace") for key, value in (table.schema.metadata or {}).items()}
     label = facts.get("memkit", "")
@@ -119,9 +127,9 @@ def sheet_of(
     titles = [Cell("") if title.text[:40] in lead.text else title for title, lead in zip(titles, leads, strict=True)]
     cells = [_column(column, [row.get(column.name) for row in shown], hide, told["memories"]) for column in chosen]
     return Sheet(
-        heading=("the first " if more else "") + _heading(view, table.num_rows, facts, hide, told["queries"]),
+        heading=("the first " if partial else "") + _heading(view, table.num_rows, facts, hide, told["queries"]),
         notes=tuple(
-            hide(note, _LONG_LEAD) for note in ("" if more else _tally(table, view), facts.get("note", "")) if note
+            hide(note, _LONG_LEAD) for note in ("" if partial else _tally(table, view), facts.get("note", "")) if note
         ),
         columns=tuple(chosen),
         rows=tuple(zip(*cells, strict=True)) if cells else ((),) * len(shown),
@@ -130,6 +138,17 @@ def sheet_of(
         total=table.num_rows,
         left=tuple(map(hide, left)) if shown else (),
         more=more,
+    )
+
+
+def sheet_of_kinds(memories: pa.Table, problems: int, rows: int = ROWS, show_secrets: bool = False) -> Sheet:
+    """How many memories there are of each format and kind."""
+    pairs = pa.table({"format": memories["format"], "kind": pc.fill_null(memories["kind"], "other")})
+    counts = pairs.group_by(["format", "kind"]).aggregate([([], "count_all")])
+    counts = counts.sort_by([("format", "ascending"), ("kind", "ascending")])
+    named = describe(counts.rename_columns(["format", "kind", "memories"]), memkit="kinds")
+    return replace(
+        sheet_of(named, rows, show_secrets), heading=f"{memories.num_rows:,} memories, {problems:,} problems"
     )
 
 
@@ -167,7 +186,9 @@ def _text_of(value: object) -> str:
     return str(value)
 
 
-def _day(value: datetime | date) -> str:
+def _day(value: datetime | date | str) -> str:
+    if isinstance(value, str):
+        return value
     if isinstance(value, datetime):
         return (
             f"{value:%Y-%m-%d}" if (value.hour, value.minute, value.second) == (0, 0, 0) else f"{value:%Y-%m-%d %H:%M}"

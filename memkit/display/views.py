@@ -201,6 +201,7 @@ VIEWS: dict[str, View] = {
         tally="kind",
         knows=("same_user",),
     ),
+    "overview": View("finding", (Column("what", ""), Column("count", look="count"), Column("note", ""))),
     "block": View("line", (Column("reason", ""), Column("chars", "characters", "count"), Column("line", "memory"))),
     "kinds": View("kind", (Column("format"), Column("kind"), Column("memories", look="bar"))),
     "evaluate": View(

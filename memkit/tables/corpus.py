@@ -9,17 +9,16 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from memkit.display.notebook import Shown
-from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
 from memkit.duck import check_unicode, connect
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import reader
 from memkit.formats.disk.files import whole_texts
 from memkit.formats.format import MARKDOWN
 from memkit.formats.reader import Reading
-from memkit.params import AsOf, as_of_time, describe
+from memkit.params import AsOf, as_of_time
 from memkit.schemas import TABLES
 from memkit.tables.database import Database, TextIndex, is_table_name
 from memkit.tables.manifest import STATE, TEXT
@@ -69,6 +68,12 @@ class Corpus:
     def problems(self) -> pa.Table:
         """One row per defect."""
         return self.tables["problems"]
+
+    @property
+    def root(self) -> Path | None:
+        """The folder that it was read from, where that is known in this process; None for a table or another's lake."""
+        reading = self._reading
+        return reading.root if reading is not None and (self.trusted or _is_given(reading.root)) else None
 
     def sql(self, query: str, params: Any = None) -> duckdb.DuckDBPyRelation:
         """The result of a SQL query over the tables.
@@ -378,12 +383,7 @@ class Corpus:
         return Shown(*self._sheets())._repr_html_()
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        pairs = pa.table({"format": self.memories["format"], "kind": pc.fill_null(self.memories["kind"], "other")})
-        counts = pairs.group_by(["format", "kind"]).aggregate([([], "count_all")])
-        counts = counts.sort_by([("format", "ascending"), ("kind", "ascending")])
-        named = describe(counts.rename_columns(["format", "kind", "memories"]), memkit="kinds")
-        heading = f"{self.memories.num_rows:,} memories, {self.problems.num_rows:,} problems"
-        return (replace(sheet_of(named, rows, show_secrets), heading=heading),)
+        return (sheet_of_kinds(self.memories, self.problems.num_rows, rows, show_secrets),)
 
 
 def give(root: Path) -> Path:

@@ -63,8 +63,12 @@ def find(text: str, secrets: Iterable[Secret] | None = None) -> list[Found]:
     """
     lower, found = text.lower(), list[Found]()
     for secret in SECRETS if secrets is None else secrets:
-        if secret.hints and not any(hint in lower for hint in secret.hints):
-            continue
+        for hint in secret.hints:  # a third of the time of any(), and most texts are done here
+            if hint in lower:
+                break
+        else:
+            if secret.hints:
+                continue
         for match in re.finditer(secret.pattern, text):
             if secret.test(match):
                 found.append(Found(secret.name, *match.span("secret")))

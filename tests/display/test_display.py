@@ -17,7 +17,8 @@ from wcwidth import wcswidth, wcwidth
 
 import memkit as mk
 from memkit.display.draw import as_html, as_text, bar, fold
-from memkit.display.notebook import Shown, _sheets, register
+from memkit.display.notebook import Shown, register
+from memkit.display.notebook import shown as shown_as
 from memkit.display.sheet import sheet_of, visible
 from memkit.display.views import VIEWS
 from memkit.errors import ParameterError
@@ -94,7 +95,7 @@ NAMES = [
 
 
 def shown(result: Any, **options: Any) -> Shown:
-    return Shown(*_sheets(result, options.get("rows", 20), None, options.get("show_secrets", False)))
+    return shown_as(result, **options)
 
 
 class Tags(html.parser.HTMLParser):

@@ -1,0 +1,166 @@
+"""The first look at a folder: every figure counted by hand, and a page in which nothing of the user's acts."""
+
+from __future__ import annotations
+
+import html.parser
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import memkit as mk
+from memkit.cli.app import app
+from memkit.errors import ParameterError
+from memkit.glance import NEAR, Overview
+from memkit.tables.samples import write_files
+
+DAY = "2026-03-01"
+ATTACK = "<script>alert(1)</script>"
+KEY = "sk-" + "a1B2" * 8
+LONG = "Пул соединений вырос до десяти после сбоя в среду, и с тех пор ошибок в журнале не было ни одной, следим дальше"
+FILES = {
+    "MEMORY.md": f"# Ссылки\n\n[есть](memory/2026-02-01.md) [нет](docs/no.md#a) [сайт](https://a.b/c) [тут](#x)\n"
+    f"![рисунок](no.png)\n```\n[код](no/such.md)\n```\n[пробел](memory/no%20such.md) {ATTACK}\n\n"
+    f"# Пусто\n\n# Ключ\n\n{KEY}\n",
+    "memory/2026-02-01.md": f"# Лог\n\n{LONG}\n\n## Ещё\n\nвсё хорошо\n",
+    "memory/2026-02-02.md": f"# Лог\n\n{LONG}.\n\n## Ещё\n\nВСЁ  хорошо\n",
+    "users/anna/working.md": "- [id:wk_1] [t:working] [imp:normal] [exp:2026-03-15] Ждёт письмо\n"
+    "- [id:wk_2] [t:working] [imp:normal] [exp:2026-02-01] Была задача\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return Path(write_files(tmp_path, FILES))
+
+
+@pytest.fixture
+def found(folder: Path) -> Overview:
+    return mk.overview(mk.read(folder), as_of=DAY)
+
+
+def counts(found: Overview) -> dict[str, int]:
+    return dict(zip(found.table["what"].to_pylist(), found.table["count"].to_pylist(), strict=True))
+
+
+def test_every_figure_is_that_of_the_files(found: Overview) -> None:
+    seen = counts(found)
+    assert seen["memories"] == 3 + 4 + 2
+    assert seen["dated"] == 4  # the two logs' sections
+    assert seen["undated"] == 3 + 2
+    assert seen["empty below the heading"] == 1
+    assert seen["equal texts"] == 1  # «## Ещё», letters and blanks aside
+    assert seen["near-equal pairs"] == 1
+    assert seen["links that lead nowhere"] == 2
+    assert seen["secrets"] == 1
+    assert seen["expired"] == 1
+    assert seen["expire within 31 days"] == 1
+
+
+def test_a_link_is_dead_where_no_file_of_the_folder_is_and_code_and_pictures_are_no_links(found: Overview) -> None:
+    rows = found.tables["links"].select(["target", "path", "line"]).to_pylist()
+    assert rows == [
+        {"target": "docs/no.md#a", "path": "MEMORY.md", "line": 3},
+        {"target": "memory/no%20such.md", "path": "MEMORY.md", "line": 8},
+    ]
+
+
+def test_no_link_makes_memkit_look_outside_of_the_folder(tmp_path: Path) -> None:
+    text = "# a\n\n[o](../../etc/passwd) [p](/etc/passwd) [q](a/../../x) [n](a%00b)\n"
+    assert mk.overview(mk.read(write_files(tmp_path, {"MEMORY.md": text})), as_of=DAY).tables["links"].num_rows == 0
+
+
+def test_near_texts_are_those_of_a_cosine_of_trigrams_above_the_bound(found: Overview) -> None:
+    (pair,) = found.tables["near_texts"].to_pylist()
+    one, other = ({text[i : i + 3] for i in range(len(text) - 2)} for text in _folded(pair))
+    assert pair["similarity"] == pytest.approx(len(one & other) / (len(one) * len(other)) ** 0.5)
+    assert pair["similarity"] >= NEAR
+
+
+def _folded(pair: dict[str, Any]) -> list[str]:
+    return [" ".join(pair[side].casefold().split()) for side in ("one", "other")]
+
+
+def test_an_estimate_says_so_and_exact_compares_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"{LONG} номер {at // 2}{'!' * (at % 2)}" for at in range(60)]
+    corpus = mk.from_table({"text": texts, "memory_id": [f"m{at}" for at in range(60)]})
+    whole = mk.overview(corpus, exact=True, as_of=DAY)
+    monkeypatch.setattr("memkit.glance.DRAWN", 30)
+    some = mk.overview(corpus, as_of=DAY)
+    note = dict(zip(some.table["what"].to_pylist(), some.table["note"].to_pylist(), strict=True))["near-equal pairs"]
+    inside = some.tables["near_texts"].num_rows
+    assert note == f"estimated: {inside:,} among 30 drawn by hash; exact=True compares all"
+    assert counts(some)["near-equal pairs"] == round(inside * 4)
+    assert counts(mk.overview(corpus, exact=True, as_of=DAY)) == counts(whole)
+
+
+def test_the_sections_by_month_add_up(found: Overview) -> None:
+    assert sum(found.tables["kinds_by_month"]["memories"].to_pylist()) == 9
+    assert {row["month"] for row in found.tables["kinds_by_month"].to_pylist()} == {"2026-02", "no date"}
+
+
+def test_the_worst_come_first_with_what_to_do(found: Overview) -> None:
+    rows = found.tables["problems"].to_pylist()
+    order = ["error", "warning", "info"]
+    assert [order.index(row["severity"]) for row in rows] == sorted(order.index(row["severity"]) for row in rows)
+    assert all(row["do"] for row in rows)
+    assert "secret" in {row["rule"] for row in rows}
+
+
+def test_the_calls_to_make_next_run(folder: Path, found: Overview) -> None:
+    corpus = mk.read(folder)
+    calls = found.tables["next"]["call"].to_pylist()
+    assert len(calls) == 3
+    for call in calls:
+        exec(call.replace("mk.Retriever()", "mk.Retriever(encoder=None)"), {"mk": mk, "corpus": corpus})  # noqa: S102
+
+
+class Tags(html.parser.HTMLParser):
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.tags = set[str]()
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+
+
+def test_the_page_stands_alone_and_nothing_in_it_acts_or_tells_a_secret(found: Overview, tmp_path: Path) -> None:
+    page = found.report(tmp_path / "page.html", title=ATTACK).read_text("utf-8")
+    assert not Tags(page).tags & {"script", "img", "link", "iframe", "a", "object"}
+    assert "http" not in page.replace("http-equiv", "").replace("https://a.b/c", "")
+    for text in (page, found._repr_html_(), repr(found)):
+        assert KEY not in text
+        assert "<script" not in text
+
+
+def test_the_text_form_is_short(found: Overview) -> None:
+    assert len(repr(found).splitlines()) <= 40
+
+
+def test_an_overview_is_a_table_to_others_and_says_its_day(found: Overview) -> None:
+    assert pa.table(found).num_rows == len(found.to_pandas())
+    assert found.table.schema.metadata[b"as_of"].startswith(b"2026-03-01")
+
+
+def test_an_empty_folder_has_an_overview(tmp_path: Path) -> None:
+    found = mk.overview(mk.read(tmp_path), as_of=DAY)
+    assert counts(found)["memories"] == 0
+    assert "What is there" in repr(found)
+    assert found.tables["next"].num_rows == 3
+
+
+def test_parameters_are_checked(folder: Path) -> None:
+    with pytest.raises(ParameterError, match="'exact' must be a bool"):
+        mk.overview(mk.read(folder), exact="yes")
+
+
+def test_the_command_prints_it_and_writes_the_page(folder: Path, tmp_path: Path, capsys: Any) -> None:
+    page = tmp_path / "out.html"
+    app(["overview", str(folder), "--html", str(page), "--as-of", DAY], standalone_mode=False)
+    assert "links that lead nowhere" in capsys.readouterr().out
+    assert page.read_text("utf-8").startswith("<!doctype html>")
+    app(["overview", str(folder), "--as-of", DAY, "--json"], standalone_mode=False)
+    assert {row["what"]: row["count"] for row in json.loads(capsys.readouterr().out)}["memories"] == 9
