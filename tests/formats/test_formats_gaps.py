@@ -63,7 +63,10 @@ def test_a_flat_list_loads_whatever_its_items_lack(tmp_path: Path) -> None:
 
 def test_a_gap_in_the_continuations_ends_nothing(tmp_path: Path) -> None:
     root = {"type": "index-root", "branches": [{"category": "c", "path": "c/index.json"}]}
-    branch = {number: {"type": "index-branch", "files": [{**ENTRY, "file": f"c/{number}.md"}]} for number in (1, 2, 10)}
+    branch = {
+        number: {"type": "index-branch", "category": "c", "files": [{**ENTRY, "file": f"c/{number}.md"}]}
+        for number in (1, 2, 10)
+    }
     files = {"memory/index.json": json.dumps(root), "memory/c/index.json": json.dumps(branch[1])}
     files |= {f"memory/c/index.part{number}.json": json.dumps(branch[number]) for number in (2, 10)}
     files |= {f"memory/c/{number}.md": "x" for number in branch}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from memkit.formats.disk.source import Source
-from memkit.formats.format import File, Format, Rule, is_not_negative, missing, one_of
+from memkit.formats.format import File, Format, Rule, is_not_negative, length, missing, one_of
 from memkit.formats.index_tree.entry import REQUIRED, Claim
 from memkit.formats.index_tree.survey import survey
+from memkit.formats.index_tree.whole import RULES, check_split
 from memkit.formats.rows import Rows, json_text
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.node import Node, StructureError
@@ -38,6 +39,9 @@ def parse(file: File, rows: Rows) -> None:
         places = [{"path": part.path, "line_start": line, "chars": len(body)} for part, (body, line) in parts]
         memory["extra"] = _with(memory["extra"], PARTS, places)
     place = {"line_start": None if bodies else first, "line_end": None if bodies else _last(first, text)}
+    is_split = bodies or (source.name == "index.md" and front and not front.fields.keys().isdisjoint(_OF_SPLIT))
+    if is_split and front and not front.fault:
+        check_split(source.path, front.fields, memory, [_body(part)[0] for part in bodies], rows)
     rows.add("memories", {**memory, "text": text, "path": source.path, **place})
     if not text.strip():
         rows.problem("empty_text", source.path, "a file with text", "nothing", memory_id=claim.memory_id)
@@ -68,6 +72,7 @@ def _with(extra: str, key: str, value: object) -> str:
     return beside if extra == "{}" else f"{extra[:-1]}, {beside[1:]}"
 
 
+_OF_SPLIT = ("parts", "tokens_total")
 _PRIORITY = ("high", "medium", "low")
 
 FORMAT = Format(
@@ -84,10 +89,15 @@ FORMAT = Format(
     rules=(
         Rule("foreign_index", "index_tree", "", "an index-root, an index-branch or the old flat list"),
         *missing("index_tree", "an entry", " ".join(REQUIRED)),
-        *missing("index_tree", "an index", "type branches files path"),
+        *missing("index_tree", "an index", "type branches files path category"),
+        Rule("bad_value", "index_tree", "type", "index-root or index-branch"),
+        Rule("bad_value", "index_tree", "category", "the category that the root gives the branch"),
         Rule("outside_root", "index_tree", "file", "a path inside of the memory folder"),
         Rule("plugin_path", "index_tree", "file", "a path outside of the plugin's folders (plugin_globs)"),
         Rule("bad_value", "index_tree", "file", "a path that names no index"),
+        Rule("bad_value", "index_tree", "file", "a file in the folder of its branch"),
+        Rule("bad_value", "index_tree", "file", "a path that is not empty", length(1)),
+        Rule("bad_value", "index_tree", "title", "a title that is not empty", length(1)),
         Rule("bad_value", "index_tree", "files", "a list of objects"),
         Rule("bad_value", "index_tree", "branches", "a list of objects"),
         Rule("missing_file", "index_tree", "file", "a file that exists"),
@@ -104,5 +114,6 @@ FORMAT = Format(
         Rule("out_of_range", "index_tree", "edit_count", "0 or more", is_not_negative),
         Rule("bad_date", "index_tree", "updated", "a date YYYY-MM-DD"),
         Rule("unindexed", "index_tree", "", "a file that an index names"),
+        *RULES,
     ),
 )

@@ -17,11 +17,12 @@ from memkit.formats.disk.files import is_inside
 from memkit.formats.format import MARKDOWN, Folder, Survey
 from memkit.formats.index_tree.entry import REQUIRED, Claim, typed
 from memkit.formats.index_tree.shape import as_branch, shape_of
-from memkit.formats.rows import Row, Rows, above, json_text, slug_of
-from memkit.formats.syntax import front_matter
+from memkit.formats.index_tree.whole import above, below, parts_of, without_index
+from memkit.formats.rows import Row, Rows, json_text, slug_of
+from memkit.formats.rows import above as heading_path
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import Node, StructureError
-from memkit.formats.syntax.values import loose_words, text_of
+from memkit.formats.syntax.values import text_of
 from memkit.schemas import IMPORTANCE_WORDS
 
 PLUGIN_GLOBS = ("**/sofia-memory-plugin/**",)
@@ -42,6 +43,7 @@ def survey(folder: Folder) -> Survey:
     indexes = [path for path in files if path == "index.json" or path.endswith("/index.json")]
     for path in sorted(indexes, key=lambda path: (path.count("/"), path)):
         trees.root_or_stray(path)
+    trees.check_folders()
     for kept in trees.unplaced:
         folder.rows.problem("unclaimed", kept["index"], "an entry to keep it with", kept["holds"])
     told: dict[str, Any] = {path: claim for path, claim in trees.claims.items() if path in files}
@@ -62,6 +64,7 @@ class _Trees:
         self.parts: set[str] = set()
         self.indexes: set[str] = set()
         self.homes: set[str] = set()
+        self.roots: set[str] = set()
         self.documents: dict[str, Any] = {}
         self.undecoded: dict[str, list[tuple[int, str]]] = {}
         self.unplaced: list[Row] = []
@@ -69,7 +72,7 @@ class _Trees:
 
     def speaks_for(self, path: str) -> bool:
         """Whether `path` lies in a memory folder with an index, so that an index should name it."""
-        return bool(self.homes) and not self.homes.isdisjoint(_above(path))
+        return bool(self.homes) and not self.homes.isdisjoint(above(path))
 
     def load(self, path: str) -> Any:
         """The JSON of an index, once; None if it is not an index (a record file, or unparsable and kept as text)."""
@@ -127,10 +130,13 @@ class _Trees:
         return "/".join(above[:-1])
 
     def _root(self, path: str, document: Node, home: str) -> None:
-        self._require(path, document, ("type", "branches"), document.line)
+        self.roots.add(home)
+        self._check_head(path, document, "index-root", "branches")
         for branch in self._list(path, document, "branches", ("type",)):
             written = text_of(branch.get("path")) if isinstance(branch, Node) else None
             line = branch.line if isinstance(branch, Node) else document.line
+            if isinstance(branch, Node):
+                self._require(path, branch, ("category",), line)
             if written is None:
                 self._problem("missing_field", path, "", "nothing", line, "path")
                 self._keep_rest(path, branch, ())
@@ -153,15 +159,16 @@ class _Trees:
 
     def _branch(self, path: str, document: Node, home: str, category: str | None) -> None:
         """One branch and its continuations ``index.part2.json``…"""
-        self._require(path, document, ("type", "files"), document.line)
-        category = text_of(document.get("category")) or category
+        self._check_head(path, document, "index-branch", "files")
+        self._require(path, document, ("category",), document.line)
+        category = self._category(path, document, category, "the root")
         self._entries(path, document, home, category)
         for more in self._continuations(path):
             part = None if more in self.documents else self.load(more)
             if isinstance(part, list):
                 part = as_branch(part)
             if isinstance(part, Node):
-                self._entries(more, part, home, text_of(part.get("category")) or category)
+                self._entries(more, part, home, self._category(more, part, category, "the branch"))
             elif part is not None:
                 self._foreign(more, part, "an index-branch")
 
@@ -172,6 +179,25 @@ class _Trees:
             for match in filter(None, map(_CONTINUATION.fullmatch, self.listing.files)):
                 self._further.setdefault(match.group(1), []).append((int(match.group(2)), match.group()))
         return [name for _, name in sorted(self._further.get(path.removesuffix(".json"), ()))]
+
+    def _category(self, path: str, document: Node, given: str | None, giver: str) -> str | None:
+        """The category that an index writes, or else the one that it is `given`."""
+        own = text_of(document.get("category"))
+        if own and given and own != given:
+            self._problem("bad_value", path, f"'{given}', as {giver} says", own, document.line, "category")
+        return own or given
+
+    def check_folders(self) -> None:
+        """Report the folders of a tree that should have an index."""
+        split = self.parts | {path for path, claim in self.claims.items() if claim.parts}
+        for folder in without_index(self.listing.files, self.roots, self.indexes, split):
+            expected = "an index.json in each folder of the tree"
+            self.rows.problem("missing_index", folder, expected, "none", status="missing", quote=False)
+
+    def _check_head(self, path: str, document: Node, type: str, items: str) -> None:
+        self._require(path, document, ("type", items), document.line)
+        if document.get("type") not in (None, type):
+            self._problem("bad_value", path, f"'{type}'", document["type"], document.line, "type")
 
     def _require(self, path: str, node: Node, names: tuple[str, ...], line: int) -> None:
         for name in names:
@@ -231,8 +257,11 @@ class _Trees:
         required: tuple[str, ...] = REQUIRED,
     ) -> str:
         """One entry to its row, and to a claim or (missing, invalid) a memory of its title and summary."""
-        written = text_of(entry.get("file"))
-        found, status, reason = self._resolve(written, home) if written else (None, "missing", "no file is named")
+        written = (text_of(entry.get("file")) or "").strip()
+        beside = posixpath.dirname(index)
+        found, status, reason = (
+            self._resolve(written, home, beside) if written else (None, "missing", "no file is named")
+        )
         if found and (_ANY_INDEX.search(found) or found in self.indexes):
             found, status, reason = None, "invalid", _NAMES_INDEX
         title, summary = text_of(entry.get("title")), text_of(entry.get("summary"))
@@ -245,7 +274,9 @@ class _Trees:
         row |= {"status": status, "reason": reason}
         if found is None and written:
             self._report(index, entry.line, "file", written, status, reason, memory_id)
-        memory = self._memory(row, category) | {"heading_path": above(found or index, category or "")}
+        if found and required == REQUIRED and not below(found, beside):
+            self._problem("bad_value", index, f"a file in {beside}/", written, entry.line, "file", memory_id)
+        memory = self._memory(row, category) | {"heading_path": heading_path(found or index, category or "")}
         if found is None:
             place = {"path": index, "line_start": entry.line, "line_end": entry.end_line}
             self.rows.add("memories", {**memory, "text": text, **place})
@@ -254,7 +285,8 @@ class _Trees:
                 "duplicate_id", index, "a file that no other entry names", written, entry.line, "file", memory_id
             )
         else:
-            parts = self._parts(found, memory_id)
+            head = self._read(found, Rows()) if posixpath.basename(found) == "index.md" else None
+            parts = parts_of(head, self.listing.files, self.parts, memory_id, self.rows)
             row["parts"] = [posixpath.relpath(part, posixpath.dirname(found)) for part in parts] or None
             stamp = tuple(map(self.listing.stat, parts))
             self.claims[found] = Claim(memory_id, tuple(memory.items()), tuple(parts), stamp)
@@ -289,40 +321,20 @@ class _Trees:
             "extra": row["extra"],
         }
 
-    def _parts(self, found: str, memory_id: str) -> list[str]:
-        """The files that a split ``index.md`` lists, as far as they are there."""
-        if posixpath.basename(found) != "index.md":
-            return []
-        source = self._read(found, Rows())
-        front = front_matter.split(source.text) if source else None
-        names = loose_words(front.fields.get("parts")) if front else []
-        parts = []
-        for name in names:
-            path = posixpath.normpath(posixpath.join(posixpath.dirname(found), name.replace("\\", "/")))
-            line = front.fields.lines.get("parts") if front else None
-            folder = posixpath.dirname(found)
-            if not _below(path, folder) or name.startswith("/"):
-                expected = "a part in the folder of its index.md"
-                self._problem("outside_root", found, expected, name, line, "parts", memory_id, "invalid")
-            elif path not in self.listing.files:
-                self._problem("missing_file", found, "a part that exists", name, line, "parts", memory_id, "missing")
-            elif path in self.parts:  # a file named a thousand times must not be a thousand times its text
-                expected = "a part that is named once"
-                self._problem("bad_value", found, expected, name, line, "parts", memory_id, "invalid")
-            else:
-                parts.append(path)
-                self.parts.add(path)
-        return parts
+    def _resolve(self, written: str, home: str, beside: str = "") -> tuple[str | None, str, str | None]:
+        """Where a path of an index leads: the file, or None; valid, missing or invalid; and why.
 
-    def _resolve(self, written: str, home: str) -> tuple[str | None, str, str | None]:
-        """Where a path of an index leads: the file, or None; valid, missing or invalid; and why."""
+        A path is that of the memory folder, with or without its name, or else that of the folder `beside` the index.
+        """
         path = written.replace("\\", "/").strip()
         if path.startswith("/") or _DRIVE.match(path) or "\0" in path:
             return None, "invalid", "the path is absolute"
         options = [posixpath.normpath(posixpath.join(home, path))]
         if path.startswith("memory/"):
             options.insert(0, posixpath.normpath(posixpath.join(home, path.removeprefix("memory/"))))
-        inside = [option for option in options if _below(option, home)]
+        inside = [option for option in options if below(option, home)]
+        if inside and below(other := posixpath.normpath(posixpath.join(beside, path)), home):
+            inside.append(other)
         if not inside:
             return None, "invalid", "the path leaves the memory folder"
         if any(glob.fullmatch(text) for glob in self.globs for text in (path, *inside)):
@@ -371,17 +383,6 @@ class _Trees:
         status: str | None = None,
     ) -> None:
         self.rows.problem(rule, path, expected, got, line=line, field=name, memory_id=memory_id, status=status)
-
-
-def _above(path: str) -> Iterator[str]:
-    """The folders that hold `path`, the root included."""
-    while path:
-        path = path.rpartition("/")[0]
-        yield path
-
-
-def _below(path: str, folder: str) -> bool:
-    return not path.startswith("../") and path not in ("..", ".") and (not folder or path.startswith(f"{folder}/"))
 
 
 def _glob(pattern: str) -> re.Pattern[str]:

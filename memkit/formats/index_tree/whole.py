@@ -1,0 +1,121 @@
+"""What of a tree must fit together beside its entries: folders with their indexes, split files with their parts."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import Any
+
+from memkit.formats.disk.source import Source
+from memkit.formats.format import MARKDOWN, Rule
+from memkit.formats.rows import Rows
+from memkit.formats.syntax import front_matter
+from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.values import day_of, integer_of, loose_words, text_of
+
+SPLIT_FIELDS = ("title", "parts", "tokens_total", "updated")
+_DATE = re.compile(r"(?:.*/)?\d[\d-]*", re.DOTALL)
+"""A folder of a workspace's logs."""
+_CHARS = (1.5, 6.0)
+"""Characters of a token: counters differ by language and model, none so far."""
+
+RULES = (
+    Rule("missing_index", "index_tree", "", "an index.json in each folder of the tree"),
+    *(
+        Rule("missing_field", "index_tree", name, "the index.md of a split file with this field")
+        for name in SPLIT_FIELDS
+    ),
+    Rule("bad_value", "index_tree", "title", "the title of the entry, in the index.md of a split file"),
+    Rule("bad_value", "index_tree", "tokens_total", "as many tokens as the parts have, within what counters differ"),
+    Rule("bad_value", "index_tree", "updated", "a day not before the entry's, in the index.md of a split file"),
+    Rule("bad_value", "index_tree", "parts", "a list of files, in the index.md of a split file"),
+)
+
+
+def above(path: str) -> Iterator[str]:
+    """The folders that hold `path`, the root included."""
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def below(path: str, folder: str) -> bool:
+    """Whether a normalised `path` lies in `folder`."""
+    return not path.startswith("../") and path not in ("..", ".") and (not folder or path.startswith(f"{folder}/"))
+
+
+def without_index(files: Iterable[str], roots: Collection[str], indexes: Collection[str], split: set[str]) -> list[str]:
+    """The folders right below a root that hold Markdown but no index, in them or below; no `split` file counts."""
+    indexed = {folder for path in indexes for folder in above(path)}
+    found = set()
+    for path in files if roots else ():
+        if path.lower().endswith(MARKDOWN) and path not in split:
+            last = path
+            for folder in above(path):
+                if folder in roots and last != path and last not in indexed and not _DATE.fullmatch(last):
+                    found.add(last)
+                if folder in roots:
+                    break
+                last = folder
+    return sorted(found)
+
+
+def parts_of(source: Source | None, files: Mapping[str, Any], taken: set[str], memory_id: str, rows: Rows) -> list[str]:
+    """The files that a split ``index.md`` lists, as far as they are there and not `taken`, to which they are added."""
+    front = front_matter.split(source.text) if source else None
+    if source is None or front is None:
+        return []
+    folder, line = posixpath.dirname(source.path), front.fields.lines.get("parts")
+    parts: list[str] = []
+
+    def problem(rule: str, expected: str, name: str, status: str) -> None:
+        where: dict[str, Any] = {"line": line, "field": "parts", "memory_id": memory_id, "status": status}
+        rows.problem(rule, source.path, expected, name, **where)
+
+    for name in loose_words(front.fields.get("parts")):
+        path = posixpath.normpath(posixpath.join(folder, name.replace("\\", "/")))
+        if not below(path, folder) or name.startswith("/"):
+            problem("outside_root", "a part in the folder of its index.md", name, "invalid")
+        elif path not in files:
+            problem("missing_file", "a part that exists", name, "missing")
+        elif path in taken:  # a file named a thousand times must not be a thousand times its text
+            problem("bad_value", "a part that is named once", name, "invalid")
+        else:
+            parts.append(path)
+            taken.add(path)
+    return parts
+
+
+def check_split(path: str, head: Node, memory: Mapping[str, Any], texts: list[str], rows: Rows) -> None:
+    """Report what the ``index.md`` at `path` says that does not hold, beside its entry and the `texts` of its parts."""
+
+    def problem(name: str, expected: str, rule: str = "bad_value") -> None:
+        got = "nothing" if rule == "missing_field" else head[name]
+        line = head.lines.get(name, 1)
+        rows.problem(rule, path, expected, got, line=line, field=name, memory_id=memory["memory_id"])
+
+    for name in SPLIT_FIELDS:
+        if head.get(name) is None:
+            problem(name, "", "missing_field")
+    if head.get("parts") is not None and not (isinstance(head["parts"], list) and head["parts"]):
+        problem("parts", "a list of files")
+    if head.get("title") is not None and text_of(head["title"]) != memory["title"]:
+        problem("title", f"{memory['title']!r:.80}, as the entry says")
+    length, is_whole = sum(map(len, texts)), len(texts) == len(loose_words(head.get("parts")))
+    few, many = (round(length / chars) for chars in reversed(_CHARS))
+    count = integer_of(head.get("tokens_total"))
+    if head.get("tokens_total") is not None and is_whole and (count is None or not few <= count <= max(many, 1)):
+        problem("tokens_total", f"{few} to {many}, as the parts have {length} characters")
+    _check_day(head, memory["updated_at"], problem)
+
+
+def _check_day(head: Node, changed: datetime | None, problem: Any) -> None:
+    if head.get("updated") is None:
+        return
+    day = day_of(head["updated"])
+    if day is None:
+        problem("updated", "a date YYYY-MM-DD", "bad_date")
+    elif changed and day < changed:
+        problem("updated", f"{changed.date()} or later, as the entry says")
