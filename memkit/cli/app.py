@@ -309,3 +309,6 @@ def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str)
         values[name] = declared[name].parse(text)
         declared[name].check(values[name], owner)
     return values
+
+
+from memkit.cli import measure  # noqa: E402, F401  # adds its verbs to `app`, and needs what stands above

@@ -16,7 +16,7 @@ from memkit.evaluate.labels import read_run
 
 
 def hits_of(search: Any, queries: pa.Table, depth: int, moment: datetime, where: str | None) -> pa.Table:
-    """What `search` returns for the queries: query_id, rank, memory_id, and alike where it folds.
+    """What `search` returns for the queries: query_id, rank, memory_id, score, and alike where it folds.
 
     One batch for the queries of one user and one moment.
 
@@ -42,7 +42,7 @@ def hits_of(search: Any, queries: pa.Table, depth: int, moment: datetime, where:
     batches = [(rows, _visible(rows, where), _day(rows) or moment) for rows in _batches(queries)]
     found = [search.search(_asked(rows), k=depth, where=seen, as_of=day) for rows, seen, day in batches]
     _check_arms(search, batches, found)
-    names = ["query_id", "rank", "memory_id"] + ["alike"] * ("alike" in found[0].column_names)
+    names = ["query_id", "rank", "memory_id", "score"] + ["alike"] * ("alike" in found[0].column_names)
     return pa.concat_tables([hits.select(names).replace_schema_metadata(None) for hits in found])
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluate.asking import hits_of
-from memkit.evaluate.evaluation import Task, deepest, nullable
+from memkit.evaluate.evaluation import Task, deepest, nullable, size
 from memkit.evaluate.labels import QRELS, read_queries
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.result import Result
@@ -116,10 +116,9 @@ class Comparison(Result):
         power = (
             "" if row["detectable"] is None else f" A true difference below {row['detectable']:.3f} would rarely show."
         )
-        size = f"over {row['n_queries']} queries of {row['n_units']}"
         return (
-            f"{head}. {row['metric']} {row['difference']:+.3f}{ends}, {row['estimate']}, {size}"
-            f" ({row['unit']}): {row['better']} better, {row['same']} same, {row['worse']} worse."
+            f"{head}. {row['metric']} {row['difference']:+.3f}{ends}, {row['estimate']}, {size(row)}"
+            f": {row['better']} better, {row['same']} same, {row['worse']} worse."
             f"{power}{' ' + row['note'] if row['note'] else ''}"
         )
 

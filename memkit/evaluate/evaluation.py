@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
@@ -145,7 +145,7 @@ class Evaluation(Result):
     per_query : pa.Table
         A row a query: query_id, unit, n_relevant, n_hits, and each metric, null where it has none.
     hits : pa.Table
-        query_id, rank, memory_id.
+        query_id, rank, memory_id, score; `write_labels` makes a run of it.
     """
 
     table: pa.Table
@@ -156,10 +156,7 @@ class Evaluation(Result):
         first = self.table.slice(0, 1).to_pylist()[0]
         ends = "no interval" if first["low"] is None else f"95 % interval {first['low']:.3f} to {first['high']:.3f}"
         apart = f", {first['n_no_relevant']} without a relevant memory apart" if first["n_no_relevant"] else ""
-        return (
-            f"{first['metric']} {first['value']:.3f}, {ends}, {first['estimate']}, over {first['n_queries']} queries"
-            f" of {first['n_units']} ({first['unit']}){apart}"
-        )
+        return f"{first['metric']} {first['value']:.3f}, {ends}, {first['estimate']}, {size(first)}{apart}"
 
 
 def evaluate(
@@ -250,6 +247,17 @@ def evaluate(
     )
     table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate")
     return Evaluation(record_as_of(table, task.moment), per_query, hits)
+
+
+def size(row: Mapping[str, Any]) -> str:
+    """How many queries, and what keeps them apart, of a row of a result.
+
+    >>> size({"n_queries": 40, "unit": "user_id", "n_units": 8}), size({"n_queries": 40, "unit": "query_id"})
+    ('over 40 queries in 8 groups by user_id', 'over 40 queries, each for itself')
+    """
+    queries = f"over {row['n_queries']} queries"
+    apart = row["unit"] == "query_id"
+    return f"{queries}, each for itself" if apart else f"{queries} in {row['n_units']} groups by {row['unit']}"
 
 
 def deepest(metrics: Sequence[Metric], depth: int) -> int:

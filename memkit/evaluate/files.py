@@ -236,7 +236,7 @@ def run_scores(run: pa.Table) -> Sequence[float]:
     that scores do not show.
     """
     rank = run["rank"].to_numpy()
-    scores = run["score"].to_numpy() if "score" in run.column_names else 1.0 / rank
+    scores = 1.0 / rank if run["score"].null_count else run["score"].to_numpy()
     single = scores.astype(np.float32)
     ids = run["query_id"].to_pylist()
     same = np.array([one == other for one, other in pairwise(ids)], bool)

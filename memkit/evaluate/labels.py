@@ -128,7 +128,7 @@ def read_qrels(source: Any) -> pa.Table:
 def read_run(source: Any) -> pa.Table:
     """What some search returned: query_id, memory_id and rank, or score where there is no rank; see `read_queries`.
 
-    Ties of score are broken by id.
+    Hits come by query, then by rank; ties of score are broken by id.
     """
     table = _typed(source, RUN, "run")
     if table["rank"].null_count:
@@ -137,7 +137,8 @@ def read_run(source: Any) -> pa.Table:
         order = table.sort_by([("score", "descending"), ("memory_id", "ascending")])
         place = pa.array(order.to_pandas().groupby("query_id", sort=False).cumcount() + 1)
         table = order.set_column(order.column_names.index("rank"), "rank", place)
-    return table.sort_by([("query_id", "ascending"), ("rank", "ascending")])
+    query = pc.index_in(table["query_id"], value_set=pc.unique(table["query_id"])).to_numpy()
+    return table.take(pa.array(np.lexsort((table["rank"].to_numpy(), query))))
 
 
 def write_labels(table: Any, path: str | Path) -> Path:

@@ -37,4 +37,6 @@ class Result:
         return Shown(*self._sheets())._repr_html_()
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        return (replace(sheet_of(self.table, rows, show_secrets), heading=str(self)),)
+        head, _, more = str(self).partition(". ")
+        sheet = sheet_of(self.table, rows, show_secrets)
+        return (replace(sheet, heading=head, notes=(more, *sheet.notes) if more else sheet.notes),)

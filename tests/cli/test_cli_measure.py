@@ -1,0 +1,77 @@
+"""`memkit evaluate` and `memkit compare`, for people and for machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import memkit as mk
+
+Run = Callable[..., tuple[int, str, str]]
+WORDS = ("--set", "encoder=none")
+
+
+@pytest.fixture
+def labels(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
+    """Two labelled queries over the folder."""
+    ids = {row["source_id"]: row["memory_id"] for row in mk.read(folder).memories.to_pylist()}
+    queries = {"query_id": ["чай", "2"], "text": ["зелёный чай", "maps"], "user_id": ["anna", None]}
+    qrels = {"query_id": ["чай", "2"], "memory_id": [ids["pf_1"], ids["pf_2"]], "relevance": [1, 1]}
+    beside = tmp_path_factory.mktemp("labels")
+    one, other = mk.write_labels(queries, beside / "q.csv"), mk.write_labels(qrels, beside / "all.qrels")
+    return ("--queries", str(one), "--qrels", str(other), "--as-of", "2026-01-01")
+
+
+def test_evaluate_answers_for_people_and_for_machines(run: Run, folder: Path, labels: tuple[str, ...]) -> None:
+    code, out, err = run("evaluate", folder, *labels, *WORDS)
+    assert (code, err) == (0, "")
+    assert "ndcg@10 1.000, no interval, per user_id, over 2 queries in 2 groups by user_id" in out
+    code, out, _ = run("evaluate", folder, *labels, *WORDS, "--metric", "mrr", "--metric", "hit@1", "--json")
+    assert [(row["metric"], row["value"]) for row in json.loads(out)] == [("mrr", 1.0), ("hit@1", 1.0)]
+    code, out, _ = run("evaluate", folder, *labels, *WORDS, "--per-query", "--json")
+    assert [(row["query_id"], row["unit"], row["mrr"]) for row in json.loads(out)] == [
+        ("чай", "anna", 1.0),
+        ("2", "2", 1.0),
+    ]
+
+
+def test_the_hits_go_out_as_a_run(run: Run, folder: Path, labels: tuple[str, ...], tmp_path: Path) -> None:
+    code, _, _ = run("evaluate", folder, *labels, *WORDS, "--run", tmp_path / "hits.run")
+    lines = (tmp_path / "hits.run").read_text("utf-8").splitlines()
+    assert code == 0
+    assert [line.split()[0] for line in lines] == ["чай", "2"]
+    assert all(len(line.split()) == 6 for line in lines)
+
+
+def test_compare_says_the_verdict_and_what_differs_without_labels(
+    run: Run, folder: Path, labels: tuple[str, ...]
+) -> None:
+    code, out, err = run("compare", folder, *labels, *WORDS, "--b", "decay=none")
+    assert (code, err) == (0, "")
+    assert "Cannot tell yet whether b is better than a: too few users: 2" in out
+    code, out, _ = run("compare", folder, *labels, *WORDS, "--b", "decay=none", "--json")
+    assert [(row["word"], row["difference"]) for row in json.loads(out)] == [("cannot tell yet", 0.0)]
+    unlabelled = labels[:2]
+    code, out, _ = run(
+        "compare", folder, *unlabelled, *WORDS, "--b-preset", "workspace", "--b", "encoder=none", "--json"
+    )
+    assert [row["measure"] for row in json.loads(out)] == ["overlap@10", "same first hit", "places moved"]
+    code, out, _ = run("compare", folder, *unlabelled, *WORDS, "--b", "pool=1", "--per-query", "--json")
+    assert {row["shift"] for row in json.loads(out)} == {0}
+
+
+def test_what_is_wrong_is_one_line(run: Run, folder: Path, labels: tuple[str, ...]) -> None:
+    for words, said in (
+        (("evaluate", folder, *labels, *WORDS, "--metric", "ncdg"), "Did you mean 'ndcg'?"),
+        (("evaluate", folder, *labels[:2], "--qrels", folder / "gone.csv", *WORDS), "gone.csv"),
+        (("evaluate", folder, *labels, *WORDS, "--group", "project"), "'group' must be a column of queries"),
+        (("compare", folder, *labels, *WORDS), "expected what b has otherwise"),
+        (("compare", folder, *labels, *WORDS, "--b", "poool=1"), "Did you mean 'pool'?"),
+    ):
+        code, out, err = run(*words)
+        assert (code, out) == (2, "")
+        assert err.count("\n") == 1
+        assert said in err
