@@ -326,6 +326,13 @@ def test_a_part_is_of_whole_words_unless_letters_are_asked_for(part: str, whole:
     assert kinds == {"words": ["substring"] * of_words, "letters": ["substring"]}
 
 
+def test_a_text_without_a_word_is_a_part_of_nothing() -> None:
+    table = memories("##", "## Заметки", "👍", "👍", "…")
+    dedup = fitted(table, substring="letters")
+    assert dedup.pairs_.num_rows == 0
+    assert dedup.transform(table)["keep"].to_pylist() == [True] * 5
+
+
 def test_the_preset_holds_the_documents_rule() -> None:
     assert [memory_v2_policy["deduplicator"][name] for name in ("survivor", "substring")] == ["oldest", "letters"]
     dedup = Deduplicator(**memory_v2_policy["deduplicator"])  # type: ignore[arg-type]  # a preset is plain data

@@ -184,8 +184,9 @@ def test_of_long_texts_only_what_stands_in_like_places_is_a_conflict() -> None:
     assert conflicts(f"{rent} {LONG} {port}", f"{port.replace('март', 'апрел')} {LONG} {rent}") == (False, True, False)
     assert conflicts(f"{port} {LONG}", f"{LONG} {port.replace(' не', '')}") == (False, False, True)
     assert conflicts(f"{LONG}\n{rent}\n{port}", f"{port}\n{rent}\n{LONG}") == (False, False, False)
-    # As short as a fact, a text is one place, whatever its words.
-    assert conflicts(rent, port) == (True, True, True)
+    # As short as a fact, texts are one place, unless they have few words in common; none may be two languages.
+    assert conflicts(rent, "Rent is 1500") == (True, False, False)
+    assert conflicts(rent, "Отпуск Анны не в марте, а 15 мая после обеда.") == (False, False, False)
 
 
 @settings(max_examples=30)
@@ -195,3 +196,14 @@ def test_a_text_has_no_conflict_with_itself_and_order_has_no_say(words: list[str
     assert Conflicts()(text, text) == (False, False, False)
     assert Conflicts()(text, other) == (False, False, False)
     assert Conflicts()(text, f"{other} не 7 {LONG}") == Conflicts()(f"{other} не 7 {LONG}", text)
+
+
+@pytest.mark.parametrize("language", ["ru", "en"])
+def test_labelled_contradictions_are_flagged_and_little_else(language: str, script) -> None:
+    labelled = script("benchmarks/bench_conflicts.py")
+    short = labelled.pairs(language)
+    for some in (short, labelled.within_sections(short)):
+        flagged = [any(Conflicts()(a, b)) for a, b in zip(some["text_a"], some["text_b"], strict=True)]
+        right = sum(flag and label == "!" for flag, label in zip(flagged, some["label"], strict=True))
+        assert right >= 0.75 * sum(flagged)
+        assert right >= 0.9 * (some["label"] == "!").sum()

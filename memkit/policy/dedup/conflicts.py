@@ -58,7 +58,8 @@ NEGATIONS = (
 )
 
 _FACT_CHARS = 240
-_ALIKE = 0.5
+_ALIKE, _ALIKE_FACTS = 0.5, 0.3
+_NONE = (False, False, False)
 _STEM = 5
 _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -78,9 +79,10 @@ class Traits(NamedTuple):
 class Conflicts:
     """Which of its numbers, dates and negations two texts disagree in.
 
-    Compared is what stands in like places. Texts as short as a fact are one place; of others, each sentence or line
-    is held against the one of the other text with the most words in common, half of them at least. What has no like
-    place is an addition and no conflict.
+    Compared is what stands in like places. Of two long texts, each sentence or line is held against the one of the
+    other with the most words in common, half of them at least; what has no like place is an addition and no conflict.
+    Texts as short as a fact are one place, unless they have little in common, as a word and a line that holds it; none
+    in common may be two languages.
 
     Parameters
     ----------
@@ -117,13 +119,13 @@ class Conflicts:
         """Whether numbers, dates and negations of like places differ."""
         (first, units), (second, others) = self._known(a), self._known(b)
         if first[:3] == second[:3]:
-            return False, False, False
+            return _NONE
         if max(len(a), len(b)) <= _FACT_CHARS:
-            return _differ(first, second)
+            return _NONE if 0 < _alike(first, second) < _ALIKE_FACTS else _differ(first, second)
         same = set(units) & set(others)
         left, right = ([unit for unit in some if unit not in same] for some in (units, others))
         found = [_differ(*pair) for pair in (*_like_places(left, right), *_like_places(right, left))]
-        number, date, negation = (any(flags) for flags in zip(*found, strict=True)) if found else (False,) * 3
+        number, date, negation = (any(flags) for flags in zip(*found, strict=True)) if found else _NONE
         return number, date, negation
 
     def _known(self, text: str) -> tuple[Traits, list[Traits]]:
@@ -166,10 +168,15 @@ def _differ(a: Traits, b: Traits) -> tuple[bool, bool, bool]:
     return a.numbers != b.numbers, a.dates != b.dates, a.negations != b.negations
 
 
+def _alike(a: Traits, b: Traits) -> float:
+    """The share of words in common (Dice)."""
+    return 2 * len(a.words & b.words) / max(1, len(a.words) + len(b.words))
+
+
 def _like_places(left: list[Traits], right: list[Traits]) -> Iterator[tuple[Traits, Traits]]:
     """Each unit of the left with the one of the right that has most words in common, if those are enough."""
     for unit in left:
-        alike = [2 * len(unit.words & other.words) / max(1, len(unit.words) + len(other.words)) for other in right]
+        alike = [_alike(unit, other) for other in right]
         best = max(range(len(right)), key=alike.__getitem__, default=-1)
         if best >= 0 and alike[best] >= _ALIKE:
             yield unit, right[best]

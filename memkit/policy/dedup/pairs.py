@@ -22,7 +22,7 @@ _FLAGS = ("number_conflict", "date_conflict", "negation_conflict")
 
 @dataclass(frozen=True)
 class Nodes:
-    """Distinct texts of a scope. `rows` are the fitted rows by memory_id, `node` their node (-1: empty text)."""
+    """Distinct texts of a scope. `rows` are the fitted rows by memory_id, `node` their node (-1: no word)."""
 
     rows: pa.Table
     node: Ints
@@ -58,7 +58,7 @@ def node_table(rows: pa.Table, across_users: bool) -> Nodes:
     first: list[int] = []
     known: dict[tuple[int, str], int] = {}
     for place, key in enumerate(zip(scopes.tolist(), texts, strict=True)):
-        if key[1]:
+        if any(map(str.isalnum, key[1])):  # "##" is a part of every heading, and says nothing
             node[place] = known.setdefault(key, len(known))
             if node[place] == len(first):
                 first.append(place)
