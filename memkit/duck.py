@@ -13,6 +13,8 @@ from memkit.errors import QueryError
 LONE_SURROGATE = re.compile("[\\ud800-\\udfff]")
 """Half of a character, as broken JSON gives it: no text for Arrow or DuckDB, whose own words for it are no help."""
 
+_TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
 # Nothing is fetched, and no file of another program's is loaded because a function's name asks for it.
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
@@ -85,6 +87,11 @@ def identifier(name: str) -> str:
     "a ""b""\"
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def is_table_name(name: object) -> bool:
+    """Whether `name` may stand in SQL and in a file's name as it is."""
+    return isinstance(name, str) and _TABLE_NAME.fullmatch(name) is not None
 
 
 def printable(table: Any) -> duckdb.DuckDBPyRelation:

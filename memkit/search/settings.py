@@ -12,8 +12,7 @@ from memkit.presets import cite
 from memkit.schemas import kinds_where
 from memkit.search.stages.fuse import HOW, METHODS
 from memkit.tables.age import FORMS
-from memkit.tables.fts import SEARCHABLE, SEARCHED
-from memkit.text.analyse import ANALYSERS
+from memkit.text.analyse import ANALYSERS, SEARCHABLE, SEARCHED
 
 _CHUNKS, _DECAY = cite("workspace", "chunks"), cite("memory_v2", "decay")
 LEXICAL = ("bm25", "char")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import duckdb
@@ -12,7 +13,7 @@ import pyarrow as pa
 
 from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
-from memkit.duck import check_unicode, connect
+from memkit.duck import check_unicode, connect, is_table_name
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import reader
 from memkit.formats.disk.files import whole_texts
@@ -20,7 +21,7 @@ from memkit.formats.format import MARKDOWN
 from memkit.formats.reader import Reading
 from memkit.params import AsOf, as_of_time
 from memkit.schemas import TABLES
-from memkit.tables.database import Database, TextIndex, is_table_name
+from memkit.tables.database import Database, TextIndex
 from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
 from memkit.tables.statement import as_table
@@ -56,8 +57,16 @@ class Corpus:
         self.tables = dict(tables)
         self.folder, self.trusted = folder, trusted
         self._attached: dict[str, Callable[[Path], None]] = {}
-        self._reading = reading
-        self._database = Database(self.tables, text_index)
+        self._reading, self._text_index = reading, text_index
+        self._made: Database | None = None
+        self._lock = Lock()
+
+    @property
+    def _database(self) -> Database:
+        """Made when something is asked in SQL; a search over words and vectors needs none."""
+        with self._lock:
+            self._made = self._made or Database(self.tables, self._text_index)
+            return self._made
 
     @property
     def memories(self) -> pa.Table:
@@ -72,8 +81,8 @@ class Corpus:
     @property
     def root(self) -> Path | None:
         """The folder that it was read from, where that is known in this process; None for a table or another's lake."""
-        reading = self._reading
-        return reading.root if reading is not None and (self.trusted or _is_given(reading.root)) else None
+        root = self._reading.root if self._reading else None
+        return root if root and (self.trusted or root.absolute() in _GIVEN) else None  # looking would be following
 
     def sql(self, query: str, params: Any = None) -> duckdb.DuckDBPyRelation:
         """The result of a SQL query over the tables.
@@ -198,11 +207,9 @@ class Corpus:
         >>> corpus.sql("select label from memories join labels using (memory_id)").fetchall()
         [('drink',)]
         """
-        if not is_table_name(name) or name in TABLES:
-            raise ParameterError(
-                f"add_table: 'name' must be letters, digits and '_', and no table of memkit. Got {name!r}."
-            )
-        self.tables[name] = as_table(table, owner="add_table: 'table'")
+        _check_name("add_table", name, "table", TABLES)
+        is_plain = isinstance(table, pa.Table) and len(set(table.column_names)) == table.num_columns
+        self.tables[name] = table if is_plain else as_table(table, owner="add_table: 'table'")
 
     def attach(self, name: str, write: Callable[[Path], None]) -> None:
         """Have `save` write something more, as a Retriever does with its ``vectors``.
@@ -228,10 +235,7 @@ class Corpus:
         ...     corpus.save(folder)
         labels
         """
-        if not is_table_name(name) or name in (STATE, TEXT):
-            raise ParameterError(
-                f"attach: 'name' must be letters, digits and '_', and no folder of memkit. Got {name!r}."
-            )
+        _check_name("attach", name, "folder", (STATE, TEXT))
         self._attached[name] = write
 
     def save(self, folder: str | Path) -> None:
@@ -293,11 +297,9 @@ class Corpus:
         """
         before = self._source()
         reading = reader.read(before.root, before.options, before)
-        own = {name: self.tables[name] for name in reading.tables}
-        unchanged = all(table.equals(own[name]) for name, table in reading.tables.items())
-        if not unchanged:
-            return Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
-        return self._with(reading)
+        if all(table.equals(self.tables[name]) for name, table in reading.tables.items()):
+            return self._with(reading)
+        return Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
 
     def markdown_files(self) -> pa.Table:
         """The Markdown files below the folder that was read, whole, as they are now.
@@ -341,7 +343,7 @@ class Corpus:
             raise MemkitError(
                 "refresh: expected a corpus of a folder. Got one without; use mk.open(lake, source=folder)."
             )
-        if not (self.trusted or _is_given(self._reading.root)):
+        if self.root is None:
             raise MemkitError(
                 f"refresh: the lake says that it was read from {str(self._reading.root)!r:.200}, which nobody gave in "
                 "this process. Use mk.open(lake, source=folder), or trust=True where the lake is your own."
@@ -350,16 +352,15 @@ class Corpus:
 
     def _with(self, reading: Reading | None) -> Corpus:
         """The same tables and their index, in a database of their own: neither shows what is added to the other."""
-        index = self._database.built_index
+        index = self._made.built_index if self._made else self._text_index
         same = Corpus(self.tables, reading=reading, text_index=index, folder=self.folder, trusted=self.trusted)
         same._attached = self._attached.copy()
         return same
 
-    def __copy__(self) -> Corpus:
+    def __copy__(self, memo: object = None) -> Corpus:
         return self._with(self._reading)  # tables cannot change, and no reading is changed once it is done
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Corpus:
-        return self._with(self._reading)
+    __deepcopy__ = __copy__
 
     def __getstate__(self) -> dict[str, Any]:
         # The database, a Retriever's arms and rules, which are code, stay in their process.
@@ -392,5 +393,7 @@ def give(root: Path) -> Path:
     return root
 
 
-def _is_given(root: Path) -> bool:
-    return root.absolute() in _GIVEN  # by name alone: looking for a folder would be following already
+def _check_name(owner: str, name: object, what: str, taken: Container[object]) -> None:
+    if not is_table_name(name) or name in taken:
+        expected = f"'name' must be letters, digits and '_', and no {what} of memkit"
+        raise ParameterError(f"{owner}: {expected}. Got {name!r}.")

@@ -19,7 +19,6 @@ from memkit.tables.fts import add_fts, index_text
 from memkit.tables.sealed import Sealed
 from memkit.text.analyse import load_fts
 
-_TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 _ASKS_FOR_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|memkit_fts", re.IGNORECASE)
 
 
@@ -87,11 +86,6 @@ class Database:
                 _show(con, name, table)
             add_fts(con, self.text_index())
             con.execute("use memory; detach saved")
-
-
-def is_table_name(name: object) -> bool:
-    """Whether `name` may stand in SQL and in a file's name as it is."""
-    return isinstance(name, str) and _TABLE_NAME.fullmatch(name) is not None
 
 
 def _show(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:

@@ -10,13 +10,13 @@ The index is a snapshot of Arrow rows. It goes into a database whole (`add_fts`)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from memkit.duck import connect
-from memkit.text.analyse import analyse_sql, count_terms_sql, load_fts
+from memkit.text.analyse import analyse_sql, count_terms_sql, load_fts, searchable_sql
 
 if TYPE_CHECKING:
     import duckdb
@@ -64,32 +64,6 @@ create or replace macro match_bm25(memory_id, query) as (
     {scores} select score from scores join {schema}.docs using (docid) where name = memory_id
 );
 """
-
-
-_FIRST_LINE = "split_part(text, chr(10), 1)"
-_SEARCHABLE = {
-    "heading_path": "nullif(heading_path, '')",
-    "title": f"case when title = '' or contains({_FIRST_LINE}, title) then null else title end",
-    "tags": "nullif(array_to_string(tags, ' '), '')",
-    "text": "text",
-}
-SEARCHABLE = tuple(_SEARCHABLE)
-SEARCHED = ("title", "tags", "text")
-
-
-def searchable_sql(fields: Sequence[str] = SEARCHED) -> str:
-    """SQL expression over the columns `fields` of ``memories``: what is searched, as one string.
-
-    A line each, in the order of `SEARCHABLE`; the title is left out where the text's first line already holds it.
-
-    Examples
-    --------
-    >>> from memkit.duck import connect
-    >>> row = "(select 'Пул' as title, ['db'] as tags, '## Пул' || chr(10) || 'Десять.' as text)"
-    >>> connect().sql(f"select {searchable_sql()} from {row}").fetchone()[0]
-    'db\\n## Пул\\nДесять.'
-    """
-    return f"concat_ws(chr(10), {', '.join(sql for name, sql in _SEARCHABLE.items() if name in fields)})"
 
 
 def index_text(memories: pa.Table) -> dict[str, pa.Table]:

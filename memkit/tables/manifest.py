@@ -14,12 +14,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from memkit.duck import is_table_name
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES
 from memkit.schemas import TABLES
-from memkit.tables.database import is_table_name
 from memkit.tables.untrusted import is_member_name, read_json, refused
 
 VERSION = 3

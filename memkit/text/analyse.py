@@ -263,6 +263,31 @@ class QueryTerms:
         return row[0]  # type: ignore[no-any-return,index]  # one list of what the expression gives
 
 
+_FIRST_LINE = "split_part(text, chr(10), 1)"
+_SEARCHABLE = {
+    "heading_path": "nullif(heading_path, '')",
+    "title": f"case when title = '' or contains({_FIRST_LINE}, title) then null else title end",
+    "tags": "nullif(array_to_string(tags, ' '), '')",
+    "text": "text",
+}
+SEARCHABLE = tuple(_SEARCHABLE)
+SEARCHED = ("title", "tags", "text")
+
+
+def searchable_sql(fields: Sequence[str] = SEARCHED) -> str:
+    """SQL expression over the columns `fields` of ``memories``: what is searched, as one string.
+
+    A line each, in the order of `SEARCHABLE`; the title is left out where the text's first line already holds it.
+
+    Examples
+    --------
+    >>> row = "(select 'Пул' as title, ['db'] as tags, '## Пул' || chr(10) || 'Десять.' as text)"
+    >>> connect().sql(f"select {searchable_sql()} from {row}").fetchone()[0]
+    'db\\n## Пул\\nДесять.'
+    """
+    return f"concat_ws(chr(10), {', '.join(sql for name, sql in _SEARCHABLE.items() if name in fields)})"
+
+
 def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
     """Give `con` the function ``stem``: DuckDB's own from the installed extension, else one of snowballstemmer.
 

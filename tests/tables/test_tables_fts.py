@@ -11,9 +11,9 @@ import pytest
 from memkit.duck import connect as plain
 from memkit.schemas import MEMORIES
 from memkit.tables.database import Database
-from memkit.tables.fts import TEXT_INDEX, index_text, searchable_sql
+from memkit.tables.fts import TEXT_INDEX, index_text
 from memkit.text import analyse
-from memkit.text.analyse import analyse_sql
+from memkit.text.analyse import analyse_sql, searchable_sql
 
 TEXTS = [
     "Пул соединений настроен на десять",

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from memkit.duck import connect
 from memkit.errors import StaleIndexError
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.tables.fts import SEARCHED, searchable_sql
+from memkit.text.analyse import SEARCHED, searchable_sql
 
 Mask = NDArray[np.bool_]
 
