@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow as pa
 from memkit import presets
 from memkit.duck import literal
 from memkit.errors import ParameterError
-from memkit.params import estimator, param
+from memkit.params import estimator
 from memkit.policy.base import (
     BLANK,
     END,
@@ -22,10 +23,11 @@ from memkit.policy.base import (
     extract,
     matches,
     needed,
+    of_document,
     only_kept,
 )
 
-_SOURCE = presets.cite("memory_v2", "policy")
+_own = partial(of_document, "admission")
 _V2: dict[str, Any] = presets.memory_v2_policy["admission"]
 _MORE_QUESTION_WORDS = ("что", "где", "кто", "зачем", "какой", "сколько", "where", "who", "which")
 
@@ -65,51 +67,22 @@ class Admission(Policy):
     required: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[dict[str, str]] = VERDICT | {"matched_span": "what gave the reason away"}
 
-    min_chars: int = param(
-        _V2["min_chars"], low=0, unit="characters", doc="Least length of the trimmed text.", source=_SOURCE
-    )
-    max_chars: int = param(
-        _V2["max_chars"], low=1, unit="characters", doc="Greatest length of the trimmed text.", source=_SOURCE
-    )
-    question_mark: bool = param(True, doc="A text that ends with a question mark is a question.", source=_SOURCE)
-    question_words: tuple[str, ...] = param(
-        None,
+    min_chars: int = _own("min_chars", "Least length of the trimmed text.", low=0, unit="characters")
+    max_chars: int = _own("max_chars", "Greatest length of the trimmed text.", low=1, unit="characters")
+    question_mark: bool = _own("question_mark", "A text that ends with a question mark is a question.")
+    question_words: tuple[str, ...] = _own(
+        "question_words",
+        "Words that open a question or a request; None: the document's, and nine more of both languages.",
         stands_for=_V2["question_words"] + _MORE_QUESTION_WORDS,
-        doc="Words that open a question or a request; None: the document's, and nine more of both languages.",
-        source=_SOURCE,
     )
-    commands: tuple[str, ...] = param(
-        None,
-        stands_for=_V2["commands"],
-        doc="Phrases that make a text a command anywhere; None: the document's.",
-        source=_SOURCE,
-    )
-    shell_lines: tuple[str, ...] = param(
-        None,
-        stands_for=_V2["shell_lines"],
-        doc="What opens a shell line, case as written; None: those in presets.py.",
-        source=_SOURCE,
-    )
-    cd: bool = param(True, doc="`cd <path>` is a command.", source=_SOURCE)
-    sk_chars: int = param(_V2["sk_chars"], low=1, unit="characters", doc="Least length after `sk-`.", source=_SOURCE)
-    bearer_chars: int = param(
-        _V2["bearer_chars"],
-        low=1,
-        unit="characters",
-        doc="Least length of a token after `Bearer`, with a digit.",
-        source=_SOURCE,
-    )
-    token_chars: int = param(
-        _V2["token_chars"], low=1, unit="characters", doc="Least length of a bot token's part.", source=_SOURCE
-    )
-    hex_chars: int = param(
-        _V2["hex_chars"], low=1, unit="characters", doc="Least length of a hexadecimal secret.", source=_SOURCE
-    )
-    sha_words: tuple[str, ...] = param(
-        None,
-        stands_for=_V2["sha_words"],
-        doc="Words after which 40 hex characters are a git SHA; None: those in presets.py.",
-    )
+    commands: tuple[str, ...] = _own("commands", "Phrases that make a text a command; None: the document's.")
+    shell_lines: tuple[str, ...] = _own("shell_lines", "What opens a shell line, case as written; None: the preset's.")
+    cd: bool = _own("cd", "`cd <path>` is a command.")
+    sk_chars: int = _own("sk_chars", "Least length after `sk-`.", low=1, unit="characters")
+    bearer_chars: int = _own("bearer_chars", "Least length of a token after `Bearer`.", low=1, unit="characters")
+    token_chars: int = _own("token_chars", "Least length of a bot token's part.", low=1, unit="characters")
+    hex_chars: int = _own("hex_chars", "Least length of a hexadecimal secret.", low=1, unit="characters")
+    sha_words: tuple[str, ...] = _own("sha_words", "Words before a git SHA of 40 hex characters; None: the preset's.")
 
     def _sql(self) -> str:
         question, command, secret = self._questions(), self._commands(), self._secrets()

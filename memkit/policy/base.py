@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
 
 from memkit.duck import literal, literals
 from memkit.errors import ParameterError
+from memkit.params import param
+from memkit.presets import cite, memory_v2_policy
 from memkit.schemas import TABLES, kinds_where
 from memkit.tables.statement import Annotator
 
@@ -28,6 +31,14 @@ VERDICT = {"keep": "false where the policy refuses the row", "reason": "code of 
 
 class Policy(Annotator):
     """A rule as a table: every row stays, with ``keep``, ``reason`` and the policy's own columns."""
+
+
+def of_document(policy: str, name: str, doc: str, **declared: Any) -> Any:
+    """A parameter with the value that Memory v2 gives it; a list of words stands behind None."""
+    value = memory_v2_policy[policy][name]
+    if isinstance(value, tuple):
+        value, declared = None, {"stands_for": value} | declared
+    return param(value, doc=doc, source=cite("memory_v2", "policy"), **declared)
 
 
 def needed(*names: str) -> pa.Schema:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import pyarrow as pa
 
-from memkit import presets
 from memkit.duck import literal
-from memkit.params import estimator, param
-from memkit.policy.base import END, START, Policy, alternatives, kind_in, matches, needed
+from memkit.params import estimator
+from memkit.policy.base import END, START, Policy, alternatives, kind_in, matches, needed, of_document
 from memkit.schemas import IMPORTANCE_WORDS, kinds_where
 
 # The word that memkit keeps for the one written; null for any other.
 _CASES = (f"when {literal(word)} then {literal(kept)}" for word, kept in IMPORTANCE_WORDS.items())
 _IMPORTANCE = f"case importance {' '.join(_CASES)} end"
-_SOURCE = presets.cite("memory_v2", "policy")
-_V2: dict[str, Any] = presets.memory_v2_policy["classifier"]
+_own = partial(of_document, "classifier")
 
 
 @estimator
@@ -48,16 +47,10 @@ class Classifier(Policy):
         "expires_at": "last day of a working fact, UTC",
     }
 
-    profile_words: tuple[str, ...] = param(
-        None, stands_for=_V2["profile_words"], doc="Words of a profile fact; None: the document's.", source=_SOURCE
-    )
-    working_words: tuple[str, ...] = param(
-        None, stands_for=_V2["working_words"], doc="Words of a working fact; None: the document's.", source=_SOURCE
-    )
-    working_days: int = param(
-        _V2["working_days"], low=0, unit="days", doc="How long a working fact lives.", source=_SOURCE
-    )
-    use_given: bool = param(True, doc="A fact's own kind, importance and date win.", source=_SOURCE)
+    profile_words: tuple[str, ...] = _own("profile_words", "Words of a profile fact; None: the document's.")
+    working_words: tuple[str, ...] = _own("working_words", "Words of a working fact; None: the document's.")
+    working_days: int = _own("working_days", "How long a working fact lives.", low=0, unit="days")
+    use_given: bool = _own("use_given", "A fact's own kind, importance and date win.")
 
     def _sql(self) -> str:
         facts = kind_in(kinds_where(fact=True))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from functools import partial
+from typing import ClassVar
 
 import pyarrow as pa
 
-from memkit import presets
-from memkit.params import estimator, param
-from memkit.policy.base import VERDICT, Policy, kind_in, needed
+from memkit.params import estimator
+from memkit.policy.base import VERDICT, Policy, kind_in, needed, of_document
 from memkit.schemas import kinds_where
 from memkit.tables.age import expired_sql
 
-_V2: dict[str, Any] = presets.memory_v2_policy["quota"]
-_SOURCE = presets.cite("memory_v2", "policy")
+_own = partial(of_document, "quota")
 # Nothing of unknown age counts as fresh, and undated facts follow the order of their file.
 _OLDEST_FIRST = "dated nulls first, path, line_start, case when dated is null then row end, memory_id, row"
 
@@ -46,13 +45,9 @@ class Quota(Policy):
         "over_limit": "facts that the user keeps over the total; facts",
     }
 
-    max_facts: int = param(_V2["max_facts"], low=0, unit="facts", doc="Limit for a user in all.", source=_SOURCE)
-    max_profile: int = param(
-        _V2["max_profile"], low=0, unit="facts", doc="Limit for a user's profile facts.", source=_SOURCE
-    )
-    max_working: int = param(
-        _V2["max_working"], low=0, unit="facts", doc="Limit for a user's working facts.", source=_SOURCE
-    )
+    max_facts: int = _own("max_facts", "Limit for a user in all.", low=0, unit="facts")
+    max_profile: int = _own("max_profile", "Limit for a user's profile facts.", low=0, unit="facts")
+    max_working: int = _own("max_working", "Limit for a user's working facts.", low=0, unit="facts")
 
     def _sql(self) -> str:
         return f"""with facts as (

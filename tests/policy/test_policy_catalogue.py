@@ -49,12 +49,13 @@ def test_every_statement_runs_on_a_connection_of_ones_own(name: str, corpus: Any
     judged = policy.transform(corpus, AS_OF)
     with duckdb.connect() as con:
         con.execute("set TimeZone = 'UTC'")
-        for relation, rows in policy.relations(corpus, AS_OF).items():
+        relations = policy.relations(corpus, AS_OF)
+        for relation, rows in relations.items():
             con.register(relation, rows)
         shown = con.execute(f"select * from ({policy.sql(AS_OF)}) order by row").to_arrow_table()  # noqa: S608  # its own statement
     columns = [*policy.adds]
     assert shown.select(columns).to_pylist() == judged.select(columns).to_pylist()
-    assert judged.num_rows == corpus.tables[policy.over].num_rows > 0
+    assert judged.num_rows == relations["input"].num_rows > 0
 
 
 def test_a_pipelines_statement_does_too(corpus: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -24,6 +25,8 @@ from memkit.tables.statement import as_table, input_table
 _SOURCE = cite("memory_v2", "policy")
 KINDS = ("substring", "lexical", "semantic")
 DOCUMENT_THRESHOLD = 0.9
+_RATIO: dict[str, Any] = {"low": 0, "high": 1, "unit": "ratio"}
+_fitted_with = partial(param, refit=True)
 
 
 @estimator
@@ -69,41 +72,28 @@ class Deduplicator(Policy):
     reads: ClassVar[tuple[str, ...]] = ("clusters",)
     learns = True
 
-    encoder: Any = param("use", kind="object", refit=True, doc="What `as_encoder` takes; None for no semantic pairs.")
-    floor: float = param(0.7, low=0, high=1, low_open=True, refit=True, unit="ratio", doc="Least cosine of vectors.")
-    lexical_floor: float = param(
-        0.85, low=0, high=1, low_open=True, refit=True, unit="ratio", doc="Least cosine of trigram sets."
+    encoder: Any = _fitted_with("use", kind="object", doc="What `as_encoder` takes; None for no semantic pairs.")
+    floor: float = _fitted_with(0.7, **_RATIO, low_open=True, doc="Least cosine of vectors.")
+    lexical_floor: float = _fitted_with(0.85, **_RATIO, low_open=True, doc="Least cosine of trigram sets.")
+    centre: str = _fitted_with("corpus", choices=("corpus", "none"), doc="Take the corpus mean off (50+ texts).")
+    substring: str = _fitted_with(
+        "words", choices=("words", "letters"), doc="A part is whole words, or, as in the document, any letters."
     )
-    centre: str = param("corpus", choices=("corpus", "none"), refit=True, doc="Take the corpus mean off (50+ texts).")
-    substring: str = param(
-        "words",
-        choices=("words", "letters"),
-        refit=True,
-        doc="A part is whole words of the other text, or, as in the document, any of its letters.",
-        source=_SOURCE,
+    across_users: bool = _fitted_with(False, doc="Compare the memories of different users.")
+    number_words: tuple[str, ...] = _fitted_with(
+        None, stands_for=NUMBER_WORDS, doc="Spelled numbers, as word=digits; None: policy/dedup/conflicts.py has them."
     )
-    across_users: bool = param(False, refit=True, doc="Compare the memories of different users.")
-    number_words: tuple[str, ...] = param(
-        None,
-        stands_for=NUMBER_WORDS,
-        refit=True,
-        doc="Spelled numbers, as word=digits; None: those in policy/dedup/conflicts.py, as for the next two.",
+    date_words: tuple[str, ...] = _fitted_with(
+        None, stands_for=DATE_WORDS, doc="Months and days; Cyrillic ones as beginnings."
     )
-    date_words: tuple[str, ...] = param(
-        None, stands_for=DATE_WORDS, refit=True, doc="Months and days; Cyrillic ones as beginnings."
-    )
-    negations: tuple[str, ...] = param(None, stands_for=NEGATIONS, refit=True, doc="Words that negate.")
-    kinds: tuple[str, ...] = param(
-        KINDS, choices=KINDS, doc="Kinds of pairs that merge; equal texts always do.", source=_SOURCE
-    )
+    negations: tuple[str, ...] = _fitted_with(None, stands_for=NEGATIONS, doc="Words that negate.")
+    kinds: tuple[str, ...] = param(KINDS, choices=KINDS, doc="Pairs that merge; equal texts always do.", source=_SOURCE)
     threshold: float | None = param(
-        None, kind="float", low=0, high=1, nullable=True, unit="ratio", doc="Least cosine of vectors; None: stored."
+        None, kind="float", **_RATIO, nullable=True, doc="Least cosine of vectors; None: the encoder's stored one."
     )
-    lexical_threshold: float = param(0.9, low=0, high=1, unit="ratio", doc="Least cosine of trigram sets.")
+    lexical_threshold: float = param(0.9, **_RATIO, doc="Least cosine of trigram sets.")
     linkage: str = param("complete", choices=("complete", "components"), doc="How pairs become clusters.")
-    survivor: str = param(
-        "newest", choices=tuple(SURVIVORS), doc="Which memory of a cluster stays; the document's is 'oldest'."
-    )
+    survivor: str = param("newest", choices=tuple(SURVIVORS), doc="Which of a cluster stays; the document's: oldest.")
 
     def fit(self, corpus: Any, y: object = None, *, vectors: Any = None) -> Self:  # type: ignore[override]  # it learns
         """Find the pairs of a corpus or table.

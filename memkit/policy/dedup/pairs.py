@@ -78,9 +78,10 @@ def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple
             for kind, a, b, similarity in found
         ]
     )
-    agreed = _described(nodes, table, Conflicts(settings.number_words, settings.date_words, settings.negations))
-    public = agreed.drop_columns(["a", "b"])
-    return agreed, pa.concat_tables([_exact(nodes).cast(public.schema), public])
+    conflicts = Conflicts(settings.number_words, settings.date_words, settings.negations)
+    sides = (nodes.first[table[side].to_numpy()] for side in ("a", "b"))
+    agreed = _described(nodes, table, conflicts, *sides)
+    return agreed, pa.concat_tables([_exact(nodes, conflicts), agreed.drop_columns(["a", "b"])])
 
 
 def _by_letters(nodes: Nodes, floor: float, words: bool) -> list[tuple[Any, ...]]:
@@ -114,10 +115,9 @@ def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tupl
     return pairs["i"].to_numpy(), pairs["j"].to_numpy(), pairs["cosine"].to_numpy()
 
 
-def _described(nodes: Nodes, found: pa.Table, conflicts: Conflicts) -> pa.Table:
-    """The pairs with ids and with what their texts disagree in, by kind and ids."""
+def _described(nodes: Nodes, found: pa.Table, conflicts: Conflicts, a: Ints, b: Ints) -> pa.Table:
+    """The pairs with the ids of their rows `a` and `b` and what the texts disagree in, by kind and ids."""
     # Only texts of a pair are read for numbers, dates and negations, and of equal ones the first speaks.
-    a, b = (nodes.first[found[side].to_numpy()] for side in ("a", "b"))
     texts, ids = nodes.rows["text"].to_pylist(), nodes.rows["memory_id"].combine_chunks()
     users = pc.fill_null(nodes.rows["user_id"], "").combine_chunks()
     pairs = watched(list(zip(a.tolist(), b.tolist(), strict=True)), "comparing texts")
@@ -129,28 +129,18 @@ def _described(nodes: Nodes, found: pa.Table, conflicts: Conflicts) -> pa.Table:
         **dict(zip(_FLAGS, flags.T, strict=True)),
         "contradiction": flags.any(axis=1),
         "same_user": pc.equal(users.take(a), users.take(b)),
-        **{name: found[name] for name in ("a", "b")},
+        **{name: found[name] for name in found.column_names if name in ("a", "b")},
     }
     return pa.table(columns).sort_by([(name, "ascending") for name in ("kind", "a_id", "b_id")])
 
 
-def _exact(nodes: Nodes) -> pa.Table:
+def _exact(nodes: Nodes, conflicts: Conflicts) -> pa.Table:
     """Every further row of a node with the node's first."""
     copies = np.flatnonzero(nodes.node >= 0)
     firsts = nodes.first[nodes.node[copies]]
     copies, firsts = copies[copies != firsts], firsts[copies != firsts]
-    ids, users = nodes.rows["memory_id"], pc.fill_null(nodes.rows["user_id"], "")
-    off = pa.array(np.zeros(len(copies), dtype=bool))
-    return pa.table(
-        {
-            "a_id": ids.take(firsts),
-            "b_id": ids.take(copies),
-            "kind": pa.array(["exact"] * len(copies), pa.string()),
-            "similarity": np.ones(len(copies)),
-            **dict.fromkeys((*_FLAGS, "contradiction"), off),
-            "same_user": pc.equal(users.take(firsts), users.take(copies)),
-        }
-    )
+    kind = pa.array(["exact"] * len(copies), pa.string())
+    return _described(nodes, pa.table({"kind": kind, "similarity": np.ones(len(copies))}), conflicts, firsts, copies)
 
 
 def mergeable(
