@@ -27,10 +27,13 @@ class FitSettings(Estimator):
     lexical: str = param(
         "bm25", choices=LEXICAL, refit=True, doc="The lexical arm: BM25, or stems and character n-grams."
     )
-    chunk_tokens: int = param(400, low=1, refit=True, unit="tokens", doc="Size of a chunk.", source=_CHUNKS)
-    overlap_tokens: int = param(80, low=0, refit=True, unit="tokens", doc="What two chunks share.", source=_CHUNKS)
+    chunk_tokens: int = param(100, low=1, refit=True, unit="tokens", doc="Size of a chunk.", source=_CHUNKS)
+    overlap_tokens: int = param(20, low=0, refit=True, unit="tokens", doc="What two chunks share.", source=_CHUNKS)
     searched: Sequence[str] = param(
-        SEARCHED, choices=SEARCHABLE, refit=True, doc="Columns of a memory that its chunks are searched by."
+        ("heading_path", "date", *SEARCHED),
+        choices=SEARCHABLE,
+        refit=True,
+        doc="Columns of a memory that its chunks are searched by.",
     )
     ann: str = param("auto", choices=ANN, refit=True, doc="Vector search: exact, or an index beyond a stated size.")
     centre: str = param(
@@ -65,7 +68,7 @@ class QuerySettings(Estimator):
         doc="What 'the', «и» and their like count in a query; below 1 letters skip them.",
     )
     across_weight: float = param(
-        0.25,
+        0.5,
         low=0,
         high=1,
         unit="ratio",

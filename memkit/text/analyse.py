@@ -263,14 +263,21 @@ class QueryTerms:
         return row[0]  # type: ignore[no-any-return,index]  # one list of what the expression gives
 
 
+_MONTHS = (
+    "января January,февраля February,марта March,апреля April,мая May,июня June,июля July,августа August,"
+    "сентября September,октября October,ноября November,декабря December"
+)
+_DAY = "make_timestamp(epoch_us(coalesce(created_at, updated_at)))"  # month() of a zoned stamp needs an extension
 _FIRST_LINE = "split_part(text, chr(10), 1)"
 _SEARCHABLE = {
     "heading_path": "nullif(heading_path, '')",
+    "date": f"day({_DAY}) || ' ' || split_part('{_MONTHS}', ',', month({_DAY})::int) || ' ' || year({_DAY})",
     "title": f"case when title = '' or contains({_FIRST_LINE}, title) then null else title end",
     "tags": "nullif(array_to_string(tags, ' '), '')",
     "text": "text",
 }
 SEARCHABLE = tuple(_SEARCHABLE)
+"""What can be searched; "date" is the day on which a memory was made, in words of both languages."""
 SEARCHED = ("title", "tags", "text")
 
 
