@@ -38,9 +38,15 @@ if TYPE_CHECKING:
     from memkit.evaluate.labels import read_qrels as read_qrels
     from memkit.evaluate.labels import read_queries as read_queries
     from memkit.evaluate.labels import write_labels as write_labels
+    from memkit.formats.format import Format as Format
+    from memkit.formats.records.adapters import register_adapter as register_adapter
+    from memkit.formats.registry import forget_format as forget_format
+    from memkit.formats.registry import known_formats as known_formats
+    from memkit.formats.registry import register_format as register_format
     from memkit.formats.rules import rules as rules
     from memkit.glance import overview as overview
     from memkit.index.encode import as_encoder as as_encoder
+    from memkit.index.encode import register_encoder as register_encoder
     from memkit.policy.admission import Admission as Admission
     from memkit.policy.classifier import Classifier as Classifier
     from memkit.policy.dedup.deduplicator import Deduplicator as Deduplicator
@@ -87,6 +93,7 @@ _PUBLIC = {
     "Decay": ("memkit.decay", "Decay"),
     "Deduplicator": ("memkit.policy.dedup.deduplicator", "Deduplicator"),
     "Expiry": ("memkit.policy.expiry", "Expiry"),
+    "Format": ("memkit.formats.format", "Format"),
     "IndexCheck": ("memkit.policy.index_check", "IndexCheck"),
     "Pipeline": ("memkit.policy.pipeline", "Pipeline"),
     "Quota": ("memkit.policy.quota", "Quota"),
@@ -99,7 +106,9 @@ _PUBLIC = {
     "evaluate": ("memkit.evaluate.evaluation", "evaluate"),
     "explain": ("memkit.search.reports.explain", "explain"),
     "forecast": ("memkit.policy.replay", "forecast"),
+    "forget_format": ("memkit.formats.registry", "forget_format"),
     "from_table": ("memkit.tables.table", "from_table"),
+    "known_formats": ("memkit.formats.registry", "known_formats"),
     "learn_weight": ("memkit.search.learn", "learn_weight"),
     "named_queries": ("memkit.tables.named", "named_queries"),
     "open": ("memkit.tables.sources", "open_lake"),
@@ -110,6 +119,9 @@ _PUBLIC = {
     "read": ("memkit.tables.sources", "read"),
     "read_qrels": ("memkit.evaluate.labels", "read_qrels"),
     "read_queries": ("memkit.evaluate.labels", "read_queries"),
+    "register_adapter": ("memkit.formats.records.adapters", "register_adapter"),
+    "register_encoder": ("memkit.index.encode", "register_encoder"),
+    "register_format": ("memkit.formats.registry", "register_format"),
     "replay": ("memkit.policy.replay", "replay"),
     "rules": ("memkit.formats.rules", "rules"),
     "sample_data": ("memkit.tables.samples", "sample_data"),

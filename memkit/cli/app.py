@@ -45,6 +45,10 @@ PathArgument = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array of row objects, nothing else.")]
 AsOfOption = Annotated[str | None, typer.Option("--as-of", help="The day that is looked at, ISO 8601; default now.")]
+FormatsOption = Annotated[
+    list[str] | None,
+    typer.Option("--formats", help="A package's format, tried before memkit's own; may be repeated.", metavar="NAME"),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="A declared parameter, NAME=VALUE; may be repeated.", metavar="NAME=VALUE"),
@@ -75,9 +79,10 @@ def check(
     as_json: JsonOption = False,
     most: Annotated[int, typer.Option(help="Problems shown of each rule.", min=1)] = 5,
     secrets: Annotated[bool, typer.Option("--secrets", help="Look for keys, tokens and passwords too.")] = False,
+    formats: FormatsOption = None,
 ) -> None:
     """Print what is wrong with a folder, grouped by rule; exit 1 where there are errors."""
-    corpus = load(path, as_of=as_of)
+    corpus = load(path, as_of=as_of, formats=formats)
     problems = corpus.problems
     if secrets:
         from memkit.tables.secrets import secret_problems
@@ -117,11 +122,12 @@ def sql(
     query: Annotated[str, typer.Argument(help="DuckDB SQL, or the name of a named query (`memkit queries`).")],
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
+    formats: FormatsOption = None,
 ) -> None:
     """Ask a folder a question in SQL; fts('words', k := 5) searches its text."""
     from memkit.tables.named import named_queries
 
-    corpus = load(path)
+    corpus = load(path, formats=formats)
     names = named_queries()["name"].to_pylist()
     named = query in names or (query.isidentifier() and did_you_mean(query, names) != "")  # a slip: named() says so
     result = corpus.named(query, as_of) if named else corpus.sql(query)
@@ -142,9 +148,10 @@ def search(
     columns: Annotated[str | None, typer.Option(help="These columns alone, of hits or memories: rank,title,…")] = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
+    formats: FormatsOption = None,
 ) -> None:
     """Search a folder by words and by meaning; the parameters are those of mk.Retriever."""
-    retriever = fitted(load(path), preset, sets)
+    retriever = fitted(load(path, formats=formats), preset, sets)
     ask = retriever.trace if trace else retriever.search
     table = ask(query, k=k, where=where, as_of=as_of)
     if columns is not None:
@@ -275,6 +282,15 @@ def queries(as_json: JsonOption = False) -> None:
 
 
 @app.command()
+def formats(as_json: JsonOption = False) -> None:
+    """List the formats that a folder can be read with: memkit's own, and those of installed packages."""
+    from memkit.formats.registry import known_formats
+
+    table = known_formats()
+    show(table if as_json else table.select(["name", "files", "package", "fault"]), as_json)
+
+
+@app.command()
 def rules(as_json: JsonOption = False) -> None:
     """List every check that `memkit check` makes."""
     from memkit.formats.rules import rules as all_rules
@@ -282,14 +298,14 @@ def rules(as_json: JsonOption = False) -> None:
     show(all_rules(), as_json)
 
 
-def load(path: Path, as_of: str | None = None) -> Corpus:
+def load(path: Path, as_of: str | None = None, formats: list[str] | None = None) -> Corpus:
     """The corpus at `path`: a saved one where there is a manifest, else what the files hold."""
     from memkit.tables.commit import is_lake
     from memkit.tables.sources import open_lake, read
 
     if is_lake(path):
         return open_lake(path)
-    return read(path, as_of=as_of, progress=sys.stderr.isatty())
+    return read(path, as_of=as_of, formats=formats or (), progress=sys.stderr.isatty())
 
 
 def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from memkit.formats.disk.source import Source
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
+from memkit.schemas import Kind
 
 if TYPE_CHECKING:
     from memkit.formats.disk.files import Content, Listing
@@ -34,6 +35,7 @@ SEVERITIES: dict[str, str] = {
     "bad_date": "error",
     "file_too_large": "error",
     "foreign_index": "error",
+    "format_failed": "error",
     "missing_field": "warning",
     "bad_value": "warning",
     "not_uuid4": "warning",
@@ -70,6 +72,7 @@ ADVICE: dict[str, str] = {
     "duplicate_id": "Give each its own id.",
     "file_too_large": "Its first 64 KiB are its text; split the file or raise max_file_bytes.",
     "foreign_index": "It is not read; rename it if it does not belong to the agent's memory.",
+    "format_failed": "The other formats are tried; tell the package's author.",
     "encoding": "Save the file as UTF-8; other bytes are replaced by U+FFFD.",
     "duplicate_key": "The first value counts, the later ones are kept in extra; remove one.",
     "unindexed": "It is read all the same; name it in an index.",
@@ -244,9 +247,10 @@ class Format:
     ----------
     name, about : str
         The word in the column ``format``, and what its files are.
-    kinds, tables : tuple of str
-        What its memories can be, and the tables that it fills beside ``memories``; both are declared in
-        `memkit.schemas`.
+    kinds : tuple of str or Kind
+        What its memories can be; memkit's own are declared in `memkit.schemas`, so names will do.
+    tables : tuple of str
+        The tables that it fills beside ``memories``, of `memkit.schemas` or of `schemas`.
     parse : callable
         ``parse(file, rows)`` adds the file's rows and problems.
     claims : callable or None
@@ -271,11 +275,26 @@ class Format:
         ``beside(file, rows)`` for a file that its survey told of, and that another format reads.
     check : callable, optional
         ``check(tables, rows)`` adds the problems that only all files together show.
+
+    Examples
+    --------
+    A format for files that hold one memory each, and how it is tried on a folder:
+
+    >>> import memkit as mk, tempfile
+    >>> from memkit.tables.samples import write_files
+    >>> def parse(file, rows):
+    ...     rows.memory("cards", file.source.path, 1, file.source.text, kind="card")
+    >>> cards = mk.Format("cards", "*.card", kinds=(mk.schemas.Kind("card", "a card"),), tables=(), parse=parse,
+    ...                   claims=lambda file: file.source.name.endswith(".card"), endings=(".card",))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mk.read(write_files(folder, {"tea.card": "чай"}), formats=[cards]).memories["text"].to_pylist()
+    ['чай']
+    >>> mk.forget_format("cards")
     """
 
     name: str
     about: str
-    kinds: tuple[str, ...]
+    kinds: tuple[str | Kind, ...]
     tables: tuple[str, ...]
     parse: Callable[[File, Rows], None]
     claims: Callable[[File], bool] | None = None

@@ -11,6 +11,7 @@ import gc
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -42,11 +43,12 @@ from memkit.formats.disk.files import (
     to_source,
 )
 from memkit.formats.disk.source import Source
-from memkit.formats.format import File, Folder, Format, Role, Rule
-from memkit.formats.registry import FORMATS, NAMES, parse_file
+from memkit.formats.format import File, Folder, Format, Role, Rule, Survey
+from memkit.formats.records.adapters import Adapter, own_adapters, register_adapter
+from memkit.formats.registry import FORMATS, NAMES, formats_for, parse_file, report_failure
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, schemas_of
 from memkit.formats.splice import merge
-from memkit.params import check_choice, record_as_of
+from memkit.params import record_as_of
 
 BATCH_FILES = 1000
 BATCH_BYTES = 16 * 2**20
@@ -68,6 +70,8 @@ class Options:
     """None are those of each format, which need not be sent to each process."""
     n_jobs: int | None = None
     progress: bool = False
+    formats: tuple[str, ...] = ()
+    """Names of formats of others, to be tried before memkit's own."""
 
 
 Seen = tuple[Stat, str, str]
@@ -136,9 +140,7 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     FormatError
         Where there is no such folder or file, or it cannot be read.
     """
-    if options.format is not None:
-        check_choice("format", options.format, NAMES, "read")
-    formats = FORMATS
+    formats = formats_for(options.formats, options.format)
     check_root(root)
     listing = list_files(root, with_stat=before is not None)
     rows = Rows(options.rules, schemas_of(formats))
@@ -156,7 +158,17 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
         for path in gone:
             del result.seen[path]
     result.tables = _finish(result.parsed, rows.to_arrow(), formats, options)
+    if len(formats) > len(FORMATS):
+        _warn_of_failures(result.tables["problems"])
     return result
+
+
+def _warn_of_failures(problems: pa.Table) -> None:
+    """One warning for all that the formats of others raised."""
+    failures = problems.filter(pc.equal(problems["rule"], "format_failed"))
+    if failures.num_rows:
+        message = f"{failures.num_rows} times a format of another package failed, first {failures['message'][0]}"
+        warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
 def _to_parse(roles: dict[str, Role], listing: Listing, seen: dict[str, Seen]) -> list[Item]:
@@ -180,7 +192,7 @@ def _roles(
         if format.survey and forced in (None, format.name) and (forced or _has(listing, format.landmark)):
             rows.use(format)
             folder = Folder(listing, _opener(listing, result, before), rows, result.options.plugin_globs, bool(forced))
-            survey = format.survey(folder)
+            survey = _surveyed(format, format.survey, folder)
             aside |= survey.aside
             for path, value in survey.told.items():
                 told[path] = (*told.get(path, ()), (format.name, value))
@@ -192,6 +204,16 @@ def _roles(
         elif path not in aside:
             rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])
     return roles
+
+
+def _surveyed(format: Format, survey: Callable[[Folder], Survey], folder: Folder) -> Survey:
+    if format.name in NAMES:
+        return survey(folder)
+    try:
+        return survey(folder)
+    except Exception as error:  # another's code may raise anything
+        report_failure(format, format.landmark, error, folder.rows)
+        return Survey()
 
 
 def _has(listing: Listing, landmark: str) -> bool:
@@ -261,14 +283,17 @@ def _results(tasks: list[Task], options: Options, processes: int) -> Iterator[Pa
     done = 0
     parallel = Parallel(n_jobs=options.n_jobs, return_as="generator")
     with suppress(BrokenProcessPool):  # what a process that was killed leaves is done here
-        for result in parallel(delayed(_parse_for)(os.getpid(), task) for task in tasks):
+        adapters = own_adapters()
+        for result in parallel(delayed(_parse_for)(os.getpid(), adapters, task) for task in tasks):
             done += 1
             yield result
     yield from (parse_batch(*task) for task in tasks[done:])
 
 
-def _parse_for(asking: int, task: Task) -> Parsed:
+def _parse_for(asking: int, adapters: tuple[Adapter, ...], task: Task) -> Parsed:
     """`parse_batch` in another process; one that `asking` started ends with it, also where that is killed."""
+    for adapter in adapters:
+        register_adapter(adapter)
     if os.getppid() == asking:
         _end_with(asking)
     return parse_batch(*task)
@@ -348,8 +373,8 @@ def _parse(
     """Parse what was loaded: the plain files of a format by the batch, each other by itself; cost linear in bytes."""
     limit, left = options.max_file_bytes, contents
     taken: Tables = {}
-    for format in formats if options.rules is None else ():
-        if format.batch and options.format in (None, format.name):
+    for at, format in enumerate(formats if options.rules is None else ()):
+        if format.batch and options.format in (None, format.name) and not _may_be_taken(format, formats[:at]):
             plain = [file for file in left if not roles[file[0]].told and file[1][0][0] <= limit]
             others = [file for file in left if roles[file[0]].told or file[1][0][0] > limit]
             taken, remaining = format.batch(plain)
@@ -368,6 +393,11 @@ def _parse(
     changed = roles.keys() - set(taken["memories"]["path"].to_pylist())
     taken = {name: taken.get(name, schema.empty_table()) for name, schema in rows.schemas.items()}
     return merge(taken, tables, changed)
+
+
+def _may_be_taken(format: Format, before: tuple[Format, ...]) -> bool:
+    """Whether a format that is tried before could claim a file of `format`: then each file is to be looked at."""
+    return any(a.endswith(b) or b.endswith(a) for other in before for a in other.endings for b in format.endings)
 
 
 def _finish(parsed: Tables, surveyed: Tables, formats: tuple[Format, ...], options: Options) -> Tables:

@@ -1,39 +1,236 @@
 """The formats in the order in which they are tried on a file: the first that claims it reads it.
 
-To add a format: write its module (`workspace` is a small one), which ends in one `Format`, and name it here.
+To add one to memkit: write its module (`workspace` is one), which ends in one `Format`, and name it here. One of your
+own is given to `register_format`, or named by an entry point of the group ``memkit.formats``; it is tried before these.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import pyarrow as pa
+
+from memkit.errors import MemkitError, ParameterError
 from memkit.formats import facts, workspace
-from memkit.formats.format import File, Format
+from memkit.formats.format import SEVERITIES, File, Format
 from memkit.formats.index_tree import format as index_tree
 from memkit.formats.notes import format as notes
 from memkit.formats.records import format as records
-from memkit.formats.rows import Rows
+from memkit.formats.rows import RAW_SCHEMAS, Rows
 from memkit.formats.syntax import front_matter
+from memkit.params import check_choice, describe
+from memkit.plugins import Plugins
+from memkit.schemas import KINDS, MEMORIES, WORDS, Kind, declare_kinds
 
 FORMATS: tuple[Format, ...] = (index_tree.FORMAT, notes.FORMAT, facts.FORMAT, records.FORMAT, workspace.FORMAT)
+_TABLE = re.compile("_?[a-z][a-z0-9_]*")
 NAMES = tuple(format.name for format in FORMATS)
+
+
+def _checked(name: str, format: Any) -> Format:
+    """A format of somebody else, its kinds declared."""
+    if not isinstance(format, Format) or format.name != name:
+        raise ParameterError(f"expected a memkit.Format with the name {name!r}. Got {format!r:.80}.")
+    if not name.isidentifier() or name in (*NAMES, "table"):
+        raise ParameterError(f"a format's name must be a word that memkit does not have. Got {name!r}.")
+    for rule in format.rules:
+        check_choice("code", rule.code, SEVERITIES, f"format {name!r}: a rule")
+    for table, schema in format.schemas.items():
+        if table in RAW_SCHEMAS or not _TABLE.fullmatch(table) or not {"memory_id", "path"} & set(schema.names):
+            expected = "a name of its own in small letters, and a column memory_id or path"
+            raise ParameterError(f"format {name!r}: a table must have {expected}. Got {table!r}.")
+    if undeclared := set(format.tables) - RAW_SCHEMAS.keys() - format.schemas.keys():
+        raise ParameterError(f"format {name!r}: every table must be declared. Got {min(undeclared)!r}.")
+    declare_kinds(*(kind for kind in format.kinds if isinstance(kind, Kind)))
+    return format
+
+
+_OTHERS = Plugins("memkit.formats", _checked)
+_NAMED: set[str] = set()
+"""What `memkit.read` was asked to read with in this process."""
+
+
+def register_format(format: Format) -> Format:
+    """Make a format of your own known, so that ``mk.read(folder, formats=[name])`` reads with it.
+
+    Parameters
+    ----------
+    format : Format
+        Takes the place of one that was registered under its name before.
+
+    Returns
+    -------
+    Format
+        The same.
+
+    Raises
+    ------
+    ParameterError
+        Where memkit cannot take its name, kinds, tables or rules.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> cards = mk.Format("cards", "*.card", kinds=(), tables=(), parse=lambda file, rows: None)
+    >>> mk.register_format(cards) is cards
+    True
+    >>> mk.forget_format("cards")
+    """
+    name = getattr(format, "name", "")
+    _OTHERS.given[name] = _checked(name, format)
+    return format
+
+
+def forget_format(name: str) -> None:
+    """Undo `register_format`; corpora that were read stay as they are.
+
+    Parameters
+    ----------
+    name : str
+        Of a format; nothing happens where none was registered under it.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> _ = mk.register_format(mk.Format("cards", "*.card", kinds=(), tables=(), parse=lambda file, rows: None))
+    >>> forget_format("cards")
+    >>> "cards" in known_formats()["name"].to_pylist()
+    False
+    """
+    format = _OTHERS.given.pop(name, None)
+    for kind in format.kinds if format else ():
+        if isinstance(kind, Kind):
+            KINDS.pop(kind.name, None)
+
+
+def known_formats() -> pa.Table:
+    """Every format that `memkit.read` can use: memkit's own, registered ones, and those of installed packages.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns name, files (string), kinds, tables (lists of strings), package (string, null where it is memkit's or
+        was registered) and fault (string, why a package's format cannot be used, else null).
+
+    Warns
+    -----
+    RuntimeWarning
+        For each format of a package that cannot be loaded.
+
+    Examples
+    --------
+    >>> known_formats()["name"].to_pylist()[:5]
+    ['index_tree', 'notes', 'facts', 'records', 'workspace']
+    """
+    found: list[tuple[str, str, Format | None, str]] = [(format.name, "", format, "") for format in FORMATS]
+    for name in _OTHERS.names():
+        found += _OTHERS.found(name)
+    rows = [
+        {
+            "name": name,
+            "files": format.about if format else "",
+            "kinds": [kind.name if isinstance(kind, Kind) else kind for kind in format.kinds] if format else [],
+            "tables": list(format.tables) if format else [],
+            "package": package or None,
+            "fault": fault or None,
+        }
+        for name, package, format, fault in found
+    ]
+    types = {"kinds": WORDS, "tables": WORDS}
+    names = ("name", "files", "kinds", "tables", "package", "fault")
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in names])
+    return describe(pa.Table.from_pylist(rows, schema), memkit="formats")
+
+
+def name_of(format: str | Format) -> str:
+    """The name of a format that `memkit.read` was given, which is known from now on."""
+    name = format if isinstance(format, str) else register_format(format).name
+    _NAMED.add(name)
+    return name
+
+
+def check_named(names: Iterable[str]) -> None:
+    """Raise where one of `names`, which a lake gave, was not named in this process: to load it is to run its code.
+
+    Raises
+    ------
+    MemkitError
+        Naming it.
+    """
+    for name in names:
+        if name not in _OTHERS.given and name not in _NAMED:
+            raise MemkitError(
+                f"refresh: the lake was read with the format {name!r}, which nobody named in this process. Use "
+                f"mk.read(folder, formats=[{name!r}]), or trust=True where the lake is your own."
+            )
+
+
+def formats_for(names: Iterable[str], forced: str | None) -> tuple[Format, ...]:
+    """The formats of one read: those of others that were named, then memkit's own.
+
+    Raises
+    ------
+    ParameterError
+        For a name that nobody has.
+    """
+    others: list[Format] = []
+    for name in dict.fromkeys([*names, *([forced] if forced else ())]):
+        if name in NAMES:
+            continue
+        check_choice("format" if name == forced else "formats", name, (*NAMES, *_OTHERS.names()), "read")
+        if format := _OTHERS.get(name):
+            others.append(format)
+        elif name == forced:
+            raise ParameterError(f"read: 'format' must be one that can be loaded. Got {name!r}.")
+    return (*others, *FORMATS)
 
 
 def parse_file(file: File, rows: Rows, formats: tuple[Format, ...] = FORMATS) -> None:
     """Read one file with the first format that claims it, or with the one that was asked for."""
-    forced = file.role.forced
     for format in formats:
-        if format.name == forced and format.may_read(file) if forced else format.claims_file(file):
-            rows.use(format)
-            rows.begin(file.source)
-            format.parse(file, rows)
-            for other in formats:
-                if other is not format and other.beside and file.told(other.name) is not None:
-                    other.beside(file, rows)
-            _check_ending(file, rows)
-            rows.end()
+        if _read(format, file, rows, formats) if format.name in NAMES else _try(format, file, rows, formats):
             return
-    rows.problem("unclaimed", file.source.path, f"a file that can be read as {forced}", file.source.name)
+    expected = f"a file that can be read as {file.role.forced or 'a known format'}"
+    rows.problem("unclaimed", file.source.path, expected, file.source.name)
 
 
-def _check_ending(file: File, rows: Rows) -> None:
+def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -> bool:
+    """Read a file with `format`, if that is the one for it."""
+    forced = file.role.forced
+    if not (format.name == forced and format.may_read(file) if forced else format.claims_file(file)):
+        return False
+    rows.use(format)
+    rows.begin(file.source)
+    format.parse(file, rows)
+    for other in formats:
+        if other is not format and other.beside and file.told(other.name) is not None:
+            other.beside(file, rows)
     if file.is_markdown and file.front is None and front_matter.is_unclosed(file.source.text):
         rows.problem("unparsable", file.source.path, "front matter closed by '---'", "no end", line=1, quote=False)
+    rows.end()
+    return True
+
+
+def _try(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -> bool:
+    """The same with a format of somebody else: where that fails, its rows go and the next format is tried."""
+    apart = Rows(rows.rules, dict(rows.schemas))
+    try:
+        if not _read(format, file, apart, formats):
+            return False
+        memories = apart.to_arrow()["memories"]
+        lacking = [field.name for field in MEMORIES if not field.nullable and memories[field.name].null_count]
+        if lacking or {*memories["path"].to_pylist()} - {file.source.path}:
+            raise ValueError(f"a memory without {', '.join(lacking)}" if lacking else "a memory of another file")
+    except Exception as error:  # another's code may raise anything
+        report_failure(format, file.source.path, error, rows)
+        return False
+    rows.absorb(apart)
+    return True
+
+
+def report_failure(format: Format, path: str, error: Exception, rows: Rows) -> None:
+    """What a format of somebody else raised, as a problem."""
+    got = f"{type(error).__name__}: {error}"[:500]
+    rows.problem("format_failed", path, f"the format {format.name!r} to read it", got, quote=False)

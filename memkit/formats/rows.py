@@ -149,6 +149,21 @@ class Rows:
             self._ids = _Ids(path)
         return f"{format}:{path}#{self._ids.new(own, text)}"
 
+    def memory(self, format: str, path: str, own: object, text: str, **columns: object) -> str:
+        """Add a memory with what is said of it, the rest empty; its id, made as `new_id` does."""
+        memory_id = self.new_id(format, path, own, text)
+        row: Row = {"memory_id": memory_id, "format": format, "path": path, "title": "", "text": text, "tags": []}
+        self.add("memories", {**row, "extra": "{}", **columns})
+        return memory_id
+
+    def absorb(self, other: Rows) -> None:
+        """Take over all rows of `other`."""
+        for name, rows in other.tables.items():
+            if other._handed[name]:
+                self._handed[name] += [self._to_table(name), *other._handed[name]]
+                self.tables[name].clear()
+            self.tables[name] += rows
+
     def own_id(self, memory_id: str, path: str, line: int | None, field: str, group: str, own: str | None) -> None:
         """Note an id, for the linking to find it twice."""
         if own:

@@ -25,6 +25,7 @@ _ANY = (
     Rule("duplicate_key", "any", "", "each key once in an object"),
     Rule("duplicate_id", "any", "id", "an id that no other record of its kind has"),
     Rule("empty_text", "any", "", "a memory with text"),
+    Rule("format_failed", "any", "", "a format of another package that reads what it claims"),
     Rule("unclaimed", "any", "", "a file of one of the five formats"),
     Rule("undeclared_kind", "any", "kind", "a kind that is declared in memkit.schemas.KINDS"),
     Rule("secret", "any", "", "no key, token, password or card (checked only by `memkit check --secrets`)"),

@@ -15,8 +15,8 @@ def merge(before: Tables, fresh: Tables, changed: set[str]) -> Tables:
     """`before` without the rows of the `changed` files, with `fresh` ones in their place, in path order."""
     places = pa.concat_tables([tables["memories"].select(["memory_id", "path"]) for tables in (before, fresh)])
     merged = {}
-    for name, old in before.items():
-        new = fresh[name]
+    for name, new in fresh.items():
+        old = before.get(name, new.schema.empty_table())
         if old.num_rows == new.num_rows == 0:
             merged[name] = old
             continue

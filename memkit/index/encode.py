@@ -15,6 +15,7 @@ from typing import Any
 
 from memkit.errors import ParameterError, did_you_mean
 from memkit.index.encoders.base import ROLES, Encoder, TextEncoder, Texts, Vectors, as_texts, clean, unit_rows
+from memkit.plugins import Plugins
 
 __all__ = [
     "ENCODERS",
@@ -26,6 +27,7 @@ __all__ = [
     "as_encoder",
     "as_texts",
     "clean",
+    "register_encoder",
     "unit_rows",
 ]
 
@@ -47,6 +49,47 @@ _ACCEPTED = (
     "(LangChain), a fitted transformer with transform (scikit-learn), or a function from a list of texts to an array"
 )
 _GIVEN: set[str] = set()
+
+
+def _checked(name: str, make: Any) -> Callable[[], Any]:
+    if not callable(make) or name in ENCODERS or ":" in name:
+        expected = "a name of its own, and a class or function that makes it"
+        raise ParameterError(f"an encoder must have {expected}. Got {name!r}, {make!r:.80}.")
+    factory: Callable[[], Any] = make
+    return factory
+
+
+_OTHERS = Plugins("memkit.encoders", _checked)
+
+
+def register_encoder(name: str, make: Callable[[], Any] | None) -> None:
+    """Make an encoder of your own known by a name, so that ``encoder=name`` means it; so does an entry point.
+
+    Parameters
+    ----------
+    name : str
+        The entry points' group is ``memkit.encoders``; what is registered comes before them.
+    make : callable
+        ``make()`` is anything that `as_encoder` takes; None forgets the name.
+
+    Raises
+    ------
+    ParameterError
+        Where memkit has the name itself, or `make` cannot be called.
+
+    Examples
+    --------
+    >>> register_encoder("lengths", lambda: lambda texts: [[len(text), 1.0] for text in texts])
+    >>> as_encoder("lengths").encode_query(["пул"]).shape
+    (1, 2)
+    >>> register_encoder("lengths", None)
+    """
+    if make is None:
+        _OTHERS.given.pop(name, None)
+    else:
+        _OTHERS.given[name] = _checked(name, make)
+
+
 _MEMBERS = ("encode_query", "encode_document", "dim", "fingerprint", "get_config")
 
 
@@ -134,6 +177,8 @@ def _named(spec: str) -> Encoder:
     if colon and rest and kind in _ADDRESSES:
         addressed: Encoder = _load(*_ADDRESSES[kind])(rest)
         return addressed
+    if make := _OTHERS.get(spec):
+        return as_encoder(make())
     raise _refused(spec)
 
 
@@ -143,4 +188,6 @@ def _load(module: str, name: str) -> Any:
 
 def _refused(x: object) -> ParameterError:
     came = repr(x) if isinstance(x, str) or x is None else f"{type(x).__name__} {x!r}"
-    return ParameterError(f"'encoder' must be {_ACCEPTED}. Got {came[:200]}.{did_you_mean(x, ENCODERS)}")
+    return ParameterError(
+        f"'encoder' must be {_ACCEPTED}. Got {came[:200]}.{did_you_mean(x, (*ENCODERS, *_OTHERS.names()))}"
+    )

@@ -19,6 +19,7 @@ from memkit.formats import reader
 from memkit.formats.disk.files import whole_texts
 from memkit.formats.format import MARKDOWN
 from memkit.formats.reader import Reading
+from memkit.formats.registry import check_named, name_of
 from memkit.params import AsOf, as_of_time
 from memkit.schemas import TABLES
 from memkit.tables.database import Database, TextIndex
@@ -297,7 +298,8 @@ class Corpus:
         """
         before = self._source()
         reading = reader.read(before.root, before.options, before)
-        if all(table.equals(self.tables[name]) for name, table in reading.tables.items()):
+        own = self.tables
+        if all(name in own and table.equals(own[name]) for name, table in reading.tables.items()):
             return self._with(reading)
         return Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
 
@@ -348,6 +350,8 @@ class Corpus:
                 f"refresh: the lake says that it was read from {str(self._reading.root)!r:.200}, which nobody gave in "
                 "this process. Use mk.open(lake, source=folder), or trust=True where the lake is your own."
             )
+        if not self.trusted:
+            check_named(self._reading.options.formats)
         return self._reading
 
     def _with(self, reading: Reading | None) -> Corpus:
@@ -374,6 +378,7 @@ class Corpus:
         Corpus.__init__(self, reading=source and unread(*source), **state)
         if source:
             give(source[0])
+            set(map(name_of, source[1].formats))
 
     def __repr__(self) -> str:
         kinds = self.memories.group_by("kind").aggregate([("memory_id", "count")]).sort_by("kind").to_pylist()

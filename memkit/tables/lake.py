@@ -153,6 +153,8 @@ class _Lake:
         if root is None:
             return None
         reading = unread(Path(root), self.manifest.options)
+        if self.manifest.options.formats:
+            return reading  # what their tables are is known once they are loaded, so a refresh reads all
         if self.manifest.version < VERSION:
             return reading
         try:

@@ -28,7 +28,7 @@ MANIFEST = "manifest.json"
 STATE, TEXT = "state", "fts"
 """Folders of a lake: what a refresh needs, and the full-text index."""
 _HASH = re.compile(r"[0-9a-f]{32}")
-_OPTIONS = {"format", "as_of", "max_file_bytes", "plugin_globs", "n_jobs"}
+_OPTIONS = {"format", "as_of", "max_file_bytes", "plugin_globs", "n_jobs", "formats"}
 
 
 @dataclass(frozen=True)
@@ -123,25 +123,29 @@ def _root_of(root: str) -> str:
 
 def _to_json(options: Options) -> dict[str, Any]:
     """What a refresh repeats; rules are code and are not saved."""
-    return {
+    saved = {
         "format": options.format,
         "as_of": options.as_of.isoformat() if options.as_of else None,
         "max_file_bytes": options.max_file_bytes,
         "plugin_globs": list(options.plugin_globs),
         "n_jobs": options.n_jobs,
     }
+    return saved | ({"formats": list(options.formats)} if options.formats else {})
 
 
 def _options_of(saved: dict[str, Any]) -> Options:
     """What `_to_json` wrote; no more processes than this machine has cores."""
-    saved = {"max_file_bytes": MAX_FILE_BYTES, "plugin_globs": list(PLUGIN_GLOBS), **saved}
+    saved = {"max_file_bytes": MAX_FILE_BYTES, "plugin_globs": list(PLUGIN_GLOBS), "formats": [], **saved}
     form, as_of, jobs = (saved.get(name) for name in ("format", "as_of", "n_jobs"))
-    size, globs = saved["max_file_bytes"], saved["plugin_globs"]
-    is_known = saved.keys() <= _OPTIONS and (form is None or form in NAMES)
+    size, globs, others = saved["max_file_bytes"], saved["plugin_globs"], saved["formats"]
+    is_known = saved.keys() <= _OPTIONS and (form is None or form in (*NAMES, *others))
+    is_known &= isinstance(others, list) and all(isinstance(name, str) and name.isidentifier() for name in others)
     is_count = type(size) is int and size >= 1 and (jobs is None or (type(jobs) is int and jobs != 0))
     if not is_known or not is_count or not isinstance(globs, list) or not all(isinstance(glob, str) for glob in globs):
         raise ValueError(f"options {saved!r}")
     moment = None if as_of is None else datetime.fromisoformat(as_of)
     if moment is not None and moment.tzinfo is None:
         raise ValueError(f"as_of {as_of!r} without a zone")
-    return Options(form, moment, size, tuple(globs), n_jobs=jobs and min(jobs, os.cpu_count() or 1))
+    return Options(
+        form, moment, size, tuple(globs), n_jobs=jobs and min(jobs, os.cpu_count() or 1), formats=tuple(others)
+    )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from memkit.errors import ParameterError
 from memkit.formats import reader
 from memkit.formats.disk.files import MAX_FILE_BYTES
+from memkit.formats.format import SEVERITIES, Format, Rule
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
-from memkit.formats.rules import SEVERITIES, Rule
+from memkit.formats.registry import NAMES, name_of
 from memkit.params import AsOf, as_of_time, check_choice, check_value
 from memkit.tables.corpus import Corpus, give
 
@@ -18,6 +20,7 @@ def read(
     path: str | Path,
     *,
     format: str | None = None,
+    formats: Sequence[str | Format] = (),
     errors: str = "report",
     as_of: AsOf = None,
     max_file_bytes: int = MAX_FILE_BYTES,
@@ -36,7 +39,10 @@ def read(
     path : str or Path
         A folder, or one file.
     format : str, optional
-        Read every file as index_tree, workspace, notes, records or facts, instead of detecting each.
+        Read every file as index_tree, workspace, notes, records or facts, or as one of `formats`, instead of detecting
+        each.
+    formats : sequence of str or Format
+        Formats of your own or of installed packages (`memkit.known_formats` lists them), tried before memkit's own.
     errors : 'report' or 'raise'
         Whether the first problem of severity error is raised.
     as_of : str, date, datetime, optional
@@ -47,10 +53,11 @@ def read(
     plugin_globs : tuple of str
         Paths that an index entry must not name.
     rules : tuple of Rule, optional
-        The checks; None are those of ``memkit.formats.rules.RULES``, and ``(*RULES, Rule(...))`` adds one.
+        The checks; None are those of ``memkit.formats.rules.RULES`` and of `formats`, and
+        ``(*RULES, Rule(...))`` adds one.
     n_jobs : int, optional
-        Processes, this one included, as joblib counts them (-1: one a core); None is one, which more do not beat below
-        some 15,000 small files.
+        Processes that parse, as joblib counts them (-1: one a core); None is one, or what ``joblib.parallel_config``
+        says. Below 15,000 files one process reads.
     progress : bool
         Show a progress bar on a terminal.
 
@@ -81,8 +88,11 @@ def read(
     for rule in rules or ():
         check_choice("code", rule.code, SEVERITIES, "read: a rule")
     moment = None if as_of is None else as_of_time(as_of)
+    given = [formats] if isinstance(formats, (str, Format)) else formats
+    others = [format] if format is not None and format not in NAMES else []
+    names = tuple(dict.fromkeys(map(name_of, [*given, *others])))
     own_rules = None if rules is None else tuple(rules)
-    options = Options(format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress)
+    options = Options(format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress, names)
     reading = reader.read(Path(path), options)
     if errors == "raise":
         reader.raise_first_error(reading.tables["problems"])

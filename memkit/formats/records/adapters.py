@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from memkit.errors import ParameterError
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import integer_of
 
@@ -60,25 +61,84 @@ def _text_item(record: Node) -> Node:
     return _renamed(record, {"text": "response"}, {"input": "", "tags": tags, "format_version": CURRENT})
 
 
-ADAPTERS: dict[tuple[str, str], Adapter] = {
-    (adapter.kind, adapter.from_version): adapter
-    for adapter in (
-        Adapter(
-            "pathway",
-            "0.template",
-            CURRENT,
-            "response_template, success_count, failure_count and last_used become template and usage_stats",
-            _template_pathway,
-        ),
-        Adapter(
-            "memory_item",
-            "0.text",
-            CURRENT,
-            "{text, timestamp, category, importance} becomes a response with its category as tag",
-            _text_item,
-        ),
-    )
-}
+_OWN = (
+    Adapter(
+        "pathway",
+        "0.template",
+        CURRENT,
+        "response_template, success_count, failure_count and last_used become template and usage_stats",
+        _template_pathway,
+    ),
+    Adapter(
+        "memory_item",
+        "0.text",
+        CURRENT,
+        "{text, timestamp, category, importance} becomes a response with its category as tag",
+        _text_item,
+    ),
+)
+ADAPTERS = {(adapter.kind, adapter.from_version): adapter for adapter in _OWN}
+
+
+def register_adapter(adapter: Adapter) -> Adapter:
+    """Make a step from an older version of records known, for what is read from now on.
+
+    Parameters
+    ----------
+    adapter : Adapter
+        Its `change` takes a record, a dict, and gives the record of `to_version`; it takes the place of one of the
+        same kind and version.
+
+    Returns
+    -------
+    Adapter
+        The same.
+
+    Raises
+    ------
+    ParameterError
+        Where the kind is none of records.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> from memkit.tables.samples import write_files
+    >>> def change(record):
+    ...     record["content"] = record.pop("statement")
+    ...     return record
+    >>> step = register_adapter(Adapter("wisdom_fact", "0.9.0", CURRENT, "statement becomes content", change))
+    >>> old = '{"fact_id": "f", "statement": "чай", "category": "c", "confidence": 1, "format_version": "0.9.0"}'
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mk.read(write_files(folder, {"f.json": old})).memories["text"].to_pylist()
+    ['чай']
+    >>> forget_adapter(step)
+    """
+    if adapter.kind not in ("pathway", "memory_item", "wisdom_fact"):
+        expected = "a kind of record: pathway, memory_item or wisdom_fact"
+        raise ParameterError(f"register_adapter: expected {expected}. Got {adapter.kind!r}.")
+    ADAPTERS[adapter.kind, adapter.from_version] = adapter
+    return adapter
+
+
+def forget_adapter(adapter: Adapter) -> None:
+    """Undo `register_adapter`; one of memkit's own that it took the place of comes back.
+
+    Parameters
+    ----------
+    adapter : Adapter
+        As it was registered.
+
+    Examples
+    --------
+    >>> forget_adapter(Adapter("pathway", "0.1.0", CURRENT, "nothing", lambda record: record))
+    """
+    ADAPTERS.pop((adapter.kind, adapter.from_version), None)
+    ADAPTERS.update({(own.kind, own.from_version): own for own in _OWN if own.from_version == adapter.from_version})
+
+
+def own_adapters() -> tuple[Adapter, ...]:
+    """Those that were registered in this process, which another one has to be told."""
+    return tuple(adapter for adapter in ADAPTERS.values() if adapter not in _OWN)
 
 
 def shape_of(kind: str, record: Node) -> str | None:
