@@ -8,25 +8,21 @@ changed, plus one stat for each that did not.
 from __future__ import annotations
 
 import gc
-import os
 import sys
-import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cache
 from itertools import islice
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import FormatError, VersionError
+from memkit.formats import processes
 from memkit.formats.checks import check
 from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
@@ -44,7 +40,6 @@ from memkit.formats.disk.files import (
 )
 from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Folder, Format, Role, Rule, Survey
-from memkit.formats.records.adapters import Adapter, own_adapters, register_adapter
 from memkit.formats.registry import FORMATS, NAMES, formats_for, parse_file, report_failure
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, schemas_of
 from memkit.formats.splice import merge
@@ -246,13 +241,13 @@ def _parse_all(
     root: Path, options: Options, formats: tuple[Format, ...], items: list[Item], raw_names: dict[str, str]
 ) -> Parsed:
     """Parse all files: their rows by table, and how each file was seen."""
-    processes = _processes(options.n_jobs, len(items))
-    size = min(BATCH_FILES, len(items) // (_SHARES * processes) + 1) if processes > 1 else BATCH_FILES
+    others = _processes(options.n_jobs, len(items))
+    size = min(BATCH_FILES, len(items) // (_SHARES * others) + 1) if others > 1 else BATCH_FILES
     own = tuple(format for format in formats if format not in FORMATS)
     tasks = [(root, options, own, items[at : at + size], raw_names) for at in range(0, len(items), size)]
     tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in schemas_of(formats).items()}
     files: list[Seen] = []
-    for part, found in _progress(_results(tasks, options, processes), len(tasks), options):
+    for part, found in _progress(_results(tasks, options, others), len(tasks), options):
         files += found
         for name, table in part.items():
             if table.num_rows:
@@ -268,45 +263,16 @@ def _processes(n_jobs: int | None, files: int) -> int:
     """How many processes are to parse; what the user told joblib counts too."""
     if files < WORTH_PROCESSES or (n_jobs is None and "joblib" not in sys.modules):
         return 1
-    from joblib import effective_n_jobs
-
-    return int(effective_n_jobs(n_jobs))
+    return processes.count(n_jobs)
 
 
-def _results(tasks: list[Task], options: Options, processes: int) -> Iterator[Parsed]:
-    """What each task gives, in order."""
-    if processes == 1:
-        yield from (parse_batch(*task) for task in tasks)
-        return
-    from joblib import Parallel, delayed
-
+def _results(tasks: list[Task], options: Options, others: int) -> Iterator[Parsed]:
+    """What each task gives, in order; what a process that was killed leaves is done here."""
     done = 0
-    parallel = Parallel(n_jobs=options.n_jobs, return_as="generator")
-    with suppress(BrokenProcessPool):  # what a process that was killed leaves is done here
-        adapters = own_adapters()
-        for result in parallel(delayed(_parse_for)(os.getpid(), adapters, task) for task in tasks):
-            done += 1
-            yield result
+    for result in processes.parsed(tasks, options.n_jobs) if others > 1 else ():
+        done += 1
+        yield result
     yield from (parse_batch(*task) for task in tasks[done:])
-
-
-def _parse_for(asking: int, adapters: tuple[Adapter, ...], task: Task) -> Parsed:
-    """`parse_batch` in another process; one that `asking` started ends with it, also where that is killed."""
-    for adapter in adapters:
-        register_adapter(adapter)
-    if os.getppid() == asking:
-        _end_with(asking)
-    return parse_batch(*task)
-
-
-@cache
-def _end_with(parent: int) -> None:
-    def watch() -> None:
-        while os.getppid() == parent:
-            time.sleep(1)
-        os._exit(1)
-
-    Thread(target=watch, daemon=True).start()
 
 
 def _progress(results: Iterator[Parsed], total: int, options: Options) -> Iterator[Parsed]:
