@@ -135,7 +135,7 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     FormatError
         Where there is no such folder or file, or it cannot be read.
     """
-    formats = formats_for(options.formats, options.format)
+    formats = formats_for(options.formats, options.format) if options.formats or options.format else FORMATS
     check_root(root)
     listing = list_files(root, with_stat=before is not None)
     rows = Rows(options.rules, schemas_of(formats))

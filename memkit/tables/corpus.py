@@ -298,8 +298,7 @@ class Corpus:
         """
         before = self._source()
         reading = reader.read(before.root, before.options, before)
-        own = self.tables
-        if all(name in own and table.equals(own[name]) for name, table in reading.tables.items()):
+        if reading.tables == {name: self.tables.get(name) for name in reading.tables}:
             return self._with(reading)
         return Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
 
@@ -342,16 +341,13 @@ class Corpus:
     def _source(self) -> Reading:
         """The folder that may be read again: where it lies is known from this process, not from a lake alone."""
         if self._reading is None:
-            raise MemkitError(
-                "refresh: expected a corpus of a folder. Got one without; use mk.open(lake, source=folder)."
-            )
+            raise MemkitError("refresh: expected a corpus of a folder. Got one without: mk.open(lake, source=folder).")
         if self.root is None:
             raise MemkitError(
                 f"refresh: the lake says that it was read from {str(self._reading.root)!r:.200}, which nobody gave in "
                 "this process. Use mk.open(lake, source=folder), or trust=True where the lake is your own."
             )
-        if not self.trusted:
-            check_named(self._reading.options.formats)
+        check_named(() if self.trusted else self._reading.options.formats)
         return self._reading
 
     def _with(self, reading: Reading | None) -> Corpus:
