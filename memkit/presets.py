@@ -110,6 +110,53 @@ _SHELL_LINES = (
 )
 _SHA_WORDS = ("commit", "commits", "sha", "sha1", "sha-1", "коммит", "коммита", "коммите", "коммитом", "коммиту")
 
+# What two texts must agree in before one may replace the other; the documents say nothing of it.
+_COUNTS = {
+    **{2: "два две двух двум двумя пара пару пары", 3: "три трёх трём тремя", 4: "четыре четырёх четырём четырьмя"},
+    **{5: "пять пяти пятью", 6: "шесть шести шестью", 7: "семь семи семью", 8: "восемь восьми восемью"},
+    **{9: "девять девяти девятью", 10: "десять десяти десятью", 11: "одиннадцать одиннадцати"},
+    **{12: "двенадцать двенадцати дюжина дюжину дюжины", 13: "тринадцать тринадцати", 14: "четырнадцать четырнадцати"},
+    **{15: "пятнадцать пятнадцати", 16: "шестнадцать шестнадцати", 17: "семнадцать семнадцати"},
+    **{18: "восемнадцать восемнадцати", 19: "девятнадцать девятнадцати", 20: "двадцать двадцати"},
+    **{30: "тридцать тридцати", 40: "сорок сорока", 50: "пятьдесят пятидесяти", 60: "шестьдесят шестидесяти"},
+    **{70: "семьдесят семидесяти", 80: "восемьдесят восьмидесяти", 90: "девяносто девяноста", 100: "сто ста"},
+    **{200: "двести двухсот", 300: "триста трёхсот", 500: "пятьсот пятисот", 1000: "тысяча тысячи тысячу тысяч"},
+}
+_COUNTS_ENGLISH = (
+    *("two=2", "three=3", "four=4", "five=5", "six=6", "seven=7", "eight=8", "nine=9", "ten=10", "eleven=11"),
+    *("twelve=12", "dozen=12", "thirteen=13", "fourteen=14", "fifteen=15", "sixteen=16", "seventeen=17"),
+    *("eighteen=18", "nineteen=19", "twenty=20", "thirty=30", "forty=40", "fifty=50", "sixty=60", "seventy=70"),
+    *("eighty=80", "ninety=90", "hundred=100", "thousand=1000", "first=1", "second=2", "third=3", "fourth=4"),
+    *("fifth=5", "sixth=6", "seventh=7", "eighth=8", "ninth=9", "tenth=10", "eleventh=11", "twelfth=12"),
+)
+_ORDINALS = {
+    **{"перв": 1, "втор": 2, "четвёрт": 4, "пят": 5, "шест": 6, "седьм": 7, "восьм": 8, "девят": 9, "десят": 10},
+    **{"одиннадцат": 11, "двенадцат": 12, "тринадцат": 13, "четырнадцат": 14, "пятнадцат": 15, "двадцат": 20},
+    **{"тридцат": 30, "сот": 100},
+}
+_ENDINGS = ("ый", "ой", "ая", "ое", "ого", "ому", "ую", "ым", "ом", "ые", "ых", "ыми")
+_THIRD = "третий третья третье третьего третьему третьим третьем третью третьей третьи третьих"
+NUMBER_WORDS = (
+    *(f"{word}={number}" for number, words in _COUNTS.items() for word in words.split()),
+    *(f"{stem}{ending}={number}" for stem, number in _ORDINALS.items() for ending in _ENDINGS),
+    *(f"{word}=3" for word in _THIRD.split()),
+    *_COUNTS_ENGLISH,
+)
+"""Spelled numbers in their forms, as word=digits; «один», "one" and «раз» say too often no number at all."""
+DATE_WORDS = (
+    *("январ", "феврал", "март", "апрел", "май", "мая", "мае", "июн", "июл", "август", "сентябр", "октябр", "ноябр"),
+    *("декабр", "понедельник", "вторник", "сред", "четверг", "пятниц", "суббот", "воскресень"),
+    *("вчера", "сегодня", "завтра", "послезавтра"),
+    *("january", "february", "march", "april", "june", "july", "august", "september", "october", "november"),
+    *("december", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
+    *("yesterday", "today", "tomorrow"),
+)
+NEGATIONS = (
+    *("не", "нет", "ни", "без", "нельзя", "никогда", "никто", "никого", "никому", "ничто", "ничего", "ничем"),
+    *("нигде", "никуда", "никак", "отнюдь", "перестал", "перестала"),
+    *("not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without", "cannot"),
+)
+
 # Memory v2, what happens on save; its lists end in "etc." and are completed here. Every parameter is named, so that a
 # default that changes moves no verdict of a preset; None is what the parameter's declaration says.
 memory_v2_policy: dict[str, dict[str, object]] = {
@@ -148,9 +195,9 @@ memory_v2_policy: dict[str, dict[str, object]] = {
         "lexical_floor": 0.85,
         "centre": "corpus",
         "across_users": False,
-        "number_words": None,
-        "date_words": None,
-        "negations": None,
+        "number_words": NUMBER_WORDS,
+        "date_words": DATE_WORDS,
+        "negations": NEGATIONS,
         "kinds": ("substring", "semantic"),
         "threshold": 0.9,
         "lexical_threshold": 0.9,
