@@ -14,11 +14,17 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from memkit.errors import ParameterError, did_you_mean
 
 TIMESTAMP = pa.timestamp("us", tz="UTC")
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+"""Arrays of one value a row, as every room names them."""
 WORDS = pa.list_(pa.string())
 
 

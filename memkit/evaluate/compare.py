@@ -17,8 +17,9 @@ from memkit.evaluate.evaluation import Task, deepest, nullable, size
 from memkit.evaluate.labels import QRELS, read_queries
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.result import Result
-from memkit.evaluate.statistics import BETTER, OPEN, SAME, WORSE, Floats, Verdict, verdict
+from memkit.evaluate.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict
 from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
+from memkit.schemas import Floats
 
 _TABLE = pa.schema(
     [

@@ -16,8 +16,9 @@ from memkit.evaluate.asking import hits_of
 from memkit.evaluate.labels import read_qrels, read_queries
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.result import Result
-from memkit.evaluate.statistics import Floats, Ints, Units, interval
+from memkit.evaluate.statistics import Units, interval
 from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
+from memkit.schemas import Floats, Ints
 
 METRICS = ("ndcg@10", "recall@5", "mrr")
 _SHOWN = 5

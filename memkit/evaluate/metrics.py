@@ -15,12 +15,9 @@ from typing import Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluate.statistics import Floats, Ints
-
-Mask = NDArray[np.bool_]
+from memkit.schemas import Floats, Ints, Mask
 
 
 @dataclass(frozen=True)

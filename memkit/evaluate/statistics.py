@@ -13,13 +13,10 @@ from functools import lru_cache
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from memkit.errors import ParameterError
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+from memkit.schemas import Floats, Ints
 
 FEWEST = 6
 """Fewer units have no p below .05: of 5, two of the 32 flips are as extreme as any."""

@@ -24,9 +24,10 @@ from memkit.index.cache import VectorCache, rows_digest, shared_cache
 from memkit.index.centre import CENTRES, Centring
 from memkit.index.encode import Encoder, Texts, Vectors, as_encoder, as_texts, check_given, unit_rows
 from memkit.index.encoders.base import Calibration, check_block, is_unit
-from memkit.index.nearest import SCORE_DIGITS, STEP, Mask, Nearest
+from memkit.index.nearest import SCORE_DIGITS, STEP, Nearest
 from memkit.index.pairs import near_pairs
 from memkit.params import Estimator, estimator, param
+from memkit.schemas import Mask
 from memkit.tables.untrusted import read_json
 
 __all__ = ["ANN", "CANDIDATES", "SCORE_DIGITS", "Dense", "near_pairs"]

@@ -17,6 +17,7 @@ from memkit.errors import NotFittedError, ParameterError
 from memkit.index import store
 from memkit.index.postings import Postings, Query, Texts
 from memkit.params import Estimator, estimator, param
+from memkit.tables.fts import K1, B
 from memkit.text.analyse import ANALYSERS, QueryTerms
 from memkit.text.function_words import FUNCTION_WORDS
 
@@ -37,8 +38,8 @@ class BM25(Estimator):
     """
 
     analyser: str = param("auto", choices=ANALYSERS, refit=True, doc="What becomes of a word.")
-    k1: float = param(1.2, low=0, refit=True, doc="How late further occurrences of a term stop to count.")
-    b: float = param(0.75, low=0, high=1, unit="ratio", refit=True, doc="How much longer texts are marked down.")
+    k1: float = param(K1, low=0, refit=True, doc="How late further occurrences of a term stop to count.")
+    b: float = param(B, low=0, high=1, unit="ratio", refit=True, doc="How much longer texts are marked down.")
     k3: float = param(
         0.0,
         low=0,

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 
 from memkit.index import ann
 from memkit.index.encoders.base import Vectors
+from memkit.schemas import Ints, Mask
 
 SCORE_DIGITS = 6
 STEP = 10.0**-SCORE_DIGITS
 
-Ints = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 Ranked = tuple[Ints, NDArray[np.float64]]
 
 _SLACK = 16  # rows fetched beyond k, for the order to be settled in double precision

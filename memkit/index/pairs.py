@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController, threadpool_info  # type: ignore[
 
 from memkit.errors import MemkitError, ParameterError
 from memkit.index.encoders.base import Vectors, check_block, unit_rows
+from memkit.schemas import Ints
 
 PAIRS = pa.schema([("i", pa.int64()), ("j", pa.int64()), ("cosine", pa.float64())])
 COSINE_DIGITS = 6
@@ -34,7 +35,6 @@ _SAMPLE = 2048
 _PROGRESS_DELAY = 2.0  # seconds
 _DENSE = 0.01  # share of a block's bounds that pass, above which the block is multiplied in full
 
-Ints = NDArray[np.int64]
 Pairs = tuple[Ints, Ints, NDArray[np.float64]]
 
 

@@ -14,11 +14,11 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError, QueryError
 from memkit.params import AsOf
+from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import SearchIndex
 from memkit.search.question import Queries, Question
 from memkit.search.retriever import Retriever
-from memkit.search.stages.fuse import Floats, Ints
 
 _METRIC = re.compile(r"ndcg@([1-9]\d*)")
 

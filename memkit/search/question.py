@@ -22,10 +22,9 @@ from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
 from memkit.index.centre import scripts
 from memkit.index.encoders.circuit import in_haste
 from memkit.params import AsOf, as_of_time, check_value
-from memkit.search.fitted.arms import Mask
+from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.index import SearchIndex
 from memkit.search.settings import Settings
-from memkit.search.stages.fuse import Floats, Ints
 from memkit.search.stages.rank import Candidates, Ranked, rank
 from memkit.tables.sealed import read_select
 

@@ -22,9 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.duck import literals
-from memkit.schemas import kinds_where
-
-Floats = NDArray[np.float64]
+from memkit.schemas import Floats, kinds_where
 
 AS_OF = "$as_of"
 # A statement a call would cost more than the search, so that a form is written twice, on one line. Tests hold it equal.

@@ -7,8 +7,7 @@ import heapq
 import numpy as np
 from numpy.typing import NDArray
 
-Ints = NDArray[np.int64]
-Floats = NDArray[np.float64]
+from memkit.schemas import Floats, Ints
 
 
 def components(n: int, a: Ints, b: Ints) -> Ints:

@@ -18,8 +18,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from memkit.index.pairs import watched
+from memkit.schemas import Ints
 
-Ints = NDArray[np.int64]
 Pairs = tuple[Ints, Ints, NDArray[np.float64]]
 
 _SIZE = 3

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from memkit.index.pairs import watched
 from memkit.policy.dedup.conflicts import Conflicts
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
+from memkit.schemas import Ints
 
-Ints = NDArray[np.int64]
 _KINDS = ("substring", "lexical", "semantic")
 
 _FLAGS = ("number_conflict", "date_conflict", "negation_conflict")

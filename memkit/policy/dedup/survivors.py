@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from memkit.duck import connect
 from memkit.policy.dedup.clusters import components, settle
 from memkit.policy.dedup.pairs import Nodes
-
-Ints = NDArray[np.int64]
+from memkit.schemas import Ints
 
 _WEIGHT = "case importance when 'high' then 0 when 'low' then 2 else 1 end"
 _NEWEST = "coalesce(updated_at, created_at) desc nulls last"

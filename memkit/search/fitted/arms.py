@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 
 from memkit.duck import connect
 from memkit.errors import StaleIndexError
+from memkit.schemas import Mask
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.text.analyse import SEARCHED, searchable_sql
-
-Mask = NDArray[np.bool_]
 
 
 class Arm(Protocol):

@@ -21,11 +21,11 @@ from memkit.index.cache import content_key, rows_digest
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration
-from memkit.schemas import check_kinds
-from memkit.search.fitted.arms import KINDS, Mask, build_arm, searched_texts
+from memkit.schemas import Floats, Ints, Mask, check_kinds
+from memkit.search.fitted.arms import KINDS, build_arm, searched_texts
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import cosines, jaccard
-from memkit.search.stages.fuse import Floats, Ints, arm_weights
+from memkit.search.stages.fuse import arm_weights
 from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.age import ages, decays_sql, expired, factors
 from memkit.text.analyse import QueryTerms

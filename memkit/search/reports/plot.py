@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import QueryError
+from memkit.schemas import Floats
 from memkit.search.fitted.arms import KINDS
-from memkit.search.stages.fuse import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

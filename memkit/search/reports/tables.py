@@ -11,9 +11,10 @@ import pyarrow as pa
 
 from memkit.display.sheet import names_of
 from memkit.params import describe, record_as_of
+from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Queries, Question
-from memkit.search.stages.fuse import Floats, Ints, group_starts
+from memkit.search.stages.fuse import group_starts
 from memkit.search.stages.rank import DISPOSITIONS, Candidates, Ranked
 
 _FADED = 0.05

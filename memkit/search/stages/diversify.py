@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit.search.stages.fuse import TIE_DIGITS, Floats, Ints
+from memkit.schemas import Floats, Ints
+from memkit.search.stages.fuse import TIE_DIGITS
 
 
 def mmr(score: Floats, similarity: Floats, mmr_lambda: float, depth: int | None = None) -> tuple[Ints, Floats]:

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from memkit.errors import ParameterError
 from memkit.params import check_choice
+from memkit.schemas import Floats, Ints
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 Value = TypeVar("Value", bound=np.generic)
 
 # Encoders and engines differ in the seventh digit from batch to batch; a smaller difference means nothing.

@@ -15,13 +15,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS
 from memkit.search.stages.diversify import mmr
 from memkit.search.stages.fuse import (
     TIE_DIGITS,
     Evidence,
-    Floats,
-    Ints,
     calibrate,
     changes,
     fuse,
