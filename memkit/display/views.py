@@ -154,7 +154,9 @@ VIEWS: dict[str, View] = {
         "group", (Column("kind"), Column("keep", look="flag"), Column("reason"), Column("rows", look="count"))
     ),
     "queries": View(
-        "query", (Column("name"), Column("question"), Column("needs_as_of", "a day", "flag")), knows=("sql",)
+        "query",
+        (Column("name"), Column("question"), Column("needs_as_of", "a day", "flag"), Column("parameters")),
+        knows=("sql",),
     ),
     "params": View(
         "parameter",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
@@ -20,9 +21,9 @@ from memkit.formats.disk.files import whole_texts
 from memkit.formats.format import MARKDOWN
 from memkit.formats.reader import Reading
 from memkit.formats.registry import check_named, name_of
-from memkit.params import AsOf, as_of_time
+from memkit.params import AsOf
 from memkit.schemas import TABLES
-from memkit.tables.database import Database, TextIndex
+from memkit.tables.database import Database, TextIndex, sql_with
 from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
 from memkit.tables.statement import as_table
@@ -91,7 +92,8 @@ class Corpus:
         Parameters
         ----------
         query : str
-            DuckDB SQL; ``fts(query, k := 10)`` and ``match_bm25(memory_id, query)`` search the text.
+            DuckDB SQL; ``fts(query, k := 10)`` and ``match_bm25(memory_id, query)`` search the text. What is no table
+            of the corpus may be a variable of the caller: a DataFrame of pandas or Polars, or what speaks Arrow.
         params : list or dict, optional
             Values for ``?`` or ``$name``.
 
@@ -113,9 +115,9 @@ class Corpus:
         [('Пул соединений вырос',)]
         """
         check_unicode(query, params)
-        return self._database.cursor(query).sql(query, params=params)
+        return sql_with(self._database.cursor(query), query, params, sys._getframe(1))
 
-    def named(self, name: str, as_of: AsOf = None) -> duckdb.DuckDBPyRelation:
+    def named(self, name: str, as_of: AsOf = None, **params: Any) -> duckdb.DuckDBPyRelation:
         """The result of one of `memkit.named_queries`.
 
         Parameters
@@ -124,6 +126,8 @@ class Corpus:
             Which one.
         as_of : str, date, datetime or None
             The day of those that ask for one; None is now.
+        **params
+            Of those that take any, as ``days=7``.
 
         Returns
         -------
@@ -132,7 +136,7 @@ class Corpus:
         Raises
         ------
         ParameterError
-            For an unknown name, or an `as_of` that is not a date.
+            For an unknown name or parameter, or an `as_of` that is not a date.
 
         Examples
         --------
@@ -140,9 +144,7 @@ class Corpus:
         >>> mk.from_table({"text": ["чай"]}).named("near_empty").fetchall()
         [('0', None, 3, 'чай')]
         """
-        query = named_query(name)
-        params = {"as_of": as_of_time(as_of)} if "$as_of" in query else None
-        return connect().from_arrow(self.ask(query, params))
+        return connect().from_arrow(self.ask(*named_query(name, as_of, params)))
 
     def ask(self, query: str, params: Any = None) -> pa.Table:
         """The rows of one SELECT that anybody may have written, and that no change on a connection shows in.
@@ -179,8 +181,7 @@ class Corpus:
         Examples
         --------
         >>> import memkit as mk
-        >>> with mk.from_table({"text": ["чай", "кофе"]}).connect() as con:
-        ...     con.execute("select count(*) from memories").fetchone()
+        >>> mk.from_table({"text": ["чай", "кофе"]}).connect().execute("select count(*) from memories").fetchone()
         (2,)
         """
         return self._database.cursor()
@@ -192,7 +193,7 @@ class Corpus:
         ----------
         name : str
             Lower-case letters, digits and ``_``; none of memkit's own tables.
-        table : pyarrow.Table or pandas.DataFrame
+        table : pyarrow.Table, or a DataFrame of pandas or Polars
             Takes the place of a table of that name.
 
         Raises
@@ -323,15 +324,9 @@ class Corpus:
         True
         """
         before, known = self._source(), set(self.memories["path"].to_pylist())
-        texts = whole_texts(
-            before.root,
-            lambda path: path in known and path.lower().endswith(MARKDOWN),
-            before.options.max_file_bytes,
-        )
-        return pa.Table.from_pylist(
-            [{"path": path, "text": text} for path, text in texts],
-            schema=pa.schema([TABLES["memories"].field(name) for name in ("path", "text")]),
-        )
+        wanted, most = (lambda path: path in known and path.lower().endswith(MARKDOWN)), before.options.max_file_bytes
+        rows = [{"path": path, "text": text} for path, text in whole_texts(before.root, wanted, most)]
+        return pa.Table.from_pylist(rows, pa.schema([TABLES["memories"].field(name) for name in ("path", "text")]))
 
     @property
     def has_folder(self) -> bool:
@@ -384,8 +379,8 @@ class Corpus:
     def _repr_html_(self) -> str:
         return Shown(*self._sheets())._repr_html_()
 
-    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        return (sheet_of_kinds(self.memories, self.problems.num_rows, rows, show_secrets),)
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> list[Sheet]:
+        return [sheet_of_kinds(self.memories, self.problems.num_rows, rows, show_secrets)]
 
 
 def give(root: Path) -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from threading import RLock
+from types import FrameType
 from typing import Any
 
 import duckdb
@@ -17,6 +18,7 @@ import pyarrow as pa
 from memkit.duck import connect, identifier, literal
 from memkit.tables.fts import add_fts, index_text
 from memkit.tables.sealed import Sealed
+from memkit.tables.statement import as_table, is_table
 from memkit.text.analyse import load_fts
 
 _ASKS_FOR_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|memkit_fts", re.IGNORECASE)
@@ -86,6 +88,29 @@ class Database:
                 _show(con, name, table)
             add_fts(con, self.text_index())
             con.execute("use memory; detach saved")
+
+
+def sql_with(con: duckdb.DuckDBPyConnection, query: str, params: Any, caller: FrameType) -> duckdb.DuckDBPyRelation:
+    """The result of a query in which a name that is no table of `con` may be a variable of the caller, local first.
+
+    DuckDB would look into the frame of whoever calls it, which is memkit's own.
+    """
+    con.execute("set python_enable_replacements = false")
+    variables = {**caller.f_globals, **caller.f_locals}
+    seen = set[str]()
+    while True:
+        try:
+            return con.sql(query, params=params)
+        except duckdb.CatalogException as error:
+            missing = _MISSING.search(str(error))
+            name = missing[1] if missing else ""
+            if name in seen or not is_table(variables.get(name)):
+                raise
+            seen.add(name)
+            con.register(name, as_table(variables[name], owner=f"sql: '{name}'"))
+
+
+_MISSING = re.compile(r"Table with name (.+?) does not exist!")
 
 
 def _show(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:

@@ -1,17 +1,23 @@
 """Useful questions as ``.sql`` files: the first comment says what a query answers; ``$as_of`` is the day asked for.
 
+A comment ``-- $days = 31`` declares a parameter with its default, as JSON.
+
 ``{age_days}``, ``{factor}`` and ``{expired}`` in a file stand for what `memkit.tables.age` says.
 """
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import describe
+from memkit.params import AsOf, as_of_time, check_value, describe
 from memkit.tables.age import age_sql, decay_sql, expired_sql
 
 FOLDER = Path(__file__).parent / "queries"
@@ -28,19 +34,40 @@ def _filled(sql: str) -> str:
     return sql
 
 
-def named_query(name: str) -> str:
-    """The SQL of one named query.
+def named_query(name: str, as_of: AsOf, given: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+    """The SQL of one named query, and its values: those given, else the defaults that its comments declare.
 
     Raises
     ------
     ParameterError
-        For any other name.
+        For an unknown name, a parameter that it has not, or a value of another kind than the default.
     """
     queries = _queries()
     if name not in queries:
         hint = did_you_mean(name, queries)
         raise ParameterError(f"named query: expected one of {', '.join(queries)}. Got {name!r}.{hint}")
-    return queries[name]
+    query, owner = queries[name], f"named query '{name}'"
+    declared = _declared(query)
+    for key, value in given.items():
+        if key not in declared:
+            expected = f"expected parameters among {', '.join(declared) or 'none'}. Got {key!r}."
+            raise ParameterError(f"{owner}: {expected}{did_you_mean(key, declared)}")
+        default = declared[key]
+        check_value(owner, key, value, "str" if default is None else type(default).__name__, nullable=default is None)
+    values = {**declared, **given} | ({"as_of": as_of_time(as_of)} if "$as_of" in query else {})
+    return query, values or None
+
+
+def _declared(sql: str) -> dict[str, Any]:
+    """The parameters that comments like ``-- $days = 31`` declare, with their defaults."""
+    return {key: json.loads(value) for key, value in _PARAMETER.findall(sql)}
+
+
+def _spelled(sql: str) -> str:
+    return ", ".join(f"{key}={value!r}" for key, value in _declared(sql).items())
+
+
+_PARAMETER = re.compile(r"^-- \$(\w+) = (\S+)", re.MULTILINE)
 
 
 def named_queries() -> pa.Table:
@@ -49,12 +76,12 @@ def named_queries() -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Columns name, question, needs_as_of, sql.
+        Columns name, question, needs_as_of, parameters (with their defaults), sql.
 
     Examples
     --------
     >>> named_queries().column_names
-    ['name', 'question', 'needs_as_of', 'sql']
+    ['name', 'question', 'needs_as_of', 'parameters', 'sql']
     """
     queries = _queries()
     table = pa.table(
@@ -62,6 +89,7 @@ def named_queries() -> pa.Table:
             "name": list(queries),
             "question": [sql.partition("\n")[0].removeprefix("-- ") for sql in queries.values()],
             "needs_as_of": ["$as_of" in sql for sql in queries.values()],
+            "parameters": [_spelled(sql) for sql in queries.values()],
             "sql": list(queries.values()),
         }
     )

@@ -143,7 +143,7 @@ class Annotator(Estimator):
 
 
 def as_table(data: Any, over: str = "memories", owner: str = "table") -> pa.Table:
-    """`data` as an Arrow table: a table, a DataFrame, or that table of a corpus.
+    """`data` as an Arrow table: a table, a DataFrame of pandas or Polars, or that table of a corpus.
 
     Raises
     ------
@@ -158,12 +158,22 @@ def as_table(data: Any, over: str = "memories", owner: str = "table") -> pa.Tabl
     tables = getattr(data, "tables", None)
     if isinstance(tables, dict) and over in tables:
         data = tables[over]
+    if is_table(data) and not isinstance(data, pa.Table):
+        try:
+            data = pa.table(data)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise ParameterError(f"{owner}: every column must have one Arrow type. {error}") from error
     if not isinstance(data, pa.Table):
         expected = "must be a pyarrow.Table, a pandas.DataFrame or a Corpus"
         raise ParameterError(f"{owner} {expected}. Got {type(data).__name__}.")
     if len(set(data.column_names)) < data.num_columns:
         raise ParameterError(f"{owner}: column names must differ. Got {', '.join(data.column_names):.300}.")
     return data
+
+
+def is_table(data: Any) -> bool:
+    """Whether it is a table of Arrow's, pandas', Polars' or of anybody else who speaks Arrow."""
+    return isinstance(data, (pa.Table, pd.DataFrame)) or hasattr(type(data), "__arrow_c_stream__")
 
 
 def input_table(source: pa.Table, needs: pa.Schema) -> pa.Table:
@@ -195,10 +205,17 @@ def as_column(column: pa.ChunkedArray, field: pa.Field, owner: str = "table") ->
     try:
         if pa.types.is_dictionary(column.type):
             column = column.cast(column.type.value_type)
+        if pa.types.is_list(field.type) and pa.types.is_string(column.type):
+            return pa.chunked_array([pa.array([_split(value) for value in column.to_pylist()], field.type)])
         return _times(column) if field.type == TIMESTAMP else column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         expected = f"{owner}: column '{field.name}' must be {field.type}"
         raise ParameterError(f"{expected}. Got {column.type}: {error}.") from error
+
+
+def _split(tags: str | None) -> list[str] | None:
+    """Words that stand in one text, as in a CSV file: "a, b"."""
+    return None if tags is None else [word for part in tags.split(",") if (word := part.strip())]
 
 
 def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:

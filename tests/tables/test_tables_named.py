@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.errors import ParameterError
 from memkit.schemas import TIMESTAMP
+from memkit.tables.named import named_query
 from memkit.tables.samples import sample_data, write_files
 
 NAMES = mk.named_queries()["name"].to_pylist()
@@ -62,8 +63,8 @@ def test_a_query_runs_on_all_broken_cases_at_once(name: str, broken: mk.Corpus) 
     single = broken.connect()
     single.execute("set threads = 1")
     query = mk.named_queries().filter(pc.field("name") == name)["sql"][0].as_py()
-    params = {"as_of": datetime(2026, 3, 1, tzinfo=UTC)} if "$as_of" in query else None
-    assert rows.equals(single.execute(query, params).to_arrow_table())
+    assert named_query(name, AS_OF, {})[0] == query
+    assert rows.equals(single.execute(*named_query(name, AS_OF, {})).to_arrow_table())
 
 
 def test_an_unknown_query_is_refused_with_the_known_ones() -> None:
