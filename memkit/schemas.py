@@ -11,6 +11,7 @@ b'ratio'
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
@@ -70,6 +71,8 @@ MEMORIES = pa.schema(
     ]
 )
 
+IN_JSON = r"(?i)\.(jsonl|ndjson)$"
+"""The names of files whose memories are strings of JSON, so that their texts have lines of their own."""
 PARTS = "(parts)"
 """The key of extra under which a memory of several files names them: a list of path, line_start and chars."""
 
@@ -330,6 +333,15 @@ def kinds_where(**properties: bool | str) -> tuple[str, ...]:
     """
     wanted = properties.items()
     return tuple(name for name, kind in KINDS.items() if all(getattr(kind, key) == value for key, value in wanted))
+
+
+def is_verbatim(kind: str | None, path: str | None) -> bool:
+    """Whether a memory's text is lines of its file, as that of a note in JSON lines is not.
+
+    >>> is_verbatim("note", "a.md"), is_verbatim("note", "log.jsonl"), is_verbatim("pathway", "a.json")
+    (True, False, False)
+    """
+    return kind is not None and kind in KINDS and KINDS[kind].verbatim and not re.search(IN_JSON, path or "")
 
 
 def check_kinds(kinds: Iterable[str], owner: str, also: Collection[str | None] = ()) -> None:

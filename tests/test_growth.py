@@ -204,6 +204,13 @@ YAML: list[Shape] = [
     ("fact_id: f\ncontent: c\n", "? x\n", ""),
     ("", "--- &a x\n", ""),
 ]
+NOTES: list[Shape] = [
+    ("", '{"action": "add", "id": "a%d", "content": "text"}\n', ""),
+    ("", '{"action": "add", "id": "a", "content": "text"}\n', '{"action": "delete", "id": "a"}'),
+    ("", '{"action": "add", "id": "a", "content": "text"}\n{"action": "delete", "id": "a"}\n', ""),
+    ('{"action": "add", "id": "a"}\n', "{\n", ""),
+    ('{"action": "add", "id": [', '"a",', '"b"]}'),
+]
 READERS: dict[str, tuple[Work, list[Shape]]] = {
     "MEMORY": (reader("MEMORY.md"), MARKDOWN + HEADS),
     "session": (reader("sessions/2026-01-02-a.md"), TURNS),
@@ -215,6 +222,7 @@ READERS: dict[str, tuple[Work, list[Shape]]] = {
     "json": (reader("wisdom.json"), JSON),
     "lines": (reader("wisdom.jsonl"), [("", WISDOM + "}\n", ""), ("", "{}\n", WISDOM + "}"), *JSON[:6]]),
     "yaml": (reader("wisdom.yaml"), YAML),
+    "notes": (reader("notes.jsonl"), NOTES),
 }
 CASES = [(name, shape) for name, (_, shapes) in READERS.items() for shape in shapes]
 

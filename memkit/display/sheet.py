@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from memkit.display.views import ANY, Column, View, view_of
 from memkit.params import describe
-from memkit.schemas import KINDS
+from memkit.schemas import is_verbatim
 from memkit.text.secrets import mask
 from memkit.text.snippet import snippet
 
@@ -246,7 +246,7 @@ def _named(row: dict[str, Any], memories: dict[str, list[str]]) -> dict[str, Any
     """A row with title, place, kind and date of its memory, where it has none of its own."""
     known = memories.get(row.get("memory_id", ""))
     title, place, kind, when = known or _name(row)
-    if known and kind in KINDS and KINDS[kind].verbatim:  # a chunk of a file has lines of its own
+    if known and is_verbatim(kind, row.get("path")):  # a chunk of a file has lines of its own
         place = _place(row) or place
     named = {"title": title, "place": place, "kind": kind or None, "date": when or None}
     return {**named, **{key: value for key, value in row.items() if key not in named or value is not None}}

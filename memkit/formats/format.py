@@ -59,6 +59,7 @@ SEVERITIES: dict[str, str] = {
     "symlink": "info",
     "undeclared_kind": "info",
     "empty_section": "info",
+    "deleted": "info",
 }
 """Severity of each code, error before warning before info."""
 
@@ -79,6 +80,7 @@ ADVICE: dict[str, str] = {
     "missing_index": "Its files are read all the same; add one and name it in the root.",
     "not_a_fact": "It is kept as text.",
     "empty_section": "It is not searched.",
+    "deleted": "It is left out.",
     "secret": "Move it and change it.",
     "undeclared_kind": "It is kept as it is; memkit.schemas.declare_kinds makes it known.",
     "symlink": "Links are not followed; a target inside of the root is read under its own name.",

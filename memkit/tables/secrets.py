@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.formats.rules import ADVICE, SEVERITIES
-from memkit.schemas import KINDS, PROBLEMS
+from memkit.schemas import PROBLEMS, is_verbatim
 from memkit.text.secrets import SECRETS, Found, find
 
 _LOOKED_AT = ("title", "text", "extra")
@@ -40,7 +40,7 @@ def _problems(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _problem(row: dict[str, Any], field: str, value: str, found: Found) -> dict[str, Any]:
     line, path = row.get("line_start"), row.get("path")
-    if line and field == "text" and row.get("kind") in KINDS and KINDS[row["kind"]].verbatim:
+    if line and field == "text" and is_verbatim(row.get("kind"), path):
         line += value.count("\n", 0, found.start)
     where = f"{path}:{line}" if line else path or row.get("memory_id")
     came = f"{_MEANING[found.name]}, {found.end - found.start} characters"

@@ -19,7 +19,7 @@ from memkit.errors import ParameterError
 from memkit.fences import fences
 from memkit.params import Estimator, estimator, param
 from memkit.presets import cite
-from memkit.schemas import CHUNKS, PARTS, kinds_where
+from memkit.schemas import CHUNKS, IN_JSON, PARTS, kinds_where
 from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter
 
 _SOURCE = cite("workspace", "chunks")
@@ -222,6 +222,9 @@ def _file_offsets(memories: pa.Table) -> np.ndarray:
         return np.zeros(memories.num_rows, np.int64)
     kinds = memories["kind"].combine_chunks().cast(pa.string())
     is_file = _column(pc.is_in(kinds, value_set=pa.array(kinds_where(verbatim=True))))
+    if "path" in memories.column_names:  # what a string of JSON holds has lines of its own
+        in_json = pc.match_substring_regex(memories["path"], IN_JSON)
+        is_file &= ~_column(pc.fill_null(in_json, False))
     first = _column(pc.fill_null(memories["line_start"].combine_chunks().cast(pa.int64()), 1))
     return np.where(is_file, first - 1, 0)
 

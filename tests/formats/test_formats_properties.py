@@ -41,7 +41,8 @@ def check_tables(corpus: mk.Corpus, folder: Path) -> None:
         assert isinstance(json.loads(row["extra"]), dict)
         assert row["line_start"] is None or 1 <= row["line_start"] <= row["line_end"]
         assert row["confidence"] is None or 0 <= row["confidence"] <= 1
-        if row["format"] in ("workspace", "notes") or (row["kind"] == "entry" and row["path"].endswith(".md")):
+        is_note = row["format"] == "notes" and not row["path"].endswith(".jsonl")  # a string of JSON is no line
+        if row["format"] == "workspace" or is_note or (row["kind"] == "entry" and row["path"].endswith(".md")):
             check_lines(row, folder)
     for name, table in corpus.tables.items():
         if name not in ("memories", "problems", "relations") and "memory_id" in table.column_names:

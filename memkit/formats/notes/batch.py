@@ -141,7 +141,7 @@ def read_plain(files: Iterable[File]) -> tuple[Tables, list[File]]:
     """
     rows, left = _find(files)
     text = _Text([body for _, body, *_ in rows])
-    if odd := text.odd():
+    if odd := text.odd() | _backwards(rows):
         left += [rows[at][0] for at in sorted(odd)]
         rows = [row for at, row in enumerate(rows) if at not in odd]
         text = _Text([body for _, body, *_ in rows])
@@ -150,6 +150,13 @@ def read_plain(files: Iterable[File]) -> tuple[Tables, list[File]]:
     columns = _columns(rows, text)
     tables = {name: _filled(values, RAW_SCHEMAS[name], len(rows)) for name, values in columns.items()}
     return tables | _misnamed(rows), left
+
+
+def _backwards(rows: list[_Row]) -> set[int]:
+    """The rows that were updated before they were created."""
+    at = {name: _CAPTURED.index(name) for name in ("created_at", "updated_at")}
+    created, updated = (_moments(tuple(values[place] for _, _, values, *_ in rows)) for place in at.values())
+    return set(np.flatnonzero(pc.fill_null(pc.less(updated, created), False).to_numpy(zero_copy_only=False)).tolist())
 
 
 _Row = tuple[File, memoryview, tuple[str | None, ...], str, str, int, int, int]

@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from memkit.formats.syntax.json import Number
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+_BASIC = re.compile(r"\d{8}(?:T\d\d(?:\d\d(?:\d\d(?:[.,]\d+)?)?)?(?:Z|[+-]\d\d(?::?\d\d)?)?)?", re.ASCII)
+"""ISO 8601 without hyphens and colons."""
 _WHOLE = re.compile(r"[+-]?[0-9]{1,400}")
 _INT64 = range(-(2**63), 2**63)
 
@@ -38,6 +40,15 @@ def loose_words(value: object) -> list[str]:
         return [word for word in map(text_of, value) if word is not None]
     text = text_of(value)
     return [word.strip() for word in text.split(",") if word.strip()] if text else []
+
+
+def words_in(value: object) -> str | None:
+    """The words of whatever stands where a string should; None for null."""
+    if isinstance(value, list):
+        return " ".join(filter(None, map(words_in, value)))
+    if isinstance(value, dict):
+        return " ".join(f"{key}: {words_in(item) or ''}".rstrip() for key, item in value.items())
+    return text_of(value)
 
 
 def number_of(value: object) -> float | None:
@@ -72,7 +83,7 @@ def time_of(value: object) -> datetime | None:
     """An ISO 8601 time stamp or date as a naive moment in UTC; a bare date is midnight."""
     text = text_of(value)
     # Python itself reads a time stamp only up to a NUL.
-    if text is None or len(text) < 10 or text[4] != "-" or "\0" in text:
+    if text is None or "\0" in text or not ((text[4:5] == "-" and len(text) >= 10) or _BASIC.fullmatch(text.strip())):
         return None
     try:
         moment = datetime.fromisoformat(text.strip())
