@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from memkit.display.notebook import show as show
     from memkit.evaluate.compare import compare as compare
     from memkit.evaluate.evaluation import evaluate as evaluate
+    from memkit.evaluate.known import import_log as import_log
+    from memkit.evaluate.known import known_items as known_items
     from memkit.evaluate.labels import read_qrels as read_qrels
     from memkit.evaluate.labels import read_queries as read_queries
     from memkit.evaluate.labels import write_labels as write_labels
@@ -108,7 +110,9 @@ _PUBLIC = {
     "forecast": ("memkit.policy.replay", "forecast"),
     "forget_format": ("memkit.formats.registry", "forget_format"),
     "from_table": ("memkit.tables.table", "from_table"),
+    "import_log": ("memkit.evaluate.known", "import_log"),
     "known_formats": ("memkit.formats.registry", "known_formats"),
+    "known_items": ("memkit.evaluate.known", "known_items"),
     "learn_weight": ("memkit.search.learn", "learn_weight"),
     "named_queries": ("memkit.tables.named", "named_queries"),
     "open": ("memkit.tables.sources", "open_lake"),

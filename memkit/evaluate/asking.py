@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -12,13 +13,17 @@ import pyarrow.compute as pc
 
 from memkit.duck import literal
 from memkit.errors import MemkitError, ParameterError
+from memkit.evaluate.known import hidden
 from memkit.evaluate.labels import read_run
 
 
-def hits_of(search: Any, queries: pa.Table, depth: int, moment: datetime, where: str | None) -> pa.Table:
+def hits_of(
+    search: Any, queries: pa.Table, qrels: pa.Table | None, depth: int, moment: datetime, where: str | None
+) -> pa.Table:
     """What `search` returns for the queries: query_id, rank, memory_id, score, and alike where it folds.
 
-    One batch for the queries of one user and one moment.
+    One batch for the queries of one user and one moment. Queries with a `hidden_field` are put to a copy of the index
+    in which that field is hidden from what answers them.
 
     Parameters
     ----------
@@ -38,12 +43,48 @@ def hits_of(search: Any, queries: pa.Table, depth: int, moment: datetime, where:
         if not pc.any(pc.is_in(hits["query_id"], value_set=pc.unique(queries["query_id"]))).as_py():
             raise ParameterError("run: expected hits for some of the queries. Got none.")
         return hits
-    search = _or_raise(search)
-    batches = [(rows, _visible(rows, where), _day(rows) or moment) for rows in _batches(queries)]
-    found = [search.search(_asked(rows), k=depth, where=seen, as_of=day) for rows, seen, day in batches]
-    _check_arms(search, batches, found)
+    batches = [
+        _Batch(one, rows, _visible(rows, where), _day(rows) or moment)
+        for one, part in _by_hidden(_or_raise(search), queries, qrels)
+        for rows in _batches(part)
+    ]
+    found = [batch.search.search(batch.asked, k=depth, where=batch.where, as_of=batch.day) for batch in batches]
+    _check_arms(batches, found)
     names = ["query_id", "rank", "memory_id", "score"] + ["alike"] * ("alike" in found[0].column_names)
     return pa.concat_tables([hits.select(names).replace_schema_metadata(None) for hits in found])
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """Queries of one user and one moment, and what they may see."""
+
+    search: Any
+    rows: pa.Table
+    where: str | None
+    day: datetime
+
+    @property
+    def asked(self) -> pa.Table:
+        return self.rows.select(["query_id", "text"])
+
+
+def _by_hidden(search: Any, queries: pa.Table, qrels: pa.Table | None) -> Iterator[tuple[Any, pa.Table]]:
+    """The search over its corpus with what is to be hidden hidden, and the queries that ask it."""
+    if "hidden_field" not in queries.column_names:
+        yield search, queries
+        return
+    for column in pc.unique(queries["hidden_field"]).to_pylist():
+        chosen = queries["hidden_field"]
+        rows = queries.filter(pc.is_null(chosen) if column is None else pc.fill_null(pc.equal(chosen, column), False))
+        if column is None:
+            yield search, rows
+        elif qrels is None:
+            raise ParameterError("queries: expected qrels beside a 'hidden_field', to know what to hide. Got none.")
+        else:
+            right = qrels.filter(
+                pc.and_(pc.is_in(qrels["query_id"], rows["query_id"]), pc.greater(qrels["relevance"], 0))
+            )
+            yield hidden(search, column, right["memory_id"]), rows
 
 
 def _or_raise(search: Any) -> Any:
@@ -58,10 +99,6 @@ def _batches(queries: pa.Table) -> Iterator[pa.Table]:
     for row, key in enumerate(zip(queries["user_id"].to_pylist(), queries["as_of"].to_pylist(), strict=True)):
         rows.setdefault(key, []).append(row)
     return (queries.take(pa.array(some)) for some in rows.values())
-
-
-def _asked(rows: pa.Table) -> pa.Table:
-    return rows.select(["query_id", "text"])
 
 
 def _day(rows: pa.Table) -> datetime | None:
@@ -80,8 +117,8 @@ def _visible(rows: pa.Table, where: str | None) -> str | None:
     return " and ".join(parts) or None
 
 
-def _check_arms(search: Any, batches: list[tuple[Any, ...]], found: list[pa.Table]) -> None:
-    n = sum(rows.num_rows for rows, *_ in batches)
+def _check_arms(batches: list[_Batch], found: list[pa.Table]) -> None:
+    n = sum(batch.rows.num_rows for batch in batches)
     if not any(hits.num_rows for hits in found):
         note = (found[0].schema.metadata or {}).get(b"note", b"").decode()
         raise MemkitError(f"expected hits for some of {n} queries. Got none, which is no score of 0. {note}".strip())
@@ -89,7 +126,7 @@ def _check_arms(search: Any, batches: list[tuple[Any, ...]], found: list[pa.Tabl
     for arm, weight in weights.items():
         if weight and arm in found[0].column_names and not any(_holds(hits, arm) for hits in found):
             # Its candidates may all have lost to others, which only the trace tells.
-            traced = (search.trace(_asked(rows), k=1, where=seen, as_of=day) for rows, seen, day in batches)
+            traced = (batch.search.trace(batch.asked, k=1, where=batch.where, as_of=batch.day) for batch in batches)
             if not any(_holds(trace, arm) for trace in traced):
                 raise MemkitError(
                     f"the arm '{arm}' has the weight {weight:g} and found nothing for any of {n} queries. Expected an"

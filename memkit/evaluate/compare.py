@@ -201,7 +201,7 @@ def compare(
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "compare")
     if qrels is None:
         asked, moment = read_queries(queries), as_of_time(as_of)
-        both = [hits_of(search, asked, k, moment, where) for search in (a, b)]
+        both = [hits_of(search, asked, None, k, moment, where) for search in (a, b)]
         table, per_query, to_judge = _TABLE.empty_table(), _PER_QUERY.empty_table(), _TO_JUDGE.empty_table()
     else:
         task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
@@ -209,7 +209,7 @@ def compare(
         for search in (a, b):
             task.check_known(search)
         deep = max(k, deepest(wanted, depth))
-        both = [hits_of(search, asked, deep, moment, where) for search in (a, b)]
+        both = [hits_of(search, asked, task.qrels, deep, moment, where) for search in (a, b)]
         pair = _Pair(task, both[0], both[1], deep, epsilon, seed)
         found = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
         table = pa.Table.from_pylist([row for row, _, _ in found], schema=_TABLE)

@@ -233,7 +233,7 @@ def evaluate(
     check_value("evaluate", "depth", depth, "int", low=1)
     task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
     task.check_known(search)
-    hits = hits_of(search, task.queries, deepest(wanted, depth), task.moment, where)
+    hits = hits_of(search, task.queries, task.qrels, deepest(wanted, depth), task.moment, where)
     run = Judged.of(hits, task.labels, deepest(wanted, depth))
     scores = {metric: metric(run) for metric in wanted}
     rows = [_row(task, run, metric, scores[metric], seed) for metric in wanted]

@@ -172,7 +172,7 @@ def write_labels(table: Any, path: str | Path) -> Path:
     ...     write_labels(qrels, f"{folder}/all.qrels").read_text()
     'q1 0 notes:my%20pool.md 1\\n'
     """
-    given = _as_arrow(table, "labels")
+    given = as_arrow_table(table, "labels")
     names, path = given.column_names, Path(path)
     if "relevance" in names:
         write_file(read_qrels(given), path, "qrels")
@@ -183,7 +183,7 @@ def write_labels(table: Any, path: str | Path) -> Path:
     return path
 
 
-def _as_arrow(source: Any, what: str) -> pa.Table:
+def as_arrow_table(source: Any, what: str) -> pa.Table:
     """The table in `source`, whatever holds it."""
     if isinstance(source, (str, Path)):
         return read_file(Path(source), what)
@@ -197,7 +197,7 @@ def _as_arrow(source: Any, what: str) -> pa.Table:
 
 def _typed(source: Any, schema: pa.Schema, what: str) -> pa.Table:
     """The columns of `schema`, each in its type, then all others."""
-    table = _as_arrow(source, what)
+    table = as_arrow_table(source, what)
     if not table.num_rows:
         raise ParameterError(f"{what}: expected at least one row. Got none.")
     for name in schema.names:
