@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -238,6 +239,22 @@ def _checked(encoder: Encoder, role: str) -> Callable[[list[str]], Vectors]:
 def shared_cache() -> VectorCache:
     """The process's own cache, in memory: clones and refits do not encode again."""
     return VectorCache()
+
+
+def keep_on_disk() -> None:
+    """Have the process's own cache outlive it, for a command that is called again and again.
+
+    The folder is ``$MEMKIT_CACHE``, else ``memkit`` in the user's cache folder; it holds vectors under hashes, no text.
+    Where it cannot be written, nothing is kept.
+    """
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(os.environ.get("MEMKIT_CACHE") or Path(home, "memkit"), "vectors")
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError:
+        return
+    if os.access(folder, os.W_OK):
+        shared_cache().folder = folder
 
 
 def content_key(text: str, role: str) -> Key:
