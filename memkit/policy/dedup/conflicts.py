@@ -15,6 +15,7 @@ from memkit.presets import DATE_WORDS, NEGATIONS, NUMBER_WORDS
 _FACT_CHARS = 240
 _ALIKE, _ALIKE_FACTS = 0.5, 0.3
 _NONE = (False, False, False)
+_MOST_PLACES = 250_000  # pairs of sentences; beyond, texts are compared as a whole, as facts are
 _STEM = 5
 _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
@@ -79,6 +80,8 @@ class Conflicts:
             return _NONE if 0 < _alike(first, second) < _ALIKE_FACTS else _differ(first, second)
         same = set(units) & set(others)
         left, right = ([unit for unit in some if unit not in same] for some in (units, others))
+        if len(left) * len(right) > _MOST_PLACES:
+            return _differ(first, second)
         found = [_differ(*pair) for pair in (*_like_places(left, right), *_like_places(right, left))]
         number, date, negation = (any(flags) for flags in zip(*found, strict=True)) if found else _NONE
         return number, date, negation
