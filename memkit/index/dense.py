@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import warnings
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,8 +23,8 @@ from memkit.index import ann as faiss_index
 from memkit.index import store
 from memkit.index.cache import VectorCache, rows_digest, shared_cache
 from memkit.index.centre import CENTRES, Centring
-from memkit.index.encode import Encoder, Texts, Vectors, as_encoder, as_texts, check_given, unit_rows
-from memkit.index.encoders.base import Calibration, check_block, is_unit
+from memkit.index.encode import Texts, Vectors, as_encoder, as_texts, check_given, for_corpus, loaded_encoder
+from memkit.index.encoders.base import Calibration, check_block, is_unit, unit_rows
 from memkit.index.nearest import SCORE_DIGITS, STEP, Nearest
 from memkit.index.pairs import near_pairs
 from memkit.params import Estimator, estimator, param
@@ -107,16 +108,32 @@ class Dense(Estimator):
         if len(listed) != chunks.num_rows:
             raise ParameterError(f"Dense.fit: expected one text a chunk, {chunks.num_rows}. Got {len(listed)}.")
         cache = shared_cache() if cache is None else cache
-        encoder = _for_corpus(as_encoder(self.encoder), listed)
+        encoder = for_corpus(as_encoder(self.encoder), listed)
         raw = cache.encode(encoder, listed) if vectors is None else _given(vectors, len(listed))
         centring = Centring(mode=self.centre).fit(raw, listed)
         unit = centring.transform(raw, listed)
         index = self._build(unit)
-        # Everything that can fail is done: only now is the former state replaced.
         self.encoder_, self.cache_, self.centring_, self.vectors_, self.index_ = encoder, cache, centring, unit, index
-        self.ids_, self.content_ = rows_digest(chunks["chunk_id"]), rows_digest(listed)
-        self._set_live()
+        self._fitted_to(chunks, texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else listed)
         return self
+
+    def updated(self, at: NDArray[np.int64], chunks: pa.Table, texts: pa.Array | pa.ChunkedArray) -> Self | None:
+        """What a `fit` to all of `texts` gives, where only those of new rows are encoded; as for lexical arms.
+
+        It takes a fit, so this gives None, where the encoder learns from the corpus, a mean is taken off, or an
+        approximate index is built.
+        """
+        encoder, n = as_encoder(self.encoder), len(self.vectors_)
+        is_same = not getattr(encoder, "refitted", False) and encoder.fingerprint == self.fingerprint_
+        if not n or not is_same or self.centre != "none" or self._is_approximate(len(at)):
+            return None
+        arm, vectors = copy.copy(self), np.empty((len(at), self.vectors_.shape[1]), np.float32)
+        np.take(self.vectors_, at, axis=0, out=vectors, mode="clip")
+        if (new := at >= n).any():
+            vectors[new] = self.cache_.encode(encoder, as_texts(texts.filter(pa.array(new))))
+        arm.encoder_, arm.vectors_, arm.index_ = encoder, vectors, None
+        arm._fitted_to(chunks, texts)
+        return arm
 
     def candidates(self, queries: Texts | Vectors, n: int, allowed: Mask | None = None) -> pa.Table:
         """The best rows of each query.
@@ -176,13 +193,19 @@ class Dense(Estimator):
         """
         self._check_fitted()
         n = len(self.vectors_)
-        if chunks.num_rows != n or rows_digest(chunks["chunk_id"]) != self.ids_:
+        if chunks.num_rows != n or rows_digest(chunks["chunk_id"]) != self.digests_[0]:
             raise StaleIndexError(
                 f"the vectors belong to other rows: expected the {n} chunks of fit, in their order. "
                 f"Got {chunks.num_rows} chunks with other ids. Fit again."
             )
-        if texts is not None and rows_digest(texts) != self.content_:
+        if texts is not None and rows_digest(texts) != self.digests_[1]:
             raise StaleIndexError("the vectors belong to other texts: a text changed since fit. Fit again.")
+
+    @cached_property
+    def digests_(self) -> tuple[str, str]:
+        """Hashes over the ids and the texts of the rows, for `check_rows` and `save`: both are long to work out."""
+        ids, texts = self._rows
+        return rows_digest(ids), rows_digest(texts)
 
     def save(self, folder: Path | str) -> None:
         """Write vectors, FAISS index and manifest to `folder`.
@@ -192,18 +215,18 @@ class Dense(Estimator):
         """
         self._check_fitted()
         folder = Path(folder)
-        files = {"vectors": store.put(folder, ".npy", lambda path: _save_array(path, self.vectors_), _PREFIX)}
-        files["means"] = store.put(folder, ".npy", lambda path: _save_array(path, self.centring_.means_), _PREFIX)
+        files = {"vectors": store.put(folder, ".npy", lambda path: store.save_array(path, self.vectors_), _PREFIX)}
+        files["means"] = store.put(folder, ".npy", lambda path: store.save_array(path, self.centring_.means_), _PREFIX)
         if self.index_ is not None:
             files["index"] = store.put(folder, ".faiss", lambda p: faiss_index.write(self.index_, p), _PREFIX)
         options = {name: value for name, value in self.get_params(deep=False).items() if name != "encoder"}
         manifest = {
             "version": _VERSION,
             "encoder": self.encoder if isinstance(self.encoder, str) else None,
-            "fingerprint": self.encoder_.fingerprint,
+            "fingerprint": self.fingerprint_,
             "shape": list(self.vectors_.shape),
-            "ids": self.ids_,
-            "content": self.content_,
+            "ids": self.digests_[0],
+            "content": self.digests_[1],
             "params": options,
             "files": files,
         }
@@ -254,14 +277,14 @@ class Dense(Estimator):
         with store.checking(folder / MANIFEST):
             arm = cls(encoder=spec, **manifest["params"])
             arm.check_params()
-        arm.encoder_ = _same_encoder(_loaded_encoder(spec, texts), manifest["fingerprint"])
+        arm.encoder_ = loaded_encoder(spec, texts, manifest["fingerprint"])
         arm.cache_ = shared_cache() if cache is None else cache
         with store.checking(folder / MANIFEST):
             files = {key: store.get(folder, name, _PREFIX) for key, name in manifest["files"].items()}
         arm.vectors_ = store.load_array(files["vectors"], np.float32)
         arm.centring_ = Centring(mode=arm.centre)
         arm.centring_.means_ = store.load_array(files["means"], np.float64, columns=arm.vectors_.shape[1])
-        arm.ids_, arm.content_ = manifest["ids"], manifest["content"]
+        arm.digests_, arm.fingerprint_ = (manifest["ids"], manifest["content"]), manifest["fingerprint"]
         if len(arm.centring_.means_) != 3 or not is_unit(arm.vectors_):
             raise DamagedIndexError(f"{MANIFEST}: expected three means and vectors of length 1. Fit and save again.")
         if list(arm.vectors_.shape) != manifest["shape"]:
@@ -296,15 +319,23 @@ class Dense(Estimator):
         if not hasattr(self, "vectors_"):
             raise NotFittedError("Dense: expected fit(chunks, texts) first.")
 
+    def _fitted_to(self, chunks: pa.Table, texts: Texts) -> None:
+        self.fingerprint_, self._rows = self.encoder_.fingerprint, (chunks["chunk_id"], texts)
+        self.__dict__.pop("digests_", None)  # of the rows before
+        self._set_live()
+
     def _set_live(self) -> None:
         live: Any = self.vectors_.any(axis=1)
         self._live: Mask | None = None if live.all() else live
 
+    def _is_approximate(self, n: int) -> bool:
+        """Whether `n` rows get an approximate index."""
+        return self.ann != "exact" and n > (self.exact_up_to if self.ann == "auto" else 0)
+
     def _build(self, vectors: Vectors) -> Any:
-        kind = self.ann if self.ann != "auto" else "hnsw"
-        if kind == "exact" or len(vectors) <= (self.exact_up_to if self.ann == "auto" else 0):
+        if not self._is_approximate(len(vectors)):
             return None
-        if kind == "ivf":
+        if self.ann == "ivf":
             return faiss_index.build_ivf(vectors, self.seed)
         return faiss_index.build_hnsw(vectors, self.links, self.build_width)
 
@@ -347,23 +378,6 @@ class Dense(Estimator):
         return pa.table(columns, schema=CANDIDATES)
 
 
-def _for_corpus(encoder: Encoder, texts: list[str]) -> Encoder:
-    """The encoder itself, or a fresh copy fitted to `texts` where its kind learns from a corpus."""
-    if not getattr(encoder, "refitted", False):
-        return encoder
-    fitted: Encoder = copy.copy(encoder).fit(texts)  # type: ignore[attr-defined]  # refitted encoders have fit
-    return fitted
-
-
-def _loaded_encoder(spec: Any, texts: Texts | None) -> Encoder:
-    encoder = as_encoder(spec)
-    if not getattr(encoder, "refitted", False):
-        return encoder
-    if texts is None:
-        raise ParameterError("Dense.load: this encoder learns from the corpus. Pass texts=, as they were in fit.")
-    return _for_corpus(encoder, as_texts(texts))
-
-
 def _given(vectors: Vectors, n: int) -> Vectors:
     array = np.asarray(vectors)
     if array.ndim != 2 or len(array) != n:
@@ -384,17 +398,3 @@ def _manifest(folder: Path) -> dict[str, Any]:
         if not {"vectors", "means"} <= manifest["files"].keys() <= {"vectors", "means", "index"}:
             raise ValueError("other files")
     return manifest
-
-
-def _same_encoder(encoder: Encoder, fingerprint: str) -> Encoder:
-    if encoder.fingerprint != fingerprint:
-        raise StaleIndexError(
-            f"the vectors were made by encoder {fingerprint}. Got {encoder.fingerprint}: "
-            "their cosines mean nothing to each other. Pass the same encoder or fit again."
-        )
-    return encoder
-
-
-def _save_array(path: Path, array: NDArray[Any]) -> None:
-    with path.open("wb") as file:  # np.save on a name would add a suffix
-        np.save(file, array, allow_pickle=False)

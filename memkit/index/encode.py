@@ -8,12 +8,13 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import ParameterError, StaleIndexError, did_you_mean
 from memkit.index.encoders.base import ROLES, Encoder, TextEncoder, Texts, Vectors, as_texts, clean, unit_rows
 from memkit.plugins import Plugins
 
@@ -166,6 +167,35 @@ def check_given(spec: object, owner: str) -> None:
             f"{owner}: what was saved names the encoder {spec[:200]!r}, which nobody gave in this process. Pass it as"
             " encoder=, or trust=True where the index is your own."
         )
+
+
+def for_corpus(encoder: Encoder, texts: list[str]) -> Encoder:
+    """The encoder itself, or a fresh copy fitted to `texts` where its kind learns from a corpus."""
+    if not getattr(encoder, "refitted", False):
+        return encoder
+    fitted: Encoder = copy.copy(encoder).fit(texts)  # type: ignore[attr-defined]  # refitted encoders have fit
+    return fitted
+
+
+def loaded_encoder(spec: Any, texts: Texts | None, fingerprint: str) -> Encoder:
+    """The encoder of a saved arm; one that learns from a corpus is fitted to `texts` again.
+
+    Raises
+    ------
+    StaleIndexError
+        Where it is not the one of `fingerprint`.
+    """
+    encoder = as_encoder(spec)
+    if getattr(encoder, "refitted", False):
+        if texts is None:
+            raise ParameterError("Dense.load: this encoder learns from the corpus. Pass texts=, as they were in fit.")
+        encoder = for_corpus(encoder, as_texts(texts))
+    if encoder.fingerprint != fingerprint:
+        raise StaleIndexError(
+            f"the vectors were made by encoder {fingerprint}. Got {encoder.fingerprint}: "
+            "their cosines mean nothing to each other. Pass the same encoder or fit again."
+        )
+    return encoder
 
 
 def _named(spec: str) -> Encoder:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,8 +23,75 @@ from memkit.text.analyse import ANALYSERS, QueryTerms
 from memkit.text.function_words import FUNCTION_WORDS
 
 
+class _Lexical(Estimator):
+    """What arms over words share: terms are counted, part by part, and then weighed by what all the rows have."""
+
+    _name: ClassVar[str]
+
+    postings_: Postings
+
+    def fit(self, chunks: pa.Table, texts: Texts) -> Self:
+        """Index `texts`, one for each row of `chunks`.
+
+        Raises
+        ------
+        ParameterError
+            Where a parameter is outside of its bounds, or the lengths differ.
+        """
+        self.check_params()
+        _check_lengths(chunks, texts)
+        return self._use(self._weighted(self._count(texts)))
+
+    def updated(self, at: np.ndarray, chunks: pa.Table, texts: pa.Array | pa.ChunkedArray) -> Self | None:
+        """What a `fit` to all of `texts` gives, where only those of new rows are read; None where that takes a fit.
+
+        Parameters
+        ----------
+        at : ndarray of shape (n_chunks,), int64
+            For each row of `chunks` the row of this arm with its text, in rising order; n_rows of this arm and more
+            for those that are new, in their order.
+        chunks, texts
+            As for `fit`.
+        """
+        postings = _fitted(self)
+        if len(postings.counts) < len(postings.rows):
+            return None
+        fresh = self._count(texts.filter(pa.array(at >= postings.n_rows)))
+        parts = [part.updated(at, new) for part, new in zip(self._parts(postings), fresh, strict=True)]
+        return copy.copy(self)._use(self._weighted(parts))
+
+    def save(self, folder: Path) -> None:
+        """Write ``{arm}_terms.parquet`` and ``{arm}_postings.parquet``."""
+        _fitted(self).save(folder, self._name, self.get_params(deep=False))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """What `save` wrote; raises DamagedIndexError where it is not that."""
+        postings, settings = Postings.load(folder, cls._name)
+        with store.checking(folder):
+            arm = cls(**settings)
+            arm.check_params()
+        return arm._use(postings)
+
+    def _count(self, texts: Texts) -> Sequence[Postings]:
+        """The parts of the postings."""
+        raise NotImplementedError
+
+    def _parts(self, postings: Postings) -> Sequence[Postings]:
+        """The parts again."""
+        return (postings,)
+
+    def _weighted(self, parts: Sequence[Postings]) -> Postings:
+        """The parts in one, with the weights of documents."""
+        raise NotImplementedError
+
+    def _use(self, postings: Postings) -> Self:
+        self.postings_ = postings
+        return self
+
+
 @estimator
-class BM25(Estimator):
+class BM25(_Lexical):
     """Okapi BM25 with Lucene's idf, ln(1 + (N - df + 0.5) / (df + 0.5)), which is never negative.
 
     With ``k3=0`` a term counts once in a query, however often it is repeated, and scores are those of DuckDB's
@@ -37,6 +105,8 @@ class BM25(Estimator):
     [{'query': 0, 'row': 0}, {'query': 1, 'row': 1}]
     """
 
+    _name = "bm25"
+
     analyser: str = param("auto", choices=ANALYSERS, refit=True, doc="What becomes of a word.")
     k1: float = param(K1, low=0, refit=True, doc="How late further occurrences of a term stop to count.")
     b: float = param(B, low=0, high=1, unit="ratio", refit=True, doc="How much longer texts are marked down.")
@@ -46,23 +116,6 @@ class BM25(Estimator):
         doc="How late repetitions in a query stop to count; 0 is at once.",
         source="Robertson et al. 1999, Okapi at TREC-8",
     )
-
-    def fit(self, chunks: pa.Table, texts: Texts) -> Self:
-        """Index `texts`, one for each row of `chunks`.
-
-        Raises
-        ------
-        ParameterError
-            Where a parameter is outside of its bounds, or the lengths differ.
-        """
-        self.check_params()
-        _check_lengths(chunks, texts)
-        postings = Postings.count(texts, self.analyser)
-        lengths = np.bincount(postings.rows, postings.weights, minlength=postings.n_rows)
-        norms = self.k1 * (1 - self.b + self.b * lengths / (lengths.mean() if lengths.any() else 1))
-        frequency = postings.weights.astype(np.float64)
-        postings.weights = (frequency * (self.k1 + 1) / (frequency + norms[postings.rows])).astype(np.float32)
-        return self._use(postings)
 
     def candidates(
         self,
@@ -108,24 +161,23 @@ class BM25(Estimator):
         terms = (self._most(terms, function_word_weight) for terms in self.terms_.of(queries))
         return np.array([(0.0, most or 1.0) for most in terms]).reshape(-1, 2)
 
-    def save(self, folder: Path) -> None:
-        """Write ``bm25_terms.parquet`` and ``bm25_postings.parquet``."""
-        _fitted(self).save(folder, "bm25", self.get_params(deep=False))
+    def _count(self, texts: Texts) -> Sequence[Postings]:
+        return (Postings.count(texts, self.analyser),)
 
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """What `save` wrote; raises DamagedIndexError where it is not that."""
-        postings, settings = Postings.load(folder, "bm25")
-        with store.checking(folder):
-            arm = cls(**settings)
-            arm.check_params()
-        return arm._use(postings)
+    def _weighted(self, parts: Sequence[Postings]) -> Postings:
+        (postings,) = parts
+        lengths = np.bincount(postings.rows, postings.counts, minlength=postings.n_rows)
+        norms = self.k1 * (1 - self.b + self.b * lengths / (lengths.mean() if lengths.any() else 1))
+        weights = norms[postings.rows]
+        weights += postings.counts
+        np.divide(np.multiply(postings.counts, self.k1 + 1, dtype=np.float64), weights, out=weights)
+        return replace(postings, weights=weights.astype(np.float32))
 
     def _use(self, postings: Postings) -> Self:
-        self.postings_ = postings
+        super()._use(postings)
         df = postings.document_frequency
         self.idf_ = np.log1p((postings.n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
-        self.terms_ = QueryTerms(self.analyser)
+        self.terms_ = _terms(self, "terms_", self.analyser)
         self.function_terms_ = frozenset(term for terms in self.terms_.of(sorted(FUNCTION_WORDS)) for term in terms)
         self.is_function_ = np.zeros(len(df), bool)
         self.is_function_[_numbers(postings, sorted(self.function_terms_))] = True
@@ -163,7 +215,7 @@ class BM25(Estimator):
 
 
 @estimator
-class CharGrams(Estimator):
+class CharGrams(_Lexical):
     """TF-IDF of stems and of character 3- to 5-grams within words; the score is the mean of both cosines, 0 to 1.
 
     Finds what a stemmer misses («память», «памяти») and words with a typo. Weights are scikit-learn's: (1 + ln tf) *
@@ -176,11 +228,7 @@ class CharGrams(Estimator):
     [0]
     """
 
-    def fit(self, chunks: pa.Table, texts: Texts) -> Self:
-        """Index `texts`, one for each row of `chunks`; raises ParameterError where the lengths differ."""
-        _check_lengths(chunks, texts)
-        stems, grams = (_unit_rows(Postings.count(texts, analyser)) for analyser in ("auto", "char"))
-        return self._use(stems.followed_by(grams, _GRAM))
+    _name = "char"
 
     def candidates(
         self,
@@ -198,22 +246,20 @@ class CharGrams(Estimator):
         """The score is from 0 to 1 as it is."""
         return _as_it_is(queries)
 
-    def save(self, folder: Path) -> None:
-        """Write ``char_terms.parquet`` and ``char_postings.parquet``."""
-        _fitted(self).save(folder, "char", self.get_params(deep=False))
+    def _count(self, texts: Texts) -> Sequence[Postings]:
+        return Postings.count(texts, "auto"), Postings.count(texts, "char")
 
-    @classmethod
-    def load(cls, folder: Path) -> Self:
-        """What `save` wrote; raises DamagedIndexError where it is not that."""
-        postings, settings = Postings.load(folder, "char")
-        with store.checking(folder):
-            arm = cls(**settings)
-        return arm._use(postings)
+    def _parts(self, postings: Postings) -> Sequence[Postings]:
+        return postings.halves(_GRAM)
+
+    def _weighted(self, parts: Sequence[Postings]) -> Postings:
+        stems, grams = map(_unit_rows, parts)
+        return stems.followed_by(grams, _GRAM)
 
     def _use(self, postings: Postings) -> Self:
-        self.postings_ = postings
+        super()._use(postings)
         self.idf_ = _smooth_idf(postings)
-        self.stem_terms_, self.gram_terms_ = QueryTerms("auto"), QueryTerms("char")
+        self.stem_terms_, self.gram_terms_ = _terms(self, "stem_terms_", "auto"), _terms(self, "gram_terms_", "char")
         return self
 
     def _weigh_all(self, queries: Sequence[str]) -> list[Query]:
@@ -240,10 +286,14 @@ class Grams(CharGrams):
     [0, 0]
     """
 
-    def fit(self, chunks: pa.Table, texts: Texts) -> Self:
-        """Index `texts`, one for each row of `chunks`; raises ParameterError where the lengths differ."""
-        _check_lengths(chunks, texts)
-        return self._use(_unit_rows(Postings.count([_plain_letters(str(text)) for text in texts], "char")))
+    def _count(self, texts: Texts) -> Sequence[Postings]:
+        return (Postings.count([_plain_letters(str(text)) for text in texts], "char"),)
+
+    def _parts(self, postings: Postings) -> Sequence[Postings]:
+        return (postings,)
+
+    def _weighted(self, parts: Sequence[Postings]) -> Postings:
+        return _unit_rows(parts[0])
 
     def _weigh_all(self, queries: Sequence[str]) -> list[Query]:
         terms = self.gram_terms_.of([_plain_letters(query) for query in queries])
@@ -278,6 +328,12 @@ def _as_it_is(queries: Sequence[str]) -> np.ndarray:
 _GRAM = "\t"
 
 
+def _terms(arm: _Lexical, name: str, analyser: str) -> QueryTerms:
+    """The arm's own where it has them: they know the words that were asked already."""
+    own: QueryTerms | None = getattr(arm, name, None)
+    return own if own is not None and own.analyser == analyser else QueryTerms(analyser)
+
+
 def _smooth_idf(postings: Postings) -> np.ndarray:
     return np.log((1 + postings.n_rows) / (1 + postings.document_frequency)) + 1
 
@@ -296,12 +352,13 @@ def _unit_weights(postings: Postings, idf: np.ndarray, terms: list[str]) -> Quer
 
 def _unit_rows(postings: Postings) -> Postings:
     """TF-IDF in place of frequencies, each row of unit length."""
-    weights = (1 + np.log(postings.weights)) * np.repeat(_smooth_idf(postings), postings.document_frequency)
+    often = 1 + np.log(postings.counts.astype(np.float32))
+    weights = often * np.repeat(_smooth_idf(postings), postings.document_frequency)
     norms = np.sqrt(np.bincount(postings.rows, weights**2, minlength=postings.n_rows))
     return replace(postings, weights=(weights / norms[postings.rows]).astype(np.float32))
 
 
-def _fitted(arm: BM25 | CharGrams) -> Postings:
+def _fitted(arm: _Lexical) -> Postings:
     if not hasattr(arm, "postings_"):
         raise NotFittedError(f"{type(arm).__name__}: expected a fitted arm. Call fit(chunks, texts) first.")
     return arm.postings_

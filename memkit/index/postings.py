@@ -7,8 +7,9 @@ single query more than the whole of its sum (measured on 100,000 chunks: 16 ms a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
 
@@ -52,38 +53,95 @@ class Postings:
         Where each term's postings start.
     rows : ndarray of shape (n_postings,), int32
         Ascending within a term.
-    weights : ndarray of shape (n_postings,), float32
-        First the term's frequency in the row, until an arm sets what it scores by.
+    counts : ndarray of shape (n_postings,), unsigned
+        How often the row has the term; empty where the postings were loaded, as a saved index holds weights alone.
     n_rows : int
         Rows in all, with and without postings.
+    weights : ndarray of shape (n_postings,), float32
+        What an arm scores by; empty until it says so.
     """
 
     terms: dict[str, int]
     offsets: np.ndarray
     rows: np.ndarray
-    weights: np.ndarray
+    counts: np.ndarray
     n_rows: int
+    weights: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
 
     @classmethod
     def count(cls, texts: Texts, analyser: str) -> Self:
         """The terms of `texts` and how often each row has them."""
         from scipy.sparse import csr_array
 
+        if not len(texts):
+            return cls({}, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), 0)
         rows = pa.array(np.arange(len(texts), dtype=np.int32))
         words, spelled, terms = _words_and_terms(pa.table({"row": rows, "body": _strings(texts)}), analyser)
         shape = (len(texts), int(spelled["word"].max(initial=-1)) + 1, len(terms))
         # Words by row times terms by word: each distinct word was stemmed once, and no string is sorted or grouped.
         by_row = csr_array((_ones(words["row"]), (words["row"], words["word"])), shape[:2])
         by_word = csr_array((_ones(spelled["word"]), (spelled["word"], spelled["term"])), shape[1:])
-        counts = (by_row @ by_word).tocsc()
-        offsets, frequency = counts.indptr.astype(np.int64), counts.data.astype(np.float32)
-        return cls(
-            dict(zip(terms, range(len(terms)), strict=True)),
-            offsets,
-            _plain(counts.indices, np.int32),
-            frequency,
-            len(texts),
-        )
+        return cls._of(terms, (by_row @ by_word).tocsc())
+
+    @classmethod
+    def _of(cls, terms: list[str], counts: Any) -> Self:
+        """Postings of a matrix, rows by terms, whose columns are sorted."""
+        smallest = np.min_scalar_type(int(counts.data.max(initial=0)))  # one byte a posting in most corpora
+        numbers = dict(zip(terms, range(len(terms)), strict=True))
+        rows = _plain(counts.indices, np.int32)
+        return cls(numbers, counts.indptr.astype(np.int64), rows, counts.data.astype(smallest), counts.shape[0])
+
+    def updated(self, at: np.ndarray, fresh: Self) -> Self:
+        """The counts of other rows, most of them these: what `count` gives over all their texts, without reading those.
+
+        Parameters
+        ----------
+        at : ndarray of shape (n_rows,), int64
+            For each row the one of these with its text, in rising order; n_rows of these and more: a row of `fresh`.
+        """
+        parts = self._moved(at, 0), fresh._moved(at, self.n_rows)
+        terms = sorted({**parts[0].terms, **parts[1].terms})  # two sorted runs, which is linear
+        numbers = dict(zip(terms, range(len(terms)), strict=True))
+        old, new = (part._matrix(numbers) for part in parts)
+        return self._of(terms, old + new)
+
+    def _moved(self, at: np.ndarray, start: int) -> Self:
+        """The rows that `at` takes from here, the first of which it calls `start`, where it has them."""
+        places = np.full(self.n_rows, -1, np.int32)
+        here = np.flatnonzero((at >= start) & (at < start + self.n_rows))
+        places[at[here] - start] = here
+        rows, counts, frequency = places[self.rows], self.counts, self.document_frequency
+        lost = np.flatnonzero(rows < 0)
+        if len(lost):
+            rows, counts = np.delete(rows, lost), np.delete(counts, lost)
+            gone = np.searchsorted(self.offsets, lost, side="right") - 1
+            frequency = frequency - np.bincount(gone, minlength=len(frequency))
+        left = [term for term, is_left in zip(self.terms, (frequency > 0).tolist(), strict=True) if is_left]
+        offsets = np.concatenate([[0], np.cumsum(frequency[frequency > 0])])
+        return replace(self, terms=dict.fromkeys(left, 0), offsets=offsets, rows=rows, counts=counts, n_rows=len(at))
+
+    def _matrix(self, numbers: Mapping[str, int]) -> Any:
+        """Rows by terms, under the `numbers` of these and further terms."""
+        from scipy.sparse import csc_array
+
+        frequency = np.zeros(len(numbers), np.int64)
+        frequency[[numbers[term] for term in self.terms]] = self.document_frequency
+        bounds = np.concatenate([[0], np.cumsum(frequency)])
+        matrix = csc_array((self.counts, self.rows, bounds), (self.n_rows, len(numbers)))
+        matrix.has_canonical_format = True
+        return matrix
+
+    def halves(self, prefix: str) -> tuple[Self, Self]:
+        """What `followed_by` put together: views, under the terms that they had."""
+        first = [term for term in self.terms if not term.startswith(prefix)]
+        others = [term.removeprefix(prefix) for term in itertools.islice(self.terms, len(first), None)]
+        cut = self.offsets[len(first)]
+        return self._part(first, slice(0, cut), 0), self._part(others, slice(cut, None), len(first))
+
+    def _part(self, terms: list[str], some: slice, first: int) -> Self:
+        offsets = self.offsets[first : first + len(terms) + 1] - self.offsets[first]
+        numbers = dict(zip(terms, range(len(terms)), strict=True))
+        return type(self)(numbers, offsets, self.rows[some], self.counts[some], self.n_rows)
 
     @property
     def document_frequency(self) -> np.ndarray:
@@ -95,7 +153,8 @@ class Postings:
         shifted = {prefix + term: number + len(self.terms) for term, number in other.terms.items()}
         offsets = np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
         rows, weights = np.concatenate([self.rows, other.rows]), np.concatenate([self.weights, other.weights])
-        return replace(self, terms=self.terms | shifted, offsets=offsets, rows=rows, weights=weights)
+        counts = np.concatenate([self.counts, other.counts])
+        return replace(self, terms=self.terms | shifted, offsets=offsets, rows=rows, counts=counts, weights=weights)
 
     def best(self, queries: Sequence[Query], n: int, allowed: np.ndarray | None) -> pa.Table:
         """At most `n` rows with a positive score for each query, best first, ties by row (`CANDIDATES`).
@@ -173,7 +232,7 @@ class Postings:
             raise DamagedIndexError(f"{folder}: expected weights of '{name}' that are finite. Fit and save again.")
         numbers = dict(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
         offsets = np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64)
-        return cls(numbers, offsets, rows, weights, n_rows), settings
+        return cls(numbers, offsets, rows, np.empty(0, np.uint8), n_rows, weights), settings
 
 
 def _read(path: Path, schema: pa.Schema) -> pa.Table:

@@ -87,6 +87,12 @@ def load_array(path: Path, kind: type, columns: int | None = None) -> NDArray[An
         return array.copy()
 
 
+def save_array(path: Path, array: NDArray[Any]) -> None:
+    """Write what `load_array` reads."""
+    with path.open("wb") as file:  # np.save on a name would add a suffix
+        np.save(file, array, allow_pickle=False)
+
+
 @contextmanager
 def checking(what: Path) -> Iterator[None]:
     """Make one error of whatever a file that memkit did not write leads to.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import weakref
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -67,10 +68,11 @@ class Retriever(QuerySettings, FitSettings):
         """
         check_corpus(corpus)
         settings = Settings.of(self)
-        index = build_index(corpus, self._fit_settings())
+        index = build_index(corpus, fit := self._fit_settings(), self._former(corpus, fit))
         if corpus.folder is not None:
             index.kept = partial(kept_arm, index)
         or_by_words(index, settings, index.weights)
+        index.former = None
         self._adopt(index)
         return self
 
@@ -90,7 +92,7 @@ class Retriever(QuerySettings, FitSettings):
         memories = corpus.tables["memories"]
         if index is not None and (index.given is memories or index.given.equals(memories)):
             return self
-        return type(self)(**self.get_params(deep=False)).fit(corpus)
+        return copy.copy(self).fit(corpus)
 
     def refresh(self) -> Self:
         """Read the corpus's files again and search what they say now; only new texts are encoded.
@@ -218,8 +220,10 @@ class Retriever(QuerySettings, FitSettings):
         return other
 
     def _adopt(self, index: SearchIndex) -> None:
-        index.corpus.add_table("chunks", index.chunks)
-        index.corpus.attach(
+        corpus = index.corpus
+        corpus.add_table("chunks", index.chunks)
+        corpus.fitted = (*(known for known in corpus.fitted if known() is not None), weakref.ref(index))
+        corpus.attach(
             FOLDER,
             lambda folder: save_index(
                 index, {**self.get_params(deep=False), **index.settings.get_params(deep=False)}, folder
@@ -227,16 +231,18 @@ class Retriever(QuerySettings, FitSettings):
         )
         self.index_, self.corpus_, self.chunks_, self.arms_ = index, index.corpus, index.chunks, index.arms
 
+    def _former(self, corpus: Corpus, settings: FitSettings) -> SearchIndex | None:
+        """An index with these settings that is likely to know the memories of `corpus`."""
+        for index in (*(known() for known in reversed(corpus.fitted)), self.__dict__.get("index_")):
+            if isinstance(index, SearchIndex) and not _changed(index.settings, settings):
+                return index
+        return None
+
     def _index(self) -> SearchIndex:
         index: SearchIndex | None = self.__dict__.get("index_")
         if index is None:
             raise NotFittedError("Retriever: expected fit(corpus) before this.")
-        changed = [
-            name
-            for name, value in index.settings.get_params(deep=False).items()
-            if not _same(value, getattr(self, name))
-        ]
-        if changed:
+        if changed := _changed(index.settings, self):
             raise NotFittedError(
                 f"Retriever: '{changed[0]}' was changed after fit and acts at fit. Call fit(corpus) again."
             )
@@ -256,6 +262,11 @@ class Retriever(QuerySettings, FitSettings):
             return "not fitted"
         arms = ", ".join(f"{a} ({index.fingerprint})" if a == "vector" else a for a in index.arms) or "none yet"
         return f"{index.memories.num_rows:,} memories, {index.chunks.num_rows:,} chunks; arms: {arms}"
+
+
+def _changed(settings: FitSettings, other: FitSettings) -> list[str]:
+    """Names of the parameters in which `other` is not like `settings`."""
+    return [name for name, value in settings.get_params(deep=False).items() if not _same(value, getattr(other, name))]
 
 
 def _same(left: object, right: object) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import weakref
 from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,7 @@ class Corpus:
         self._reading, self._text_index = reading, text_index
         self._made: Database | None = None
         self._lock = Lock()
+        self.fitted: tuple[weakref.ref[Any], ...] = ()  # here or before a refresh; a fit may begin from there
 
     @property
     def _database(self) -> Database:
@@ -301,7 +303,9 @@ class Corpus:
         reading = reader.read(before.root, before.options, before)
         if reading.tables == {name: self.tables.get(name) for name in reading.tables}:
             return self._with(reading)
-        return Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
+        new = Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
+        new.fitted = self.fitted
+        return new
 
     def markdown_files(self) -> pa.Table:
         """The Markdown files below the folder that was read, whole, as they are now.
@@ -349,7 +353,7 @@ class Corpus:
         """The same tables and their index, in a database of their own: neither shows what is added to the other."""
         index = self._made.built_index if self._made else self._text_index
         same = Corpus(self.tables, reading=reading, text_index=index, folder=self.folder, trusted=self.trusted)
-        same._attached = self._attached.copy()
+        same._attached, same.fitted = self._attached.copy(), self.fitted
         return same
 
     def __copy__(self, memo: object = None) -> Corpus:

@@ -35,6 +35,13 @@ if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
 _BACKGROUND = 256
+_PIECES = 4096
+"""Up to so many runs of neighbouring rows are taken from a table without copying each row."""
+PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
+    "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
+    "scripts": scripts,
+}
+"""What is found out about each text by itself, when it is first asked for, by its name in `SearchIndex`."""
 _NOTHING = pa.table(
     {"query": pa.array([], pa.int64()), "row": pa.array([], pa.int64()), "score": pa.array([], pa.float64())}
 )
@@ -42,12 +49,14 @@ _NOTHING = pa.table(
 
 @dataclass(frozen=True)
 class Rows:
-    """One value a chunk (`memory`, `twin`, `filled`) or a memory (the others).
+    """One value a chunk (`memory`, `text`, `twin`, `filled`) or a memory (the others).
 
     Attributes
     ----------
     memory : ndarray of int64, shape (n_chunks,)
         Row of the memory that the chunk is cut from.
+    text : ndarray of int64, shape (n_chunks,)
+        Equal for chunks whose searched text is the same; below n_chunks.
     twin : ndarray of int64, shape (n_chunks,)
         Equal for chunks of the same owner whose searched text is the same; below n_chunks.
     filled : ndarray of bool, shape (n_chunks,), or None
@@ -63,6 +72,7 @@ class Rows:
     """
 
     memory: Ints
+    text: Ints
     twin: Ints
     filled: Mask | None
     kind: tuple[Ints, tuple[str | None, ...]]
@@ -106,6 +116,8 @@ class SearchIndex:
         The corpus's memories as they came, which tells whether a corpus is still the one that was fitted.
     settings : FitSettings
         What it was made with.
+    order : ndarray of int64, shape (n_memories,)
+        The row of `given` that each of `memories` is.
     memories, chunks : pa.Table
         By memory_id, and by memory_id and ordinal, so that the order of rows is the order of ids.
     texts : pa.ChunkedArray
@@ -118,11 +130,15 @@ class SearchIndex:
         Why an arm cannot be built.
     kept : callable
         ``kept(name)`` is the arm from where it was saved, or None, so that it has to be built.
+    former : tuple (SearchIndex, ndarray of int64, shape (n_chunks,)) or None
+        The index that this one follows, and the row there of each chunk, which is beyond its last one for a new chunk.
+        To be let go of once the arms are built, as it is as large as this one.
     """
 
     corpus: Corpus
     given: pa.Table
     settings: FitSettings
+    order: Ints
     memories: pa.Table
     chunks: pa.Table
     texts: pa.ChunkedArray
@@ -130,6 +146,7 @@ class SearchIndex:
     arms: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
     kept: Callable[[str], Any] = lambda name: None
+    former: tuple[SearchIndex, Ints] | None = None
 
     @cached_property
     def digests(self) -> dict[str, Any]:
@@ -157,7 +174,9 @@ class SearchIndex:
             if name in self.arms or not self.chunks.num_rows:
                 continue
             try:
-                self.arms[name] = self.kept(name) or build_arm(name, self.settings, self.chunks, self.texts)
+                self.arms[name] = (
+                    self._followed(name) or self.kept(name) or build_arm(name, self.settings, self.chunks, self.texts)
+                )
             except ImportError as error:
                 if name != "vector":
                     raise
@@ -180,14 +199,27 @@ class SearchIndex:
     def background(self) -> Ints:
         """256 rows with text, in order: those whose texts have the least hash, so that growth changes few of them."""
         rows = np.arange(len(self.texts)) if self.rows.filled is None else np.flatnonzero(self.rows.filled)
-        texts = self.texts.take(pa.array(rows)).to_pylist()
-        keyed = {content_key(text, "document"): row for text, row in zip(reversed(texts), rows[::-1], strict=True)}
+        keyed = dict(zip(self.keys[rows[::-1]].tolist(), rows[::-1].tolist(), strict=True))
         return np.sort([keyed[key] for key in nsmallest(_BACKGROUND, keyed)]).astype(np.int64)
+
+    @cached_property
+    def keys(self) -> NDArray[np.object_]:
+        """The hash of each chunk's text."""
+        return PER_TEXT["keys"](self.texts)
 
     @cached_property
     def scripts(self) -> Ints:
         """Whether the letters of each chunk are Latin, Cyrillic or others."""
-        return scripts(self.texts)
+        return PER_TEXT["scripts"](self.texts)
+
+    def _followed(self, name: str) -> Any:
+        """The former index's arm, brought up to date; None where there is none that can be."""
+        arm = self.former and self.former[0].arms.get(name)
+        if not self.former or arm is None or not hasattr(arm, "updated"):
+            return None
+        before, at = self.former
+        is_same = len(at) == before.chunks.num_rows and bool((at == np.arange(len(at))).all())
+        return arm if is_same else arm.updated(at, self.chunks, self.texts)
 
     def find(
         self, texts: Iterable[str], n: int, allowed: Mask | None, arms: Iterable[str], settings: QuerySettings
@@ -222,35 +254,91 @@ def check_corpus(corpus: object) -> None:
         )
 
 
-def build_index(corpus: Corpus, settings: FitSettings) -> SearchIndex:
-    """Cut the memories of `corpus` into chunks and lay them out for search; arms come later."""
+def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | None = None) -> SearchIndex:
+    """Cut the memories of `corpus` into chunks and lay them out for search; arms come later.
+
+    Parameters
+    ----------
+    before : SearchIndex, optional
+        Another with the same settings: what it knows of memories that are here too, as they were, is used again. The
+        result is the same.
+    """
     check_corpus(corpus)
     given = corpus.tables["memories"]
-    memories = given.sort_by("memory_id")
+    order = pc.sort_indices(given["memory_id"]).to_numpy().astype(np.int64)
+    source = np.full(len(order), -1) if before is None else follow().former_rows(before, given)[order]
+    fresh = picked(given, order[source < 0])
     chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
-    chunks = chunker.transform(memories).combine_chunks()
-    texts = searched_texts(memories, chunks, settings.searched)
-    rows = make_rows(memories, chunks, texts)
+    chunks = chunker.transform(fresh)
+    pieces = chunks.append_column("searched", searched_texts(fresh, chunks, settings.searched))
+    former = None
+    if before is not None:
+        at = follow().chunk_rows(before.rows.memory, source, places(chunks["memory_id"], fresh["memory_id"]))
+        known = before.chunks.append_column("searched", before.texts)
+        pieces, former = picked(pa.concat_tables([known, pieces]), at), (before, at)
+    pieces = pieces.combine_chunks()  # rows of one array are taken at once, of several only after a copy of all
+    chunks, texts = pieces.drop_columns("searched"), pieces["searched"]
+    memories = picked(given, order).combine_chunks()
+    rows = make_rows(memories, chunks, texts, former and (former[0].rows, former[1]))
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
-    return SearchIndex(corpus, given, settings, memories, chunks, texts, rows, absent=absent)
+    index = SearchIndex(corpus, given, settings, order, memories, chunks, texts, rows, absent=absent, former=former)
+    if former is not None:
+        follow().take_over(index, *former, PER_TEXT)
+    return index
 
 
-def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray) -> Rows:
-    """Arrays over `memories` and their `chunks`; `texts` is what is searched in each chunk."""
-    memory = pc.index_in(chunks["memory_id"], value_set=memories["memory_id"]).to_numpy().astype(np.int64)
+def follow() -> Any:
+    """What a refit needs, imported for one."""
+    from memkit.search.fitted import follow
+
+    return follow
+
+
+def picked(table: pa.Table, rows: Ints) -> pa.Table:
+    """The `rows` of `table`; where they are a few runs of neighbours, views of it."""
+    starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    if len(starts) > _PIECES:
+        return table.take(pa.array(rows))
+    sizes = np.diff(starts, append=len(rows))
+    pieces = [table.slice(row, size) for row, size in zip(rows[starts].tolist(), sizes.tolist(), strict=True)]
+    return pa.concat_tables(pieces) if pieces else table.slice(0, 0)
+
+
+def make_rows(
+    memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, former: tuple[Rows, Ints] | None = None
+) -> Rows:
+    """Arrays over `memories` and their `chunks`; `texts` is what is searched in each chunk.
+
+    Parameters
+    ----------
+    former : tuple (Rows, ndarray of int64, shape (n_chunks,)), optional
+        Rows of before, and for each chunk the one among them with its text; beyond their last one for a new chunk.
+    """
+    memory = places(chunks["memory_id"], memories["memory_id"])
     owner, _ = _codes(memories["user_id"])
-    text, distinct = _codes(texts)
+    text, filled = said(texts) if former is None else follow().said_since(texts, *former)
     kind, kinds = _codes(memories["kind"])
-    filled = pc.not_equal(pc.utf8_trim_whitespace(texts), "").to_numpy()
     return Rows(
         memory=memory,
-        twin=np.unique(owner[memory] * len(distinct) + text, return_inverse=True)[1],
+        text=text,
+        twin=np.unique(owner[memory] * len(text) + text, return_inverse=True)[1],
         filled=None if filled.all() else filled,
         kind=(kind, tuple(kinds.to_pylist())),
         expires=memories["expires_at"].to_numpy().astype("datetime64[D]"),
         dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),
         decays=_decays(memories),
     )
+
+
+def said(texts: pa.ChunkedArray) -> tuple[Ints, Mask]:
+    """Which texts are equal, and which hold more than blanks."""
+    return _codes(texts)[0], pc.not_equal(pc.utf8_trim_whitespace(texts), "").to_numpy()
+
+
+def places(values: pa.ChunkedArray, known: pa.ChunkedArray) -> Ints:
+    """Where each value is among the `known` ones; -1 where it is not."""
+    at: Ints = pc.fill_null(pc.index_in(values, value_set=known), -1).to_numpy().astype(np.int64)
+    return at
 
 
 def _decays(memories: pa.Table) -> Mask:
