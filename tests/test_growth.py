@@ -27,6 +27,7 @@ from memkit.duck import connect
 from memkit.fences import fences, has_open_fence
 from memkit.formats.disk.files import to_source
 from memkit.formats.format import File, Role
+from memkit.formats.reader import _no_collection
 from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows
 from memkit.tables.samples import write_files
@@ -85,8 +86,9 @@ def assert_grows_linearly(work: Work, make: Callable[[int], Any], most: int = MO
 
 
 def reader(path: str, *, old_facts: bool = False) -> Work:
-    """The reader of one file, as the batch calls it."""
+    """The reader of one file, as the batch calls it, which looks for no cycles meanwhile."""
 
+    @_no_collection()
     def read(text: str) -> None:
         rows = Rows()
         data = text.encode("utf-8", "surrogateescape")

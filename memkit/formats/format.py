@@ -52,6 +52,8 @@ SEVERITIES: dict[str, str] = {
     "missing_index": "warning",
     "empty_text": "warning",
     "secret": "warning",
+    "missing_recommended": "info",
+    "unknown_placeholder": "info",
     "unindexed": "info",
     "unclaimed": "info",
     "not_a_fact": "info",

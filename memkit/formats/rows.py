@@ -133,7 +133,7 @@ class Rows:
         """Append a problem; the message is made of its parts."""
         where = f"{path}:{line}" if line else path
         what = f"field '{field}' must be {expected}" if field else f"expected {expected}"
-        if rule == "missing_field":
+        if rule in ("missing_field", "missing_recommended"):
             what = f"expected a field '{field}'"
         came = shown(got) if quote and got != "nothing" else str(got)
         message = f"{where}: {what}. Got {came}. {ADVICE.get(rule, '')}".rstrip()

@@ -296,3 +296,37 @@ def test_logs_of_one_week_make_a_far_one_implausible(tmp_path: Path) -> None:
     assert corpus.problems.select(["path", "rule"]).to_pylist() == [
         {"path": "memory/2062/2062-02-03.md", "rule": "implausible_date"}
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "column", "kept"),
+    [
+        ("content", 4021, "text", "4021"),
+        ("content", True, "text", "true"),
+        ("confidence", "0.5", "confidence", 0.5),
+        ("fact_id", 17, "source_id", "17"),
+        ("category", 1.10, "scope", "1.1"),
+    ],
+)
+def test_json_of_another_type_is_converted_with_a_problem(
+    tmp_path: Path, name: str, value: object, column: str, kept: object
+) -> None:
+    fact = {
+        "format_version": "1.0.0",
+        "fact_id": "f",
+        "category": "c",
+        "content": "т",
+        "confidence": 1,
+        "relations": [],
+    }
+    corpus = records(tmp_path, [fact | {name: value}])
+    assert corpus.memories[column].to_pylist() == [kept]
+    assert [(row["field"], row["rule"]) for row in corpus.problems.to_pylist()] == [(name, "bad_value")]
+    assert json.loads(corpus.memories["extra"][0].as_py()) == {}
+
+
+def test_yaml_whose_scalars_are_all_strings_has_no_such_problem(tmp_path: Path) -> None:
+    text = "format_version: 1.0.0\nfact_id: 17\ncategory: 1\ncontent: 4021\nconfidence: '0.5'\nrelations: []\n"
+    corpus = mk.read(write_files(tmp_path, {"w.yaml": text}))
+    assert corpus.problems.num_rows == 0
+    assert corpus.memories["confidence"].to_pylist() == [0.5]

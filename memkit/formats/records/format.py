@@ -10,7 +10,7 @@ from typing import Any
 from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Format, Rule, is_not_negative, is_ratio, missing, one_of
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
-from memkit.formats.records.kinds import KINDS, Kind, Record
+from memkit.formats.records.kinds import KINDS, RELATION, STATS, Kind, Record
 from memkit.formats.records.relations import check
 from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.syntax.json import load_json, load_json_items, name_lines
@@ -148,6 +148,7 @@ class _File:
 
     def __init__(self, source: Source, rows: Rows) -> None:
         self.source, self.rows = source, rows
+        self.is_yaml = source.name.lower().endswith((".yaml", ".yml"))
 
     def memory_id(self, own: str | int, text: str) -> str:
         return self.rows.new_id("records", self.source.path, own, text)
@@ -222,7 +223,8 @@ class _File:
             row = {"memory_id": memory_id, "path": self.source.path, "kind": kind.name, "reason": step.reason}
             self.rows.add("migrations", {**row, "from_version": step.from_version, "to_version": step.to_version})
         memory = {**self._row(memory_id, found), "kind": kind.name, "source_id": own}
-        Record(self.rows, value, kind, memory, lambda name: self._line(found, name)).read(migrated=bool(steps))
+        reader = Record(self.rows, value, kind, memory, lambda name: self._line(found, name), typed=not self.is_yaml)
+        reader.read(migrated=bool(steps))
 
     def _line(self, found: _Found, field: str) -> int:
         """The line of a field: as the YAML reader noted it, else the first that names it within the record."""
@@ -236,6 +238,7 @@ class _File:
 
 
 _NUMBER = "a number in 0..1"
+_STRINGS = ("id", "template", "tier", "user_id", "input", "response", "fact_id", "category", "content")
 _TIERS = ("core", "adaptive", "experimental")
 _RELATIONS = ("supports", "contradicts", "extends")
 
@@ -255,10 +258,13 @@ FORMAT = Format(
         Rule("unsupported_version", "records", "format_version", "a MAJOR version that an adapter knows"),
         Rule("bad_value", "records", "format_version", "MAJOR.MINOR.PATCH"),
         *missing("records", "a record", "format_version id triggers template variables tier usage_stats"),
-        *missing("records", "usage_stats", "hits success_rate last_used_at"),
+        *(Rule("missing_recommended", "records", name, "usage_stats with this field") for name in STATS),
+        *(Rule("missing_recommended", "records", name, "a relation with this field") for name in RELATION),
+        *(Rule("bad_value", "records", name, "a string, not a number, that is not empty") for name in _STRINGS),
+        Rule("unknown_placeholder", "records", "template", "placeholders that variables fill"),
+        Rule("bad_value", "records", "relations", "relations that differ"),
         *missing("records", "a record", "user_id input response timestamp tags"),
         *missing("records", "a record", "fact_id category content confidence relations"),
-        *missing("records", "a relation", "type weight"),
         Rule("bad_value", "records", "triggers", "a list of strings"),
         Rule("bad_value", "records", "tags", "a list of strings"),
         Rule("bad_value", "records", "variables", "an object"),

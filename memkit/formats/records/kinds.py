@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -14,8 +16,9 @@ from memkit.formats.syntax.values import integer_of, loose_words, number_of, tex
 from memkit.schemas import IMPORTANCE_WORDS
 
 _TIER_IMPORTANCE = {"core": "high", "adaptive": "normal", "experimental": "low"}
-_STATS = ("hits", "success_rate", "last_used_at")
-_RELATION = ("fact_id", "type", "weight")
+STATS = ("hits", "success_rate", "last_used_at")
+_PLACEHOLDER = re.compile(r"\{([^\W\d]\w{0,99})\}")
+RELATION = ("fact_id", "type", "weight")
 
 
 @dataclass
@@ -23,7 +26,14 @@ class Record:
     """One record under way: `memory` is its row of memories, `own` its row of the kind's table.
 
     A reading method gives a field's value in its type, and takes the field out of what goes to ``extra``; a value of
-    another type is a problem and stays there.
+    another type is a problem and stays there, unless it can be converted.
+
+    Attributes
+    ----------
+    typed : bool
+        Whether the file tells a number from a string, as JSON does and YAML, as it is read here, does not.
+    within : str or None
+        The field that holds the object, where it is one within the record.
     """
 
     rows: Rows
@@ -34,6 +44,8 @@ class Record:
     own: Row = field(default_factory=dict)
     taken: set[str] = field(default_factory=lambda: {"format_version"})
     migrated: bool = False
+    typed: bool = True
+    within: str | None = None
 
     def read(self, *, migrated: bool) -> None:
         """Read and check every field, and add the rows."""
@@ -43,7 +55,7 @@ class Record:
         self.own["format_version"] = version or CURRENT
         if version is not None and not is_version(version):
             self.problem("bad_value", "format_version", "MAJOR.MINOR.PATCH", version)
-        self.require(("format_version", *self.kind.required), self.value)
+        self.require(("format_version", *self.kind.required))
         self.kind.read(self)
         self._finish()
 
@@ -59,16 +71,18 @@ class Record:
         self.rows.add(self.kind.table, {**self.own, "extra": extra})
 
     def problem(self, rule: str, name: str | None, expected: str, got: object) -> None:
-        """Add a problem of this record."""
-        line = self.line_of(name) if name else self.memory["line_start"]
+        """Add a problem of this record; an absent field is looked for where it should be."""
+        present = name if name in self.value else self.within
+        line = self.line_of(present) if present else self.memory["line_start"]
         memory_id = self.memory["memory_id"]
         self.rows.problem(rule, self.memory["path"], expected, got, line=line, field=name, memory_id=memory_id)
 
-    def require(self, names: tuple[str, ...], node: Node) -> None:
-        """Report each of `names` that `node` does not fill."""
+    def require(self, names: tuple[str, ...]) -> None:
+        """Report each of `names` that is not there; an object within a record need not have them."""
+        rule = "missing_recommended" if self.within else "missing_field"
         for name in names:
-            if node.get(name) is None and not self.migrated:
-                self.problem("missing_field", name, "", "nothing")
+            if self.value.get(name) is None and not self.migrated:
+                self.problem(rule, name, "", "nothing")
 
     def check(self, name: str, value: object) -> Any:
         """`value`, its failed rules reported."""
@@ -86,9 +100,21 @@ class Record:
             self.taken.add(name)
         return self.check(name, value)
 
-    def text(self, name: str) -> str | None:
-        """A string."""
+    def text(self, name: str, *, may_be_empty: bool = False) -> str | None:
+        """A string; what JSON has as a number or a truth value becomes one, and is a problem."""
         value: str | None = self.take(name, text_of, "a string")
+        raw = self.value.get(name)
+        if self.typed and value is not None and not isinstance(raw, str):
+            self.problem("bad_value", name, "a string", raw)
+        if value is not None and not value.strip() and not may_be_empty and not self.migrated:
+            self.problem("bad_value", name, "a string that is not empty", raw)
+        return value
+
+    def number(self, name: str, read: Callable[[object], Any] = number_of, expected: str = "a number in 0..1") -> Any:
+        """A number; what JSON has as a string becomes one, and is a problem."""
+        value = self.take(name, read, expected)
+        if self.typed and value is not None and isinstance(self.value.get(name), str):
+            self.problem("bad_value", name, expected, self.value[name])
         return value
 
     def words(self, name: str) -> list[str]:
@@ -101,9 +127,9 @@ class Record:
         moment: datetime | None = self.take(name, time_of, "an ISO 8601 time stamp", "bad_date")
         return moment
 
-    def nested(self, node: Node) -> Record:
-        """A reader of the fields of an object within the record."""
-        return Record(self.rows, node, self.kind, self.memory, self.line_of, taken=set(), migrated=self.migrated)
+    def nested(self, node: Node, name: str) -> Record:
+        """A reader of the fields of an object within the record, which stands in the field `name`."""
+        return replace(self, value=node, own={}, taken=set(), within=name)
 
 
 @dataclass(frozen=True)
@@ -129,7 +155,10 @@ def _pathway(record: Record) -> None:
     else:
         record.taken.add("variables")
     hits, rate, used = _usage(record)
-    template, tier = record.text("template"), record.text("tier")
+    template, tier = record.text("template", may_be_empty=True), record.text("tier")
+    if isinstance(variables, Node):
+        for name in sorted(set(_PLACEHOLDER.findall(template or "")) - variables.keys()):
+            record.problem("unknown_placeholder", "template", "without placeholders that no variable fills", name)
     record.own |= {
         "id": record.text("id"),
         "triggers": record.words("triggers"),
@@ -158,10 +187,10 @@ def _usage(record: Record) -> tuple[int | None, float | None, datetime | None]:
         if stats is not None:
             record.problem("bad_value", "usage_stats", "an object", stats)
         return None, None, None
-    inner = record.nested(stats)
-    inner.require(_STATS, stats)
-    hits = inner.take("hits", integer_of, "a whole number")
-    rate = inner.take("success_rate", number_of, "a number in 0..1")
+    inner = record.nested(stats, "usage_stats")
+    inner.require(STATS)
+    hits = inner.number("hits", integer_of, "a whole number")
+    rate = inner.number("success_rate")
     used = inner.time("last_used_at")
     if inner.taken.issuperset(stats):
         record.taken.add("usage_stats")
@@ -169,7 +198,7 @@ def _usage(record: Record) -> tuple[int | None, float | None, datetime | None]:
 
 
 def _memory_item(record: Record) -> None:
-    said, answer = record.text("input"), record.text("response")
+    said, answer = record.text("input"), record.text("response", may_be_empty=True)
     record.own |= {
         "user_id": record.text("user_id"),
         "input": said,
@@ -189,8 +218,8 @@ def _memory_item(record: Record) -> None:
 
 
 def _wisdom_fact(record: Record) -> None:
-    content, category = record.text("content"), record.text("category")
-    confidence = record.take("confidence", number_of, "a number in 0..1")
+    content, category = record.text("content", may_be_empty=True), record.text("category")
+    confidence = record.number("confidence")
     record.own |= {
         "fact_id": record.text("fact_id"),
         "category": category,
@@ -217,16 +246,20 @@ def _relations(record: Record) -> None:
     if len(nodes) < len(relations):
         record.problem("bad_value", "relations", "a list of objects", relations)
     complete = [_relation(record, node) for node in nodes]
+    pairs = Counter((text_of(node.get("fact_id")), text_of(node.get("type"))) for node in nodes)
+    for (to_id, kind), count in pairs.items():
+        if count > 1 and to_id is not None:
+            record.problem("bad_value", "relations", "relations that differ", f"{kind} {to_id}, {count} times")
     if all(complete) and len(nodes) == len(relations):
         record.taken.add("relations")
 
 
 def _relation(record: Record, node: Node) -> bool:
     """Add one relation; whether every field of it found a column."""
-    inner = record.nested(node)
-    inner.require(_RELATION, node)
+    inner = record.nested(node, "relations")
+    inner.require(RELATION)
     to_id, kind = inner.text("fact_id"), inner.text("type")
-    weight = inner.take("weight", number_of, "a number in 0..1")
+    weight = inner.number("weight")
     from_id = record.own["fact_id"]
     if to_id is not None and to_id == from_id:
         record.problem("self_relation", "relations", "another fact than itself", to_id)
