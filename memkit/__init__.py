@@ -49,6 +49,12 @@ if TYPE_CHECKING:
     from memkit.glance import overview as overview
     from memkit.index.encode import as_encoder as as_encoder
     from memkit.index.encode import register_encoder as register_encoder
+    from memkit.pictures import plot_decay as plot_decay
+    from memkit.pictures import plot_funnel as plot_funnel
+    from memkit.pictures import plot_growth as plot_growth
+    from memkit.pictures import plot_ranks as plot_ranks
+    from memkit.pictures import plot_similarity as plot_similarity
+    from memkit.pictures import plot_words as plot_words
     from memkit.policy.admission import Admission as Admission
     from memkit.policy.classifier import Classifier as Classifier
     from memkit.policy.dedup.deduplicator import Deduplicator as Deduplicator
@@ -118,6 +124,12 @@ _PUBLIC = {
     "open": ("memkit.tables.sources", "open_lake"),
     "overview": ("memkit.glance", "overview"),
     "plot_contributions": ("memkit.search.reports.plot", "plot_contributions"),
+    "plot_decay": ("memkit.pictures", "plot_decay"),
+    "plot_funnel": ("memkit.pictures", "plot_funnel"),
+    "plot_growth": ("memkit.pictures", "plot_growth"),
+    "plot_ranks": ("memkit.pictures", "plot_ranks"),
+    "plot_similarity": ("memkit.pictures", "plot_similarity"),
+    "plot_words": ("memkit.pictures", "plot_words"),
     "presets": ("memkit.presets", ""),
     "rank_pathways": ("memkit.tables.records", "rank_pathways"),
     "read": ("memkit.tables.sources", "read"),

@@ -25,7 +25,7 @@ ROWS = [
     ["index"],
     ["decay"],
     ["search", "policy"],
-    ["context", "glance"],
+    ["context", "glance", "pictures"],
     ["evaluate"],
     ["panels"],
     ["cli"],

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import sys
+import warnings
 from typing import Any
 
 import pyarrow as pa
@@ -139,6 +141,25 @@ def register(ipython: Any) -> None:
         formatter = ipython.display_formatter.formatters[kind]
         for module, name in (("pyarrow.lib", "Table"), ("_duckdb", "DuckDBPyRelation"), ("duckdb", "DuckDBPyRelation")):
             formatter.for_type_by_name(module, name, _html if kind == "text/html" else _pretty)
+
+    # An Axes draws itself only where pyplot made it; memkit's are drawn here, and every other stays as it is.
+    axes = ("matplotlib.axes._axes", "Axes")
+    ipython.display_formatter.formatters["image/png"].for_type_by_name(*axes, _png)
+    ipython.display_formatter.formatters["text/plain"].for_type_by_name(*axes, _words)
+
+
+def _png(ax: Any) -> bytes | None:
+    if getattr(ax, "_memkit_words", None) is None:
+        return None
+    file = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a title may be in any script
+        ax.figure.savefig(file, format="png", dpi=100)
+    return file.getvalue()
+
+
+def _words(ax: Any, printer: Any, cycle: bool) -> None:
+    printer.text(getattr(ax, "_memkit_words", None) or repr(ax))
 
 
 def _html(result: Any) -> str | None:

@@ -231,6 +231,13 @@ def _place(row: dict[str, Any]) -> str:
     return f"{path}:{line}" if path and line else path or ""
 
 
+def titles_of(result: pa.Table, ids: Iterable[str]) -> list[str]:
+    """What a result calls these memories: the title or first words of each, without secrets, else its id."""
+    told = _told((result.schema.metadata or {}).get(b"shown", b"").decode(errors="replace"))["memories"]
+    hide = _Words(False)
+    return [hide(told[one][0] if one in told and told[one][0] else one) for one in ids]
+
+
 def _told(shown: str) -> dict[str, dict[Any, Any]]:
     """What a result keeps of its queries and memories; nothing where another program wrote that."""
     try:

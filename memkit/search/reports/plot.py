@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.display.sheet import titles_of
 from memkit.errors import QueryError
 from memkit.schemas import Floats
 from memkit.search.fitted.arms import KINDS
@@ -87,10 +88,16 @@ def plot_contributions(trace: pa.Table, ax: Axes | None = None) -> Axes:
         width = bars[name].to_numpy()
         ax.barh(place, width, left=left, edgecolor="white", **style)  # type: ignore[arg-type]  # a dict of styles
         left = left + width
-    ax.set_yticks(place, [_short(name) for name in bars["memory_id"].to_pylist()], parse_math=False)
+    ax.set_yticks(place, [_short(name) for name in titles_of(trace, bars["memory_id"].to_pylist())], parse_math=False)
     ax.invert_yaxis()
     ax.set_xlabel("score")
     ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, frameon=False)
+    rows = zip(
+        titles_of(trace, bars["memory_id"].to_pylist()), *(bars[name].to_pylist() for name in _STYLE), strict=True
+    )
+    heads = ", ".join(str(style["label"]) for style in _STYLE.values())
+    lines = [f"{_short(name)}: {', '.join(f'{part:.3f}' for part in row)}" for name, *row in rows]
+    setattr(ax, "_memkit_words", "\n".join([f"parts of the score: {heads}", *lines]))  # noqa: B010 - an attribute of ours on an Axes
     return ax
 
 
@@ -109,4 +116,4 @@ def _zeroed(column: pa.ChunkedArray) -> Floats:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _LABEL_CHARS else "…" + name[1 - _LABEL_CHARS :]
+    return name if len(name) <= _LABEL_CHARS else name[: _LABEL_CHARS - 1] + "…"

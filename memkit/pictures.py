@@ -1,0 +1,295 @@
+"""Pictures of results, each an Axes that shows itself in Jupyter, names memories by title and has words to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.decay import Decay
+from memkit.display.draw import bar
+from memkit.display.sheet import titles_of
+from memkit.errors import ParameterError
+from memkit.params import AsOf, as_of_time, check_value
+from memkit.search.retriever import Retriever
+from memkit.search.stages.rank import DISPOSITIONS
+from memkit.tables.corpus import Corpus
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito: told apart by every kind of colour vision.
+_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+_MONTHS = """
+    select strftime(coalesce(created_at, updated_at), '%Y-%m') as month, coalesce(kind, 'other') as kind, count(*) as n
+    from memories where coalesce(created_at, updated_at) is not null group by all order by all
+"""
+_KINDS, _LABEL, _BINS = 7, 40, 30
+
+
+def plot_growth(corpus: Corpus, ax: Axes | None = None) -> Axes:
+    """How many memories were made in each month, by kind; those without a date are counted in the title.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    ax : matplotlib Axes, optional
+        Cleared and drawn on; a new figure (not pyplot's) by default.
+
+    Returns
+    -------
+    matplotlib Axes
+        It shows itself in Jupyter; `plot_words` says the same in words.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> dated = mk.from_table({"text": ["чай", "кофе"], "created_at": ["2026-01-05", "2026-02-01"]})
+    >>> print(plot_words(plot_growth(dated)))
+    memories by month, 0 without a date
+    2026-01  ████████████████████ 1
+    2026-02  ████████████████████ 1
+    """
+    rows = corpus.ask(_MONTHS).to_pylist()
+    months = sorted({row["month"] for row in rows})
+    totals: dict[str, int] = {}
+    for row in rows:
+        totals[row["kind"]] = totals.get(row["kind"], 0) + row["n"]
+    kinds = sorted(totals, key=lambda kind: (-totals[kind], kind))
+    shown = kinds if len(kinds) <= _KINDS else [*kinds[: _KINDS - 1], "others"]
+    counts = np.zeros((len(shown), len(months)), dtype=np.int64)
+    for row in rows:
+        at = shown.index(row["kind"]) if row["kind"] in shown else len(shown) - 1
+        counts[at, months.index(row["month"])] += row["n"]
+    undated = corpus.memories.num_rows - int(counts.sum())
+    ax = _axes(ax, f"memories by month, {undated:,} without a date")
+    left = np.zeros(len(months))
+    for kind, row, colour in zip(shown, counts, _COLOURS, strict=False):
+        ax.bar(range(len(months)), row, bottom=left, label=kind, color=colour)
+        left = left + row
+    every = max(1, len(months) // 12)
+    ax.set_xticks(range(0, len(months), every), months[::every], rotation=30, ha="right")
+    ax.set_ylabel("memories")
+    if shown:
+        ax.legend(frameon=False, fontsize=8, ncols=2)
+    return _with_words(ax, list(zip(months, counts.sum(axis=0).tolist(), strict=True)))
+
+
+def plot_funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
+    """What became of the candidates of a trace: how many were returned, and why the others were not.
+
+    Parameters
+    ----------
+    trace : pa.Table
+        From `Retriever.trace`.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["зелёный чай", "чёрный чай"]}))
+    >>> print(plot_words(plot_funnel(search.trace("чай", k=1, as_of="2026-03-01"))))
+    2 candidates
+    returned  ████████████████████ 1
+    below_k   ████████████████████ 1
+    """
+    if "disposition" not in trace.column_names:
+        raise ParameterError(f"plot_funnel: expected a trace. Got columns {', '.join(trace.column_names):.200}.")
+    counted = {row["values"]: row["counts"] for row in pc.value_counts(trace["disposition"]).to_pylist()}
+    rows = [(word, counted[word]) for word in DISPOSITIONS if word in counted]
+    ax = _axes(ax, f"{trace.num_rows:,} candidates")
+    ax.barh([word for word, _ in rows], [count for _, count in rows], color=_COLOURS[0])
+    for at, (_, count) in enumerate(rows):
+        ax.text(count, at, f" {count:,}", va="center")
+    ax.invert_yaxis()
+    ax.set_xlabel("candidates")
+    return _with_words(ax, rows)
+
+
+def plot_similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = None) -> Axes:
+    """How alike the pairs of a `Deduplicator` are, and which of them lie above a threshold.
+
+    Parameters
+    ----------
+    pairs : pa.Table
+        ``Deduplicator.pairs_``, or any table with ``kind`` and ``similarity``.
+    threshold : float, ratio
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> pairs = pa.table({"kind": ["lexical", "lexical"], "similarity": [0.95, 0.86]})
+    >>> plot_words(plot_similarity(pairs)).splitlines()[0]
+    '1 of 2 pairs at 0.9 or above'
+    """
+    check_value("plot_similarity", "threshold", threshold, "float", low=0, high=1)
+    values = np.asarray(pairs["similarity"].to_numpy(), dtype=np.float64)
+    kinds = pairs["kind"].to_pylist()
+    ax = _axes(ax, f"{int((values >= threshold).sum()):,} of {len(values):,} pairs at {threshold:g} or above")
+    edges = np.linspace(min([*values.tolist(), threshold]), 1.0, _BINS + 1)
+    names = sorted(set(kinds))
+    parts = [values[[kind == name for kind in kinds]] for name in names]
+    if names:
+        ax.hist(parts, bins=edges.tolist(), stacked=True, label=names, color=list(_COLOURS[: len(names)]))
+        ax.legend(frameon=False)
+    ax.axvline(threshold, color="#D55E00", linestyle="--")
+    ax.set(xlabel="similarity", ylabel="pairs")
+    counts, edges = np.histogram(values, bins=10)
+    rows = [(f"{low:.2f} to {high:.2f}", int(n)) for low, high, n in zip(edges, edges[1:], counts, strict=False)]
+    return _with_words(ax, rows if len(values) else [])
+
+
+def plot_ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: Axes | None = None) -> Axes:
+    """How the hits of one query change their ranks from day to day, as memories age, expire and come to be.
+
+    Parameters
+    ----------
+    search : Retriever
+        Fitted.
+    query : str
+    as_of : sequence of str, date or datetime
+        The days.
+    k : int
+        Hits a day.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> rows = {"text": ["чай", "чай зелёный"], "kind": ["working"] * 2, "expires_at": ["2026-03-02", None]}
+    >>> search = mk.Retriever(encoder=None).fit(mk.from_table(rows))
+    >>> print(plot_words(plot_ranks(search, "чай", ["2026-03-01", "2026-03-05"])))
+    ranks of 2 hits for “чай”
+    чай          1, –
+    чай зелёный  2, 1
+    """
+    if not as_of:
+        raise ParameterError("plot_ranks: 'as_of' must name at least one day. Got none.")
+    days = [as_of_time(day) for day in as_of]
+    ranks: dict[str, list[float]] = {}
+    names: dict[str, str] = {}
+    for at, day in enumerate(days):
+        hits = search.search(query, k=k, as_of=day)
+        ids = hits["memory_id"].to_pylist()
+        names |= dict(zip(ids, titles_of(hits, ids), strict=True))
+        for memory_id, rank in zip(ids, hits["rank"].to_pylist(), strict=True):
+            ranks.setdefault(memory_id, [np.nan] * len(days))[at] = rank
+    ax = _axes(ax, f"ranks of {len(ranks)} hits for “{query[:_LABEL]}”")
+    for at, (memory_id, row) in enumerate(ranks.items()):
+        style = ("-", "--", ":", "-.")[at // len(_COLOURS) % 4]
+        (line,) = ax.plot(range(len(days)), row, style, marker="o", color=_COLOURS[at % len(_COLOURS)])
+        line.set_label(names[memory_id][:_LABEL].lstrip("_") or memory_id)
+    ax.set_xticks(range(len(days)), [f"{day:%Y-%m-%d}" for day in days], rotation=30, ha="right")
+    ax.set_yticks(range(1, k + 1))
+    ax.set_ylim(k + 0.5, 0.5)
+    ax.set_ylabel("rank")
+    if ranks:
+        legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), frameon=False, fontsize=8, ncols=2)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+    words = {m: ", ".join("–" if rank != rank else str(int(rank)) for rank in row) for m, row in ranks.items()}
+    return _with_words(ax, [(names[memory_id][:_LABEL], text) for memory_id, text in words.items()])
+
+
+def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: Axes | None = None) -> Axes:
+    """What is left of each memory's weight at its age, over the ages that a corpus really has.
+
+    Parameters
+    ----------
+    corpus : Corpus, pyarrow.Table or pandas.DataFrame
+    decay : Decay, optional
+        ``Decay()`` unless given.
+    as_of : str, date, datetime or None
+        The day; None is now.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> aged = mk.from_table({"text": ["a", "b"], "created_at": ["2026-02-01", "2025-02-01"]})
+    >>> print(plot_words(plot_decay(aged, as_of="2026-03-01")))
+    1 of 2 dated memories keep more than half of their weight
+    0.0 to 0.1  ████████████████████ 1
+    0.6 to 0.7  ████████████████████ 1
+    """
+    table = (decay or Decay()).transform(corpus, as_of)
+    table = table.filter(pc.is_valid(table["age_days"]))
+    age, factor = table["age_days"].to_numpy(), table["factor"].to_numpy()
+    more = int((factor > 0.5).sum())
+    ax = _axes(ax, f"{more:,} of {len(age):,} dated memories keep more than half of their weight")
+    ax.scatter(age, factor, s=12, alpha=0.35, color=_COLOURS[0])
+    ax.set(xlabel="age, days", ylabel="factor", ylim=(-0.02, 1.02))
+    tenths = np.minimum((factor * 10).astype(int), 9)
+    rows = [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", int((tenths == at).sum())) for at in range(10)]
+    return _with_words(ax, [row for row in rows if row[1]])
+
+
+def plot_words(ax: Axes) -> str:
+    """What a picture of memkit shows, in words, for who cannot see it.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+        From one of the ``plot_…`` functions.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> plot_words(plot_similarity(pa.table({"kind": ["exact"], "similarity": [1.0]}), threshold=1))[:34]
+    '1 of 1 pairs at 1 or above\\n0.50 to'
+    """
+    words = getattr(ax, "_memkit_words", None)
+    if words is None:
+        raise ParameterError("plot_words: expected an Axes that memkit has drawn on. Got another.")
+    return str(words)
+
+
+def _axes(ax: Axes | None, title: str) -> Axes:
+    if ax is None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7, 4), layout="constrained")
+        FigureCanvasAgg(figure)
+        ax = figure.subplots()
+    ax.clear()
+    ax.set_title(title, parse_math=False, fontsize=10, loc="left")
+    return ax
+
+
+def _with_words(ax: Axes, rows: Sequence[tuple[str, Any]]) -> Axes:
+    """`ax`, its title and rows kept as words beside it; numbers with a bar."""
+    wide = max((len(name) for name, _ in rows), default=0)
+    top = max((value for _, value in rows if not isinstance(value, str)), default=0)
+    lines = []
+    for name, value in rows:
+        words = value if isinstance(value, str) else f"{bar(value / max(top, 1), 20).rstrip()} {value:,}"
+        lines.append(f"{name.ljust(wide)}  {words}")
+    ax._memkit_words = "\n".join([ax.get_title(loc="left"), *lines])  # type: ignore[attr-defined]  # beside what it is of
+    return ax

@@ -1,0 +1,128 @@
+"""Pictures show themselves, name memories by title, hide secrets, and say the same in words."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pyarrow as pa
+import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from matplotlib import _pylab_helpers
+from matplotlib.figure import Figure
+
+import memkit as mk
+from memkit.display.notebook import register
+from memkit.errors import ParameterError
+
+DAY = "2026-03-01"
+KEY = "sk-" + "a1B2" * 8
+TITLES = ["Пул $соединений$", "東京 пул", f"ключ {KEY} пул", "_пул", "<b>пул</b>", "пул\x1b[31m"]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> mk.Corpus:
+    return mk.from_table(
+        {
+            "text": [f"пул {'слово ' * at}" for at in range(len(TITLES))],
+            "title": TITLES,
+            "kind": ["archive", "working", "note", "archive", "note", "working"],
+            "created_at": ["2026-01-10", "2026-01-20", "2026-02-01", "2025-02-01", None, "2026-02-11"],
+            "expires_at": [None, "2026-02-15", None, None, None, None],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def pictures(corpus: mk.Corpus) -> dict[str, Any]:
+    search = mk.Retriever(encoder=None).fit(corpus)
+    trace = search.trace("пул", k=3, as_of=DAY)
+    return {
+        "growth": mk.plot_growth(corpus),
+        "contributions": mk.plot_contributions(trace),
+        "funnel": mk.plot_funnel(trace),
+        "similarity": mk.plot_similarity(mk.Deduplicator(encoder=None, lexical_floor=0.1).fit(corpus).pairs_),
+        "ranks": mk.plot_ranks(search, "пул", ["2026-01-15", DAY]),
+        "decay": mk.plot_decay(corpus, as_of=DAY),
+    }
+
+
+NAMES = ["growth", "contributions", "funnel", "similarity", "ranks", "decay"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_picture_shows_itself_and_without_a_screen_says_so_in_words(pictures: dict[str, Any], name: str) -> None:
+    shell = InteractiveShell()
+    register(shell)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        formats, _ = shell.display_formatter.format(pictures[name])
+    assert formats["image/png"].startswith(b"\x89PNG")
+    assert formats["text/plain"] == mk.plot_words(pictures[name])
+    assert not _pylab_helpers.Gcf.get_all_fig_managers()
+
+
+def test_an_axes_of_somebody_else_stays_as_it_is() -> None:
+    shell = InteractiveShell()
+    register(shell)
+    ax = Figure().subplots()
+    assert shell.display_formatter.format(ax)[0] == {"text/plain": repr(ax)}
+    with pytest.raises(ParameterError, match="expected an Axes that memkit"):
+        mk.plot_words(ax)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_picture_tells_a_secret_or_reads_a_title_as_a_formula(pictures: dict[str, Any], name: str) -> None:
+    ax = pictures[name]
+    words = [text for text in ax.findobj(matplotlib.text.Text) if text.get_text()]
+    told = " ".join(text.get_text() for text in words) + mk.plot_words(ax)
+    assert KEY not in told
+    assert all(not text.get_parse_math() for text in words if "$" in text.get_text())
+
+
+@pytest.mark.parametrize("name", ["contributions", "ranks"])
+def test_memories_are_named_by_title(pictures: dict[str, Any], name: str) -> None:
+    assert "<b>пул</b>" in mk.plot_words(pictures[name])
+
+
+def test_growth_counts_every_dated_memory_in_its_month(pictures: dict[str, Any]) -> None:
+    heights = [patch.get_height() for patch in pictures["growth"].patches]
+    assert sum(heights) == 5
+    assert "1 without a date" in pictures["growth"].get_title(loc="left")
+    assert mk.plot_words(pictures["growth"]).splitlines()[2].endswith(" 2")  # 2026-01
+
+
+def test_the_funnel_adds_up_to_the_candidates(pictures: dict[str, Any]) -> None:
+    counts = {line.split()[0]: int(line.split()[-1]) for line in mk.plot_words(pictures["funnel"]).splitlines()[1:]}
+    assert counts == {"returned": 3, "below_k": 2, "expired": 1}
+
+
+def test_ranks_are_those_of_a_search_on_each_day(corpus: mk.Corpus, pictures: dict[str, Any]) -> None:
+    search = mk.Retriever(encoder=None).fit(corpus)
+    for at, day in enumerate(["2026-01-15", DAY]):
+        found = search.search("пул", k=5, as_of=day).num_rows
+        drawn = [line.get_ydata()[at] for line in pictures["ranks"].lines]
+        assert sorted(rank for rank in drawn if not np.isnan(rank)) == list(range(1, found + 1))
+
+
+def test_decay_draws_each_dated_memory_at_its_age(pictures: dict[str, Any]) -> None:
+    (points,) = pictures["decay"].collections
+    assert sorted(points.get_offsets()[:, 0].tolist()) == [18, 28, 40, 50, 393]
+
+
+def test_wrong_tables_and_no_days_are_refused(corpus: mk.Corpus) -> None:
+    with pytest.raises(ParameterError, match="expected a trace"):
+        mk.plot_funnel(pa.table({"a": [1]}))
+    with pytest.raises(ParameterError, match="at least one day"):
+        mk.plot_ranks(mk.Retriever(encoder=None).fit(corpus), "пул", [])
+    with pytest.raises(ParameterError, match="'threshold' must be"):
+        mk.plot_similarity(pa.table({"kind": ["exact"], "similarity": [1.0]}), threshold=2.0)
+
+
+def test_an_empty_corpus_has_pictures() -> None:
+    empty = mk.from_table({"text": []})
+    assert mk.plot_words(mk.plot_growth(empty)) == "memories by month, 0 without a date"
+    assert "0 of 0" in mk.plot_words(mk.plot_decay(empty, as_of=DAY))
+    assert "0 of 0" in mk.plot_words(mk.plot_similarity(mk.Deduplicator(encoder=None).fit(empty).pairs_))
