@@ -48,6 +48,7 @@ def evaluate(
     sets: SetOption = None,
     apart: ApartOption = False,
     per_query: PerQueryOption = False,
+    stages: Annotated[bool, typer.Option("--stages", help="At which stage relevant memories were lost.")] = False,
     run: Annotated[Path | None, typer.Option(help="Write the hits: .parquet, .csv, .jsonl, .json, or TREC.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -66,10 +67,12 @@ def evaluate(
         as_of=as_of,
         where=where,
         unjudged="apart" if apart else "raise",
+        stages=stages,
     )
     if run is not None:
         write_labels(found.hits, run)
-    _print(found, found.per_query if per_query else None, as_json)
+    lost = found.stages if stages and as_json else None
+    _print(found, found.per_query if per_query else lost, as_json)
 
 
 @app.command()

@@ -43,11 +43,7 @@ def hits_of(
         if not pc.any(pc.is_in(hits["query_id"], value_set=pc.unique(queries["query_id"]))).as_py():
             raise ParameterError("run: expected hits for some of the queries. Got none.")
         return hits
-    batches = [
-        _Batch(one, rows, _visible(rows, where), _day(rows) or moment)
-        for one, part in _by_hidden(_or_raise(search), queries, qrels)
-        for rows in _batches(part)
-    ]
+    batches = batches_of(search, queries, qrels, moment, where)
     found = [batch.search.search(batch.asked, k=depth, where=batch.where, as_of=batch.day) for batch in batches]
     _check_arms(batches, found)
     names = ["query_id", "rank", "memory_id", "score"] + ["alike"] * ("alike" in found[0].column_names)
@@ -55,7 +51,7 @@ def hits_of(
 
 
 @dataclass(frozen=True)
-class _Batch:
+class Batch:
     """Queries of one user and one moment, and what they may see."""
 
     search: Any
@@ -66,6 +62,17 @@ class _Batch:
     @property
     def asked(self) -> pa.Table:
         return self.rows.select(["query_id", "text"])
+
+
+def batches_of(
+    search: Any, queries: pa.Table, qrels: pa.Table | None, moment: datetime, where: str | None
+) -> list[Batch]:
+    """The queries as they are put to a Retriever; parameters as for `hits_of`."""
+    return [
+        Batch(one, rows, _visible(rows, where), _day(rows) or moment)
+        for one, part in _by_hidden(_or_raise(search), queries, qrels)
+        for rows in _batches(part)
+    ]
 
 
 def _by_hidden(search: Any, queries: pa.Table, qrels: pa.Table | None) -> Iterator[tuple[Any, pa.Table]]:
@@ -117,7 +124,7 @@ def _visible(rows: pa.Table, where: str | None) -> str | None:
     return " and ".join(parts) or None
 
 
-def _check_arms(batches: list[_Batch], found: list[pa.Table]) -> None:
+def _check_arms(batches: list[Batch], found: list[pa.Table]) -> None:
     n = sum(batch.rows.num_rows for batch in batches)
     if not any(hits.num_rows for hits in found):
         note = (found[0].schema.metadata or {}).get(b"note", b"").decode()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Self
 
@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluate.asking import hits_of
+from memkit.evaluate.asking import batches_of, hits_of
 from memkit.evaluate.labels import read_qrels, read_queries
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.result import Result
+from memkit.evaluate.stages import STAGES, stages_of
 from memkit.evaluate.statistics import Units, interval
 from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints
@@ -147,17 +149,27 @@ class Evaluation(Result):
         A row a query: query_id, unit, n_relevant, n_hits, and each metric, null where it has none.
     hits : pa.Table
         query_id, rank, memory_id, score; `write_labels` makes a run of it.
+    stages : pa.Table
+        Where it was asked for, what became of the relevant memories: disposition (as in `Retriever.trace`; not_found
+        where no arm had it), n, share, n_queries.
     """
 
     table: pa.Table
     per_query: pa.Table
     hits: pa.Table = field(compare=False)
+    stages: pa.Table = field(default_factory=STAGES.empty_table, compare=False)
 
     def __str__(self) -> str:
         first = self.table.slice(0, 1).to_pylist()[0]
         ends = "no interval" if first["low"] is None else f"95 % interval {first['low']:.3f} to {first['high']:.3f}"
         apart = f", {first['n_no_relevant']} without a relevant memory apart" if first["n_no_relevant"] else ""
         return f"{first['metric']} {first['value']:.3f}, {ends}, {first['estimate']}, {size(first)}{apart}"
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
+        above = super()._sheets(rows, show_secrets)
+        if not self.stages.num_rows:
+            return above
+        return (*above, replace(sheet_of(self.stages, rows, show_secrets), heading="What became of what is relevant"))
 
 
 def evaluate(
@@ -172,6 +184,7 @@ def evaluate(
     where: str | None = None,
     depth: int = 100,
     unjudged: str = "raise",
+    stages: bool = False,
     seed: int = 0,
 ) -> Evaluation:
     """How well a search answers labelled queries.
@@ -205,13 +218,15 @@ def evaluate(
         Hits that are asked for where a metric has no @k.
     unjudged : {'raise', 'apart'}
         Whether queries that `qrels` does not name are an error, or are counted with those that have nothing to find.
+    stages : bool
+        Whether to say what became of the relevant memories, by a trace of the first k places of the deepest metric.
     seed : int
         For the flips behind intervals of 14 to 19 units.
 
     Returns
     -------
     Evaluation
-        ``.table`` with a row a metric, ``.per_query``, ``.hits``.
+        ``.table`` with a row a metric, ``.per_query``, ``.hits``, ``.stages``.
 
     Raises
     ------
@@ -247,7 +262,15 @@ def evaluate(
         }
     )
     table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate")
-    return Evaluation(record_as_of(table, task.moment), per_query, hits)
+    lost = _stages(search, task, wanted, depth, where) if stages else STAGES.empty_table()
+    return Evaluation(record_as_of(table, task.moment), per_query, hits, lost)
+
+
+def _stages(search: Any, task: Task, metrics: Sequence[Metric], depth: int, where: str | None) -> pa.Table:
+    if not hasattr(search, "trace"):
+        raise ParameterError("evaluate: 'stages' needs a Retriever. Got a run, which does not say how it was made.")
+    k = max((metric.k for metric in metrics if metric.k is not None), default=depth)
+    return stages_of(batches_of(search, task.queries, task.qrels, task.moment, where), task.labels, k)
 
 
 def size(row: Mapping[str, Any]) -> str:

@@ -64,6 +64,13 @@ class Labels:
         right = self.key[self.gain > 0] // max(len(self.memories), 1)
         return np.bincount(right, minlength=len(self.queries)).astype(np.int64)
 
+    def relevant(self) -> tuple[pa.Array, pa.Array]:
+        """The ids of queries and of what is relevant to them, a pair a row."""
+        key = self.key[self.gain > 0]
+        return self.queries.take(pa.array(key // len(self.memories))), self.memories.take(
+            pa.array(key % len(self.memories))
+        )
+
     def ideal(self, k: int) -> Floats:
         """The discounted gain of the best first k, by query."""
         query = self.key // max(len(self.memories), 1)

@@ -36,6 +36,8 @@ def test_evaluate_answers_for_people_and_for_machines(run: Run, folder: Path, la
         ("чай", "anna", 1.0),
         ("2", "2", 1.0),
     ]
+    code, out, _ = run("evaluate", folder, *labels, *WORDS, "--stages", "--json")
+    assert [(row["disposition"], row["n"]) for row in json.loads(out)] == [("returned", 2)]
 
 
 def test_the_hits_go_out_as_a_run(run: Run, folder: Path, labels: tuple[str, ...], tmp_path: Path) -> None:

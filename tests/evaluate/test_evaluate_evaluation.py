@@ -238,3 +238,34 @@ def test_the_public_name_is_the_function_however_its_room_was_imported() -> None
 def test_a_task_knows_each_querys_unit() -> None:
     queries, qrels = labelled(4, user_id=["a", None, "a", None])
     assert Task.of(queries, qrels, None, None, "raise", None).unit.tolist() == [0, 1, 0, 2]
+
+
+def test_what_became_of_the_relevant_memories_is_told_by_stage(search: mk.Retriever) -> None:
+    queries = {"query_id": ["anna", "past"], "text": ["чай", "завтрашний"], "user_id": ["anna", None]}
+    queries["as_of"] = [None, "2026-01-15"]
+    pairs = [
+        ("anna", "anna"),
+        ("anna", "boris"),
+        ("anna", "nobody"),
+        ("past", "late"),
+        ("past", "undated"),
+        ("past", "anna"),
+    ]
+    names, ids = map(list, zip(*pairs, strict=True))
+    qrels = {"query_id": names, "memory_id": ids, "relevance": [1, 1, 1, 1, 1, 0]}
+    narrow = search.with_params(pool=2)
+    found = mk.evaluate(narrow, queries, qrels, "recall@1", as_of="2026-03-01", stages=True)
+    became = {row["disposition"]: (row["n"], row["n_queries"]) for row in found.stages.to_pylist()}
+    trace = narrow.trace("чай", k=1, where="user_id is null or user_id = 'anna'", as_of="2026-03-01").to_pylist()
+    of = {row["memory_id"]: row["disposition"] for row in trace}
+    expected = [of.get(memory, "not_found") for memory in ("anna", "boris", "nobody")] + ["filtered", "not_found"]
+    assert became == {name: (expected.count(name), became[name][1]) for name in expected}
+    assert sum(found.stages["share"].to_pylist()) == pytest.approx(1)
+    assert "What became of what is relevant" in found._repr_html_()
+    assert mk.evaluate(narrow, queries, qrels, "recall@1").stages.num_rows == 0
+
+
+def test_a_run_does_not_say_how_it_was_made() -> None:
+    queries, qrels = labelled(2)
+    with pytest.raises(mk.ParameterError, match="'stages' needs a Retriever"):
+        mk.evaluate(found([1, 1]), queries, qrels, stages=True)

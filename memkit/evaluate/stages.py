@@ -1,0 +1,49 @@
+"""What each stage of search cost: at which of them the relevant memories were lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import pyarrow as pa
+
+from memkit.evaluate.asking import Batch
+from memkit.evaluate.metrics import Labels
+from memkit.params import describe
+from memkit.search.stages.rank import DISPOSITIONS
+
+NOT_FOUND = "not_found"
+STAGES = pa.schema(
+    [("disposition", pa.string()), ("n", pa.int64()), ("share", pa.float64()), ("n_queries", pa.int64())]
+)
+
+
+def stages_of(batches: Sequence[Batch], labels: Labels, k: int) -> pa.Table:
+    """What became of the relevant memories: a row a disposition, with how many, their share, and of how many queries.
+
+    What no arm found, not even without filters and in twice the pool, is ``not_found``.
+    """
+    traced = [
+        batch.search.trace(batch.asked, k=k, where=batch.where, as_of=batch.day)
+        .select(["query_id", "memory_id", "disposition"])
+        .replace_schema_metadata(None)
+        for batch in batches
+    ]
+    order = {name: at for at, name in enumerate((*DISPOSITIONS, NOT_FOUND))}
+    trace = pa.concat_tables(traced).to_pandas()
+    trace = trace.assign(place=trace["disposition"].map(order)).sort_values("place", kind="stable")
+    best = trace.drop_duplicates(["query_id", "memory_id"])  # of a memory's chunks the one that came furthest
+    query, memory = labels.relevant()
+    right = pd.DataFrame({"query_id": query.to_pylist(), "memory_id": memory.to_pylist()})
+    became = right.merge(best, how="left", on=["query_id", "memory_id"]).fillna({"disposition": NOT_FOUND})
+    counted = became.groupby("disposition")["query_id"].agg(["size", "nunique"])
+    rows = [
+        {
+            "disposition": name,
+            "n": int(row["size"]),
+            "share": row["size"] / len(right),
+            "n_queries": int(row["nunique"]),
+        }
+        for name, row in sorted(counted.iterrows(), key=lambda item: order[str(item[0])])
+    ]
+    return describe(pa.Table.from_pylist(rows, schema=STAGES), memkit="stages")
