@@ -1,11 +1,14 @@
 """Eight threads ask one corpus at once, first calls and later ones: no failure, and equal results.
 
-``python tests/audit/threads.py --rounds 20 --calls 1000`` makes 20 corpora of its own and asks each 8 x 1,000 times.
+``python tests/audit/threads.py --rounds 20 --calls 1000`` makes 20 corpora of its own and asks each 8 x 1,000 times;
+``--fresh 30 --calls 8`` does each in a process of its own, where the first call is the first of all.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
@@ -78,7 +81,12 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--calls", type=int, default=1000, help="of each thread")
     parser.add_argument("--encoder", default="hash")
+    parser.add_argument("--fresh", type=int, default=0, help="processes, one after the other, of one round each")
     given = parser.parse_args()
+    if given.fresh:
+        again = [sys.executable, __file__, "--rounds", "1", "--calls", str(given.calls), "--encoder", given.encoder]
+        failed = sum(subprocess.run(again, check=False).returncode != 0 for _ in range(given.fresh))
+        sys.exit(f"{failed} of {given.fresh} processes failed" if failed else 0)
     for number in range(given.rounds):
         ask_all(given.encoder, given.calls)
         print(f"round {number + 1}: {THREADS} x {given.calls} calls, no failure, equal results", flush=True)
