@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from memkit import __version__
-from memkit.cli.show import out, print_json, show, show_problems
+from memkit.cli.show import out, print_json, show, show_problems, summary
 from memkit.display.sheet import visible
 from memkit.errors import ParameterError, did_you_mean
 from memkit.params import Param, check_choice
@@ -225,8 +225,6 @@ def pipeline(
 
 
 def _judge(judge: Any, path: Path, as_of: str | None, as_json: bool) -> None:
-    from memkit.policy.catalogue import summary
-
     table = judge.fit_transform(load(path), as_of=as_of)
     if as_json:
         print_json(table)

@@ -15,7 +15,8 @@ from rich.text import Text
 
 from memkit.display.notebook import shown
 from memkit.display.sheet import visible
-from memkit.duck import printable
+from memkit.duck import connect, printable
+from memkit.params import describe
 
 out = Console()
 _ROWS = 200
@@ -76,3 +77,29 @@ def _worst_first(item: tuple[tuple[str, str], list[str]]) -> tuple[int, int, str
 
 
 _STYLES = {"error": "red", "warning": "yellow", "info": "blue"}
+
+
+_SUMMARY = """
+    select {kind} as kind, keep, reason, count(*) as rows, {factor} min({example}) as example
+    from input group by all order by all
+"""
+
+
+def summary(annotated: pa.Table) -> pa.Table:
+    """The verdicts by kind and reason: kind, keep, reason, rows, an example, and the mean factor where there is one.
+
+    Examples
+    --------
+    >>> rows = {"kind": ["note", "note"], "keep": [True, False], "reason": [None, "limit"], "text": ["a", "b"]}
+    >>> summary(pa.table(rows)).select(["keep", "reason", "rows"]).to_pylist()
+    [{'keep': False, 'reason': 'limit', 'rows': 1}, {'keep': True, 'reason': None, 'rows': 1}]
+    """
+    names = annotated.column_names
+    parts = {
+        "kind": next((name for name in ("kind", "category") if name in names), "''"),
+        "factor": "round(avg(factor), 3) as mean_factor," if "factor" in names else "",
+        "example": r"left(regexp_replace(trim(text), '\s+', ' ', 'g'), 60)" if "text" in names else "file",
+    }
+    with connect() as con:
+        con.register("input", annotated)
+        return describe(con.execute(_SUMMARY.format_map(parts)).to_arrow_table(), memkit="verdicts")

@@ -6,12 +6,8 @@ import warnings
 from importlib import import_module
 from importlib.metadata import entry_points
 
-import pyarrow as pa
-
 from memkit import presets
-from memkit.duck import connect
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import describe
 from memkit.policy.pipeline import Pipeline
 from memkit.tables.statement import Annotator
 
@@ -28,10 +24,6 @@ POLICIES = {
 """Name to module and class, imported when asked for; the name is the class's own (`Annotator.name`)."""
 
 _FORMER = {"classify": "classifier", "dedup": "deduplicator"}
-_SUMMARY = """
-    select {kind} as kind, keep, reason, count(*) as rows, {factor} min({example}) as example
-    from input group by all order by all
-"""
 
 
 def policy_names() -> list[str]:
@@ -73,23 +65,3 @@ def preset_pipeline(preset: str) -> Pipeline:
     ['admission', 'classifier', 'deduplicator', 'quota', 'expiry']
     """
     return Pipeline([policy_class(name)(**presets.POLICY[preset][name]) for name in presets.PIPELINES[preset]])
-
-
-def summary(annotated: pa.Table) -> pa.Table:
-    """The verdicts by kind and reason: kind, keep, reason, rows, an example, and the mean factor where there is one.
-
-    Examples
-    --------
-    >>> rows = {"kind": ["note", "note"], "keep": [True, False], "reason": [None, "limit"], "text": ["a", "b"]}
-    >>> summary(pa.table(rows)).select(["keep", "reason", "rows"]).to_pylist()
-    [{'keep': False, 'reason': 'limit', 'rows': 1}, {'keep': True, 'reason': None, 'rows': 1}]
-    """
-    names = annotated.column_names
-    parts = {
-        "kind": next((name for name in ("kind", "category") if name in names), "''"),
-        "factor": "round(avg(factor), 3) as mean_factor," if "factor" in names else "",
-        "example": r"left(regexp_replace(trim(text), '\s+', ' ', 'g'), 60)" if "text" in names else "file",
-    }
-    with connect() as con:
-        con.register("input", annotated)
-        return describe(con.execute(_SUMMARY.format_map(parts)).to_arrow_table(), memkit="verdicts")

@@ -250,4 +250,4 @@ SECRETS: tuple[Secret, ...] = (
         _is_token,
     ),
 )
-"""Every kind; add a row, and `find`, `mask`, the rule ``secret`` and Admission know it."""
+"""Every kind; add a row, and `find`, `mask` and the rule ``secret`` know it. Admission keeps to its document's four."""
