@@ -30,11 +30,12 @@ _POLICY = (_STAGE[0], "The formula with units", *_STAGE[1:])
 HEADINGS: dict[str, tuple[str, ...]] = {
     "00_tour": (
         "Read a folder",
-        "What is wrong with it",
-        "Three questions in SQL",
-        "Full text in both languages",
-        "Save, open, refresh",
-        "Named queries",
+        "Look at it",
+        "Search by words and by meaning",
+        "Why did it come, and why did another not?",
+        "Ask in SQL",
+        "What would a policy do?",
+        "What would a prompt get?",
         "Where to go next",
     ),
     **dict.fromkeys(("01_index_tree", "02_workspace", "03_notes", "04_records", "05_facts"), _FORMAT),
@@ -98,6 +99,10 @@ def test_every_code_cell_was_run_once_from_the_top(path: Path) -> None:
 @BY_NOTEBOOK
 def test_the_file_is_as_refresh_writes_it(refresh: ModuleType, path: Path) -> None:
     assert path.read_text(encoding="utf-8") == refresh.as_text(refresh.cleaned(_read(path)))
+
+
+def test_the_tour_is_short() -> None:
+    assert len(_read(NOTEBOOKS / "00_tour.ipynb").cells) <= 20
 
 
 @BY_NOTEBOOK
