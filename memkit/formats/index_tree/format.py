@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from memkit.formats.disk.source import Source
-from memkit.formats.format import File, Format, Rule, is_not_negative, length, missing, one_of
-from memkit.formats.index_tree.entry import REQUIRED, Claim
+from memkit.formats.format import File, Format, Rule, length, missing
+from memkit.formats.index_tree.entry import FIELDS, Claim
 from memkit.formats.index_tree.survey import survey
 from memkit.formats.index_tree.whole import RULES, check_split
 from memkit.formats.rows import Rows, json_text
@@ -73,8 +73,6 @@ def _with(extra: str, key: str, value: object) -> str:
 
 
 _OF_SPLIT = ("parts", "tokens_total")
-_PRIORITY = ("high", "medium", "low")
-
 FORMAT = Format(
     "index_tree",
     "memory/index.json, its branches and continuations, and the files that they name",
@@ -88,7 +86,7 @@ FORMAT = Format(
     dates={"updated_at": "updated"},
     rules=(
         Rule("foreign_index", "index_tree", "", "an index-root, an index-branch or the old flat list"),
-        *missing("index_tree", "an entry", " ".join(REQUIRED)),
+        *FIELDS.rules(),
         *missing("index_tree", "an index", "type branches files path category"),
         Rule("bad_value", "index_tree", "type", "index-root or index-branch"),
         Rule("bad_value", "index_tree", "category", "the category that the root gives the branch"),
@@ -104,15 +102,6 @@ FORMAT = Format(
         Rule("missing_file", "index_tree", "path", "a branch index that exists"),
         Rule("missing_file", "index_tree", "parts", "a part that exists"),
         Rule("bad_value", "index_tree", "parts", "a part that is named once"),
-        Rule("bad_value", "index_tree", "priority", "one of high, medium, low", one_of(*_PRIORITY)),
-        Rule("bad_value", "index_tree", "context_priority", "one of high, medium, low", one_of(*_PRIORITY)),
-        Rule("bad_value", "index_tree", "tags", "a list of strings"),
-        Rule("bad_value", "index_tree", "pinned", "true or false"),
-        Rule("bad_value", "index_tree", "access_count", "a whole number"),
-        Rule("bad_value", "index_tree", "edit_count", "a whole number"),
-        Rule("out_of_range", "index_tree", "access_count", "0 or more", is_not_negative),
-        Rule("out_of_range", "index_tree", "edit_count", "0 or more", is_not_negative),
-        Rule("bad_date", "index_tree", "updated", "a date YYYY-MM-DD"),
         Rule("unindexed", "index_tree", "", "a file that an index names"),
         *RULES,
     ),

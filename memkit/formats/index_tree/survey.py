@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Any
 
 from memkit.formats.disk.files import is_inside
 from memkit.formats.format import MARKDOWN, Folder, Survey
-from memkit.formats.index_tree.entry import REQUIRED, Claim, typed
+from memkit.formats.index_tree.entry import FIELDS, Claim, typed
 from memkit.formats.index_tree.shape import as_branch, shape_of
 from memkit.formats.index_tree.whole import above, below, parts_of, without_index
 from memkit.formats.rows import Row, Rows, json_text, slug_of
@@ -244,7 +244,7 @@ class _Trees:
             for key, value in item.items():
                 entry.put(names.get(key, key), value)
             entry.put("updated", (text_of(item.get("lastModified")) or "")[:10] or None)
-            memory_id = self._entry(path, entry, home, text_of(item.get("type")), required=("file",))
+            memory_id = self._entry(path, entry, home, text_of(item.get("type")), may_lack=FIELDS.names - {"file"})
             row = {"memory_id": memory_id, "path": path, "kind": "entry", "reason": _FLAT_REASON}
             self.rows.add("migrations", {**row, "from_version": "flat", "to_version": "index-branch"})
 
@@ -254,7 +254,7 @@ class _Trees:
         entry: Node,
         home: str,
         category: str | None,
-        required: tuple[str, ...] = REQUIRED,
+        may_lack: Container[str] = (),
     ) -> str:
         """One entry to its row, and to a claim or (missing, invalid) a memory of its title and summary."""
         written = (text_of(entry.get("file")) or "").strip()
@@ -269,12 +269,12 @@ class _Trees:
         own = f"index_tree:{found}#1" if found else None
         memory_id = own or self.rows.new_id("index_tree", index, slug_of(title or ""), text)
         self._add_kept(index, entry)
-        row = typed(entry, self.rows, index, memory_id, required)
+        row = typed(entry, self.rows, index, memory_id, may_lack)
         row |= {"memory_id": memory_id, "index_path": index, "line": entry.line, "category": category, "path": found}
         row |= {"status": status, "reason": reason}
         if found is None and written:
             self._report(index, entry.line, "file", written, status, reason, memory_id)
-        if found and required == REQUIRED and not below(found, beside):
+        if found and not may_lack and not below(found, beside):
             self._problem("bad_value", index, f"a file in {beside}/", written, entry.line, "file", memory_id)
         memory = self._memory(row, category) | {"heading_path": heading_path(found or index, category or "")}
         if found is None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from memkit.formats.disk.source import Source
-from memkit.formats.format import File, Format, Rule, is_not_negative, is_ratio, missing, one_of
+from memkit.formats.format import File, Format, Rule
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
-from memkit.formats.records.kinds import KINDS, RELATION, STATS, Kind, Record
+from memkit.formats.records.kinds import KINDS, RULES, Kind, Record
 from memkit.formats.records.relations import check
 from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.syntax.json import load_json, load_json_items, name_lines
@@ -223,8 +224,8 @@ class _File:
             row = {"memory_id": memory_id, "path": self.source.path, "kind": kind.name, "reason": step.reason}
             self.rows.add("migrations", {**row, "from_version": step.from_version, "to_version": step.to_version})
         memory = {**self._row(memory_id, found), "kind": kind.name, "source_id": own}
-        reader = Record(self.rows, value, kind, memory, lambda name: self._line(found, name), typed=not self.is_yaml)
-        reader.read(migrated=bool(steps))
+        line_of = partial(self._line, found)
+        Record(self.rows, value, kind, memory, line_of, migrated=bool(steps), typed=not self.is_yaml).read()
 
     def _line(self, found: _Found, field: str) -> int:
         """The line of a field: as the YAML reader noted it, else the first that names it within the record."""
@@ -235,12 +236,6 @@ class _File:
         if found.names is None:
             found.names = name_lines(self.source.lines[found.line - 1 : found.end_line], found.line)
         return found.names.get(field, found.line)
-
-
-_NUMBER = "a number in 0..1"
-_STRINGS = ("id", "template", "tier", "user_id", "input", "response", "fact_id", "category", "content")
-_TIERS = ("core", "adaptive", "experimental")
-_RELATIONS = ("supports", "contradicts", "extends")
 
 
 FORMAT = Format(
@@ -256,33 +251,10 @@ FORMAT = Format(
     dates_in_lines=True,
     rules=(
         Rule("unsupported_version", "records", "format_version", "a MAJOR version that an adapter knows"),
-        Rule("bad_value", "records", "format_version", "MAJOR.MINOR.PATCH"),
-        *missing("records", "a record", "format_version id triggers template variables tier usage_stats"),
-        *(Rule("missing_recommended", "records", name, "usage_stats with this field") for name in STATS),
-        *(Rule("missing_recommended", "records", name, "a relation with this field") for name in RELATION),
-        *(Rule("bad_value", "records", name, "a string, not a number, that is not empty") for name in _STRINGS),
+        *RULES,
+        Rule("dangling_relation", "records", "relations", "a fact_id that was read"),
         Rule("unknown_placeholder", "records", "template", "placeholders that variables fill"),
         Rule("bad_value", "records", "relations", "relations that differ"),
-        *missing("records", "a record", "user_id input response timestamp tags"),
-        *missing("records", "a record", "fact_id category content confidence relations"),
-        Rule("bad_value", "records", "triggers", "a list of strings"),
-        Rule("bad_value", "records", "tags", "a list of strings"),
-        Rule("bad_value", "records", "variables", "an object"),
-        Rule("bad_value", "records", "usage_stats", "an object"),
-        Rule("bad_value", "records", "relations", "a list of objects"),
-        Rule("bad_value", "records", "hits", "a whole number"),
-        Rule("bad_value", "records", "success_rate", _NUMBER),
-        Rule("bad_value", "records", "confidence", _NUMBER),
-        Rule("bad_value", "records", "weight", _NUMBER),
-        Rule("bad_value", "records", "tier", f"one of {', '.join(_TIERS)}", one_of(*_TIERS)),
-        Rule("bad_value", "records", "type", f"one of {', '.join(_RELATIONS)}", one_of(*_RELATIONS)),
-        Rule("out_of_range", "records", "hits", "0 or more", is_not_negative),
-        Rule("out_of_range", "records", "success_rate", _NUMBER, is_ratio),
-        Rule("out_of_range", "records", "confidence", _NUMBER, is_ratio),
-        Rule("out_of_range", "records", "weight", _NUMBER, is_ratio),
-        Rule("bad_date", "records", "last_used_at", "an ISO 8601 time stamp"),
-        Rule("bad_date", "records", "timestamp", "an ISO 8601 time stamp"),
-        Rule("dangling_relation", "records", "relations", "a fact_id that was read"),
         Rule("self_relation", "records", "relations", "another fact than itself"),
         Rule("contradictory_relation", "records", "relations", "not both supports and contradicts between two facts"),
     ),

@@ -1,0 +1,161 @@
+"""Typed fields, declared once: a field's line gives its reading, its problem rows and its rows of `mk.rules`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memkit.formats.format import Rule
+from memkit.formats.rows import Row, Rows
+from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.values import (
+    bool_of,
+    day_of,
+    integer_of,
+    loose_words,
+    number_of,
+    text_of,
+    time_of,
+    words_of,
+)
+
+Problem = Callable[[str, str, str, object], None]
+"""Takes the rule's code, the field, what was expected and what came."""
+
+
+@dataclass(frozen=True)
+class Type:
+    """What a field holds.
+
+    Attributes
+    ----------
+    read : callable
+        ``read(raw)`` is the value, or None for one of another type.
+    expected, code : str
+        What should be there, and the rule that says so.
+    loose : callable or None
+        ``loose(raw)`` is what can be had of a value of another type, which is a problem all the same.
+    strict : callable or None
+        ``strict(raw)`` is whether a file that tells a number from a string has it as it should.
+    """
+
+    read: Callable[[object], Any]
+    expected: str
+    code: str = "bad_value"
+    loose: Callable[[object], Any] | None = None
+    strict: Callable[[object], bool] | None = None
+
+
+def _nodes(value: object) -> list[Node]:
+    return [item for item in value if isinstance(item, Node)] if isinstance(value, list) else []
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_no_text(value: object) -> bool:
+    return not isinstance(value, str)
+
+
+TEXT = Type(text_of, "a string", strict=_is_text)
+WORDS = Type(words_of, "a list of strings", loose=loose_words)
+DAY = Type(day_of, "a date YYYY-MM-DD", "bad_date")
+TIME = Type(time_of, "an ISO 8601 time stamp", "bad_date")
+WHOLE = Type(integer_of, "a whole number", strict=_is_no_text)
+NUMBER = Type(number_of, "a number", strict=_is_no_text)
+TRUTH = Type(bool_of, "true or false")
+OBJECT = Type(lambda value: value if isinstance(value, Node) else None, "an object")
+OBJECTS = Type(
+    lambda value: value if isinstance(value, list) and len(_nodes(value)) == len(value) else None,
+    "a list of objects",
+    loose=_nodes,
+)
+
+Test = tuple[str, str, Callable[[object], bool]]
+"""What is more than a type: the rule's code, what is expected, and what a value must pass."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field: `expected` says in words what its type should be, where that is not enough."""
+
+    name: str
+    type: Type = TEXT
+    expected: str = ""
+    required: bool = False
+    tests: tuple[Test, ...] = ()
+
+    @property
+    def wanted(self) -> str:
+        """What a problem says should be there."""
+        return self.expected or self.type.expected
+
+
+class Fields:
+    """The fields of one kind of object.
+
+    Parameters
+    ----------
+    format : str
+        The format whose rules they are.
+    holder : str
+        What has them, as a rule says it.
+    *fields : Field
+    missing : str
+        The rule that a required field breaks which is not there.
+    """
+
+    def __init__(self, format: str, holder: str, *fields: Field, missing: str = "missing_field") -> None:
+        self.format, self.holder, self.fields, self.missing = format, holder, fields, missing
+        self.names = frozenset(field.name for field in fields)
+
+    def rules(self) -> tuple[Rule, ...]:
+        """Every check that `read` makes."""
+        return tuple(dict.fromkeys(self._rules()))
+
+    def _rules(self) -> Iterator[Rule]:
+        for field in self.fields:
+            if field.required:
+                yield Rule(self.missing, self.format, field.name, f"{self.holder} with this field")
+            said = {(code, expected) for code, expected, _ in field.tests}
+            if (field.type.code, field.wanted) not in said:
+                yield Rule(field.type.code, self.format, field.name, field.wanted)
+            for code, expected, test in field.tests:
+                yield Rule(code, self.format, field.name, expected, test)
+
+    def read(
+        self,
+        given: Mapping[str, Any],
+        rows: Rows,
+        problem: Problem,
+        may_lack: Container[str] = (),
+        *,
+        is_typed: bool = False,
+    ) -> tuple[Row, set[str]]:
+        """The values by field, None where there is none, and the fields that are fully told by them.
+
+        A field that `may_lack` may be blank too. `is_typed` says that the file tells numbers from strings.
+        """
+        values: Row = {}
+        taken = set()
+        for field in self.fields:
+            name, raw = field.name, given.get(field.name)
+            value = None if raw is None else field.type.read(raw)
+            if value is not None or raw is None:
+                taken.add(name)
+            else:
+                problem(field.type.code, name, field.wanted, raw)
+                value = field.type.loose(raw) if field.type.loose else None
+            if is_typed and value is not None and field.type.strict and not field.type.strict(raw):
+                problem(field.type.code, name, field.wanted, raw)
+            if raw is None and field.required and name not in may_lack:
+                problem(self.missing, name, "", "nothing")
+            if raw == "" and name in may_lack:
+                values[name] = value
+                continue
+            for failed in rows.failing(name, value):
+                problem(failed.code, name, failed.expected, value if isinstance(value, (int, float)) else raw)
+            values[name] = value
+        return values, taken
