@@ -30,13 +30,13 @@ from memkit.index.encoders.base import (
     Vectors,
     as_texts,
     check_block,
-    clean,
     is_unit,
     progress,
     unit_rows,
 )
 from memkit.index.encoders.circuit import CIRCUITS
 from memkit.params import check_choice, check_value
+from memkit.text.analyse import content_key
 
 MAX_MEMORY = 512 << 20
 MAX_DISK = 4 << 30
@@ -255,15 +255,6 @@ def keep_on_disk() -> None:
         return
     if os.access(folder, os.W_OK):
         shared_cache().folder = folder
-
-
-def content_key(text: str, role: str) -> Key:
-    """blake2b-128 over the role and the clean text.
-
-    >>> content_key("a", "query") == content_key("a", "document")
-    False
-    """
-    return hashlib.blake2b(f"{role}|{clean(text)}".encode(), digest_size=16).digest()
 
 
 def rows_digest(rows: Any) -> str:

@@ -24,8 +24,10 @@ terms of a word once; all other texts go through the SQL.
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.util
 import re
+import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -52,6 +54,9 @@ _LETTERS = (
 _CYRILLIC = ((0x0400, 0x052F),)
 _LATIN = ((0x0061, 0x024F),)
 _EMOJI = ((0x2600, 0x27BF), (0x1F000, 0x1FAFF))
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 # Greek final sigma and ё change; acute and grave (stress marks, after NFC) and the soft hyphen have no image and go.
 _FOLD_FROM, _FOLD_TO = "ёς\u0301\u0300\u00ad", "еσ"
@@ -279,6 +284,27 @@ _SEARCHABLE = {
 SEARCHABLE = tuple(_SEARCHABLE)
 """What can be searched; "date" is the day on which a memory was made, in words of both languages."""
 SEARCHED = ("title", "tags", "text")
+
+
+def clean(text: str) -> str:
+    """NFC without control characters and lone surrogates, which end or break texts in C libraries.
+
+    >>> clean("a" + chr(0) + "b")
+    'a b'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    whole = _SURROGATES.sub("\ufffd", _CONTROLS.sub(" ", text))
+    return unicodedata.normalize("NFC", whole)
+
+
+def content_key(text: str, role: str) -> bytes:
+    """blake2b-128 over the role and the clean text.
+
+    >>> content_key("a", "query") == content_key("a", "document")
+    False
+    """
+    return hashlib.blake2b(f"{role}|{clean(text)}".encode(), digest_size=16).digest()
 
 
 def searchable_sql(fields: Sequence[str] = SEARCHED) -> str:

@@ -13,9 +13,10 @@ import pytest
 
 from memkit.errors import MemkitError, ParameterError, StaleIndexError
 from memkit.index import store
-from memkit.index.cache import VectorCache, content_key, rows_digest, shared_cache
+from memkit.index.cache import VectorCache, rows_digest, shared_cache
 from memkit.index.encode import TextEncoder, as_encoder
 from memkit.index.encoders.base import progress
+from memkit.text.analyse import content_key
 
 TEXTS = ["пул соединений", "connection pool", "кот спит", "", "пул соединений"]
 

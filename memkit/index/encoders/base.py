@@ -9,8 +9,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import re
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -20,13 +18,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.errors import MemkitError, ParameterError
+from memkit.text.analyse import clean
 
 ROLES = ("query", "document")
 Vectors = NDArray[np.float32]
 Texts: TypeAlias = Sequence[str] | Any  # or an Arrow array of strings, which has no types
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_SURROGATES = re.compile(r"[\ud800-\udfff]")
 _UNIT_ROWS = 8192  # normalised at a time: double precision doubles the memory
 _UNIT_ERROR = 1e-6
 _SHORT_WORK = 4  # batches without a bar; the cache asks for so many at a time and shows its own
@@ -212,18 +209,6 @@ def as_texts(texts: Texts) -> list[str]:
         if not isinstance(value, str) and value is not None:
             raise ParameterError(f"'texts' must hold strings. Got {type(value).__name__} at position {position}.")
     return ["" if value is None else value for value in values]
-
-
-def clean(text: str) -> str:
-    """NFC without control characters and lone surrogates, which end or break texts in C libraries.
-
-    >>> clean("a" + chr(0) + "b")
-    'a b'
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    whole = _SURROGATES.sub("\ufffd", _CONTROLS.sub(" ", text))
-    return unicodedata.normalize("NFC", whole)
 
 
 def unit_rows(rows: NDArray[Any]) -> Vectors:

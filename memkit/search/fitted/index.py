@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from memkit.duck import connect
 from memkit.errors import ParameterError
-from memkit.index.cache import content_key, rows_digest
+from memkit.index.cache import rows_digest
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration
@@ -28,7 +28,7 @@ from memkit.search.stages.diversify import cosines, jaccard
 from memkit.search.stages.fuse import arm_weights
 from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.age import ages, decays_sql, expired, factors
-from memkit.text.analyse import QueryTerms
+from memkit.text.analyse import QueryTerms, content_key
 from memkit.text.chunk import Chunker
 
 if TYPE_CHECKING:
