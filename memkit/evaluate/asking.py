@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -39,7 +40,7 @@ def hits_of(
         would look like a bad setting.
     """
     if not hasattr(search, "search"):
-        hits = read_run(search)
+        hits = _first(read_run(search), depth)
         if not pc.any(pc.is_in(hits["query_id"], value_set=pc.unique(queries["query_id"]))).as_py():
             raise ParameterError("run: expected hits for some of the queries. Got none.")
         return hits
@@ -48,6 +49,12 @@ def hits_of(
     _check_arms(batches, found)
     names = ["query_id", "rank", "memory_id", "score"] + ["alike"] * ("alike" in found[0].column_names)
     return pa.concat_tables([hits.select(names).replace_schema_metadata(None) for hits in found])
+
+
+def _first(run: pa.Table, depth: int) -> pa.Table:
+    """The first `depth` hits of each query of a run, which come by query, then by rank."""
+    query = pc.index_in(run["query_id"], value_set=pc.unique(run["query_id"])).to_numpy()
+    return run.filter(pa.array(np.arange(len(query)) - np.searchsorted(query, query) < depth))
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from memkit.evaluate.evaluation import Task, deepest, nullable, size
 from memkit.evaluate.labels import QRELS, read_queries
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.result import Result
-from memkit.evaluate.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict
+from memkit.evaluate.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict, word_of
 from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats
 
@@ -282,7 +282,7 @@ class _Pair:
 
         def word(count: int) -> str:
             a, b = self.scores(metric, self._with_relevant(unseen.slice(0, count)))
-            return self.verdict(np.where(without, np.nan, b - a)).word
+            return word_of(self.task.units(np.where(without, np.nan, b - a)), self.epsilon, self.seed)
 
         if not unseen.num_rows or word(unseen.num_rows) == told.word:
             return told, _TO_JUDGE.empty_table()

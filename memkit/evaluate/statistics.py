@@ -7,7 +7,7 @@ whatever groups queries that are not independent. All of it is arithmetic over t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Self
@@ -309,7 +309,7 @@ def verdict(units: Units, epsilon: float = 0.01, seed: int = 0) -> Verdict:
         reason = f"too few users: {size}, and fewer than {FEWEST} allow no conclusion"
         return Verdict(OPEN, reason, low=None, high=None, p=None, detectable=None, n_flips=0, **told)  # type: ignore[arg-type]  # a dict of numbers
     p = flip_p(units, seed)
-    word, reason = _word(wide, narrow, p, epsilon)
+    word, reason = _word(wide, narrow, lambda: p, epsilon)
     return Verdict(
         word,
         reason,
@@ -322,12 +322,22 @@ def verdict(units: Units, epsilon: float = 0.01, seed: int = 0) -> Verdict:
     )
 
 
-def _word(wide: tuple[float, float], narrow: tuple[float, float], p: float, epsilon: float) -> tuple[str, str]:
+def word_of(units: Units, epsilon: float, seed: int) -> str:
+    """The word of `verdict` alone, which needs no flips where the interval holds 0."""
+    wide, narrow = interval(units, 0.95, seed), interval(units, 0.9, seed)
+    if wide is None or narrow is None:
+        return OPEN
+    return _word(wide, narrow, lambda: flip_p(units, seed), epsilon)[0]
+
+
+def _word(
+    wide: tuple[float, float], narrow: tuple[float, float], p: Callable[[], float], epsilon: float
+) -> tuple[str, str]:
     if wide[0] > 0 or wide[1] < 0:
-        if p < 0.05:
+        if p() < 0.05:
             return (BETTER if wide[0] > 0 else WORSE), ""
         if not -epsilon <= narrow[0] <= narrow[1] <= epsilon:
-            return OPEN, f"the interval leaves out 0, the flip test does not (p = {p:.3f})"
+            return OPEN, f"the interval leaves out 0, the flip test does not (p = {p():.3f})"
     if -epsilon <= narrow[0] <= narrow[1] <= epsilon:
         return SAME, ""
     return OPEN, f"the interval holds 0 and reaches beyond ± {epsilon:g}"

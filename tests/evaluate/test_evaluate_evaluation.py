@@ -269,3 +269,11 @@ def test_a_run_does_not_say_how_it_was_made() -> None:
     queries, qrels = labelled(2)
     with pytest.raises(mk.ParameterError, match="'stages' needs a Retriever"):
         mk.evaluate(found([1, 1]), queries, qrels, stages=True)
+
+
+def test_of_a_run_as_many_hits_count_as_are_asked_for() -> None:
+    queries, qrels = labelled(2)
+    deep = run_of({"q0": ["x", "y", "r"], "q1": ["r", "x", "y"]})
+    assert mk.evaluate(deep, queries, qrels, "mrr@2").hits["memory_id"].to_pylist() == ["x", "y", "r", "x"]
+    assert mk.evaluate(deep, queries, qrels, "mrr", depth=2).table["value"].to_pylist() == [0.5]
+    assert mk.evaluate(deep, queries, qrels, "mrr").table["value"].to_pylist() == [pytest.approx(2 / 3)]
