@@ -52,7 +52,12 @@ class Retriever(QuerySettings, FitSettings):
         """Cut the corpus's memories into chunks and build the arms that have a weight.
 
         Vectors of texts seen before come from the cache, and the arms that were saved with a corpus from its folder.
-        What was fitted before stays whole where this fails.
+        What was fitted before stays whole where this fails, and answers in other threads meanwhile.
+
+        After ``corpus.refresh()``, and where this Retriever was fitted before, what is known of memories that are as
+        they were is used again: their chunks, terms and vectors. Answers are those of a fresh fit. Made anew are
+        approximate indexes (`ann`), vectors that a mean is taken off (`centre`), encoders that learn from the corpus,
+        and arms that were loaded from a folder.
 
         Parameters
         ----------

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
+from memkit.index import postings as postings_module
+from memkit.index.lexical import BM25, CharGrams, Grams
 from memkit.text.analyse import ANALYSERS
 
 DAY = "2026-03-01"
@@ -99,3 +105,97 @@ def test_a_refit_after_any_edits_equals_a_fresh_fit(
     for version in versions:
         search.fit(corpus_of(version))
         assert_same(search, mk.Retriever(**params).fit(corpus_of(version)))
+
+
+def write(folder: Path, texts: dict[str, str]) -> None:
+    for name, text in texts.items():
+        (folder / f"{name}.md").write_text(f"# {name}\n{text}\n", encoding="utf-8")
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many texts were cut into words at each count."""
+    seen: list[int] = []
+    count = postings_module.Postings.count.__func__  # type: ignore[attr-defined]  # a class method
+
+    def noting(cls: type, texts: Any, analyser: str) -> Any:
+        seen.append(len(texts))
+        return count(cls, texts, analyser)
+
+    monkeypatch.setattr(postings_module.Postings, "count", classmethod(noting))
+    return seen
+
+
+@pytest.mark.parametrize("fit", ["same", "other", "refresh", "context"])
+def test_after_a_refresh_only_new_texts_are_read_whoever_fits(tmp_path: Path, counted: list[int], fit: str) -> None:
+    write(tmp_path, {f"n{at}": f"кофе номер {at}" for at in range(30)})
+    first = mk.Retriever(encoder=None, gram_weight=0.0).fit(mk.read(tmp_path))
+    builder = mk.ContextBuilder(first)
+    write(tmp_path, {"n7": "чай с лимоном"})
+    counted.clear()
+    after = first.corpus_.refresh()
+    if fit == "same":
+        search = first.fit(after)
+    elif fit == "other":
+        search = mk.Retriever(encoder=None, gram_weight=0.0).fit(after)
+    elif fit == "refresh":
+        search = first.refresh()
+    else:
+        builder.build(after, "u1", "чай", as_of=DAY)
+        search = builder.retriever_
+    assert counted == [1]
+    assert search.search("лимон", as_of=DAY)["path"].to_pylist() == ["n7.md"]
+
+
+def traces(search: mk.Retriever, count: int) -> list[pa.Table]:
+    return [search.trace("кофе 7", as_of=DAY) for _ in range(count)]
+
+
+def test_what_was_fitted_before_stays_as_it_was_and_is_let_go(tmp_path: Path) -> None:
+    write(tmp_path, {f"n{at}": f"кофе номер {at}" for at in range(20)})
+    old = mk.Retriever(encoder="hash").fit(mk.read(tmp_path))
+    (expected,) = traces(old, 1)
+    write(tmp_path, {"n7": "чай с лимоном", "n3": "кофе кофе"})
+    (tmp_path / "n5.md").unlink()
+    with ThreadPoolExecutor(1) as pool:
+        answers = pool.submit(traces, old, 5)
+        new = mk.Retriever(encoder="hash").fit(old.corpus_.refresh())
+    assert all(answer.equals(expected) for answer in [*answers.result(), *traces(old, 1)])
+    del answers
+    assert new.search("лимон", as_of=DAY)["path"].to_pylist()[0] == "n7.md"
+    known = weakref.ref(old.index_)
+    del old
+    gc.collect()
+    assert known() is None, "the new index holds the former one"
+
+
+def test_full_text_in_sql_follows_a_refresh(tmp_path: Path) -> None:
+    write(tmp_path, {"a": "кофе", "b": "чай"})
+    before = mk.read(tmp_path)
+    ask = "select path from fts('{}') join memories using (memory_id)"
+    assert before.sql(ask.format("чай")).fetchall() == [("b.md",)]
+    write(tmp_path, {"b": "кофе с молоком"})
+    after = before.refresh()
+    assert after.sql(ask.format("чай")).fetchall() == []
+    assert after.sql(ask.format("молоко")).fetchall() == [("b.md",)]
+    assert before.sql(ask.format("чай")).fetchall() == [("b.md",)]
+
+
+def test_another_setting_or_another_encoder_begins_anew(counted: list[int]) -> None:
+    rows = {f"m{at}": {"text": f"кофе номер {at}"} for at in range(10)}
+    search = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus_of(rows))
+    search.set_params(analyser="none").fit(corpus_of(rows))
+    assert counted == [10, 10]
+    assert_same(search, mk.Retriever(encoder=None, gram_weight=0.0, analyser="none").fit(corpus_of(rows)))
+
+
+@pytest.mark.parametrize("arm", [BM25(), CharGrams(), Grams()], ids=lambda arm: type(arm).__name__)
+def test_an_arm_brought_up_to_date_holds_what_a_fitted_one_holds(arm: Any) -> None:
+    old, new = ["кофе кофе", "чай", "память пула", ""], ["чай", "молоко", "память пула"]
+    at = np.array([1, 4, 2])  # the second is new
+    chunks = pa.table({"chunk_id": list("abc")})
+    followed = type(arm)().fit(pa.table({"chunk_id": list("abcd")}), old).updated(at, chunks, pa.array(new))
+    fresh = type(arm)().fit(chunks, new)
+    assert list(followed.postings_.terms.items()) == list(fresh.postings_.terms.items())
+    for name in ("offsets", "rows", "counts", "weights"):
+        assert np.array_equal(getattr(followed.postings_, name), getattr(fresh.postings_, name)), name
