@@ -240,6 +240,17 @@ TABLES: dict[str, pa.Schema] = {
             _column("text", pa.string(), "without the tags"),
         ]
     ),
+    "users": pa.schema(
+        [
+            _column("user_id", pa.string(), "the folder"),
+            _PATH,
+            _column("version", pa.string(), "of the layout, as written"),
+            _column("profile_count", pa.int64(), "profileCount, as written"),
+            _column("working_count", pa.int64(), "workingCount, as written"),
+            _column("archive_count", pa.int64(), "archiveCount, as written"),
+            _EXTRA,
+        ]
+    ),
     "relations": pa.schema(
         [
             _column("from_id", pa.string(), "fact_id of the record that holds the relation"),

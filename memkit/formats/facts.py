@@ -13,17 +13,17 @@ True
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
 from memkit.errors import FormatError
 from memkit.formats.disk.source import Source
 from memkit.formats.format import MARKDOWN, File, Folder, Format, Rule, Survey, missing, one_of
-from memkit.formats.rows import Row, Rows, Tables, json_text
+from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.json import load_json, name_lines
 from memkit.formats.syntax.node import Node, StructureError, clean
-from memkit.formats.syntax.values import day_of, integer_of
+from memkit.formats.syntax.values import day_of, integer_of, text_of
 from memkit.schemas import IMPORTANCE_WORDS
 
 TAGS = ("id", "t", "imp", "exp", "created")
@@ -34,6 +34,9 @@ _TAG = re.compile(r" *\[(id|t|imp|exp|created):([^\]\n]*)\]")
 _FACT_LIKE = re.compile(r"^- \[(?:id|t|imp|exp|created):", re.MULTILINE)
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
 _OLD = "old layout"
+_PREFIX = re.compile(r"[a-z]+_")
+_PREFIXES = {"profile": "pf_", "working": "wk_", "archive": "ar_"}
+_TASK = re.compile(r"[-*] \[[ xX]\]")
 _COUNTERS = pa.schema(
     [
         ("path", pa.string()),
@@ -113,9 +116,36 @@ def _survey(folder: Folder) -> Survey:
     paths = folder.listing.files
     homes = {path.rpartition("/")[0].rpartition("/")[0] for path in paths}
     is_any = folder.is_forced
-    return Survey(
-        {path: _OLD for path in paths if (is_any and path.lower().endswith(MARKDOWN)) or _is_old(path, homes)}
-    )
+    told = {path: _OLD for path in paths if (is_any and path.lower().endswith(MARKDOWN)) or _is_old(path, homes)}
+    return Survey(told | dict.fromkeys(_alone(folder), _OLD))
+
+
+def _alone(folder: Folder) -> Iterator[str]:
+    """The ``{userId}.md`` that are all the Markdown of a folder ``memory``, and hold bullets, where no workspace is."""
+    below: dict[str, list[str]] = {}
+    for path in folder.listing.files:
+        home, found, rest = path.rpartition("memory/")
+        if found and (not home or home.endswith("/")):
+            below.setdefault(home + found, []).append(rest)
+    for home, names in below.items():
+        above = home.removesuffix("memory/")
+        is_workspace = any(f"{above}{name}.md" in folder.listing.files for name in ("MEMORY", "HEARTBEAT"))
+        users = [name for name in names if name.lower().endswith(MARKDOWN)]
+        if not is_workspace and "index.json" not in names and all(map(_is_user, users)):
+            sources = (folder.read(home + name, Rows()) for name in users)
+            if all(source is not None and _is_bullets(source) for source in sources):
+                yield from (home + name for name in users)
+
+
+def _is_user(name: str) -> bool:
+    stem = name.rpartition(".")[0]
+    return "/" not in name and not stem.isupper() and not _DATED.match(stem)
+
+
+def _is_bullets(source: Source) -> bool:
+    """Whether every line that says something is an item, and none a task."""
+    lines = [line for line in source.lines if line.strip() and not line.startswith("#")]
+    return bool(lines) and all(line.startswith(("- ", "* ")) and not _TASK.match(line) for line in lines)
 
 
 def _is_old(path: str, homes: set[str]) -> bool:
@@ -227,6 +257,11 @@ class _Facts:
             problem("type_file_mismatch", "t", f"'{self.expected}', as the file is named", kind)
         if not fact["text"].strip():
             problem("empty_text", None, "a fact with text", fact["text"])
+        prefix = _PREFIX.match(fact.get("id", ""))
+        if prefix and kind in TYPES and prefix.group() != _PREFIXES[kind]:
+            problem("prefix_mismatch", "id", f"'{_PREFIXES[kind]}' and a number, as t is {kind}", fact["id"])
+        if kind == "working" and "exp" not in fact:
+            problem("missing_recommended", "exp", "", "nothing")
         self.rows.check(dict(fact), self.path, memory_id, number)
 
 
@@ -241,7 +276,13 @@ def _parse_meta(source: Source, rows: Rows) -> None:
         rows.keep_text(source, "facts", "a JSON object", type(meta).__name__, 1)
         return
     lines = name_lines(source.lines, 1)
-    for name in sorted(meta.keys() - {"version", *COUNTED}):
+    counters = {column: integer_of(meta.get(name)) for name, column in COUNTED.items()}
+    user: Row = {"user_id": user_of(source.path), "path": source.path, "version": text_of(meta.get("version"))}
+    user |= {f"{column}_count": count for column, count in counters.items()}
+    kept = {name for name, column in COUNTED.items() if counters[column] is not None}
+    kept |= {"version"} if user["version"] is not None else set()
+    rows.add("users", {**user, "extra": extra_of(meta, kept)})
+    for name in sorted(meta.keys() - {"version", "lastIds", *COUNTED}):
         expected = "a counter or version"
         rows.problem("unclaimed", source.path, expected, meta[name], line=lines.get(name), field=name)
     folder = source.path.rpartition("/")[0]
@@ -274,11 +315,11 @@ FORMAT = Format(
     "facts",
     "users/{id}/profile.md, working.md, archive.md and meta.json",
     kinds=(*TYPES, "line"),
-    tables=("facts",),
+    tables=("facts", "users"),
     schemas={"_counters": _COUNTERS},
     endings=MARKDOWN,
     claims=_claims,
-    landmark="users",
+    landmark="users memory",
     survey=_survey,
     parse=parse,
     check=_check,
@@ -291,6 +332,8 @@ FORMAT = Format(
         Rule("bad_date", "facts", "exp", "a date YYYY-MM-DD"),
         Rule("bad_date", "facts", "created", "a date YYYY-MM-DD"),
         Rule("not_a_fact", "facts", "", "a line '- [id:…] [t:…] [imp:…] text'"),
+        Rule("prefix_mismatch", "facts", "id", "pf_, wk_ or ar_, as the type is"),
+        Rule("missing_recommended", "facts", "exp", "a working fact with this tag"),
         Rule("type_file_mismatch", "facts", "t", "the type that the file is named for"),
         Rule("counter_mismatch", "facts", "", "the number of facts in the file beside it"),
         *(Rule("bad_value", "facts", name, "a whole number") for name in COUNTED),

@@ -53,6 +53,7 @@ SEVERITIES: dict[str, str] = {
     "empty_text": "warning",
     "secret": "warning",
     "missing_recommended": "info",
+    "prefix_mismatch": "info",
     "unknown_placeholder": "info",
     "unindexed": "info",
     "unclaimed": "info",
@@ -270,7 +271,7 @@ class Format:
     schemas : dict of str to pyarrow.Schema
         Tables of its own that `memkit.schemas` does not declare; one whose name opens with ``_`` is for `check` alone.
     landmark : str
-        The file or folder without which there is nothing to survey.
+        The file or folder without which there is nothing to survey, or several with a blank between them.
     survey : callable, optional
         ``survey(folder) -> Survey``, before anything is parsed.
     batch : callable, optional
@@ -312,6 +313,11 @@ class Format:
     batch: Callable[[Iterable[tuple[str, Content]]], tuple[Tables, list[tuple[str, Content]]]] | None = None
     beside: Callable[[File, Rows], None] | None = None
     check: Callable[[Tables, Rows], None] | None = None
+
+    @cached_property
+    def landmarks(self) -> tuple[str, ...]:
+        """Each `landmark`."""
+        return tuple(self.landmark.split())
 
     @cached_property
     def tests(self) -> Tests:

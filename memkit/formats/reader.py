@@ -184,7 +184,7 @@ def _roles(
     """The files to parse, in path order, each with its role; nearly all share one."""
     forced, told, aside = result.options.format, dict[str, tuple[tuple[str, object], ...]](), set[str]()
     for format in formats:
-        if format.survey and forced in (None, format.name) and (forced or _has(listing, format.landmark)):
+        if format.survey and forced in (None, format.name) and (forced or _has(listing, format.landmarks)):
             rows.use(format)
             folder = Folder(listing, _opener(listing, result, before), rows, result.options.plugin_globs, bool(forced))
             survey = _surveyed(format, format.survey, folder)
@@ -211,10 +211,12 @@ def _surveyed(format: Format, survey: Callable[[Folder], Survey], folder: Folder
         return Survey()
 
 
-def _has(listing: Listing, landmark: str) -> bool:
-    """Whether a file or folder of this name lies anywhere."""
-    below = f"/{landmark}"
-    return any(path.endswith(below) or path == landmark for paths in (listing.folders, listing.files) for path in paths)
+def _has(listing: Listing, landmarks: tuple[str, ...]) -> bool:
+    """Whether a file or folder of one of these names lies anywhere."""
+    below = tuple(f"/{landmark}" for landmark in landmarks)
+    return any(
+        path.endswith(below) or path in landmarks for paths in (listing.folders, listing.files) for path in paths
+    )
 
 
 def _opener(listing: Listing, result: Reading, before: Reading | None) -> Callable[[str, Rows], Source | None]:
