@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Self, TypeVar
+from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -24,13 +24,47 @@ from memkit.index.encoders.circuit import in_haste
 from memkit.params import AsOf, as_of_time, check_value
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.index import SearchIndex
-from memkit.search.settings import Settings
+from memkit.search.settings import QuerySettings
 from memkit.search.stages.rank import Candidates, Ranked, rank
 from memkit.tables.sealed import read_select
 
 _BARE = "select memory_id from memories where "
 _SCOPING = ("expired", "kinds_hidden", "on_encoder_error", "function_word_weight")
 T = TypeVar("T")
+
+
+class Settings(QuerySettings):
+    """The query-time values of one question: checked once, and fixed.
+
+    Examples
+    --------
+    >>> Settings.of(QuerySettings(pool=50)).but(min_score=0.2).pool
+    50
+    >>> Settings.of(QuerySettings()).pool = 7
+    Traceback (most recent call last):
+    AttributeError: the settings of a question are fixed. Got 'pool'; `but` makes others.
+    """
+
+    @classmethod
+    def of(cls, declared: QuerySettings) -> Self:
+        """The query-time values of `declared`, which may be a Retriever.
+
+        Raises
+        ------
+        ParameterError
+            For a value outside of its declaration.
+        """
+        values: Mapping[str, Any] = declared.check_params()
+        fixed = cls.__new__(cls)
+        fixed.__dict__.update({name: values[name] for name in QuerySettings.params()})
+        return fixed
+
+    def but(self, **values: Any) -> Self:
+        """The same with other `values`; raises ParameterError as `of`, and for a name that is not declared."""
+        return self.of(QuerySettings(**self.__dict__).set_params(**values))
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        raise AttributeError(f"the settings of a question are fixed. Got {name!r}; `but` makes others.")
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,9 @@ from memkit.errors import MemkitError, NotFittedError, ParameterError
 from memkit.params import AsOf, estimator
 from memkit.search.fitted.index import SearchIndex, build_index, check_corpus
 from memkit.search.fitted.store import FOLDER, kept_arm, load_index, save_index
-from memkit.search.question import Question, ask, or_by_words
+from memkit.search.question import Question, Settings, ask, or_by_words
 from memkit.search.reports.tables import hits_table, trace_table
-from memkit.search.settings import FitSettings, QuerySettings, Settings
+from memkit.search.settings import FitSettings, QuerySettings
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn, Self
+from collections.abc import Sequence
+from typing import Any
 
 from memkit.index.centre import CENTRES
 from memkit.index.dense import ANN
@@ -97,40 +97,3 @@ class QuerySettings(Estimator):
         source=cite("workspace", "fallback"),
     )
     kinds_hidden: tuple[str, ...] = param(kinds_where(searched=False), doc="Kinds of memory that are not searched.")
-
-
-class Settings(QuerySettings):
-    """The query-time values of one question: checked once, and fixed.
-
-    Examples
-    --------
-    >>> Settings.of(QuerySettings(pool=50)).but(min_score=0.2).pool
-    50
-    >>> Settings.of(QuerySettings()).pool = 7
-    Traceback (most recent call last):
-    AttributeError: the settings of a question are fixed. Got 'pool'; `but` makes others.
-    """
-
-    @classmethod
-    def of(cls, declared: QuerySettings) -> Self:
-        """The query-time values of `declared`, which may be a Retriever.
-
-        Raises
-        ------
-        ParameterError
-            For a value outside of its declaration.
-        """
-        values: Mapping[str, Any] = declared.check_params()
-        fixed = cls.__new__(cls)
-        fixed.__dict__.update({name: values[name] for name in _NAMES})
-        return fixed
-
-    def but(self, **values: Any) -> Self:
-        """The same with other `values`; raises ParameterError as `of`, and for a name that is not declared."""
-        return self.of(QuerySettings(**self.__dict__).set_params(**values))
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        raise AttributeError(f"the settings of a question are fixed. Got {name!r}; `but` makes others.")
-
-
-_NAMES = tuple(QuerySettings.params())

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
 from memkit.params import Param
+from memkit.search.question import Settings
 from memkit.search.reports.tables import hits_table, trace_table
 from memkit.search.retriever import Retriever
-from memkit.search.settings import FitSettings, QuerySettings, Settings
+from memkit.search.settings import FitSettings, QuerySettings
 
 DAY = "2026-03-01"
 WORDS = ["пул", "кот", "чай", "pool", "tea", "friday"]
