@@ -125,8 +125,10 @@ class Annotator(Estimator):
         said = []
         for name in (field.name for field in rows.schema if field.type == TIMESTAMP):
             given = source[name] if name in source.column_names else rows[name]
-            if lost := given.filter(pc.and_(pc.is_valid(given), pc.is_null(rows[name]))).to_pylist():
-                said.append(f"{len(lost)} of '{name}' are no dates and count as missing, as {lost[0]!r}.")
+            lost = pc.and_(pc.is_valid(given), pc.is_null(rows[name]))
+            if count := pc.sum(lost).as_py():
+                first = _told(given[pc.index(lost, True).as_py()])
+                said.append(f"{count} of '{name}' are no dates and count as missing, as {first}.")
         if said:
             warnings.warn(f"{type(self).__name__}: {' '.join(said)}", RuntimeWarning, stacklevel=3)
         kinds = pc.unique(rows["kind"]).drop_null().to_pylist() if "kind" in self.adds else []
@@ -140,6 +142,13 @@ class Annotator(Estimator):
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         """Further relations that the statement reads, by name; most steps need none."""
         return {}
+
+
+def _told(value: pa.Scalar) -> str:
+    try:
+        return repr(value.as_py())
+    except (OverflowError, ValueError):  # Python has no such day
+        return "one past the years 1 to 9999"
 
 
 def as_table(data: Any, over: str = "memories", owner: str = "table") -> pa.Table:
@@ -225,6 +234,7 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        column = column.cast(pa.string()) if pa.types.is_string_view(kind) else column  # which Arrow cannot look up
         texts = pc.unique(column)
         moments = [None if text is None else time_of(text) for text in texts.to_pylist()]
         return pa.array(moments, TIMESTAMP).take(pc.index_in(column, value_set=texts))
