@@ -188,7 +188,7 @@ def _by_month(counts: pa.Table) -> pa.Table:
     for row in rows:
         totals[row["kind"]] = totals.get(row["kind"], 0) + row["memories"]
     cells = {(row["month"], row["kind"]): row["memories"] for row in rows}
-    months = sorted({row["month"] for row in rows}, reverse=True)
+    months = sorted({row["month"] for row in rows}, key=lambda month: (month[:1].isdigit(), month), reverse=True)
     kinds = sorted(totals, key=lambda kind: (-totals[kind], kind))
     columns = {kind: [cells.get((month, kind)) for month in months] for kind in kinds}
     return pa.table({"month": pa.array(months, pa.string()), **columns})

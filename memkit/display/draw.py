@@ -22,7 +22,7 @@ STYLE = """
 .mk th{font-weight:600;opacity:.72;border-bottom:1px solid rgba(128,128,128,.5);overflow-wrap:normal}
 .mk td{border-bottom:1px solid rgba(128,128,128,.2)}
 .mk .n{text-align:right!important;white-space:nowrap;font-variant-numeric:tabular-nums;width:1%}
-.mk td.w{white-space:nowrap}.mk .w{width:1%}.mk .t{min-width:6.5em}.mk .l{min-width:16em}
+.mk .x{overflow-wrap:anywhere}.mk td.w{white-space:nowrap}.mk .w{width:1%}.mk .t{min-width:6.5em}.mk .l{min-width:16em}
 .mk table+p>b{display:inline-block;margin-top:.8em}
 .mk mark{background:rgba(255,190,0,.38);color:inherit;border-radius:2px}
 .mk i.b{display:block;height:4px;min-width:36px;margin-top:3px;background:rgba(128,128,128,.25);border-radius:2px}
@@ -61,7 +61,7 @@ def _table(sheet: Sheet, wide: list[int]) -> str:
     small = [at for at, column in enumerate(sheet.columns) if column.small]
     before = 1 if sheet.columns and sheet.columns[0].look == "count" else 0
     kinds = {at: _class(sheet.columns[at], [row[at] for row in sheet.rows]) for at in wide}
-    heads = [f'<th scope="col"{kinds[at]}>{html.escape(_name(sheet.columns[at]))}</th>' for at in wide]
+    heads = [f'<th scope="col"{kinds[at]}>{_head(_name(sheet.columns[at]))}</th>' for at in wide]
     heads[before:before] = ['<th scope="col"></th>'] if sheet.leads else []
     rows = []
     for place, row in enumerate(sheet.rows):
@@ -71,6 +71,12 @@ def _table(sheet: Sheet, wide: list[int]) -> str:
             cells[before:before] = [_lead(sheet.titles[place], sheet.leads[place], under)]
         rows.append(f"<tr>{''.join(cells)}</tr>")
     return f"<table><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _head(name: str) -> str:
+    """A heading that breaks at blanks, and within a word only where it is longer than any of memkit's."""
+    long = max(map(len, name.split()), default=0) > _SHORT
+    return f'<span class="x">{html.escape(name)}</span>' if long else html.escape(name)
 
 
 def _in_page(sheet: Sheet) -> list[int]:

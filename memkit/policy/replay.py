@@ -35,6 +35,9 @@ order by user_id nulls first, day
 """
 
 
+_NAMED = 40
+
+
 def replay(corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] | AsOf = None) -> pa.Table:
     """Both verdicts on every memory at every date, and whether they differ.
 
@@ -67,7 +70,8 @@ def replay(corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] 
     table = as_table(corpus, pipelines[0].over)
     first, second = (each.fitted(table) for each in pipelines)
     compared = pa.concat_tables([_compared(table, first, second, date) for date in dates])
-    return describe(compared, memkit="replay", shown=names_in(compared, table, "memory_id"))
+    first = pa.concat_tables([compared.filter(compared["changed"]).slice(0, _NAMED), compared.slice(0, _NAMED)])
+    return describe(compared, memkit="replay", shown=names_in(first, table, "memory_id", most=2 * _NAMED))
 
 
 def _pipeline(steps: Any) -> Pipeline:

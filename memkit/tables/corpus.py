@@ -102,7 +102,7 @@ class Corpus:
         Returns
         -------
         duckdb.DuckDBPyRelation
-            ``.df()``, ``.to_arrow_table()``, ``.fetchall()``, or shown as it is.
+            ``.to_arrow_table()`` (and from there ``.to_pandas()``), ``.fetchall()``, or shown as it is.
 
         Raises
         ------

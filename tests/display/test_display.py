@@ -119,7 +119,7 @@ class Tags(html.parser.HTMLParser):
         self.words += data
 
 
-OURS = {"div", "style", "p", "b", "small", "table", "thead", "tbody", "tr", "th", "td", "mark", "i", "br"}
+OURS = {"div", "style", "p", "b", "small", "table", "thead", "tbody", "tr", "th", "td", "mark", "i", "br", "span"}
 
 
 @pytest.mark.parametrize("name", NAMES)
