@@ -16,6 +16,7 @@ from memkit.duck import literal
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluate.known import hidden
 from memkit.evaluate.labels import read_run
+from memkit.search.question import memories_where
 
 
 def hits_of(
@@ -75,6 +76,8 @@ def batches_of(
     search: Any, queries: pa.Table, qrels: pa.Table | None, moment: datetime, where: str | None
 ) -> list[Batch]:
     """The queries as they are put to a Retriever; parameters as for `hits_of`."""
+    if where is not None:
+        memories_where(search.corpus_.ask, where)  # alone, before it is joined: a bracket in it must not close ours
     return [
         Batch(one, rows, _visible(rows, where), _day(rows) or moment)
         for one, part in _by_hidden(_or_raise(search), queries, qrels)

@@ -94,7 +94,7 @@ class Task:
 
     @property
     def estimate(self) -> str:
-        return "per query" if self.per_query else f"per {self.unit_name}"
+        return "per query" if self.per_query or self.unit_name == "query_id" else f"per {self.unit_name}"
 
 
 def _check_judged(queries: pa.Table, qrels: pa.Table, unjudged: str) -> None:
@@ -279,7 +279,7 @@ def size(row: Mapping[str, Any]) -> str:
     >>> size({"n_queries": 40, "unit": "user_id", "n_units": 8}), size({"n_queries": 40, "unit": "query_id"})
     ('over 40 queries in 8 groups by user_id', 'over 40 queries, each for itself')
     """
-    queries = f"over {row['n_queries']} queries"
+    queries = f"over {row['n_queries']} {'query' if row['n_queries'] == 1 else 'queries'}"
     apart = row["unit"] == "query_id"
     return f"{queries}, each for itself" if apart else f"{queries} in {row['n_units']} groups by {row['unit']}"
 

@@ -78,6 +78,16 @@ def test_a_predicate_narrows_what_is_seen(search: mk.Retriever) -> None:
     assert hits["memory_id"].to_pylist() == ["anna"]
 
 
+@pytest.mark.parametrize("where", ["true) or (true", "false -- ", "user_id = ", "true; drop table memories"])
+def test_a_predicate_never_shows_another_users_memories(search: mk.Retriever, where: str) -> None:
+    queries, qrels = (
+        {"query_id": [1], "text": ["чай"], "user_id": ["anna"]},
+        {"query_id": [1], "memory_id": ["anna"], "relevance": [1]},
+    )
+    with pytest.raises(mk.MemkitError):
+        mk.evaluate(search, queries, qrels, "mrr", where=where)
+
+
 def test_batches_by_user_and_day_score_as_each_query_alone() -> None:
     corpus = mk.read(DATA)
     search = mk.Retriever(encoder=None).fit(corpus)
