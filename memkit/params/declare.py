@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field
 from datetime import UTC, date, datetime, time
 from typing import Any
@@ -26,6 +26,7 @@ _CLASSES: dict[str, tuple[type, ...]] = {
     "float": (float, int),
     "str": (str,),
     "words": (tuple, list),
+    "weights": (Mapping,),
     "callable": (Callable,),  # type: ignore[dict-item]  # of collections.abc, which isinstance takes
     "object": (object,),
 }
@@ -38,7 +39,8 @@ class Param:
     Attributes
     ----------
     kind : str
-        'bool', 'int', 'float', 'str', 'words' (a sequence of strings), 'callable' or 'object' (checked by its user).
+        'bool', 'int', 'float', 'str', 'words' (a sequence of strings), 'weights' (words to numbers), 'callable' or
+        'object' (checked by its user).
     low, high : float or None
         Bounds, inclusive unless `low_open` or `high_open`.
     choices : tuple of str
@@ -81,7 +83,7 @@ class Param:
         if self.choices:
             words = ("words among " if self.kind == "words" else "one of ") + ", ".join(map(repr, self.choices))
         else:
-            words = "sequence of strings" if self.kind == "words" else self.kind
+            words = {"words": "sequence of strings", "weights": "mapping of words to floats"}.get(self.kind, self.kind)
             words += " or '*'" if self.star else ""
         if self.low is None and self.high is None:
             return words
@@ -105,6 +107,8 @@ class Param:
             value = value.item()  # a NumPy scalar, as a grid of settings holds them
         if not isinstance(value, _CLASSES[self.kind]):
             return False
+        if isinstance(value, Mapping):
+            return all(isinstance(n, str) and type(w) in (int, float) and self._within(w) for n, w in value.items())
         if isinstance(value, (tuple, list)):
             return all(isinstance(word, str) and (not self.choices or word in self.choices) for word in value)
         if self.choices:
@@ -125,6 +129,12 @@ class Param:
             return "*"
         if self.kind == "words":
             return tuple(word.strip() for word in text.split(",") if word.strip())
+        if self.kind == "weights":
+            pairs = [part.partition("=")[::2] for part in text.split(",")]
+            try:
+                return {name.strip(): float(weight) for name, weight in pairs}
+            except ValueError:
+                return text
         if self.kind == "bool":
             return {"true": True, "false": False}.get(text.lower(), text)
         try:

@@ -80,6 +80,14 @@ class QuerySettings(Estimator):
     fusion: str = param("weighted", choices=METHODS, doc="How the arms' scores become one.")
     rrf_k: int = param(60, low=0, doc="The constant of fusion 'rrf'.", source="Cormack et al. 2009")
     pool: int = param(100, low=1, unit="chunks", doc="The best of each arm that enter; below it nothing is ranked.")
+    kind_weights: Mapping[str, float] | None = param(
+        None,
+        kind="weights",
+        nullable=True,
+        low=0,
+        high=1,
+        doc="A factor by kind of memory, such as {'daily_log': 0.7}.",
+    )
     decay: str = param("e_folding", choices=FORMS, doc="How a score falls with age.", source=_DECAY)
     decay_days: float = param(60.0, low=0, low_open=True, unit="days", doc="The form's time.", source=_DECAY)
     decay_floor: float = param(0.0, low=0, high=1, doc="The factor never falls below this ratio.")
@@ -87,6 +95,18 @@ class QuerySettings(Estimator):
         kinds_where(fact=True), star=True, doc="Kinds of memory that decay; a null kind does under '*', for all, alone."
     )
     min_score: float = param(0.0, low=0, doc="Hits below are dropped, after decay.")
+    fold: str = param(
+        "none", choices=("none", "near"), doc="Whether what says nearly the same as a better hit is folded under it."
+    )
+    fold_threshold: float | None = param(
+        None,
+        kind="float",
+        stands_for=0.85,
+        low=0,
+        high=1,
+        doc="Cosine of trigrams from which two texts say the same; None is 0.85. Other numbers, dates or negations in"
+        " like places keep them apart.",
+    )
     mmr_lambda: float = param(1.0, low=0, high=1, doc="1 ranks by score alone, less prefers hits unlike those above.")
     unit: str = param("memory", choices=("memory", "chunk"), doc="What a hit is; a memory shows its best chunk.")
     expired: str = param("hide", choices=("hide", "keep", "only"), doc="What becomes of expired memories.")

@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from memkit.policy.dedup.conflicts import Conflicts
 from memkit.tables.samples import sample_data
 from memkit.tables.sources import read
+from memkit.text.conflicts import Conflicts
 
 # = says the same, ! contradicts, / is about something else.
 PAIRS = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from memkit.errors import ParameterError
 from memkit.policy.dedup import near
 from memkit.policy.dedup.clusters import complete_link, components, settle
-from memkit.policy.dedup.conflicts import Conflicts
+from memkit.text.conflicts import Conflicts
 
 _TEXT = st.lists(st.sampled_from(["чай", "чая", "tea", "tee", "пул", "12", "а", "🙂", "ab"]), max_size=5).map(" ".join)
 _TEXTS = st.lists(_TEXT, min_size=1, max_size=14, unique=True)

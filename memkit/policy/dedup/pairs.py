@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.index.pairs import watched
-from memkit.policy.dedup.conflicts import Conflicts
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
 from memkit.schemas import Ints
+from memkit.text.conflicts import Conflicts
 
 _KINDS = ("substring", "lexical", "semantic")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
@@ -89,6 +89,12 @@ class Rows:
     def _kinds(self, wanted: Sequence[str]) -> Mask:
         """Which of the kinds that occur are `wanted`."""
         return np.array([name in wanted for name in self.kind[1]], bool)
+
+    def prior(self, memory: Ints, weights: Mapping[str, float] | None) -> Floats:
+        """The factor of each of the rows `memory` by its kind; 1 for a kind that `weights` do not name."""
+        check_kinds(weights or {}, "Retriever: 'kind_weights'", also=self.kind[1])
+        by_kind = np.array([(weights or {}).get(str(name), 1.0) for name in self.kind[1]], float)
+        return by_kind[self.kind[0][memory]]
 
     def expired(self, moment: datetime) -> Mask | None:
         """Memories whose last day lies before the day of `moment`; None if no memory is."""

@@ -62,7 +62,7 @@ def explain(
     if row is None or row["disposition"] in ("below_pool", "filtered", "expired"):
         return f"'{memory_id}' is not returned: {_outside(question, memory_id)}."
     verdict = f"is hit {row['rank']}" if row["disposition"] == "returned" else "is not returned"
-    cut = _cut(question, row, trace)
+    cut = _cut(question, row)
     return f"'{memory_id}' {verdict}: {_made_of(question, row)}{', ' + cut if cut else ''}."
 
 
@@ -81,13 +81,15 @@ def _made_of(question: Question, row: dict[str, Any]) -> str:
         on_scale = f"{row[f'{arm}_norm']:.2f} on the common scale, " if question.settings.fusion != "rrf" else ""
         parts.append(f"{KINDS[arm].score} {row[arm]:.3g} (rank {row[f'{arm}_rank']}, {on_scale}weight {weight:.2f})")
     words = f"{' and '.join(parts)} fuse{'s' if len(parts) == 1 else ''} to {row['fused']:.3f}"
+    if row["prior"] < 1:
+        words += f", its kind weighs {row['prior']:.2f}"
     if row["decay"] < 1:
         age = f"{row['age_days']:.0f} day{'' if round(row['age_days']) == 1 else 's'}"
         words += f", decay is {row['decay']:.2f} after {age}, so its score is {row['score']:.3f}"
     return words
 
 
-def _cut(question: Question, row: dict[str, Any], trace: pa.Table) -> str:
+def _cut(question: Question, row: dict[str, Any]) -> str:
     why, settings = row["disposition"], question.settings
     if why == "below_k":
         return f"which is rank {row['rank']}, and k is {question.k}"
@@ -101,17 +103,18 @@ def _cut(question: Question, row: dict[str, Any], trace: pa.Table) -> str:
             f" above, which makes it rank {row['rank']}, and k is {question.k}"
         )
     if why == "duplicate":
-        return f"but '{_twin(question, row, trace)}' says the same and ranks above"
+        return f"but '{_above(question, row['memory_id'])}' says the same and ranks above"
+    if why == "folded":
+        return f"but '{_above(question, row['memory_id'])}' says nearly the same and ranks above (fold)"
     return ""
 
 
-def _twin(question: Question, row: dict[str, Any], trace: pa.Table) -> str:
-    index = question.index
-    at = pc.index_in(trace["chunk_id"], value_set=index.chunks["chunk_id"]).to_numpy()
-    twin = index.rows.twin[at]
-    own = twin[pc.index(trace["chunk_id"], row["chunk_id"]).as_py()]
-    above = np.flatnonzero((twin == own) & trace["rank"].is_valid().to_numpy())
-    return str(trace["memory_id"][int(above[0])].as_py())
+def _above(question: Question, memory_id: str) -> str:
+    """The memory that says the same as this one and ranks above."""
+    ranked, memory = question.ranked(), question.index.rows.memory
+    ids = question.index.memories["memory_id"]
+    own = memory[ranked.found.row] == pc.index(ids, memory_id).as_py()
+    return str(ids[int(memory[ranked.under[own & (ranked.under >= 0)][0]])].as_py())
 
 
 def _outside(question: Question, memory_id: str) -> str:

@@ -34,8 +34,11 @@ HITS = pa.schema(
         ("path", _TEXT),
         ("line_start", _COUNT),
         ("line_end", _COUNT),
+        ("alike", pa.list_(_TEXT)),
+        ("n_alike", _COUNT),
     ]
 )
+_MOST_ALIKE = 20
 
 TRACE = pa.schema(
     [
@@ -44,6 +47,7 @@ TRACE = pa.schema(
         ("chunk_id", _TEXT),
         *(column for arm in KINDS for column in ((arm, _NUMBER), (f"{arm}_rank", _COUNT), (f"{arm}_norm", _NUMBER))),
         ("fused", _NUMBER),
+        ("prior", _NUMBER),
         ("age_days", _NUMBER),
         ("decay", _NUMBER),
         ("mmr_penalty", _NUMBER),
@@ -65,10 +69,30 @@ def hits_table(question: Question) -> pa.Table:
         "score": shown.score,
         **{arm: _floats(shown.found.raw[:, column]) for column, arm in enumerate(shown.found.arms)},
         "decay": shown.decay,
+        **_alike(question, ranked, shown),
     }
     note = " ".join(filter(None, (question.note, _empty_note(question, ranked), _decay_note(question, ranked))))
     table = _table(columns, HITS, len(shown.rank))
     return _described(table, question, note=note, memkit="hits", shown=_names(question, shown.found))
+
+
+def _alike(question: Question, ranked: Ranked, shown: Ranked) -> dict[str, Any]:
+    """The memories that each hit stands for besides its own: the best of them, and how many they are."""
+    size = question.index.chunks.num_rows + 1
+    key, under = ranked.found.query * size + ranked.found.row, ranked.found.query * size + ranked.under
+    above = dict(zip(key[ranked.under >= 0].tolist(), under[ranked.under >= 0].tolist(), strict=True))
+    folded: dict[int, list[str]] = {}
+    ids, memory = question.index.memories["memory_id"], question.index.rows.memory
+    for one, keeper in above.items():  # in the order of the ranking; what is the same as a folded one folds with it
+        own, name = (ids[int(memory[at % size])].as_py() for at in (above.get(keeper, keeper), one))
+        names = folded.setdefault(above.get(keeper, keeper), [])
+        if name != own and name not in names:
+            names.append(name)
+    found = [folded.get(at, []) for at in (shown.found.query * size + shown.found.row).tolist()]
+    return {
+        "alike": pa.array([names[:_MOST_ALIKE] for names in found], pa.list_(pa.string())),
+        "n_alike": pa.array(list(map(len, found)), pa.int64()),
+    }
 
 
 def trace_table(question: Question) -> pa.Table:
@@ -80,6 +104,7 @@ def trace_table(question: Question) -> pa.Table:
         **_of_chunks(question, found.row, ("memory_id", "chunk_id")),
         "query_id": _ids(question.queries, found.query),
         "fused": _floats(ranked.fused),
+        "prior": _floats(ranked.prior),
         "age_days": _floats(ranked.age_days),
         "decay": ranked.decay,
         "mmr_penalty": _floats(ranked.penalty),

@@ -1,7 +1,7 @@
-"""Maximal marginal relevance: the next hit is relevant and unlike those already picked.
+"""What hits have in common: repetitions fold under the best of them, and the next hit is unlike those already picked.
 
-Carbonell and Goldstein, SIGIR 1998: greedily the largest of lambda x score - (1 - lambda) x the largest similarity to
-any hit picked so far.
+The latter is maximal marginal relevance (Carbonell and Goldstein, SIGIR 1998): greedily the largest of
+lambda x score - (1 - lambda) x the largest similarity to any hit picked so far.
 """
 
 from __future__ import annotations
@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 
 from memkit.schemas import Floats, Ints
 from memkit.search.stages.fuse import TIE_DIGITS
+from memkit.text.conflicts import Conflicts
+
+_REMAINDERS = 509
+_DOUBT = 0.15
 
 
 def mmr(score: Floats, similarity: Floats, mmr_lambda: float, depth: int | None = None) -> tuple[Ints, Floats]:
@@ -55,6 +59,46 @@ def mmr(score: Floats, similarity: Floats, mmr_lambda: float, depth: int | None 
         left[best] = False
         nearest[left] = np.maximum(nearest[left], similarity[best, left])
     return np.concatenate([np.array(order, np.int64), np.flatnonzero(left)]), (1.0 - mmr_lambda) * nearest
+
+
+def fold(texts: Sequence[str], threshold: float) -> Ints:
+    """Under which text each of them folds, its own place where it stays; greedily from the top, so nothing above moves.
+
+    Parameters
+    ----------
+    texts : sequence of str
+        Best first.
+    threshold : float
+        The cosine of two texts' sets of trigrams from which they say the same, unless a number, a date or a negation
+        in like places differs.
+
+    Examples
+    --------
+    >>> fold(["Пул соединений: десять", "пул соединений - десять", "Пул соединений: пять", "чай"], 0.6).tolist()
+    [0, 0, 2, 3]
+    """
+    under = np.arange(len(texts))
+    grams = [_trigrams(text) for text in texts]
+    conflicts = Conflicts()
+    # Most pairs are told apart by how often each remainder occurs among their trigrams' numbers, in one product.
+    sketches = np.array([np.bincount(one % _REMAINDERS, minlength=_REMAINDERS) for one in grams], np.float32)
+    sketches /= np.linalg.norm(sketches, axis=1, keepdims=True)
+    near = np.tril(sketches @ sketches.T >= threshold - _DOUBT, -1)
+    for at in np.flatnonzero(near.any(axis=1)).tolist():
+        for above in np.flatnonzero(near[at]).tolist():
+            shared = len(np.intersect1d(grams[at], grams[above], assume_unique=True))
+            says_the_same = shared >= threshold * (len(grams[at]) * len(grams[above])) ** 0.5
+            if under[above] == above and says_the_same and not any(conflicts(texts[above], texts[at])):
+                under[at] = above
+                break
+    return under
+
+
+def _trigrams(text: str) -> Ints:
+    """The different trigrams of a text, case-folded, with blanks as one, as numbers."""
+    plain = " ".join(text.casefold().split())
+    signs = np.frombuffer(f"{plain:\0<3}".encode("utf-32-le", "replace"), np.uint32).astype(np.int64)
+    return np.unique((signs[:-2] << 42) + (signs[1:-1] << 21) + signs[2:])
 
 
 def cosines(vectors: NDArray[np.float32]) -> Floats:

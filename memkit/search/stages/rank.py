@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS
-from memkit.search.stages.diversify import mmr
+from memkit.search.stages.diversify import fold, mmr
 from memkit.search.stages.fuse import (
     TIE_DIGITS,
     Evidence,
@@ -137,7 +137,9 @@ DISPOSITIONS = (
     "decayed_out",
     "diversified_away",
     "duplicate",
+    "folded",
 )
+_FOLDED = 50  # a number that k does not change, so that the first hits do not depend on k
 _CODE = {name: code for code, name in enumerate(DISPOSITIONS)}
 
 
@@ -154,6 +156,10 @@ class Ranked:
         `score` is fused x decay; `age_days` is NaN where no date is known; `penalty` is what MMR took off.
     rank : ndarray of int64, shape (n,)
         From 1; 0 for those that got none.
+    prior : ndarray of float64, shape (n,)
+        The factor of its kind.
+    under : ndarray of int64, shape (n,)
+        The row of the chunk that says the same and ranks above; -1 where there is none.
     disposition : ndarray of int8, shape (n,)
         Position in `DISPOSITIONS`.
     """
@@ -166,6 +172,8 @@ class Ranked:
     score: Floats
     penalty: Floats
     rank: Ints
+    prior: Floats
+    under: Ints
     disposition: NDArray[np.int8]
 
     @classmethod
@@ -174,7 +182,7 @@ class Ranked:
         size = len(found.query)
         unknown, codes = np.full(size, np.nan), np.full(size, _CODE[disposition], np.int8)
         norm, ranks = np.full(found.raw.shape, np.nan), np.zeros(size, np.int64)
-        return cls(found, norm, unknown, unknown, unknown, unknown, unknown, ranks, codes)
+        return cls(found, norm, unknown, unknown, unknown, unknown, unknown, ranks, unknown, ranks - 1, codes)
 
     def take(self, index: Ints) -> Self:
         """The rows at `index`, in that order."""
@@ -239,9 +247,11 @@ def _one_a_memory(ranked: Ranked, asked: Question) -> Ranked:
 
 
 def _decayed(ranked: Ranked, asked: Question) -> Ranked:
-    """Multiply by what age leaves."""
-    age_days, factor = asked.decay(asked.index.rows.memory[ranked.found.row])
-    return replace(ranked, age_days=age_days, decay=factor, score=ranked.score * factor)
+    """Multiply by the weight of the kind, and by what age leaves."""
+    memory = asked.index.rows.memory[ranked.found.row]
+    age_days, factor = asked.decay(memory)
+    prior = asked.index.rows.prior(memory, asked.settings.kind_weights)
+    return replace(ranked, age_days=age_days, decay=factor, prior=prior, score=ranked.score * prior * factor)
 
 
 def _best_first(ranked: Ranked, asked: Question) -> Ranked:
@@ -253,7 +263,7 @@ def _above_min_score(ranked: Ranked, asked: Question) -> Ranked:
     """Drop what is below the threshold, and tell what only decay put there."""
     least = asked.settings.min_score
     low = np.round(ranked.score, TIE_DIGITS) < least
-    passed = np.round(ranked.fused, TIE_DIGITS) >= least
+    passed = np.round(ranked.fused * ranked.prior, TIE_DIGITS) >= least
     return ranked.labelled(low, "below_min_score").labelled(low & passed, "decayed_out")
 
 
@@ -262,9 +272,25 @@ def _said_once(ranked: Ranked, asked: Question) -> Ranked:
     twin, alive = asked.index.rows.twin, ranked.alive
     says = ranked.found.query * (len(twin) + 1) + twin[ranked.found.row]
     at = np.flatnonzero(alive)
-    _, first = np.unique(says[at], return_index=True)
+    _, first, which = np.unique(says[at], return_index=True, return_inverse=True)
+    under = ranked.under.copy()
+    under[at] = np.where(at == at[first][which], -1, ranked.found.row[at[first]][which])
     alive[at[first]] = False
-    return ranked.labelled(alive, "duplicate")
+    return replace(ranked, under=under).labelled(alive, "duplicate")
+
+
+def _folded(ranked: Ranked, asked: Question) -> Ranked:
+    """Fold what says nearly the same under the better hit, a query at a time, among its best `_FOLDED`."""
+    alive = np.flatnonzero(ranked.alive)
+    if asked.settings.fold == "none" or len(alive) < 2:
+        return ranked
+    under = ranked.under.copy()
+    for one in np.split(alive, group_starts(ranked.found.query[alive])[1:]):
+        one = one[:_FOLDED]
+        rows = ranked.found.row[one]
+        found = fold(asked.index.texts.take(pa.array(rows)).to_pylist(), asked.settings.fold_threshold)
+        under[one] = np.where(found == np.arange(len(one)), -1, rows[found])
+    return replace(ranked, under=under).labelled(ranked.alive & (under >= 0), "folded")
 
 
 def _placed(ranked: Ranked, asked: Question) -> Ranked:
@@ -310,6 +336,7 @@ STAGES: tuple[Stage, ...] = (
     _best_first,
     _above_min_score,
     _said_once,
+    _folded,
     _placed,
     _diversified,
     _cut,

@@ -1,0 +1,86 @@
+"""Folding of what says nearly the same, and the weights of kinds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.errors import ParameterError
+from memkit.search.reports.explain import explain
+from memkit.search.stages.diversify import fold
+
+DAY = "2026-03-01"
+SAID = "Пул соединений держит десять, так решили"
+
+
+@pytest.mark.parametrize(
+    ("other", "folds"),
+    [
+        ("пул соединений держит десять - так решили", True),
+        ("Пул соединений держит пять, так решили", False),
+        ("Пул соединений не держит десять, так решили", False),
+        ("Пул соединений держит десять, так решили 5 марта", False),
+        ("Зелёный чай", False),
+        ("", False),
+    ],
+)
+def test_what_says_the_same_folds_unless_a_number_date_or_negation_differs(other: str, folds: bool) -> None:
+    assert fold([SAID, other], 0.8).tolist() == [0, 0 if folds else 1]
+
+
+@settings(deadline=None)
+@given(st.lists(st.text("абв 1", max_size=12), max_size=8), st.floats(0.1, 1))
+def test_what_stays_does_not_depend_on_what_comes_below(texts: list[str], threshold: float) -> None:
+    under = fold(texts, threshold)
+    for size in range(len(texts)):
+        assert fold(texts[:size], threshold).tolist() == under[:size].tolist()
+    assert (under <= np.arange(len(texts))).all()
+    assert (under[under] == under).all()
+
+
+ROWS = [SAID, SAID + "!", "чай", SAID, {"text": SAID + ".", "user_id": "u2"}, "кофе"]
+ANSWERS = {"q": {0: 9.0, 1: 8.0, 2: 7.0, 3: 6.0, 4: 5.0, 5: 4.0}}
+
+
+def test_hits_carry_what_is_folded_under_them_and_the_next_ones_move_up(retriever_over: Any) -> None:
+    search = retriever_over(ROWS, bm25=ANSWERS, encoder=None, fold="near")
+    hits = search.search("q", as_of=DAY)
+    assert hits["memory_id"].to_pylist() == ["m0", "m2", "m5"]
+    assert hits["alike"].to_pylist() == [["m1", "m3", "m4"], [], []]
+    assert hits["n_alike"].to_pylist() == [3, 0, 0]
+    by_id = dict(zip(*(search.trace("q", as_of=DAY)[c].to_pylist() for c in ("memory_id", "disposition")), strict=True))
+    assert [by_id[f"m{at}"] for at in (1, 3, 4)] == ["folded", "duplicate", "folded"]
+    assert explain(search, "q", "m1", as_of=DAY).endswith("but 'm0' says nearly the same and ranks above (fold).")
+
+
+def test_the_first_hits_do_not_depend_on_k_and_folding_off_keeps_all_but_repetitions(retriever_over: Any) -> None:
+    search = retriever_over(ROWS, bm25=ANSWERS, encoder=None, fold="near")
+    whole = search.search("q", k=6, as_of=DAY)
+    for k in range(1, 6):
+        assert search.search("q", k=k, as_of=DAY).equals(whole.slice(0, k))
+    off = search.with_params(fold="none").search("q", as_of=DAY)
+    assert off["memory_id"].to_pylist() == ["m0", "m1", "m2", "m4", "m5"]
+    assert off["alike"].to_pylist()[0] == ["m3"]
+
+
+def test_a_kind_weighs_what_it_is_given(retriever_over: Any) -> None:
+    rows = [{"text": "a", "kind": "daily_log"}, {"text": "b", "kind": "long_term"}, "c"]
+    search = retriever_over(rows, bm25={"q": {0: 4.0, 1: 3.0, 2: 2.0}}, encoder=None, normalise="max")
+    weighed = search.with_params(kind_weights={"daily_log": 0.5})
+    trace = weighed.trace("q", as_of=DAY).to_pylist()
+    assert [(row["memory_id"], row["prior"], row["score"]) for row in trace] == [
+        ("m1", 1.0, 0.75),
+        ("m0", 0.5, 0.5),
+        ("m2", 1.0, 0.5),
+    ]
+    assert "its kind weighs 0.50" in explain(weighed, "q", "m0", as_of=DAY)
+
+
+@pytest.mark.parametrize("wrong", [{"daily_log": 2.0}, {"daily_log": -1}, {"daily_log": "much"}, 0.5, {3: 0.5}])
+def test_a_weight_of_a_kind_is_a_ratio(retriever_over: Any, wrong: Any) -> None:
+    with pytest.raises(ParameterError, match="kind_weights"):
+        retriever_over(["a"], encoder=None, kind_weights=wrong)
