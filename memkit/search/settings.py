@@ -96,7 +96,7 @@ class QuerySettings(Estimator):
     )
     min_score: float = param(0.0, low=0, doc="Hits below are dropped, after decay.")
     fold: str = param(
-        "none", choices=("none", "near"), doc="Whether what says nearly the same as a better hit is folded under it."
+        "near", choices=("none", "near"), doc="Whether what says nearly the same as a better hit is folded under it."
     )
     fold_threshold: float | None = param(
         None,

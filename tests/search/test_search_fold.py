@@ -54,7 +54,9 @@ def test_hits_carry_what_is_folded_under_them_and_the_next_ones_move_up(retrieve
     assert hits["n_alike"].to_pylist() == [3, 0, 0]
     by_id = dict(zip(*(search.trace("q", as_of=DAY)[c].to_pylist() for c in ("memory_id", "disposition")), strict=True))
     assert [by_id[f"m{at}"] for at in (1, 3, 4)] == ["folded", "duplicate", "folded"]
-    assert explain(search, "q", "m1", as_of=DAY).endswith("but 'm0' says nearly the same and ranks above (fold).")
+    assert "but 'm0' says nearly the same and ranks above (fold). With fold='none'" in explain(
+        search, "q", "m1", as_of=DAY
+    )
 
 
 def test_the_first_hits_do_not_depend_on_k_and_folding_off_keeps_all_but_repetitions(retriever_over: Any) -> None:

@@ -15,6 +15,9 @@ from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question
 from memkit.search.reports.tables import trace_table
 from memkit.search.retriever import Retriever
+from memkit.search.stages.rank import answerability
+
+_DOUBTFUL = 0.2
 
 
 def explain(
@@ -36,7 +39,8 @@ def explain(
     Returns
     -------
     str
-        Scores and ranks in the arms, their weights, decay, and the cut that decided.
+        Scores and ranks in the arms, their weights, decay, and the cut that decided; what would bring it among the
+        hits; and whether probably nothing answers the query.
 
     Raises
     ------
@@ -49,7 +53,7 @@ def explain(
     >>> corpus = mk.from_table(pd.DataFrame({"memory_id": ["a", "b"], "text": ["Пул соединений", "Деплой в пятницу"]}))
     >>> search = Retriever(encoder=None).fit(corpus)
     >>> explain(search, "пулы", "b")
-    "'b' is not returned: lexical score 0 (no term of the query occurs in it)."
+    "'b' is not returned: lexical score 0 (no term of the query occurs in it) and no letters in common."
     """
     check_unicode(memory_id)
     question = search.ask(query, k, where, as_of)
@@ -60,10 +64,36 @@ def explain(
     rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else None
     if row is None or row["disposition"] in ("below_pool", "filtered", "expired"):
-        return f"'{memory_id}' is not returned: {_outside(question, memory_id)}."
+        return f"'{memory_id}' is not returned: {_outside(question, memory_id)}.{_doubt(question)}"
     verdict = f"is hit {row['rank']}" if row["disposition"] == "returned" else "is not returned"
     cut = _cut(question, row)
-    return f"'{memory_id}' {verdict}: {_made_of(question, row)}{', ' + cut if cut else ''}."
+    advice = _advice(question, row) if row["disposition"] != "returned" else ""
+    return f"'{memory_id}' {verdict}: {_made_of(question, row)}{', ' + cut if cut else ''}.{advice}{_doubt(question)}"
+
+
+def _advice(question: Question, row: dict[str, Any]) -> str:
+    """What would bring it among the hits, where one change is known to."""
+    changes: dict[str, dict[str, Any]] = {"decay='none'": {"decay": "none"}} if row["decay"] < 1 else {}
+    changes |= {"fold='none'": {"fold": "none"}} if row["disposition"] == "folded" else {}
+    changes |= {"mmr_lambda=1": {"mmr_lambda": 1.0}} if question.settings.mmr_lambda < 1 else {}
+    changes |= {"min_score=0": {"min_score": 0.0}} if question.settings.min_score else {}
+    ways = [words for words, values in changes.items() if 0 < _rank(question.but(**values), row) <= question.k]
+    if row["disposition"] in ("below_k", "diversified_away"):
+        ways.append(f"k={row['rank']}")
+    return f" With {' or '.join(ways)} it would be." if ways else ""
+
+
+def _rank(question: Question, row: dict[str, Any]) -> int:
+    ranked, chunks = question.ranked(), question.index.chunks["chunk_id"]
+    ranks = ranked.rank[ranked.found.row == pc.index(chunks, row["chunk_id"]).as_py()]
+    return int(ranks[0]) if ranks.size else 0
+
+
+def _doubt(question: Question) -> str:
+    likely = answerability(question.ranked(), question)
+    if likely is None or likely[0] >= _DOUBTFUL:
+        return ""
+    return f" Probably nothing here answers the query (answerability {likely[0]:.2f})."
 
 
 def _unknown(memory_id: str, held: pa.ChunkedArray) -> str:

@@ -15,7 +15,7 @@ from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Queries, Question
 from memkit.search.stages.fuse import group_starts
-from memkit.search.stages.rank import DISPOSITIONS, Candidates, Ranked
+from memkit.search.stages.rank import DISPOSITIONS, Candidates, Ranked, answerability
 
 _FADED = 0.05
 """A factor below which a score is as good as gone."""
@@ -73,7 +73,13 @@ def hits_table(question: Question) -> pa.Table:
     }
     note = " ".join(filter(None, (question.note, _empty_note(question, ranked), _decay_note(question, ranked))))
     table = _table(columns, HITS, len(shown.rank))
-    return _described(table, question, note=note, memkit="hits", shown=_names(question, shown.found))
+    told = {"note": note, "answerability": _answerability(question, ranked)}
+    return _described(table, question, memkit="hits", shown=_names(question, shown.found), **told)
+
+
+def _answerability(question: Question, ranked: Ranked) -> dict[str, float] | None:
+    likely = answerability(ranked, question)
+    return None if likely is None else dict(zip(question.queries.ids, likely.tolist(), strict=True))
 
 
 def _alike(question: Question, ranked: Ranked, shown: Ranked) -> dict[str, Any]:

@@ -78,6 +78,8 @@ def fold(texts: Sequence[str], threshold: float) -> Ints:
     [0, 0, 2, 3]
     """
     under = np.arange(len(texts))
+    if len(texts) < 2:
+        return under
     grams = [_trigrams(text) for text in texts]
     conflicts = Conflicts()
     # Most pairs are told apart by how often each remainder occurs among their trigrams' numbers, in one product.
