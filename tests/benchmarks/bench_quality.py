@@ -2,25 +2,30 @@
 
     python tests/benchmarks/bench_quality.py FOLDER --encoder use --limit 500
 
-FOLDER holds a folder a labelled set: corpus.parquet (id, text; title, scope, seq where they exist), queries.parquet
-(id, text; scope, seq) and qrels.parquet (query_id, doc_id, relevance). A query with a scope is searched within it, one
-with a seq among earlier documents only. Queries without a relevant document are left out and counted. No decay: the
-sets ask for relevance.
+Beside the arms alone stand what nothing set gives now, and what it gave before November 2026 (`BEFORE`).
+
+FOLDER holds a folder a labelled set: corpus.parquet (id, text; title, scope, seq, timestamp where they exist),
+queries.parquet (id, text; scope, seq) and qrels.parquet (query_id, doc_id, relevance). A query with a scope is searched
+within it, one with a seq among earlier documents only. Queries without a relevant document are left out and counted.
+No decay: the sets ask for relevance. Nothing is folded either: each document is judged by itself. `half` is two sets of
+equal ids in one corpus, each document in one of the two languages.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
 import platform
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -35,6 +40,15 @@ DEPTH = 100
 METRICS = ("nDCG@10", "recall@5", "recall@10", "MRR")
 """MRR of the first `DEPTH` hits."""
 CROSSED = (("xquad_ru", "xquad_en"), ("xquad_en", "xquad_ru"))
+BEFORE_FIT = {"chunk_tokens": 400, "overlap_tokens": 80, "searched": ("title", "tags", "text")}
+BEFORE = {
+    "vector_weight": 0.5,
+    "bm25_weight": 0.5,
+    "gram_weight": 0.0,
+    "normalise": "minmax",
+    "function_word_weight": 1.0,
+}
+"""The defaults until then, at fit and at query time."""
 
 
 @dataclass
@@ -80,6 +94,16 @@ def read_set(folder: Path, queries_folder: Path, limit: int | None) -> Labelled:
     return Labelled(name, _memories(documents), judged, relevant, len(asked) - sum(q["id"] in relevant for q in asked))
 
 
+def halved(held: Labelled, other: Labelled) -> Labelled:
+    """Both corpora in one, each document from one of them, by the parity of its id's hash."""
+    chosen = pa.array(
+        [hashlib.md5(name.encode()).digest()[0] % 2 == 0 for name in held.memories["memory_id"].to_pylist()]
+    )  # no secret
+    theirs = pc.is_in(other.memories["memory_id"], value_set=held.memories["memory_id"].filter(chosen))
+    memories = pa.concat_tables([held.memories.filter(chosen), other.memories.filter(pc.invert(theirs))])
+    return replace(held, name=f"half {held.name}", memories=memories)
+
+
 def _memories(documents: pa.Table) -> pa.Table:
     size, held = documents.num_rows, documents.column_names
     filled = {
@@ -89,6 +113,7 @@ def _memories(documents: pa.Table) -> pa.Table:
         "text": documents["text"],
         "tags": pa.array([[]] * size, pa.list_(pa.string())),
         "user_id": documents["scope"] if "scope" in held else pa.nulls(size, pa.string()),
+        "created_at": _days(documents["timestamp"]) if "timestamp" in held else pa.nulls(size, pa.string()),
         "access_count": documents["seq"] if "seq" in held else pa.nulls(size, pa.int64()),
     }
     columns = [filled.get(field.name, pa.nulls(size, field.type)) for field in MEMORIES]
@@ -96,12 +121,17 @@ def _memories(documents: pa.Table) -> pa.Table:
     return pa.Table.from_arrays([c.cast(f.type) for c, f in zip(whole, MEMORIES, strict=True)], schema=MEMORIES)
 
 
+def _days(column: pa.ChunkedArray) -> pa.Array:
+    """Time stamps of any spelling, UTC."""
+    return pa.Array.from_pandas(pd.to_datetime(column.to_pandas(), utc=True, format="mixed"))
+
+
 Search = Callable[[list[str], str | None], list[list[str]]]
 
 
 def with_retriever(search: Retriever, **params: Any) -> Search:
     """Ids of the hits of each text."""
-    setting = search.with_params(decay="none", kinds_hidden=(), **params)
+    setting = search.with_params(decay="none", kinds_hidden=(), fold="none", **params)
 
     def run(texts: list[str], where: str | None) -> list[list[str]]:
         hits = setting.search(texts, k=DEPTH, where=where)
@@ -175,19 +205,21 @@ def with_bm25s(corpus: Corpus) -> Search:
     return run
 
 
-def systems(labelled: Labelled, encoder: str, vector_weight: float) -> dict[str, Search]:
+def systems(labelled: Labelled, encoder: str) -> dict[str, Search]:
     """The ways of searching that are compared."""
     corpus = Corpus({"memories": labelled.memories})
-    search = Retriever(encoder=encoder).fit(corpus)
-    char = Retriever(encoder=encoder, lexical="char").fit(corpus)
+    before = Retriever(encoder=encoder, **BEFORE_FIT).fit(corpus)
+    now = Retriever(encoder=encoder).fit(corpus)
+    alone = {**BEFORE, "vector_weight": 0.0, "bm25_weight": 0.0}
     return {
         "substring": with_substrings(corpus),
         "bm25s": with_bm25s(corpus),
-        "BM25": with_retriever(search, vector_weight=0.0),
-        "char": with_retriever(char, vector_weight=0.0),
-        "vector": with_retriever(search, vector_weight=1.0),
-        "BM25+vector": with_retriever(search, vector_weight=vector_weight),
-        "char+vector": with_retriever(char, vector_weight=vector_weight),
+        "words": with_retriever(before, **alone | {"bm25_weight": 1.0}),
+        "letters": with_retriever(before, **alone | {"gram_weight": 1.0}),
+        "vectors": with_retriever(before, **alone | {"vector_weight": 1.0}),
+        "before": with_retriever(before, **BEFORE),
+        "now": with_retriever(now),
+        "now, 400": with_retriever(before),
     }
 
 
@@ -211,22 +243,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--encoder", default="use")
-    parser.add_argument("--vector-weight", type=float, default=0.5)
     parser.add_argument("--limit", type=int, help="queries a set, drawn with seed 0")
     parser.add_argument("--sets", nargs="*")
     options = parser.parse_args()
     names = sorted(folder.parent.name for folder in options.folder.glob("*/corpus.parquet"))
-    pairs = [(name, name) for name in names] + [pair for pair in CROSSED if {*pair} <= {*names}]
+    crossed = [pair for pair in CROSSED if {*pair} <= {*names}]
+    pairs = [(name, name) for name in names] + crossed + [(asked, f"half {held}") for asked, held in crossed]
     print(
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, encoder {options.encoder},"
-        f" vector weight {options.vector_weight}, 95 % intervals over scopes, or over queries where a set has none"
+        f" 95 % intervals over scopes, or over queries where a set has none"
     )
     results: dict[str, dict[str, Evaluation]] = {}
     for asked, held in pairs:
         if options.sets and asked not in options.sets:
             continue
-        labelled = read_set(options.folder / held, options.folder / asked, options.limit)
-        ways = systems(labelled, options.encoder, options.vector_weight)
+        labelled = read_set(options.folder / held.removeprefix("half "), options.folder / asked, options.limit)
+        if held.startswith("half "):
+            labelled = halved(labelled, read_set(options.folder / asked, options.folder / asked, None))
+        ways = systems(labelled, options.encoder)
         results[labelled.name] = {name: evaluate(labelled, search) for name, search in ways.items()}
         means = "  ".join(f"{name} {value(found, 0):.3f}" for name, found in results[labelled.name].items())
         print(
@@ -255,6 +289,16 @@ def report(results: dict[str, dict[str, Evaluation]]) -> None:
             print(f"| {name} | {size} | " + " | ".join(cell(one, at) for one in found.values()) + " |")
         means = [np.mean([value(found[way], at) for found in results.values()]) for way in ways]
         print("| mean of the sets | | " + " | ".join(f"{mean:.3f}" for mean in means) + " |")
+        margins = [margin(results, way, at) for way in ways]
+        print("| least over the better arm | | " + " | ".join(f"{least:+.3f}" for least in margins) + " |")
+
+
+def margin(results: dict[str, dict[str, Evaluation]], way: str, metric: int) -> float:
+    """How far a way of searching is above the better of words and vectors, on the set where it is least so."""
+    return min(
+        value(found[way], metric) - max(value(found[arm], metric) for arm in ("words", "vectors"))
+        for found in results.values()
+    )
 
 
 if __name__ == "__main__":
