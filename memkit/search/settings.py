@@ -98,7 +98,7 @@ class QuerySettings(Estimator):
     fold: str = param(
         "near", choices=("none", "near"), doc="Whether what says nearly the same as a better hit is folded under it."
     )
-    fold_threshold: float | None = param(
+    fold_threshold: float = param(
         None,
         kind="float",
         stands_for=0.85,

@@ -86,7 +86,7 @@ def _alike(question: Question, ranked: Ranked, shown: Ranked) -> dict[str, Any]:
     """The memories that each hit stands for besides its own: the best of them, and how many they are."""
     size = question.index.chunks.num_rows + 1
     key, under = ranked.found.query * size + ranked.found.row, ranked.found.query * size + ranked.under
-    above = dict(zip(key[ranked.under >= 0].tolist(), under[ranked.under >= 0].tolist(), strict=True))
+    above: dict[int, int] = dict(zip(key[ranked.under >= 0].tolist(), under[ranked.under >= 0].tolist(), strict=True))
     folded: dict[int, list[str]] = {}
     ids, memory = question.index.memories["memory_id"], question.index.rows.memory
     for one, keeper in above.items():  # in the order of the ranking; what is the same as a folded one folds with it
