@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from memkit.evaluate.labels import read_qrels as read_qrels
     from memkit.evaluate.labels import read_queries as read_queries
     from memkit.evaluate.labels import write_labels as write_labels
+    from memkit.evaluate.statistics import queries_needed as queries_needed
     from memkit.formats.format import Format as Format
     from memkit.formats.records.adapters import register_adapter as register_adapter
     from memkit.formats.registry import forget_format as forget_format
@@ -131,6 +132,7 @@ _PUBLIC = {
     "plot_similarity": ("memkit.pictures", "plot_similarity"),
     "plot_words": ("memkit.pictures", "plot_words"),
     "presets": ("memkit.presets", ""),
+    "queries_needed": ("memkit.evaluate.statistics", "queries_needed"),
     "rank_pathways": ("memkit.tables.records", "rank_pathways"),
     "read": ("memkit.tables.sources", "read"),
     "read_qrels": ("memkit.evaluate.labels", "read_qrels"),
