@@ -17,17 +17,15 @@ from memkit.schemas import Ints, Mask
 from memkit.search.fitted.index import Rows, SearchIndex, picked, places, said
 
 _FEW = 32
-_SAID = ("memory_id", "format", "kind", "title", "text", "tags", "heading_path", "path", "line_start", "extra")
-"""What a memory's chunks, and the texts that they are searched by, are made of."""
 
 
 def former_rows(before: SearchIndex, given: pa.Table) -> Ints:
-    """For each of the memories `given` the row in `before` of the one with its id and content; -1 where none is."""
+    """For each of the memories `given` the row in `before` of the equal one; -1 where none is."""
     at = places(given["memory_id"], before.given["memory_id"])
     known = np.flatnonzero(at >= 0)
-    if set(_SAID) - set(given.column_names) or len(np.unique(at[known])) < len(known):  # ids that are none
+    if given.schema.names != before.given.schema.names or len(np.unique(at[known])) < len(known):  # ids that are none
         return np.full(len(at), -1)
-    differing = _differing(picked(before.given.select(_SAID), at[known]), picked(given.select(_SAID), known))
+    differing = _differing(picked(before.given, at[known]), picked(given, known))
     at[known[differing]] = -1
     rank = np.empty(len(before.order) + 1, np.int64)
     rank[before.order], rank[-1] = np.arange(len(before.order)), -1
