@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.views import ANY, Column, View, view_of
+from memkit.fences import fences
+from memkit.formats.syntax.markdown import headings
 from memkit.params import describe
 from memkit.schemas import is_verbatim
 from memkit.text.secrets import mask
@@ -24,7 +26,6 @@ _READ, _SHOWN, _LEAD, _LONG_LEAD = 4000, 160, 240, 600
 """Characters that are looked at, that a cell shows, and the lead: of a text around what was asked for, of a message."""
 _COLUMNS = 10
 _BLANK = re.compile(r"\s+")
-_HEADING = re.compile(r" {0,3}#{1,6}[ \t]+([^\n]*?)[ \t#]*(?:\n|$)")
 _JOINERS = {"\u200c", "\u200d"}
 _NUMBERS = {"number", "score", "bar", "share", "count"}
 
@@ -338,9 +339,9 @@ def _of_memory(value: Any, memories: dict[str, list[str]]) -> str:
 def _body(row: dict[str, Any], lead: str) -> Any:
     """What is read, without the heading that a section begins with: that is its title."""
     text = row.get(lead)
-    head = _HEADING.match(text) if isinstance(text, str) else None
-    body = str(text)[head.end() :] if head and head[1].strip() == row["title"] else ""
-    return body if body.strip() else text
+    first, _, rest = text.partition("\n") if isinstance(text, str) else ("", "", "")
+    begun = [heading.text for heading in headings(first, fences(first))]
+    return rest if begun == [row["title"]] and rest.strip() else text
 
 
 def _own_names(table: pa.Table, first: pa.Table, chosen: list[Column]) -> dict[str, list[str]]:
