@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from memkit.evaluate.labels import read_queries as read_queries
     from memkit.evaluate.labels import write_labels as write_labels
     from memkit.evaluate.statistics import queries_needed as queries_needed
+    from memkit.formats.facts import format_fact as format_fact
+    from memkit.formats.facts import parse_fact as parse_fact
     from memkit.formats.format import Format as Format
     from memkit.formats.records.adapters import register_adapter as register_adapter
     from memkit.formats.registry import forget_format as forget_format
@@ -68,6 +70,7 @@ if TYPE_CHECKING:
     from memkit.policy.split_plan import SplitPlan as SplitPlan
     from memkit.search.learn import learn_weight as learn_weight
     from memkit.search.reports.explain import explain as explain
+    from memkit.search.reports.plot import contributions as contributions
     from memkit.search.reports.plot import plot_contributions as plot_contributions
     from memkit.search.retriever import Retriever as Retriever
     from memkit.tables.convert import convert_ids as convert_ids
@@ -77,6 +80,7 @@ if TYPE_CHECKING:
     from memkit.tables.records import stale_pathways as stale_pathways
     from memkit.tables.records import wisdom_support as wisdom_support
     from memkit.tables.samples import sample_data as sample_data
+    from memkit.tables.samples import write_files as write_files
     from memkit.tables.sources import open_lake as open  # noqa: F401 - mk.open, under another name in its module
     from memkit.tables.sources import read as read
     from memkit.tables.table import from_table as from_table
@@ -110,12 +114,14 @@ _PUBLIC = {
     "SplitPlan": ("memkit.policy.split_plan", "SplitPlan"),
     "as_encoder": ("memkit.index.encode", "as_encoder"),
     "compare": ("memkit.evaluate.compare", "compare"),
+    "contributions": ("memkit.search.reports.plot", "contributions"),
     "convert_ids": ("memkit.tables.convert", "convert_ids"),
     "errors": ("memkit.errors", ""),
     "evaluate": ("memkit.evaluate.evaluation", "evaluate"),
     "explain": ("memkit.search.reports.explain", "explain"),
     "forecast": ("memkit.policy.replay", "forecast"),
     "forget_format": ("memkit.formats.registry", "forget_format"),
+    "format_fact": ("memkit.formats.facts", "format_fact"),
     "from_table": ("memkit.tables.table", "from_table"),
     "import_log": ("memkit.evaluate.known", "import_log"),
     "known_formats": ("memkit.formats.registry", "known_formats"),
@@ -124,6 +130,7 @@ _PUBLIC = {
     "named_queries": ("memkit.tables.named", "named_queries"),
     "open": ("memkit.tables.sources", "open_lake"),
     "overview": ("memkit.glance", "overview"),
+    "parse_fact": ("memkit.formats.facts", "parse_fact"),
     "plot_contributions": ("memkit.search.reports.plot", "plot_contributions"),
     "plot_decay": ("memkit.pictures", "plot_decay"),
     "plot_funnel": ("memkit.pictures", "plot_funnel"),
@@ -148,6 +155,7 @@ _PUBLIC = {
     "snippet": ("memkit.text.snippet", "snippet"),
     "stale_pathways": ("memkit.tables.records", "stale_pathways"),
     "wisdom_support": ("memkit.tables.records", "wisdom_support"),
+    "write_files": ("memkit.tables.samples", "write_files"),
     "write_labels": ("memkit.evaluate.labels", "write_labels"),
 }
 

@@ -51,7 +51,22 @@ _COUNTERS = pa.schema(
 
 
 def parse_fact(line: str) -> dict[str, str] | None:
-    """The tags and the ``text`` of one line, as written; None where no tag leads the line."""
+    """The tags and the ``text`` of one line, as written; None where no tag leads the line.
+
+    Parameters
+    ----------
+    line : str
+        Of a fact file, without its end.
+
+    Returns
+    -------
+    dict of str to str, or None
+
+    Examples
+    --------
+    >>> parse_fact("- [id:pf_1] [t:profile] [imp:high] Пьёт чай")
+    {'id': 'pf_1', 't': 'profile', 'imp': 'high', 'text': 'Пьёт чай'}
+    """
     if not line.startswith("- ["):
         return None
     fact: dict[str, str] = {}
@@ -65,11 +80,25 @@ def parse_fact(line: str) -> dict[str, str] | None:
 def format_fact(fact: Mapping[str, str | None]) -> str:
     """The line that `parse_fact` reads back as `fact`.
 
+    Parameters
+    ----------
+    fact : mapping of str to str
+        id, t, imp, perhaps exp and created, and text.
+
+    Returns
+    -------
+    str
+
     Raises
     ------
     FormatError
         Where a required tag is missing, a field is not a tag, a value cannot stand in a tag, a date does not exist, or
         the text would be read as a tag or as more than one line, or cannot be written as UTF-8.
+
+    Examples
+    --------
+    >>> format_fact({"id": "pf_1", "t": "profile", "imp": "high", "text": "Пьёт чай"})
+    '- [id:pf_1] [t:profile] [imp:high] Пьёт чай'
     """
     for name in _REQUIRED:
         if not fact.get(name):

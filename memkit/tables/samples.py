@@ -53,6 +53,10 @@ def write_files(folder: str | Path, files: Mapping[str, str | bytes]) -> Path:
     files : mapping of str to str or bytes
         Content by path relative to `folder`; a text is written as UTF-8, line ends as they are.
 
+    Returns
+    -------
+    Path
+
     Examples
     --------
     >>> import memkit as mk, tempfile

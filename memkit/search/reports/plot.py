@@ -34,10 +34,21 @@ def contributions(trace: pa.Table) -> pa.Table:
     trace : pa.Table
         From `Retriever.trace`, of one query.
 
+    Returns
+    -------
+    pyarrow.Table
+
     Raises
     ------
     QueryError
         Where the trace is of several queries or of something else.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["зелёный чай", "кофе"]}))
+    >>> contributions(search.trace("чай", as_of="2026-03-01"))["lost"].to_pylist()
+    [0.0]
     """
     metadata = trace.schema.metadata or {}
     if b"arms" not in metadata or "disposition" not in trace.column_names:
