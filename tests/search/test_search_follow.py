@@ -39,6 +39,7 @@ memories = st.dictionaries(
             "user_id": st.sampled_from([None, "анна", "боб"]),
             "kind": st.sampled_from([None, "note", "archive", "profile"]),
             "updated_at": st.sampled_from([None, "2026-02-01", "2025-02-01"]),
+            "created_at": st.sampled_from([None, "2026-01-01", "2024-03-05"]),
         }
     ),
     min_size=1,
