@@ -87,7 +87,7 @@ VIEWS: dict[str, View] = {
             _USER,
         ),
         lead="text",
-        knows=("memory_id", "chunk_id", "path", "line_start", "line_end", "alike"),
+        knows=("memory_id", "chunk_id", "path", "line_start", "line_end", "title", "alike"),
     ),
     "trace": View(
         "candidate",
@@ -98,6 +98,7 @@ VIEWS: dict[str, View] = {
             Column("disposition"),
             Column("score", look="score"),
             *_ARMS,
+            Column("prior", look="share", usual=1.0),
             Column("decay", look="share", usual=1.0),
             Column("age_days", "age, days", "number"),
         ),
