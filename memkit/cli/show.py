@@ -98,7 +98,7 @@ def summary(annotated: pa.Table) -> pa.Table:
     parts = {
         "kind": next((name for name in ("kind", "category") if name in names), "''"),
         "factor": "round(avg(factor), 3) as mean_factor," if "factor" in names else "",
-        "example": r"left(regexp_replace(trim(text), '\s+', ' ', 'g'), 60)" if "text" in names else "file",
+        "example": r"left(regexp_replace(trim(text), '\s+', ' ', 'g'), 300)" if "text" in names else "file",
     }
     with connect() as con:
         con.register("input", annotated)

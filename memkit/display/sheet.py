@@ -25,6 +25,7 @@ ROWS = 20
 _READ, _SHOWN, _LEAD, _LONG_LEAD = 4000, 160, 240, 600
 """Characters that are looked at, that a cell shows, and the lead: of a text around what was asked for, of a message."""
 _COLUMNS = 10
+_NAME, _SHORT = 400, 60
 _BLANK = re.compile(r"\s+")
 _JOINERS = {"\u200c", "\u200d"}
 _NUMBERS = {"number", "score", "bar", "share", "count"}
@@ -201,9 +202,7 @@ def names_of(memories: pa.Table) -> dict[str, list[str]]:
     """Title, place, kind and date of each memory, by id: what a result keeps to be read without its corpus."""
     wanted = ("memory_id", "title", "text", "path", "line_start", "kind", "created_at", "updated_at")
     table = memories.select([name for name in wanted if name in memories.column_names])
-    table = table.set_column(
-        table.column_names.index("text"), "text", pc.utf8_slice_codeunits(table["text"], 0, _SHOWN)
-    )
+    table = table.set_column(table.column_names.index("text"), "text", pc.utf8_slice_codeunits(table["text"], 0, _NAME))
     return {row["memory_id"]: _name(row) for row in table.to_pylist()}
 
 
@@ -313,7 +312,7 @@ def _look(kind: pa.DataType | None) -> str:
 
 def _column(column: Column, values: list[Any], hide: _Words, memories: dict[str, list[str]]) -> list[Cell]:
     if column.look == "memory":
-        return [Cell(hide(_of_memory(value, memories))) for value in values]
+        return [Cell(_of_memory(value, memories, hide)) for value in values]
     if column.look not in ("score", "bar", "share"):
         return [Cell(hide(value)) for value in values]
     numbers = [float(value) for value in values if value is not None]
@@ -329,11 +328,11 @@ def _measured(value: Any, top: float, look: str) -> Cell:
     return Cell(words, None if look == "share" or share != share else min(1.0, max(0.0, share)))
 
 
-def _of_memory(value: Any, memories: dict[str, list[str]]) -> str:
+def _of_memory(value: Any, memories: dict[str, list[str]], hide: _Words) -> str:
     if value not in memories:
-        return _text_of(value)
-    title, place, *_ = memories[value]
-    return f"{title[:60]} · {place}" if title and place else title or place or str(value)
+        return hide(value)
+    title, place = hide(memories[value][0], _SHORT), hide(memories[value][1])  # what is hidden is not cut before
+    return f"{title} · {place}" if title and place else title or place or hide(value)
 
 
 def _body(row: dict[str, Any], lead: str) -> Any:

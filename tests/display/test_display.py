@@ -162,6 +162,17 @@ def test_a_secret_is_a_word_unless_asked_for(results: dict[str, Any], name: str)
     assert KEY[:12] not in look._repr_html_() + look.text(80)
 
 
+@pytest.mark.parametrize("before", [30, 50, 100, 140, 155, 170, 230, 390])
+def test_no_part_of_a_secret_is_left_where_a_text_is_cut(before: int) -> None:
+    text = f"пул {'x' * (before - 5)} {KEY} {'чай ' * 50}"
+    read = mk.from_table({"text": [text, f"{text}!"], "title": ["", text], "kind": ["archive", None]})
+    search = mk.Retriever(encoder=None).fit(read)
+    pairs = mk.Deduplicator(encoder=None).fit(read).pairs_
+    for result in (read.memories, search.search("пул", as_of=DAY), search.trace("пул", as_of=DAY), pairs):
+        look = shown(result)
+        assert KEY[:6] not in look._repr_html_() + look.text(80)
+
+
 def test_a_secret_is_shown_to_who_asks_and_never_taken_from_the_table(results: dict[str, Any]) -> None:
     assert KEY in shown(results["hits"], show_secrets=True)._repr_html_()
     assert any(KEY in text for text in results["hits"]["text"].to_pylist())
