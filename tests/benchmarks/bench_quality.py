@@ -230,8 +230,10 @@ def evaluate(labelled: Labelled, search: Search) -> Evaluation:
         found = search([query["text"] for query in queries], where)
         ranked = ((query["id"], ids) for query, ids in zip(queries, found, strict=True))
         rows += [(query, memory, rank) for query, ids in ranked for rank, memory in enumerate(ids, 1)]
-    names = ("query_id", "memory_id", "rank")
-    run = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    rows = rows or [(labelled.queries[0]["id"], "nothing", 1)]  # a way of searching may find nothing at all
+    columns = [[row[at] for row in rows] for at in range(3)]
+    types = (pa.string(), pa.string(), pa.int64())
+    run = pa.table([pa.array(c, t) for c, t in zip(columns, types, strict=True)], ["query_id", "memory_id", "rank"])
     queries = [{"query_id": q["id"], "text": q["text"], "user_id": q.get("scope")} for q in labelled.queries]
     judged = [(query, memory, gain) for query, gains in labelled.relevant.items() for memory, gain in gains.items()]
     qrels = dict(zip(("query_id", "memory_id", "relevance"), map(list, zip(*judged, strict=True)), strict=True))

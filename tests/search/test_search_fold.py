@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
 from memkit.search.reports.explain import explain
+from memkit.search.retriever import Retriever
 from memkit.search.stages.diversify import fold
 
 DAY = "2026-03-01"
@@ -86,3 +88,17 @@ def test_a_kind_weighs_what_it_is_given(retriever_over: Any) -> None:
 def test_a_weight_of_a_kind_is_a_ratio(retriever_over: Any, wrong: Any) -> None:
     with pytest.raises(ParameterError, match="kind_weights"):
         retriever_over(["a"], encoder=None, kind_weights=wrong)
+
+
+def test_the_day_and_the_headings_above_do_not_keep_repetitions_apart(corpus_of: Any) -> None:
+    days = [datetime(2026, 2, day, tzinfo=UTC) for day in (1, 2, 3)]
+    texts = [SAID, SAID, SAID + "!"]
+    rows = [
+        {"text": text, "created_at": day, "heading_path": f"Журнал {'абв'[at]}"}
+        for at, (text, day) in enumerate(zip(texts, days, strict=True))
+    ]
+    search = Retriever(encoder=None, decay="none").fit(corpus_of(*rows, {"text": " ", "created_at": days[0]}))
+    hits = search.search("пул соединений", as_of=DAY)
+    assert hits["n_alike"].to_pylist() == [2]
+    assert search.search("1 февраля", as_of=DAY)["memory_id"].to_pylist()[0] == "m0"
+    assert "m3" not in search.search("1 февраля", as_of=DAY)["memory_id"].to_pylist()

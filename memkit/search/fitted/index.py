@@ -34,6 +34,7 @@ from memkit.text.chunk import Chunker
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
+_AROUND = ("date", "heading_path")
 _BACKGROUND = 256
 _PIECES = 4096
 """Up to so many runs of neighbouring rows are taken from a table without copying each row."""
@@ -128,6 +129,8 @@ class SearchIndex:
         By memory_id, and by memory_id and ordinal, so that the order of rows is the order of ids.
     texts : pa.ChunkedArray
         What is searched in each chunk.
+    told : pa.ChunkedArray
+        The same without what stands around it, its day and the headings above: what repetitions are known by.
     rows : Rows
         What ranking needs of each chunk besides scores.
     arms : dict of str to Arm
@@ -148,6 +151,7 @@ class SearchIndex:
     memories: pa.Table
     chunks: pa.Table
     texts: pa.ChunkedArray
+    told: pa.ChunkedArray
     rows: Rows
     arms: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
@@ -276,18 +280,22 @@ def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | Non
     fresh = picked(given, order[source < 0])
     chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
     chunks = chunker.transform(fresh)
+    own = [name for name in settings.searched if name not in _AROUND]
     pieces = chunks.append_column("searched", searched_texts(fresh, chunks, settings.searched))
+    pieces = pieces.append_column("told", searched_texts(fresh, chunks, own) if own else pieces["searched"])
     former = None
     if before is not None:
         at = follow().chunk_rows(before.rows.memory, source, places(chunks["memory_id"], fresh["memory_id"]))
-        known = before.chunks.append_column("searched", before.texts)
+        known = before.chunks.append_column("searched", before.texts).append_column("told", before.told)
         pieces, former = picked(pa.concat_tables([known, pieces]), at), (before, at)
     pieces = pieces.combine_chunks()  # rows of one array are taken at once, of several only after a copy of all
-    chunks, texts = pieces.drop_columns("searched"), pieces["searched"]
+    chunks, texts, told = pieces.drop_columns(["searched", "told"]), pieces["searched"], pieces["told"]
     memories = picked(given, order).combine_chunks()
-    rows = make_rows(memories, chunks, texts, former and (former[0].rows, former[1]))
+    rows = make_rows(memories, chunks, told, former and (former[0].rows, former[1]))
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
-    index = SearchIndex(corpus, given, settings, order, memories, chunks, texts, rows, absent=absent, former=former)
+    index = SearchIndex(
+        corpus, given, settings, order, memories, chunks, texts, told, rows, absent=absent, former=former
+    )
     if former is not None:
         follow().take_over(index, *former, PER_TEXT)
     return index
@@ -313,7 +321,7 @@ def picked(table: pa.Table, rows: Ints) -> pa.Table:
 def make_rows(
     memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, former: tuple[Rows, Ints] | None = None
 ) -> Rows:
-    """Arrays over `memories` and their `chunks`; `texts` is what is searched in each chunk.
+    """Arrays over `memories` and their `chunks`; `texts` is what each chunk tells.
 
     Parameters
     ----------

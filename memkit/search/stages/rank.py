@@ -289,7 +289,7 @@ def _folded(ranked: Ranked, asked: Question) -> Ranked:
     for one in np.split(alive, group_starts(ranked.found.query[alive])[1:]):
         one = one[:_FOLDED]
         rows = ranked.found.row[one]
-        found = fold(asked.index.texts.take(pa.array(rows)).to_pylist(), asked.settings.fold_threshold)
+        found = fold(asked.index.told.take(pa.array(rows)).to_pylist(), asked.settings.fold_threshold)
         under[one] = np.where(found == np.arange(len(one)), -1, rows[found])
     return replace(ranked, under=under).labelled(ranked.alive & (under >= 0), "folded")
 
