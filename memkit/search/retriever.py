@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 
 @estimator
 class Retriever(QuerySettings, FitSettings):
-    """BM25 and vectors, fused, decayed, cut and explained.
+    """Words, vectors and letters, fused, decayed, cut and explained.
 
     The stages, in order: the best `pool` chunks of each arm among the memories that may be found (`where`, `expired`,
-    `kinds_hidden`), normalised per query, fused, multiplied by decay, cut at `min_score`, rid of repetitions, made
-    diverse (MMR), cut at k. Parameters that say so act at `fit`, all others at the next call.
+    `kinds_hidden`), brought to one scale, fused, weighted by kind, multiplied by decay, cut at `min_score`, rid of
+    repetitions, folded, made diverse (MMR), cut at k. Parameters that say so act at `fit`, all others at the next call.
 
     Attributes
     ----------
@@ -37,7 +37,8 @@ class Retriever(QuerySettings, FitSettings):
     chunks_ : pa.Table
         What is searched, in the order of memory_id and ordinal.
     arms_ : dict of str to Arm
-        'bm25' (the lexical arm, whichever it is) and 'vector', each built when its weight first asks for it.
+        'bm25' (the lexical arm, whichever it is), 'vector' and 'gram' (letters), each built when its weight first asks
+        for it.
 
     Examples
     --------
@@ -145,10 +146,12 @@ class Retriever(QuerySettings, FitSettings):
         Returns
         -------
         pa.Table
-            query_id, rank, memory_id, chunk_id, score, bm25, vector, decay, text, path, line_start, line_end. The
-            scores of the arms are raw, null where the arm did not find the chunk; `decay` is the factor. Where a
-            query has no hit, or the encoder cannot be reached, the metadata's ``note`` says why; ``arms`` holds the
-            weights, ``encoder`` its fingerprint.
+            query_id, rank, memory_id, chunk_id, score, bm25, vector, gram, decay, text, path, line_start, line_end,
+            alike, n_alike. The scores of the arms are raw, null where the arm did not find the chunk; `decay` is the
+            factor; `alike` are the memories that say the same and are not shown themselves, at most 20 of `n_alike`.
+            Where a query has no hit, or the encoder cannot be reached, the metadata's ``note`` says why; ``arms``
+            holds the weights, ``encoder`` its fingerprint, ``answerability`` from 0 to 1, by query, whether anything
+            here answers it.
 
         Raises
         ------
@@ -165,10 +168,11 @@ class Retriever(QuerySettings, FitSettings):
         Returns
         -------
         pa.Table
-            query_id, memory_id, chunk_id, bm25, bm25_rank, bm25_norm, vector, vector_rank, vector_norm, fused,
-            age_days, decay, mmr_penalty, score, rank, disposition: one row a memory (or chunk), ranked ones first.
-            `disposition` is returned, below_k, below_pool, filtered, expired, below_min_score, decayed_out,
-            diversified_away or duplicate. The metadata holds the weights of the arms and the parameters.
+            query_id, memory_id, chunk_id, bm25, bm25_rank, bm25_norm, vector, vector_rank, vector_norm, gram,
+            gram_rank, gram_norm, fused, prior, age_days, decay, mmr_penalty, score, rank, disposition: one row a
+            memory (or chunk), ranked ones first. `disposition` is returned, below_k, below_pool, filtered, expired,
+            below_min_score, decayed_out, diversified_away, duplicate or folded. The metadata holds the weights of the
+            arms and the parameters.
         """
         return trace_table(self.ask(queries, k, where, as_of))
 

@@ -1,6 +1,8 @@
 """Full text over ``memories``: an index of three tables, and the macros that ask it.
 
 ``fts(query, k := 10)`` gives the memories that share a term with the query, best first, in one pass over the postings;
+it cuts at k before any ``where`` beside it, so give it a k as large as what the filter may drop (`Retriever.search` has
+a ``where`` that acts before the cut);
 ``match_bm25(memory_id, query)`` scores one memory. Both analyse their query as the texts were analysed
 (`memkit.text.analyse`), and give BM25 with k1 = 1.2, b = 0.75 and the base-10 logarithm of DuckDB's own extension,
 whose scores they equal; of that extension only the stemmer is used, for its index takes twice as long to build.
