@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from memkit.errors import FormatError
 from memkit.formats.disk.source import Source
-from memkit.formats.format import MARKDOWN, File, Folder, Format, Rule, Survey, missing, one_of
+from memkit.formats.fields import DAY, TAG, Field, Fields, Problem, words_test
+from memkit.formats.format import MARKDOWN, File, Folder, Format, Rule, Survey
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.json import load_json, name_lines
 from memkit.formats.syntax.node import Node, StructureError, clean
@@ -29,8 +30,17 @@ from memkit.schemas import IMPORTANCE_WORDS
 TAGS = ("id", "t", "imp", "exp", "created")
 TYPES = ("profile", "working", "archive")
 COUNTED = {"profileCount": "profile", "workingCount": "working", "archiveCount": "archive"}
-_REQUIRED = ("id", "t", "imp")
+_REQUIRED, _DATES = TAGS[:3], TAGS[3:]
 _TAG = re.compile(r" *\[(id|t|imp|exp|created):([^\]\n]*)\]")
+FIELDS = Fields(
+    "facts",
+    "a fact line",
+    Field("id", TAG, required=True),
+    Field("t", TAG, required=True, tests=(words_test(*TYPES),)),
+    Field("imp", TAG, required=True, tests=(words_test("high", "normal", "low"),)),
+    *(Field(name, DAY) for name in _DATES),
+    Field("text", TAG),
+)
 _FACT_LIKE = re.compile(r"^- \[(?:id|t|imp|exp|created):", re.MULTILINE)
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
 _OLD = "old layout"
@@ -109,7 +119,7 @@ def format_fact(fact: Mapping[str, str | None]) -> str:
     for name, value in values.items():
         if set(value) & set("]\n\r"):
             raise FormatError(f"field '{name}' must hold no ']' and no line end. Got {value!r}.", field=name)
-        if name in ("exp", "created") and day_of(value) is None:
+        if name in _DATES and day_of(value) is None:
             raise FormatError(f"field '{name}' must be a date YYYY-MM-DD. Got {value!r}.", field=name)
     text = fact.get("text") or ""
     if "\n" in text or "\r" in text:
@@ -212,86 +222,55 @@ class _Facts:
         self.path, self.rows, self.user, self.expected, self.old = source.path, rows, user, expected, old
 
     def read(self, number: int, line: str) -> None:
+        def problem(rule: str, field: str, expected: str, got: object) -> None:
+            self.rows.problem(rule, self.path, expected, got, line=number, field=field or None, memory_id=memory_id)
+
         fact = parse_fact(line)
         untagged = fact is None and self.old and line.startswith(("- ", "* "))
         if untagged:
             fact = {"t": "archive", "text": line[2:]}
-        memory_id = self.rows.new_id(
-            "facts", self.path, (fact and fact.get("id")) or number, fact["text"] if fact else line
-        )
-        row: Row = {
+        place: Row = {"user_id": self.user, "line_start": number, "line_end": number}
+        if fact is None:
+            memory_id = self.rows.memory("facts", self.path, number, line, kind="line", **place)
+            problem("not_a_fact", "", "a fact line", line)
+            return
+        memory_id = self.rows.new_id("facts", self.path, fact.get("id") or number, fact["text"])
+        if not untagged:
+            self._check(fact, problem)
+        values, taken = FIELDS.read(fact, self.rows, problem, TAGS if untagged else ())
+        kind, own = values["t"], values["id"]
+        self.rows.own_id(memory_id, self.path, number, "id", self.path.rpartition("/")[0], own)
+        memory = {
+            **place,
             "memory_id": memory_id,
             "format": "facts",
-            "user_id": self.user,
+            "path": self.path,
+            "source_id": own,
+            "kind": kind if kind in TYPES else self.expected or ("archive" if self.old else None),
             "title": "",
             "tags": [],
-            "path": self.path,
-            "line_start": number,
-            "line_end": number,
-            "extra": "{}",
-        }
-        if fact is None:
-            self.rows.add("memories", {**row, "kind": "line", "text": line})
-            self.rows.problem("not_a_fact", self.path, "a fact line", line, line=number, memory_id=memory_id)
-        else:
-            if not untagged:
-                self._check(fact, memory_id, number)
-            self._add(fact, row, number)
-
-    def _add(self, fact: dict[str, str], row: Row, number: int) -> None:
-        memory_id = row["memory_id"]
-        self.rows.own_id(memory_id, self.path, number, "id", self.path.rpartition("/")[0], fact.get("id"))
-        kind, importance = fact.get("t"), fact.get("imp")
-        days = {name: day_of(fact[name]) if name in fact else None for name in ("exp", "created")}
-        own = {
-            "source_id": fact.get("id"),
-            "kind": kind if kind in TYPES else self.expected or ("archive" if self.old else None),
-            "importance": IMPORTANCE_WORDS.get(importance or ""),
+            "importance": IMPORTANCE_WORDS.get(values["imp"] or ""),
             "text": fact["text"],
-            "created_at": days["created"],
-            "updated_at": days["created"],
-            "expires_at": days["exp"],
+            "created_at": values["created"],
+            "updated_at": values["created"],
+            "expires_at": values["exp"],
+            "extra": json_text({name: fact[name] for name in _DATES if name not in taken}),
         }
-        if undated := {name: fact[name] for name, day in days.items() if name in fact and day is None}:
-            own["extra"] = json_text(undated)
-        self.rows.add("memories", row | own)
-        self.rows.add(
-            "facts",
-            {
-                "memory_id": memory_id,
-                "path": self.path,
-                "line": number,
-                "user_id": self.user,
-                "id": fact.get("id"),
-                "type": kind,
-                "importance": importance,
-                "expires_at": days["exp"],
-                "created_at": days["created"],
-                "text": fact["text"],
-            },
-        )
+        self.rows.add("memories", memory)
+        self.rows.add("facts", {**memory, "line": number, "id": own, "type": kind, "importance": values["imp"]})
 
-    def _check(self, fact: dict[str, str], memory_id: str, number: int) -> None:
-        def problem(rule: str, field: str | None, expected: str, got: object) -> None:
-            self.rows.problem(rule, self.path, expected, got, line=number, field=field, memory_id=memory_id)
-
-        for name in _REQUIRED:
-            if not fact.get(name):
-                problem("missing_field", name, "", "nothing")
-        for name in ("exp", "created"):
-            if name in fact and day_of(fact[name]) is None:
-                problem("bad_date", name, "a date YYYY-MM-DD", fact[name])
+    def _check(self, fact: dict[str, str], problem: Problem) -> None:
+        """Report what does not fit together on a line, or in its file."""
         kind = fact.get("t")
         if self.expected and kind in TYPES and kind != self.expected:
             problem("type_file_mismatch", "t", f"'{self.expected}', as the file is named", kind)
         if not fact["text"].strip():
-            problem("empty_text", None, "a fact with text", fact["text"])
+            problem("empty_text", "", "a fact with text", fact["text"])
         prefix = _PREFIX.match(fact.get("id", ""))
         if prefix and kind in TYPES and prefix.group() != _PREFIXES[kind]:
             problem("prefix_mismatch", "id", f"'{_PREFIXES[kind]}' and a number, as t is {kind}", fact["id"])
         if kind == "working" and "exp" not in fact:
             problem("missing_recommended", "exp", "", "nothing")
-        self.rows.check(dict(fact), self.path, memory_id, number)
 
 
 def _parse_meta(source: Source, rows: Rows) -> None:
@@ -355,11 +334,7 @@ FORMAT = Format(
     dates={"created_at": "created"},
     dates_in_lines=True,
     rules=(
-        *missing("facts", "a fact line", "id t imp"),
-        Rule("bad_value", "facts", "t", "one of profile, working, archive", one_of(*TYPES)),
-        Rule("bad_value", "facts", "imp", "one of high, normal, low", one_of("high", "normal", "low")),
-        Rule("bad_date", "facts", "exp", "a date YYYY-MM-DD"),
-        Rule("bad_date", "facts", "created", "a date YYYY-MM-DD"),
+        *FIELDS.rules(),
         Rule("not_a_fact", "facts", "", "a line '- [id:…] [t:…] [imp:…] text'"),
         Rule("prefix_mismatch", "facts", "id", "pf_, wk_ or ar_, as the type is"),
         Rule("missing_recommended", "facts", "exp", "a working fact with this tag"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memkit.formats.format import Rule
+from memkit.formats.format import Rule, one_of
 from memkit.formats.rows import Row, Rows
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import (
@@ -36,6 +36,8 @@ class Type:
         What should be there, and the rule that says so.
     loose : callable or None
         ``loose(raw)`` is what can be had of a value of another type, which is a problem all the same.
+    absent : tuple
+        The raw values that are as good as none where the field is required.
     strict : callable or None
         ``strict(raw)`` is whether a file that tells a number from a string has it as it should.
     """
@@ -45,6 +47,7 @@ class Type:
     code: str = "bad_value"
     loose: Callable[[object], Any] | None = None
     strict: Callable[[object], bool] | None = None
+    absent: tuple[object, ...] = (None,)
 
 
 def _nodes(value: object) -> list[Node]:
@@ -60,6 +63,8 @@ def _is_no_text(value: object) -> bool:
 
 
 TEXT = Type(text_of, "a string", strict=_is_text)
+TAG = Type(text_of, "", absent=(None, ""))
+"""A word in a file that has nothing but text; no value is of another type."""
 WORDS = Type(words_of, "a list of strings", loose=loose_words)
 DAY = Type(day_of, "a date YYYY-MM-DD", "bad_date")
 TIME = Type(time_of, "an ISO 8601 time stamp", "bad_date")
@@ -75,6 +80,11 @@ OBJECTS = Type(
 
 Test = tuple[str, str, Callable[[object], bool]]
 """What is more than a type: the rule's code, what is expected, and what a value must pass."""
+
+
+def words_test(*words: str) -> Test:
+    """That a value is one of `words`."""
+    return "bad_value", f"one of {', '.join(words)}", one_of(*words)
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,7 @@ class Fields:
             if field.required:
                 yield Rule(self.missing, self.format, field.name, f"{self.holder} with this field")
             said = {(code, expected) for code, expected, _ in field.tests}
-            if (field.type.code, field.wanted) not in said:
+            if field.wanted and (field.type.code, field.wanted) not in said:
                 yield Rule(field.type.code, self.format, field.name, field.wanted)
             for code, expected, test in field.tests:
                 yield Rule(code, self.format, field.name, expected, test)
@@ -150,7 +160,7 @@ class Fields:
                 value = field.type.loose(raw) if field.type.loose else None
             if is_typed and value is not None and field.type.strict and not field.type.strict(raw):
                 problem(field.type.code, name, field.wanted, raw)
-            if raw is None and field.required and name not in may_lack:
+            if field.required and raw in field.type.absent and name not in may_lack:
                 problem(self.missing, name, "", "nothing")
             if raw == "" and name in may_lack:
                 values[name] = value

@@ -179,20 +179,6 @@ class Rows:
             where = value.repeated_lines.get(key, line) if isinstance(value, Node) else line
             self.problem("duplicate_key", path, "named once", values, line=where, field=key, memory_id=memory_id)
 
-    def check(
-        self,
-        values: Row,
-        path: str,
-        memory_id: str | None,
-        line: int | None,
-        lines: dict[str, int] | None = None,
-    ) -> None:
-        """Report every rule that a value fails."""
-        for name, value in values.items():
-            for rule in self.failing(name, value):
-                where = (lines or {}).get(name, line)
-                self.problem(rule.code, path, rule.expected, value, line=where, field=name, memory_id=memory_id)
-
     def failing(self, name: str, value: object) -> list[Rule]:
         """The rules with a test that `value` fails as the field `name`; a null fails none."""
         tests = self._tests.get(name, ()) if value is not None else ()

@@ -6,8 +6,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
-from memkit.formats.fields import DAY, TRUTH, WHOLE, WORDS, Field, Fields, Test
-from memkit.formats.format import is_not_negative, one_of
+from memkit.formats.fields import DAY, TRUTH, WHOLE, WORDS, Field, Fields, Test, words_test
+from memkit.formats.format import is_not_negative
 from memkit.formats.rows import Row, Rows, extra_of
 from memkit.formats.syntax.node import Node
 
@@ -25,7 +25,7 @@ class Claim:
     stamp: tuple[Any, ...] = ()
 
 
-_HIGH_TO_LOW: Test = ("bad_value", "one of high, medium, low", one_of("high", "medium", "low"))
+_HIGH_TO_LOW = words_test("high", "medium", "low")
 _NOT_NEGATIVE: Test = ("out_of_range", "0 or more", is_not_negative)
 FIELDS = Fields(
     "index_tree",

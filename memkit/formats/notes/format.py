@@ -13,7 +13,7 @@ from memkit.formats.disk.source import Source
 from memkit.formats.fields import TIME, WORDS, Field, Fields
 from memkit.formats.format import MARKDOWN, File, Format, Rule, length, matches
 from memkit.formats.notes.batch import read_plain
-from memkit.formats.rows import Row, Rows, extra_of
+from memkit.formats.rows import Rows, extra_of
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import Node, StructureError
@@ -139,7 +139,8 @@ class _Note:
         self.rows.problem(rule, self.source.path, expected, got, line=line, field=field, memory_id=self.memory_id)
 
     def check_body(self, first: int) -> None:
-        self.rows.check({"content": self.body}, self.source.path, self.memory_id, self.line or first)
+        for rule in self.rows.failing("content", self.body):
+            self.problem(rule.code, "content", rule.expected, self.body, first)
         if unclosed := fences(self.body).unclosed:
             line = self.line or first + unclosed - 1
             self.problem("unbalanced_fence", None, "a code fence that is closed", "no end", line)
@@ -209,9 +210,7 @@ def _node(line: str) -> Node | None:
 
 
 def _keep_line(source: Source, number: int, line: str, rows: Rows) -> None:
-    memory_id = rows.new_id("notes", source.path, number, line)
-    row: Row = {"memory_id": memory_id, "format": "notes", "title": "", "text": line, "tags": [], "extra": "{}"}
-    rows.add("memories", {**row, "path": source.path, "line_start": number, "line_end": number})
+    memory_id = rows.memory("notes", source.path, number, line, line_start=number, line_end=number)
     rows.problem("unparsable", source.path, "a JSON object", line, line=number, memory_id=memory_id)
 
 

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from memkit.formats.fields import NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Test, Type
-from memkit.formats.format import is_not_negative, is_ratio, one_of
+from memkit.formats.fields import NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Test, Type, words_test
+from memkit.formats.format import is_not_negative, is_ratio
 from memkit.formats.records.adapters import CURRENT, is_version
 from memkit.formats.rows import Row, Rows, extra_of, json_text
 from memkit.formats.syntax.node import Node
@@ -19,10 +19,6 @@ _TIER_IMPORTANCE = {"core": "high", "adaptive": "normal", "experimental": "low"}
 _PLACEHOLDER = re.compile(r"\{([^\W\d]\w{0,99})\}")
 _RATIO = "a number in 0..1"
 _IN_0_1: tuple[Test, ...] = (("out_of_range", _RATIO, is_ratio),)
-
-
-def _words(*words: str) -> Test:
-    return "bad_value", f"one of {', '.join(words)}", one_of(*words)
 
 
 def _is_filled(value: object) -> bool:
@@ -47,7 +43,7 @@ _PATHWAY = _record(
     Field("triggers", WORDS, required=True),
     Field("template", required=True),
     Field("variables", OBJECT, required=True),
-    Field("tier", required=True, tests=(_FILLED, _words(*_TIER_IMPORTANCE))),
+    Field("tier", required=True, tests=(_FILLED, words_test(*_TIER_IMPORTANCE))),
     Field("usage_stats", OBJECT, required=True),
 )
 _STATS = Fields(
@@ -76,7 +72,7 @@ _RELATION = Fields(
     "records",
     "a relation",
     Field("fact_id", required=True, tests=(_FILLED,)),
-    Field("type", required=True, tests=(_FILLED, _words("supports", "contradicts", "extends"))),
+    Field("type", required=True, tests=(_FILLED, words_test("supports", "contradicts", "extends"))),
     Field("weight", NUMBER, _RATIO, required=True, tests=_IN_0_1),
     missing="missing_recommended",
 )
