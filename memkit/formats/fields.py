@@ -63,6 +63,7 @@ def _is_no_text(value: object) -> bool:
 
 
 TEXT = Type(text_of, "a string", strict=_is_text)
+ANY = Type(lambda value: value, "")
 TAG = Type(text_of, "", absent=(None, ""))
 """A word in a file that has nothing but text; no value is of another type."""
 WORDS = Type(words_of, "a list of strings", loose=loose_words)

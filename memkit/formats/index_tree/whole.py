@@ -5,17 +5,25 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import datetime
 from typing import Any
 
 from memkit.formats.disk.source import Source
+from memkit.formats.fields import ANY, DAY, Field, Fields, Type
 from memkit.formats.format import MARKDOWN, Rule
 from memkit.formats.rows import Rows
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.values import day_of, integer_of, loose_words, text_of
+from memkit.formats.syntax.values import integer_of, loose_words, text_of
 
-SPLIT_FIELDS = ("title", "parts", "tokens_total", "updated")
+_FILES = Type(lambda value: value if isinstance(value, list) and value else None, "a list of files")
+SPLIT = Fields(
+    "index_tree",
+    "the index.md of a split file",
+    Field("title", ANY, required=True),
+    Field("parts", _FILES, required=True),
+    Field("tokens_total", ANY, required=True),
+    Field("updated", DAY, required=True),
+)
 _DATE = re.compile(r"(?:.*/)?\d[\d-]*", re.DOTALL)
 """A folder of a workspace's logs."""
 _CHARS = (1.5, 6.0)
@@ -23,14 +31,10 @@ _CHARS = (1.5, 6.0)
 
 RULES = (
     Rule("missing_index", "index_tree", "", "an index.json in each folder of the tree"),
-    *(
-        Rule("missing_field", "index_tree", name, "the index.md of a split file with this field")
-        for name in SPLIT_FIELDS
-    ),
+    *SPLIT.rules(),
     Rule("bad_value", "index_tree", "title", "the title of the entry, in the index.md of a split file"),
     Rule("bad_value", "index_tree", "tokens_total", "as many tokens as the parts have, within what counters differ"),
     Rule("bad_value", "index_tree", "updated", "a day not before the entry's, in the index.md of a split file"),
-    Rule("bad_value", "index_tree", "parts", "a list of files, in the index.md of a split file"),
 )
 
 
@@ -91,31 +95,20 @@ def parts_of(source: Source | None, files: Mapping[str, Any], taken: set[str], m
 def check_split(path: str, head: Node, memory: Mapping[str, Any], texts: list[str], rows: Rows) -> None:
     """Report what the ``index.md`` at `path` says that does not hold, beside its entry and the `texts` of its parts."""
 
-    def problem(name: str, expected: str, rule: str = "bad_value") -> None:
-        got = "nothing" if rule == "missing_field" else head[name]
+    def problem(rule: str, name: str, expected: str, got: object) -> None:
         line = head.lines.get(name, 1)
         rows.problem(rule, path, expected, got, line=line, field=name, memory_id=memory["memory_id"])
 
-    for name in SPLIT_FIELDS:
-        if head.get(name) is None:
-            problem(name, "", "missing_field")
-    if head.get("parts") is not None and not (isinstance(head["parts"], list) and head["parts"]):
-        problem("parts", "a list of files")
-    if head.get("title") is not None and text_of(head["title"]) != memory["title"]:
-        problem("title", f"{memory['title']!r:.80}, as the entry says")
+    values, _ = SPLIT.read(head, rows, problem, ("title",))  # a blank one is not the entry's, which is all to say
+    title, tokens, day, changed = values["title"], values["tokens_total"], values["updated"], memory["updated_at"]
+    if title is None:
+        problem(SPLIT.missing, "title", "", "nothing")
+    elif text_of(title) != memory["title"]:
+        problem("bad_value", "title", f"{memory['title']!r:.80}, as the entry says", title)
     length, is_whole = sum(map(len, texts)), len(texts) == len(loose_words(head.get("parts")))
     few, many = (round(length / chars) for chars in reversed(_CHARS))
-    count = integer_of(head.get("tokens_total"))
-    if head.get("tokens_total") is not None and is_whole and (count is None or not few <= count <= max(many, 1)):
-        problem("tokens_total", f"{few} to {many}, as the parts have {length} characters")
-    _check_day(head, memory["updated_at"], problem)
-
-
-def _check_day(head: Node, changed: datetime | None, problem: Any) -> None:
-    if head.get("updated") is None:
-        return
-    day = day_of(head["updated"])
-    if day is None:
-        problem("updated", "a date YYYY-MM-DD", "bad_date")
-    elif changed and day < changed:
-        problem("updated", f"{changed.date()} or later, as the entry says")
+    count = integer_of(tokens)
+    if tokens is not None and is_whole and (count is None or not few <= count <= max(many, 1)):
+        problem("bad_value", "tokens_total", f"{few} to {many}, as the parts have {length} characters", tokens)
+    if day and changed and day < changed:
+        problem("bad_value", "updated", f"{changed.date()} or later, as the entry says", head["updated"])
