@@ -343,8 +343,3 @@ def tests_of(rules: Iterable[Rule]) -> Tests:
         if rule.test:
             found.setdefault(rule.field, []).append((rule, rule.test))
     return found
-
-
-def missing(format: str, holder: str, fields: str) -> tuple[Rule, ...]:
-    """A rule for each of `fields` that `holder`, an entry or record, must have."""
-    return tuple(Rule("missing_field", format, field, f"{holder} with this field") for field in fields.split())

@@ -186,11 +186,8 @@ class Rows:
 
     def keep_text(self, source: Source, format: str, expected: str, got: str, line: int) -> None:
         """A file that cannot be parsed as a row with its text, and the problem."""
-        memory_id = f"{format}:{source.path}#1"
-        row = {"memory_id": memory_id, "format": format, "title": source.name, "text": source.text, "tags": []}
-        self.add(
-            "memories", {**row, "path": source.path, "line_start": 1, "line_end": len(source.lines), "extra": "{}"}
-        )
+        place = {"title": source.name, "line_start": 1, "line_end": len(source.lines)}
+        memory_id = self.memory(format, source.path, 1, source.text, **place)
         self.problem("unparsable", source.path, expected, got, line=line, memory_id=memory_id, quote=False)
 
     def begin(self, source: Source, *parts: Source) -> None:

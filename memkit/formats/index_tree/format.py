@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from memkit.formats.disk.source import Source
-from memkit.formats.format import File, Format, Rule, length, missing
+from memkit.formats.fields import ANY, Field, Fields
+from memkit.formats.format import File, Format, Rule, length
 from memkit.formats.index_tree.entry import FIELDS, Claim
 from memkit.formats.index_tree.survey import survey
 from memkit.formats.index_tree.whole import RULES, check_split
@@ -73,6 +74,7 @@ def _with(extra: str, key: str, value: object) -> str:
 
 
 _OF_SPLIT = ("parts", "tokens_total")
+_OF_INDEX = ("type", "branches", "files", "path", "category")
 FORMAT = Format(
     "index_tree",
     "memory/index.json, its branches and continuations, and the files that they name",
@@ -87,7 +89,7 @@ FORMAT = Format(
     rules=(
         Rule("foreign_index", "index_tree", "", "an index-root, an index-branch or the old flat list"),
         *FIELDS.rules(),
-        *missing("index_tree", "an index", "type branches files path category"),
+        *Fields("index_tree", "an index", *(Field(name, ANY, required=True) for name in _OF_INDEX)).rules(),
         Rule("bad_value", "index_tree", "type", "index-root or index-branch"),
         Rule("bad_value", "index_tree", "category", "the category that the root gives the branch"),
         Rule("outside_root", "index_tree", "file", "a path inside of the memory folder"),

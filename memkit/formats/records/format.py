@@ -151,9 +151,6 @@ class _File:
         self.source, self.rows = source, rows
         self.is_yaml = source.name.lower().endswith((".yaml", ".yml"))
 
-    def memory_id(self, own: str | int, text: str) -> str:
-        return self.rows.new_id("records", self.source.path, own, text)
-
     def read(self, ordinal: int, found: _Found) -> None:
         kind = kind_of(found.value)
         if found.fault:
@@ -185,21 +182,9 @@ class _File:
         )
 
     def _keep(self, id: str | int, found: _Found, text: str, own: str | None = None, kind: str | None = None) -> str:
-        memory_id = self.memory_id(id, text)
-        row = {**self._row(memory_id, found), "kind": kind, "source_id": own, "title": own or "", "text": text}
-        self.rows.add("memories", {**row, "extra": "{}"})
-        return memory_id
-
-    def _row(self, memory_id: str, found: _Found) -> Row:
-        return {
-            "memory_id": memory_id,
-            "format": "records",
-            "title": "",
-            "tags": [],
-            "path": self.source.path,
-            "line_start": found.line,
-            "line_end": found.end_line,
-        }
+        columns = {"kind": kind, "source_id": own, "title": own or ""}
+        place = {"line_start": found.line, "line_end": found.end_line}
+        return self.rows.memory("records", self.source.path, id, text, **columns, **place)
 
     def _read_record(self, ordinal: int, found: _Found, kind: Kind) -> None:
         value: Node = found.value
@@ -219,11 +204,22 @@ class _File:
                 memory_id=memory_id,
             )
             return
-        memory_id = self.memory_id(own or ordinal, next(filter(None, map(text_of, map(value.get, _TEXTS))), ""))
+        text = next(filter(None, map(text_of, map(value.get, _TEXTS))), "")
+        memory_id = self.rows.new_id("records", self.source.path, own or ordinal, text)
         for step in steps:
             row = {"memory_id": memory_id, "path": self.source.path, "kind": kind.name, "reason": step.reason}
             self.rows.add("migrations", {**row, "from_version": step.from_version, "to_version": step.to_version})
-        memory = {**self._row(memory_id, found), "kind": kind.name, "source_id": own}
+        memory: Row = {
+            "memory_id": memory_id,
+            "format": "records",
+            "kind": kind.name,
+            "source_id": own,
+            "title": "",
+            "tags": [],
+            "path": self.source.path,
+            "line_start": found.line,
+            "line_end": found.end_line,
+        }
         line_of = partial(self._line, found)
         Record(self.rows, value, kind, memory, line_of, migrated=bool(steps), typed=not self.is_yaml).read()
 
