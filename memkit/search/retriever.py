@@ -258,7 +258,8 @@ class Retriever(QuerySettings, FitSettings):
         return index
 
     def _fit_settings(self) -> FitSettings:
-        return FitSettings(**{name: getattr(self, name) for name in FitSettings.params()})
+        given = self.get_params(deep=False)
+        return FitSettings(**{name: given[name] for name in FitSettings.params()})
 
     @property
     def without_vectors_(self) -> str | None:
@@ -275,7 +276,7 @@ class Retriever(QuerySettings, FitSettings):
 
 def _changed(settings: FitSettings, other: FitSettings) -> list[str]:
     """Names of the parameters in which `other` is not like `settings`."""
-    return [name for name, value in settings.get_params(deep=False).items() if not _same(value, getattr(other, name))]
+    return [name for name in settings.params() if not _same(getattr(settings, name), getattr(other, name))]
 
 
 def _same(left: object, right: object) -> bool:

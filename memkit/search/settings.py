@@ -12,7 +12,7 @@ from memkit.presets import cite
 from memkit.schemas import kinds_where
 from memkit.search.stages.fuse import HOW, METHODS
 from memkit.tables.age import FORMS
-from memkit.text.analyse import ANALYSERS, SEARCHABLE, SEARCHED
+from memkit.text.analyse import ANALYSERS, SEARCHABLE
 
 _CHUNKS, _DECAY = cite("workspace", "chunks"), cite("memory_v2", "decay")
 LEXICAL = ("bm25", "char")
@@ -30,10 +30,11 @@ class FitSettings(Estimator):
     chunk_tokens: int = param(100, low=1, refit=True, unit="tokens", doc="Size of a chunk.", source=_CHUNKS)
     overlap_tokens: int = param(20, low=0, refit=True, unit="tokens", doc="What two chunks share.", source=_CHUNKS)
     searched: Sequence[str] = param(
-        ("heading_path", "date", *SEARCHED),
+        None,
+        stands_for=SEARCHABLE,
         choices=SEARCHABLE,
         refit=True,
-        doc="Columns of a memory that its chunks are searched by.",
+        doc="Columns of a memory that its chunks are searched by; None: all of them.",
     )
     ann: str = param("auto", choices=ANN, refit=True, doc="Vector search: exact, or an index beyond a stated size.")
     centre: str = param(
