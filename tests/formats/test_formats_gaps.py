@@ -9,6 +9,11 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
+from memkit.formats import facts
+from memkit.formats.fields import Field
+from memkit.formats.format import Rule
+from memkit.formats.index_tree import entry
+from memkit.formats.notes import format as notes
 from memkit.tables.samples import write_files
 
 ENTRY = {"title": "T", "tags": ["t"], "priority": "high", "version": "1", "updated": "2026-01-01"}
@@ -22,6 +27,19 @@ def test_a_null_in_a_required_field_is_missing(tmp_path: Path) -> None:
     fact = {"format_version": None, "fact_id": "w", "category": "c", "content": "x", "confidence": None}
     corpus = mk.read(write_files(tmp_path, {"w.json": json.dumps({**fact, "relations": []})}))
     assert rules_of(corpus) == [("missing_field", "confidence"), ("missing_field", "format_version")]
+
+
+DECLARED = [(of.format, field) for of in (notes.FIELDS, facts.FIELDS, entry.FIELDS) for field in of.fields]
+
+
+@pytest.mark.parametrize(("format", "field"), DECLARED, ids=[f"{name}-{field.name}" for name, field in DECLARED])
+def test_a_rule_of_ones_own_is_tried_on_every_declared_field(format: str, field: Field) -> None:
+    tried: list[object] = []
+    rule = Rule("bad_value", format, field.name, "what nobody writes", lambda value: bool(tried.append(value)))
+    problems = mk.read(mk.sample_data() / format, rules=(rule,)).problems.to_pylist()
+    found = [row for row in problems if "what nobody writes" in row["message"]]
+    assert tried
+    assert [(row["rule"], row["field"]) for row in found] == [("bad_value", field.name)] * len(tried)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memkit.formats.fields import DAY, TRUTH, WHOLE, WORDS, Field, Fields, Test, words_test
-from memkit.formats.format import is_not_negative
+from memkit.formats.format import is_not_negative, length
 from memkit.formats.rows import Row, Rows, extra_of
 from memkit.formats.syntax.node import Node
 
@@ -30,8 +30,8 @@ _NOT_NEGATIVE: Test = ("out_of_range", "0 or more", is_not_negative)
 FIELDS = Fields(
     "index_tree",
     "an entry",
-    Field("title", required=True),
-    Field("file", expected="a path", required=True),
+    Field("title", required=True, tests=(("bad_value", "a title that is not empty", length(1)),)),
+    Field("file", expected="a path", required=True, tests=(("bad_value", "a path that is not empty", length(1)),)),
     Field("tags", WORDS, required=True),
     Field("priority", expected=_HIGH_TO_LOW[1], required=True, tests=(_HIGH_TO_LOW,)),
     Field("version", required=True),

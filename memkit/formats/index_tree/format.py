@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memkit.formats.disk.source import Source
 from memkit.formats.fields import ANY, Field, Fields
-from memkit.formats.format import File, Format, Rule, length
+from memkit.formats.format import File, Format, Rule
 from memkit.formats.index_tree.entry import FIELDS, Claim
 from memkit.formats.index_tree.survey import survey
 from memkit.formats.index_tree.whole import RULES, check_split
@@ -96,8 +96,6 @@ FORMAT = Format(
         Rule("plugin_path", "index_tree", "file", "a path outside of the plugin's folders (plugin_globs)"),
         Rule("bad_value", "index_tree", "file", "a path that names no index"),
         Rule("bad_value", "index_tree", "file", "a file in the folder of its branch"),
-        Rule("bad_value", "index_tree", "file", "a path that is not empty", length(1)),
-        Rule("bad_value", "index_tree", "title", "a title that is not empty", length(1)),
         Rule("bad_value", "index_tree", "files", "a list of objects"),
         Rule("bad_value", "index_tree", "branches", "a list of objects"),
         Rule("missing_file", "index_tree", "file", "a file that exists"),

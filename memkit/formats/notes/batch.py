@@ -48,8 +48,8 @@ _MAX_HEAD = 2**14
 _MAX_LAYOUTS = 8
 """Of one batch: a folder without a layout must not have one compiled for every note."""
 _MAX_KEYS = 32
-_MAX_KEYWORDS = 20
-_MIN_BODY = 10
+MAX_SUBJECT, MAX_KEYWORDS, MAX_KEYWORD, MIN_BODY = 200, 20, 50, 10
+"""Characters of a subject, keywords, characters of one, and characters of a text that make a sound note."""
 _BREAK = ord("\n")
 _EDGES = 4
 """Bytes of a text that show whether it begins and ends with one line break."""
@@ -102,14 +102,14 @@ def _key_pattern(number: int, key: str, opening: str) -> str:
     quote = _quote(opening)
     closing = f"{quote}]" if "[" in opening else quote
     if key == "keywords":
-        word = scalar_pattern(50, quote, flow="[" in opening)
+        word = scalar_pattern(MAX_KEYWORD, quote, flow="[" in opening)
         joiner = re.escape(_joiner(opening))
-        value = rf"(?P<keywords>{word}(?:{joiner}{word}){{0,{_MAX_KEYWORDS - 1}}}+)"
+        value = rf"(?P<keywords>{word}(?:{joiner}{word}){{0,{MAX_KEYWORDS - 1}}}+)"
     elif key == "applies_to":
         target = scalar_pattern(500, quote)
         value = rf"(?P<applies_to>global|(?P<applies_kind>file|area):(?P<applies_target>{target}))"
     else:
-        value = rf"(?P<{key}>{_EXACT.get(key) or scalar_pattern(200, quote)})"
+        value = rf"(?P<{key}>{_EXACT.get(key) or scalar_pattern(MAX_SUBJECT, quote)})"
     return rf"{key}:{re.escape(opening)}{value}{re.escape(closing)}\n"
 
 
@@ -263,7 +263,7 @@ class _Text:
             odd |= {row for row in self._holding(mark) if _is_open(self.bodies[row])}
         if self.chars is None:
             return odd | {row for row, body in enumerate(self.bodies) if not _is_body(body)}
-        return odd.union(np.flatnonzero(self.chars < _MIN_BODY).tolist())
+        return odd.union(np.flatnonzero(self.chars < MIN_BODY).tolist())
 
     def _holding(self, mark: bytes) -> Iterator[int]:
         """The rows that hold `mark`."""
@@ -281,7 +281,7 @@ def _is_open(body: memoryview) -> bool:
 
 def _is_body(data: memoryview) -> bool:
     try:
-        return len(str(data, "utf-8").strip()) >= _MIN_BODY
+        return len(str(data, "utf-8").strip()) >= MIN_BODY
     except UnicodeDecodeError:
         return False
 

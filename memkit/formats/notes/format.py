@@ -12,7 +12,7 @@ from memkit.fences import fences
 from memkit.formats.disk.source import Source
 from memkit.formats.fields import TIME, WORDS, Field, Fields
 from memkit.formats.format import MARKDOWN, File, Format, Rule, length, matches
-from memkit.formats.notes.batch import read_plain
+from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT, MIN_BODY, read_plain
 from memkit.formats.rows import Rows, extra_of
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.json import load_json
@@ -26,23 +26,26 @@ _BODIES = ("content", "body", "text")
 _DATES = ("created_at", "updated_at")
 
 
+def _keywords_few(value: object) -> bool:
+    return isinstance(value, list) and 1 <= len(value) <= MAX_KEYWORDS
+
+
 def _keywords_short(value: object) -> bool:
-    lengths = list(map(len, map(str, value))) if isinstance(value, list) else [0]
-    return not lengths or (min(lengths) >= 1 and max(lengths) <= 50)
+    return isinstance(value, list) and all(1 <= len(str(word)) <= MAX_KEYWORD for word in value)
 
 
 FIELDS = Fields(
     "notes",
     "front matter",
     Field("id", required=True),
-    Field("subject", required=True, tests=(("bad_value", "1 to 200 characters", length(1, 200)),)),
+    Field("subject", required=True, tests=(("bad_value", f"1 to {MAX_SUBJECT} characters", length(1, MAX_SUBJECT)),)),
     Field(
         "keywords",
         WORDS,
         required=True,
         tests=(
-            ("bad_value", "1 to 20 keywords", lambda value: isinstance(value, list) and 1 <= len(value) <= 20),
-            ("bad_value", "keywords of 1 to 50 characters each", _keywords_short),
+            ("bad_value", f"1 to {MAX_KEYWORDS} keywords", _keywords_few),
+            ("bad_value", f"keywords of 1 to {MAX_KEYWORD} characters each", _keywords_short),
         ),
     ),
     Field(
@@ -240,7 +243,7 @@ FORMAT = Format(
         Rule("deleted", "notes", "", "a note that no line of its log deletes"),
         Rule("not_uuid4", "notes", "id", "a UUID of version 4"),
         Rule("name_mismatch", "notes", "id", "the id as the file's name"),
-        Rule("bad_value", "notes", "content", "at least 10 characters", length(10)),
+        Rule("bad_value", "notes", "content", f"at least {MIN_BODY} characters", length(MIN_BODY)),
         Rule("unbalanced_fence", "notes", "", "a code fence that is closed"),
     ),
 )
