@@ -44,6 +44,7 @@ from memkit.formats.registry import FORMATS, NAMES, formats_for, parse_file, rep
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, schemas_of
 from memkit.formats.splice import merge
 from memkit.params import record_as_of
+from memkit.progress import bar
 
 BATCH_FILES = 1000
 BATCH_BYTES = 16 * 2**20
@@ -280,10 +281,8 @@ def _results(tasks: list[Task], options: Options, others: int) -> Iterator[Parse
 def _progress(results: Iterator[Parsed], total: int, options: Options) -> Iterator[Parsed]:
     if not options.progress or total < 2:
         return results
-    from tqdm.auto import tqdm
-
-    bar: Iterator[Parsed] = tqdm(results, total=total, desc="reading", unit="batch", disable=None)
-    return bar
+    watched: Iterator[Parsed] = bar("reading", results, total=total, unit="batch")
+    return watched
 
 
 @_no_collection()

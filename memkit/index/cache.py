@@ -31,11 +31,11 @@ from memkit.index.encoders.base import (
     as_texts,
     check_block,
     is_unit,
-    progress,
     unit_rows,
 )
 from memkit.index.encoders.circuit import CIRCUITS
 from memkit.params import check_choice, check_value
+from memkit.progress import bar
 from memkit.text.analyse import content_key
 
 MAX_MEMORY = 512 << 20
@@ -216,10 +216,12 @@ def _batches(todo: list[Key], encoder: Encoder) -> Iterator[list[Key]]:
     """Parts of `todo`, with a bar on a terminal or in a notebook where the work is long."""
     step = min(_BATCH, _STEPS * getattr(encoder, "batch_size", _BATCH))
     silent = not getattr(encoder, "show_progress", True)
-    with progress(len(todo), encoder.fingerprint, silent or len(todo) <= step) as bar:
+    with bar(
+        f"encoding ({encoder.fingerprint})", silent=silent or len(todo) <= step, total=len(todo), unit="text"
+    ) as shown:
         for at in range(0, len(todo), step):
             yield todo[at : at + step]
-            bar.update(len(todo[at : at + step]))
+            shown.update(len(todo[at : at + step]))
 
 
 def _checked(encoder: Encoder, role: str) -> Callable[[list[str]], Vectors]:

@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController, threadpool_info  # type: ignore[
 
 from memkit.errors import MemkitError, ParameterError
 from memkit.index.encoders.base import Vectors, check_block, unit_rows
+from memkit.progress import bar
 from memkit.schemas import Ints
 
 PAIRS = pa.schema([("i", pa.int64()), ("j", pa.int64()), ("cosine", pa.float64())])
@@ -32,7 +33,6 @@ _ROWS, _COLUMNS = 512, 4096
 _WAVE = 4  # strips a thread between two looks at how many pairs there are
 _BATCH = 1 << 23  # numbers in a batch of small groups
 _SAMPLE = 2048
-_PROGRESS_DELAY = 2.0  # seconds
 _DENSE = 0.01  # share of a block's bounds that pass, above which the block is multiplied in full
 
 Pairs = tuple[Ints, Ints, NDArray[np.float64]]
@@ -92,13 +92,6 @@ def _bounded(found: Iterator[Pairs]) -> Iterator[Pairs]:
         yield pairs
 
 
-def watched(items: Any, what: str) -> Iterator[Any]:
-    """The items, with a bar where going through them is long and somebody looks."""
-    from tqdm.auto import tqdm
-
-    yield from tqdm(items, desc=what, disable=None, delay=_PROGRESS_DELAY, leave=False)
-
-
 def _codes(groups: Any, n: int) -> Ints:
     if groups is None:
         return np.zeros(n, dtype=np.int64)
@@ -147,7 +140,7 @@ def _within(unit: Vectors, rows: Ints, threshold: float) -> Iterator[Pairs]:
     workers, libraries = _threads(), _libraries()
     tops = range(0, len(full), _ROWS)
     with ThreadPoolExecutor(workers) as pool:
-        for at in watched(range(0, len(tops), _WAVE * workers), "near vectors"):
+        for at in bar("near vectors", range(0, len(tops), _WAVE * workers), leave=False):
             some = tops[at : at + _WAVE * workers]
             with libraries.limit(limits=1, user_api="blas"):
                 strips = list(pool.map(lambda top: _strip(full, short, rows, top, threshold), some))

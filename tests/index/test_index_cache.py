@@ -15,7 +15,7 @@ from memkit.errors import MemkitError, ParameterError, StaleIndexError
 from memkit.index import store
 from memkit.index.cache import VectorCache, rows_digest, shared_cache
 from memkit.index.encode import TextEncoder, as_encoder
-from memkit.index.encoders.base import progress
+from memkit.progress import bar
 from memkit.text.analyse import content_key
 
 TEXTS = ["пул соединений", "connection pool", "кот спит", "", "пул соединений"]
@@ -192,12 +192,12 @@ def test_queries_stay_in_memory_and_write_no_files(tmp_path: Path) -> None:
 def test_long_work_shows_one_bar_and_short_work_none(monkeypatch: pytest.MonkeyPatch) -> None:
     bars = []
 
-    def spy(n_texts: int, name: str, silent: bool) -> Any:
-        bars.append((n_texts, silent))
-        return progress(n_texts, name, True)
+    def spy(what: str, silent: bool, **options: Any) -> Any:
+        bars.append((options["total"], silent))
+        return bar(what, silent=True, **options)
 
-    monkeypatch.setattr("memkit.index.cache.progress", spy)
-    monkeypatch.setattr("memkit.index.encoders.base.progress", spy)
+    monkeypatch.setattr("memkit.index.cache.bar", spy)
+    monkeypatch.setattr("memkit.index.encoders.base.bar", spy)
     VectorCache().encode(Counting(), [f"запись {i}" for i in range(40)])
     assert [silent for _, silent in bars] == [False, True, True, True]  # 40 texts by 4 batches of 4
     bars.clear()

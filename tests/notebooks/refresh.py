@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import copy
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -50,6 +51,7 @@ def refreshed(path: Path) -> str:
         record_timing=False,
         coalesce_streams=True,
     )
+    os.environ["TQDM_DISABLE"] = "1"  # a bar says how busy the machine was
     client.execute()
     return as_text(cleaned(notebook))
 

@@ -18,6 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.errors import MemkitError, ParameterError
+from memkit.progress import bar
 from memkit.text.analyse import clean
 
 ROLES = ("query", "document")
@@ -30,7 +31,6 @@ _SHORT_WORK = 4  # batches without a bar; the cache asks for so many at a time a
 _PRIOR_TEXTS = 30
 _LEAST_DEVIATION = 0.005
 _FAR = 10.0  # deviations; a chunk asked for by its own text lies some 8 above the mean
-_PROGRESS_DELAY = 2.0  # seconds before a bar appears: short work stays silent
 
 
 class Calibration(NamedTuple):
@@ -157,12 +157,12 @@ class TextEncoder:
         filled = [i for i, text in enumerate(cleaned) if text.strip()]
         found: list[Vectors] = []
         silent = not self.show_progress or len(filled) <= _SHORT_WORK * self.batch_size
-        with progress(len(filled), self.kind, silent) as bar:
+        with bar(f"encoding ({self.kind})", silent=silent, total=len(filled), unit="text") as shown:
             for at in range(0, len(filled), self.batch_size):
                 rows = filled[at : at + self.batch_size]
                 block = np.asarray(self._embed([cleaned[i] for i in rows], role))
                 found.append(unit_rows(check_block(block, rows, self.fingerprint)))
-                bar.update(len(rows))
+                shown.update(len(rows))
         # An adapter learns its dim from the first reply, so this comes after the batches.
         out = np.zeros((len(cleaned), found[0].shape[1] if found else self.dim), dtype=np.float32)
         if found:
@@ -184,14 +184,6 @@ class UnsizedEncoder(TextEncoder):
         if self._dim is None:
             self.encode_document(["memory"])
         return self._dim or 0
-
-
-def progress(n_texts: int, name: str, silent: bool) -> Any:
-    """A bar over texts, which appears where work is long and somebody looks: a terminal or a notebook."""
-    from tqdm.auto import tqdm
-
-    disable = True if silent else None  # None: where the output is no terminal
-    return tqdm(total=n_texts, desc=f"encoding ({name})", unit="text", disable=disable, delay=_PROGRESS_DELAY)
 
 
 def as_texts(texts: Texts) -> list[str]:

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from memkit.index.pairs import watched
+from memkit.progress import bar
 from memkit.schemas import Ints
 
 Pairs = tuple[Ints, Ints, NDArray[np.float64]]
@@ -166,7 +166,7 @@ def _candidates(grams: Grams, floor: float) -> Iterator[tuple[Ints, Ints]]:
         yield from _hashed(grams)
         return
     parts = np.split(np.arange(len(work)), np.flatnonzero(np.diff(work // _BATCH_PRODUCTS)) + 1)
-    for rows in watched(parts, "near texts"):
+    for rows in bar("near texts", parts, leave=False):
         met = (longer[rows] @ shorter.T).tocoo()
         i, j = rows[met.row], met.col.astype(np.int64)
         size_i, size_j = grams.sizes[i], grams.sizes[j]
@@ -180,7 +180,7 @@ def _hashed(grams: Grams) -> Iterator[tuple[Ints, Ints]]:
     starts = grams.matrix.indptr[:-1][full]
     mixed = _mix(grams.matrix.indices.astype(np.uint64))
     salts = _mix(np.arange(_BANDS * _BAND_ROWS, dtype=np.uint64)) | np.uint64(1)
-    for band in watched(salts.reshape(_BANDS, _BAND_ROWS), "near texts"):
+    for band in bar("near texts", salts.reshape(_BANDS, _BAND_ROWS), leave=False):
         key = np.zeros(len(full), dtype=np.uint64)
         for salt in band:
             key = _mix(key ^ np.minimum.reduceat((mixed * salt) >> np.uint64(32), starts))

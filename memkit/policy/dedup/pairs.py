@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.index.pairs import watched
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
+from memkit.progress import bar
 from memkit.schemas import Ints
 from memkit.text.conflicts import Conflicts
 
@@ -119,7 +119,7 @@ def _described(nodes: Nodes, found: pa.Table, conflicts: Conflicts, a: Ints, b: 
     # Only texts of a pair are read for numbers, dates and negations, and of equal ones the first speaks.
     texts, ids = nodes.rows["text"].to_pylist(), nodes.rows["memory_id"].combine_chunks()
     users = pc.fill_null(nodes.rows["user_id"], "").combine_chunks()
-    pairs = watched(list(zip(a.tolist(), b.tolist(), strict=True)), "comparing texts")
+    pairs = bar("comparing texts", list(zip(a.tolist(), b.tolist(), strict=True)), leave=False)
     flags = np.array([conflicts(texts[i], texts[j]) for i, j in pairs], dtype=bool).reshape(-1, 3)
     columns = {
         "a_id": ids.take(a),
