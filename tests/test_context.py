@@ -27,7 +27,7 @@ def fact(text: str, kind: str = "profile", importance: str | None = "high", **mo
 
 
 def builder(corpus: mk.Corpus, **values: object) -> ContextBuilder:
-    return ContextBuilder(**{**values, "retriever": mk.Retriever(encoder=None).fit(corpus)})
+    return ContextBuilder(**{**values, "retriever": mk.Retriever(encoder=None, fold="none").fit(corpus)})
 
 
 def reasons(table: pa.Table, block: str) -> dict[str, str | None]:

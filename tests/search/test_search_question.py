@@ -117,4 +117,4 @@ def test_each_parameter_of_the_retriever_is_declared_once_and_acts_when_it_says(
     assert not fit.keys() & query.keys()
     assert all(p.refit for p in fit.values())
     assert not any(p.refit for p in query.values())
-    assert Settings.of(Retriever(pool=7)).get_params() == QuerySettings(pool=7).get_params()
+    assert Settings.of(Retriever(pool=7)).get_params() == QuerySettings(pool=7).check_params()

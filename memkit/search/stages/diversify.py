@@ -61,7 +61,7 @@ def mmr(score: Floats, similarity: Floats, mmr_lambda: float, depth: int | None 
     return np.concatenate([np.array(order, np.int64), np.flatnonzero(left)]), (1.0 - mmr_lambda) * nearest
 
 
-def fold(texts: Sequence[str], threshold: float) -> Ints:
+def fold(texts: Sequence[str], threshold: float, owners: Sequence[str | None] = ()) -> Ints:
     """Under which text each of them folds, its own place where it stays; greedily from the top, so nothing above moves.
 
     Parameters
@@ -71,6 +71,8 @@ def fold(texts: Sequence[str], threshold: float) -> Ints:
     threshold : float
         The cosine of two texts' sets of trigrams from which they say the same, unless a number, a date or a negation
         in like places differs.
+    owners : sequence of str or None
+        Whose each text is: what two owners say is two things, as nobody's is a third. Empty: all are of one.
 
     Examples
     --------
@@ -86,6 +88,8 @@ def fold(texts: Sequence[str], threshold: float) -> Ints:
     sketches = np.array([np.bincount(one % _REMAINDERS, minlength=_REMAINDERS) for one in grams], np.float32)
     sketches /= np.linalg.norm(sketches, axis=1, keepdims=True)
     near = np.tril(sketches @ sketches.T >= threshold - _DOUBT, -1)
+    if owners:
+        near &= np.array([[own == other for other in owners] for own in owners])
     for at in np.flatnonzero(near.any(axis=1)).tolist():
         for above in np.flatnonzero(near[at]).tolist():
             shared = len(np.intersect1d(grams[at], grams[above], assume_unique=True))
