@@ -160,7 +160,10 @@ class ContextBuilder(Estimator):
     """
 
     retriever: Any = param(
-        None, kind="object", kw_only=False, doc="A Retriever, fitted or not; None is the preset memory_v2."
+        None,
+        kind="object",
+        kw_only=False,
+        doc="A Retriever, fitted or not, or a mapping of its parameters; None is `Retriever()`.",
     )
     profile_chars: int = param(800, low=0, unit="characters", doc="Limit of PROFILE.", source=_SOURCE)
     working_chars: int = param(500, low=0, unit="characters", doc="Limit of WORKING.", source=_SOURCE)
@@ -259,12 +262,14 @@ class ContextBuilder(Estimator):
 
     def _fitted(self, corpus: Corpus) -> Retriever:
         """The retriever, fitted to these memories and no others; what was fitted for the last prompt is used again."""
-        from memkit import presets
         from memkit.search.retriever import Retriever
 
-        wanted = Retriever(**presets.memory_v2) if self.retriever is None else self.retriever
+        given = {} if self.retriever is None else self.retriever
+        wanted = Retriever(**given) if isinstance(given, Mapping) else given
         if not isinstance(wanted, Retriever):
-            raise ParameterError(f"ContextBuilder: 'retriever' must be a Retriever or None. Got {wanted!r}.")
+            raise ParameterError(
+                f"ContextBuilder: 'retriever' must be a Retriever, a mapping of its parameters or None. Got {wanted!r}."
+            )
         last: Retriever | None = self.__dict__.get("retriever_")
         if last is not None and last.get_params(deep=False) == wanted.get_params(deep=False):
             wanted = last

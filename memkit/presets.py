@@ -210,18 +210,6 @@ memory_v2_policy: dict[str, dict[str, object]] = {
     "decay": {"form": "e_folding", "decay_days": 60.0, "floor": 0.0, "decay_kinds": "*"},
 }
 
-# What a prompt gets: ContextBuilder(**memory_v2_context). The document names no limit for WORKING, and no previews.
-memory_v2_context: dict[str, Any] = {
-    "retriever": None,
-    "profile_chars": 800,
-    "working_chars": 500,
-    "relevant_chars": 2000,
-    "preview_chars": 200,
-    "top_k": 5,
-    "fill": "greedy",
-    "skip_shown": False,
-}
-
 # The numbers of the index standard.
 index_policy: dict[str, dict[str, object]] = {
     "index_check": {"auto_clean_invalid": False, "auto_clean_missing": False},
@@ -267,6 +255,18 @@ workspace: dict[str, Any] = {**_PLAIN, "vector_weight": 0.7, "bm25_weight": 0.3,
 memory_v2: dict[str, Any] = {
     **_PLAIN,
     **{"vector_weight": 1.0, "bm25_weight": 0.0, "normalise": "none", "decay": "e_folding", "decay_kinds": "*"},
+}
+
+# What a prompt gets: ContextBuilder(**memory_v2_context). The document names no limit for WORKING, and no previews.
+memory_v2_context: dict[str, Any] = {
+    "retriever": memory_v2,
+    "profile_chars": 800,
+    "working_chars": 500,
+    "relevant_chars": 2000,
+    "preview_chars": 200,
+    "top_k": 5,
+    "fill": "greedy",
+    "skip_shown": False,
 }
 _RULE: dict[str, Any] = {"normalise": "calibrated", "function_word_weight": 0.1}
 recommended_use: dict[str, Any] = {

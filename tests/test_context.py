@@ -269,5 +269,15 @@ def test_lines_that_are_no_facts_reach_no_prompt(tmp_path: Path) -> None:
 
 def test_what_is_no_retriever_is_refused_by_name() -> None:
     corpus = corpus_of(fact("чай"))
-    with pytest.raises(ParameterError, match=r"'retriever' must be a Retriever or None\. Got 'bm25'"):
+    with pytest.raises(ParameterError, match=r"a mapping of its parameters or None\. Got 'bm25'"):
         ContextBuilder("bm25").build(corpus, "anna", "чай", AS_OF)
+
+
+def test_without_a_retriever_the_default_one_searches_and_the_document_has_its_own() -> None:
+    corpus = corpus_of(fact("чай с мёдом", "archive", "low"), fact("кофе", "archive", "low"))
+    hashed = {"encoder": "hash"}
+    of_parameters = ContextBuilder(hashed).build(corpus, "anna", "чай", AS_OF)
+    assert of_parameters.table.equals(ContextBuilder(mk.Retriever(**hashed)).build(corpus, "anna", "чай", AS_OF).table)
+    assert mk.presets.memory_v2_context["retriever"] is mk.presets.memory_v2
+    with pytest.raises(ParameterError, match="a mapping of its parameters"):
+        ContextBuilder("memory_v2").build(corpus, "anna", "чай", AS_OF)

@@ -254,7 +254,7 @@ def context(
     corpus = load(path)
     document = presets.memory_v2_context if preset == "memory_v2" else {}
     values = {**document, **settings(ContextBuilder.params(), sets, "ContextBuilder")}
-    builder = ContextBuilder(**{**values, "retriever": fitted(corpus, preset or "memory_v2", None)})
+    builder = ContextBuilder(**{**values, "retriever": fitted(corpus, preset, None)})
     built = builder.build(corpus, user, message, as_of)
     if as_json:
         print_json(built.table)
