@@ -103,11 +103,12 @@ def overview(
     exact: Annotated[bool, typer.Option("--exact", help="Compare all texts, not 2,000 of them.")] = False,
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
+    formats: FormatsOption = None,
 ) -> None:
     """Look at a folder for the first time: what it holds, what is wrong with it, what to call next."""
     from memkit.glance import overview as look
 
-    found = look(load(path), exact=exact, as_of=as_of)
+    found = look(load(path, formats=formats), exact=exact, as_of=as_of)
     if page is not None:
         found.report(page, title=f"Overview of {path.resolve().name}")
     if as_json:
@@ -193,6 +194,7 @@ def policy(
     preset: Annotated[str | None, typer.Option(help="A document's values: memory_v2 or index_standard.")] = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
+    formats: FormatsOption = None,
 ) -> None:
     """Show what a policy would keep, and why not the rest; nothing is deleted."""
     from memkit import presets
@@ -203,7 +205,8 @@ def policy(
     if preset is not None:
         check_choice("--preset", preset, [name for name, some in presets.POLICY.items() if cls.name in some], "policy")
         values = presets.POLICY[preset][cls.name]
-    _judge(cls(**values | settings(cls.params(), sets, cls.__name__)), path, as_of, as_json)
+    judge = cls(**values | settings(cls.params(), sets, cls.__name__))
+    _judge(judge, load(path, formats=formats), as_of, as_json)
 
 
 @app.command()
@@ -213,6 +216,7 @@ def pipeline(
     preset: Annotated[str, typer.Option(help="The document: memory_v2 or index_standard.")] = "memory_v2",
     sets: SetOption = None,
     as_json: JsonOption = False,
+    formats: FormatsOption = None,
 ) -> None:
     """Show what a document's policies together would keep; --set takes POLICY__NAME=VALUE."""
     from memkit import presets
@@ -221,11 +225,11 @@ def pipeline(
     check_choice("--preset", preset, presets.PIPELINES, "pipeline")
     steps = preset_pipeline(preset)
     declared = {f"{step.name}__{name}": p for step in steps.steps for name, p in step.params().items()}
-    _judge(steps.set_params(**settings(declared, sets, "pipeline")), path, as_of, as_json)
+    _judge(steps.set_params(**settings(declared, sets, "pipeline")), load(path, formats=formats), as_of, as_json)
 
 
-def _judge(judge: Any, path: Path, as_of: str | None, as_json: bool) -> None:
-    table = judge.fit_transform(load(path), as_of=as_of)
+def _judge(judge: Any, corpus: Corpus, as_of: str | None, as_json: bool) -> None:
+    table = judge.fit_transform(corpus, as_of=as_of)
     if as_json:
         print_json(table)
     else:
@@ -246,12 +250,13 @@ def context(
     ] = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
+    formats: FormatsOption = None,
 ) -> None:
     """Print the memory blocks that a prompt would get; --json is the table of candidates."""
     from memkit import presets
     from memkit.context import ContextBuilder
 
-    corpus = load(path)
+    corpus = load(path, formats=formats)
     document = presets.memory_v2_context if preset == "memory_v2" else {}
     values = {**document, **settings(ContextBuilder.params(), sets, "ContextBuilder")}
     builder = ContextBuilder(**{**values, "retriever": fitted(corpus, preset, None)})

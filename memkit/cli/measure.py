@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memkit.cli.app import AsOfOption, JsonOption, PathArgument, SetOption, app, fitted, load
+from memkit.cli.app import AsOfOption, FormatsOption, JsonOption, PathArgument, SetOption, app, fitted, load
 from memkit.cli.show import print_json
 from memkit.display.notebook import show
 from memkit.errors import ParameterError
@@ -51,13 +51,14 @@ def evaluate(
     stages: Annotated[bool, typer.Option("--stages", help="At which stage relevant memories were lost.")] = False,
     run: Annotated[Path | None, typer.Option(help="Write the hits: .parquet, .csv, .jsonl, .json, or TREC.")] = None,
     as_json: JsonOption = False,
+    formats: FormatsOption = None,
 ) -> None:
     """Say how well search answers labelled queries, with intervals over users."""
     from memkit.evaluate.evaluation import METRICS
     from memkit.evaluate.evaluation import evaluate as measure
     from memkit.evaluate.labels import write_labels
 
-    search = fitted(load(path), preset, sets)
+    search = fitted(load(path, formats=formats), preset, sets)
     found = measure(
         search,
         queries,
@@ -100,13 +101,14 @@ def compare(
     apart: ApartOption = False,
     per_query: PerQueryOption = False,
     as_json: JsonOption = False,
+    formats: FormatsOption = None,
 ) -> None:
     """Say whether search b (--b, --b-preset) is better than search a (--set, --preset), and how sure that is."""
     from memkit.evaluate.compare import compare as judge
 
     if not other and other_preset is None:
         raise ParameterError("compare: expected what b has otherwise, --b NAME=VALUE or --b-preset NAME. Got neither.")
-    corpus = load(path)
+    corpus = load(path, formats=formats)
     a = fitted(corpus, preset, sets)
     b = fitted(corpus, other_preset or preset, [*(sets or []), *(other or [])])
     found = judge(

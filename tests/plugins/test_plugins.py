@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
+from memkit.cli.app import app
 from memkit.formats import reader, registry
 from memkit.formats.records.adapters import CURRENT, Adapter, forget_adapter
 from memkit.formats.rules import RULES
@@ -246,6 +248,16 @@ def test_a_broken_package_is_one_warning_that_names_it(cards: Path, site: Path, 
         None,
         ["card"],
     )
+
+
+def test_every_verb_that_reads_a_folder_reads_it_with_other_formats_too(
+    cards: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = [inspect.signature(command.callback).parameters for command in app.registered_commands if command.callback]
+    assert all("formats" in names for names in asked if "path" in names)
+    for verb in (["policy", "decay"], ["pipeline"]):
+        app([*verb, str(cards), "--formats", "cards", "--as-of", "2026-03-01", "--json"], standalone_mode=False)
+        assert "Зелёный чай" in capsys.readouterr().out
 
 
 def test_a_name_that_nobody_has_is_answered_with_the_one_that_was_meant(cards: Path) -> None:

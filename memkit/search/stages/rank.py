@@ -7,15 +7,15 @@ shows all of them, so the two cannot disagree.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sized
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.schemas import Floats, Ints
+from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
 from memkit.search.stages.diversify import fold, mmr
 from memkit.search.stages.fuse import (
@@ -30,8 +30,24 @@ from memkit.search.stages.fuse import (
     spread,
 )
 
-if TYPE_CHECKING:
-    from memkit.search.question import Question
+
+class Asked(Protocol):
+    """What the stages look at of a question, which is a `memkit.search.question.Question`."""
+
+    @property
+    def index(self) -> Any: ...
+    @property
+    def settings(self) -> Any: ...
+    @property
+    def queries(self) -> Sized: ...
+    @property
+    def k(self) -> int: ...
+    @property
+    def weights(self) -> Mapping[str, float]: ...
+    @property
+    def depth(self) -> int | None: ...
+    def foreign(self, found: Candidates, /) -> Mask: ...
+    def decay(self, memory: Ints, /) -> tuple[Floats, Floats]: ...
 
 
 @dataclass(frozen=True)
@@ -208,7 +224,7 @@ def _taken(column: Any, index: Ints) -> Any:
     return column.take(index) if isinstance(column, Candidates) else column[index]
 
 
-def _normalised(ranked: Ranked, asked: Question) -> Ranked:
+def _normalised(ranked: Ranked, asked: Asked) -> Ranked:
     """Bring the arms to one scale; the queries of one arm follow on those of another, so that one call does all."""
     found = ranked.found
     if asked.settings.normalise == "calibrated":
@@ -229,7 +245,7 @@ def _normalised(ranked: Ranked, asked: Question) -> Ranked:
     return replace(ranked, norm=norm.reshape(arms, -1).T)
 
 
-def _fused(ranked: Ranked, asked: Question) -> Ranked:
+def _fused(ranked: Ranked, asked: Asked) -> Ranked:
     """Make one score of the arms'."""
     weights = np.array([asked.weights[arm] for arm in ranked.found.arms])
     evidence = Evidence(ranked.found.raw, ranked.norm, ranked.found.rank)
@@ -237,7 +253,7 @@ def _fused(ranked: Ranked, asked: Question) -> Ranked:
     return replace(ranked, fused=score, score=score)
 
 
-def _one_a_memory(ranked: Ranked, asked: Question) -> Ranked:
+def _one_a_memory(ranked: Ranked, asked: Asked) -> Ranked:
     """Keep the best chunk of each memory, where a hit is a memory."""
     if asked.settings.unit != "memory":
         return ranked
@@ -247,7 +263,7 @@ def _one_a_memory(ranked: Ranked, asked: Question) -> Ranked:
     return ranked.take(order[changes(memory[order]) | changes(found.query[order])])
 
 
-def _decayed(ranked: Ranked, asked: Question) -> Ranked:
+def _decayed(ranked: Ranked, asked: Asked) -> Ranked:
     """Multiply by the weight of the kind, and by what age leaves."""
     memory = asked.index.rows.memory[ranked.found.row]
     age_days, factor = asked.decay(memory)
@@ -255,12 +271,12 @@ def _decayed(ranked: Ranked, asked: Question) -> Ranked:
     return replace(ranked, age_days=age_days, decay=factor, prior=prior, score=ranked.score * prior * factor)
 
 
-def _best_first(ranked: Ranked, asked: Question) -> Ranked:
+def _best_first(ranked: Ranked, asked: Asked) -> Ranked:
     """Order by score, ties by row: from here on the order of the rows is the order of the race."""
     return ranked.take(np.lexsort((ranked.found.row, -np.round(ranked.score, TIE_DIGITS), ranked.found.query)))
 
 
-def _above_min_score(ranked: Ranked, asked: Question) -> Ranked:
+def _above_min_score(ranked: Ranked, asked: Asked) -> Ranked:
     """Drop what is below the threshold, and tell what only decay put there."""
     least = asked.settings.min_score
     low = np.round(ranked.score, TIE_DIGITS) < least
@@ -268,7 +284,7 @@ def _above_min_score(ranked: Ranked, asked: Question) -> Ranked:
     return ranked.labelled(low, "below_min_score").labelled(low & passed, "decayed_out")
 
 
-def _said_once(ranked: Ranked, asked: Question) -> Ranked:
+def _said_once(ranked: Ranked, asked: Asked) -> Ranked:
     """Drop what says the same as a better hit of the same owner."""
     twin, alive = asked.index.rows.twin, ranked.alive
     says = ranked.found.query * (len(twin) + 1) + twin[ranked.found.row]
@@ -280,7 +296,7 @@ def _said_once(ranked: Ranked, asked: Question) -> Ranked:
     return replace(ranked, under=under).labelled(alive, "duplicate")
 
 
-def _folded(ranked: Ranked, asked: Question) -> Ranked:
+def _folded(ranked: Ranked, asked: Asked) -> Ranked:
     """Fold what says nearly the same under the better hit, a query at a time, among its best `_FOLDED`."""
     alive = np.flatnonzero(ranked.alive)
     if asked.settings.fold == "none" or len(alive) < 2:
@@ -296,7 +312,7 @@ def _folded(ranked: Ranked, asked: Question) -> Ranked:
     return replace(ranked, under=under).labelled(ranked.alive & (under >= 0), "folded")
 
 
-def _placed(ranked: Ranked, asked: Question) -> Ranked:
+def _placed(ranked: Ranked, asked: Asked) -> Ranked:
     """Give ranks to what is still in the race, in the order of the rows."""
     alive = ranked.alive
     before: Ints = np.cumsum(alive) - alive
@@ -305,7 +321,7 @@ def _placed(ranked: Ranked, asked: Question) -> Ranked:
     return replace(ranked, rank=np.where(alive, place, 0), penalty=np.zeros(len(alive)))
 
 
-def _diversified(ranked: Ranked, asked: Question) -> Ranked:
+def _diversified(ranked: Ranked, asked: Asked) -> Ranked:
     """Order again by MMR, a query at a time: picking is greedy, so there is nothing to do at once."""
     if asked.settings.mmr_lambda == 1.0:
         return ranked
@@ -321,7 +337,7 @@ def _diversified(ranked: Ranked, asked: Question) -> Ranked:
     return replace(ranked, penalty=penalty, rank=rank).labelled(moved_out, "diversified_away")
 
 
-def _cut(ranked: Ranked, asked: Question) -> Ranked:
+def _cut(ranked: Ranked, asked: Asked) -> Ranked:
     """Return the first k, and put the rows in the order of their ranks; those without one follow, best first."""
     ranked = ranked.labelled(ranked.alive & (ranked.rank > asked.k), "below_k")
     if asked.settings.mmr_lambda == 1.0 and ranked.rank.all():
@@ -330,7 +346,7 @@ def _cut(ranked: Ranked, asked: Question) -> Ranked:
     return ranked.take(np.lexsort((last, ranked.found.query)))
 
 
-def answerability(ranked: Ranked, asked: Question) -> Floats | None:
+def answerability(ranked: Ranked, asked: Asked) -> Floats | None:
     """How likely it is that anything answers each query, 0 to 1, from its best calibrated score; else None.
 
     A question on other subjects than the corpus's is told from one that it answers (ROC AUC .98 to 1.0 on four pairs of
@@ -344,7 +360,7 @@ def answerability(ranked: Ranked, asked: Question) -> Floats | None:
     return np.round(likely, 2)
 
 
-Stage = Callable[[Ranked, "Question"], Ranked]
+Stage = Callable[[Ranked, Asked], Ranked]
 STAGES: tuple[Stage, ...] = (
     _normalised,
     _fused,
@@ -360,7 +376,7 @@ STAGES: tuple[Stage, ...] = (
 )
 
 
-def rank(found: Candidates, asked: Question) -> Ranked:
+def rank(found: Candidates, asked: Asked) -> Ranked:
     """`found` after all stages."""
     ranked = Ranked.unranked(found)
     for stage in STAGES:
