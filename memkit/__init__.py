@@ -35,12 +35,15 @@ if TYPE_CHECKING:
     from memkit.display.notebook import show as show
     from memkit.evaluate.compare import compare as compare
     from memkit.evaluate.evaluation import evaluate as evaluate
+    from memkit.evaluate.grid import shares as shares
+    from memkit.evaluate.grid import steps as steps
     from memkit.evaluate.known import import_log as import_log
     from memkit.evaluate.known import known_items as known_items
     from memkit.evaluate.labels import read_qrels as read_qrels
     from memkit.evaluate.labels import read_queries as read_queries
     from memkit.evaluate.labels import write_labels as write_labels
     from memkit.evaluate.statistics import queries_needed as queries_needed
+    from memkit.evaluate.sweep import sweep as sweep
     from memkit.formats.facts import format_fact as format_fact
     from memkit.formats.facts import parse_fact as parse_fact
     from memkit.formats.format import Format as Format
@@ -151,9 +154,12 @@ _PUBLIC = {
     "rules": ("memkit.formats.rules", "rules"),
     "sample_data": ("memkit.tables.samples", "sample_data"),
     "schemas": ("memkit.schemas", ""),
+    "shares": ("memkit.evaluate.grid", "shares"),
     "show": ("memkit.display.notebook", "show"),
     "snippet": ("memkit.text.snippet", "snippet"),
     "stale_pathways": ("memkit.tables.records", "stale_pathways"),
+    "steps": ("memkit.evaluate.grid", "steps"),
+    "sweep": ("memkit.evaluate.sweep", "sweep"),
     "wisdom_support": ("memkit.tables.records", "wisdom_support"),
     "write_files": ("memkit.tables.samples", "write_files"),
     "write_labels": ("memkit.evaluate.labels", "write_labels"),

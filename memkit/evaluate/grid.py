@@ -1,0 +1,258 @@
+"""Settings to be tried: a grid whose points are numbered and none of which is made before it is asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from itertools import islice, product
+from typing import Any, Self
+
+import numpy as np
+
+from memkit.errors import ParameterError, did_you_mean
+from memkit.params import check_choice, check_value
+from memkit.schemas import Floats
+from memkit.search.settings import FitSettings, QuerySettings
+
+Setting = dict[str, Any]
+"""Values of query-time parameters by name; all others are the Retriever's own."""
+SAMPLERS = ("sobol", "random")
+_MOST_POINTS = 1_000_000
+_ROUNDS = 20
+
+
+def steps(low: float, high: float, step: float) -> list[float]:
+    """Numbers from `low` to `high`, both included, counted in decimals, so that no sum of floats loses the last.
+
+    Parameters
+    ----------
+    low, high, step : float
+        `step` is above 0; `high` is only a point where whole steps lead there.
+
+    Returns
+    -------
+    list of float
+
+    Raises
+    ------
+    ParameterError
+
+    Examples
+    --------
+    >>> steps(0, 0.3, 0.1)
+    [0.0, 0.1, 0.2, 0.3]
+    """
+    try:
+        first, last, by = (Decimal(str(value)) for value in (low, high, step))
+    except InvalidOperation:
+        first = last = by = Decimal("nan")
+    if not (first.is_finite() and last.is_finite() and by.is_finite()) or by <= 0 or last < first:
+        raise ParameterError(f"steps: expected numbers, low <= high and a step above 0. Got {low}, {high}, {step}.")
+    count = int((last - first) / by) + 1
+    if count > _MOST_POINTS:
+        raise ParameterError(f"steps: expected at most {_MOST_POINTS:,} points. Got {count:,}.")
+    return [float(first + by * at) for at in range(count)]
+
+
+def shares(step: float = 0.1, parts: int = 3) -> list[tuple[float, ...]]:
+    """All ways to share 1 among so many parts in whole steps: the weights of arms, each mixture once.
+
+    Parameters
+    ----------
+    step : float
+        1 over a whole number.
+    parts : int
+
+    Returns
+    -------
+    list of tuple of float
+        For an axis of several parameters: ``{("vector_weight", "bm25_weight", "gram_weight"): mk.shares(0.1)}``.
+
+    Raises
+    ------
+    ParameterError
+
+    Examples
+    --------
+    >>> shares(0.5, 2)
+    [(0.0, 1.0), (0.5, 0.5), (1.0, 0.0)]
+    >>> len(shares(0.1))
+    66
+    """
+    check_value("shares", "parts", parts, "int", low=1)
+    check_value("shares", "step", step, "float", low=0, low_open=True, high=1)
+    whole = round(1 / step)
+    if Decimal(str(step)) * whole != 1 and abs(step * whole - 1) > 1e-9:
+        raise ParameterError(f"shares: expected a step of which whole numbers make 1, such as 0.1. Got {step}.")
+    if math.comb(whole + parts - 1, parts - 1) > _MOST_POINTS:
+        raise ParameterError(f"shares: expected at most {_MOST_POINTS:,} points. Got a step of {step}, {parts} parts.")
+    cuts = (cut for cut in product(range(whole + 1), repeat=parts - 1) if sum(cut) <= whole)
+    return [tuple(part / whole for part in (*cut, whole - sum(cut))) for cut in cuts]
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One or several parameters that change together, and the values that they take, a tuple a point."""
+
+    names: tuple[str, ...]
+    points: Sequence[tuple[Any, ...]] | None
+    distribution: Any = None
+
+    @classmethod
+    def of(cls, names: Any, values: Any) -> Self:
+        several = isinstance(names, tuple)
+        own = names if several else (names,)
+        for name in own:
+            _check_name(name)
+        shown = ", ".join(own)
+        if hasattr(values, "ppf") and not several:
+            return cls(own, None, values)
+        if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
+            raise ParameterError(f"grid: expected a list of values for '{shown}'. Got {values!r:.100}.")
+        points = list(islice((_point(own, value, several) for value in values), _MOST_POINTS + 1))
+        if not points:
+            raise ParameterError(f"grid: expected at least one value for '{shown}'. Got none.")
+        if len(points) > _MOST_POINTS:
+            raise ParameterError(f"grid: expected at most {_MOST_POINTS:,} values for '{shown}'. Got more.")
+        return cls(own, list({repr(point): point for point in points}.values()))
+
+    def at(self, share: float) -> tuple[Any, ...]:
+        """The point that lies so far along the axis, 0 to 1."""
+        if self.points is not None:
+            return self.points[min(int(share * len(self.points)), len(self.points) - 1)]
+        value = self.distribution.ppf(share)
+        whole = QuerySettings.params()[self.names[0]].kind == "int"
+        return _point(self.names, int(value) if whole else float(value), False)
+
+
+def _check_name(name: Any) -> None:
+    if name in FitSettings.params():
+        raise ParameterError(
+            f"grid: '{name}' acts at fit. Expected query-time parameters; fit a Retriever for each value of"
+            " it, and compare those."
+        )
+    if name not in QuerySettings.params():
+        known = list(QuerySettings.params())
+        raise ParameterError(
+            f"grid: no parameter {name!r}. Expected some of {', '.join(known)}.{did_you_mean(name, known)}"
+        )
+
+
+def _point(names: tuple[str, ...], value: Any, several: bool) -> tuple[Any, ...]:
+    values = tuple(value) if several and isinstance(value, Iterable) else (value,)
+    if len(values) != len(names):
+        raise ParameterError(f"grid: expected {len(names)} values for {', '.join(names)}. Got {value!r:.100}.")
+    plain = tuple(_plain(one) for one in values)
+    for name, one in zip(names, plain, strict=True):
+        QuerySettings.params()[name].check(one, "grid")
+    return plain
+
+
+def _plain(value: Any) -> Any:
+    """A NumPy scalar as Python's own, a list as a tuple."""
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        return value.item()
+    return tuple(value) if isinstance(value, list) else value
+
+
+class Grid:
+    """The points of one grid, or of several one after the other.
+
+    Parameters
+    ----------
+    grid : dict, or sequence of dict
+        A list of values by parameter. A tuple of names takes tuples of values, for what changes together. With
+        `sample`, an axis may be a distribution, what has ``ppf``, as SciPy's have.
+    sample : int, optional
+        So many settings drawn in place of all.
+    how : {'sobol', 'random'}
+        Sobol's points fill the space evenly, whatever their number.
+    seed : int
+
+    Examples
+    --------
+    >>> list(Grid({"pool": [50, 100], ("decay", "decay_days"): [("none", 1), ("linear", 30)]}))[1]
+    {'pool': 50, 'decay': 'linear', 'decay_days': 30}
+    >>> len(Grid({"decay_days": range(1, 1001), "pool": range(1, 1001), "rrf_k": range(10)}))
+    10000000
+    """
+
+    def __init__(self, grid: Any, sample: int | None = None, how: str = "sobol", seed: int = 0) -> None:
+        grids = [grid] if isinstance(grid, Mapping) else grid
+        if isinstance(grids, str) or not isinstance(grids, Sequence) or not all(isinstance(g, Mapping) for g in grids):
+            raise ParameterError(f"grid: expected a dict of lists by parameter, or a list of those. Got {grid!r:.100}.")
+        if not grids or not all(grids):
+            raise ParameterError("grid: expected values for at least one parameter. Got none.")
+        check_value("sweep", "sample", sample, "int", nullable=True, low=1)
+        check_choice("how", how, SAMPLERS, "sweep")
+        self._grids = [[_Axis.of(names, values) for names, values in one.items()] for one in grids]
+        for axes in self._grids:
+            named = [name for axis in axes for name in axis.names]
+            if twice := [name for name in named if named.count(name) > 1]:
+                raise ParameterError(f"grid: expected each parameter once. Got '{twice[0]}' more than once.")
+        endless = [axis.names[0] for axes in self._grids for axis in axes if axis.points is None]
+        if endless and sample is None:
+            raise ParameterError(f"grid: '{endless[0]}' is a distribution: say how many settings are drawn (sample=).")
+        self._drawn: list[Setting] | None = None
+        if sample is not None and (endless or sample < len(self)):
+            self._drawn = self._draw(sample, how, seed)
+
+    @property
+    def names(self) -> list[str]:
+        """The parameters that vary."""
+        return list(dict.fromkeys(name for axes in self._grids for axis in axes for name in axis.names))
+
+    def __len__(self) -> int:
+        if self._drawn is not None:
+            return len(self._drawn)
+        return sum(math.prod(len(axis.points or ()) for axis in axes) for axes in self._grids)
+
+    def __iter__(self) -> Iterator[Setting]:
+        if self._drawn is not None:
+            yield from self._drawn
+            return
+        for axes in self._grids:
+            for points in product(*(axis.points or () for axis in axes)):
+                yield _setting(axes, points)
+
+    def _draw(self, count: int, how: str, seed: int) -> list[Setting]:
+        """So many different settings; fewer where there seem to be no more."""
+        if len(self._grids) > 1:
+            raise ParameterError("grid: expected one dict to draw settings from. Got several.")
+        axes, random = self._grids[0], np.random.default_rng(seed)
+        found: dict[str, Setting] = {}
+        draw = _sobol(len(axes), random) if how == "sobol" else lambda size: random.random((size, len(axes)))
+        for _ in range(_ROUNDS):
+            for row in draw(count):
+                setting = _setting(axes, [axis.at(share) for axis, share in zip(axes, row.tolist(), strict=True)])
+                found.setdefault(repr(setting), setting)
+            if len(found) >= count:
+                break
+        return list(found.values())[:count]
+
+
+def _setting(axes: Sequence[_Axis], points: Sequence[tuple[Any, ...]]) -> Setting:
+    return {
+        name: value
+        for axis, point in zip(axes, points, strict=True)
+        for name, value in zip(axis.names, point, strict=True)
+    }
+
+
+def _sobol(dimensions: int, random: np.random.Generator) -> Any:
+    from scipy.stats import qmc
+
+    points = qmc.Sobol(dimensions, seed=random)
+
+    def draw(size: int) -> Floats:
+        # Balanced, and silent, in powers of two alone.
+        drawn: Floats = (
+            points.random_base2(max(size - 1, 1).bit_length())
+            if points.num_generated == 0
+            else (points.random(points.num_generated))
+        )
+        return drawn
+
+    return draw
