@@ -249,7 +249,7 @@ _PLAIN: dict[str, Any] = {
     **{"gram_weight": 0.0, "function_word_weight": 1.0, "across_weight": 0.0, "fusion": "weighted", "rrf_k": 60},
     **{"fold": "none", "fold_threshold": 0.85, "kind_weights": None},
     **{"decay": "none", "decay_days": 60.0, "decay_floor": 0.0, "decay_kinds": kinds_where(fact=True)},
-    **{"expired": "hide", "kinds_hidden": kinds_where(searched=False)},
+    **{"expired": "hide", "future": None, "kinds_hidden": kinds_where(searched=False)},
 }
 workspace: dict[str, Any] = {**_PLAIN, "vector_weight": 0.7, "bm25_weight": 0.3, "normalise": "max"}
 memory_v2: dict[str, Any] = {

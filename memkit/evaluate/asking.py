@@ -69,7 +69,7 @@ class Batch:
 
     @property
     def asked(self) -> pa.Table:
-        return self.rows.select(["query_id", "text"])
+        return self.rows.select(["query_id", "text", "as_of"])
 
 
 def batches_of(
@@ -125,12 +125,10 @@ def _day(rows: pa.Table) -> datetime | None:
 
 def _visible(rows: pa.Table, where: str | None) -> str | None:
     """The predicate for what a batch may see; None for everything."""
-    user, day = rows["user_id"][0].as_py(), _day(rows)
+    user = rows["user_id"][0].as_py()
     parts = [f"(\n{where}\n)"] if where is not None else []
     if user is not None:
         parts.append(f"(user_id is null or user_id = {literal(user)})")
-    if day is not None:
-        parts.append(f"(created_at is null or created_at <= timestamptz '{day.isoformat()}')")
     return " and ".join(parts) or None
 
 

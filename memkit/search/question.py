@@ -29,7 +29,7 @@ from memkit.search.stages.rank import Candidates, Ranked, rank
 from memkit.tables.sealed import read_select
 
 _BARE = "select memory_id from memories where "
-_SCOPING = ("expired", "kinds_hidden", "on_encoder_error", "function_word_weight")
+_SCOPING = ("expired", "future", "kinds_hidden", "on_encoder_error", "function_word_weight")
 T = TypeVar("T")
 
 
@@ -69,27 +69,42 @@ class Settings(QuerySettings):
 
 @dataclass(frozen=True)
 class Queries:
-    """Texts with the ids under which their hits are returned."""
+    """Texts with the ids under which their hits are returned, and days of their own, where they have any."""
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
+    days: tuple[datetime | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
 
+    def by_day(self) -> list[Self]:
+        """These, in parts with one day each."""
+        rows: dict[datetime | None, list[int]] = {}
+        for row, day in enumerate(self.days):
+            rows.setdefault(day, []).append(row)
+        return [self if len(rows) == 1 else self._at(some) for some in rows.values()] or [self]
+
+    def _at(self, rows: list[int]) -> Self:
+        columns = (self.ids, self.texts, self.days)
+        return type(self)(*(tuple(column[row] for row in rows) for column in columns))
+
 
 def as_queries(queries: Any) -> Queries:
-    """Read one text, a sequence of texts, or a table with ``text`` and, optionally, ``query_id``.
+    """Read one text, a sequence of texts, or a table with ``text`` and, optionally, ``query_id`` and ``as_of``.
 
     Parameters
     ----------
     queries : str, sequence of str, pa.Table or pandas.DataFrame
-        Ids are "0", "1", … where none are given; other columns are ignored; a null text is an empty one.
+        Ids are "0", "1", … where none are given; other columns are ignored; a null text is an empty one. A day is what
+        `as_of_time` takes, or null.
 
     Raises
     ------
     QueryError
         Where a text is no string or no Unicode, an id is missing or occurs twice, or the table has no column ``text``.
+    ParameterError
+        Where a day is none.
 
     Examples
     --------
@@ -98,6 +113,8 @@ def as_queries(queries: Any) -> Queries:
     >>> as_queries(pa.table({"query_id": ["a"], "text": ["пул"]}))
     Queries(ids=('a',), texts=('пул',))
     """
+    if isinstance(queries, Queries):
+        return queries
     if isinstance(queries, str):
         return Queries(("0",), _texts((queries,)))
     names = queries.column_names if isinstance(queries, pa.Table) else getattr(queries, "columns", None)
@@ -108,7 +125,8 @@ def as_queries(queries: Any) -> Queries:
         raise QueryError(f"queries: expected a column 'text' (and 'query_id'). Got {', '.join(map(str, names))}.")
     texts = _texts(_values(queries["text"]))
     ids = _ids(_values(queries["query_id"])) if "query_id" in list(names) else tuple(map(str, range(len(texts))))
-    return Queries(ids, texts)
+    days = _values(queries["as_of"]) if "as_of" in list(names) else []
+    return Queries(ids, texts, tuple(None if day in (None, "") else as_of_time(day) for day in days))
 
 
 def _values(column: Any) -> list[Any]:
@@ -174,26 +192,35 @@ class Scope:
 
     Attributes
     ----------
-    filtered, expired : ndarray of bool, shape (n_memories,), or None
+    filtered, expired, future : ndarray of bool, shape (n_memories,), or None
     allowed : ndarray of bool, shape (n_chunks,), or None
         Chunks that may be found; None for all.
     """
 
     filtered: Mask | None
     expired: Mask | None
+    future: Mask | None
     allowed: Mask | None
 
     def reason(self, memory: Ints, otherwise: str) -> list[str]:
-        """Per row of memories: 'filtered', 'expired' or `otherwise`."""
+        """Per row of memories: 'filtered', 'future', 'expired' or `otherwise`."""
         words = np.full(len(memory), otherwise, dtype=object)
-        for mask, word in ((self.expired, "expired"), (self.filtered, "filtered")):
+        for mask, word in ((self.expired, "expired"), (self.future, "future"), (self.filtered, "filtered")):
             if mask is not None:
                 words[mask[memory]] = word
         return [str(word) for word in words]
 
 
-def make_scope(index: SearchIndex, settings: Settings, where: str | None, moment: datetime) -> Scope:
-    """The scope of a question, by its `where` and, of the settings, `expired` and `kinds_hidden`."""
+def make_scope(
+    index: SearchIndex, settings: Settings, where: str | None, moment: datetime, is_dated: bool = False
+) -> Scope:
+    """The scope of a question, by its `where` and, of the settings, `expired`, `future` and `kinds_hidden`.
+
+    Parameters
+    ----------
+    is_dated : bool
+        Whether the queries have a day of their own.
+    """
     ids, out = index.memories["memory_id"], []
     if where is not None:
         out.append(~pc.is_in(ids, value_set=memories_where(index.corpus.ask, where)).to_numpy())
@@ -204,9 +231,11 @@ def make_scope(index: SearchIndex, settings: Settings, where: str | None, moment
         out.append(np.ones(len(ids), bool) if gone is None else ~gone)
     filtered = np.logical_or.reduce(out) if out else None
     expired = gone if settings.expired == "hide" else None
-    reasons = [mask for mask in (filtered, expired) if mask is not None]
+    hides = settings.future == "hide" or (settings.future is None and is_dated)
+    future = index.rows.future(moment) if hides else None
+    reasons = [mask for mask in (filtered, expired, future) if mask is not None]
     allowed = ~np.logical_or.reduce(reasons)[index.rows.memory] if reasons else None
-    return Scope(filtered, expired, allowed)
+    return Scope(filtered, expired, future, allowed)
 
 
 @dataclass(frozen=True)
@@ -225,7 +254,7 @@ class Question:
     k : int
         How many places are returned a query.
     moment : datetime
-        For decay and expiry; UTC.
+        For decay, expiry and what is the future; UTC.
     where : str or None
         The predicate behind `scope`.
     scope : Scope
@@ -305,8 +334,13 @@ class Question:
 def ask(index: SearchIndex, settings: Settings, queries: Any, k: int, where: str | None, as_of: AsOf) -> Question:
     """Settle a question and ask the arms; parameters and errors are those of `Retriever.search`."""
     check_value("Retriever.search", "k", k, "int", low=1)
-    moment, asked = as_of_time(as_of), as_queries(queries)
-    scope = make_scope(index, settings, where, moment)
+    asked = as_queries(queries)
+    own = set(asked.days)
+    if len(own) > 1:
+        raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(own)}; search and trace take them.")
+    day = next(iter(own), None)
+    moment = day or as_of_time(as_of)
+    scope = make_scope(index, settings, where, moment, day is not None)
 
     def find(settings: Settings) -> tuple[dict[str, float], Candidates]:
         weights = index.weights(settings)

@@ -14,8 +14,8 @@ from memkit.errors import MemkitError, NotFittedError, ParameterError
 from memkit.params import AsOf, estimator
 from memkit.search.fitted.index import SearchIndex, build_index, check_corpus
 from memkit.search.fitted.store import FOLDER, kept_arm, load_index, save_index
-from memkit.search.question import Question, Settings, ask, or_by_words
-from memkit.search.reports.tables import hits_table, trace_table
+from memkit.search.question import Question, Settings, ask, as_queries, or_by_words
+from memkit.search.reports.tables import hits_table, joined, trace_table
 from memkit.search.settings import FitSettings, QuerySettings
 
 if TYPE_CHECKING:
@@ -134,14 +134,15 @@ class Retriever(QuerySettings, FitSettings):
         Parameters
         ----------
         queries : str, sequence of str, pa.Table or pandas.DataFrame
-            A table has a column ``text`` and may have ``query_id``.
+            A table has a column ``text`` and may have ``query_id``, and ``as_of``, the day on which each is asked.
         k : int
             Hits a query at most; fewer where fewer are found among the best `pool` of each arm. The first hits do not
             depend on it.
         where : str, optional
             A SQL predicate over ``memories``, applied before anything is cut.
         as_of : str, date or datetime, optional
-            The moment for decay and expiry; None is now. Kept in the schema's metadata.
+            The moment for decay and expiry of queries without a day of their own; None is now. Kept in the schema's
+            metadata.
 
         Returns
         -------
@@ -157,7 +158,8 @@ class Retriever(QuerySettings, FitSettings):
         ------
         NotFittedError, ParameterError, QueryError
         """
-        return hits_table(self.ask(queries, k, where, as_of))
+        asked = as_queries(queries)
+        return joined([hits_table(self.ask(part, k, where, as_of)) for part in asked.by_day()], asked.ids)
 
     def trace(self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None) -> pa.Table:
         """Every candidate with what each stage made of it; parameters and errors as for `search`.
@@ -171,14 +173,16 @@ class Retriever(QuerySettings, FitSettings):
             query_id, memory_id, chunk_id, bm25, bm25_rank, bm25_norm, vector, vector_rank, vector_norm, gram,
             gram_rank, gram_norm, fused, prior, age_days, decay, mmr_penalty, score, rank, disposition: one row a
             memory (or chunk), ranked ones first. `disposition` is returned, below_k, below_pool, filtered, expired,
-            below_min_score, decayed_out, diversified_away, duplicate or folded. The metadata holds the weights of the
+            future, below_min_score, decayed_out, diversified_away, duplicate or folded. The metadata holds the weights of the
             arms and the parameters.
         """
-        return trace_table(self.ask(queries, k, where, as_of))
+        asked = as_queries(queries)
+        return joined([trace_table(self.ask(part, k, where, as_of)) for part in asked.by_day()], asked.ids)
 
     def ask(self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None) -> Question:
         """The question behind `search` and `trace`, with what the arms found; parameters and errors as for `search`.
 
+        All `queries` are of one day.
         Rank it under other settings by `Question.but`, at the cost of some array work.
         """
         return ask(self._index(), Settings.of(self), queries, k, where, as_of)

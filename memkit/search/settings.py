@@ -111,6 +111,13 @@ class QuerySettings(Estimator):
     mmr_lambda: float = param(1.0, low=0, high=1, doc="1 ranks by score alone, less prefers hits unlike those above.")
     unit: str = param("memory", choices=("memory", "chunk"), doc="What a hit is; a memory shows its best chunk.")
     expired: str = param("hide", choices=("hide", "keep", "only"), doc="What becomes of expired memories.")
+    future: str | None = param(
+        None,
+        kind="str",
+        nullable=True,
+        choices=("keep", "hide"),
+        doc="What becomes of memories created after `as_of`; None: hidden where queries have a day of their own.",
+    )
     on_encoder_error: str = param(
         "words",
         choices=("words", "raise"),

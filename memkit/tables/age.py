@@ -58,7 +58,7 @@ def age_sql(as_of: str = AS_OF, prefix: str = "", dates: Sequence[str] = _DATES)
 
 def ages(dated: NDArray[np.datetime64], moment: datetime) -> Floats:
     """What `age_sql` gives, of stamps in microseconds; NaN for null."""
-    age = np.maximum((_naive(moment) - dated).astype(np.int64), 0) / _DAY
+    age = np.maximum((naive(moment) - dated).astype(np.int64), 0) / _DAY
     return np.where(np.isnat(dated), np.nan, age)
 
 
@@ -137,10 +137,11 @@ def expired_sql(as_of: str = AS_OF, grace_days: int = 0) -> str:
 
 def expired(expires: NDArray[np.datetime64], moment: datetime) -> NDArray[np.bool_]:
     """What `expired_sql` gives, of days."""
-    return np.asarray(expires < _naive(moment).astype("datetime64[D]"))  # a comparison with NaT is False
+    return np.asarray(expires < naive(moment).astype("datetime64[D]"))  # a comparison with NaT is False
 
 
-def _naive(moment: datetime) -> np.datetime64:
+def naive(moment: datetime) -> np.datetime64:
+    """`moment`, which is UTC, as NumPy writes it."""
     return np.datetime64(moment.replace(tzinfo=None), "us")
 
 

@@ -268,7 +268,7 @@ def test_what_became_of_the_relevant_memories_is_told_by_stage(search: mk.Retrie
     became = {row["disposition"]: (row["n"], row["n_queries"]) for row in found.stages.to_pylist()}
     trace = narrow.trace("чай", k=1, where="user_id is null or user_id = 'anna'", as_of="2026-03-01").to_pylist()
     of = {row["memory_id"]: row["disposition"] for row in trace}
-    expected = [of.get(memory, "not_found") for memory in ("anna", "boris", "nobody")] + ["filtered", "not_found"]
+    expected = [of.get(memory, "not_found") for memory in ("anna", "boris", "nobody")] + ["future", "not_found"]
     assert became == {name: (expected.count(name), became[name][1]) for name in expected}
     assert sum(found.stages["share"].to_pylist()) == pytest.approx(1)
     assert "What became of what is relevant" in found._repr_html_()

@@ -27,7 +27,7 @@ from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import cosines, jaccard
 from memkit.search.stages.fuse import arm_weights
 from memkit.search.stages.rank import Candidates, merge
-from memkit.tables.age import ages, decays_sql, expired, factors
+from memkit.tables.age import ages, decays_sql, expired, factors, naive
 from memkit.text.analyse import QueryTerms, content_key
 from memkit.text.chunk import Chunker
 
@@ -66,8 +66,8 @@ class Rows:
         Kind of each memory, dictionary encoded.
     expires : ndarray of datetime64[D], shape (n_memories,)
         NaT where the memory does not expire.
-    dated : ndarray of datetime64[us], shape (n_memories,)
-        Last change, UTC; NaT where unknown.
+    dated, made : ndarray of datetime64[us], shape (n_memories,)
+        Last change and creation, UTC; NaT where unknown.
     decays : ndarray of bool, shape (n_memories,)
         False for memories that are exempt from decay.
     """
@@ -79,6 +79,7 @@ class Rows:
     kind: tuple[Ints, tuple[str | None, ...]]
     expires: NDArray[np.datetime64]
     dated: NDArray[np.datetime64]
+    made: NDArray[np.datetime64]
     decays: Mask
 
     def hidden(self, kinds: Sequence[str]) -> Mask | None:
@@ -101,6 +102,11 @@ class Rows:
         """Memories whose last day lies before the day of `moment`; None if no memory is."""
         gone = expired(self.expires, moment)
         return gone if gone.any() else None
+
+    def future(self, moment: datetime) -> Mask | None:
+        """Memories created after `moment`; None if no memory is. One without a date is not."""
+        later: Mask = self.made > naive(moment)
+        return later if later.any() else None
 
     def decay(
         self, memory: Ints, moment: datetime, form: str, days: float, floor: float, kinds: Sequence[str] = "*"
@@ -340,6 +346,7 @@ def make_rows(
         kind=(kind, tuple(kinds.to_pylist())),
         expires=memories["expires_at"].to_numpy().astype("datetime64[D]"),
         dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),
+        made=memories["created_at"].to_numpy().astype("datetime64[us]"),
         decays=_decays(memories),
     )
 

@@ -63,7 +63,7 @@ def explain(
     trace = trace_table(question)
     rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else None
-    if row is None or row["disposition"] in ("below_pool", "filtered", "expired"):
+    if row is None or row["disposition"] in ("below_pool", "filtered", "expired", "future"):
         return f"'{memory_id}' is not returned: {_outside(question, memory_id)}.{_doubt(question)}"
     verdict = f"is hit {row['rank']}" if row["disposition"] == "returned" else "is not returned"
     cut = _cut(question, row)
@@ -155,6 +155,9 @@ def _outside(question: Question, memory_id: str) -> str:
     if reason == "expired":
         day = index.memories["expires_at"][memory].as_py().date()
         return f"it expired on {day}, before {question.moment.date()}, and expired memories are hidden"
+    if reason == "future":
+        made = index.memories["created_at"][memory].as_py()
+        return f"it was created on {made.date()}, after {question.moment.date()}, and the future is hidden"
     if reason == "filtered":
         return _filter_words(index.memories["kind"][memory].as_py(), question)
     if not (index.rows.memory == memory).any():

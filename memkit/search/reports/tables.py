@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.display.sheet import names_of
 from memkit.params import describe, record_as_of
@@ -71,10 +73,45 @@ def hits_table(question: Question) -> pa.Table:
         "decay": shown.decay,
         **_alike(question, ranked, shown),
     }
-    note = " ".join(filter(None, (question.note, _empty_note(question, ranked), _decay_note(question, ranked))))
     table = _table(columns, HITS, len(shown.rank))
-    told = {"note": note, "answerability": _answerability(question, ranked)}
+    told = {"note": _note(question, ranked, _empty_note(question, ranked))}
+    told["answerability"] = _answerability(question, ranked)
     return _described(table, question, memkit="hits", shown=_names(question, shown.found), **told)
+
+
+def _note(question: Question, ranked: Ranked, *more: str) -> str:
+    return " ".join(filter(None, (question.note, *more, _decay_note(question, ranked), _future_note(question))))
+
+
+def joined(tables: Sequence[pa.Table], ids: Sequence[str]) -> pa.Table:
+    """The hits or traces of queries with different days as one, in the order of `ids`; what each says is said of all.
+
+    The metadata's ``as_of`` is null then: it differs by query.
+    """
+    if len(tables) == 1:
+        return tables[0]
+    table = pa.concat_tables(tables)
+    place = pc.index_in(table["query_id"], value_set=pa.array(ids, pa.string()))
+    told: dict[str, Any] = {}
+    for one in tables:
+        for key, value in (one.schema.metadata or {}).items():
+            told[key.decode()] = _both(told.get(key.decode()), value.decode())
+    told.pop("as_of", None)
+    return table.take(pa.array(np.argsort(place.to_numpy(), kind="stable"))).replace_schema_metadata(told)
+
+
+def _both(first: str | None, second: str) -> str:
+    """Two values of one key of the metadata: sentences follow each other, and mappings are one."""
+    if first in (None, second):
+        return second
+    if not second.startswith("{"):
+        return f"{first} {second}"
+    return json.dumps(_merged(json.loads(first or "{}"), json.loads(second)), ensure_ascii=False, sort_keys=True)
+
+
+def _merged(first: dict[str, Any], second: dict[str, Any]) -> dict[str, Any]:
+    both = {name: _merged(first[name], second[name]) for name in first if isinstance(second.get(name), dict)}
+    return {**first, **second, **both}
 
 
 def _answerability(question: Question, ranked: Ranked) -> dict[str, float] | None:
@@ -125,7 +162,7 @@ def trace_table(question: Question) -> pa.Table:
         counted = ~missing | (ranked.norm[:, column] > 0)  # calibrated, a cosine that was not found counts as the last
         columns[f"{arm}_norm"] = _floats(np.where(counted, ranked.norm[:, column], np.nan))
     table = _table(columns, TRACE, len(ranked.rank))
-    note = " ".join(filter(None, (question.note, _decay_note(question, inside))))
+    note = _note(question, inside)
     facts = {"memkit": "trace", "params": question.settings.get_params(), "shown": _names(question, found)}
     return _described(table, question, note=note, **facts)
 
@@ -190,7 +227,7 @@ def _empty_note(question: Question, ranked: Ranked) -> str:
         if not question.index.chunks.num_rows:
             why = "the corpus holds no memories"
         elif allowed is not None and not allowed.any():
-            why = "no memory passes 'where', 'expired' and 'kinds_hidden'"
+            why = "no memory passes 'where', 'expired', 'future' and 'kinds_hidden'"
         elif not queries.texts[at].strip():
             why = "the query is empty"
         elif candidates[at]:
@@ -216,6 +253,14 @@ def _decay_note(question: Question, ranked: Ranked) -> str:
         f"Decay leaves half of the candidates of {_some([question.queries.ids[at] for at in faded])} a factor below"
         f" {_FADED:g}, so that age decides: a longer decay_days, a decay_floor, or decay='none' brings them back."
     )
+
+
+def _future_note(question: Question) -> str:
+    """That memories are hidden which were not there yet, where any are."""
+    later = question.scope.future
+    if later is None:
+        return ""
+    return f"Hidden are {later.sum()} memories created after {question.moment:%Y-%m-%d}; the others read as today."
 
 
 def _some(ids: list[str], most: int = 5) -> str:

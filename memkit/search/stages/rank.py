@@ -149,6 +149,7 @@ DISPOSITIONS = (
     "below_pool",
     "filtered",
     "expired",
+    "future",
     "below_min_score",
     "decayed_out",
     "diversified_away",
