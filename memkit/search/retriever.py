@@ -14,7 +14,7 @@ from memkit.errors import MemkitError, NotFittedError, ParameterError
 from memkit.params import AsOf, estimator
 from memkit.search.fitted.index import SearchIndex, build_index, check_corpus
 from memkit.search.fitted.store import FOLDER, kept_arm, load_index, save_index
-from memkit.search.question import Question, Settings, ask, as_queries, or_by_words
+from memkit.search.question import Question, Settings, as_queries, ask, or_by_words
 from memkit.search.reports.tables import hits_table, joined, trace_table
 from memkit.search.settings import FitSettings, QuerySettings
 
@@ -173,8 +173,8 @@ class Retriever(QuerySettings, FitSettings):
             query_id, memory_id, chunk_id, bm25, bm25_rank, bm25_norm, vector, vector_rank, vector_norm, gram,
             gram_rank, gram_norm, fused, prior, age_days, decay, mmr_penalty, score, rank, disposition: one row a
             memory (or chunk), ranked ones first. `disposition` is returned, below_k, below_pool, filtered, expired,
-            future, below_min_score, decayed_out, diversified_away, duplicate or folded. The metadata holds the weights of the
-            arms and the parameters.
+            future, below_min_score, decayed_out, diversified_away, duplicate or folded. The metadata holds the weights
+            of the arms and the parameters.
         """
         asked = as_queries(queries)
         return joined([trace_table(self.ask(part, k, where, as_of)) for part in asked.by_day()], asked.ids)
