@@ -86,8 +86,8 @@ class Queries:
         return [self if len(rows) == 1 else self._at(some) for some in rows.values()] or [self]
 
     def _at(self, rows: list[int]) -> Self:
-        columns = (self.ids, self.texts, self.days)
-        return type(self)(*(tuple(column[row] for row in rows) for column in columns))
+        ids, texts, days = zip(*((self.ids[row], self.texts[row], self.days[row]) for row in rows), strict=True)
+        return type(self)(ids, texts, days)
 
 
 def as_queries(queries: Any) -> Queries:

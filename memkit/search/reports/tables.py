@@ -74,9 +74,9 @@ def hits_table(question: Question) -> pa.Table:
         **_alike(question, ranked, shown),
     }
     table = _table(columns, HITS, len(shown.rank))
-    told = {"note": _note(question, ranked, _empty_note(question, ranked))}
-    told["answerability"] = _answerability(question, ranked)
-    return _described(table, question, memkit="hits", shown=_names(question, shown.found), **told)
+    note, likely = _note(question, ranked, _empty_note(question, ranked)), _answerability(question, ranked)
+    shown_as = _names(question, shown.found)
+    return _described(table, question, memkit="hits", shown=shown_as, note=note, answerability=likely)
 
 
 def _note(question: Question, ranked: Ranked, *more: str) -> str:
