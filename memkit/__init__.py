@@ -13,6 +13,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from memkit.errors import ChangeRefusedError as ChangeRefusedError
 from memkit.errors import DamagedIndexError as DamagedIndexError
 from memkit.errors import EncoderUnavailableError as EncoderUnavailableError
 from memkit.errors import FormatError as FormatError
@@ -22,6 +23,7 @@ from memkit.errors import NotFittedError as NotFittedError
 from memkit.errors import ParameterError as ParameterError
 from memkit.errors import QueryError as QueryError
 from memkit.errors import StaleIndexError as StaleIndexError
+from memkit.errors import StaleSourceError as StaleSourceError
 from memkit.errors import VersionError as VersionError
 from memkit.errors import did_you_mean as _did_you_mean
 
@@ -93,9 +95,16 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _ERRORS = (
-    *("DamagedIndexError", "EncoderUnavailableError", "FormatError", "MemkitError", "MissingExtraError"),
+    *(
+        "ChangeRefusedError",
+        "DamagedIndexError",
+        "EncoderUnavailableError",
+        "FormatError",
+        "MemkitError",
+        "MissingExtraError",
+    ),
     "NotFittedError",
-    *("ParameterError", "QueryError", "StaleIndexError", "VersionError"),
+    *("ParameterError", "QueryError", "StaleIndexError", "StaleSourceError", "VersionError"),
 )
 
 # Public name to the module that has it, and its name there: a name is imported when it is first used.

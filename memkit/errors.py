@@ -66,6 +66,24 @@ class StaleIndexError(MemkitError):
     """An index and the rows that it was built from no longer belong together."""
 
 
+class StaleSourceError(MemkitError):
+    """A file is no longer as it was when a change was planned; nothing was written.
+
+    Attributes
+    ----------
+    path : str
+        The file, relative to the root.
+    """
+
+    def __init__(self, message: str, path: str) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class ChangeRefusedError(MemkitError):
+    """A change was not made, since it could not be made safely; the message says why, and nothing was written."""
+
+
 class DamagedIndexError(FormatError, StaleIndexError):
     """A saved index is not what was saved, or memkit never wrote it: fit and save again."""
 

@@ -27,6 +27,7 @@ ROWS = [
     ["search", "policy"],
     ["context", "glance", "pictures"],
     ["evaluate"],
+    ["change"],
     ["panels"],
     ["cli"],
     ["__main__"],

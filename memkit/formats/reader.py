@@ -38,6 +38,7 @@ from memkit.formats.disk.files import (
     report,
     to_source,
 )
+from memkit.formats.disk.lock import steady
 from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Folder, Format, Role, Rule, Survey
 from memkit.formats.registry import FORMATS, NAMES, formats_for, parse_file, report_failure
@@ -127,17 +128,20 @@ def _no_collection() -> Iterator[None]:
 
 @_no_collection()
 def read(root: Path, options: Options, before: Reading | None = None) -> Reading:
-    """Read `root`, taking from `before` what did not change since.
+    """Read `root`, taking from `before` what did not change since; where memkit writes there, it waits.
 
     Raises
     ------
-    ParameterError
-        For an unknown format.
-    FormatError
-        Where there is no such folder or file, or it cannot be read.
+    ParameterError, FormatError, MemkitError
+        For an unknown format; where nothing can be read there; where a writer does not end in time, or died.
     """
     formats = formats_for(options.formats, options.format) if options.formats or options.format else FORMATS
     check_root(root)
+    with steady(home_of(root)):
+        return _read(root, options, formats, before)
+
+
+def _read(root: Path, options: Options, formats: tuple[Format, ...], before: Reading | None) -> Reading:
     listing = list_files(root, with_stat=before is not None)
     rows = Rows(options.rules, schemas_of(formats))
     listing.report(rows)

@@ -14,6 +14,7 @@ from collections.abc import Container, Iterator
 from typing import Any
 
 from memkit.formats.disk.files import is_inside
+from memkit.formats.disk.lock import STATE
 from memkit.formats.format import MARKDOWN, Folder, Survey
 from memkit.formats.index_tree.entry import FIELDS, Claim, typed
 from memkit.formats.index_tree.shape import as_branch, shape_of
@@ -335,6 +336,7 @@ class _Trees:
         inside = [option for option in options if below(option, home)]
         if inside and below(other := posixpath.normpath(posixpath.join(beside, path)), home):
             inside.append(other)
+        inside = [option for option in inside if f"/{STATE}/" not in f"/{option}"]
         if not inside:
             return None, "invalid", "the path leaves the memory folder"
         if any(glob.fullmatch(text) for glob in self.globs for text in (path, *inside)):

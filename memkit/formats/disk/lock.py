@@ -1,0 +1,95 @@
+"""Reading beside a writer: a reader of memkit sees a folder as it was before a change or after it, never between.
+
+The lock is the writer's own file; reading writes nothing, and a folder without the file costs one failed open.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from memkit.errors import MemkitError
+
+try:
+    import fcntl
+except ImportError:  # Windows: the journal alone is looked at
+    fcntl = None  # type: ignore[assignment]
+
+STATE = ".memkit"
+"""The folder at a root that holds lock and journal; hidden, so that no reader takes it for memories."""
+LOCK = f"{STATE}/lock"
+JOURNAL = f"{STATE}/journal"
+TODO = ".todo"
+"""How the record of a change ends that is decided and not yet made."""
+PATIENCE = 5.0
+"""Seconds that a reader or writer waits for another."""
+_POLL = 0.02
+
+
+class _Mine(threading.local):
+    def __init__(self) -> None:
+        self.roots: list[Path] = []
+
+
+_MINE = _Mine()
+
+
+@contextmanager
+def mine(root: Path) -> Iterator[None]:
+    """Within it this thread has the writer's lock of `root`, and may read there."""
+    _MINE.roots.append(root)
+    try:
+        yield
+    finally:
+        _MINE.roots.remove(root)
+
+
+@contextmanager
+def steady(root: Path) -> Iterator[None]:
+    """Keep memkit's writers off `root` within it.
+
+    Raises
+    ------
+    MemkitError
+        Where a writer does not let go in time, or one died between two states.
+    """
+    if root in _MINE.roots:
+        yield
+        return
+    try:
+        descriptor = os.open(root / LOCK, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:  # nobody ever wrote here
+        yield
+        return
+    try:
+        _share(descriptor, root)
+        if any(name.endswith(TODO) for name in _names(root / JOURNAL)):
+            raise MemkitError(
+                f"{root}: a change was cut off there. mk.recover(folder) finishes it, as any change does."
+            )
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names are all that is wanted
+    except OSError:
+        return []
+
+
+def _share(descriptor: int, root: Path) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while fcntl is not None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise MemkitError(f"{root}: another process is changing it. Read again when it is done.") from None
+            time.sleep(_POLL)
