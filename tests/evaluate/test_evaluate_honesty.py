@@ -29,3 +29,19 @@ def test_a_test_over_queries_would_claim_many(bench: ModuleType) -> None:
 @pytest.mark.parametrize("at", [4, 6])
 def test_a_gain_of_the_detectable_size_is_found_about_four_times_in_five(bench: ModuleType, at: int) -> None:
     assert 0.68 <= bench.power(bench.CELLS[at], 400) <= 0.9
+
+
+@pytest.mark.parametrize("at", [1, 2, 5])
+def test_of_400_flat_grids_at_most_35_claim_a_difference(bench: ModuleType, at: int) -> None:
+    found = bench.grids(bench.CELLS[at], 400, settings=12)
+    claimed, habit = bench.grid_claims(found)
+    assert claimed <= 35
+    assert habit > 100  # what the winner's own test claims
+    assert sum(run.apparent for run in found) > 400 * 0.15  # in standard deviations of a query
+    assert abs(sum(run.expected for run in found)) < 400 * 0.03
+
+
+def test_a_gain_in_a_grid_twice_as_large_as_is_detectable_is_found(bench: ModuleType) -> None:
+    cell = bench.CELLS[4]
+    found = bench.grids(cell, 50, 2 * cell.gain(), 12, seed=3)
+    assert sum(run.better <= 0.025 for run in found) >= 48
