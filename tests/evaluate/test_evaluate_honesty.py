@@ -36,7 +36,7 @@ def test_of_400_flat_grids_at_most_35_claim_a_difference(bench: ModuleType, at: 
     found = bench.grids(bench.CELLS[at], 400, settings=12)
     claimed, habit = bench.grid_claims(found)
     assert claimed <= 35
-    assert habit > 100  # what the winner's own test claims
+    assert habit > 60  # of a nominal 10: the test of the winner alone
     assert sum(run.apparent for run in found) > 400 * 0.15  # in standard deviations of a query
     assert abs(sum(run.expected for run in found)) < 400 * 0.03
 
