@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import os
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -40,6 +42,29 @@ def connect() -> duckdb.DuckDBPyConnection:
     con = duckdb.connect(":memory:", config=_OFFLINE)
     con.execute(_SETTINGS)
     return con
+
+
+def session() -> duckdb.DuckDBPyConnection:
+    """A connection to the process's own database, for work that leaves nothing there but what goes with it.
+
+    Registered and temporary tables do. A database of one's own takes 12 ms, and 40 more to load full text into it.
+
+    Examples
+    --------
+    >>> with session() as con:
+    ...     con.execute("create temp table a as select 1 as b").fetchall()
+    [(1,)]
+    >>> session().sql("show tables").fetchall()
+    []
+    """
+    con = _own(os.getpid()).cursor()
+    con.execute("set enable_progress_bar = false")  # which a cursor does not take over
+    return con
+
+
+@functools.cache
+def _own(process: int) -> duckdb.DuckDBPyConnection:
+    return connect()  # one each: a forked process has its parent's memory and none of its threads
 
 
 def check_unicode(*values: Any) -> None:
@@ -96,7 +121,7 @@ def is_table_name(name: object) -> bool:
 
 def printable(table: Any) -> duckdb.DuckDBPyRelation:
     """A table or relation with a name of its own for each column, and with text for what Python has no object for."""
-    found = (connect().from_arrow(table) if not hasattr(table, "project") else table).select("*")
+    found = (session().from_arrow(table) if not hasattr(table, "project") else table).select("*")
     columns = []
     for name, kind in zip(map(identifier, found.columns), found.types, strict=True):
         value = _AS_TEXT.get(kind.id.partition(" ")[0].partition("_")[0], "{0}").format(name, kind)

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from memkit.duck import connect
+from memkit.duck import session
 from memkit.errors import DamagedIndexError, ParameterError
 from memkit.params import check_value
 from memkit.tables.untrusted import check_unique, open_member, read_parquet
@@ -279,7 +279,7 @@ def _rarest(starts: np.ndarray, stops: np.ndarray, n: int) -> slice:
 
 def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
     """Words by row (row, word), terms by word (word, term), both by number, and the terms in order."""
-    with connect() as con:
+    with session() as con:
         load_fts(con)
         con.register("texts", texts)
         # Not counted by row here: that would group millions of strings, where SciPy adds up numbers.

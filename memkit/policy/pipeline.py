@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from memkit.duck import connect
+from memkit.duck import session
 from memkit.errors import ParameterError
 from memkit.params import REQUIRED, estimator, param
 from memkit.policy.base import VERDICT, Policy
@@ -113,7 +113,7 @@ class Pipeline(Policy):
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         """What each step reads beside its rows, which are those that got so far."""
         found: dict[str, pa.Table] = {}
-        with connect() as con:
+        with session() as con:
             con.register("input", rows)
             for place, step in enumerate(self.steps):
                 step.check_params()

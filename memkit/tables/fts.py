@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memkit.duck import connect
+from memkit.duck import session
 from memkit.text.analyse import analyse_sql, count_terms_sql, load_fts, searchable_sql
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def index_text(memories: pa.Table) -> dict[str, pa.Table]:
     ['db', 'пул', 'соединен']
     """
     bodies = f"(select memory_id as doc, {searchable_sql()} as body from memories)"  # noqa: S608  # no data in it
-    with connect() as con:
+    with session() as con:
         load_fts(con)
         con.register("memories", memories.select(["memory_id", "title", "tags", "text"]))
         con.execute(_INDEX.format(counts=count_terms_sql(bodies)))
@@ -104,6 +104,7 @@ def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table]) -> No
 
     Examples
     --------
+    >>> from memkit.duck import connect
     >>> con = connect()
     >>> _ = load_fts(con)
     >>> table = pa.table({"memory_id": ["a"], "title": [""], "tags": [[]], "text": ["Пул соединений"]})

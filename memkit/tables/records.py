@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.duck import connect
+from memkit.duck import session
 from memkit.params import AsOf, as_of_time, check_value, record_as_of
 from memkit.schemas import TABLES
 from memkit.tables.age import age_sql
@@ -151,7 +151,7 @@ def _table(given: Any, name: str) -> pa.Table:
 
 
 def _run(sql: str, given: dict[str, pa.Table], **parameters: Any) -> pa.Table:
-    with connect() as con:
+    with session() as con:
         for name, table in given.items():
             con.register(name, table)
         return con.execute(sql, parameters or None).to_arrow_table()

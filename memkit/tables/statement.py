@@ -7,17 +7,17 @@ the 0-based place of each row. Nothing of the table is ever pasted into the text
 from __future__ import annotations
 
 import re
+import sys
 import warnings
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
 import duckdb
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.duck import connect
+from memkit.duck import session
 from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, as_of_time, describe, record_as_of
@@ -89,7 +89,7 @@ class Annotator(Estimator):
         """
         source, moment = self._source(table), as_of_time(as_of)
         relations = self.relations(source, moment)
-        with connect() as con:
+        with session() as con:
             for name, relation in relations.items():
                 con.register(name, relation)
             found = run(con, self.sql(), tuple(self.adds), moment)
@@ -159,7 +159,7 @@ def as_table(data: Any, over: str = "memories", owner: str = "table") -> pa.Tabl
     ParameterError
         For anything else, for a DataFrame whose columns have no one Arrow type, and for a column that is there twice.
     """
-    if isinstance(data, pd.DataFrame):
+    if is_frame(data):
         try:
             data = pa.Table.from_pandas(data, preserve_index=False)
         except (pa.ArrowException, TypeError, ValueError) as error:  # ValueError: a name twice, or half a character
@@ -182,7 +182,12 @@ def as_table(data: Any, over: str = "memories", owner: str = "table") -> pa.Tabl
 
 def is_table(data: Any) -> bool:
     """Whether it is a table of Arrow's, pandas', Polars' or of anybody else who speaks Arrow."""
-    return isinstance(data, (pa.Table, pd.DataFrame)) or hasattr(type(data), "__arrow_c_stream__")
+    return isinstance(data, pa.Table) or is_frame(data) or hasattr(type(data), "__arrow_c_stream__")
+
+
+def is_frame(data: Any) -> bool:
+    """Whether it is a DataFrame of pandas, which is imported where there is one, and costs a tenth of a second."""
+    return isinstance(data, getattr(sys.modules.get("pandas"), "DataFrame", ()))
 
 
 def input_table(source: pa.Table, needs: pa.Schema) -> pa.Table:

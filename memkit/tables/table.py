@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import isfinite
 from typing import Any, NamedTuple
 
-import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -17,7 +16,7 @@ from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
 from memkit.schemas import IMPORTANCE_WORDS, MEMORIES, TABLES, TIMESTAMP
 from memkit.tables.corpus import Corpus
-from memkit.tables.statement import as_column, as_table
+from memkit.tables.statement import as_column, as_table, is_frame
 
 
 class Fault(NamedTuple):
@@ -79,7 +78,7 @@ def from_table(data: Any) -> Corpus:
 
 def _as_arrow(data: Any) -> Any:
     """What ``pyarrow.table`` takes as a table; a table or a DataFrame as it is."""
-    if isinstance(data, (pa.Table, pd.DataFrame)):
+    if isinstance(data, pa.Table) or is_frame(data):
         return data
     try:
         return pa.table(data)

@@ -15,7 +15,7 @@ of a word anew each time, which takes longer than a whole search. So `QueryTerms
 alphabets into words itself (equal to the SQL for every character of them: a test tries all), and asks DuckDB for the
 terms of a word once; all other texts go through the SQL.
 
->>> con = connect()
+>>> con = session()
 >>> _ = load_fts(con)
 >>> con.sql(f"select {analyse_sql('x')} from (values ('Пулы соединений, snake_case')) t(x)").fetchone()[0]
 ['пул', 'соединен', 'snake_case', 'snake', 'case']
@@ -36,7 +36,7 @@ from typing import Any, Self
 
 import duckdb
 
-from memkit.duck import connect
+from memkit.duck import session
 from memkit.params import check_choice
 
 ANALYSERS = ("auto", "russian", "english", "none", "char")
@@ -259,7 +259,7 @@ class QueryTerms:
         """`expression` of each value, called x in it."""
         with self._lock:
             if self._con is None:
-                con = connect()
+                con = session()
                 load_fts(con)
                 self._con = con
             cursor = self._con.cursor()
@@ -315,7 +315,7 @@ def searchable_sql(fields: Sequence[str] = SEARCHED) -> str:
     Examples
     --------
     >>> row = "(select 'Пул' as title, ['db'] as tags, '## Пул' || chr(10) || 'Десять.' as text)"
-    >>> connect().sql(f"select {searchable_sql()} from {row}").fetchone()[0]
+    >>> session().sql(f"select {searchable_sql()} from {row}").fetchone()[0]
     'db\\n## Пул\\nДесять.'
     """
     return f"concat_ws(chr(10), {', '.join(sql for name, sql in _SEARCHABLE.items() if name in fields)})"
@@ -340,7 +340,7 @@ def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
 
     Examples
     --------
-    >>> con = connect()
+    >>> con = session()
     >>> load_fts(con), con.sql("select stem('running', 'english')").fetchone()[0]
     (True, 'run')
     """

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import functools
+import json
 import multiprocessing
 import os
 import pickle
 import subprocess
 import sys
 from importlib import util
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from memkit.errors import MemkitError, MissingExtraError, ParameterError
+from memkit.index.cache import shared_cache
 from memkit.index.encode import as_encoder
 from memkit.index.encoders import e5 as e5_module
 from memkit.index.encoders import use as use_module
@@ -41,6 +44,32 @@ def _cosine(encoder: UseEncoder | E5Encoder, a: str, b: str) -> float:
 def test_use_sees_through_capitals_in_both_languages(use: UseEncoder) -> None:
     assert _cosine(use, "НАСТРОЙКА ПУЛА", "настройка пула") == pytest.approx(1, abs=1e-5)
     assert _cosine(use, "CONNECTION POOL", "connection pool") == pytest.approx(1, abs=1e-5)
+
+
+def test_use_kept_on_disk_gives_the_same_vectors(
+    use: UseEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_cache(), "folder", tmp_path / "vectors")
+    texts = [
+        "Пул соединений: 15",
+        "２ГИС, ﬁ ё\u0301 東京 🤖",
+        "a\nb  c",
+        "x" * 300,
+        "Ёжик",
+        "the pool's 15 connections",
+    ]
+    whole = use_module._model().encode(texts)
+    use_module._asked.cache_clear()
+    use_module._asked()
+    (folder,) = (tmp_path / "models").iterdir()
+    assert use_module._build.__wrapped__() == json.loads((folder / "build.json").read_text())
+    assert np.array_equal(use_module._kept(folder).encode(texts), whole)
+
+    (folder / "parts.npz").write_bytes(b"PK")  # a disk that was full
+    use_module._asked.cache_clear()
+    assert use_module._asked() is use_module._model()
+    assert not folder.exists()  # the next process writes it again
+    use_module._asked.cache_clear()
 
 
 def test_use_keeps_numbers_apart(use: UseEncoder) -> None:

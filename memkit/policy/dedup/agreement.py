@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memkit.duck import connect
+from memkit.duck import session
 from memkit.errors import ParameterError
 from memkit.params import check_value
 from memkit.tables.statement import as_table
@@ -63,7 +63,7 @@ def precision_recall(pairs: Any, labels: Any, kind: str = "semantic", guarded: b
     [{'threshold': 0.95, 'precision': 1.0}, {'threshold': 0.8, 'precision': 0.5}]
     """
     labelled = _labelled(as_table(labels))
-    with connect() as con:
+    with session() as con:
         con.register("pairs", pairs)
         con.register("labels", labelled)
         scored = con.execute(_SCORED_SQL, {"guarded": guarded, "kind": kind}).to_arrow_table()

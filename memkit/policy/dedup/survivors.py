@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.duck import connect
+from memkit.duck import session
 from memkit.policy.dedup.clusters import components, settle
 from memkit.policy.dedup.pairs import Nodes
 from memkit.schemas import Ints
@@ -67,7 +67,7 @@ def chains(nodes: Nodes, merging: tuple[Any, ...], found: pa.Table) -> pa.Table:
 
 def _priorities(rows: pa.Table, survivor: str) -> Ints:
     """The place of each row by the survivor rule, 0 first."""
-    with connect() as con:
+    with session() as con:
         con.register("input", rows.append_column("place", pa.array(np.arange(len(rows)))))
         ordered = con.execute(f"select place from input order by {SURVIVORS[survivor]}").to_arrow_table()  # noqa: S608  # our own rules
     places = np.empty(len(rows), dtype=np.int64)

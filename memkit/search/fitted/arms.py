@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.duck import connect
+from memkit.duck import session
 from memkit.errors import StaleIndexError
 from memkit.schemas import Mask
 from memkit.search.settings import FitSettings, QuerySettings
@@ -178,7 +178,7 @@ def load_arm(
 def searched_texts(memories: pa.Table, chunks: pa.Table, searched: Sequence[str] = SEARCHED) -> pa.ChunkedArray:
     """What is searched in each chunk: of `searched`, those columns that `memories` has, and the chunk's own text."""
     held = [name for name in searched if name == "date" or name in memories.column_names]
-    with connect() as con:
+    with session() as con:
         con.register("memories", memories.drop_columns("text"))
         numbered = chunks.select(["memory_id", "text"]).append_column(
             "row", pa.array(range(chunks.num_rows), pa.int64())

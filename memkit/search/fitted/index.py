@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from memkit.duck import connect
+from memkit.duck import session
 from memkit.errors import ParameterError
 from memkit.index.cache import rows_digest
 from memkit.index.centre import scripts
@@ -363,7 +363,7 @@ def places(values: pa.ChunkedArray, known: pa.ChunkedArray) -> Ints:
 
 
 def _decays(memories: pa.Table) -> Mask:
-    with connect() as con:
+    with session() as con:
         exempt = con.from_arrow(memories.select(["kind", "importance"])).project(f"{decays_sql()} as decays")
         decays: Mask = exempt.to_arrow_table()["decays"].to_numpy().astype(bool)
         return decays
