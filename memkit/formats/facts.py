@@ -19,12 +19,12 @@ import pyarrow as pa
 
 from memkit.errors import FormatError
 from memkit.formats.disk.source import Source
-from memkit.formats.fields import DAY, TAG, Field, Fields, Problem, words_test
+from memkit.formats.fields import DAY, TAG, WHOLE, Field, Fields, Problem, words_test
 from memkit.formats.format import MARKDOWN, File, Folder, Format, Rule, Survey
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.json import load_json, name_lines
 from memkit.formats.syntax.node import Node, StructureError, clean
-from memkit.formats.syntax.values import day_of, integer_of, text_of
+from memkit.formats.syntax.values import day_of
 from memkit.schemas import IMPORTANCE_WORDS
 
 TAGS = ("id", "t", "imp", "exp", "created")
@@ -41,6 +41,7 @@ FIELDS = Fields(
     *(Field(name, DAY) for name in _DATES),
     Field("text", TAG),
 )
+META = Fields("facts", "a meta.json", Field("version"), *(Field(name, WHOLE, required=True) for name in COUNTED))
 _FACT_LIKE = re.compile(r"^- \[(?:id|t|imp|exp|created):", re.MULTILINE)
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
 _OLD = "old layout"
@@ -283,29 +284,22 @@ def _parse_meta(source: Source, rows: Rows) -> None:
     if not isinstance(meta, Node):
         rows.keep_text(source, "facts", "a JSON object", type(meta).__name__, 1)
         return
-    lines = name_lines(source.lines, 1)
-    counters = {column: integer_of(meta.get(name)) for name, column in COUNTED.items()}
-    user: Row = {"user_id": user_of(source.path), "path": source.path, "version": text_of(meta.get("version"))}
-    user |= {f"{column}_count": count for column, count in counters.items()}
-    kept = {name for name, column in COUNTED.items() if counters[column] is not None}
-    kept |= {"version"} if user["version"] is not None else set()
-    rows.add("users", {**user, "extra": extra_of(meta, kept)})
-    for name in sorted(meta.keys() - {"version", "lastIds", *COUNTED}):
-        expected = "a counter or version"
-        rows.problem("unclaimed", source.path, expected, meta[name], line=lines.get(name), field=name)
-    folder = source.path.rpartition("/")[0]
+    path, lines = source.path, name_lines(source.lines, 1)
+
+    def problem(rule: str, name: str, expected: str, got: object) -> None:
+        rows.problem(rule, path, expected, got, line=lines.get(name, 1), field=name)
+
+    values, taken = META.read(meta, rows, problem)
+    for name in sorted(meta.keys() - META.names - {"lastIds"}):
+        problem("unclaimed", name, "a counter or version", meta[name])
+    user: Row = {"user_id": user_of(path), "path": path, "version": values["version"], "extra": extra_of(meta, taken)}
     for name, kind in COUNTED.items():
-        line = lines.get(name)
-        if name not in meta:
-            rows.problem("missing_field", source.path, "", "nothing", field=name, line=1)
-            continue
-        count = integer_of(meta[name])
-        if count is None:
-            rows.problem("bad_value", source.path, "a whole number", meta[name], field=name, line=line)
-            continue
-        file = f"{folder}/{kind}.md"
-        row = {"path": source.path, "line": line, "field": name, "file": file, "type": kind, "count": count}
-        rows.add("_counters", row)
+        user[f"{kind}_count"] = values[name]
+        if values[name] is not None:
+            place = {"path": path, "line": lines.get(name), "field": name}
+            file = f"{path.rpartition('/')[0]}/{kind}.md"
+            rows.add("_counters", {**place, "file": file, "type": kind, "count": values[name]})
+    rows.add("users", user)
 
 
 def _check(tables: Tables, rows: Rows) -> None:
@@ -335,11 +329,11 @@ FORMAT = Format(
     dates_in_lines=True,
     rules=(
         *FIELDS.rules(),
+        *META.rules(),
         Rule("not_a_fact", "facts", "", "a line '- [id:…] [t:…] [imp:…] text'"),
         Rule("prefix_mismatch", "facts", "id", "pf_, wk_ or ar_, as the type is"),
         Rule("missing_recommended", "facts", "exp", "a working fact with this tag"),
         Rule("type_file_mismatch", "facts", "t", "the type that the file is named for"),
         Rule("counter_mismatch", "facts", "", "the number of facts in the file beside it"),
-        *(Rule("bad_value", "facts", name, "a whole number") for name in COUNTED),
     ),
 )

@@ -330,3 +330,25 @@ def test_yaml_whose_scalars_are_all_strings_has_no_such_problem(tmp_path: Path) 
     corpus = mk.read(write_files(tmp_path, {"w.yaml": text}))
     assert corpus.problems.num_rows == 0
     assert corpus.memories["confidence"].to_pylist() == [0.5]
+
+
+def test_what_an_index_or_the_counters_hold_of_another_type_is_reported_by_a_listed_rule_and_kept(
+    tmp_path: Path,
+) -> None:
+    branch = {"type": "index-branch", "category": {"имя": "w1"}, "files": [{"title": "A", "file": "b/a.md"}, "w2"]}
+    root = {"type": "index-root", "branches": [{"path": "b/index.json", "category": ["w3"]}]}
+    meta = {"version": ["w4"], "profileCount": "w5", "workingCount": 0, "archiveCount": 0}
+    files = {"index.json": json.dumps(root), "b/index.json": json.dumps(branch), "b/a.md": "текст w6\n"}
+    corpus = mk.read(write_files(tmp_path, files | {"users/a/meta.json": json.dumps(meta)}))
+    found = {(row["path"], row["field"], row["rule"]) for row in corpus.problems.to_pylist()}
+    assert found >= {
+        ("index.json", "category", "bad_value"),
+        ("b/index.json", "category", "bad_value"),
+        ("b/index.json", "files", "bad_value"),
+        ("users/a/meta.json", "version", "bad_value"),
+        ("users/a/meta.json", "profileCount", "bad_value"),
+    }
+    listed = {(row["field"], row["code"]) for row in mk.rules().to_pylist()}
+    assert {(field, rule) for _, field, rule in found if field} <= listed
+    kept = repr([corpus.tables[name].to_pylist() for name in ("memories", "users", "problems")])
+    assert all(f"w{number}" in kept for number in range(1, 7))

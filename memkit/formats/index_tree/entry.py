@@ -6,7 +6,7 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
-from memkit.formats.fields import DAY, TRUTH, WHOLE, WORDS, Field, Fields, Test, words_test
+from memkit.formats.fields import DAY, TRUTH, WHOLE, WORDS, Field, Fields, Test, Type, words_test
 from memkit.formats.format import is_not_negative, length
 from memkit.formats.rows import Row, Rows, extra_of
 from memkit.formats.syntax.node import Node
@@ -25,6 +25,11 @@ class Claim:
     stamp: tuple[Any, ...] = ()
 
 
+def _word(word: str) -> Type:
+    return Type(lambda value: value if value == word else None, f"'{word}'")
+
+
+_ITEMS = Type(lambda value: value if isinstance(value, list) else None, "a list of objects")
 _HIGH_TO_LOW = words_test("high", "medium", "low")
 _NOT_NEGATIVE: Test = ("out_of_range", "0 or more", is_not_negative)
 FIELDS = Fields(
@@ -41,6 +46,26 @@ FIELDS = Fields(
     Field("pinned", TRUTH),
     Field("access_count", WHOLE, tests=(_NOT_NEGATIVE,)),
     Field("edit_count", WHOLE, tests=(_NOT_NEGATIVE,)),
+)
+
+ROOT = Fields(
+    "index_tree",
+    "an index",
+    Field("type", _word("index-root"), required=True),
+    Field("branches", _ITEMS, required=True),
+)
+BRANCH = Fields(
+    "index_tree",
+    "an index",
+    Field("type", _word("index-branch"), required=True),
+    Field("category", required=True),
+    Field("files", _ITEMS, required=True),
+)
+NAMED = Fields(
+    "index_tree",
+    "a branch that the root names",
+    Field("category", required=True),
+    Field("path", required=True),
 )
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from memkit.formats.disk.source import Source
-from memkit.formats.fields import ANY, Field, Fields
 from memkit.formats.format import File, Format, Rule
-from memkit.formats.index_tree.entry import FIELDS, Claim
+from memkit.formats.index_tree.entry import BRANCH, FIELDS, NAMED, ROOT, Claim
 from memkit.formats.index_tree.survey import survey
 from memkit.formats.index_tree.whole import RULES, check_split
 from memkit.formats.rows import Rows, json_text
@@ -74,7 +73,6 @@ def _with(extra: str, key: str, value: object) -> str:
 
 
 _OF_SPLIT = ("parts", "tokens_total")
-_OF_INDEX = ("type", "branches", "files", "path", "category")
 FORMAT = Format(
     "index_tree",
     "memory/index.json, its branches and continuations, and the files that they name",
@@ -89,15 +87,12 @@ FORMAT = Format(
     rules=(
         Rule("foreign_index", "index_tree", "", "an index-root, an index-branch or the old flat list"),
         *FIELDS.rules(),
-        *Fields("index_tree", "an index", *(Field(name, ANY, required=True) for name in _OF_INDEX)).rules(),
-        Rule("bad_value", "index_tree", "type", "index-root or index-branch"),
+        *(rule for fields in (ROOT, NAMED, BRANCH) for rule in fields.rules()),
         Rule("bad_value", "index_tree", "category", "the category that the root gives the branch"),
         Rule("outside_root", "index_tree", "file", "a path inside of the memory folder"),
         Rule("plugin_path", "index_tree", "file", "a path outside of the plugin's folders (plugin_globs)"),
         Rule("bad_value", "index_tree", "file", "a path that names no index"),
         Rule("bad_value", "index_tree", "file", "a file in the folder of its branch"),
-        Rule("bad_value", "index_tree", "files", "a list of objects"),
-        Rule("bad_value", "index_tree", "branches", "a list of objects"),
         Rule("missing_file", "index_tree", "file", "a file that exists"),
         Rule("missing_file", "index_tree", "path", "a branch index that exists"),
         Rule("missing_file", "index_tree", "parts", "a part that exists"),

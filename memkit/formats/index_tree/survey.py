@@ -15,8 +15,9 @@ from typing import Any
 
 from memkit.formats.disk.files import is_inside
 from memkit.formats.disk.lock import STATE
+from memkit.formats.fields import Fields
 from memkit.formats.format import MARKDOWN, Folder, Survey
-from memkit.formats.index_tree.entry import FIELDS, Claim, typed
+from memkit.formats.index_tree.entry import BRANCH, FIELDS, NAMED, ROOT, Claim, typed
 from memkit.formats.index_tree.shape import as_branch, shape_of
 from memkit.formats.index_tree.whole import above, below, parts_of, without_index
 from memkit.formats.rows import Row, Rows, json_text, slug_of
@@ -132,22 +133,18 @@ class _Trees:
 
     def _root(self, path: str, document: Node, home: str) -> None:
         self.roots.add(home)
-        self._check_head(path, document, "index-root", "branches")
-        for branch in self._list(path, document, "branches", ("type",)):
-            written = text_of(branch.get("path")) if isinstance(branch, Node) else None
-            line = branch.line if isinstance(branch, Node) else document.line
-            if isinstance(branch, Node):
-                self._require(path, branch, ("category",), line)
+        named = self._head(ROOT, path, document)["branches"]
+        for branch in self._objects(path, named, "branches", document.line):
+            values = self._head(NAMED, path, branch)
+            written, category = values["path"], values["category"]
             if written is None:
-                self._problem("missing_field", path, "", "nothing", line, "path")
-                self._keep_rest(path, branch, ())
+                self.unplaced.append({"index": path, "holds": {"category": category}})
                 continue
-            self._keep_rest(path, branch, ("category", "path"))
             found, status, reason = self._resolve(written, home)
             if found is None:
-                self._report(path, line, "path", written, status, reason, None)
+                self._report(path, branch.line, "path", written, status, reason, None)
             else:
-                self._open_branch(found, home, text_of(branch.get("category")))
+                self._open_branch(found, home, category)
 
     def _open_branch(self, path: str, home: str, category: str | None) -> None:
         document = None if path in self.documents else self.load(path)
@@ -160,18 +157,33 @@ class _Trees:
 
     def _branch(self, path: str, document: Node, home: str, category: str | None) -> None:
         """One branch and its continuations ``index.part2.json``…"""
-        self._check_head(path, document, "index-branch", "files")
-        self._require(path, document, ("category",), document.line)
-        category = self._category(path, document, category, "the root")
-        self._entries(path, document, home, category)
+        category = self._entries(path, document, home, category, "the root")
         for more in self._continuations(path):
             part = None if more in self.documents else self.load(more)
             if isinstance(part, list):
                 part = as_branch(part)
             if isinstance(part, Node):
-                self._entries(more, part, home, self._category(more, part, category, "the branch"))
+                self._entries(more, part, home, category, "the branch", may_lack=BRANCH.names)
             elif part is not None:
                 self._foreign(more, part, "an index-branch")
+
+    def _entries(
+        self,
+        path: str,
+        document: Node,
+        home: str,
+        given: str | None,
+        giver: str,
+        may_lack: Container[str] = (),
+    ) -> str | None:
+        """The entries of one index; its category, the one that it writes or else the one that it is `given`."""
+        values = self._head(BRANCH, path, document, may_lack)
+        own = values["category"]
+        if own and given and own != given:
+            self._problem("bad_value", path, f"'{given}', as {giver} says", own, document.line, "category")
+        for entry in self._objects(path, values["files"], "files", document.line):
+            self._entry(path, entry, home, own or given)
+        return own or given
 
     def _continuations(self, path: str) -> list[str]:
         """The ``.partN.json`` files beside a branch, by number; a gap ends nothing."""
@@ -181,13 +193,6 @@ class _Trees:
                 self._further.setdefault(match.group(1), []).append((int(match.group(2)), match.group()))
         return [name for _, name in sorted(self._further.get(path.removesuffix(".json"), ()))]
 
-    def _category(self, path: str, document: Node, given: str | None, giver: str) -> str | None:
-        """The category that an index writes, or else the one that it is `given`."""
-        own = text_of(document.get("category"))
-        if own and given and own != given:
-            self._problem("bad_value", path, f"'{given}', as {giver} says", own, document.line, "category")
-        return own or given
-
     def check_folders(self) -> None:
         """Report the folders of a tree that should have an index."""
         split = self.parts | {path for path, claim in self.claims.items() if claim.parts}
@@ -195,28 +200,26 @@ class _Trees:
             expected = "an index.json in each folder of the tree"
             self.rows.problem("missing_index", folder, expected, "none", status="missing", quote=False)
 
-    def _check_head(self, path: str, document: Node, type: str, items: str) -> None:
-        self._require(path, document, ("type", items), document.line)
-        if document.get("type") not in (None, type):
-            self._problem("bad_value", path, f"'{type}'", document["type"], document.line, "type")
+    def _head(self, fields: Fields, path: str, node: Node, may_lack: Container[str] = ()) -> Row:
+        """The fields of an index, or of a branch in one; what they do not tell is kept."""
 
-    def _require(self, path: str, node: Node, names: tuple[str, ...], line: int) -> None:
-        for name in names:
-            if node.get(name) is None:
-                self._problem("missing_field", path, "", "nothing", line, name)
+        def problem(rule: str, name: str, expected: str, got: object) -> None:
+            self._problem(rule, path, expected, got, node.line, name)
 
-    def _list(self, path: str, document: Node, name: str, known: tuple[str, ...]) -> list[Any]:
-        """The list `name` of an index; its fields that are neither that nor `known` are kept."""
-        value = document.get(name)
-        if isinstance(value, list):
-            self._keep_rest(path, document, (*known, name))
-            return value
-        self._keep_rest(path, document, known)
-        if value is not None:
-            self._problem("bad_value", path, "a list of objects", value, document.line, name)
-        return []
+        values, taken = fields.read(node, self.rows, problem, may_lack)
+        self._keep_rest(path, node, taken)
+        return values
 
-    def _keep_rest(self, path: str, value: Any, known: tuple[str, ...]) -> None:
+    def _objects(self, path: str, items: list[Any] | None, name: str, line: int) -> Iterator[Node]:
+        """Those of the items `name` of an index that are objects; any other is a problem, and kept."""
+        for item in items or ():
+            if isinstance(item, Node):
+                yield item
+            else:
+                self._problem("bad_value", path, "an object", item, line, name)
+                self._keep_rest(path, item, ())
+
+    def _keep_rest(self, path: str, value: Any, known: Container[str]) -> None:
         """Keep what no column holds of an index: it goes to extra of the entry that is read next."""
         rest = {key: item for key, item in value.items() if key not in known} if isinstance(value, Node) else value
         if isinstance(value, Node):
@@ -225,20 +228,8 @@ class _Trees:
         if rest:
             self.unplaced.append({"index": path, "holds": rest})
 
-    def _entries(self, path: str, document: Node, home: str, category: str | None) -> None:
-        for entry in self._list(path, document, "files", ("type", "category")):
-            if isinstance(entry, Node):
-                self._entry(path, entry, home, category)
-            else:
-                self._problem("bad_value", path, "an object", entry, document.line, "files")
-                self._keep_rest(path, entry, ())
-
     def _flat(self, path: str, document: list[Any], home: str) -> None:
-        for item in document:
-            if not isinstance(item, Node):
-                self._problem("bad_value", path, "an object", item, 1, "files")
-                self._keep_rest(path, item, ())
-                continue
+        for item in self._objects(path, document, "files", 1):
             entry = Node()
             entry.line, entry.end_line, entry.repeated = item.line, item.end_line, item.repeated
             names = {"path": "file", "description": "summary"}
