@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.formats.format import Format
-from memkit.formats.registry import NAMES, report_failure
+from memkit.formats.registry import guarded
 from memkit.formats.rows import Rows, Tables
 from memkit.schemas import KINDS
 
@@ -20,21 +20,12 @@ def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> 
     _duplicates(tables["_ids"], rows)
     for format in formats:
         if format.check and any(tables[name].num_rows for name in (*format.tables, *format.schemas)):
-            _check(format, format.check, tables, rows)
+            with guarded(format, ".", rows):
+                format.check(tables, rows)
     undeclared_kinds(tables["memories"], rows)
     if as_of is not None:
         _future(tables["memories"], {format.name: format for format in formats}, as_of, rows)
     return rows.to_arrow()["problems"]
-
-
-def _check(format: Format, check: Callable[[Tables, Rows], None], tables: Tables, rows: Rows) -> None:
-    if format.name in NAMES:
-        check(tables, rows)
-        return
-    try:
-        check(tables, rows)
-    except Exception as error:  # another's code may raise anything
-        report_failure(format, ".", error, rows)
 
 
 def _duplicates(ids: pa.Table, rows: Rows) -> None:

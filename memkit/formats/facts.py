@@ -248,8 +248,6 @@ class _Facts:
             "path": self.path,
             "source_id": own,
             "kind": kind if kind in TYPES else self.expected or ("archive" if self.old else None),
-            "title": "",
-            "tags": [],
             "importance": IMPORTANCE_WORDS.get(values["imp"] or ""),
             "text": fact["text"],
             "created_at": values["created"],

@@ -23,47 +23,16 @@ if TYPE_CHECKING:
 
 MARKDOWN = (".md", ".markdown")
 
-SEVERITIES: dict[str, str] = {
-    "unparsable": "error",
-    "unreadable": "error",
-    "unsupported_version": "error",
-    "outside_root": "error",
-    "plugin_path": "error",
-    "missing_file": "error",
-    "duplicate_id": "error",
-    "out_of_range": "error",
-    "bad_date": "error",
-    "file_too_large": "error",
-    "foreign_index": "error",
-    "format_failed": "error",
-    "missing_field": "warning",
-    "bad_value": "warning",
-    "not_uuid4": "warning",
-    "name_mismatch": "warning",
-    "implausible_date": "warning",
-    "encoding": "warning",
-    "counter_mismatch": "warning",
-    "dangling_relation": "warning",
-    "self_relation": "warning",
-    "contradictory_relation": "warning",
-    "unbalanced_fence": "warning",
-    "type_file_mismatch": "warning",
-    "duplicate_key": "warning",
-    "missing_index": "warning",
-    "empty_text": "warning",
-    "secret": "warning",
-    "missing_recommended": "info",
-    "prefix_mismatch": "info",
-    "unknown_placeholder": "info",
-    "unindexed": "info",
-    "unclaimed": "info",
-    "not_a_fact": "info",
-    "future_date": "info",
-    "symlink": "info",
-    "undeclared_kind": "info",
-    "empty_section": "info",
-    "deleted": "info",
+_CODES = {
+    "error": "unparsable unreadable unsupported_version outside_root plugin_path missing_file duplicate_id out_of_range"
+    " bad_date file_too_large foreign_index format_failed",
+    "warning": "missing_field bad_value not_uuid4 name_mismatch implausible_date encoding counter_mismatch"
+    " dangling_relation self_relation contradictory_relation unbalanced_fence type_file_mismatch duplicate_key"
+    " missing_index empty_text secret",
+    "info": "missing_recommended prefix_mismatch unknown_placeholder unindexed unclaimed not_a_fact future_date symlink"
+    " undeclared_kind empty_section deleted",
 }
+SEVERITIES = {code: severity for severity, codes in _CODES.items() for code in codes.split()}
 """Severity of each code, error before warning before info."""
 
 ADVICE: dict[str, str] = {
@@ -170,10 +139,6 @@ class Role:
         return blake2b(repr(self).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def _nothing_beside(path: str, memory_id: str) -> Source | None:
-    return None
-
-
 @dataclass
 class File:
     """One file about to be read.
@@ -186,7 +151,7 @@ class File:
 
     source: Source
     role: Role = Role()
-    beside: Callable[[str, str], Source | None] = _nothing_beside
+    beside: Callable[[str, str], Source | None] = lambda path, memory_id: None
 
     @cached_property
     def is_markdown(self) -> bool:

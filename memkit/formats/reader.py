@@ -41,7 +41,7 @@ from memkit.formats.disk.files import (
 from memkit.formats.disk.lock import steady
 from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Folder, Format, Role, Rule, Survey
-from memkit.formats.registry import FORMATS, NAMES, formats_for, parse_file, report_failure
+from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, schemas_of
 from memkit.formats.splice import merge
 from memkit.params import record_as_of
@@ -173,12 +173,10 @@ def _warn_of_failures(problems: pa.Table) -> None:
 
 def _to_parse(roles: dict[str, Role], listing: Listing, seen: dict[str, Seen]) -> list[Item]:
     """The files that are new, or may have changed since they were seen, or are to be read as something else."""
-    if not seen:
-        return [(path, role, "") for path, role in roles.items()]
     items = []
     for path, role in roles.items():
         stat, key, digest = seen.get(path, _UNSEEN)
-        if stat != (listing.files[path] or listing.stat(path)) or key != role.key or not digest:
+        if not digest or key != role.key or stat != (listing.files[path] or listing.stat(path)):
             items.append((path, role, digest if key == role.key else ""))
     return items
 
@@ -192,7 +190,9 @@ def _roles(
         if format.survey and forced in (None, format.name) and (forced or _has(listing, format.landmarks)):
             rows.use(format)
             folder = Folder(listing, _opener(listing, result, before), rows, result.options.plugin_globs, bool(forced))
-            survey = _surveyed(format, format.survey, folder)
+            survey = Survey()
+            with guarded(format, format.landmark, rows):
+                survey = format.survey(folder)
             aside |= survey.aside
             for path, value in survey.told.items():
                 told[path] = (*told.get(path, ()), (format.name, value))
@@ -204,16 +204,6 @@ def _roles(
         elif path not in aside:
             rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])
     return roles
-
-
-def _surveyed(format: Format, survey: Callable[[Folder], Survey], folder: Folder) -> Survey:
-    if format.name in NAMES:
-        return survey(folder)
-    try:
-        return survey(folder)
-    except Exception as error:  # another's code may raise anything
-        report_failure(format, format.landmark, error, folder.rows)
-        return Survey()
 
 
 def _has(listing: Listing, landmarks: tuple[str, ...]) -> bool:

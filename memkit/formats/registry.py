@@ -7,7 +7,8 @@ own is given to `register_format`, or named by an entry point of the group ``mem
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
@@ -190,7 +191,7 @@ def formats_for(names: Iterable[str], forced: str | None) -> tuple[Format, ...]:
 def parse_file(file: File, rows: Rows, formats: tuple[Format, ...] = FORMATS) -> None:
     """Read one file with the first format that claims it, or with the one that was asked for."""
     for format in formats:
-        if _read(format, file, rows, formats) if format.name in NAMES else _try(format, file, rows, formats):
+        if (_read if format.name in NAMES else _try)(format, file, rows, formats):
             return
     expected = f"a file that can be read as {file.role.forced or 'a known format'}"
     rows.problem("unclaimed", file.source.path, expected, file.source.name)
@@ -216,21 +217,25 @@ def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -
 def _try(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -> bool:
     """The same with a format of somebody else: where that fails, its rows go and the next format is tried."""
     apart = Rows(rows.rules, dict(rows.schemas))
-    try:
+    with guarded(format, file.source.path, rows):
         if not _read(format, file, apart, formats):
             return False
         memories = apart.to_arrow()["memories"]
         lacking = [field.name for field in MEMORIES if not field.nullable and memories[field.name].null_count]
         if lacking or {*memories["path"].to_pylist()} - {file.source.path}:
             raise ValueError(f"a memory without {', '.join(lacking)}" if lacking else "a memory of another file")
-    except Exception as error:  # another's code may raise anything
-        report_failure(format, file.source.path, error, rows)
-        return False
-    rows.absorb(apart)
-    return True
+        rows.absorb(apart)
+        return True
+    return False
 
 
-def report_failure(format: Format, path: str, error: Exception, rows: Rows) -> None:
-    """What a format of somebody else raised, as a problem."""
-    got = f"{type(error).__name__}: {error}"[:500]
-    rows.problem("format_failed", path, f"the format {format.name!r} to read it", got, quote=False)
+@contextmanager
+def guarded(format: Format, path: str, rows: Rows) -> Iterator[None]:
+    """What a format of somebody else raises in the block, which may be anything, is a problem and ends the block."""
+    try:
+        yield
+    except Exception as error:
+        if format.name in NAMES:
+            raise
+        got = f"{type(error).__name__}: {error}"[:500]
+        rows.problem("format_failed", path, f"the format {format.name!r} to read it", got, quote=False)

@@ -101,7 +101,7 @@ class Rows:
     def add(self, table: str, row: Row) -> None:
         """Append `row` to `table`."""
         if table == "memories":
-            row.setdefault("heading_path", above(row["path"]))
+            row = {"heading_path": above(row["path"]), "title": "", "tags": [], "extra": "{}"} | row
         rows = self.tables[table]
         if len(rows) >= HELD_ROWS:
             self._hand_over(table, rows)
@@ -152,8 +152,7 @@ class Rows:
     def memory(self, format: str, path: str, own: object, text: str, **columns: object) -> str:
         """Add a memory with what is said of it, the rest empty; its id, made as `new_id` does."""
         memory_id = self.new_id(format, path, own, text)
-        row: Row = {"memory_id": memory_id, "format": format, "path": path, "title": "", "text": text, "tags": []}
-        self.add("memories", {**row, "extra": "{}", **columns})
+        self.add("memories", {"memory_id": memory_id, "format": format, "path": path, "text": text, **columns})
         return memory_id
 
     def absorb(self, other: Rows) -> None:

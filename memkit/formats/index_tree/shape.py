@@ -34,10 +34,3 @@ def _may_hold_records(value: Any) -> bool:
 
 def _objects(value: Any, keys: set[str]) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(i, Node) and keys <= i.keys() for i in value)
-
-
-def as_branch(files: list[Any]) -> Node:
-    """A bare list of entries, as a continuation may be, as the branch that it continues."""
-    node = Node()
-    node.put("files", files)
-    return node

@@ -18,7 +18,7 @@ from memkit.formats.disk.lock import STATE
 from memkit.formats.fields import Fields
 from memkit.formats.format import MARKDOWN, Folder, Survey
 from memkit.formats.index_tree.entry import BRANCH, FIELDS, NAMED, ROOT, Claim, typed
-from memkit.formats.index_tree.shape import as_branch, shape_of
+from memkit.formats.index_tree.shape import shape_of
 from memkit.formats.index_tree.whole import above, below, parts_of, without_index
 from memkit.formats.rows import Row, Rows, json_text, slug_of
 from memkit.formats.rows import above as heading_path
@@ -74,14 +74,13 @@ class _Trees:
 
     def speaks_for(self, path: str) -> bool:
         """Whether `path` lies in a memory folder with an index, so that an index should name it."""
-        return bool(self.homes) and not self.homes.isdisjoint(above(path))
+        return not self.homes.isdisjoint(above(path))
 
     def load(self, path: str) -> Any:
         """The JSON of an index, once; None if it is not an index (a record file, or unparsable and kept as text)."""
-        if path in self.documents:
-            return self.documents[path]
-        self.documents[path] = document = self._load(path)
-        return document
+        if path not in self.documents:
+            self.documents[path] = self._load(path)
+        return self.documents[path]
 
     def _load(self, path: str) -> Any:
         source = self._read(path, self.rows)
@@ -160,8 +159,8 @@ class _Trees:
         category = self._entries(path, document, home, category, "the root")
         for more in self._continuations(path):
             part = None if more in self.documents else self.load(more)
-            if isinstance(part, list):
-                part = as_branch(part)
+            if isinstance(part, list):  # of entries alone
+                part = Node(files=part)
             if isinstance(part, Node):
                 self._entries(more, part, home, category, "the branch", may_lack=BRANCH.names)
             elif part is not None:
@@ -180,7 +179,8 @@ class _Trees:
         values = self._head(BRANCH, path, document, may_lack)
         own = values["category"]
         if own and given and own != given:
-            self._problem("bad_value", path, f"'{given}', as {giver} says", own, document.line, "category")
+            expected = f"'{given}', as {giver} says"
+            self.rows.problem("bad_value", path, expected, own, line=document.line, field="category")
         for entry in self._objects(path, values["files"], "files", document.line):
             self._entry(path, entry, home, own or given)
         return own or given
@@ -204,7 +204,7 @@ class _Trees:
         """The fields of an index, or of a branch in one; what they do not tell is kept."""
 
         def problem(rule: str, name: str, expected: str, got: object) -> None:
-            self._problem(rule, path, expected, got, node.line, name)
+            self.rows.problem(rule, path, expected, got, line=node.line, field=name)
 
         values, taken = fields.read(node, self.rows, problem, may_lack)
         self._keep_rest(path, node, taken)
@@ -216,38 +216,27 @@ class _Trees:
             if isinstance(item, Node):
                 yield item
             else:
-                self._problem("bad_value", path, "an object", item, line, name)
+                self.rows.problem("bad_value", path, "an object", item, line=line, field=name)
                 self._keep_rest(path, item, ())
 
     def _keep_rest(self, path: str, value: Any, known: Container[str]) -> None:
         """Keep what no column holds of an index: it goes to extra of the entry that is read next."""
         rest = {key: item for key, item in value.items() if key not in known} if isinstance(value, Node) else value
         if isinstance(value, Node):
-            for key in value.repeated:
-                self._problem("duplicate_key", path, "named once", value.repeated[key], value.line, key)
+            for key, values in value.repeated.items():
+                self.rows.problem("duplicate_key", path, "named once", values, line=value.line, field=key)
         if rest:
             self.unplaced.append({"index": path, "holds": rest})
 
     def _flat(self, path: str, document: list[Any], home: str) -> None:
         for item in self._objects(path, document, "files", 1):
-            entry = Node()
-            entry.line, entry.end_line, entry.repeated = item.line, item.end_line, item.repeated
-            names = {"path": "file", "description": "summary"}
-            for key, value in item.items():
-                entry.put(names.get(key, key), value)
+            entry = item.renamed({"path": "file", "description": "summary"})
             entry.put("updated", (text_of(item.get("lastModified")) or "")[:10] or None)
             memory_id = self._entry(path, entry, home, text_of(item.get("type")), may_lack=FIELDS.names - {"file"})
             row = {"memory_id": memory_id, "path": path, "kind": "entry", "reason": _FLAT_REASON}
             self.rows.add("migrations", {**row, "from_version": "flat", "to_version": "index-branch"})
 
-    def _entry(
-        self,
-        index: str,
-        entry: Node,
-        home: str,
-        category: str | None,
-        may_lack: Container[str] = (),
-    ) -> str:
+    def _entry(self, index: str, entry: Node, home: str, category: str | None, may_lack: Container[str] = ()) -> str:
         """One entry to its row, and to a claim or (missing, invalid) a memory of its title and summary."""
         written = (text_of(entry.get("file")) or "").strip()
         beside = posixpath.dirname(index)
@@ -266,16 +255,15 @@ class _Trees:
         row |= {"status": status, "reason": reason}
         if found is None and written:
             self._report(index, entry.line, "file", written, status, reason, memory_id)
+        place: Row = {"line": entry.line, "field": "file", "memory_id": memory_id}
         if found and not may_lack and not below(found, beside):
-            self._problem("bad_value", index, f"a file in {beside}/", written, entry.line, "file", memory_id)
+            self.rows.problem("bad_value", index, f"a file in {beside}/", written, **place)
         memory = self._memory(row, category) | {"heading_path": heading_path(found or index, category or "")}
         if found is None:
-            place = {"path": index, "line_start": entry.line, "line_end": entry.end_line}
-            self.rows.add("memories", {**memory, "text": text, **place})
+            lines = {"line_start": entry.line, "line_end": entry.end_line}
+            self.rows.add("memories", {**memory, "text": text, "path": index, **lines})
         elif found in self.claims:
-            self._problem(
-                "duplicate_id", index, "a file that no other entry names", written, entry.line, "file", memory_id
-            )
+            self.rows.problem("duplicate_id", index, "a file that no other entry names", written, **place)
         else:
             head = self._read(found, Rows()) if posixpath.basename(found) == "index.md" else None
             parts = parts_of(head, self.listing.files, self.parts, memory_id, self.rows)
@@ -298,20 +286,10 @@ class _Trees:
             entry.put("windows-1251", lines)
 
     def _memory(self, row: Row, category: str | None) -> Row:
-        importance = row["priority"] or row["context_priority"] or ""
-        return {
-            "memory_id": row["memory_id"],
-            "format": "index_tree",
-            "kind": "entry",
-            "scope": category,
-            "title": row["title"] or "",
-            "tags": row["tags"] or [],
-            "importance": IMPORTANCE_WORDS.get(importance),
-            "updated_at": row["updated"],
-            "pinned": row["pinned"],
-            "access_count": row["access_count"],
-            "extra": row["extra"],
-        }
+        kept = {name: row[name] for name in ("memory_id", "tags", "pinned", "access_count", "extra")}
+        memory = {"format": "index_tree", "kind": "entry", "scope": category, "title": row["title"] or ""}
+        importance = IMPORTANCE_WORDS.get(row["priority"] or row["context_priority"] or "")
+        return {**kept, **memory, "importance": importance, "updated_at": row["updated"]}
 
     def _resolve(self, written: str, home: str, beside: str = "") -> tuple[str | None, str, str | None]:
         """Where a path of an index leads: the file, or None; valid, missing or invalid; and why.
@@ -362,20 +340,8 @@ class _Trees:
     ) -> None:
         rule = "missing_file" if status == "missing" else _INVALID.get(reason or "", "outside_root")
         expected = f"a file inside of the memory folder ({reason})"
-        self._problem(rule, path, expected, written, line, name, memory_id, status)
-
-    def _problem(
-        self,
-        rule: str,
-        path: str,
-        expected: str,
-        got: object,
-        line: int | None,
-        name: str,
-        memory_id: str | None = None,
-        status: str | None = None,
-    ) -> None:
-        self.rows.problem(rule, path, expected, got, line=line, field=name, memory_id=memory_id, status=status)
+        where: Row = {"line": line, "field": name, "memory_id": memory_id, "status": status}
+        self.rows.problem(rule, path, expected, written, **where)
 
 
 def _glob(pattern: str) -> re.Pattern[str]:

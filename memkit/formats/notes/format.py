@@ -105,18 +105,9 @@ class _Note:
         created, updated = (own[name] or own["occurred_at"] for name in _DATES)
         shared |= {"created_at": created, "updated_at": updated or created}
         subject, scope = words_in(fields.get("subject")), own["applies_to"]
-        memory = {
-            **shared,
-            "format": "notes",
-            "kind": "note",
-            "source_id": self.id,
-            "title": subject or "",
-            "text": body,
-            "tags": own["keywords"] or [],
-            "scope": scope,
-            "line_start": first,
-            "line_end": self.line or max(first, first + body.count("\n") - body.endswith("\n")),
-        }
+        last = self.line or max(first, first + body.count("\n") - body.endswith("\n"))
+        memory = {"format": "notes", "kind": "note", "source_id": self.id, "title": subject or "", "scope": scope}
+        memory |= {"text": body, "tags": own["keywords"] or [], "line_start": first, "line_end": last}
         kind, _, target = (scope or "").partition(":")
         note = {
             **own,
@@ -132,7 +123,7 @@ class _Note:
             self.check_body(first)
         line = self.line or fields.lines.get("id")
         self.rows.own_id(self.memory_id, self.source.path, line, "id", "note", self.id)
-        self.rows.add("memories", memory)
+        self.rows.add("memories", shared | memory)
         self.rows.add("notes", note)
 
     def problem(self, rule: str, field: str | None, expected: str, got: Any, line: int | None = None) -> None:
@@ -191,16 +182,11 @@ def _read_log(source: Source, rows: Rows) -> None:
                 rows.problem("bad_value", source.path, expected, action, line=number, field="action")
             added.setdefault(id or f"\n{number}", []).append((number, node))
     if vectors:
-        rows.problem(
-            "unclaimed", source.path, "lines with texts", f"{vectors} embedding lines, which are not read", quote=False
-        )
+        got = f"{vectors} embedding lines, which are not read"
+        rows.problem("unclaimed", source.path, "lines with texts", got, quote=False)
     for number, node in sorted((item for items in added.values() for item in items), key=lambda item: item[0]):
         body = next((name for name in _BODIES if isinstance(node.get(name), str)), "")
-        fields = Node()
-        for name, value in node.items():
-            if name not in ("action", body):
-                fields.put(name, value)
-        fields.repeated, fields.repeated_lines = node.repeated, node.repeated_lines
+        fields = node.renamed({"action": "", body: ""})
         _Note(source, FrontMatter(fields, 0, number), rows, node[body] if body else "", number).read(number)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from memkit.errors import ParameterError
 from memkit.formats.syntax.node import Node
@@ -31,34 +30,22 @@ class Adapter:
     change: Callable[[Node], Node]
 
 
-def _renamed(record: Node, names: dict[str, str], new: dict[str, Any]) -> Node:
-    """`record` with keys renamed and `new` ones added; lines are kept."""
-    result = Node()
-    result.line, result.end_line = record.line, record.end_line
-    result.repeated, result.repeated_lines = record.repeated, record.repeated_lines
-    for key, value in record.items():
-        result.put(names.get(key, key), value, record.lines.get(key))
-    for key, value in new.items():
-        if key not in result:
-            result.put(key, value)
-    return result
-
-
 def _template_pathway(record: Node) -> Node:
     """hits = success_count + failure_count; success_rate = success / hits, null at 0."""
     success, failure = integer_of(record.get("success_count")) or 0, integer_of(record.get("failure_count")) or 0
     hits = success + failure
-    stats = Node()
-    stats.put("hits", hits)
-    stats.put("success_rate", success / hits if hits else None)
-    stats.put("last_used_at", record.get("last_used"))
-    return _renamed(record, {"response_template": "template"}, {"usage_stats": stats, "format_version": CURRENT})
+    stats = Node(hits=hits, success_rate=success / hits if hits else None, last_used_at=record.get("last_used"))
+    pathway = record.renamed({"response_template": "template"})
+    pathway |= {"usage_stats": stats, "format_version": CURRENT} | pathway
+    return pathway
 
 
 def _text_item(record: Node) -> Node:
     """One text stands for the answer; there was no question."""
     tags = [record["category"]] if isinstance(record.get("category"), str) else []
-    return _renamed(record, {"text": "response"}, {"input": "", "tags": tags, "format_version": CURRENT})
+    item = record.renamed({"text": "response"})
+    item |= {"input": "", "tags": tags, "format_version": CURRENT} | item
+    return item
 
 
 _OWN = (

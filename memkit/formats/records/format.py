@@ -156,11 +156,9 @@ class _File:
         if found.fault:
             self._keep_rest(ordinal, found)
         elif kind is None:
-            memory_id = self._keep(ordinal, found, json_text(found.value))
-            got = json_text(found.value)[:80]
-            self.rows.problem(
-                "unclaimed", self.source.path, "a record of a known kind", got, line=found.line, memory_id=memory_id
-            )
+            text = json_text(found.value)
+            memory_id = self._keep(ordinal, found, text)
+            self._problem("unclaimed", "a record of a known kind", text[:80], found.line, memory_id)
         else:
             self._read_record(ordinal, found, KINDS[kind])
 
@@ -171,15 +169,10 @@ class _File:
             found.line, found.end_line = 1, len(self.source.lines)
         memory_id = self._keep(ordinal, found, text)
         line = found.fault.line if found.fault else found.line
-        self.rows.problem(
-            "unparsable",
-            self.source.path,
-            "JSON or YAML",
-            str(found.fault),
-            line=line,
-            memory_id=memory_id,
-            quote=False,
-        )
+        self._problem("unparsable", "JSON or YAML", str(found.fault), line, memory_id, quote=False)
+
+    def _problem(self, rule: str, expected: str, got: str, line: int, memory_id: str, **more: Any) -> None:
+        self.rows.problem(rule, self.source.path, expected, got, line=line, memory_id=memory_id, **more)
 
     def _keep(self, id: str | int, found: _Found, text: str, own: str | None = None, kind: str | None = None) -> str:
         columns = {"kind": kind, "source_id": own, "title": own or ""}
@@ -194,32 +187,16 @@ class _File:
         own = text_of(value.get(kind.id_field)) if kind.id_field else None
         if not steps and major_of(version) not in (major_of(CURRENT), None):
             memory_id = self._keep(own or ordinal, found, json_text(found.value), own, kind="quarantined")
-            self.rows.problem(
-                "unsupported_version",
-                self.source.path,
-                f"MAJOR {major_of(CURRENT)}",
-                version,
-                line=self._line(found, "format_version"),
-                field="format_version",
-                memory_id=memory_id,
-            )
+            line, expected = self._line(found, "format_version"), f"MAJOR {major_of(CURRENT)}"
+            self._problem("unsupported_version", expected, version, line, memory_id, field="format_version")
             return
         text = next(filter(None, map(text_of, map(value.get, _TEXTS))), "")
         memory_id = self.rows.new_id("records", self.source.path, own or ordinal, text)
         for step in steps:
             row = {"memory_id": memory_id, "path": self.source.path, "kind": kind.name, "reason": step.reason}
             self.rows.add("migrations", {**row, "from_version": step.from_version, "to_version": step.to_version})
-        memory: Row = {
-            "memory_id": memory_id,
-            "format": "records",
-            "kind": kind.name,
-            "source_id": own,
-            "title": "",
-            "tags": [],
-            "path": self.source.path,
-            "line_start": found.line,
-            "line_end": found.end_line,
-        }
+        memory: Row = {"memory_id": memory_id, "format": "records", "kind": kind.name, "source_id": own}
+        memory |= {"path": self.source.path, "line_start": found.line, "line_end": found.end_line}
         line_of = partial(self._line, found)
         Record(self.rows, value, kind, memory, line_of, migrated=bool(steps), typed=not self.is_yaml).read()
 

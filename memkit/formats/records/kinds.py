@@ -195,7 +195,6 @@ def _wisdom_fact(record: Record) -> None:
         "scope": own["category"],
         "title": own["fact_id"] or "",
         "text": own["content"] or "",
-        "tags": [],
         "confidence": ratio(own["confidence"]),
     }
     complete = [_relation(record, node) for node in own["relations"] or ()]

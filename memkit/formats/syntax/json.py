@@ -24,6 +24,18 @@ class Number(float):
         return number
 
 
+def _number(text: str) -> Any:
+    number = Number(text)
+    return text if number in (float("inf"), float("-inf")) else number
+
+
+def _node(pairs: list[tuple[str, Any]]) -> Node:
+    node = Node()
+    for key, value in pairs:
+        node.put(key, value)
+    return node
+
+
 class _Lines:
     """Offset to line, for offsets that only grow slowly."""
 
@@ -44,24 +56,15 @@ class _Decoder(json.JSONDecoder):
     lines: _Lines
 
     def __init__(self) -> None:
-        super().__init__(parse_float=_number, parse_constant=str, strict=False)
+        super().__init__(parse_float=_number, parse_constant=str, object_pairs_hook=_node, strict=False)
         self.parse_object = self._parse_object
         self.scan_once = py_make_scanner(self)  # the C scanner does not call parse_object
 
     def _parse_object(self, s_and_end: tuple[str, int], *rest: Any) -> tuple[Node, int]:
         line = self.lines.at(s_and_end[1] - 1)
-        strict, scan_once, *_, memo = rest
-        pairs, end = JSONObject(s_and_end, strict, scan_once, None, list, memo)
-        node = Node()
+        node, end = JSONObject(s_and_end, *rest)
         node.line, node.end_line = line, self.lines.at(end - 1)
-        for key, value in pairs:
-            node.put(key, value)
         return node, end
-
-
-def _number(text: str) -> Any:
-    number = Number(text)
-    return text if number in (float("inf"), float("-inf")) else number
 
 
 class _Decoders(threading.local):
@@ -126,13 +129,6 @@ def load_json_items(text: str) -> Iterator[tuple[Any, int, int]]:
         if not text.startswith((",", "]"), at):
             raise StructureError("',' or ']' after an item", lines.at(min(at, len(text))))
         at += text.startswith(",", at)
-
-
-def _node(pairs: list[tuple[str, Any]]) -> Node:
-    node = Node()
-    for key, value in pairs:
-        node.put(key, value)
-    return node
 
 
 def _skip_blank(text: str, at: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -31,9 +32,20 @@ class Node(dict[str, Any]):
     repeated: dict[str, list[Any]]
     repeated_lines: dict[str, int]
 
-    def __init__(self) -> None:
+    def __init__(self, **values: Any) -> None:
+        super().__init__(values)
         self.line = self.end_line = 1
         self.lines = self.repeated = self.repeated_lines = _NOTHING
+
+    def renamed(self, names: Mapping[str, str]) -> Node:
+        """A copy with other names for some keys, none for those to be left out; lines and what was repeated stay."""
+        copy = Node()
+        copy.line, copy.end_line = self.line, self.end_line
+        copy.repeated, copy.repeated_lines = self.repeated, self.repeated_lines
+        for key, value in self.items():
+            if name := names.get(key, key):
+                copy.put(name, value, self.lines.get(key))
+        return copy
 
     def put(self, key: str, value: Any, line: int | None = None) -> None:
         """Keep the first value of a key; later ones go to `repeated`, and stand under a key of their own."""
