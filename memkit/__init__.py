@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     from memkit.context import ContextBuilder as ContextBuilder
     from memkit.decay import Decay as Decay
     from memkit.display.notebook import show as show
+    from memkit.evaluate.audit import audit as audit
+    from memkit.evaluate.audit import audit_horizon as audit_horizon
+    from memkit.evaluate.audit import audit_hubs as audit_hubs
+    from memkit.evaluate.audit import audit_shadowed as audit_shadowed
+    from memkit.evaluate.audit import audit_unreached as audit_unreached
+    from memkit.evaluate.audit import audit_unsearchable as audit_unsearchable
     from memkit.evaluate.compare import compare as compare
     from memkit.evaluate.evaluation import evaluate as evaluate
     from memkit.evaluate.grid import shares as shares
@@ -125,6 +131,12 @@ _PUBLIC = {
     "Retriever": ("memkit.search.retriever", "Retriever"),
     "SplitPlan": ("memkit.policy.split_plan", "SplitPlan"),
     "as_encoder": ("memkit.index.encode", "as_encoder"),
+    "audit": ("memkit.evaluate.audit", "audit"),
+    "audit_horizon": ("memkit.evaluate.audit", "audit_horizon"),
+    "audit_hubs": ("memkit.evaluate.audit", "audit_hubs"),
+    "audit_shadowed": ("memkit.evaluate.audit", "audit_shadowed"),
+    "audit_unreached": ("memkit.evaluate.audit", "audit_unreached"),
+    "audit_unsearchable": ("memkit.evaluate.audit", "audit_unsearchable"),
     "compare": ("memkit.evaluate.compare", "compare"),
     "contributions": ("memkit.search.reports.plot", "contributions"),
     "convert_ids": ("memkit.tables.convert", "convert_ids"),

@@ -1,4 +1,4 @@
-"""The verbs that measure: ``evaluate`` and ``compare``, over labelled queries."""
+"""The verbs that measure: ``evaluate`` and ``compare`` over labelled queries, ``audit`` without any."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from memkit.cli.app import AsOfOption, FormatsOption, JsonOption, PathArgument, 
 from memkit.cli.show import print_json
 from memkit.display.notebook import show
 from memkit.errors import ParameterError
+from memkit.params import check_choice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,6 +128,31 @@ def compare(
     rows = found.per_query if qrels is not None else found.shifts
     unlabelled = found.agreement if qrels is None and as_json else None
     _print(found, rows if per_query else unlabelled, as_json)
+
+
+@app.command()
+def audit(
+    path: PathArgument,
+    table: Annotated[
+        str | None, typer.Option(help="All of unreached, hubs, unsearchable, shadowed or horizon; default an overview.")
+    ] = None,
+    k: Annotated[int, typer.Option("-k", help="Hits that are looked at.", min=1)] = 10,
+    n: Annotated[int | None, typer.Option("-n", help="Memories that are asked for; default all.", min=1)] = None,
+    queries: Annotated[Path | None, typer.Option("--queries", help="Your own, in place of what memories ask.")] = None,
+    qrels: Annotated[Path | None, typer.Option("--qrels", help="What answers them.")] = None,
+    as_of: AsOfOption = None,
+    preset: PresetOption = None,
+    sets: SetOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Say which memories cannot be found, what crowds the hits, and what decay will take; no labels are needed."""
+    from memkit.evaluate.audit import AUDITS
+    from memkit.evaluate.audit import audit as look
+
+    if table is not None:
+        check_choice("--table", table, AUDITS, "audit")
+    found = look(fitted(load(path), preset, sets), queries, qrels, k=k, n=n, as_of=as_of)
+    _print(found, None if table is None else found.tables[table], as_json)
 
 
 def _print(found: Result, instead: pa.Table | None, as_json: bool) -> None:

@@ -236,6 +236,54 @@ VIEWS: dict[str, View] = {
             *("n_units", "n_queries", "n_no_relevant", "n_flips", "note"),
         ),
     ),
+    "audit": View(
+        "question", (Column("audit"), Column("count", look="count"), Column("of", look="count")), lead="note"
+    ),
+    "audit_unreached": View(
+        "memory",
+        (
+            Column("memory_id", "memory", "memory"),
+            Column("why"),
+            Column("rank", "#", "count"),
+            Column("by_others", "by others", "count"),
+            Column("asked_by", "asked by"),
+        ),
+        knows=("n_queries", "query"),
+    ),
+    "audit_hubs": View(
+        "memory",
+        (
+            Column("memory_id", "memory", "memory"),
+            Column("n_queries", "queries", "count"),
+            Column("share", look="score"),
+            Column("times", look="number"),
+        ),
+        knows=("own",),
+    ),
+    "audit_unsearchable": View("memory", (Column("memory_id", "memory", "memory"), Column("kind"), Column("why"))),
+    "audit_shadowed": View(
+        "memory",
+        (
+            Column("memory_id", "memory", "memory"),
+            Column("how"),
+            Column("by_id", "by", "memory"),
+            Column("differs"),
+            Column("newer_days", "newer, days", "number"),
+        ),
+        knows=("similarity",),
+    ),
+    "audit_horizon": View(
+        "memory",
+        (
+            Column("memory_id", "memory", "memory"),
+            Column("rank", "#", "count"),
+            Column("day", "falls on", "day"),
+            Column("days", "in days", "count"),
+            Column("why"),
+        ),
+        tally="why",
+        knows=("query_id", "score", "decay"),
+    ),
     "context": View(
         "candidate",
         (

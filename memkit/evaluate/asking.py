@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,11 @@ def hits_of(
         if not pc.any(pc.is_in(hits["query_id"], value_set=pc.unique(queries["query_id"]))).as_py():
             raise ParameterError("run: expected hits for some of the queries. Got none.")
         return hits
-    batches = batches_of(search, queries, qrels, moment, where)
+    return found_of(batches_of(search, queries, qrels, moment, where), depth)
+
+
+def found_of(batches: list[Batch], depth: int) -> pa.Table:
+    """The hits of the batches, as `hits_of` returns them and with its errors."""
     found = [batch.search.search(batch.asked, k=depth, where=batch.where, as_of=batch.day) for batch in batches]
     _check_arms(batches, found)
     names = ["query_id", "rank", "memory_id", "score"] + ["alike"] * ("alike" in found[0].column_names)
@@ -70,6 +74,10 @@ class Batch:
     @property
     def asked(self) -> pa.Table:
         return self.rows.select(["query_id", "text", "as_of"])
+
+    def only(self, query_ids: Any) -> Self:
+        """These queries of the batch."""
+        return replace(self, rows=self.rows.filter(pc.is_in(self.rows["query_id"], pa.array(query_ids, pa.string()))))
 
 
 def batches_of(

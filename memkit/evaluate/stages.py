@@ -13,37 +13,43 @@ from memkit.params import describe
 from memkit.search.stages.rank import DISPOSITIONS
 
 NOT_FOUND = "not_found"
+_ORDER = {name: at for at, name in enumerate((*DISPOSITIONS, NOT_FOUND))}
 STAGES = pa.schema(
     [("disposition", pa.string()), ("n", pa.int64()), ("share", pa.float64()), ("n_queries", pa.int64())]
 )
 
 
-def stages_of(batches: Sequence[Batch], labels: Labels, k: int) -> pa.Table:
-    """What became of the relevant memories: a row a disposition, with how many, their share, and of how many queries.
+def became(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
+    """What became of each relevant memory: query_id, memory_id, disposition, and its rank where it has one.
 
     What no arm found, not even without filters and in twice the pool, is ``not_found``.
     """
     traced = [
         batch.search.trace(batch.asked, k=k, where=batch.where, as_of=batch.day)
-        .select(["query_id", "memory_id", "disposition"])
+        .select(["query_id", "memory_id", "disposition", "rank"])
         .replace_schema_metadata(None)
         for batch in batches
     ]
-    order = {name: at for at, name in enumerate((*DISPOSITIONS, NOT_FOUND))}
     trace = pa.concat_tables(traced).to_pandas()
-    trace = trace.assign(place=trace["disposition"].map(order)).sort_values("place", kind="stable")
+    trace = trace.assign(place=trace["disposition"].map(_ORDER)).sort_values("place", kind="stable")
     best = trace.drop_duplicates(["query_id", "memory_id"])  # of a memory's chunks the one that came furthest
     query, memory = labels.relevant()
     right = pd.DataFrame({"query_id": query.to_pylist(), "memory_id": memory.to_pylist()})
-    became = right.merge(best, how="left", on=["query_id", "memory_id"]).fillna({"disposition": NOT_FOUND})
-    counted = became.groupby("disposition")["query_id"].agg(["size", "nunique"])
+    found: pd.DataFrame = right.merge(best, how="left", on=["query_id", "memory_id"])
+    return found.drop(columns="place").fillna({"disposition": NOT_FOUND})
+
+
+def stages_of(batches: Sequence[Batch], labels: Labels, k: int) -> pa.Table:
+    """`became` counted: a row a disposition, with how many, their share, and of how many queries."""
+    found = became(batches, labels, k)
+    counted = found.groupby("disposition")["query_id"].agg(["size", "nunique"])
     rows = [
         {
             "disposition": name,
             "n": int(row["size"]),
-            "share": row["size"] / len(right),
+            "share": row["size"] / len(found),
             "n_queries": int(row["nunique"]),
         }
-        for name, row in sorted(counted.iterrows(), key=lambda item: order[str(item[0])])
+        for name, row in sorted(counted.iterrows(), key=lambda item: _ORDER[str(item[0])])
     ]
     return describe(pa.Table.from_pylist(rows, schema=STAGES), memkit="stages")

@@ -1,0 +1,249 @@
+"""The tables behind `memkit.evaluate.audit`: who asks for what, and what does not come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import ParameterError
+from memkit.evaluate.asking import Batch, batches_of, found_of
+from memkit.evaluate.evaluation import Task
+from memkit.evaluate.known import known_items
+from memkit.evaluate.labels import read_queries
+from memkit.evaluate.stages import became
+from memkit.params import AsOf, as_of_time, check_value
+from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.text.analyse import QueryTerms
+
+OWN_WORDS = "own words"
+_ASKED = 16
+"""Words of a memory without a heading that ask for it."""
+_OFTEN, _TIMES = 0.1, 3.0
+"""A hub stands in the first k of such a share of the queries, and so many times as often as by chance."""
+_NOT_SEARCHED = "kind not searched"
+_UNREACHED = pa.schema(
+    [
+        ("memory_id", pa.string()),
+        ("asked_by", pa.string()),
+        ("n_queries", pa.int64()),
+        ("why", pa.string()),
+        ("rank", pa.int64()),
+        ("by_others", pa.int64()),
+        ("query", pa.string()),
+    ]
+)
+_HUBS = pa.schema(
+    [
+        ("memory_id", pa.string()),
+        ("n_queries", pa.int64()),
+        ("share", pa.float64()),
+        ("times", pa.float64()),
+        ("own", pa.int64()),
+    ]
+)
+_UNSEARCHABLE = pa.schema([("memory_id", pa.string()), ("kind", pa.string()), ("why", pa.string())])
+_SHADOWED = pa.schema(
+    [
+        ("memory_id", pa.string()),
+        ("by_id", pa.string()),
+        ("how", pa.string()),
+        ("similarity", pa.float64()),
+        ("differs", pa.string()),
+        ("newer_days", pa.float64()),
+    ]
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What asks for what, and the first k hits of it."""
+
+    search: Any
+    task: Task
+    k: int
+    batches: list[Batch]
+    hits: pa.Table
+
+    @classmethod
+    def of(cls, search: Any, queries: Any, qrels: Any, k: int, n: int | None, as_of: AsOf) -> Self:
+        check_value("audit", "k", k, "int", low=1)
+        check_value("audit", "n", n, "int", nullable=True, low=1)
+        if (queries is None) != (qrels is None):
+            raise ParameterError("audit: expected both queries and qrels, or neither. Got one of them.")
+        if queries is None:
+            queries, qrels = _asking(search, n)
+        task = Task.of(queries, qrels, None, None, "apart", as_of_time(as_of))
+        task.check_known(search)
+        batches = batches_of(search, task.queries, task.qrels, task.moment, None)
+        return cls(search, task, k, batches, found_of(batches, k))
+
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """query_id, memory_id: what each query asks for."""
+        query, memory = self.task.labels.relevant()
+        return pd.DataFrame({"query_id": query.to_pylist(), "memory_id": memory.to_pylist()})
+
+    @property
+    def reached(self) -> pd.DataFrame:
+        """query_id, memory_id: what stands in the first k, what is folded under it included."""
+        frame: pd.DataFrame = self.hits.select(["query_id", "memory_id"]).to_pandas()
+        if "alike" not in self.hits.column_names:
+            return frame
+        folded: pd.DataFrame = frame.assign(memory_id=self.hits["alike"].to_pylist()).explode("memory_id").dropna()
+        both: pd.DataFrame = pd.concat([frame, folded], ignore_index=True)
+        return both
+
+
+def _asking(search: Any, n: int | None) -> tuple[pa.Table, pa.Table]:
+    """What asks for each memory; of at most `n` of them."""
+    memories, hidden = search.corpus_.memories, list(search.kinds_hidden)
+    try:
+        queries, _ = known_items(search.corpus_)
+    except ParameterError:  # there are none: facts have no headings
+        queries = read_queries({"query_id": ["-"], "text": [""]}).slice(0, 0)
+        queries = queries.append_column("field", pa.nulls(0, pa.string()))
+        queries = queries.append_column("hidden_field", pa.nulls(0, pa.string()))
+    else:
+        searched = memories.filter(pc.invert(pc.fill_null(pc.is_in(memories["kind"], pa.array(hidden)), False)))
+        queries = queries.filter(pc.is_in(queries["group"], value_set=searched["memory_id"]))
+    asked = set(queries["group"].to_pylist())
+    words = [
+        {
+            "query_id": f"{OWN_WORDS} {row['memory_id']}",
+            "text": " ".join(row["text"].split()[:_ASKED]),
+            "user_id": row["user_id"],
+            "group": row["memory_id"],
+            "field": OWN_WORDS,
+        }
+        for row in memories.select(["memory_id", "kind", "user_id", "text"]).to_pylist()
+        if row["memory_id"] not in asked and row["kind"] not in hidden and any(map(str.isalnum, row["text"]))
+    ]
+    queries = pa.concat_tables([queries, pa.Table.from_pylist(words, queries.schema)])
+    if not queries.num_rows:
+        raise ParameterError("audit: expected memories with a word to ask for. Got none.")
+    if n is not None:
+        drawn = pd.Series(sorted(set(queries["group"].to_pylist()))).sample(frac=1, random_state=0)[:n]
+        queries = queries.filter(pc.is_in(queries["group"], value_set=pa.array(drawn)))
+    own = {"query_id": queries["query_id"], "memory_id": queries["group"], "relevance": [1.0] * queries.num_rows}
+    return queries, pa.table(own)
+
+
+def unreached_of(asked: Asked) -> pa.Table:
+    """What `audit_unreached` returns."""
+    pairs, reached = asked.pairs, asked.reached.drop_duplicates()
+    found = pairs.merge(reached, on=["query_id", "memory_id"])
+    missed = pairs[~pairs["memory_id"].isin(set(found["memory_id"]))]
+    if missed.empty:
+        return _UNREACHED.empty_table()
+    again = [batch.only(missed["query_id"]) for batch in asked.batches]
+    fates = became([batch for batch in again if batch.rows.num_rows], asked.task.labels, asked.k)
+    fates = missed.merge(fates, on=["query_id", "memory_id"]).sort_values(["rank", "query_id"], kind="stable")
+    others = reached.merge(pairs.assign(own=True), how="left", on=["query_id", "memory_id"])
+    by_others = others[others["own"].isna()].groupby("memory_id").size()
+    queries = asked.task.queries
+    fields = "field" in queries.column_names
+    field_of = dict(zip(queries["query_id"].to_pylist(), queries["field"].to_pylist() if fields else [], strict=False))
+    text_of = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    rows = []
+    for memory, some_fates in fates.groupby("memory_id"):
+        best = some_fates.iloc[0]
+        rows.append(
+            {
+                "memory_id": memory,
+                "asked_by": ", ".join(dict.fromkeys(field_of.get(one) or "labels" for one in some_fates["query_id"])),
+                "n_queries": len(some_fates),
+                "why": best["disposition"],
+                "rank": None if pd.isna(best["rank"]) else int(best["rank"]),
+                "by_others": int(by_others.get(memory, 0)),
+                "query": text_of[best["query_id"]],
+            }
+        )
+    rows.sort(key=lambda row: (row["by_others"], row["memory_id"]))
+    return pa.Table.from_pylist(rows, schema=_UNREACHED)
+
+
+def hubs_of(asked: Asked) -> pa.Table:
+    """What `audit_hubs` returns."""
+    pairs = asked.pairs.assign(own=True)
+    hits = asked.hits.select(["query_id", "memory_id"]).to_pandas().drop_duplicates()
+    hits = hits.merge(pairs, how="left", on=["query_id", "memory_id"])
+    crowd = Counter(hits[hits["own"].isna()]["memory_id"])
+    own = Counter(pairs["memory_id"])
+    asks = Counter(asked.task.queries["user_id"].to_pylist())
+    memories = asked.search.corpus_.memories
+    of_user = dict(zip(memories["memory_id"].to_pylist(), memories["user_id"].to_pylist(), strict=True))
+    held = Counter(of_user.values())
+    drawn = {  # by chance, in how many of its queries' first k a memory that they may see would stand
+        user: count * min(1.0, asked.k / (memories.num_rows if user is None else held[None] + held[user]))
+        for user, count in asks.items()
+    }
+    rows = []
+    for memory, count in crowd.items():
+        user = of_user[memory]
+        seen_by = sum(asks.values()) if user is None else asks[user] + asks[None]
+        chance = sum(drawn.values()) if user is None else drawn.get(user, 0.0) + drawn.get(None, 0.0)
+        share, times = count / max(seen_by - own[memory], 1), count / chance
+        if share >= _OFTEN and times >= _TIMES:
+            rows.append({"memory_id": memory, "n_queries": count, "share": share, "times": times, "own": own[memory]})
+    rows.sort(key=lambda row: (-row["share"], row["memory_id"]))
+    return pa.Table.from_pylist(rows, schema=_HUBS)
+
+
+def unsearchable_of(search: Any) -> pa.Table:
+    """What `audit_unsearchable` returns."""
+    index, memories = search._index(), search.corpus_.memories
+    told, of = index.told.to_pylist(), index.chunks["memory_id"].to_pylist()
+    terms = QueryTerms(index.settings.analyser).of(told)
+    filled = {memory for memory, text in zip(of, told, strict=True) if text.strip()}
+    worded = {memory for memory, some in zip(of, terms, strict=True) if some}
+    rows = []
+    for memory, kind in zip(memories["memory_id"].to_pylist(), memories["kind"].to_pylist(), strict=True):
+        why = "no text" if memory not in filled else "" if memory in worded else "no word"
+        why = _NOT_SEARCHED if kind in search.kinds_hidden else why
+        if why:
+            rows.append({"memory_id": memory, "kind": kind, "why": why})
+    rows.sort(key=lambda row: (row["why"] == _NOT_SEARCHED, row["memory_id"]))
+    return pa.Table.from_pylist(rows, schema=_UNSEARCHABLE)
+
+
+def shadowed_of(search: Any) -> pa.Table:
+    """What `audit_shadowed` returns."""
+    pairs = Deduplicator(encoder=None).fit(search.corpus_).pairs_.to_pandas()
+    memories = search.corpus_.memories
+    when = pc.coalesce(memories["updated_at"], memories["created_at"]).to_pandas()
+    dated = dict(zip(memories["memory_id"].to_pylist(), when, strict=True))
+    kinds = dict(zip(memories["memory_id"].to_pylist(), memories["kind"].to_pylist(), strict=True))
+    rows: dict[str, dict[str, Any]] = {}
+    pairs = pairs.sort_values(["contradiction", "similarity", "a_id", "b_id"], ascending=[True, False, True, True])
+    for pair in pairs.to_dict("records"):
+        older, newer, days = _by_age(pair, dated)
+        if older in rows or (pair["contradiction"] and not days) or kinds[newer] in search.kinds_hidden:
+            continue
+        how = "part of a longer one" if pair["kind"] == "substring" else "duplicate"
+        differs = [name for name in ("number", "date", "negation") if pair[f"{name}_conflict"]]
+        rows[older] = {
+            "memory_id": older,
+            "by_id": newer,
+            "how": "newer version" if pair["contradiction"] else how,
+            "similarity": pair["similarity"],
+            "differs": ", ".join(differs) or None,
+            "newer_days": days,
+        }
+    return pa.Table.from_pylist([rows[memory] for memory in sorted(rows)], schema=_SHADOWED)
+
+
+def _by_age(pair: Mapping[str, Any], dated: Mapping[str, Any]) -> tuple[str, str, float | None]:
+    """The shadowed memory of a pair, what shadows it, and how much newer that is; a part never shadows its whole."""
+    a, b = pair["a_id"], pair["b_id"]
+    days = None if pd.isna(dated[a]) or pd.isna(dated[b]) else (dated[b] - dated[a]).total_seconds() / 86400
+    if pair["kind"] == "substring" and not pair["contradiction"]:
+        return a, b, days
+    if days is None or days == 0:
+        return max(a, b), min(a, b), days
+    return (a, b, days) if days > 0 else (b, a, -days)
