@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from memkit.formats.registry import register_format as register_format
     from memkit.formats.rules import rules as rules
     from memkit.glance import overview as overview
+    from memkit.index.cache import vector_cache as vector_cache
     from memkit.index.encode import as_encoder as as_encoder
     from memkit.index.encode import register_encoder as register_encoder
     from memkit.pictures import plot_decay as plot_decay
@@ -181,6 +182,7 @@ _PUBLIC = {
     "stale_pathways": ("memkit.tables.records", "stale_pathways"),
     "steps": ("memkit.evaluate.grid", "steps"),
     "sweep": ("memkit.evaluate.sweep", "sweep"),
+    "vector_cache": ("memkit.index.cache", "vector_cache"),
     "wisdom_support": ("memkit.tables.records", "wisdom_support"),
     "write_files": ("memkit.tables.samples", "write_files"),
     "write_labels": ("memkit.evaluate.labels", "write_labels"),

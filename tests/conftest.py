@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -13,6 +14,9 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 TESTS = Path(__file__).parent
+
+# No test, and no process that one starts, leaves vectors in the user's cache.
+os.environ["MEMKIT_CACHE"] = "off"
 
 # Neither the time that one example takes nor the time to make one says anything about memkit.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -172,10 +172,8 @@ def _chosen(hits: pa.Table, memories: pa.Table, names: list[str]) -> pa.Table:
 def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None) -> Retriever:
     """A Retriever over `corpus`: defaults, then a preset, then ``--set``."""
     from memkit import presets
-    from memkit.index.cache import keep_on_disk
     from memkit.search.retriever import Retriever
 
-    keep_on_disk()
     chosen: dict[str, Any] = {}
     if preset is not None:
         check_choice("--preset", preset, presets.RETRIEVER, "search")

@@ -4,24 +4,28 @@ A folder holds one subfolder a fingerprint, so a changed model never meets old v
 shards (`key`, `vector`). A shard is named by the hash of its bytes and comes into being by a rename: a reader beside a
 writer sees whole shards only, two writers cannot disturb each other, a killed run loses at most its last batch, and a
 damaged shard is known by its name and encoded again.
+
+The process has one such cache for everything (`vector_cache`), in the user's cache folder unless told otherwise.
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
+import logging
 import os
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from memkit.errors import StaleIndexError
+from memkit.errors import MemkitError, StaleIndexError
 from memkit.index import store
 from memkit.index.encoders.base import (
     ROLES,
@@ -30,6 +34,7 @@ from memkit.index.encoders.base import (
     Vectors,
     as_texts,
     check_block,
+    cores,
     is_unit,
     unit_rows,
 )
@@ -44,6 +49,12 @@ _BATCH = 2048  # texts encoded between two shards at most: what an interrupted r
 _STEPS = 4  # batches of the encoder between two shards, where that is less
 _SMALL_SHARD = 4 << 20
 _MAX_SMALL = 32  # small shards; more are merged into one
+_LONG = 60.0  # seconds of encoding from which it is said how long it takes
+MODELS = "models"
+"""The folder beside those of the fingerprints where an encoder may keep what it is slow to make."""
+_VARIABLE = "MEMKIT_CACHE"
+_OFF = ("", "0", "off", "none", "no")
+_LOG = logging.getLogger("memkit")
 
 Key = bytes
 
@@ -73,7 +84,7 @@ class VectorCache:
     ) -> None:
         check_value("VectorCache", "max_memory", max_memory, "int", low=0, unit="bytes")
         check_value("VectorCache", "max_disk", max_disk, "int", low=0, unit="bytes")
-        self.folder = None if folder is None else Path(folder)
+        self._folder = None if folder is None else Path(folder)
         self.max_memory, self.max_disk = max_memory, max_disk
         self.encoded = 0
         self.damaged: list[str] = []
@@ -82,7 +93,43 @@ class VectorCache:
         self._shards: dict[Path, frozenset[Key]] = {}
         self._lock = Lock()
 
-    def encode(self, encoder: Encoder, texts: Texts, role: str = "document") -> Vectors:
+    @property
+    def folder(self) -> Path | None:
+        """Where vectors outlive the process; None where they do not."""
+        return self._folder
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk; those of a kept model count, and are not bounded."""
+        return sum(path.stat().st_size for path in self._files())
+
+    def clear(self) -> None:
+        """Forget every vector, in memory and on disk.
+
+        Examples
+        --------
+        >>> cache = VectorCache()
+        >>> cache.clear()
+        >>> cache.size
+        0
+        """
+        with self._lock:
+            self._memory.clear()
+            self._bytes, self._shards = 0, {}
+        for path in self._files():
+            path.unlink(missing_ok=True)
+
+    def _files(self) -> list[Path]:
+        if self.folder is None:
+            return []
+        return [*self.folder.glob("*/*.parquet"), *self.folder.glob(f"{MODELS}/*/*.*")]
+
+    def __repr__(self) -> str:
+        if self.folder is None:
+            return "<VectorCache in memory>"
+        return f"<VectorCache {self.folder}, {self.size / 2**20:.1f} of at most {self.max_disk >> 20} MiB>"
+
+    def encode(self, encoder: Encoder, texts: Texts, role: str = "document", *, keep: bool | None = None) -> Vectors:
         """What `encoder` gives for `texts`, from here where it is known.
 
         Parameters
@@ -90,6 +137,9 @@ class VectorCache:
         encoder : Encoder
             One that is refitted to each corpus is asked directly: its vectors are not the text's alone.
         role : {"document", "query"}
+        keep : bool, optional
+            Whether new vectors go to the folder too; None is for documents. A query is short and comes alone: a file
+            for each would cost more than it saves.
 
         Returns
         -------
@@ -101,8 +151,9 @@ class VectorCache:
         if not listed or getattr(encoder, "refitted", False):
             return ask(listed)
         fingerprint = encoder.fingerprint
-        # A query is short and comes alone: a file for each would cost more than it saves.
-        folder = self.folder / fingerprint if self.folder is not None and role == "document" else None
+        lasts = getattr(encoder, "lasting", True) and (role == "document" if keep is None else keep)
+        root = self.folder if lasts else None
+        folder = None if root is None else root / fingerprint
         keys = [content_key(text, role) for text in listed]
         missing = {key: text for key, text in zip(keys, listed, strict=True) if (fingerprint, key) not in self._memory}
         # What is found is held here: filling the memory may push other vectors of this very call out of it.
@@ -161,13 +212,23 @@ class VectorCache:
         for shard in sorted(folder.glob("*.parquet")):
             if not left:
                 break
-            if shard in self._shards and left.isdisjoint(self._shards[shard]):
+            if left.isdisjoint(self._keys(shard)):
                 continue
             held = self._read(shard)
             for key in left & held.keys():
                 found[key] = held[key]
             left -= held.keys()
         return found
+
+    def _keys(self, shard: Path) -> frozenset[Key]:
+        """What a shard holds, by its own word: enough to pass it by. A damaged one is passed to `_read`."""
+        if shard not in self._shards:
+            try:
+                held = pq.read_table(shard, columns=["key"], partitioning=None)["key"].to_pylist()
+            except (OSError, ValueError):  # Arrow's errors are of these
+                return frozenset(self._read(shard))
+            self._shards[shard] = frozenset(held)
+        return self._shards[shard]
 
     def _read(self, shard: Path) -> dict[Key, Vectors]:
         """Keys and vectors of a shard; none where it is damaged or was merged away meanwhile."""
@@ -179,6 +240,8 @@ class VectorCache:
             if shard.exists():
                 self.damaged.append(shard.name)
                 shard.unlink(missing_ok=True)
+            return {}
+        except OSError:  # somebody else's
             return {}
         self._shards[shard] = frozenset(held)
         return held
@@ -213,8 +276,10 @@ class VectorCache:
 
 
 def _batches(todo: list[Key], encoder: Encoder) -> Iterator[list[Key]]:
-    """Parts of `todo`, with a bar on a terminal or in a notebook where the work is long."""
-    step = min(_BATCH, _STEPS * getattr(encoder, "batch_size", _BATCH))
+    """Parts of `todo`, with a bar on a terminal or in a notebook where the work is long; and a word if very long."""
+    side_by_side = cores() if getattr(encoder, "parallel", False) else 1
+    step = min(_BATCH, _STEPS * side_by_side * getattr(encoder, "batch_size", _BATCH))
+    begun = time.monotonic()
     silent = not getattr(encoder, "show_progress", True)
     with bar(
         f"encoding ({encoder.fingerprint})", silent=silent or len(todo) <= step, total=len(todo), unit="text"
@@ -222,6 +287,16 @@ def _batches(todo: list[Key], encoder: Encoder) -> Iterator[list[Key]]:
         for at in range(0, len(todo), step):
             yield todo[at : at + step]
             shown.update(len(todo[at : at + step]))
+            if at == 0 and not silent:
+                _say_if_long(len(todo), len(todo) - step, (time.monotonic() - begun) / step)
+
+
+def _say_if_long(texts: int, left: int, each: float) -> None:
+    if left * each > _LONG:
+        kept = shared_cache().folder
+        later = f"What is done is kept in {kept}." if kept else "mk.vector_cache(folder) would keep them for later."
+        minutes = max(1, round(left * each / 60))
+        _LOG.warning("memkit: encoding %s texts takes some %d minutes here. %s", f"{texts:,}", minutes, later)
 
 
 def _checked(encoder: Encoder, role: str) -> Callable[[list[str]], Vectors]:
@@ -237,26 +312,71 @@ def _checked(encoder: Encoder, role: str) -> Callable[[list[str]], Vectors]:
     return ask
 
 
+class _UsersCache(VectorCache):
+    """The process's own cache. Its folder is the user's, unless the environment or a call says otherwise."""
+
+    moved = False
+
+    @property
+    def folder(self) -> Path | None:
+        """``$MEMKIT_CACHE``, else ``memkit`` in the user's cache folder, and there ``vectors``; None if off."""
+        if self.moved:
+            return self._folder
+        named = os.environ.get(_VARIABLE)
+        if named is not None and named.strip().lower() in _OFF:
+            return None
+        try:
+            home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        except RuntimeError:  # a user without a home
+            return None
+        return Path(named or Path(home, "memkit"), "vectors")
+
+    def move(self, folder: Path | str | None) -> None:
+        """Keep vectors in `folder` from now on; None: in memory alone."""
+        self._folder, self.moved, self._shards = None if folder is None else Path(folder), True, {}
+
+    def _to_disk(self, folder: Path, keys: Sequence[Key], vectors: Vectors) -> None:
+        try:
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # vectors say something of their texts
+            super()._to_disk(folder, keys, vectors)
+        except (OSError, MemkitError) as error:
+            self.move(None)
+            _LOG.warning("memkit: vectors are kept in memory alone: %s", error)
+
+
 @functools.cache
-def shared_cache() -> VectorCache:
-    """The process's own cache, in memory: clones and refits do not encode again."""
-    return VectorCache()
+def shared_cache() -> _UsersCache:
+    """The process's own cache: clones, refits and later processes do not encode again."""
+    return _UsersCache()
 
 
-def keep_on_disk() -> None:
-    """Have the process's own cache outlive it, for a command that is called again and again.
+def vector_cache(folder: Path | str | Literal["as it is"] | None = "as it is") -> VectorCache:
+    """The cache of vectors that Retriever, Deduplicator and ContextBuilder share, and where it keeps them.
 
-    The folder is ``$MEMKIT_CACHE``, else ``memkit`` in the user's cache folder; it holds vectors under hashes, no text.
-    Where it cannot be written, nothing is kept.
+    A vector is found by the encoder's fingerprint and a hash of the text, so a changed text or model never meets an
+    old one. The folder holds no text, is readable by its owner alone, and never grows beyond `VectorCache.max_disk`.
+
+    Parameters
+    ----------
+    folder : path or None, optional
+        Keep vectors there from now on; None keeps them in this process's memory alone. Not given, it stays: the folder
+        in ``$MEMKIT_CACHE`` ("off" for none), else ``memkit`` in the user's cache folder.
+
+    Returns
+    -------
+    VectorCache
+        Has ``folder``, ``size`` (bytes) and ``clear()``.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> mk.vector_cache().max_disk >> 30
+    4
     """
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(os.environ.get("MEMKIT_CACHE") or Path(home, "memkit"), "vectors")
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError:
-        return
-    if os.access(folder, os.W_OK):
-        shared_cache().folder = folder
+    cache = shared_cache()
+    if folder != "as it is":
+        cache.move(folder)
+    return cache
 
 
 def rows_digest(rows: Any) -> str:

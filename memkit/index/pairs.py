@@ -7,7 +7,6 @@ threshold holds no pair; only what passes is multiplied out. `r` is chosen on a 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -15,10 +14,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController, threadpool_info  # type: ignore[import-untyped]  # it ships no types
 
 from memkit.errors import MemkitError, ParameterError
-from memkit.index.encoders.base import Vectors, check_block, unit_rows
+from memkit.index.encoders.base import Vectors, check_block, cores, one_thread, unit_rows
 from memkit.progress import bar
 from memkit.schemas import Ints
 
@@ -116,7 +114,7 @@ def _grouped(unit: Vectors, live: Ints, codes: Ints, threshold: float) -> Iterat
 def _small_groups(unit: Vectors, rows: Ints, starts: Ints, sizes: Ints, threshold: float) -> Iterator[Pairs]:
     """Groups of like size as one batch of products on one thread, the shorter ones filled up with a repeated row."""
     order = np.argsort(sizes, kind="stable")
-    libraries, at = _libraries(), 0
+    at = 0
     while at < len(order):
         widest = int(sizes[order[min(at + max(1, _BATCH // (_SMALL * unit.shape[1])), len(order)) - 1]])
         some = order[at : at + max(1, _BATCH // (widest * max(widest, unit.shape[1])))]
@@ -125,7 +123,7 @@ def _small_groups(unit: Vectors, rows: Ints, starts: Ints, sizes: Ints, threshol
         place = np.minimum(np.arange(width), sizes[some, None] - 1)
         members = rows[starts[some, None] + place]
         block = unit[members]
-        with libraries.limit(limits=1, user_api="blas"):
+        with one_thread():
             products = np.matmul(block, block.transpose(0, 2, 1))
         # One flat look is twice as fast as one in three dimensions.
         group, a, b = np.unravel_index(np.flatnonzero(products.ravel() >= threshold - _MARGIN), products.shape)
@@ -137,12 +135,12 @@ def _within(unit: Vectors, rows: Ints, threshold: float) -> Iterator[Pairs]:
     """Strips of the product, a thread each: the linear algebra's own threads wait for each other at every block."""
     full = unit if len(rows) == len(unit) else unit[rows]
     short = _shortened(full, threshold)
-    workers, libraries = _threads(), _libraries()
+    workers = cores()
     tops = range(0, len(full), _ROWS)
     with ThreadPoolExecutor(workers) as pool:
         for at in bar("near vectors", range(0, len(tops), _WAVE * workers), leave=False):
             some = tops[at : at + _WAVE * workers]
-            with libraries.limit(limits=1, user_api="blas"):
+            with one_thread():
                 strips = list(pool.map(lambda top: _strip(full, short, rows, top, threshold), some))
             yield from (pairs for strip in strips for pairs in strip)
 
@@ -164,18 +162,6 @@ def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float
         above = a + top < b + left
         found.append(_scored(full, a[above] + top, b[above] + left, threshold))
     return [(rows[i], rows[j], cosine) for i, j, cosine in _bounded(iter(found))]
-
-
-@functools.cache
-def _libraries() -> Any:
-    """The linear algebra's threads; finding the libraries takes longer than the products of a small group."""
-    return ThreadpoolController()
-
-
-def _threads() -> int:
-    """As many as the linear algebra may use, so that the user's limit holds."""
-    allowed = [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
-    return max(allowed, default=1)
 
 
 def _shortened(full: Vectors, threshold: float) -> Vectors:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from memkit.cli import main
-from memkit.index.cache import shared_cache
 
 Run = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture(autouse=True)
-def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test leaves vectors in the user's cache, nor a cache on disk to the tests after it."""
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A command finds what another one encoded, as it does for a user."""
     monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path_factory.mktemp("cache")))
-    yield
-    shared_cache().folder = None
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import pickle
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import memkit as mk
 from memkit.errors import MemkitError, ParameterError, StaleIndexError
 from memkit.index import store
 from memkit.index.cache import VectorCache, rows_digest, shared_cache
 from memkit.index.encode import TextEncoder, as_encoder
+from memkit.index.encoders.base import cores, one_thread
 from memkit.progress import bar
 from memkit.text.analyse import content_key
 
@@ -239,9 +243,114 @@ def test_a_cache_travels_to_another_process_by_its_folder(tmp_path: Path) -> Non
     assert encoder.asked == 0
 
 
-def test_the_shared_cache_is_one_and_in_memory() -> None:
-    assert shared_cache() is shared_cache()
-    assert shared_cache().folder is None
+def test_the_shared_cache_is_one_and_no_test_has_it_on_disk() -> None:
+    assert mk.vector_cache() is shared_cache()
+    assert mk.vector_cache().folder is None
+
+
+@pytest.fixture
+def users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., VectorCache]]:
+    """users(): the process's cache as a new process would have it, with this home."""
+    monkeypatch.delenv("MEMKIT_CACHE")
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+
+    def afresh(**given: Any) -> VectorCache:
+        shared_cache.cache_clear()
+        return mk.vector_cache(**given)
+
+    yield afresh
+    shared_cache.cache_clear()
+
+
+def test_nothing_set_it_lies_in_the_users_cache_folder_and_a_later_process_finds_it(
+    users: Callable[..., VectorCache], tmp_path: Path
+) -> None:
+    assert users().folder == tmp_path / ".cache" / "memkit" / "vectors"
+    users().encode(Counting(), TEXTS)
+    assert (tmp_path / ".cache" / "memkit" / "vectors").stat().st_mode & 0o077 == 0
+    users().encode(encoder := Counting(), TEXTS)
+    assert encoder.asked == 0
+    assert mk.vector_cache().size == sum(path.stat().st_size for path in _shards(tmp_path / ".cache/memkit/vectors"))
+    assert repr(mk.vector_cache()).endswith("of at most 4096 MiB>")
+
+
+def test_the_environment_or_a_call_moves_it_or_turns_it_off(
+    users: Callable[..., VectorCache], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert users().folder == tmp_path / "xdg" / "memkit" / "vectors"
+    monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path / "own"))
+    assert users().folder == tmp_path / "own" / "vectors"
+    assert users(folder=tmp_path / "given").folder == tmp_path / "given"
+    assert users(folder=None).folder is None
+    for word in ("off", "0", "", "None"):
+        monkeypatch.setenv("MEMKIT_CACHE", word)
+        users().encode(Counting(), TEXTS)
+        assert users().folder is None
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_can_be_cleared_and_nothing_else_in_its_folder_goes(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path)
+    cache.encode(Counting(), TEXTS)
+    (tmp_path / "mine.txt").write_text("мой")
+    cache.clear()
+    assert (cache.size, _shards(tmp_path), (tmp_path / "mine.txt").read_text()) == (0, [], "мой")
+    cache.encode(encoder := Counting(), TEXTS)
+    assert encoder.asked == 3
+
+
+def test_where_the_users_folder_cannot_be_written_work_goes_on_in_memory_and_it_is_said_once(
+    users: Callable[..., VectorCache], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / ".cache").write_text("a file where the folder should be")
+    cache = users()
+    for text in ("пул", "кот"):
+        assert (cache.encode(Counting(), [text]) == Counting().encode_document([text])).all()
+    assert [record.message for record in caplog.records if "in memory alone" in record.message] == caplog.messages
+    assert len(caplog.messages) == 1
+
+
+def test_what_only_this_process_can_tell_apart_is_not_kept_on_disk(tmp_path: Path) -> None:
+    VectorCache(tmp_path).encode(as_encoder(lambda texts: [[len(text), 1.0] for text in texts]), TEXTS)
+    assert _shards(tmp_path) == []
+
+
+def test_texts_that_are_compared_are_kept_too(users: Callable[..., VectorCache]) -> None:
+    table = {"text": ["пул соединений", "кот спит"], "memory_id": ["a", "b"]}
+    users()
+    mk.Deduplicator(encoder=(first := Counting())).fit(mk.from_table(table))
+    users()
+    mk.Deduplicator(encoder=(second := Counting())).fit(mk.from_table(table))
+    assert (first.asked, second.asked) == (2, 0)
+
+
+def test_work_of_more_than_a_minute_is_announced_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = iter(range(0, 10**6, 32))  # 16 texts take 32 seconds, so the 24 that are left 48, or the 84 left 168
+    monkeypatch.setattr("memkit.index.cache.time.monotonic", lambda: float(next(clock)))
+    VectorCache().encode(Counting(), [f"запись {i}" for i in range(40)])
+    assert caplog.messages == []
+    VectorCache().encode(Counting(), [f"запись {i}" for i in range(100)])
+    assert len(caplog.messages) == 1
+    assert caplog.messages[0].startswith("memkit: encoding 100 texts takes some 3 minutes here.")
+
+
+def test_batches_side_by_side_come_in_their_order_and_leave_the_users_threads_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Parallel(Counting):
+        parallel = True
+
+    monkeypatch.setattr("memkit.index.encoders.base.cores", lambda: 4)
+    texts = ["п" * (i % 17) for i in range(100)]
+    before = cores()
+    with ThreadPoolExecutor(4) as pool, one_thread():
+        found = list(pool.map(lambda _: Parallel().encode_document(texts), range(8)))
+    assert all((one == Counting().encode_document(texts)).all() for one in found)
+    assert cores() == before
 
 
 def test_a_key_follows_the_clean_text() -> None:

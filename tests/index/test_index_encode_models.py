@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from memkit.errors import MemkitError, MissingExtraError, ParameterError
-from memkit.index.cache import shared_cache
 from memkit.index.encode import as_encoder
 from memkit.index.encoders import e5 as e5_module
 from memkit.index.encoders import use as use_module
@@ -49,7 +48,7 @@ def test_use_sees_through_capitals_in_both_languages(use: UseEncoder) -> None:
 def test_use_kept_on_disk_gives_the_same_vectors(
     use: UseEncoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shared_cache(), "folder", tmp_path / "vectors")
+    monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path))
     texts = [
         "Пул соединений: 15",
         "２ГИС, ﬁ ё\u0301 東京 🤖",
@@ -61,7 +60,7 @@ def test_use_kept_on_disk_gives_the_same_vectors(
     whole = use_module._model().encode(texts)
     use_module._asked.cache_clear()
     use_module._asked()
-    (folder,) = (tmp_path / "models").iterdir()
+    (folder,) = (tmp_path / "vectors" / "models").iterdir()
     assert use_module._build.__wrapped__() == json.loads((folder / "build.json").read_text())
     assert np.array_equal(use_module._kept(folder).encode(texts), whole)
 

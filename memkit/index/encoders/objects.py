@@ -38,6 +38,10 @@ class ObjectEncoder(UnsizedEncoder):
         self._query, self._document, self._identity = query, document, identity
         self.dedup_threshold = dedup_threshold
 
+    @property
+    def lasting(self) -> bool:  # type: ignore[override]  # only a wrapper's identity may end with its process
+        return "process" not in self._identity
+
     def _config(self) -> dict[str, Any]:
         return self._identity
 

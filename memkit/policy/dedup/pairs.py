@@ -98,12 +98,14 @@ def _by_letters(nodes: Nodes, floor: float, words: bool) -> list[tuple[Any, ...]
 
 
 def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[Ints, Ints, Any]:
+    from memkit.index.cache import shared_cache
     from memkit.index.centre import Centring
     from memkit.index.dense import near_pairs
 
     if vectors is None:
         # Both sides of a pair are alike, and encoders with two roles compare best as queries.
-        given = encoder.encode_query(nodes.rows["text"].take(nodes.first).to_pylist())
+        texts = nodes.rows["text"].take(nodes.first).to_pylist()
+        given = shared_cache().encode(encoder, texts, "query", keep=True)
     else:
         given = np.asarray(vectors)[nodes.rows["row"].to_numpy()[nodes.first]]
     if len(given) == 0:
