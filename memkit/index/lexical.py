@@ -166,12 +166,16 @@ class BM25(_Lexical):
 
     def _weighted(self, parts: Sequence[Postings]) -> Postings:
         (postings,) = parts
-        lengths = np.bincount(postings.rows, postings.counts, minlength=postings.n_rows)
+        blocks = [slice(start, start + _PART) for start in range(0, len(postings.rows), _PART)]
+        lengths = np.zeros(postings.n_rows)
+        for part in blocks:
+            lengths += np.bincount(postings.rows[part], postings.counts[part], minlength=postings.n_rows)
         norms = self.k1 * (1 - self.b + self.b * lengths / (lengths.mean() if lengths.any() else 1))
-        weights = norms[postings.rows]
-        weights += postings.counts
-        np.divide(np.multiply(postings.counts, self.k1 + 1, dtype=np.float64), weights, out=weights)
-        return replace(postings, weights=weights.astype(np.float32))
+        weights = np.empty(len(postings.rows), np.float32)
+        for part in blocks:
+            counts = postings.counts[part]
+            weights[part] = np.multiply(counts, self.k1 + 1, dtype=np.float64) / (norms[postings.rows[part]] + counts)
+        return replace(postings, weights=weights)
 
     def _use(self, postings: Postings) -> Self:
         super()._use(postings)
@@ -300,6 +304,8 @@ class Grams(CharGrams):
         return [_unit_weights(self.postings_, self.idf_, grams) for grams in terms]
 
 
+# So many postings are weighed at once: memory is asked for again and again, which costs more than the arithmetic.
+_PART = 1 << 18
 _SOUNDS = "абвгдеёжзийклмнопрстуфхцчшщыэюяіїєґ", "abvgdeejziiklmnoprstufhccssyeuaiieg"
 _LETTERS = str.maketrans(_SOUNDS[0] + _SOUNDS[0].upper(), _SOUNDS[1] * 2, "ьъЬЪ")
 _WORDS = re.compile(r"\w+")

@@ -8,7 +8,7 @@ single query more than the whole of its sum (measured on 100,000 chunks: 16 ms a
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -86,10 +86,9 @@ class Postings:
     @classmethod
     def _of(cls, terms: list[str], counts: Any) -> Self:
         """Postings of a matrix, rows by terms, whose columns are sorted."""
-        smallest = np.min_scalar_type(int(counts.data.max(initial=0)))  # one byte a posting in most corpora
         numbers = dict(zip(terms, range(len(terms)), strict=True))
         rows = _plain(counts.indices, np.int32)
-        return cls(numbers, counts.indptr.astype(np.int64), rows, counts.data.astype(smallest), counts.shape[0])
+        return cls(numbers, counts.indptr.astype(np.int64), rows, _small(counts.data), counts.shape[0])
 
     def updated(self, at: np.ndarray, fresh: Self) -> Self:
         """The counts of other rows, most of them these: what `count` gives over all their texts, without reading those.
@@ -99,37 +98,26 @@ class Postings:
         at : ndarray of shape (n_rows,), int64
             For each row the one of these with its text, in rising order; n_rows of these and more: a row of `fresh`.
         """
-        parts = self._moved(at, 0), fresh._moved(at, self.n_rows)
-        terms = sorted({**parts[0].terms, **parts[1].terms})  # two sorted runs, which is linear
-        numbers = dict(zip(terms, range(len(terms)), strict=True))
-        old, new = (part._matrix(numbers) for part in parts)
-        return self._of(terms, old + new)
-
-    def _moved(self, at: np.ndarray, start: int) -> Self:
-        """The rows that `at` takes from here, the first of which it calls `start`, where it has them."""
+        kept = np.flatnonzero(at < self.n_rows)
         places = np.full(self.n_rows, -1, np.int32)
-        here = np.flatnonzero((at >= start) & (at < start + self.n_rows))
-        places[at[here] - start] = here
-        rows, counts, frequency = places[self.rows], self.counts, self.document_frequency
+        places[at[kept]] = kept
+        rows = places[self.rows]
         lost = np.flatnonzero(rows < 0)
-        if len(lost):
-            rows, counts = np.delete(rows, lost), np.delete(counts, lost)
-            gone = np.searchsorted(self.offsets, lost, side="right") - 1
-            frequency = frequency - np.bincount(gone, minlength=len(frequency))
-        left = [term for term, is_left in zip(self.terms, (frequency > 0).tolist(), strict=True) if is_left]
-        offsets = np.concatenate([[0], np.cumsum(frequency[frequency > 0])])
-        return replace(self, terms=dict.fromkeys(left, 0), offsets=offsets, rows=rows, counts=counts, n_rows=len(at))
-
-    def _matrix(self, numbers: Mapping[str, int]) -> Any:
-        """Rows by terms, under the `numbers` of these and further terms."""
-        from scipy.sparse import csc_array
-
-        frequency = np.zeros(len(numbers), np.int64)
-        frequency[[numbers[term] for term in self.terms]] = self.document_frequency
-        bounds = np.concatenate([[0], np.cumsum(frequency)])
-        matrix = csc_array((self.counts, self.rows, bounds), (self.n_rows, len(numbers)))
-        matrix.has_canonical_format = True
-        return matrix
+        frequency = self.document_frequency
+        frequency -= np.bincount(np.searchsorted(self.offsets, lost, side="right") - 1, minlength=len(frequency))
+        left = dict.fromkeys(itertools.compress(self.terms, (frequency > 0).tolist()))
+        terms = sorted(left | fresh.terms)  # two sorted runs, which is linear
+        numbers = dict(zip(terms, range(len(terms)), strict=True))
+        bounds = np.zeros(len(terms) + 1, np.int64)
+        bounds[[numbers[term] + 1 for term in left]] = frequency[frequency > 0]
+        np.cumsum(bounds, out=bounds)
+        rows, counts = np.delete(rows, lost), np.delete(self.counts, lost)
+        new = np.flatnonzero(at >= self.n_rows).astype(np.int32)[fresh.rows]
+        number = np.repeat([numbers[term] for term in fresh.terms], fresh.document_frequency).astype(np.int64)
+        where = _bisected(rows, bounds[number], bounds[number + 1], new)
+        bounds[1:] += np.cumsum(np.bincount(number, minlength=len(terms)))
+        counts = np.insert(counts.astype(np.promote_types(counts.dtype, fresh.counts.dtype)), where, fresh.counts)
+        return type(self)(numbers, bounds, np.insert(rows, where, new), _small(counts), len(at))
 
     def halves(self, prefix: str) -> tuple[Self, Self]:
         """What `followed_by` put together: views, under the terms that they had."""
@@ -297,6 +285,20 @@ def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarr
         """).fetchnumpy()
         terms = con.execute("select term from terms order by number").to_arrow_table()["term"].to_pylist()
     return _unmasked(words), _unmasked(spelled), terms
+
+
+def _bisected(values: np.ndarray, starts: np.ndarray, stops: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where each of `wanted` belongs among the rising ``values[start:stop]`` of its own range."""
+    while (open_ := starts < stops).any():
+        middle = (starts + stops) // 2
+        is_below = open_ & (values[np.where(open_, middle, 0)] < wanted)
+        starts, stops = np.where(is_below, middle + 1, starts), np.where(open_ & ~is_below, middle, stops)
+    return starts
+
+
+def _small(counts: np.ndarray) -> np.ndarray:
+    """In the fewest bytes, which is one a posting in most corpora."""
+    return counts.astype(np.min_scalar_type(int(counts.max(initial=0))), copy=False)
 
 
 def _unmasked(columns: dict[str, Any]) -> dict[str, np.ndarray]:

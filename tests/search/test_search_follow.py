@@ -200,3 +200,15 @@ def test_an_arm_brought_up_to_date_holds_what_a_fitted_one_holds(arm: Any) -> No
     assert list(followed.postings_.terms.items()) == list(fresh.postings_.terms.items())
     for name in ("offsets", "rows", "counts", "weights"):
         assert np.array_equal(getattr(followed.postings_, name), getattr(fresh.postings_, name)), name
+
+
+def test_after_scattered_edits_rows_are_told_as_after_a_fresh_fit() -> None:
+    rows = {f"m{at:03}": {"text": f"кофе номер {at}", "user_id": "анна" if at % 3 else None} for at in range(200)}
+    search = mk.Retriever(encoder=None).fit(corpus_of(rows))
+    for step in (100, 40, 2):  # few pieces, more of them, and too many to be kept apart
+        rows = rows | {f"m{at:03}": {"text": f"чай {step} {at}"} for at in range(0, 200, step)}
+        search.fit(corpus_of(rows))
+        assert_same(search, mk.Retriever(encoder=None).fit(corpus_of(rows)))
+        hits = search.search(["кофе чай"], k=50, as_of=DAY)
+        found = zip(hits["memory_id"].to_pylist(), hits["text"].to_pylist(), strict=True)
+        assert all(text == rows[name]["text"] for name, text in found)

@@ -38,6 +38,7 @@ _AROUND = ("date", "heading_path")
 _BACKGROUND = 256
 _PIECES = 4096
 """Up to so many runs of neighbouring rows are taken from a table without copying each row."""
+_PIECES_KEPT = 64
 PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
     "scripts": scripts,
@@ -251,13 +252,18 @@ class SearchIndex:
         scales = [self.arms[name].scale(asked, self.background, **how) for name, how in options.items()]
         return merge(found, self.chunks.num_rows, n, np.stack(scales, axis=1))
 
+    def told_by(self, rows: Ints) -> tuple[list[str], list[str | None]]:
+        """What each of the chunks `rows` tells, and whose it is."""
+        owners = taken(self.memories["user_id"], self.rows.memory[rows])
+        return taken(self.told, rows).to_pylist(), owners.to_pylist()
+
     def similarity(self, row: Ints, by_vectors: bool) -> Callable[[Ints], Floats]:
         """Likeness among any of the chunks `row`: cosines, or shared terms."""
         if by_vectors and "vector" in self.arms:
             vectors = self.arms["vector"].vectors_
             return lambda some: cosines(vectors[some])
         known = np.unique(row)
-        terms = QueryTerms(self.settings.analyser).of(self.texts.take(pa.array(known)).to_pylist())
+        terms = QueryTerms(self.settings.analyser).of(taken(self.texts, known).to_pylist())
         return lambda some: jaccard([terms[at] for at in np.searchsorted(known, some)])
 
 
@@ -293,10 +299,11 @@ def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | Non
     if before is not None:
         at = follow().chunk_rows(before.rows.memory, source, places(chunks["memory_id"], fresh["memory_id"]))
         known = before.chunks.append_column("searched", before.texts).append_column("told", before.told)
-        pieces, former = picked(pa.concat_tables([known, pieces]), at), (before, at)
-    pieces = pieces.combine_chunks()  # rows of one array are taken at once, of several only after a copy of all
+        pieces, former = picked(pa.concat_tables([known, pieces.combine_chunks()]), at), (before, at)
+    most = 1 if before is None else _PIECES_KEPT
+    pieces = few_pieces(pieces, most)
     chunks, texts, told = pieces.drop_columns(["searched", "told"]), pieces["searched"], pieces["told"]
-    memories = picked(given, order).combine_chunks()
+    memories = few_pieces(picked(given, order), most)
     rows = make_rows(memories, chunks, told, former and (former[0].rows, former[1]))
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
     index = SearchIndex(
@@ -324,6 +331,31 @@ def picked(table: pa.Table, rows: Ints) -> pa.Table:
     return pa.concat_tables(pieces) if pieces else table.slice(0, 0)
 
 
+def few_pieces(table: pa.Table, most: int) -> pa.Table:
+    """`table` as it is where it lies in `most` pieces or fewer, as it does after a few edits; else a copy in one."""
+    sizes = {tuple(map(len, column.chunks)) for column in table.columns}
+    return table if len(sizes) == 1 and 1 <= len(*sizes) <= most else table.combine_chunks()
+
+
+def taken(table: pa.Table | pa.ChunkedArray, rows: Ints) -> Any:
+    """The `rows` of a table or column, piece by piece: of several pieces at once Arrow would copy all texts first."""
+    sizes = [len(piece) for piece in (table.column(0) if isinstance(table, pa.Table) else table).chunks]
+    if len(sizes) <= 1:
+        return table.take(pa.array(rows))
+    ends = np.cumsum(sizes)
+    piece = np.searchsorted(ends, rows, side="right")
+    order = np.argsort(piece, kind="stable")
+    found = []
+    for at in np.unique(piece).tolist():
+        start = int(ends[at]) - sizes[at]
+        found.append(table.slice(start, sizes[at]).take(pa.array(rows[order[piece[order] == at]] - start)))
+    if not found:
+        return table.slice(0, 0)
+    is_table = isinstance(table, pa.Table)
+    joined = pa.concat_tables(found) if is_table else pa.chunked_array([c for part in found for c in part.chunks])
+    return joined.take(pa.array(np.argsort(order)))
+
+
 def make_rows(
     memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, former: tuple[Rows, Ints] | None = None
 ) -> Rows:
@@ -335,9 +367,9 @@ def make_rows(
         Rows of before, and for each chunk the one among them with its text; beyond their last one for a new chunk.
     """
     memory = places(chunks["memory_id"], memories["memory_id"])
-    owner, _ = _codes(memories["user_id"])
+    owner, _ = _codes(memories["user_id"].combine_chunks())
     text, filled = said(texts) if former is None else follow().said_since(texts, *former)
-    kind, kinds = _codes(memories["kind"])
+    kind, kinds = _codes(memories["kind"].combine_chunks())
     return Rows(
         memory=memory,
         text=text,
@@ -369,8 +401,9 @@ def _decays(memories: pa.Table) -> Mask:
         return decays
 
 
-def _codes(column: pa.ChunkedArray) -> tuple[Ints, pa.Array]:
-    """Each value's number, and the values by number."""
+def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+    """Each value's number, and the values by number; where there are nulls, of one array alone."""
+    column = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
     encoded = pc.dictionary_encode(column, null_encoding="encode").unify_dictionaries()
     if not encoded.num_chunks:
         return np.empty(0, np.int64), pa.array([], column.type)

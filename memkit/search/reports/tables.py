@@ -15,6 +15,7 @@ from memkit.display.sheet import names_of
 from memkit.params import describe, record_as_of
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS
+from memkit.search.fitted.index import taken
 from memkit.search.question import Queries, Question
 from memkit.search.stages.fuse import group_starts
 from memkit.search.stages.rank import DISPOSITIONS, Candidates, Ranked, answerability
@@ -214,7 +215,7 @@ def _names(question: Question, found: Candidates, most: int = 40) -> dict[str, A
     index, queries = question.index, question.queries
     memory = np.unique(index.rows.memory[found.row[:most]])
     texts = dict(list(zip(queries.ids, queries.texts, strict=True))[:most])
-    return {"queries": texts, "memories": names_of(index.memories.take(pa.array(memory)))}
+    return {"queries": texts, "memories": names_of(taken(index.memories, memory))}
 
 
 def _empty_note(question: Question, ranked: Ranked) -> str:
@@ -269,8 +270,8 @@ def _some(ids: list[str], most: int = 5) -> str:
 
 
 def _of_chunks(question: Question, row: Ints, names: tuple[str, ...]) -> dict[str, pa.ChunkedArray]:
-    taken = question.index.chunks.select(list(names)).take(pa.array(row))
-    return {name: taken[name] for name in names}
+    found = taken(question.index.chunks.select(list(names)), row)
+    return {name: found[name] for name in names}
 
 
 def _ids(queries: Queries, query: Ints) -> pa.Array:

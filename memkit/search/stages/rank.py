@@ -306,8 +306,7 @@ def _folded(ranked: Ranked, asked: Asked) -> Ranked:
     for one in np.split(alive, group_starts(ranked.found.query[alive])[1:]):
         one = one[:_FOLDED]
         rows = ranked.found.row[one]
-        told = asked.index.told.take(pa.array(rows)).to_pylist()
-        owners = asked.index.memories["user_id"].take(pa.array(asked.index.rows.memory[rows])).to_pylist()
+        told, owners = asked.index.told_by(rows)
         found = fold(told, asked.settings.fold_threshold, owners)
         under[one] = np.where(found == np.arange(len(one)), -1, rows[found])
     return replace(ranked, under=under).labelled(ranked.alive & (under >= 0), "folded")
