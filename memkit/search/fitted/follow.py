@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.schemas import Ints, Mask
-from memkit.search.fitted.index import Rows, SearchIndex, picked, places, said
+from memkit.search.fitted.index import Rows, SearchIndex, places, said
+from memkit.search.fitted.pieces import picked
 
 _FEW = 32
 

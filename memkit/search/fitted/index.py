@@ -23,6 +23,7 @@ from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.arms import KINDS, build_arm, searched_texts
+from memkit.search.fitted.pieces import PIECES_KEPT, few_pieces, picked, taken
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import cosines, jaccard
 from memkit.search.stages.fuse import arm_weights
@@ -36,9 +37,6 @@ if TYPE_CHECKING:
 
 _AROUND = ("date", "heading_path")
 _BACKGROUND = 256
-_PIECES = 4096
-"""Up to so many runs of neighbouring rows are taken from a table without copying each row."""
-_PIECES_KEPT = 64
 PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
     "scripts": scripts,
@@ -300,7 +298,7 @@ def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | Non
         at = follow().chunk_rows(before.rows.memory, source, places(chunks["memory_id"], fresh["memory_id"]))
         known = before.chunks.append_column("searched", before.texts).append_column("told", before.told)
         pieces, former = picked(pa.concat_tables([known, pieces.combine_chunks()]), at), (before, at)
-    most = 1 if before is None else _PIECES_KEPT
+    most = 1 if before is None else PIECES_KEPT
     pieces = few_pieces(pieces, most)
     chunks, texts, told = pieces.drop_columns(["searched", "told"]), pieces["searched"], pieces["told"]
     memories = few_pieces(picked(given, order), most)
@@ -319,41 +317,6 @@ def follow() -> Any:
     from memkit.search.fitted import follow
 
     return follow
-
-
-def picked(table: pa.Table, rows: Ints) -> pa.Table:
-    """The `rows` of `table`; where they are a few runs of neighbours, views of it."""
-    starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
-    if len(starts) > _PIECES:
-        return table.take(pa.array(rows))
-    sizes = np.diff(starts, append=len(rows))
-    pieces = [table.slice(row, size) for row, size in zip(rows[starts].tolist(), sizes.tolist(), strict=True)]
-    return pa.concat_tables(pieces) if pieces else table.slice(0, 0)
-
-
-def few_pieces(table: pa.Table, most: int) -> pa.Table:
-    """`table` as it is where it lies in `most` pieces or fewer, as it does after a few edits; else a copy in one."""
-    sizes = {tuple(map(len, column.chunks)) for column in table.columns}
-    return table if len(sizes) == 1 and 1 <= len(*sizes) <= most else table.combine_chunks()
-
-
-def taken(table: pa.Table | pa.ChunkedArray, rows: Ints) -> Any:
-    """The `rows` of a table or column, piece by piece: of several pieces at once Arrow would copy all texts first."""
-    sizes = [len(piece) for piece in (table.column(0) if isinstance(table, pa.Table) else table).chunks]
-    if len(sizes) <= 1:
-        return table.take(pa.array(rows))
-    ends = np.cumsum(sizes)
-    piece = np.searchsorted(ends, rows, side="right")
-    order = np.argsort(piece, kind="stable")
-    found = []
-    for at in np.unique(piece).tolist():
-        start = int(ends[at]) - sizes[at]
-        found.append(table.slice(start, sizes[at]).take(pa.array(rows[order[piece[order] == at]] - start)))
-    if not found:
-        return table.slice(0, 0)
-    is_table = isinstance(table, pa.Table)
-    joined = pa.concat_tables(found) if is_table else pa.chunked_array([c for part in found for c in part.chunks])
-    return joined.take(pa.array(np.argsort(order)))
 
 
 def make_rows(
