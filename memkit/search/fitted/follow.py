@@ -15,9 +15,24 @@ from numpy.typing import NDArray
 
 from memkit.schemas import Ints, Mask
 from memkit.search.fitted.index import Rows, SearchIndex, places, said
-from memkit.search.fitted.pieces import picked
 
 _FEW = 32
+_PIECES = 4096
+"""Up to so many runs of neighbouring rows are taken from a table without copying each row."""
+_PIECES_KEPT = 64
+
+
+def laid_out(
+    before: SearchIndex, given: pa.Table, order: Ints, cut: Callable[[pa.Table], pa.Table]
+) -> tuple[pa.Table, pa.Table, tuple[SearchIndex, Ints]]:
+    """The memories `given` in their `order`, their chunks, and for each of these its row in `before`."""
+    source = former_rows(before, given)[order]
+    memories = picked(given, order)
+    fresh = picked(memories, np.flatnonzero(source < 0))
+    pieces = cut(fresh).combine_chunks()
+    at = chunk_rows(before.rows.memory, source, places(pieces["memory_id"], fresh["memory_id"]))
+    known = before.chunks.append_column("searched", before.texts).append_column("told", before.told)
+    return few_pieces(memories), few_pieces(picked(pa.concat_tables([known, pieces]), at)), (before, at)
 
 
 def former_rows(before: SearchIndex, given: pa.Table) -> Ints:
@@ -88,3 +103,19 @@ def take_over(
     fresh = index.texts.filter(pa.array(at >= len(before.texts)))
     for name in per_text.keys() & vars(before).keys():
         vars(index)[name] = np.concatenate([vars(before)[name], per_text[name](fresh)])[at]
+
+
+def picked(table: pa.Table, rows: Ints) -> pa.Table:
+    """The `rows` of `table`; where they are a few runs of neighbours, views of it."""
+    starts = np.flatnonzero(np.diff(rows, prepend=-2) != 1)
+    if len(starts) > _PIECES:
+        return table.take(pa.array(rows))
+    sizes = np.diff(starts, append=len(rows))
+    pieces = [table.slice(row, size) for row, size in zip(rows[starts].tolist(), sizes.tolist(), strict=True)]
+    return pa.concat_tables(pieces) if pieces else table.slice(0, 0)
+
+
+def few_pieces(table: pa.Table) -> pa.Table:
+    """`table` as it is where it lies in few pieces, as it does after a few edits; else a copy in one."""
+    sizes = {tuple(map(len, column.chunks)) for column in table.columns}
+    return table if len(sizes) == 1 and 1 <= len(*sizes) <= _PIECES_KEPT else table.combine_chunks()

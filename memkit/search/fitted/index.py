@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.arms import KINDS, build_arm, searched_texts
-from memkit.search.fitted.pieces import PIECES_KEPT, few_pieces, picked, taken
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import cosines, jaccard
 from memkit.search.stages.fuse import arm_weights
@@ -265,6 +264,25 @@ class SearchIndex:
         return lambda some: jaccard([terms[at] for at in np.searchsorted(known, some)])
 
 
+def taken(table: pa.Table | pa.ChunkedArray, rows: Ints) -> Any:
+    """The `rows` of a table or column, piece by piece: of several pieces at once Arrow would copy all texts first."""
+    sizes = [len(piece) for piece in (table.column(0) if isinstance(table, pa.Table) else table).chunks]
+    if len(sizes) <= 1:
+        return table.take(pa.array(rows))
+    ends = np.cumsum(sizes)
+    piece = np.searchsorted(ends, rows, side="right")
+    order = np.argsort(piece, kind="stable")
+    found = []
+    for at in np.unique(piece).tolist():
+        start = int(ends[at]) - sizes[at]
+        found.append(table.slice(start, sizes[at]).take(pa.array(rows[order[piece[order] == at]] - start)))
+    if not found:
+        return table.slice(0, 0)
+    is_table = isinstance(table, pa.Table)
+    joined = pa.concat_tables(found) if is_table else pa.chunked_array([c for part in found for c in part.chunks])
+    return joined.take(pa.array(np.argsort(order)))
+
+
 def check_corpus(corpus: object) -> None:
     """Raise where that is no corpus, and say what makes one."""
     if not isinstance(getattr(corpus, "tables", None), dict):
@@ -286,22 +304,12 @@ def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | Non
     check_corpus(corpus)
     given = corpus.tables["memories"]
     order = pc.sort_indices(given["memory_id"]).to_numpy().astype(np.int64)
-    source = np.full(len(order), -1) if before is None else follow().former_rows(before, given)[order]
-    fresh = picked(given, order[source < 0])
-    chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
-    chunks = chunker.transform(fresh)
-    own = [name for name in settings.searched if name not in _AROUND]
-    pieces = chunks.append_column("searched", searched_texts(fresh, chunks, settings.searched))
-    pieces = pieces.append_column("told", searched_texts(fresh, chunks, own) if own else pieces["searched"])
-    former = None
-    if before is not None:
-        at = follow().chunk_rows(before.rows.memory, source, places(chunks["memory_id"], fresh["memory_id"]))
-        known = before.chunks.append_column("searched", before.texts).append_column("told", before.told)
-        pieces, former = picked(pa.concat_tables([known, pieces.combine_chunks()]), at), (before, at)
-    most = 1 if before is None else PIECES_KEPT
-    pieces = few_pieces(pieces, most)
+    if before is None:
+        memories, former = given.take(pa.array(order)).combine_chunks(), None
+        pieces = cut(memories, settings).combine_chunks()
+    else:
+        memories, pieces, former = follow().laid_out(before, given, order, partial(cut, settings=settings))
     chunks, texts, told = pieces.drop_columns(["searched", "told"]), pieces["searched"], pieces["told"]
-    memories = few_pieces(picked(given, order), most)
     rows = make_rows(memories, chunks, told, former and (former[0].rows, former[1]))
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
     index = SearchIndex(
@@ -310,6 +318,16 @@ def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | Non
     if former is not None:
         follow().take_over(index, *former, PER_TEXT)
     return index
+
+
+def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
+    """The chunks of `memories`, with what is searched in each and what each tells."""
+    chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
+    chunks = chunker.transform(memories)
+    own = [name for name in settings.searched if name not in _AROUND]
+    searched = searched_texts(memories, chunks, settings.searched)
+    told = searched_texts(memories, chunks, own) if own else searched
+    return chunks.append_column("searched", searched).append_column("told", told)
 
 
 def follow() -> Any:
