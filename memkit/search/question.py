@@ -29,7 +29,7 @@ from memkit.search.stages.rank import Candidates, Ranked, rank
 from memkit.tables.sealed import read_select
 
 _BARE = "select memory_id from memories where "
-_SCOPING = ("expired", "future", "kinds_hidden", "on_encoder_error", "function_word_weight")
+SCOPING = ("expired", "future", "kinds_hidden", "on_encoder_error", "function_word_weight")
 T = TypeVar("T")
 
 
@@ -303,7 +303,7 @@ class Question:
         """
         settings = self.settings.but(**values)
         weights = self.index.weights(settings)
-        asked_again = [name for name in _SCOPING if getattr(settings, name) != getattr(self.settings, name)]
+        asked_again = [name for name in SCOPING if getattr(settings, name) != getattr(self.settings, name)]
         if asked_again or settings.pool > self.found.pool or not weights.keys() <= set(self.found.arms):
             raise ParameterError(
                 f"Question.but: expected settings over what {', '.join(self.found.arms)} found with a pool of"

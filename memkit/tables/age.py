@@ -26,7 +26,7 @@ from memkit.schemas import Floats, kinds_where
 
 AS_OF = "$as_of"
 # A statement a call would cost more than the search, so that a form is written twice, on one line. Tests hold it equal.
-_FORMULAS: dict[str, tuple[str, Callable[[Floats, float], Floats]]] = {
+_FORMULAS: dict[str, tuple[str, Callable[[Floats, float | Floats], Floats]]] = {
     "e_folding": ("exp(-({age}) / {days})", lambda age, days: np.exp(-age / days)),
     "half_life": ("pow(0.5, ({age}) / {days})", lambda age, days: 0.5 ** (age / days)),
     "linear": ("1 - ({age}) / (2 * {days})", lambda age, days: 1.0 - age / (2.0 * days)),
@@ -119,10 +119,10 @@ def decay_sql(
     return f"case when {undated} or not ({decays_sql(prefix, kinds)}) then 1.0 else greatest({least}, {formula}) end"
 
 
-def factors(age: Floats, form: str, days: float, floor: float) -> Floats:
+def factors(age: Floats, form: str, days: float | Floats, floor: float | Floats) -> Floats:
     """What `decay_sql` gives for what decays and is of so many days; 1 where the age is NaN."""
     with np.errstate(under="ignore"):
-        factor = np.maximum(_FORMULAS[form][1](age, days), max(floor, _LEAST_FACTOR))
+        factor = np.maximum(_FORMULAS[form][1](age, days), np.maximum(floor, _LEAST_FACTOR))
     return np.where(np.isnan(age), 1.0, factor)
 
 

@@ -82,22 +82,71 @@ def fold(texts: Sequence[str], threshold: float, owners: Sequence[str | None] = 
     under = np.arange(len(texts))
     if len(texts) < 2:
         return under
-    grams = [_trigrams(text) for text in texts]
-    conflicts = Conflicts()
-    # Most pairs are told apart by how often each remainder occurs among their trigrams' numbers, in one product.
-    sketches = np.array([np.bincount(one % _REMAINDERS, minlength=_REMAINDERS) for one in grams], np.float32)
-    sketches /= np.linalg.norm(sketches, axis=1, keepdims=True)
-    near = np.tril(sketches @ sketches.T >= threshold - _DOUBT, -1)
-    if owners:
-        near &= np.array([[own == other for other in owners] for own in owners])
+    repeats = Repeats(texts, owners or [None] * len(texts))
+    near = np.tril(repeats.likely(under, threshold), -1)
     for at in np.flatnonzero(near.any(axis=1)).tolist():
         for above in np.flatnonzero(near[at]).tolist():
-            shared = len(np.intersect1d(grams[at], grams[above], assume_unique=True))
-            says_the_same = shared >= threshold * (len(grams[at]) * len(grams[above])) ** 0.5
-            if under[above] == above and says_the_same and not any(conflicts(texts[above], texts[at])):
+            if under[above] == above and repeats.same(at, above, threshold):
                 under[at] = above
                 break
     return under
+
+
+class Repeats:
+    """Which of some texts say the same, found out as far as it is asked for.
+
+    Parameters
+    ----------
+    texts, owners
+        As for `fold`.
+    """
+
+    def __init__(self, texts: Sequence[str], owners: Sequence[str | None]) -> None:
+        self._texts, self._conflicts = texts, Conflicts()
+        known: dict[str | None, int] = {}
+        self._owner = np.array([known.setdefault(owner, len(known)) for owner in owners], np.int64)
+        self._grams: dict[int, Ints] = {}
+        self._sketches: dict[int, NDArray[np.float32]] = {}
+        self._told_apart: dict[tuple[int, int], bool] = {}
+
+    def likely(self, some: Ints, threshold: float) -> NDArray[np.bool_]:
+        """Which pairs of the texts `some` may reach the threshold, and are of one owner.
+
+        Most pairs are told apart by how often each remainder occurs among their trigrams' numbers, in one product.
+        """
+        sketches = np.stack([self._sketch(at) for at in some.tolist()])
+        owner = self._owner[some]
+        near: NDArray[np.bool_] = sketches @ sketches.T >= threshold - _DOUBT
+        return near & (owner[:, None] == owner)
+
+    def same(self, one: int, other: int, threshold: float) -> bool:
+        """Whether they share so much, and no number, date or negation keeps them apart."""
+        return self.shared(one, other) >= threshold * self.most(one, other) and not self._apart(one, other)
+
+    def shared(self, one: int, other: int) -> int:
+        """How many trigrams two texts share."""
+        return len(np.intersect1d(self._gram(one), self._gram(other), assume_unique=True))
+
+    def most(self, one: int, other: int) -> float:
+        """How many they would share if they were the same."""
+        return float((len(self._gram(one)) * len(self._gram(other))) ** 0.5)
+
+    def _apart(self, one: int, other: int) -> bool:
+        pair = (min(one, other), max(one, other))
+        if pair not in self._told_apart:
+            self._told_apart[pair] = any(self._conflicts(self._texts[pair[0]], self._texts[pair[1]]))
+        return self._told_apart[pair]
+
+    def _gram(self, at: int) -> Ints:
+        if at not in self._grams:
+            self._grams[at] = _trigrams(self._texts[at])
+        return self._grams[at]
+
+    def _sketch(self, at: int) -> NDArray[np.float32]:
+        if at not in self._sketches:
+            sketch = np.bincount(self._gram(at) % _REMAINDERS, minlength=_REMAINDERS).astype(np.float32)
+            self._sketches[at] = sketch / np.linalg.norm(sketch)
+        return self._sketches[at]
 
 
 def _trigrams(text: str) -> Ints:
@@ -108,8 +157,12 @@ def _trigrams(text: str) -> Ints:
 
 
 def cosines(vectors: NDArray[np.float32]) -> Floats:
-    """Similarity of unit vectors among each other, opposite ones counting 0."""
-    likeness: Floats = np.clip(vectors @ vectors.T, 0.0, 1.0).astype(np.float64)
+    """Similarity of unit vectors among each other, opposite ones counting 0.
+
+    In double precision, so that no pair's depends on which others are asked for, beyond what is rounded off.
+    """
+    exact = vectors.astype(np.float64)
+    likeness: Floats = np.clip(exact @ exact.T, 0.0, 1.0)
     return likeness
 
 

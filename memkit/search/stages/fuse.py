@@ -228,29 +228,35 @@ def arm_weights(
 
 
 def _weighted(found: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    total: Floats = found.norm @ weights
+    return _sum(found.norm, weights)
+
+
+def _sum(columns: Floats, weights: Floats) -> Floats:
+    """Weighted, arm by arm: no candidate's sum depends on how many others or settings there are, as in a product."""
+    total: Floats = columns[:, :1] * weights[0]
+    share = np.empty_like(total)
+    for arm in range(1, columns.shape[1]):
+        total += np.multiply(columns[:, arm : arm + 1], weights[arm], out=share)
     return total
 
 
 def _rrf(found: Evidence, weights: Floats, rrf_k: int) -> Floats:
     # No rank, no credit: words that do not occur have none. The best possible sum is scaled to 1.
-    credit = np.where(found.rank > 0, (rrf_k + 1) / (rrf_k + np.maximum(found.rank, 1)), 0.0)
-    total: Floats = credit @ weights
-    return total
+    return _sum(np.where(found.rank > 0, (rrf_k + 1) / (rrf_k + np.maximum(found.rank, 1)), 0.0), weights)
 
 
 def _combmnz(found: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    share: Floats = np.mean(found.rank > 0, axis=1)
+    share: Floats = np.mean(found.rank > 0, axis=1, keepdims=True)
     return _weighted(found, weights, rrf_k) * share
 
 
 def _combmax(found: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    best: Floats = np.max(found.norm * (weights / weights.max()), axis=1)
+    best: Floats = np.max(found.norm[:, :, None] * (weights / weights.max(axis=0)), axis=1)
     return best
 
 
 def _combmin(found: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    least: Floats = np.min(found.norm * (weights / weights.max()), axis=1)
+    least: Floats = np.min(found.norm[:, :, None] * (weights / weights.max(axis=0)), axis=1)
     return least
 
 
@@ -265,13 +271,13 @@ METHODS = tuple(_METHODS)
 
 
 def fuse(found: Evidence, weights: Floats, method: str = "weighted", rrf_k: int = 60) -> Floats:
-    """The fused score of each candidate.
+    """The fused score of each candidate, under one setting of the weights or many.
 
     Parameters
     ----------
     found : Evidence
         Raw scores, normalised scores and ranks, a column an arm.
-    weights : ndarray of float64, shape (arms,)
+    weights : ndarray of float64, shape (arms,) or (arms, settings)
         With the sum 1.
     method : str
         'weighted' = sum of weight x norm. 'rrf' = sum of weight x (rrf_k + 1) / (rrf_k + rank), without credit for
@@ -283,7 +289,7 @@ def fuse(found: Evidence, weights: Floats, method: str = "weighted", rrf_k: int 
 
     Returns
     -------
-    ndarray of float64, shape (n,)
+    ndarray of float64, shape (n,) or (n, settings)
 
     Raises
     ------
@@ -298,4 +304,6 @@ def fuse(found: Evidence, weights: Floats, method: str = "weighted", rrf_k: int 
     """
     if method not in _METHODS:
         check_choice("fusion", method, METHODS, "fuse")
+    if weights.ndim == 1:
+        return _METHODS[method](found, weights[:, None], rrf_k)[:, 0]
     return _METHODS[method](found, weights, rrf_k)

@@ -156,8 +156,9 @@ DISPOSITIONS = (
     "duplicate",
     "folded",
 )
+FUSED_DIGITS = 12
 _MIDDLE, _SLOPE = 0.22, 0.05  # between the best scores of questions on the corpus's subjects and on others
-_FOLDED = 50  # a number that k does not change, so that the first hits do not depend on k
+FOLDED = 50  # a number that k does not change, so that the first hits do not depend on k
 _CODE = {name: code for code, name in enumerate(DISPOSITIONS)}
 
 
@@ -225,32 +226,38 @@ def _taken(column: Any, index: Ints) -> Any:
     return column.take(index) if isinstance(column, Candidates) else column[index]
 
 
-def _normalised(ranked: Ranked, asked: Asked) -> Ranked:
-    """Bring the arms to one scale; the queries of one arm follow on those of another, so that one call does all."""
-    found = ranked.found
-    if asked.settings.normalise == "calibrated":
+def _normalised(ranked: Ranked, asked: Question) -> Ranked:
+    """Bring the arms to one scale."""
+    return replace(ranked, norm=norms(ranked.found, asked.settings, asked.foreign))
+
+
+def norms(found: Candidates, settings: QuerySettings, foreign: Callable[[Candidates], Mask]) -> Floats:
+    """The scores of the arms on the scale that `settings` ask for; `foreign` tells what shares no words by its script.
+
+    The queries of one arm follow on those of another, so that one call does all.
+    """
+    if settings.normalise == "calibrated":
         scale = found.scale[found.query]
-        norms = [
+        columns = [
             calibrate(found.query, found.raw[:, at], scale[:, at, 0], scale[:, at, 1], KINDS[arm].everywhere)
             for at, arm in enumerate(found.arms)
         ]
-        norm = np.stack(norms, axis=1)
-        if "vector" in found.arms and "bm25" in found.arms and asked.settings.across_weight:
+        norm = np.stack(columns, axis=1)
+        if "vector" in found.arms and "bm25" in found.arms and settings.across_weight:
             words, vectors = found.arms.index("bm25"), found.arms.index("vector")
-            granted = np.where(asked.foreign(found), asked.settings.across_weight * norm[:, vectors], 0.0)
+            granted = np.where(foreign(found), settings.across_weight * norm[:, vectors], 0.0)
             norm[:, words] = np.maximum(norm[:, words], granted)
-        return replace(ranked, norm=norm)
+        return norm
     arms, queries = len(found.arms), found.query.max(initial=0) + 1
     query = np.concatenate([found.query + arm * queries for arm in range(arms)])
-    norm = normalise(query, found.raw.T.ravel(), asked.settings.normalise)
-    return replace(ranked, norm=norm.reshape(arms, -1).T)
+    return normalise(query, found.raw.T.ravel(), settings.normalise).reshape(arms, -1).T
 
 
 def _fused(ranked: Ranked, asked: Asked) -> Ranked:
     """Make one score of the arms'."""
     weights = np.array([asked.weights[arm] for arm in ranked.found.arms])
     evidence = Evidence(ranked.found.raw, ranked.norm, ranked.found.rank)
-    score = np.round(fuse(evidence, weights, asked.settings.fusion, asked.settings.rrf_k), 12)  # 0.7 + 0.3 is 1
+    score = np.round(fuse(evidence, weights, asked.settings.fusion, asked.settings.rrf_k), FUSED_DIGITS)  # 0.7 + 0.3 is 1
     return replace(ranked, fused=score, score=score)
 
 
@@ -298,13 +305,13 @@ def _said_once(ranked: Ranked, asked: Asked) -> Ranked:
 
 
 def _folded(ranked: Ranked, asked: Asked) -> Ranked:
-    """Fold what says nearly the same under the better hit, a query at a time, among its best `_FOLDED`."""
+    """Fold what says nearly the same under the better hit, a query at a time, among its best `FOLDED`."""
     alive = np.flatnonzero(ranked.alive)
     if asked.settings.fold == "none" or len(alive) < 2:
         return ranked
     under = ranked.under.copy()
     for one in np.split(alive, group_starts(ranked.found.query[alive])[1:]):
-        one = one[:_FOLDED]
+        one = one[:FOLDED]
         rows = ranked.found.row[one]
         told, owners = asked.index.told_by(rows)
         found = fold(told, asked.settings.fold_threshold, owners)
