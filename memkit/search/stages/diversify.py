@@ -116,8 +116,8 @@ class Repeats:
         """
         sketches = np.stack([self._sketch(at) for at in some.tolist()])
         owner = self._owner[some]
-        near: NDArray[np.bool_] = sketches @ sketches.T >= threshold - _DOUBT
-        return near & (owner[:, None] == owner)
+        near: NDArray[np.bool_] = (sketches @ sketches.T >= threshold - _DOUBT) & (owner[:, None] == owner)
+        return near
 
     def same(self, one: int, other: int, threshold: float) -> bool:
         """Whether they share so much, and no number, date or negation keeps them apart."""

@@ -156,7 +156,7 @@ DISPOSITIONS = (
     "duplicate",
     "folded",
 )
-FUSED_DIGITS = 12
+FUSED_DIGITS = 12  # 0.7 + 0.3 is 1
 _MIDDLE, _SLOPE = 0.22, 0.05  # between the best scores of questions on the corpus's subjects and on others
 FOLDED = 50  # a number that k does not change, so that the first hits do not depend on k
 _CODE = {name: code for code, name in enumerate(DISPOSITIONS)}
@@ -226,12 +226,12 @@ def _taken(column: Any, index: Ints) -> Any:
     return column.take(index) if isinstance(column, Candidates) else column[index]
 
 
-def _normalised(ranked: Ranked, asked: Question) -> Ranked:
+def _normalised(ranked: Ranked, asked: Asked) -> Ranked:
     """Bring the arms to one scale."""
     return replace(ranked, norm=norms(ranked.found, asked.settings, asked.foreign))
 
 
-def norms(found: Candidates, settings: QuerySettings, foreign: Callable[[Candidates], Mask]) -> Floats:
+def norms(found: Candidates, settings: Any, foreign: Callable[[Candidates], Mask]) -> Floats:
     """The scores of the arms on the scale that `settings` ask for; `foreign` tells what shares no words by its script.
 
     The queries of one arm follow on those of another, so that one call does all.
@@ -257,7 +257,7 @@ def _fused(ranked: Ranked, asked: Asked) -> Ranked:
     """Make one score of the arms'."""
     weights = np.array([asked.weights[arm] for arm in ranked.found.arms])
     evidence = Evidence(ranked.found.raw, ranked.norm, ranked.found.rank)
-    score = np.round(fuse(evidence, weights, asked.settings.fusion, asked.settings.rrf_k), FUSED_DIGITS)  # 0.7 + 0.3 is 1
+    score = np.round(fuse(evidence, weights, asked.settings.fusion, asked.settings.rrf_k), FUSED_DIGITS)
     return replace(ranked, fused=score, score=score)
 
 
