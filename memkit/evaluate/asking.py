@@ -148,13 +148,23 @@ def _check_arms(batches: list[Batch], found: list[pa.Table]) -> None:
     weights = json.loads((found[0].schema.metadata or {}).get(b"arms", b"{}"))
     for arm, weight in weights.items():
         if weight and arm in found[0].column_names and not any(_holds(hits, arm) for hits in found):
-            # Its candidates may all have lost to others, which only the trace tells.
-            traced = (batch.search.trace(batch.asked, k=1, where=batch.where, as_of=batch.day) for batch in batches)
-            if not any(_holds(trace, arm) for trace in traced):
-                raise MemkitError(
-                    f"the arm '{arm}' has the weight {weight:g} and found nothing for any of {n} queries. Expected an"
-                    f" arm that works, or {arm}_weight=0: as it is, the score says nothing about it."
-                )
+            check_arm(batches, arm, weight)
+
+
+def check_arm(batches: list[Batch], arm: str, weight: float, **values: Any) -> None:
+    """Raise where an arm with a `weight` finds nothing for any query, whatever is filtered, in any place.
+
+    Its candidates may all have lost to others, which only the trace tells.
+    """
+    for batch in batches:
+        search = batch.search.with_params(**values) if values else batch.search
+        if _holds(search.trace(batch.asked, k=1, where=batch.where, as_of=batch.day), arm):
+            return
+    n = sum(batch.rows.num_rows for batch in batches)
+    raise MemkitError(
+        f"the arm '{arm}' has the weight {weight:g} and found nothing for any of {n} queries. Expected an"
+        f" arm that works, or {arm}_weight=0: as it is, the score says nothing about it."
+    )
 
 
 def _holds(table: pa.Table, arm: str) -> bool:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Self
+from typing import Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -88,6 +88,14 @@ class Labels:
         return np.where((memory >= 0) & (self.key[at] == key), at, -1)
 
 
+class Standing(Protocol):
+    """What metrics look at of labels, by row."""
+
+    @property
+    def n_relevant(self) -> Ints: ...
+    def ideal(self, k: int) -> Floats: ...
+
+
 @dataclass(frozen=True)
 class Judged:
     """Hits against labels, a row a query, a column a place.
@@ -102,7 +110,7 @@ class Judged:
         Whether the hit or what it folds was judged; whether the hit is superseded; whether there is a hit.
     """
 
-    labels: Labels
+    labels: Standing
     gain: Floats
     covered: Ints
     judged: Mask

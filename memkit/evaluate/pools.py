@@ -1,43 +1,357 @@
-"""What the arms found for labelled queries, asked once, and the scores of any setting over it."""
+"""What the arms found for labelled queries, asked once, and the scores of any settings over it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from joblib import Parallel, delayed
 
-from memkit.evaluate.asking import Batch, batches_of
+from memkit.errors import ParameterError
+from memkit.evaluate.asking import Batch, batches_of, check_arm
 from memkit.evaluate.evaluation import Task
 from memkit.evaluate.grid import Setting
-from memkit.evaluate.metrics import Judged, Metric
-from memkit.schemas import Floats, Ints
+from memkit.evaluate.metrics import OF_HITS, Judged, Metric
+from memkit.evaluate.plans import Effect, Plan
+from memkit.index.centre import scripts
+from memkit.schemas import Floats, Ints, Mask
+from memkit.search.fitted.arms import KINDS
+from memkit.search.fitted.index import SearchIndex
+from memkit.search.question import SCOPING, Settings
+from memkit.search.stages.diversify import Repeats
+from memkit.search.stages.many import NOWHERE, Alike, OneQuery
+from memkit.search.stages.rank import Candidates, merge, norms
+from memkit.tables.age import ages, factors, naive
+
+_UNIT = 250_000
+_FEWEST_UNITS = 8
+_DECAY = ("decay", "decay_days", "decay_floor", "decay_kinds")
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the arms found for the queries that are put to one index.
+
+    Attributes
+    ----------
+    number : ndarray of int64
+        Which of the task's queries each one is.
+    texts : tuple of str
+    moment : ndarray of datetime64
+        By query.
+    candidates : Candidates
+        Their queries are numbered as `number` has them.
+    """
+
+    index: SearchIndex
+    number: Ints
+    texts: tuple[str, ...]
+    moment: Any
+    candidates: Candidates
+
+    @cached_property
+    def _asked(self) -> Ints:
+        return scripts(self.texts)
+
+    def foreign(self, found: Candidates) -> Mask:
+        """As `Question.foreign`."""
+        asked = self._asked[found.query]
+        differs: Mask = (self.index.scripts[found.row] != asked) & (asked < 2)
+        return differs
+
+    @cached_property
+    def rows(self) -> Ints:
+        """Each chunk that was found for any query, once."""
+        return np.unique(self.candidates.row)
+
+    @cached_property
+    def repeats(self) -> Repeats:
+        told = self.index.told.take(pa.array(self.rows)).to_pylist()
+        memory = pa.array(self.index.rows.memory[self.rows])
+        return Repeats(told, self.index.memories["user_id"].take(memory).to_pylist())
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """The labels of one query, once for each setting."""
+
+    n_relevant: Ints
+    best: Callable[[int], float]
+
+    def ideal(self, k: int) -> Floats:
+        return np.full(len(self.n_relevant), self.best(k))
 
 
 class Pools:
-    """Labelled queries put to one search, as far as its settings need it."""
+    """Labelled queries put to one search, as far as its settings need it, and what any of them scores.
+
+    Parameters
+    ----------
+    depth : int
+        How many hits the metrics look at.
+    """
 
     def __init__(self, search: Any, task: Task, metrics: Sequence[Metric], depth: int, where: str | None) -> None:
         self.task, self.metrics, self.depth = task, list(metrics), depth
-        self.search = search
         self.batches: list[Batch] = batches_of(search, task.queries, task.qrels, task.moment, where)
+        self.index: SearchIndex = self.batches[0].search._index()
+        self.settings = Settings.of(self.batches[0].search)
+        self._number = {name: at for at, name in enumerate(task.queries["query_id"].to_pylist())}
+        self._found: dict[tuple[Any, ...], tuple[tuple[str, ...], int, list[Candidates]]] = {}
+        self._ideals: dict[int, Floats] = {}
+        self._n_relevant = task.labels.n_relevant
 
-    def scores(self, settings: Sequence[Setting]) -> tuple[Floats, Ints]:
+    def plans(self, settings: Sequence[Setting]) -> list[Plan]:
+        """The settings by what their arms have to be asked; the arms are asked."""
+        groups: dict[tuple[Any, ...], list[tuple[int, Effect]]] = {}
+        for position, setting in enumerate(settings):
+            own = self.settings.but(**setting)
+            weights = self.index.weights(own)
+            scope = tuple(_hashable(getattr(own, name)) for name in SCOPING)
+            key = (scope, tuple(weights), own.pool, own.unit == "memory")
+            groups.setdefault(key, []).append((position, Effect.of(own, weights)))
+        for scope in dict.fromkeys(key[0] for key in groups):
+            wanted = [key for key in groups if key[0] == scope]
+            arms = {arm for key in wanted for arm in key[1]}
+            self._ask(scope, tuple(arm for arm in KINDS if arm in arms), max(key[2] for key in wanted))
+        return [Plan.of(key, effects) for key, effects in groups.items()]
+
+    def _ask(self, scope: tuple[Any, ...], arms: tuple[str, ...], pool: int) -> None:
+        """Ask the arms unless they were asked for as much."""
+        if scope in self._found:
+            had, depth, _ = self._found[scope]
+            arms, pool = tuple(arm for arm in KINDS if arm in {*arms, *had}), max(pool, depth)
+            if arms == had and pool == depth:
+                return
+        values = dict(zip(SCOPING, scope, strict=True))
+        known = self._known(values, arms, pool)
+        asked = [arm for arm in arms if arm not in known]
+        weights = {f"{arm}_weight": float(arm in asked) for arm in KINDS}
+        found = []
+        for at, batch in enumerate(self.batches):
+            search = batch.search.with_params(**values, **weights, pool=pool)
+            new = search.ask(batch.asked, self.depth, batch.where, batch.day).found
+            found.append(new if not known else _joined(arms, new, {arm: known[arm][at] for arm in known}))
+        for arm in arms:
+            column = arms.index(arm)
+            if not any(np.isfinite(one.raw[:, column]).any() for one in found):
+                check_arm(self.batches, arm, 1.0, **values, **dict.fromkeys(weights, 0.0) | {f"{arm}_weight": 1.0})
+        self._found[scope] = (arms, pool, found)
+
+    def _known(self, values: Setting, arms: tuple[str, ...], pool: int) -> dict[str, list[Candidates]]:
+        """What arms answered before that are asked the same again, beside others that are not."""
+        known: dict[str, list[Candidates]] = {}
+        for scope, (had, depth, found) in self._found.items():
+            other = dict(zip(SCOPING, scope, strict=True))
+            if depth != pool or {**other, "function_word_weight": 0} != {**values, "function_word_weight": 0}:
+                continue
+            here, there = self.settings.but(**values), self.settings.but(**other)
+            for arm in arms:
+                if arm in had and KINDS[arm].options(here) == KINDS[arm].options(there):
+                    known[arm] = found
+        return {} if len(known) == len(arms) else known
+
+    def parts(self, plan: Plan) -> list[Found]:
+        """What the arms found within the plan, an index each."""
+        _, _, found = self._found[plan.scope]
+        by_index: dict[int, list[int]] = {}
+        for at, batch in enumerate(self.batches):
+            by_index.setdefault(id(batch.search._index()), []).append(at)
+        return [self._part(plan, some, found) for some in by_index.values()]
+
+    def _part(self, plan: Plan, some: Sequence[int], found: Sequence[Candidates]) -> Found:
+        batches = [self.batches[at] for at in some]
+        number = [self._number[name] for batch in batches for name in batch.rows["query_id"].to_pylist()]
+        moment = [naive(batch.day) for batch in batches for _ in range(batch.rows.num_rows)]
+        texts = tuple(text or "" for batch in batches for text in batch.rows["text"].to_pylist())
+        start = np.cumsum([0, *(batch.rows.num_rows for batch in batches)])
+        own = [found[at].of(plan.arms, plan.pool) for at in some]
+        whole = Candidates(
+            plan.arms,
+            np.concatenate([one.query + first for one, first in zip(own, start[:-1], strict=True)]),
+            np.concatenate([one.row for one in own]),
+            np.concatenate([one.raw for one in own]),
+            np.concatenate([one.rank for one in own]),
+            plan.pool,
+            np.concatenate([one.scale[: batch.rows.num_rows] for one, batch in zip(own, batches, strict=True)]),
+        )
+        index = batches[0].search._index()
+        return Found(index, np.array(number, np.int64), texts, np.array(moment, "datetime64[us]"), whole)
+
+    def ideal(self, k: int) -> Floats:
+        if k not in self._ideals:
+            self._ideals[k] = self.task.labels.ideal(k)
+        return self._ideals[k]
+
+    def check_decay(self, plans: Sequence[Plan], names: Sequence[str]) -> None:
+        """Raise where the settings vary decay and nothing that was found decays under any of them."""
+        varied = [name for name in names if name in _DECAY]
+        if varied and not any(_decays(part, plan) for plan in plans for part in self.parts(plan)):
+            raise ParameterError(
+                f"grid: '{varied[0]}' makes no difference: nothing that these queries find decays under any setting. "
+                "Expected memories with a date, of a kind in decay_kinds ('*' is all), neither of high nor of low"
+                " importance, and a form of decay."
+            )
+
+    def scores(
+        self, settings: Sequence[Setting], names: Sequence[str] = (), n_jobs: int | None = None
+    ) -> tuple[Floats, Ints]:
         """Metrics × settings × queries, and how many queries have a hit, by setting."""
+        plans = self.plans(settings)
+        self.check_decay(plans, names)
         scores = np.full((len(self.metrics), len(settings), self.task.queries.num_rows), np.nan)
         with_hits = np.zeros(len(settings), np.int64)
-        for at, setting in enumerate(settings):
-            hits = pa.concat_tables(
-                [
-                    batch.search.with_params(**setting)
-                    .search(batch.asked, k=self.depth, where=batch.where, as_of=batch.day)
-                    .select(["query_id", "rank", "memory_id", "alike"])
-                    .replace_schema_metadata(None)
-                    for batch in self.batches
-                ]
-            )
-            run = Judged.of(hits, self.task.labels, self.depth)
-            scores[:, at] = [metric(run) for metric in self.metrics]
-            with_hits[at] = run.filled.any(axis=1).sum()
+        for plan in plans:
+            for part in self.parts(plan):
+                worker = _Worker(self, plan, part)
+                units = _units(len(part.number), plan.size)
+                run = Parallel(n_jobs=n_jobs, backend="threading")
+                for unit, (values, hits) in zip(units, run(delayed(worker)(unit) for unit in units), strict=True):
+                    columns = part.number[unit]
+                    scores[:, plan.positions[:, None], columns] = values[:, plan.effect]
+                    with_hits[plan.positions] += hits[plan.effect]
         return scores, with_hits
+
+
+def _units(n_queries: int, n_settings: int) -> list[slice]:
+    """Queries whose scores are one piece of work."""
+    size = max(1, min(-(-n_queries // _FEWEST_UNITS), _UNIT // max(n_settings, 1)))
+    return [slice(start, min(start + size, n_queries)) for start in range(0, n_queries, size)]
+
+
+class _Worker:
+    """Scores of one plan over one part, some queries at a time; any number of threads may call it."""
+
+    def __init__(self, pools: Pools, plan: Plan, part: Found) -> None:
+        self.pools, self.plan, self.part = pools, plan, part
+        found, index, labels = part.candidates, part.index, pools.task.labels
+        self.starts = np.searchsorted(found.query, np.arange(len(part.number) + 1))
+        self.memory = index.rows.memory[found.row]
+        self.age = ages(index.rows.dated[self.memory], part.moment[found.query])
+        judged = pc.index_in(index.memories["memory_id"], value_set=labels.memories)
+        code = pc.fill_null(judged, -1).to_numpy().astype(np.int64)[self.memory]
+        key = part.number[found.query] * len(labels.memories) + code
+        place = np.minimum(np.searchsorted(labels.key, key), len(labels.key) - 1)
+        self.label = np.where((code >= 0) & (labels.key[place] == key), place, -1)
+        self.norm_names = {fusion.norm for block in plan.blocks for fusion in block.fusions}
+        self.norms = {name: self._norms(name) for name in self.norm_names}
+        self.kinds = {decay[3] for block in plan.blocks for decay in block.decays if decay}
+        self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in self.kinds}
+        if any(block.folds for block in plan.blocks):
+            self.repeats, self.told = part.repeats, np.searchsorted(part.rows, found.row)
+        if any(block.is_diverse for block in plan.blocks):
+            self.similarity = index.similarity(found.row, by_vectors="vector" in plan.arms)
+
+    def _norms(self, name: Any) -> Floats:
+        if name is None:  # places alone count
+            return np.zeros(self.part.candidates.raw.shape)
+        settings = self.pools.settings.but(normalise=name[0], across_weight=name[1])
+        return norms(self.part.candidates, settings, self.part.foreign)
+
+    def __call__(self, unit: slice) -> tuple[Floats, Ints]:
+        """Metrics × effects × queries, and how many of these have a hit, by effect."""
+        pools, plan = self.pools, self.plan
+        queries = range(unit.start, unit.stop)
+        scores = np.empty((len(pools.metrics), plan.size, len(queries)))
+        with_hits = np.zeros(plan.size, np.int64)
+        for column, query in enumerate(queries):
+            one, labels = self._query(query)
+            start = 0
+            for block in plan.blocks:
+                place, own, hits = one.places(block, pools.depth)
+                here = slice(start, start + len(block))
+                run = self._judged(int(self.part.number[query]), labels, place, own, hits)
+                for at, metric in enumerate(pools.metrics):
+                    scores[at, here, column] = metric(run)
+                with_hits[here] += hits > 0
+                start += len(block)
+        return scores, with_hits
+
+    def _query(self, query: int) -> tuple[OneQuery, Ints]:
+        """The candidates of one query, and the labels of those that were judged."""
+        found, rows = self.part.candidates, slice(self.starts[query], self.starts[query + 1])
+        wanted = np.flatnonzero(self.label[rows] >= 0)
+        labels = self.label[rows][wanted]
+        if not any(metric.kind in OF_HITS for metric in self.pools.metrics):
+            right = self.pools.task.labels.gain[labels] > 0
+            wanted, labels = wanted[right], labels[right]
+        memory, row = self.memory[rows], found.row[rows]
+        one = OneQuery(
+            raw=found.raw[rows],
+            rank=found.rank[rows],
+            norm=lambda name: self.norms[name][rows],
+            factor=lambda decays: self._factors(rows, decays),
+            prior=lambda priors: self._priors(memory, priors),
+            memory=memory,
+            twin=self.part.index.rows.twin[row],
+            per_memory=self.plan.per_memory,
+            wanted=wanted,
+            alike=lambda: Alike.of(self.repeats, self.told[rows], self.plan.least_threshold),
+            likeness=lambda: self.similarity(row),
+        )
+        return one, labels
+
+    def _factors(self, rows: slice, decays: tuple[Any, ...]) -> Floats:
+        age = self.age[rows]
+        made = np.ones((len(age), len(decays)))
+        groups: dict[Any, list[int]] = {}
+        for at, decay in enumerate(decays):
+            if decay is not None:
+                groups.setdefault((decay[0], decay[3]), []).append(at)
+        for (form, kinds), columns in groups.items():
+            some = np.flatnonzero(self.decaying[kinds][rows])
+            days, floor = (np.array([decays[at][place] for at in columns]) for place in (1, 2))
+            made[some[:, None], columns] = factors(age[some, None], form, days, floor)
+        return made
+
+    def _priors(self, memory: Ints, priors: tuple[Any, ...]) -> Floats:
+        return np.stack([self.part.index.rows.prior(memory, dict(one or ())) for one in priors], axis=1)
+
+    def _judged(self, query: int, labels: Ints, place: Ints, own: Mask, hits: Ints) -> Judged:
+        """As `Judged.of`, a row a setting."""
+        pools, shape = self.pools, (place.shape[1], self.pools.depth)
+        told = pools.task.labels
+        gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
+        judged, stale = np.zeros(shape, bool), np.zeros(shape, bool)
+        for label in np.unique(labels).tolist():
+            mine = place[labels == label]
+            first = mine.min(axis=0)
+            rows = np.flatnonzero(first != NOWHERE)
+            gain[rows, first[rows]] = np.maximum(gain[rows, first[rows]], told.gain[label])
+            covered[rows, first[rows]] += told.gain[label] > 0
+        for at, label in enumerate(labels.tolist()):
+            rows = np.flatnonzero(place[at] != NOWHERE)
+            judged[rows, place[at, rows]] = True
+            rows = rows[own[at, rows]]
+            stale[rows, place[at, rows]] = told.stale[label]
+        standing = _Standing(np.full(shape[0], pools._n_relevant[query]), lambda k: float(pools.ideal(k)[query]))
+        return Judged(standing, gain, covered, judged, stale, np.arange(shape[1]) < hits[:, None])
+
+
+def _decays(part: Found, plan: Plan) -> bool:
+    memory = part.index.rows.memory[part.candidates.row]
+    age = ages(part.index.rows.dated[memory], part.moment[part.candidates.query])
+    kinds = {decay[3] for block in plan.blocks for decay in block.decays if decay}
+    return any(bool((part.index.rows.may_decay(memory, some) & (age > 0)).any()) for some in kinds)
+
+
+def _joined(arms: tuple[str, ...], new: Candidates, known: Mapping[str, Candidates]) -> Candidates:
+    """What some arms answered now and others before, as if all were asked at once."""
+    found = {arm: known.get(arm, new) for arm in arms}
+    tables, scales = {}, []
+    for arm, one in found.items():
+        at = one.arms.index(arm)
+        rows = np.flatnonzero(one.rank[:, at] > 0)
+        tables[arm] = pa.table({"query": one.query[rows], "row": one.row[rows], "score": one.raw[rows, at]})
+        scales.append(one.scale[:, at])
+    n_rows = max((int(one.row.max(initial=0)) for one in found.values()), default=0) + 1
+    return merge(tables, n_rows, new.pool, np.stack(scales, axis=1))
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -128,6 +128,7 @@ def sweep(
     where: str | None = None,
     depth: int = 100,
     unjudged: str = "raise",
+    n_jobs: int | None = None,
     seed: int = 0,
 ) -> Sweep:
     """Score many settings of one search on labelled queries; the arms are asked once.
@@ -151,6 +152,8 @@ def sweep(
         How they are drawn; Sobol's points fill the space evenly.
     group, mean_of, as_of, where, depth, unjudged
         As for `evaluate`.
+    n_jobs : int, optional
+        Threads, as joblib counts them; the result is the same with any number.
     seed : int
         For drawing.
 
@@ -188,7 +191,7 @@ def sweep(
     _check_size(len(points), task.queries.num_rows, len(wanted))
     settings, default = _with_own(list(points), points.names, search)
     pools = Pools(search, task, wanted, deepest(wanted, depth), where)
-    scores, with_hits = pools.scores(settings)
+    scores, with_hits = pools.scores(settings, points.names, n_jobs)
     values = {metric.name: scores[at] for at, metric in enumerate(wanted)}
     table = _table(settings, points.names, values, with_hits, task)
     names = [metric.name for metric in wanted]

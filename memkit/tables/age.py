@@ -56,9 +56,10 @@ def age_sql(as_of: str = AS_OF, prefix: str = "", dates: Sequence[str] = _DATES)
     return f"case when {dated} is not null then greatest(0, epoch_us({as_of}) - {dated}) / {_DAY!r} end"
 
 
-def ages(dated: NDArray[np.datetime64], moment: datetime) -> Floats:
-    """What `age_sql` gives, of stamps in microseconds; NaN for null."""
-    age = np.maximum((naive(moment) - dated).astype(np.int64), 0) / _DAY
+def ages(dated: NDArray[np.datetime64], moment: datetime | NDArray[np.datetime64]) -> Floats:
+    """What `age_sql` gives, of stamps in microseconds at one moment or one each; NaN for null."""
+    at = naive(moment) if isinstance(moment, datetime) else moment
+    age = np.maximum((at - dated).astype(np.int64), 0) / _DAY
     return np.where(np.isnat(dated), np.nan, age)
 
 

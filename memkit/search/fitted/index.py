@@ -111,10 +111,12 @@ class Rows:
     ) -> tuple[Floats, Floats]:
         """Age in days (NaN without a date, 0 in the future) and factor of each of the rows `memory`."""
         age = ages(self.dated[memory], moment)
+        return age, np.where(self.may_decay(memory, kinds), factors(age, form, days, floor), 1.0)
+
+    def may_decay(self, memory: Ints, kinds: Sequence[str]) -> Mask:
+        """Which of the rows `memory` decay, where they have a date."""
         decays = self.decays[memory]
-        if "*" not in kinds:
-            decays &= self._kinds(kinds)[self.kind[0][memory]]
-        return age, np.where(decays, factors(age, form, days, floor), 1.0)
+        return decays if "*" in kinds else decays & self._kinds(kinds)[self.kind[0][memory]]
 
 
 @dataclass

@@ -1,0 +1,107 @@
+"""Does a sweep score each setting exactly as its own search does? Random corpora, labels and settings.
+
+    python tests/audit/sweep_equality.py [corpora] [settings a corpus] [first seed]
+
+Prints what differs, and exits 1 where anything does. All parameters vary at once, on corpora that are full of ties,
+repetitions and near repetitions, with users, days and hidden fields.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import memkit as mk
+
+METRICS = ["ndcg@5", "ndcg", "recall@3", "precision@2", "mrr", "map", "hit@1", "judged@4", "stale@4"]
+
+
+def drawn_settings(rng: np.random.Generator, count: int) -> list[dict[str, list[Any]]]:
+    """Settings of everything at once, each a grid of one point; many values are round, so that scores tie."""
+
+    def one() -> dict[str, Any]:
+        round_one = rng.random() < 0.7
+        weights = rng.dirichlet([1, 1, 1]) if not round_one else rng.integers(0, 3, 3) / 2
+        if not weights.any():
+            weights[0] = 1.0
+        return {
+            "vector_weight": float(weights[0]),
+            "bm25_weight": float(weights[1]),
+            "gram_weight": float(weights[2]) if weights[:2].any() or rng.random() < 0.9 else 1.0,
+            "function_word_weight": float(rng.choice([0.1, 0.1, 1.0])),
+            "across_weight": float(rng.choice([0, 0.5, 1])),
+            "normalise": str(rng.choice(["calibrated", "max", "minmax", "rank", "none"])),
+            "fusion": str(rng.choice(["weighted", "rrf", "combmnz", "combmax", "combmin"])),
+            "rrf_k": int(rng.integers(0, 80)),
+            "pool": int(rng.integers(1, 31)),
+            "kind_weights": [None, {"archive": 0.5}, {"archive": 0.5, "note": 0.0}][rng.integers(3)],
+            "decay": str(rng.choice(["e_folding", "half_life", "linear", "gauss", "none"])),
+            "decay_days": float(rng.choice([1, 10, 60, rng.uniform(1, 400)])),
+            "decay_floor": float(rng.choice([0, 0.5, rng.random()])),
+            "decay_kinds": ["*", (), ("archive",), ("archive", "working")][rng.integers(4)],
+            "min_score": float(rng.choice([0, 0, 0.1, 0.25, 0.5, rng.random()])),
+            "fold": str(rng.choice(["none", "near"])),
+            "fold_threshold": [None, 0.5, 0.7, 1.0, 0.0][rng.integers(5)],
+            "mmr_lambda": float(rng.choice([1, 1, 1, 0.5, 0, rng.random()])),
+            "unit": str(rng.choice(["memory", "chunk"])),
+            "expired": str(rng.choice(["hide", "hide", "keep"])),
+        }
+
+    return [{name: [value] for name, value in one().items()} for _ in range(count)]
+
+
+def differences(search: Any, queries: Any, qrels: Any, found: mk.evaluate, as_of: Any) -> list[str]:
+    """What is not as `evaluate` has it."""
+    wrong = []
+    for at, setting in enumerate(found.settings):
+        try:
+            alone = mk.evaluate(search.with_params(**setting), queries, qrels, METRICS, as_of=as_of)
+        except mk.MemkitError as error:
+            if "no score of 0" not in str(error) or found.table["n_with_hits"][at].as_py():
+                wrong.append(f"{setting}: {error}")
+            continue
+        for metric in METRICS:
+            expected, came = alone.per_query[metric].to_numpy(), found.matrix(metric)[at]
+            if not np.array_equal(expected, came, equal_nan=True):
+                wrong.append(f"{metric} {setting}: expected {expected}, got {came}")
+        with_hits = alone.table["n_with_hits"][0].as_py()
+        if with_hits != found.table["n_with_hits"][at].as_py():
+            wrong.append(f"{setting}: {with_hits} queries have hits, not {found.table['n_with_hits'][at]}")
+    return wrong
+
+
+def main() -> int:
+    corpora, settings, first = (int(text) for text in (*sys.argv[1:], *["10", "200", "0"][len(sys.argv) - 1 :]))
+    path = Path(__file__).parents[1] / "evaluate" / "test_sweep.py"
+    spec = importlib.util.spec_from_file_location("test_sweep", path)
+    drawn = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(drawn)
+    wrong = 0
+    for seed in range(first, first + corpora):
+        rng = np.random.default_rng(seed)
+        corpus = drawn.drawn_corpus(seed, int(rng.integers(5, 150)))
+        search = mk.Retriever(encoder="hash", chunk_tokens=8, overlap_tokens=0, pool=20, expired="hide").fit(corpus)
+        queries, qrels = drawn.drawn_labels(seed + 1, corpus)
+        qrels["valid_to"] = [
+            drawn.DAY - pd.Timedelta(days=int(d)) if d < 60 else None for d in rng.integers(-99, 200, len(qrels))
+        ]
+        grid = drawn_settings(rng, settings)
+        found = mk.sweep(search, queries, qrels, grid, METRICS, as_of=drawn.DAY)
+        told = differences(search, queries, qrels, found, drawn.DAY)
+        print(
+            f"seed {seed}: {corpus.memories.num_rows} memories, {len(grid)} settings, {len(told)} differences",
+            flush=True,
+        )
+        for line in told[:3]:
+            print("   ", line)
+        wrong += len(told)
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
