@@ -52,6 +52,8 @@ if TYPE_CHECKING:
     from memkit.evaluate.labels import write_labels as write_labels
     from memkit.evaluate.statistics import queries_needed as queries_needed
     from memkit.evaluate.sweep import sweep as sweep
+    from memkit.evaluate.tune import tune as tune
+    from memkit.evaluate.tune import tune_scores as tune_scores
     from memkit.formats.facts import format_fact as format_fact
     from memkit.formats.facts import parse_fact as parse_fact
     from memkit.formats.format import Format as Format
@@ -182,6 +184,8 @@ _PUBLIC = {
     "stale_pathways": ("memkit.tables.records", "stale_pathways"),
     "steps": ("memkit.evaluate.grid", "steps"),
     "sweep": ("memkit.evaluate.sweep", "sweep"),
+    "tune": ("memkit.evaluate.tune", "tune"),
+    "tune_scores": ("memkit.evaluate.tune", "tune_scores"),
     "vector_cache": ("memkit.index.cache", "vector_cache"),
     "wisdom_support": ("memkit.tables.records", "wisdom_support"),
     "write_files": ("memkit.tables.samples", "write_files"),

@@ -103,6 +103,9 @@ class Contest:
     def within(self) -> Mask:
         """Which settings lie within one standard error of the best: that of the difference to it, over units."""
         behind = self.value[self.best] - self.value
+        if self.n_units < 2:  # which has no error
+            same: Mask = behind.sum(axis=1) <= _ALMOST
+            return same
         left = (behind.sum(axis=1, keepdims=True) - behind) / (self.weight.sum() - self.weight)
         mean = behind.sum(axis=1) / self.weight.sum()
         error = np.sqrt((self.n_units - 1) / self.n_units * ((left - mean[:, None]) ** 2).sum(axis=1))
