@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from memkit import errors as errors
     from memkit import presets as presets
     from memkit import schemas as schemas
+    from memkit.change.edits import Edits as Edits
+    from memkit.change.planning import plan as plan
+    from memkit.change.planning import recover as recover
+    from memkit.change.planning import undo as undo
     from memkit.context import Context as Context
     from memkit.context import ContextBuilder as ContextBuilder
     from memkit.decay import Decay as Decay
@@ -126,6 +130,7 @@ _PUBLIC = {
     "Corpus": ("memkit.tables.corpus", "Corpus"),
     "Decay": ("memkit.decay", "Decay"),
     "Deduplicator": ("memkit.policy.dedup.deduplicator", "Deduplicator"),
+    "Edits": ("memkit.change.edits", "Edits"),
     "Expiry": ("memkit.policy.expiry", "Expiry"),
     "Format": ("memkit.formats.format", "Format"),
     "IndexCheck": ("memkit.policy.index_check", "IndexCheck"),
@@ -158,6 +163,7 @@ _PUBLIC = {
     "open": ("memkit.tables.sources", "open_lake"),
     "overview": ("memkit.glance", "overview"),
     "parse_fact": ("memkit.formats.facts", "parse_fact"),
+    "plan": ("memkit.change.planning", "plan"),
     "plot_contributions": ("memkit.search.reports.plot", "plot_contributions"),
     "plot_decay": ("memkit.pictures", "plot_decay"),
     "plot_funnel": ("memkit.pictures", "plot_funnel"),
@@ -171,6 +177,7 @@ _PUBLIC = {
     "read": ("memkit.tables.sources", "read"),
     "read_qrels": ("memkit.evaluate.labels", "read_qrels"),
     "read_queries": ("memkit.evaluate.labels", "read_queries"),
+    "recover": ("memkit.change.planning", "recover"),
     "register_adapter": ("memkit.formats.records.adapters", "register_adapter"),
     "register_encoder": ("memkit.index.encode", "register_encoder"),
     "register_format": ("memkit.formats.registry", "register_format"),
@@ -186,6 +193,7 @@ _PUBLIC = {
     "sweep": ("memkit.evaluate.sweep", "sweep"),
     "tune": ("memkit.evaluate.tune", "tune"),
     "tune_scores": ("memkit.evaluate.tune", "tune_scores"),
+    "undo": ("memkit.change.planning", "undo"),
     "vector_cache": ("memkit.index.cache", "vector_cache"),
     "wisdom_support": ("memkit.tables.records", "wisdom_support"),
     "write_files": ("memkit.tables.samples", "write_files"),

@@ -330,4 +330,4 @@ def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str)
     return values
 
 
-from memkit.cli import measure  # noqa: E402, F401  # adds its verbs to `app`, and needs what stands above
+from memkit.cli import change, measure  # noqa: E402, F401  # they add their verbs to `app`, and need what stands above

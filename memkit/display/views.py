@@ -108,6 +108,19 @@ VIEWS: dict[str, View] = {
             *("gram_rank", "gram_norm"),
         ),
     ),
+    "edits": View(
+        "edit",
+        (Column("op"), Column("path", look="place"), Column("policy", varies=True), Column("reason")),
+        lead="before",
+        tally="op",
+        knows=("edit", "to", "memory_id", "at", "sha256", "together", "derived", "of_memories", "after"),
+    ),
+    "refused": View(
+        "refusal", (Column("path", look="place"), Column("policy", varies=True)), lead="reason", knows=("memory_id",)
+    ),
+    "applied": View(
+        "file", (Column("op"), Column("path", look="place")), tally="op", knows=("sha256_before", "sha256_after")
+    ),
     "problems": View(
         "problem",
         (Column("severity"), Column("rule")),

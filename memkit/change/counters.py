@@ -1,0 +1,52 @@
+"""What follows from other changes: the counters of a ``meta.json`` beside the fact files that change."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from memkit.errors import ChangeRefusedError
+from memkit.formats.facts import COUNTED, parse_fact
+from memkit.formats.syntax.json_places import find, start_of
+
+_COUNTERS = {f"{kind}.md": name for name, kind in COUNTED.items()}
+Look = Callable[[str], tuple[str | None, str | None]]
+
+
+def counted(after: Mapping[str, str], look: Look) -> Iterator[dict[str, Any]]:
+    """The edits that make the counters right once each file of `after` is as it is there.
+
+    A ``meta.json`` that changes itself, is absent, or is no JSON is left alone; so is a counter that it has not.
+    """
+    for path, text in sorted(after.items()):
+        folder, name = posixpath.split(path)
+        meta = posixpath.join(folder, "meta.json")
+        counter = _COUNTERS.get(name)
+        if counter is None or meta in after:
+            continue
+        before, sha256 = look(meta)
+        place = _place(before, counter)
+        facts = str(sum(parse_fact(line.removesuffix("\r")) is not None for line in _body(text)))
+        if before is not None and place and before[slice(*place)] != facts:
+            yield {
+                "path": meta,
+                "policy": "counters",
+                "reason": f"{name} will have {facts} facts",
+                "before": before[slice(*place)],
+                "after": facts,
+                "at": place[0],
+                "sha256": sha256,
+            }
+
+
+def _place(meta: str | None, counter: str) -> tuple[int, int] | None:
+    try:
+        part = find(meta, [counter], start_of(meta)) if meta else None
+    except ChangeRefusedError:
+        return None
+    return (part.value, part.end) if part else None
+
+
+def _body(text: str) -> list[str]:
+    return text.removeprefix("\ufeff").split("\n")

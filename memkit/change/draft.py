@@ -1,0 +1,135 @@
+"""A plan under way: the rows so far, the files as they were read, and what cannot be done."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Any
+
+from memkit.change.disk import Disk
+from memkit.change.edits import Edits
+from memkit.change.journal import hash_of
+from memkit.errors import ChangeRefusedError, FormatError
+from memkit.formats.syntax.json_places import Splice
+from memkit.tables.corpus import Corpus
+from memkit.tables.origin import exact_text, home
+
+Row = dict[str, Any]
+
+
+class Draft:
+    """Rows of edits over the files of `corpus`, as of a day.
+
+    Attributes
+    ----------
+    rows, refused : list of dict
+        As `Edits` takes them.
+    gone : set of str
+        Ids of memories that an earlier row removes.
+    """
+
+    def __init__(self, corpus: Corpus, moment: datetime) -> None:
+        self.corpus, self.moment = corpus, moment
+        self.rows: list[Row] = []
+        self.refused: list[Row] = []
+        self.gone: set[str] = set()
+        self._disk = Disk(home(corpus))
+        self._texts: dict[str, tuple[str, str]] = {}
+        self._lines: dict[str, list[int]] = {}
+        self._policy = ""
+
+    @contextmanager
+    def of(self, policy: str) -> Iterator[None]:
+        """Within it, rows are asked for by this policy."""
+        self._policy, before = policy, self._policy
+        try:
+            yield
+        finally:
+            self._policy = before
+
+    def text(self, path: str) -> str:
+        """A file as it was read, every character of it.
+
+        Raises
+        ------
+        StaleSourceError, ChangeRefusedError
+            Where it changed since, or is no UTF-8.
+        """
+        return self._loaded(path)[0]
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything at `path`."""
+        return self._disk.status(path) is not None
+
+    def _loaded(self, path: str) -> tuple[str, str]:
+        if path not in self._texts:
+            data = self._disk.read(path)
+            self._texts[path] = exact_text(self.corpus, path, data), hash_of(data or b"")
+        return self._texts[path]
+
+    def lines(self, path: str, first: int, last: int) -> tuple[int, int]:
+        """Where lines of a file begin and end, their own line ends included; a BOM is no part of the first."""
+        if path not in self._lines:
+            starts, text = [0], self.text(path)
+            while (found := text.find("\n", starts[-1])) >= 0:
+                starts.append(found + 1)
+            self._lines[path] = [*starts, len(text)]
+        starts = self._lines[path]
+        start = 1 if first == 1 and self.text(path).startswith("\ufeff") else starts[first - 1]
+        return start, starts[min(last, len(starts) - 1)]
+
+    def splice(self, op: str, path: str, splice: Splice, reason: str, **more: Any) -> None:
+        """One row that changes a part of a file."""
+        text, sha256 = self._loaded(path)
+        before = text[splice.start : splice.end]
+        if before != splice.text:
+            row = {"op": op, "path": path, "before": before, "after": splice.text, "at": splice.start, "sha256": sha256}
+            self._add({**row, "reason": reason, **more})
+
+    def write(self, path: str, text: str, reason: str, **more: Any) -> None:
+        """One row that makes a file, or gives one a new content."""
+        if not self.exists(path):
+            self._add({"op": "create", "path": path, "after": text, "reason": reason, **more})
+            return
+        data = self._disk.read(path) or b""
+        try:
+            before = data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ChangeRefusedError(f"{path}: it holds bytes that are no UTF-8, and is left alone.") from error
+        if before != text:
+            row = {"op": "update", "path": path, "before": before, "after": text, "sha256": hash_of(data)}
+            self._add({**row, "reason": reason, **more})
+
+    def delete(self, path: str, reason: str, **more: Any) -> None:
+        """One row that removes a file."""
+        text, sha256 = self._loaded(path)
+        self._add({"op": "delete", "path": path, "before": text, "sha256": sha256, "reason": reason, **more})
+
+    def move(self, path: str, to: str, reason: str, **more: Any) -> None:
+        """One row that gives a file another name, which nothing has yet."""
+        if self.exists(to):
+            raise ChangeRefusedError(f"{path}: it cannot become {to}, which is there already.")
+        text, sha256 = self._loaded(path)
+        self._add({"op": "move", "path": path, "to": to, "before": text, "sha256": sha256, "reason": reason, **more})
+
+    def _add(self, row: Row) -> None:
+        self.rows.append({**row, "policy": self._policy, "of_memories": self.corpus.memories.num_rows})
+
+    def refuse(self, path: str | None, memory_id: str | None, why: object) -> None:
+        """Say what cannot be done."""
+        self.refused.append({"path": path, "memory_id": memory_id, "policy": self._policy, "reason": str(why)})
+
+    @contextmanager
+    def attempt(self, path: str | None, memory_id: str | None) -> Iterator[None]:
+        """Rows that are all taken back and refused where one of them cannot be made."""
+        kept = len(self.rows)
+        try:
+            yield
+        except (ChangeRefusedError, FormatError) as error:
+            del self.rows[kept:]
+            self.refuse(path, memory_id, error)
+
+    def edits(self, about: Iterable[tuple[str, Any]] = ()) -> Edits:
+        """What was drafted."""
+        return Edits(self._disk.root, self.rows, self.refused, dict(about))

@@ -1,0 +1,411 @@
+"""A change as a table: one row an operation, to be read, filtered, shown as a diff, and applied as a whole."""
+
+from __future__ import annotations
+
+import difflib
+import html
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.change.counters import counted
+from memkit.change.disk import Disk, check_path
+from memkit.change.journal import Change, Record, hash_of, opened
+from memkit.display.notebook import Shown, shown
+from memkit.display.sheet import visible
+from memkit.errors import ChangeRefusedError, FormatError, ParameterError, QueryError, StaleSourceError
+from memkit.formats.syntax.json_places import Splice, spliced, without
+from memkit.params import describe
+from memkit.tables.sealed import Sealed, read_select
+from memkit.text.secrets import mask
+
+MOST_REMOVED = 0.3
+"""The share of the memories that a change may remove without ``force=True``."""
+OPS = ("create", "update", "delete", "move")
+_MEANINGS = {
+    "edit": (pa.int64(), "place in the plan, from 1"),
+    "op": (pa.string(), "create, update, delete or move"),
+    "path": (pa.string(), "the file, relative to the root"),
+    "to": (pa.string(), "where a file moves; else null"),
+    "memory_id": (pa.string(), "the memory that it is about; null for indexes and counters"),
+    "policy": (pa.string(), "what asks for it"),
+    "reason": (pa.string(), "why, as the policy says it"),
+    "before": (pa.string(), "what stands there; null where nothing does"),
+    "after": (pa.string(), "what is to stand there; null for nothing"),
+    "at": (pa.int64(), "where `before` begins in the file, in characters; null for a whole file"),
+    "sha256": (pa.string(), "of the file as it was read; null where there is none"),
+    "together": (pa.string(), "rows with the same word are applied together or not at all; null: by itself"),
+    "derived": (pa.bool_(), "it follows from the others, as a counter does, and is worked out again"),
+    "of_memories": (pa.int64(), "memories that there were, to tell how many of them go"),
+}
+EDITS = pa.schema([pa.field(name, kind, metadata={"meaning": meaning}) for name, (kind, meaning) in _MEANINGS.items()])
+REFUSED = pa.schema([pa.field(name, pa.string()) for name in ("path", "memory_id", "policy", "reason")])
+_BARE = "select edit from edits where "
+Row = dict[str, Any]
+
+
+class Edits:
+    """What would change, as rows. Made by `memkit.plan`, by a store with ``dry_run=True``, or by `from_json`.
+
+    Parameters
+    ----------
+    root : Path
+        The folder that the paths are relative to.
+    rows : list of dict
+        One an operation; those that are derived are worked out again.
+    refused : list of dict
+        What a policy asks for and cannot be done safely: path, memory_id, policy, reason.
+    about : dict
+        What the journal is to keep of it.
+
+    Attributes
+    ----------
+    refused : pyarrow.Table
+        Columns path, memory_id, policy, reason.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> text = "- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Чинит\\n- [id:wk_2] [t:working] [imp:high] Чай\\n"
+    >>> folder = mk.write_files(tempfile.mkdtemp(), {"users/anna/working.md": text})
+    >>> edits = mk.plan(mk.read(folder), mk.Expiry(), as_of="2026-03-01")
+    >>> edits.table.select(["op", "path", "reason", "after"]).to_pylist()
+    [{'op': 'delete', 'path': 'users/anna/working.md', 'reason': 'expired', 'after': ''}]
+    >>> _ = edits.apply(force=True)
+    >>> mk.read(folder).memories["source_id"].to_pylist()
+    ['wk_2']
+    >>> _ = mk.undo(folder)
+    >>> mk.read(folder).memories["source_id"].to_pylist()
+    ['wk_1', 'wk_2']
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        rows: Iterable[Row],
+        refused: Sequence[Row] = (),
+        about: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.root, self.about = root, dict(about or {})
+        self._disk = Disk(root)
+        self._rows: list[Row] = [
+            {name: row.get(name) for name in EDITS.names} for row in rows if not row.get("derived")
+        ]
+        self._before: dict[str, str | None] = {}
+        self._hashes: dict[str, str | None] = {}
+        for row in self._rows:
+            _check(row)
+            self._read(row["path"], row["sha256"])
+        self.refused = describe(pa.Table.from_pylist(list(refused), schema=REFUSED), memkit="refused")
+
+    @cached_property
+    def table(self) -> pa.Table:
+        """One row an operation; ``schema.field(name).metadata`` says what each column means."""
+        rows = [*self._rows, *self._derived]
+        numbered = [{**row, "edit": place} for place, row in enumerate(rows, 1)]
+        return describe(pa.Table.from_pylist(numbered, schema=EDITS), memkit="edits")
+
+    @cached_property
+    def _derived(self) -> list[Row]:
+        memories = self._rows[0]["of_memories"] if self._rows else None
+        after = {path: text for path, text in self._contents(self._rows).items() if text is not None}
+        return [
+            {"edit": None, "to": None, "memory_id": None, "together": None, "op": "update"}
+            | {**row, "derived": True, "of_memories": memories}
+            for row in counted(after, self._look)
+        ]
+
+    def _look(self, path: str) -> tuple[str | None, str | None]:
+        """A further file as it is, and its hash."""
+        data = self._disk.read(path)
+        if data is None:
+            return None, None
+        self._read(path, hash_of(data))
+        return self._before[path], hash_of(data)
+
+    def _read(self, path: str, sha256: str | None) -> None:
+        """Have the text of a file, which must be what its row says."""
+        if path in self._before and self._hashes[path] == sha256:
+            return
+        data = self._disk.read(check_path(path))
+        if (None if data is None else hash_of(data)) != sha256:
+            raise StaleSourceError(f"{path}: it was changed since the change was planned. Plan again.", path)
+        self._hashes[path] = sha256
+        try:
+            self._before[path] = None if data is None else data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ChangeRefusedError(f"{path}: it holds bytes that are no UTF-8, and is left alone.") from error
+
+    def _contents(self, rows: Iterable[Row]) -> dict[str, str | None]:
+        """Every file that the rows touch, as it will be; None where it will not be there."""
+        splices: dict[str, list[Splice]] = {}
+        found: dict[str, str | None] = {}
+        for row in rows:
+            path = row["path"]
+            if row["at"] is not None:
+                splices.setdefault(path, []).append(self._splice(row))
+            elif row["op"] == "move":
+                found |= {path: None, check_path(row["to"]): self._before[path]}
+                self._before.setdefault(row["to"], None)
+            elif path in found:
+                raise ChangeRefusedError(f"{path}: two rows would each write the whole file.")
+            else:
+                found[path] = row["after"]
+        for path, own in splices.items():
+            if path in found:
+                raise ChangeRefusedError(f"{path}: one row would change a part of the file, and one the whole.")
+            found[path] = spliced(self._before[path] or "", _apart(path, self._before[path] or "", own))
+        return found
+
+    def _splice(self, row: Row) -> Splice:
+        text, start = self._before[row["path"]] or "", int(row["at"])
+        end = start + len(row["before"] or "")
+        if text[start:end] != (row["before"] or ""):
+            raise StaleSourceError(
+                f"{row['path']}: what row {row['edit']} would change does not stand there.", row["path"]
+            )
+        return Splice(start, end, row["after"] or "")
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def diff(self) -> Diff:
+        """What would change, file by file, as a unified diff: text that a notebook shows in colour.
+
+        Returns
+        -------
+        Diff
+            A string.
+        """
+        after = self._contents(self.table.to_pylist())
+        return Diff("".join(_diff_of(path, self._before.get(path), text) for path, text in sorted(after.items())))
+
+    def filter(self, where: str) -> Edits:
+        """The rows that pass a predicate, and what follows from them.
+
+        Parameters
+        ----------
+        where : str
+            SQL over the columns of `table`, such as ``"reason = 'expired'"``.
+
+        Returns
+        -------
+        Edits
+
+        Raises
+        ------
+        QueryError
+            Where it is no predicate.
+        ChangeRefusedError
+            Where it would part rows that only make sense together.
+        """
+        try:
+            if read_select(_BARE + where).shape != read_select(_BARE + "true").shape:
+                raise QueryError("expected one expression.")
+            kept = Sealed({"edits": self.table}, dict).ask(f"{_BARE}(\n{where}\n)")["edit"].to_pylist()
+        except QueryError as error:
+            columns = ", ".join(EDITS.names)
+            raise QueryError(
+                f"where: expected one SQL predicate over {columns}. Got {where!r:.200}: {error}"
+            ) from error
+        rows, chosen = self._rows, set(kept)
+        named = {row["together"] for place, row in enumerate(rows, 1) if place in chosen and row["together"]}
+        parted = {row["together"] for place, row in enumerate(rows, 1) if place not in chosen} & named
+        if parted:
+            raise ChangeRefusedError(f'filter: it parts rows that belong together ({min(parted)}). Ask for "together".')
+        rest = [row for place, row in enumerate(rows, 1) if place in chosen]
+        return Edits(self.root, rest, self.refused.to_pylist(), self.about)
+
+    def removed(self) -> list[str]:
+        """The ids of the memories that would be gone."""
+        ops: dict[str, set[str]] = {}
+        for row in self._rows:
+            if row["memory_id"]:
+                ops.setdefault(row["memory_id"], set()).add(row["op"])
+        return sorted(memory_id for memory_id, done in ops.items() if done == {"delete"})
+
+    def apply(self, force: bool = False) -> pa.Table:
+        """Change the files: all rows or none, in one step that `memkit.undo` takes back.
+
+        Parameters
+        ----------
+        force : bool
+            Also where more than 30 % of the memories would go.
+
+        Returns
+        -------
+        pyarrow.Table
+            The files: path, op, sha256 before and after.
+
+        Raises
+        ------
+        StaleSourceError
+            Where a file was changed since; nothing was written.
+        ChangeRefusedError
+            Where too many memories would go, or a file cannot be changed safely; nothing was written.
+        MemkitError
+            Where another process is at work there, or the disk refuses; nothing was changed.
+        """
+        rows, gone = self.table.to_pylist(), self.removed()
+        memories = max([row["of_memories"] or 0 for row in rows], default=0)
+        if not force and memories and len(gone) > MOST_REMOVED * memories:
+            raise ChangeRefusedError(
+                f"{len(gone)} of {memories} memories would go, more than {MOST_REMOVED:.0%}. force=True removes them."
+            )
+        changes = [
+            Change(path, _bytes(self._before.get(path)), _bytes(text)) for path, text in self._contents(rows).items()
+        ]
+        changes = [change for change in changes if change.before != change.after]
+        about = {**self.about, "edits": len(rows), "policies": sorted({row["policy"] or "" for row in rows})}
+        if not changes:
+            return report_of(Record(0, ()))
+        with opened(self.root) as journal:
+            return report_of(journal.apply(changes, about))
+
+    def to_json(self) -> str:
+        """A JSON array of the rows, which `from_json` and ``memkit apply`` take.
+
+        Returns
+        -------
+        str
+        """
+        return json.dumps(self.table.to_pylist(), ensure_ascii=False, indent=1)
+
+    @classmethod
+    def from_json(cls, text: str, root: str | Path) -> Edits:
+        """The plan that `to_json` wrote, for files that are still as they were.
+
+        Parameters
+        ----------
+        text : str
+            A JSON array.
+        root : str or Path
+            The folder that it was made for.
+
+        Returns
+        -------
+        Edits
+
+        Raises
+        ------
+        FormatError
+            Where it is no such array.
+        StaleSourceError
+            Where a file was changed since.
+        """
+        try:
+            rows = json.loads(text)
+            if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
+                raise ValueError("It is something else.")
+            pa.Table.from_pylist(rows, schema=EDITS)
+        except (ValueError, TypeError, AttributeError, pa.ArrowException, RecursionError) as error:
+            raise FormatError(
+                f"a plan: expected a JSON array of edits, as `memkit plan --json` prints. {error}"
+            ) from error
+        found = cls(Path(root), rows)
+        found._contents(found.table.to_pylist())  # what stands nowhere is refused now, not when it is applied
+        return found
+
+    def to_pandas(self) -> Any:
+        """`table` as a DataFrame."""
+        return self.table.to_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def _sheets(self, rows: int = 20, show_secrets: bool = False) -> Any:
+        found = shown(self.table, rows, None, show_secrets).sheets
+        return [*found, *(shown(self.refused, rows, None, show_secrets).sheets if self.refused.num_rows else ())]
+
+    def _repr_html_(self) -> str:
+        return Shown(*self._sheets())._repr_html_()
+
+    def __repr__(self) -> str:
+        counts = pc.value_counts(self.table["op"]).to_pylist()
+        said = ", ".join(f"{row['counts']} {row['values']}" for row in sorted(counts, key=lambda row: row["values"]))
+        files = len(set(self.table["path"].to_pylist()))
+        refused = f"; {self.refused.num_rows} refused" if self.refused.num_rows else ""
+        return f"Edits({said or 'nothing'}; {files} files{refused})"
+
+
+class Diff(str):
+    """A unified diff: a string, in a notebook in colour, secrets masked there."""
+
+    __slots__ = ()
+    _COLOURS = (("+++", ""), ("---", ""), ("+", "rgba(46,160,67,.22)"), ("-", "rgba(248,81,73,.22)"), ("@", ""))
+
+    def _repr_html_(self) -> str:
+        lines = []
+        for line in mask(str(self)).split("\n"):
+            colour = next((colour for sign, colour in self._COLOURS if line.startswith(sign)), "")
+            style = f' style="background:{colour}"' if colour else ""
+            lines.append(f"<span{style}>{html.escape(visible(line))}</span>")
+        return f'<pre class="mk" style="white-space:pre-wrap">{chr(10).join(lines)}</pre>'
+
+
+def report_of(record: Record) -> pa.Table:
+    """The files of a record: path, op, sha256_before and sha256_after."""
+    ops = {(True, False): "create", (False, True): "delete"}
+    rows = [
+        {
+            "path": file.path,
+            "op": ops.get((file.before is None, file.after is None), "update"),
+            "sha256_before": file.before,
+            "sha256_after": file.after,
+        }
+        for file in record.files
+    ]
+    names = ("path", "op", "sha256_before", "sha256_after")
+    return describe(
+        pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names])), memkit="applied"
+    )
+
+
+def _check(row: Row) -> None:
+    """Raise where a row, which anybody may have written, makes no sense."""
+    op, whole = row["op"], row["at"] is None
+    if op not in OPS or not isinstance(row["path"], str):
+        raise ParameterError(
+            f"an edit: expected one of {', '.join(OPS)} of a path. Got {op!r} of {row['path']!r:.200}."
+        )
+    if (op == "move") != (row["to"] is not None) or (whole and op == "update" and row["after"] is None):
+        raise ParameterError(
+            f"an edit of {row['path']}: expected 'to' where a file moves, and 'after' where it changes."
+        )
+    check_path(row["path"])
+
+
+def _apart(path: str, text: str, splices: list[Splice]) -> list[Splice]:
+    """The splices of one file, none of which may reach into another; of JSON, commas go with their items."""
+    splices = sorted(dict.fromkeys(splices))
+    if path.lower().endswith(".json"):
+        gone = [splice.start for splice in splices if not splice.text]
+        splices = sorted([splice for splice in splices if splice.text] + without(text, gone))
+    for one, other in pairwise(splices):
+        if one.end > other.start or (one.start == other.start and one.end == other.end):
+            raise ChangeRefusedError(f"{path}: two rows would change the same place, at character {other.start}.")
+    return splices
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("utf-8")
+
+
+def _diff_of(path: str, before: str | None, after: str | None) -> str:
+    if before == after:
+        return ""
+    old, new = ("/dev/null" if text is None else f"{side}/{path}" for side, text in (("a", before), ("b", after)))
+    lines = difflib.unified_diff(_lines(before), _lines(after), old, new)
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _lines(text: str | None) -> list[str]:
+    """Lines with their ends, split at LF alone."""
+    lines = (text or "").split("\n")
+    return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])

@@ -1,0 +1,199 @@
+"""`mk.plan`: what policies ask for, as edits; and the way back."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.change.disk import Disk
+from memkit.change.draft import Draft
+from memkit.change.edits import Edits, report_of
+from memkit.change.journal import Journal, Record, opened
+from memkit.change.remove import remove_entry, remove_memory
+from memkit.change.split import split_files
+from memkit.errors import MemkitError, ParameterError
+from memkit.params import AsOf, as_of_time
+from memkit.policy.catalogue import policy_class
+from memkit.policy.index_check import IndexCheck
+from memkit.policy.split_plan import SplitPlan
+from memkit.tables.corpus import Corpus
+from memkit.tables.statement import Annotator
+
+
+@runtime_checkable
+class Planner(Protocol):
+    """What is no policy and still asks for changes, as `Migrate` does."""
+
+    def draft(self, draft: Draft) -> None:
+        """Add rows to `draft`."""
+
+
+def plan(corpus: Corpus, policies: Any, as_of: AsOf = None) -> Edits:
+    """What policies ask for, as edits of the files; nothing is written.
+
+    Parameters
+    ----------
+    corpus : Corpus
+        Read from a folder.
+    policies : policy, name, or list of them
+        Applied one after the other: what an earlier one removes a later one does not see. `Expiry`, `Deduplicator`,
+        `Quota` (what it evicts), and any policy that adds ``keep``, remove memories; `IndexCheck` removes the entries
+        that its ``auto_clean`` options name, `SplitPlan` splits files.
+    as_of : str, date, datetime or None
+        The day that is looked at, UTC; None is now.
+
+    Returns
+    -------
+    Edits
+        ``.refused`` says what could not be planned, and why.
+
+    Raises
+    ------
+    ParameterError
+        For what is no policy, or one that judges nothing.
+    StaleSourceError
+        Where a file changed since `corpus` was read.
+    MemkitError
+        For a corpus of no folder.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> text = "- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Чинит\\n- [id:wk_2] [t:working] [imp:high] Чай\\n"
+    >>> folder = mk.write_files(tempfile.mkdtemp(), {"users/anna/working.md": text})
+    >>> print(plan(mk.read(folder), "expiry", as_of="2026-03-01").diff())
+    --- a/users/anna/working.md
+    +++ b/users/anna/working.md
+    @@ -1,2 +1 @@
+    -- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Чинит
+     - [id:wk_2] [t:working] [imp:high] Чай
+    <BLANKLINE>
+    """
+    if not isinstance(corpus, Corpus):
+        raise ParameterError(f"plan: expected a Corpus of mk.read. Got {type(corpus).__name__}.")
+    moment = as_of_time(as_of)
+    draft = Draft(corpus, moment)
+    kept = corpus.memories
+    for given in [policies] if isinstance(policies, str) or not isinstance(policies, Sequence) else policies:
+        policy = policy_class(given)() if isinstance(given, str) else given
+        if isinstance(policy, Planner):
+            with draft.of(_name(policy)):
+                policy.draft(draft)
+        elif not isinstance(policy, Annotator):
+            raise ParameterError(f"plan: expected a policy, its name, or a list of them. Got {policy!r:.200}.")
+        else:
+            with draft.of(policy.name):
+                kept = _judged(policy, draft, kept, moment)
+    return draft.edits([("as_of", moment.isoformat())])
+
+
+def _name(policy: Any) -> str:
+    return str(getattr(policy, "name", type(policy).__name__.lower()))
+
+
+def _judged(policy: Annotator, draft: Draft, kept: pa.Table, moment: datetime) -> pa.Table:
+    """Draft what one policy asks for; the memories that it leaves."""
+    own = _BY_CLASS.get(type(policy).__name__)
+    if own is not None:
+        own(policy, draft)
+        return kept
+    if "keep" not in policy.adds:
+        raise ParameterError(f"plan: {type(policy).__name__} judges nothing; expected a policy with 'keep'.")
+    if not policy.is_fitted:
+        policy = copy.deepcopy(policy).fit(kept)
+    judged = policy.transform(kept, moment)
+    for row in judged.filter(pc.invert(judged["keep"])).to_pylist():
+        reason = str(row["reason"])
+        if reason == "limit":
+            draft.refuse(row["path"], row["memory_id"], "it is over its limit; only archive facts are evicted.")
+            continue
+        extra = f" of {row['duplicate_of']}" if row.get("duplicate_of") else ""
+        remove_memory(draft, row, reason + extra)
+    gone = pa.array(sorted(draft.gone), pa.string())
+    return kept.filter(pc.invert(pc.is_in(kept["memory_id"], value_set=gone)))
+
+
+def _clean(policy: Any, draft: Draft) -> None:
+    judged = policy.transform(draft.corpus)
+    for row in judged.filter(judged["would_remove"]).to_pylist():
+        with draft.attempt(row["index_path"], row["memory_id"]):
+            remove_entry(draft, row, f"{row['reason']}: {row.get('given_reason') or row['file']}")
+            draft.gone.add(row["memory_id"])
+
+
+_BY_CLASS: dict[str, Callable[[Any, Draft], None]] = {IndexCheck.__name__: _clean, SplitPlan.__name__: split_files}
+
+
+def undo(root: str | Path, *, clear: bool = False) -> pa.Table:
+    """Take back the last change of a folder, byte for byte.
+
+    Parameters
+    ----------
+    root : str or Path
+        The folder that was changed.
+    clear : bool
+        Instead forget how to undo: the old texts are removed from the journal, which is the only place that has them.
+
+    Returns
+    -------
+    pyarrow.Table
+        The files: path, op, sha256_before, sha256_after; none with `clear`.
+
+    Raises
+    ------
+    StaleSourceError
+        Where a file was changed since; nothing was written.
+    MemkitError
+        Where there is nothing to undo.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> folder = mk.write_files(tempfile.mkdtemp(), {"users/anna/working.md":
+    ...     "- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Чинит бота\\n"})
+    >>> _ = mk.plan(mk.read(folder), mk.Expiry(), as_of="2026-03-01").apply(force=True)
+    >>> undo(folder).select(["path", "op"]).to_pylist()
+    [{'path': 'users/anna/working.md', 'op': 'update'}]
+    """
+    with opened(_folder(root)) as journal:
+        if not clear:
+            return report_of(journal.undo())
+        journal.clear()
+    return report_of(Record(0, ()))
+
+
+def recover(root: str | Path) -> list[str]:
+    """Finish or take back a change that was cut off, as any further change does by itself.
+
+    Parameters
+    ----------
+    root : str or Path
+        The folder that was being changed.
+
+    Returns
+    -------
+    list of str
+        What is to be said of files that somebody else changed meanwhile; they are left as they are.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> recover(tempfile.mkdtemp())
+    []
+    """
+    disk = Disk(_folder(root))
+    with disk.locked():
+        return Journal(disk).recover()
+
+
+def _folder(root: str | Path) -> Path:
+    path = Path(root)
+    if not path.is_dir():
+        raise MemkitError(f"{path}: expected a folder. Got {'a file' if path.exists() else 'nothing there'}.")
+    return path

@@ -1,0 +1,85 @@
+"""Where the records of a file stand, and how one is written: JSON or YAML, keys in the order of their declaration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import yaml
+
+from memkit.errors import ChangeRefusedError
+from memkit.formats.records.format import WRAPPERS, kind_of
+from memkit.formats.syntax.json import load_json
+from memkit.formats.syntax.json_places import parts_at, start_of
+from memkit.formats.syntax.node import StructureError
+
+_YAML = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one record stands: its first line, and its text, of YAML with whole lines."""
+
+    line: int
+    start: int
+    end: int
+
+
+def item_places(path: str, text: str) -> list[Place] | None:
+    """The places of the records of a file, in order; None where the file is one record.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where they cannot be told.
+    """
+    if path.lower().endswith(_YAML):
+        return _yaml_places(text)
+    start = start_of(text)
+    if text[start] == "[":
+        return list(_items(text, start))
+    if kind_of(load_json(text[start:])) is not None:
+        return None
+    lists = [part for part in parts_at(text, start) if part.key in WRAPPERS and text[part.value] == "["]
+    return [place for part in lists for place in _items(text, part.value)]
+
+
+def _items(text: str, start: int) -> Iterator[Place]:
+    parts = parts_at(text, start)
+    for part in parts:
+        if _is_record(text[part.value : part.end]):
+            yield Place(text.count("\n", 0, part.value) + 1, part.value, part.end)
+
+
+def _is_record(text: str) -> bool:
+    try:
+        return kind_of(load_json(text)) is not None
+    except StructureError:
+        return False
+
+
+def _yaml_places(text: str) -> list[Place] | None:
+    body = text.removeprefix("\ufeff")
+    shift = len(text) - len(body)
+    try:
+        documents = list(yaml.compose_all(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except yaml.YAMLError as error:
+        raise ChangeRefusedError(f"it is no YAML ({getattr(error, 'problem', error)}).") from error
+    if len(documents) == 1 and isinstance(documents[0], yaml.MappingNode):
+        keys = {key.value for key, _ in documents[0].value}
+        if keys & set(WRAPPERS) and not keys & {"id", "fact_id", "user_id", "format_version"}:
+            raise ChangeRefusedError("a list of records within an object of YAML is left alone.")
+        return None
+    if len(documents) == 1 and isinstance(documents[0], yaml.SequenceNode) and not documents[0].flow_style:
+        return list(_yaml_items(body, documents[0], shift))
+    raise ChangeRefusedError("of YAML, one record or a list of them, an item a line, can be changed.")
+
+
+def _yaml_items(text: str, node: yaml.SequenceNode, shift: int) -> Iterator[Place]:
+    starts = [text.rfind("\n", 0, item.start_mark.index) + 1 for item in node.value]
+    for at, item in enumerate(node.value):
+        dash = text[starts[at] : item.start_mark.index]
+        end = starts[at + 1] if at + 1 < len(starts) else node.end_mark.index
+        if dash.strip(" ") != "-" or "#" in text[item.end_mark.index : end].split("\n")[-1]:
+            raise ChangeRefusedError("the items of the list do not stand on lines of their own.")
+        yield Place(item.start_mark.line + 1, starts[at] + shift, end + shift)

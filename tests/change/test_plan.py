@@ -1,0 +1,478 @@
+"""A plan says what policies ask for; applied, it changes the bytes of what is meant and no others."""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.change.journal import hash_of
+from memkit.duck import literals
+from memkit.errors import ChangeRefusedError, MemkitError, ParameterError, QueryError, StaleSourceError
+from memkit.formats.syntax.json_places import append, find, set_value, spliced, without
+from memkit.params import estimator, param
+from memkit.policy.base import VERDICT, Policy, needed
+
+
+@estimator
+class Drop(Policy):
+    """Refuses the memories with these own ids."""
+
+    needs, adds = needed("source_id"), VERDICT
+    ids: tuple[str, ...] = param((), doc="Own ids.")
+
+    def _sql(self) -> str:
+        test = f"coalesce(source_id in ({literals(self.ids) or 'null'}), false)"
+        return f"select *, not {test} as keep, if(keep, null, 'dropped') as reason from input"  # noqa: S608  # quoted
+
+
+Folder = Callable[[dict[str, str | bytes]], Path]
+WORKING = """- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Чинит бота
+- [id:wk_2] [t:working] [imp:high] [exp:2027-01-01] План
+"""
+META = '{\r\n\t"version": 2, "workingCount":2 ,\r\n\t"profileCount": 0, "archiveCount": 0, "lastIds": {"wk": 2}}'
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return lambda files: mk.write_files(tmp_path / "root", files)
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in root.rglob("*")
+        if path.is_file() and ".memkit" not in path.parts
+    }
+
+
+def applied(root: Path, policies: object, **how: object) -> dict[str, bytes]:
+    mk.plan(mk.read(root), policies, as_of="2026-03-01").apply(force=True, **how)
+    return tree(root)
+
+
+def test_expiry_takes_the_line_out_and_sets_the_counter(folder: Folder) -> None:
+    """Memory v2, TTL and cleanup: expired lines leave working.md; every other byte stays."""
+    root = folder({"users/anna/working.md": WORKING, "users/anna/meta.json": META})
+    before = tree(root)
+    after = applied(root, mk.Expiry())
+    assert after["users/anna/working.md"].decode() == WORKING.split("\n", 1)[1]
+    assert after["users/anna/meta.json"].decode() == META.replace('"workingCount":2', '"workingCount":1')
+    mk.undo(root)
+    assert tree(root) == before
+
+
+LINES = st.lists(
+    st.sampled_from(["- [id:{}] [t:archive] [imp:low] чай", "# заметка", "", "- [id:{}] мёд 🍯", "\ttab"]), max_size=9
+)
+
+
+@given(LINES, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans(), st.randoms(use_true_random=False))
+@settings(max_examples=40)
+def test_every_other_byte_of_a_fact_file_stays(
+    shapes: list[str], newline: str, has_mark: bool, is_ended: bool, chance: random.Random
+) -> None:
+    lines = [shape.format(f"f{number}") + newline for number, shape in enumerate(shapes)]
+    if lines and not is_ended:
+        lines[-1] = lines[-1].removesuffix(newline)
+    ids = [f"f{number}" for number, shape in enumerate(shapes) if "{}" in shape]
+    gone = chance.sample(ids, chance.randrange(len(ids) + 1))
+    mark = "\ufeff" if has_mark else ""
+    with tempfile.TemporaryDirectory() as place:
+        root = mk.write_files(place, {"users/u/archive.md": mark + "".join(lines)})
+        before = tree(root)
+        after = applied(root, Drop(ids=tuple(gone)))
+        kept = [line for number, line in enumerate(lines) if f"f{number}" not in gone]
+        assert after["users/u/archive.md"].decode() == mark + "".join(kept)
+        if gone:
+            mk.undo(root)
+        assert tree(root) == before
+
+
+BLANKS = st.sampled_from(["", " ", "\n  ", "\r\n\t", "\n"])
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["чай", 'a"]', "\\", "{", "1.10", "\u2028"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from("abcd"), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+def odd_json(value: object, chance: random.Random) -> str:
+    """`value` as JSON with blanks anywhere."""
+    blank = lambda: chance.choice(["", "", " ", "\n  ", "\r\n\t"])  # noqa: E731
+    if isinstance(value, list):
+        inner = ",".join(f"{blank()}{odd_json(item, chance)}{blank()}" for item in value)
+        return f"[{inner or blank()}]"
+    if isinstance(value, dict):
+        pairs = (
+            f"{blank()}{json.dumps(key)}{blank()}:{blank()}{odd_json(item, chance)}{blank()}"
+            for key, item in value.items()
+        )
+        return f"{{{','.join(pairs) or blank()}}}"
+    return json.dumps(value, ensure_ascii=chance.random() < 0.5)
+
+
+@given(st.lists(VALUES, max_size=6), st.randoms(use_true_random=False))
+def test_items_leave_a_list_with_their_commas_and_nothing_else(values: list[object], chance: random.Random) -> None:
+    text = "\ufeff" + odd_json({"files": values, "end": 1}, chance)
+    gone = chance.sample(range(len(values)), chance.randrange(len(values) + 1))
+    parts = [find(text, ["files", place]) for place in range(len(values))]
+    new = spliced(text, without(text, [part.start for place, part in enumerate(parts) if place in gone and part]))
+    kept = [value for place, value in enumerate(values) if place not in gone]
+    assert json.loads(new.removeprefix("\ufeff")) == {"files": kept, "end": 1}
+    for place, part in enumerate(parts):
+        if place not in gone and part:
+            assert text[part.start : part.end] in new
+    assert len(text) - len(new) <= sum(len(text[p.start : p.end]) + 12 for n, p in enumerate(parts) if n in gone and p)
+
+
+@given(VALUES, VALUES, st.randoms(use_true_random=False))
+def test_a_value_takes_the_place_of_another_and_every_other_character_stays(
+    value: object, new: object, chance: random.Random
+) -> None:
+    text = odd_json({"a": value, "b": {"c": [value]}}, chance)
+    for path in (["a"], ["b", "c", 0], ["b", "new"]):
+        splice = set_value(text, path, new)
+        done = spliced(text, [splice])
+        expected = json.loads(text)
+        inner = expected
+        for step in path[:-1]:
+            inner = inner[step]
+        inner[path[-1]] = new
+        assert json.loads(done) == expected
+        assert (done[: splice.start], done[len(done) - len(text) + splice.end :]) == (
+            text[: splice.start],
+            text[splice.end :],
+        )
+
+
+@given(st.lists(VALUES, max_size=4), VALUES, st.randoms(use_true_random=False))
+def test_an_item_is_appended_in_the_way_of_its_neighbours(
+    values: list[object], new: object, chance: random.Random
+) -> None:
+    text = odd_json({"files": values}, chance)
+    done = spliced(text, [append(text, ["files"], new)])
+    assert json.loads(done) == {"files": [*values, new]}
+
+
+def test_an_appended_entry_is_indented_as_those_before_it() -> None:
+    text = '{\n    "files": [\n        {\n            "a": 1\n        }\n    ]\n}\n'
+    assert spliced(text, [append(text, ["files"], {"b": [1]})]) == (
+        '{\n    "files": [\n        {\n            "a": 1\n        },\n        {\n            "b": [\n'
+        "                1\n            ]\n        }\n    ]\n}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [('{"a": 1, "a": 2}', "twice"), ("{'a': 1}", "no JSON"), ('{"a": 1} // x', "no JSON")]
+)
+def test_what_has_no_certain_place_is_refused(text: str, why: str) -> None:
+    with pytest.raises(ChangeRefusedError, match=why):
+        set_value(text, ["a"], 3)
+
+
+ENTRY = (
+    '{ "title": "%s", "file": "memory/lessons/%s.md", "tags": [ "a",  "b" ], "priority": "high",'
+    ' "version": 1.10, "x": 1e5 }'
+)
+ROOT = '{"type": "index-root", "branches": [{"category": "lessons", "path": "lessons/index.json"}]}'
+
+
+def index(*names: str, more: str = "") -> str:
+    entries = ",\r\n  ".join(ENTRY % (name.title(), name) for name in names)
+    return f'\ufeff{{"type": "index-branch", "category": "lessons",{more}\r\n "files": [\r\n  {entries}\r\n]}}'
+
+
+def test_index_check_takes_missing_entries_out_and_leaves_the_others_as_they_are(folder: Folder) -> None:
+    """Index standard, section 4: auto_clean_missing removes the entry; section 2: other metadata stays."""
+    files = {
+        "memory/index.json": ROOT,
+        "memory/lessons/b.md": "# Б\n",
+        "memory/lessons/index.json": index("a", "b", "c"),
+    }
+    root = folder(files)
+    after = applied(root, mk.IndexCheck(auto_clean_missing=True))
+    assert after["memory/lessons/index.json"].decode() == index("b")
+    assert not mk.plan(mk.read(root), mk.IndexCheck(auto_clean_missing=True)).table.num_rows
+    mk.undo(root)
+    assert tree(root)["memory/lessons/index.json"].decode() == index("a", "b", "c")
+
+
+def test_index_check_by_default_and_of_pinned_entries_changes_nothing(folder: Folder) -> None:
+    branch = index("a").replace('"x": 1e5', '"pinned": true')
+    root = folder({"memory/index.json": ROOT, "memory/lessons/index.json": branch})
+    assert len(mk.plan(mk.read(root), mk.IndexCheck(auto_clean_missing=True))) == 0
+    assert len(mk.plan(mk.read(root), "index_check")) == 0
+
+
+def test_a_long_file_is_split_and_its_parts_are_its_text(folder: Folder) -> None:
+    """Index standard, section 5: note.md becomes note/part1.md … and note/index.md, which the entry names."""
+    text = "# Пул\n\nДесять соединений.\n\n# Ещё\n\n```\nкод\n\nкод\n```\n\nконец"
+    root = folder({"memory/index.json": ROOT, "memory/lessons/a.md": text, "memory/lessons/index.json": index("a")})
+    before = tree(root)
+    edits = mk.plan(mk.read(root), mk.SplitPlan(max_tokens_per_file=8), as_of="2026-03-01")
+    assert edits.removed() == []
+    edits.apply()
+    after = tree(root)
+    parts = sorted(path for path in after if "part" in path)
+    assert b"".join(after[path] for path in parts).decode() == text
+    assert after["memory/lessons/index.json"].decode() == index("a").replace("a.md", "a/index.md")
+    assert after["memory/lessons/a/index.md"].decode() == (
+        f"---\ntitle: A\nparts: [{', '.join(path.rpartition('/')[2] for path in parts)}]\n"
+        f"tokens_total: {(len(text) + 3) // 4}\nsplit: auto\nupdated: 2026-03-01\n---\n"
+    )
+    assert "memory/lessons/a.md" not in after
+    (memory,) = mk.read(root).memories.to_pylist()
+    assert memory["text"] == text
+    mk.undo(root)
+    assert tree(root) == before
+
+
+def test_a_part_of_a_split_alone_is_refused(folder: Folder) -> None:
+    root = folder(
+        {"memory/index.json": ROOT, "memory/lessons/a.md": "# А\nб\n" * 9, "memory/lessons/index.json": index("a")}
+    )
+    edits = mk.plan(mk.read(root), mk.SplitPlan(max_tokens_per_file=8))
+    with pytest.raises(ChangeRefusedError, match="belong together"):
+        edits.filter("op = 'create'")
+    assert len(edits.filter("together like 'split%'")) == len(edits)
+
+
+NOTE = (
+    "---\nid: {0}\nsubject: Чай\nkeywords: [чай]\napplies_to: global\n"
+    "created_at: 2026-01-0{1}\nupdated_at: 2026-01-0{1}\n---\n\n# Чай\n\nБез сахара, с мёдом.\n"
+)
+
+
+def test_duplicate_notes_leave_one_file_and_daily_logs_are_left_alone(folder: Folder) -> None:
+    one, two = "3f0c9a52-6f0e-4c3b-9d57-1b7a6d2f8e41", "550e8400-e29b-41d4-a716-446655440000"
+    log = "# Чай\n\nПил чай с лимоном и ходил гулять.\n"
+    root = folder(
+        {
+            f"n/{one}.md": NOTE.format(one, 1),
+            f"n/{two}.md": NOTE.format(two, 2),
+            "memory/2026-01-01.md": log,
+            "memory/2026-01-02.md": log,
+        }
+    )
+    edits = mk.plan(mk.read(root), mk.Deduplicator(encoder=None))
+    assert edits.refused["reason"].to_pylist() == ["memory/2026-01-01.md: a daily log is only appended to."]
+    assert edits.table["reason"].to_pylist() == [f"duplicate of notes:n/{two}.md#{two}"]
+    edits.apply()
+    assert f"n/{one}.md" not in tree(root)
+    assert f"n/{two}.md" in tree(root)
+
+
+WISDOM = (
+    '{"format_version": "1.0.0", "fact_id": "%s", "category": "c", "content": "чай",'
+    ' "confidence": 0.90, "relations": []}'
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "after"),
+    [
+        ("w.json", f"[\n {WISDOM % 'a'},\n\n {WISDOM % 'b'}]", f"[\n {WISDOM % 'a'}]"),
+        (
+            "w.json",
+            f'{{"facts": [{WISDOM % "b"}, {WISDOM % "a"}], "note": 1.0}}',
+            f'{{"facts": [{WISDOM % "a"}], "note": 1.0}}',
+        ),
+        ("w.json", WISDOM % "b", None),
+        ("w.jsonl", f"{WISDOM % 'a'}\r\n{WISDOM % 'b'}\r\n\r\n", f"{WISDOM % 'a'}\r\n\r\n"),
+        ("w.yaml", f"# все\n- {WISDOM % 'b'}\n- {WISDOM % 'a'}\n", f"# все\n- {WISDOM % 'a'}\n"),
+        (
+            "w.yaml",
+            "- fact_id: a\n  content: чай # горячий\n  confidence: .9\n"
+            "- fact_id: b\n  content: |\n    мёд\n  confidence: 1\n",
+            "- fact_id: a\n  content: чай # горячий\n  confidence: .9\n",
+        ),
+        ("w.yaml", "fact_id: b\ncontent: чай\nconfidence: 1\n", None),
+    ],
+)
+def test_a_record_leaves_its_file_and_the_rest_stays(name: str, text: str, after: str | None, folder: Folder) -> None:
+    root = folder({name: text, "MEMORY.md": "# Чай\n"})
+    found = applied(root, Drop(ids=("b",)))
+    assert found.get(name) == (None if after is None else after.encode())
+    mk.undo(root)
+    assert tree(root)[name] == text.encode()
+
+
+def test_a_quota_evicts_and_says_what_it_cannot(folder: Folder) -> None:
+    """Memory v2, limits: over the total archive facts go, low first; profile facts over their limit are only said."""
+    archive = "".join(f"- [id:ar_{n}] [t:archive] [imp:{'low' if n % 2 else 'normal'}] факт {n}\n" for n in range(4))
+    profile = "".join(f"- [id:pf_{n}] [t:profile] [imp:high] имя {n}\n" for n in range(3))
+    root = folder({"users/u/archive.md": archive, "users/u/profile.md": profile})
+    edits = mk.plan(mk.read(root), mk.Quota(max_facts=5, max_profile=2))
+    assert edits.removed() == ["facts:users/u/archive.md#ar_1"]
+    assert edits.refused["memory_id"].to_pylist() == ["facts:users/u/profile.md#pf_2"]
+
+
+def test_what_an_earlier_policy_removes_a_later_one_does_not_see(folder: Folder) -> None:
+    root = folder({"users/anna/working.md": WORKING})
+    edits = mk.plan(mk.read(root), [mk.Expiry(), Drop(ids=("wk_1", "wk_2"))], as_of="2026-03-01")
+    assert edits.table.select(["policy", "memory_id"]).to_pylist() == [
+        {"policy": "expiry", "memory_id": "facts:users/anna/working.md#wk_1"},
+        {"policy": "drop", "memory_id": "facts:users/anna/working.md#wk_2"},
+    ]
+
+
+def test_a_filter_keeps_rows_and_works_the_counters_out_again(folder: Folder) -> None:
+    root = folder({"users/anna/working.md": WORKING, "users/anna/meta.json": META})
+    edits = mk.plan(mk.read(root), Drop(ids=("wk_1", "wk_2")))
+    assert edits.table.filter(edits.table["derived"])["after"].to_pylist() == ["0"]
+    one = edits.filter("memory_id like '%wk_2'")
+    assert one.table.filter(one.table["derived"])["after"].to_pylist() == ["1"]
+    assert len(edits.filter("false")) == 0
+    for wrong in ("reason = ", "1; drop table edits", "select 1", "nothing = 1", "true) or (true"):
+        with pytest.raises(QueryError, match="where: expected one SQL predicate"):
+            edits.filter(wrong)
+
+
+def test_a_plan_goes_through_json(folder: Folder) -> None:
+    root = folder({"users/anna/working.md": WORKING, "users/anna/meta.json": META})
+    edits = mk.plan(mk.read(root), mk.Expiry(), as_of="2026-03-01")
+    again = mk.Edits.from_json(edits.to_json(), root)
+    assert again.table.equals(edits.table)
+    assert again.diff() == edits.diff()
+    with pytest.raises(ChangeRefusedError, match="1 of 2 memories would go, more than 30%"):
+        again.apply()
+    again.apply(force=True)
+    with pytest.raises(StaleSourceError, match="changed since"):
+        mk.Edits.from_json(edits.to_json(), root)
+    with pytest.raises(StaleSourceError, match="changed since"):
+        edits.apply(force=True)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", '{"a": 1}', "null", '[{"op": 3}]', "[" * 5000])
+def test_what_is_no_plan_is_refused(text: str, folder: Folder) -> None:
+    with pytest.raises(MemkitError):
+        mk.Edits.from_json(text, folder({"MEMORY.md": "# Чай\n"})).apply()
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"op": "create", "path": "../out.md", "after": "x"},
+        {"op": "create", "path": "/tmp/out.md", "after": "x"},
+        {"op": "create", "path": ".git/hooks/post-commit", "after": "x"},
+        {"op": "create", "path": "MEMORY.md", "after": "x"},
+        {"op": "burn", "path": "a.md"},
+        {"op": "move", "path": "MEMORY.md"},
+        {"op": "update", "path": "a.md"},
+    ],
+)
+def test_a_plan_of_anybody_cannot_reach_outside_or_over_what_is_there(row: dict[str, object], folder: Folder) -> None:
+    root = folder({"MEMORY.md": "# Чай\n"})
+    with pytest.raises(MemkitError):
+        mk.Edits.from_json(json.dumps([row]), root).apply()
+    assert tree(root) == {"MEMORY.md": "# Чай\n".encode()}
+
+
+def test_a_row_whose_text_does_not_stand_there_is_refused(folder: Folder) -> None:
+    root = folder({"users/anna/working.md": WORKING})
+    rows = json.loads(mk.plan(mk.read(root), Drop(ids=("wk_1",))).to_json())
+    with pytest.raises(StaleSourceError, match="does not stand there"):
+        mk.Edits.from_json(json.dumps([{**rows[0], "at": 3}]), root)
+    with pytest.raises(ChangeRefusedError, match="the same place"):
+        mk.Edits.from_json(json.dumps([rows[0], {**rows[0], "after": "x"}]), root)
+
+
+def test_a_move_keeps_the_bytes_and_never_takes_a_name(folder: Folder) -> None:
+    root = folder({"a.md": "\ufeffчай\r\n", "b.md": "мёд"})
+    row = {"op": "move", "path": "a.md", "to": "c/a.md", "before": "", "sha256": hash_of((root / "a.md").read_bytes())}
+    edits = mk.Edits.from_json(json.dumps([row]), root)
+    edits.apply()
+    assert tree(root) == {"c/a.md": "\ufeffчай\r\n".encode(), "b.md": "мёд".encode()}
+    mk.undo(root)
+    assert sorted(tree(root)) == ["a.md", "b.md"]
+    with pytest.raises(MemkitError):
+        mk.Edits.from_json(json.dumps([{**row, "to": "b.md"}]), root).apply()
+
+
+def test_a_corpus_that_is_no_longer_the_folder_is_refused(folder: Folder) -> None:
+    root = folder({"users/anna/working.md": WORKING})
+    corpus = mk.read(root)
+    (root / "users/anna/working.md").write_text(WORKING + "- [id:wk_3] [t:working] [imp:low] Ещё\n")
+    with pytest.raises(StaleSourceError, match=r"users/anna/working[.]md: it was changed since it was read"):
+        mk.plan(corpus, mk.Expiry(), as_of="2026-03-01")
+    assert len(mk.plan(corpus.refresh(), mk.Expiry(), as_of="2026-03-01")) == 1
+
+
+def test_undecodable_files_are_refused_with_the_reason(folder: Folder) -> None:
+    root = folder({"users/u/archive.md": b"- [id:a] [t:archive] [imp:low] " + b"\xff\xfe\n"})
+    edits = mk.plan(mk.read(root), Drop(ids=("a",)))
+    assert len(edits) == 0
+    assert "no UTF-8" in edits.refused["reason"][0].as_py()
+
+
+def test_a_plan_of_nothing_writes_nothing(folder: Folder) -> None:
+    root = folder({"users/anna/working.md": WORKING})
+    edits = mk.plan(mk.read(root), mk.Expiry(), as_of="2020-01-01")
+    assert edits.apply().num_rows == 0
+    assert edits.diff() == ""
+    assert not (root / ".memkit").exists()
+    assert repr(edits) == "Edits(nothing; 0 files)"
+
+
+@pytest.mark.parametrize("policies", [3, None, [mk.Classifier, 1]])
+def test_what_asks_for_nothing_is_refused(policies: object, folder: Folder) -> None:
+    with pytest.raises(ParameterError, match="plan: "):
+        mk.plan(mk.read(folder({"MEMORY.md": "# Чай\n"})), policies)
+
+
+def test_a_corpus_without_a_folder_is_refused() -> None:
+    with pytest.raises(MemkitError):
+        mk.plan(mk.from_table({"text": ["чай"]}), mk.Expiry())
+    with pytest.raises(ParameterError, match="expected a Corpus"):
+        mk.plan([], mk.Expiry())  # type: ignore[arg-type]
+
+
+def test_a_diff_is_text_and_in_a_notebook_coloured_escaped_and_masked(folder: Folder) -> None:
+    secret = "sk-" + "a1B2" * 8
+    text = WORKING.replace("Чинит бота", f"<b>Чинит</b> {secret}")
+    diff = mk.plan(mk.read(folder({"users/anna/working.md": text})), mk.Expiry(), as_of="2026-03-01").diff()
+    assert secret in diff
+    page = diff._repr_html_()
+    assert "&lt;b&gt;Чинит" in page
+    assert secret not in page
+    assert 'style="background:rgba(248' in page
+    assert diff.startswith("--- a/users/anna/working.md\n+++ b/users/anna/working.md\n@@ -1,2 +1 @@\n-")
+
+
+def test_the_sample_changes_and_comes_back(tmp_path: Path) -> None:
+    import shutil
+
+    root = tmp_path / "data"
+    shutil.copytree(mk.sample_data(), root, ignore=shutil.ignore_patterns("broken"))
+    before = tree(root)
+    corpus = mk.read(root)
+    ids = pc.unique(corpus.memories["source_id"]).drop_null().to_pylist()[::3]
+    edits = mk.plan(corpus, Drop(ids=tuple(ids)))
+    gone = edits.removed()
+    assert len(gone) > 30
+    edits.apply(force=True)
+    after = mk.read(root)
+    kept = pc.invert(pc.is_in(corpus.memories["memory_id"], value_set=edits.table["memory_id"].combine_chunks()))
+    names = ["source_id", "text", "title"]
+    assert after.memories.select(names).equals(corpus.memories.filter(kept).select(names))
+    errors = pc.field("severity") == "error"
+    assert after.problems.filter(errors).num_rows <= corpus.problems.filter(errors).num_rows
+    mk.undo(root)
+    assert tree(root) == before
+
+
+def test_refusals_are_shown_with_the_edits(folder: Folder) -> None:
+    root = folder({"memory/2026-01-01.md": "# Чай\n\nлимон\n", "users/anna/working.md": WORKING})
+    edits = mk.plan(mk.read(root), mk.Admission())
+    assert "refused" in repr(edits) or edits.refused.num_rows == 0
+    assert "<table>" in edits._repr_html_()
+    assert edits.to_pandas().shape[0] == len(edits)

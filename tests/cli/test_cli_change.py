@@ -1,0 +1,82 @@
+"""Plans, changes and their undoing at the command line: nothing is written unless `apply` says so."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memkit as mk
+
+WORKING = """- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Чинит бота
+- [id:wk_2] [t:working] [imp:high] [exp:2027-01-01] План
+- [id:wk_3] [t:working] [imp:high] [exp:2027-01-01] Чай
+- [id:wk_4] [t:working] [imp:high] [exp:2027-01-01] Мёд
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return mk.write_files(tmp_path / "root", {"users/anna/working.md": WORKING})
+
+
+def test_plan_apply_and_undo(run: Any, root: Path, tmp_path: Path) -> None:
+    file = root / "users/anna/working.md"
+    code, out, err = run("plan", root, "expiry", "--as-of", "2026-03-01", "--json")
+    assert (code, err) == (0, "")
+    assert [row["reason"] for row in json.loads(out)] == ["expired"]
+    assert file.read_text("utf-8") == WORKING
+    assert not (root / ".memkit").exists()
+    (tmp_path / "plan.json").write_text(out, "utf-8")
+    assert run("apply", root, tmp_path / "plan.json", "--json")[0] == 0
+    assert file.read_text("utf-8") == WORKING.split("\n", 1)[1]
+    code, out, _ = run("undo", root, "--json")
+    assert (code, [row["path"] for row in json.loads(out)]) == (0, ["users/anna/working.md"])
+    assert file.read_text("utf-8") == WORKING
+    assert run("undo", root)[0] == 2
+
+
+def test_a_diff_is_printed_as_it_is(run: Any, root: Path) -> None:
+    code, out, _ = run("plan", root, "expiry", "--as-of", "2026-03-01", "--diff")
+    assert code == 0
+    assert out.startswith("--- a/users/anna/working.md\n+++ b/users/anna/working.md\n@@ -1,4 +1,3 @@\n-- [id:wk_1]")
+    assert "expired" in run("plan", root, "expiry", "--as-of", "2026-03-01")[1]
+
+
+def test_parameters_filters_and_standard_input(run: Any, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = ("plan", root, "expiry", "--as-of", "2026-03-01", "--json")
+    assert json.loads(run(*plan, "--set", "grace_days=60")[1]) == []
+    assert json.loads(run(*plan, "--set", "expiry__grace_days=60")[1]) == []
+    assert json.loads(run(*plan, "--where", "policy = 'quota'")[1]) == []
+    monkeypatch.setattr("sys.stdin", io.StringIO(run(*plan)[1]))
+    assert run("apply", root, "-")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("plan", "{root}", "expirey"), "Did you mean 'expiry'"),
+        (("plan", "{root}", "expiry", "--set", "grace=1"), "Did you mean 'grace_days'"),
+        (("plan", "{root}", "expiry", "--where", "reason ="), "where: expected one SQL predicate"),
+        (("apply", "{root}", "{root}/users/anna/working.md"), "expected a JSON array of edits"),
+        (("apply", "{root}", "{root}/none.json"), "No such file"),
+        (("undo", "{root}/none"), "expected a folder"),
+    ],
+)
+def test_what_is_wrong_is_one_line(words: tuple[str, ...], said: str, run: Any, root: Path) -> None:
+    code, out, err = run(*(word.format(root=root) for word in words))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert said in err
+
+
+def test_too_many_removals_need_force(run: Any, root: Path, tmp_path: Path) -> None:
+    out = run("plan", root, "expiry", "--as-of", "2028-01-01", "--json")[1]
+    (tmp_path / "plan.json").write_text(out, "utf-8")
+    code, _, err = run("apply", root, tmp_path / "plan.json")
+    assert (code, "4 of 4 memories would go" in err) == (2, True)
+    assert run("apply", root, tmp_path / "plan.json", "--force")[0] == 0
+    assert run("undo", root, "--clear")[0] == 0
+    assert WORKING[:40].encode() not in b"".join(p.read_bytes() for p in root.rglob("*") if p.is_file())
