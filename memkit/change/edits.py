@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import html
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -15,15 +13,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.change.counters import counted
+from memkit.change.diff import Diff, diff_of
 from memkit.change.disk import Disk, check_path
 from memkit.change.journal import Change, Record, hash_of, opened
 from memkit.display.notebook import Shown, shown
-from memkit.display.sheet import visible
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, QueryError, StaleSourceError
 from memkit.formats.syntax.json_places import Splice, spliced, without
 from memkit.params import describe
 from memkit.tables.sealed import Sealed, read_select
-from memkit.text.secrets import mask
 
 MOST_REMOVED = 0.3
 """The share of the memories that a change may remove without ``force=True``."""
@@ -184,7 +181,7 @@ class Edits:
             A string.
         """
         after = self._contents(self.table.to_pylist())
-        return Diff("".join(_diff_of(path, self._before.get(path), text) for path, text in sorted(after.items())))
+        return Diff("".join(diff_of(path, self._before.get(path), text) for path, text in sorted(after.items())))
 
     def filter(self, where: str) -> Edits:
         """The rows that pass a predicate, and what follows from them.
@@ -334,21 +331,6 @@ class Edits:
         return f"Edits({said or 'nothing'}; {files} files{refused})"
 
 
-class Diff(str):
-    """A unified diff: a string, in a notebook in colour, secrets masked there."""
-
-    __slots__ = ()
-    _COLOURS = (("+++", ""), ("---", ""), ("+", "rgba(46,160,67,.22)"), ("-", "rgba(248,81,73,.22)"), ("@", ""))
-
-    def _repr_html_(self) -> str:
-        lines = []
-        for line in mask(str(self)).split("\n"):
-            colour = next((colour for sign, colour in self._COLOURS if line.startswith(sign)), "")
-            style = f' style="background:{colour}"' if colour else ""
-            lines.append(f"<span{style}>{html.escape(visible(line))}</span>")
-        return f'<pre class="mk" style="white-space:pre-wrap">{chr(10).join(lines)}</pre>'
-
-
 def report_of(record: Record) -> pa.Table:
     """The files of a record: path, op, sha256_before and sha256_after."""
     ops = {(True, False): "create", (False, True): "delete"}
@@ -395,17 +377,3 @@ def _apart(path: str, text: str, splices: list[Splice]) -> list[Splice]:
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode("utf-8")
-
-
-def _diff_of(path: str, before: str | None, after: str | None) -> str:
-    if before == after:
-        return ""
-    old, new = ("/dev/null" if text is None else f"{side}/{path}" for side, text in (("a", before), ("b", after)))
-    lines = difflib.unified_diff(_lines(before), _lines(after), old, new)
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
-
-
-def _lines(text: str | None) -> list[str]:
-    """Lines with their ends, split at LF alone."""
-    lines = (text or "").split("\n")
-    return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
