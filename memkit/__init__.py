@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from memkit.evaluate.labels import read_qrels as read_qrels
     from memkit.evaluate.labels import read_queries as read_queries
     from memkit.evaluate.labels import write_labels as write_labels
+    from memkit.evaluate.profile import Profile as Profile
     from memkit.evaluate.statistics import queries_needed as queries_needed
     from memkit.evaluate.sweep import sweep as sweep
     from memkit.evaluate.tune import tune as tune
@@ -135,6 +136,7 @@ _PUBLIC = {
     "Format": ("memkit.formats.format", "Format"),
     "IndexCheck": ("memkit.policy.index_check", "IndexCheck"),
     "Pipeline": ("memkit.policy.pipeline", "Pipeline"),
+    "Profile": ("memkit.evaluate.profile", "Profile"),
     "Quota": ("memkit.policy.quota", "Quota"),
     "Retriever": ("memkit.search.retriever", "Retriever"),
     "SplitPlan": ("memkit.policy.split_plan", "SplitPlan"),

@@ -23,6 +23,7 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.params import Param, check_choice
 
 if TYPE_CHECKING:
+    from memkit.evaluate.profile import Profile
     from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
 
@@ -52,6 +53,9 @@ FormatsOption = Annotated[
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="A declared parameter, NAME=VALUE; may be repeated.", metavar="NAME=VALUE"),
+]
+ProfileOption = Annotated[
+    Path | None, typer.Option("--profile", help="Settings that were measured: a TOML or JSON file of mk.Profile.")
 ]
 
 
@@ -146,13 +150,14 @@ def search(
     as_of: AsOfOption = None,
     trace: Annotated[bool, typer.Option(help="Every candidate with what each stage made of it.")] = False,
     preset: Annotated[str | None, typer.Option(help="workspace, memory_v2, recommended_use or recommended_e5.")] = None,
+    profile: ProfileOption = None,
     columns: Annotated[str | None, typer.Option(help="These columns alone, of hits or memories: rank,title,…")] = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
 ) -> None:
     """Search a folder by words and by meaning; the parameters are those of mk.Retriever."""
-    retriever = fitted(load(path, formats=formats), preset, sets)
+    retriever = fitted(load(path, formats=formats), preset, sets, profile)
     ask = retriever.trace if trace else retriever.search
     table = ask(query, k=k, where=where, as_of=as_of)
     if columns is not None:
@@ -169,8 +174,8 @@ def _chosen(hits: pa.Table, memories: pa.Table, names: list[str]) -> pa.Table:
     return pa.table({name: hits[name] if name in hits.column_names else memories[name].take(rows) for name in names})
 
 
-def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None) -> Retriever:
-    """A Retriever over `corpus`: defaults, then a preset, then ``--set``."""
+def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: Path | None = None) -> Retriever:
+    """A Retriever over `corpus`: defaults, then a preset or a profile, then ``--set``."""
     from memkit import presets
     from memkit.search.retriever import Retriever
 
@@ -178,8 +183,21 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None) -> Retrie
     if preset is not None:
         check_choice("--preset", preset, presets.RETRIEVER, "search")
         chosen = dict(presets.RETRIEVER[preset])
+    kept = _profile(profile, preset)
+    chosen |= kept.retriever if kept else {}
     with Console(stderr=True).status("encoding …"):
-        return Retriever(**chosen, **settings(Retriever.params(), sets, "Retriever")).fit(corpus)
+        search = Retriever(**{**chosen, **settings(Retriever.params(), sets, "Retriever")}).fit(corpus)
+    for difference in kept.differences(search) if kept else ():
+        print(f"memkit: {profile}: {visible(difference)}", file=sys.stderr)
+    return search
+
+
+def _profile(path: Path | None, preset: str | None) -> Profile | None:
+    from memkit.evaluate.profile import Profile
+
+    if path is not None and preset is not None:
+        raise ParameterError("expected --preset or --profile. Got both: a profile names every parameter.")
+    return None if path is None else Profile.load(path)
 
 
 @app.command()

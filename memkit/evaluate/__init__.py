@@ -8,5 +8,7 @@ A floor plan, from the ground up:
   as arrays), `stages` (what became of what is relevant), `statistics` (what a few users allow to conclude);
 - answers: `evaluation` (one search), `compare` (two of them), each a `result`;
 - without labels: `audit` (what cannot be found; its tables are made in `unfound`) and `horizon` (until when the rest
-  can).
+  can);
+- what is kept: `profile` (tuned numbers with their `evidence`) and `pasted` (the same as other systems'
+  settings).
 """
