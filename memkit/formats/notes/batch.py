@@ -50,17 +50,6 @@ _MAX_LAYOUTS = 8
 _MAX_KEYS = 32
 MAX_SUBJECT, MAX_KEYWORDS, MAX_KEYWORD, MIN_BODY = 200, 20, 50, 10
 """Characters of a subject, keywords, characters of one, and characters of a text that make a sound note."""
-_BREAK = ord("\n")
-_EDGES = 4
-"""Bytes of a text that show whether it begins and ends with one line break."""
-_BYTES = np.arange(256)
-_IS_INK = (_BYTES > 0x20) & (_BYTES < 0x7F)
-"""Bytes that are a character which is no whitespace."""
-_CONTINUES = (_BYTES >= 0x80) & (_BYTES < 0xC0)
-"""Bytes within a character of UTF-8."""
-_LEADS_TWO = (_BYTES >= 0xC3) & (_BYTES < 0xE0)
-"""Bytes that begin a character of two bytes which is no whitespace."""
-_LEADS_INK = _IS_INK | _LEADS_TWO
 
 Opened = tuple[tuple[str, str], ...]
 """The keys of front matter in their order, each with what opens its value: blanks, a bracket, a quote."""
@@ -238,23 +227,9 @@ class _Text:
         self.text = pa.StringArray.from_buffers(len(bodies), pa.py_buffer(self.ends), pa.py_buffer(self.data))
         try:
             self.text.validate(full=True)
-            self.chars = pc.utf8_length(self.text).to_numpy() - self._whitespace()
+            self.chars = pc.utf8_length(pc.utf8_trim_whitespace(self.text)).to_numpy()
         except pa.ArrowInvalid:
             self.chars = None
-
-    def _whitespace(self) -> np.ndarray:
-        """How many characters `str.strip` would take off each text; most begin and end with one line break."""
-        codes = np.frombuffer(self.data, np.uint8)
-        counts = np.full(len(self.bodies), -1)
-        rows = np.flatnonzero(np.diff(self.ends) > _EDGES)
-        first, last = self.ends[rows], self.ends[rows + 1] - 1
-        usual = (codes[first] == _BREAK) & (codes[last] == _BREAK) & _LEADS_INK[codes[first + 1]]
-        usual &= _IS_INK[codes[last - 1]] | (_CONTINUES[codes[last - 1]] & _LEADS_TWO[codes[last - 2]])
-        counts[rows[usual]] = 2
-        for at in np.flatnonzero(counts < 0).tolist():
-            text = str(self.bodies[at], "utf-8")
-            counts[at] = len(text) - len(text.strip())
-        return counts
 
     def odd(self) -> set[int]:
         """The rows whose text some rule reports, or that is not to be kept as it stands."""
@@ -305,8 +280,7 @@ def _columns(rows: list[_Row], text: _Text) -> dict[str, dict[str, object]]:
     words = ("id", "subject", "applies_to", "applies_kind", "applies_target", "content_hash")
     own, subject, scope, kind, target, content_hash = (pa.array(captured[name], pa.string()) for name in words)
     keywords = _split(captured["keywords"], joiners)
-    dates = map(_moments, map(captured.__getitem__, ("created_at", "updated_at", "occurred_at")))
-    created, updated, occurred = dates
+    created, updated, occurred = (_moments(captured[name]) for name in ("created_at", "updated_at", "occurred_at"))
     created, updated = pc.coalesce(created, occurred), pc.coalesce(updated, occurred, created)
     memory_id = pc.binary_join_element_wise("notes:", path, "#", own, "")
     first = pc.add(pa.array(head_lines), 1)
@@ -316,25 +290,13 @@ def _columns(rows: list[_Row], text: _Text) -> dict[str, dict[str, object]]:
     shared |= {"created_at": created, "updated_at": updated}
     memory = {"format": "notes", "kind": "note", "source_id": own, "scope": scope, "title": subject, "tags": keywords}
     note = {"id": own, "uuid_version": 4, "subject": subject, "keywords": keywords, "applies_to": scope}
+    note |= {"applies_kind": pc.coalesce(kind, scope), "applies_target": target, "body_chars": pa.array(text.chars)}
+    note |= {"occurred_at": occurred, "content_hash": content_hash}
+    place = {"memory_id": memory_id, "path": path, "line": pa.array(id_lines)}
     return {
         "memories": {**shared, **memory, "text": text.text, "line_start": first, "line_end": last},
-        "notes": {
-            **shared,
-            **note,
-            "applies_kind": pc.coalesce(kind, scope),
-            "applies_target": target,
-            "occurred_at": occurred,
-            "content_hash": content_hash,
-            "body_chars": pa.array(text.chars),
-        },
-        "_ids": {
-            "memory_id": memory_id,
-            "path": path,
-            "line": pa.array(id_lines),
-            "field": "id",
-            "group": "note",
-            "id": own,
-        },
+        "notes": shared | note,
+        "_ids": place | {"field": "id", "group": "note", "id": own},
     }
 
 
@@ -355,13 +317,8 @@ def _moments(values: tuple[str | None, ...]) -> pa.Array:
 
 def _filled(columns: dict[str, object], schema: pa.Schema, count: int) -> pa.Table:
     """A table of `schema`: a scalar stands for all rows, an absent column is null."""
-    arrays = []
-    for field in schema:
-        column = columns.get(field.name)
-        if isinstance(column, pa.Array):
-            arrays.append(column.cast(field.type))
-        else:
-            arrays.append(_repeated(column, field.type, count))
+    fields = [(columns.get(field.name), field.type) for field in schema]
+    arrays = [one.cast(type) if isinstance(one, pa.Array) else _repeated(one, type, count) for one, type in fields]
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
