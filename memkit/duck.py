@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import duckdb
+import pyarrow as pa
 
 from memkit.errors import QueryError
 
@@ -65,6 +66,25 @@ def session() -> duckdb.DuckDBPyConnection:
 @functools.cache
 def _own(process: int) -> duckdb.DuckDBPyConnection:
     return connect()  # one each: a forked process has its parent's memory and none of its threads
+
+
+def rows_of(sql: str, values: Mapping[str, Any] | None = None, /, **tables: pa.Table) -> pa.Table:
+    """The rows of a statement over the tables that it names.
+
+    >>> rows_of("select a + $more as b from t", {"more": 1}, t=pa.table({"a": [1]})).to_pylist()
+    [{'b': 2}]
+    """
+    with session() as con:
+        for name, table in tables.items():
+            con.register(name, table)
+        return con.execute(sql, values).to_arrow_table()
+
+
+def put(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
+    """Make or replace a table of the database; `name` stands in SQL as it is."""
+    con.register("incoming", table)
+    con.execute(f"create or replace table {name} as from incoming")
+    con.unregister("incoming")
 
 
 def check_unicode(*values: Any) -> None:

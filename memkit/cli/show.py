@@ -15,7 +15,7 @@ from rich.text import Text
 
 from memkit.display.notebook import shown
 from memkit.display.sheet import visible
-from memkit.duck import printable, session
+from memkit.duck import printable, rows_of
 from memkit.params import describe
 
 out = Console()
@@ -100,6 +100,4 @@ def summary(annotated: pa.Table) -> pa.Table:
         "factor": "round(avg(factor), 3) as mean_factor," if "factor" in names else "",
         "example": r"left(regexp_replace(trim(text), '\s+', ' ', 'g'), 300)" if "text" in names else "file",
     }
-    with session() as con:
-        con.register("input", annotated)
-        return describe(con.execute(_SUMMARY.format_map(parts)).to_arrow_table(), memkit="verdicts")
+    return describe(rows_of(_SUMMARY.format_map(parts), input=annotated), memkit="verdicts")

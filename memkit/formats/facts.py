@@ -50,12 +50,8 @@ _PREFIXES = {"profile": "pf_", "working": "wk_", "archive": "ar_"}
 _TASK = re.compile(r"[-*] \[[ xX]\]")
 _COUNTERS = pa.schema(
     [
-        ("path", pa.string()),
-        ("line", pa.int64()),
-        ("field", pa.string()),
-        ("file", pa.string()),
-        ("type", pa.string()),
-        ("count", pa.int64()),
+        (name, pa.int64() if name in ("line", "count") else pa.string())
+        for name in ("path", "line", "field", "file", "type", "count")
     ]
 )
 """What a meta.json says of the files beside it; checked once all files are read."""
@@ -155,9 +151,9 @@ def _survey(folder: Folder) -> Survey:
     """The ``{userId}.md`` of the old layout, which lie beside a ``users/`` folder."""
     paths = folder.listing.files
     homes = {path.rpartition("/")[0].rpartition("/")[0] for path in paths}
-    is_any = folder.is_forced
-    told = {path: _OLD for path in paths if (is_any and path.lower().endswith(MARKDOWN)) or _is_old(path, homes)}
-    return Survey(told | dict.fromkeys(_alone(folder), _OLD))
+    forced = (path for path in paths if folder.is_forced and path.lower().endswith(MARKDOWN))
+    beside = (path for path in paths if _is_old(path, homes))
+    return Survey(dict.fromkeys([*forced, *beside, *_alone(folder)], _OLD))
 
 
 def _alone(folder: Folder) -> Iterator[str]:
@@ -190,9 +186,8 @@ def _is_bullets(source: Source) -> bool:
 
 def _is_old(path: str, homes: set[str]) -> bool:
     folder, _, name = path.rpartition("/")
-    stem = name.removesuffix(".md")
     home = f"{folder}/users" if folder else "users"
-    return name.endswith(".md") and home in homes and not stem.isupper() and not _DATED.match(stem)
+    return name.endswith(".md") and home in homes and _is_user(name)
 
 
 def parse(file: File, rows: Rows) -> None:
@@ -201,14 +196,11 @@ def parse(file: File, rows: Rows) -> None:
     if not file.is_markdown:
         _parse_meta(source, rows)
         return
-    user = user_of(source.path)
-    old = user is None and file.told("facts") == _OLD
-    expected = source.stem if source.stem in TYPES else None
-    reader = _Facts(source, rows, source.stem if old else user, expected, old)
+    reader = _Facts(source, rows, file.told("facts"))
     for number, line in enumerate(source.lines, 1):
         if line.strip():
             reader.read(number, line)
-    if old:
+    if reader.old:
         reason = "the old layout has one file a user; its lines are archive facts"
         row = {"path": source.path, "kind": "fact", "from_version": "1", "to_version": "2", "reason": reason}
         rows.add("migrations", row)
@@ -219,8 +211,11 @@ def parse(file: File, rows: Rows) -> None:
 class _Facts:
     """One fact file under way."""
 
-    def __init__(self, source: Source, rows: Rows, user: str | None, expected: str | None, old: bool) -> None:
-        self.path, self.rows, self.user, self.expected, self.old = source.path, rows, user, expected, old
+    def __init__(self, source: Source, rows: Rows, told: object) -> None:
+        user = user_of(source.path)
+        self.path, self.rows, self.old = source.path, rows, user is None and told == _OLD
+        self.user = source.stem if self.old else user
+        self.expected = source.stem if source.stem in TYPES else None
 
     def read(self, number: int, line: str) -> None:
         def problem(rule: str, field: str, expected: str, got: object) -> None:
@@ -241,12 +236,8 @@ class _Facts:
         values, taken = FIELDS.read(fact, self.rows, problem, TAGS if untagged else ())
         kind, own = values["t"], values["id"]
         self.rows.own_id(memory_id, self.path, number, "id", self.path.rpartition("/")[0], own)
-        memory = {
-            **place,
-            "memory_id": memory_id,
-            "format": "facts",
-            "path": self.path,
-            "source_id": own,
+        memory = {**place, "memory_id": memory_id, "format": "facts", "path": self.path, "source_id": own}
+        memory |= {
             "kind": kind if kind in TYPES else self.expected or ("archive" if self.old else None),
             "importance": IMPORTANCE_WORDS.get(values["imp"] or ""),
             "text": fact["text"],

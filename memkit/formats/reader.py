@@ -221,15 +221,14 @@ def _opener(listing: Listing, result: Reading, before: Reading | None) -> Callab
     def source(path: str, into: Rows) -> Source | None:
         stat = listing.stat(path) or _UNSEEN[0]
         kept = before.surveyed.get(path) if before else None
-        if kept and kept[0] == stat:
-            report(kept[1], limit, into)
+        found = kept[1] if kept and kept[0] == stat else None
+        if found:
+            report(found, limit, into)
         else:
             found = read_source(listing, path, limit, into)
-            kept = (stat, found) if found else None
-        if kept is None:
-            return None
-        result.surveyed[path] = kept
-        return kept[1]
+        if found:
+            result.surveyed[path] = stat, found
+        return found
 
     return source
 

@@ -20,16 +20,8 @@ from memkit.formats.format import ADVICE, SEVERITIES, Format, Rule, Tests, tests
 from memkit.formats.syntax.node import Node
 from memkit.schemas import TABLES
 
-IDS = pa.schema(
-    [
-        ("memory_id", pa.string()),
-        ("path", pa.string()),
-        ("line", pa.int64()),
-        ("field", pa.string()),
-        ("group", pa.string()),
-        ("id", pa.string()),
-    ]
-)
+_TEXT = pa.string()
+IDS = pa.schema({"memory_id": _TEXT, "path": _TEXT, "line": pa.int64(), "field": _TEXT, "group": _TEXT, "id": _TEXT})
 """The ids that records give themselves, and the group within which each should be the only one."""
 
 RAW_SCHEMAS: dict[str, pa.Schema] = {**TABLES, "_ids": IDS}

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from memkit.decay import Decay
 from memkit.display.sheet import names_in
-from memkit.duck import session
+from memkit.duck import rows_of
 from memkit.errors import ParameterError
 from memkit.params import AsOf, as_of_time, check_value, describe, record_as_of
 from memkit.policy.base import needed
@@ -158,9 +158,7 @@ def forecast(
     judged = [_on_day(table, steps, decay or Decay(), start, int(day)) for day in looked_at]
     if not judged:
         raise ParameterError("forecast: 'days' must name at least one day. Got none.")
-    with session() as con:
-        con.register("judged", pa.concat_tables(judged))
-        counted = con.execute(_FORECAST_SQL, {"least": min_factor}).to_arrow_table()
+    counted = rows_of(_FORECAST_SQL, {"least": min_factor}, judged=pa.concat_tables(judged))
     return record_as_of(describe(counted, memkit="forecast"), start)
 
 

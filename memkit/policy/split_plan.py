@@ -19,7 +19,7 @@ from memkit.policy.base import VERDICT, Policy, needed, only_kept
 from memkit.presets import cite
 from memkit.tables.corpus import Corpus
 from memkit.tables.statement import input_table
-from memkit.text.count import Counter, checked_counter, count_tokens
+from memkit.text.count import Counter, checked_counter, count_tokens, counter_param
 
 _LINE = re.compile(r"[^\n]*+\n|[^\n]++")
 _HEADING = re.compile(r" {0,3}#{1,6}(\s|$)")
@@ -74,13 +74,7 @@ class SplitPlan(Policy):
     max_tokens_per_file: int = param(
         4096, low=1, unit="tokens", doc="A longer text is split.", source=cite("index_standard", "splitting")
     )
-    counter: Counter | None = param(
-        None,
-        kind="callable",
-        nullable=True,
-        unit="str -> int",
-        doc="Counts the tokens of a text; None: 4 characters are one.",
-    )
+    counter: Counter | None = counter_param()
 
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         """Lines and a counter of the user's are beyond SQL: the counts come beside the rows."""

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.duck import connect
+from memkit.duck import rows_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Role
@@ -121,8 +121,7 @@ def _highest(labels: pa.Table) -> pa.Table:
     """One row for each query and memory, the one with the highest relevance."""
     if not {"query_id", "relevance"} <= set(labels.column_names):
         return labels
-    con = connect()
-    con.register("labels", labels.append_column("row", pa.array(range(labels.num_rows))))
+    numbered = labels.append_column("row", pa.array(range(labels.num_rows)))
     query = """select * exclude (row) from labels
     qualify row_number() over (partition by query_id, memory_id order by relevance desc, row) = 1 order by row"""
-    return con.sql(query).to_arrow_table().cast(labels.schema)
+    return rows_of(query, labels=numbered).cast(labels.schema)

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memkit.duck import connect, identifier, literal
+from memkit.duck import connect, identifier, literal, put
 from memkit.tables.fts import add_fts, index_text
 from memkit.tables.sealed import Sealed
 from memkit.tables.statement import as_table, is_table
@@ -116,9 +116,7 @@ _MISSING = re.compile(r"Table with name (.+?) does not exist!")
 def _show(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     """Have the rows in the schema ``memkit`` and a view of them in ``main``; can be repeated."""
     con.execute("create schema if not exists memkit")
-    con.register("incoming", table)
-    con.execute(f"create or replace table memkit.{identifier(name)} as from incoming")
-    con.unregister("incoming")
+    put(con, f"memkit.{identifier(name)}", table)
     view = f"create or replace view main.{identifier(name)} as from memkit.{identifier(name)}"
     try:
         con.execute(view)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memkit.duck import session
+from memkit.duck import put, session
 from memkit.text.analyse import analyse_sql, count_terms_sql, load_fts, searchable_sql
 
 if TYPE_CHECKING:
@@ -114,8 +114,6 @@ def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table]) -> No
     """
     con.execute(f"create schema if not exists {SCHEMA}")
     for name in TEXT_INDEX:
-        con.register("incoming", index[name])
-        con.execute(f"create or replace table {SCHEMA}.{name} as from incoming")
-        con.unregister("incoming")
+        put(con, f"{SCHEMA}.{name}", index[name])
     scores = _SCORES.format(schema=SCHEMA, terms=analyse_sql("query"), k1=K1, b=B)
     con.execute(_MACROS.format(scores=scores, schema=SCHEMA))

@@ -31,14 +31,8 @@ from memkit.tables.untrusted import check_unique, declared, digest, read_parquet
 _MEMORIES = "memories.parquet"
 _STAT = ("size", "mtime_ns", "ctime_ns")
 _SEEN = pa.schema(
-    [
-        pa.field("path", pa.string(), nullable=False),
-        pa.field("size", pa.int64(), nullable=False),
-        pa.field("mtime_ns", pa.int64(), nullable=False),
-        pa.field("ctime_ns", pa.int64(), nullable=False),
-        pa.field("digest", pa.string(), nullable=False),
-        pa.field("role", pa.string(), nullable=False),
-    ]
+    pa.field(name, pa.int64() if name in _STAT else pa.string(), nullable=False)
+    for name in ("path", *_STAT, "digest", "role")
 )
 _KEPT = ("problems", "_counters", "_ids")
 """Tables whose rows from the files alone cannot be told from the finished ones, so that they are saved beside them."""

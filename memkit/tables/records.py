@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.duck import session
+from memkit.duck import rows_of
 from memkit.params import AsOf, as_of_time, check_value, record_as_of
 from memkit.schemas import TABLES
 from memkit.tables.age import age_sql
@@ -82,11 +82,8 @@ def wisdom_support(corpus: Any, relations: Any = None) -> pa.Table:
     >>> wisdom_support(facts, links).select(["fact_id", "balance"]).to_pylist()
     [{'fact_id': 'w1', 'balance': 0.0}, {'fact_id': 'w2', 'balance': -0.75}]
     """
-    given = {
-        "wisdom_facts": _table(corpus, "wisdom_facts"),
-        "relations": _table(corpus if relations is None else relations, "relations"),
-    }
-    return _run(WISDOM_SQL, given)
+    links = _table(corpus if relations is None else relations, "relations")
+    return rows_of(WISDOM_SQL, wisdom_facts=_table(corpus, "wisdom_facts"), relations=links)
 
 
 def rank_pathways(corpus: Any, confidence: float = 0.95) -> pa.Table:
@@ -112,7 +109,7 @@ def rank_pathways(corpus: Any, confidence: float = 0.95) -> pa.Table:
     """
     check_value("rank_pathways", "confidence", confidence, "float", low=0, high=1, low_open=True, high_open=True)
     z = NormalDist().inv_cdf((1 + confidence) / 2)
-    return _run(PATHWAYS_SQL, {"pathways": _table(corpus, "pathways")}, z=z)
+    return rows_of(PATHWAYS_SQL, {"z": z}, pathways=_table(corpus, "pathways"))
 
 
 def stale_pathways(corpus: Any, as_of: AsOf = None, days: float = 90.0) -> pa.Table:
@@ -140,18 +137,10 @@ def stale_pathways(corpus: Any, as_of: AsOf = None, days: float = 90.0) -> pa.Ta
     """
     check_value("stale_pathways", "days", days, "float", low=0, unit="days")
     moment = as_of_time(as_of)
-    return record_as_of(
-        _run(STALE_SQL, {"pathways": _table(corpus, "pathways")}, as_of=moment, days=float(days)), moment
-    )
+    asked = {"as_of": moment, "days": float(days)}
+    return record_as_of(rows_of(STALE_SQL, asked, pathways=_table(corpus, "pathways")), moment)
 
 
 def _table(given: Any, name: str) -> pa.Table:
     tables = getattr(given, "tables", None)
     return input_table(as_table(tables[name] if isinstance(tables, dict) else given), TABLES[name])
-
-
-def _run(sql: str, given: dict[str, pa.Table], **parameters: Any) -> pa.Table:
-    with session() as con:
-        for name, table in given.items():
-            con.register(name, table)
-        return con.execute(sql, parameters or None).to_arrow_table()

@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memkit.duck import check_unicode, connect, identifier
+from memkit.duck import check_unicode, connect, identifier, put
 from memkit.errors import QueryError
 from memkit.tables.fts import add_fts
 from memkit.text.analyse import load_fts
@@ -112,9 +112,7 @@ class Sealed:
         ]
         if columns == before:
             return
-        con.register("incoming", table.select(columns))
-        con.execute(f"create or replace table {identifier(name)} as from incoming")
-        con.unregister("incoming")
+        put(con, identifier(name), table.select(columns))
         self._held[name], self._columns[name] = table, columns
 
 

@@ -159,19 +159,16 @@ def as_table(data: Any, over: str = "memories", owner: str = "table") -> pa.Tabl
     ParameterError
         For anything else, for a DataFrame whose columns have no one Arrow type, and for a column that is there twice.
     """
-    if is_frame(data):
-        try:
-            data = pa.Table.from_pandas(data, preserve_index=False)
-        except (pa.ArrowException, TypeError, ValueError) as error:  # ValueError: a name twice, or half a character
-            raise ParameterError(f"{owner}: every column must have one Arrow type. {error}") from error
     tables = getattr(data, "tables", None)
     if isinstance(tables, dict) and over in tables:
         data = tables[over]
-    if is_table(data) and not isinstance(data, pa.Table):
-        try:
+    try:
+        if is_frame(data):
+            data = pa.Table.from_pandas(data, preserve_index=False)
+        elif is_table(data) and not isinstance(data, pa.Table):
             data = pa.table(data)
-        except (pa.ArrowException, TypeError, ValueError) as error:
-            raise ParameterError(f"{owner}: every column must have one Arrow type. {error}") from error
+    except (pa.ArrowException, TypeError, ValueError) as error:  # ValueError: a name twice, or half a character
+        raise ParameterError(f"{owner}: every column must have one Arrow type. {error}") from error
     if not isinstance(data, pa.Table):
         expected = "must be a pyarrow.Table, a pandas.DataFrame or a Corpus"
         raise ParameterError(f"{owner} {expected}. Got {type(data).__name__}.")

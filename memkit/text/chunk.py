@@ -20,7 +20,7 @@ from memkit.fences import fences
 from memkit.params import Estimator, estimator, param
 from memkit.presets import cite
 from memkit.schemas import CHUNKS, IN_JSON, PARTS, kinds_where
-from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter
+from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter, counter_param
 
 _SOURCE = cite("workspace", "chunks")
 _BARE = r"^(\s*#{1,6}([ \t][^\n]*)?(\n|$))+\s*$"
@@ -53,13 +53,7 @@ class Chunker(Estimator):
         doc="How much of a chunk's end the next one repeats at most, in whole lines; a fence counts as one line.",
         source=_SOURCE,
     )
-    counter: Counter | None = param(
-        None,
-        kind="callable",
-        nullable=True,
-        unit="str -> int",
-        doc="Counts the tokens of a text; None: 4 characters are one.",
-    )
+    counter: Counter | None = counter_param()
 
     def fit(self, memories: pa.Table, y: object = None) -> Self:
         """Check the parameters and the columns; there is nothing to learn.

@@ -5,13 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from numbers import Real
+from typing import Any
 
 from memkit.errors import ParameterError
+from memkit.params import param
 
 CHARS_PER_TOKEN = 4
 _MOST = 2**53  # more than any text has, and still exact as a float
 
 Counter = Callable[[str], int]
+
+
+def counter_param() -> Any:
+    """The parameter of what cuts by tokens."""
+    told = "Counts the tokens of a text; None: 4 characters are one."
+    return param(None, kind="callable", nullable=True, unit="str -> int", doc=told)
 
 
 def count_tokens(text: str) -> int:

@@ -123,12 +123,11 @@ def list_files(root: Path, *, with_stat: bool) -> Listing:
     if root.is_file():
         listing.files[root.resolve().name] = _stat(root.stat())
         return listing
-    found: list[tuple[str, Stat | None]] = []
+    found: dict[str, Stat | None] = {}
     folders = [""]
     while folders:
         folders += _scan(listing, folders.pop(), found, with_stat)
-    found.sort()
-    for raw, status in found:
+    for raw, status in sorted(found.items()):
         path = raw if raw.isascii() else _shown(listing, raw)
         if path in listing.files:
             listing.unreadable[path] = f"another file whose name reads the same, {raw!r}"
@@ -137,7 +136,7 @@ def list_files(root: Path, *, with_stat: bool) -> Listing:
     return listing
 
 
-def _scan(listing: Listing, folder: str, found: list[tuple[str, Stat | None]], with_stat: bool) -> list[str]:
+def _scan(listing: Listing, folder: str, found: dict[str, Stat | None], with_stat: bool) -> list[str]:
     """Add the files of one folder to `found`; the sub-folders to look into."""
     try:
         with _opened(listing.root / folder) as place, os.scandir(place) as entries:
@@ -161,11 +160,7 @@ def _opened(folder: Path) -> Iterator[Path | int]:
 
 
 def _sort_out(
-    listing: Listing,
-    folder: str,
-    entries: list[os.DirEntry[str]],
-    found: list[tuple[str, Stat | None]],
-    with_stat: bool,
+    listing: Listing, folder: str, entries: list[os.DirEntry[str]], found: dict[str, Stat | None], with_stat: bool
 ) -> list[str]:
     names = {entry.name for entry in entries}
     if folder and (IGNORE_FILE in names or "pyvenv.cfg" in names):
@@ -179,7 +174,7 @@ def _sort_out(
         path = prefix + name
         try:
             if entry.is_file(follow_symlinks=False):
-                found.append((path, _stat(entry.stat(follow_symlinks=False)) if with_stat else None))
+                found[path] = _stat(entry.stat(follow_symlinks=False)) if with_stat else None
             elif entry.is_symlink():
                 listing.links[_shown(listing, path)] = is_inside(listing.root / path, listing.root)
             elif not entry.is_dir(follow_symlinks=False):
@@ -290,8 +285,7 @@ def _read_bytes(path: str, max_file_bytes: int) -> Content:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(0, "no regular file")
-        size = status.st_size
-        found = (size, status.st_mtime_ns, status.st_ctime_ns)
+        found = size, *_ = _stat(status)
         data = os.read(descriptor, size + 1) if 0 < size <= max_file_bytes else b""
         if data and len(data) == size:
             return found, data

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memkit.duck import session
+from memkit.duck import rows_of
 from memkit.errors import ParameterError
 from memkit.params import check_value
 from memkit.tables.statement import as_table
@@ -63,10 +63,7 @@ def precision_recall(pairs: Any, labels: Any, kind: str = "semantic", guarded: b
     [{'threshold': 0.95, 'precision': 1.0}, {'threshold': 0.8, 'precision': 0.5}]
     """
     labelled = _labelled(as_table(labels))
-    with session() as con:
-        con.register("pairs", pairs)
-        con.register("labels", labelled)
-        scored = con.execute(_SCORED_SQL, {"guarded": guarded, "kind": kind}).to_arrow_table()
+    scored = rows_of(_SCORED_SQL, {"guarded": guarded, "kind": kind}, pairs=pairs, labels=labelled)
     label, similarity = scored["label"].to_numpy(zero_copy_only=False), scored["similarity"].to_numpy()
     thresholds = np.unique(similarity[similarity > 0])[::-1]
     merged = similarity[None, :] >= thresholds[:, None]

@@ -89,21 +89,21 @@ def settle(n: int, a: Ints, b: Ints, similarity: Floats, priority: Ints) -> tupl
         inside = active[a] & active[b]
         ends = a[inside], b[inside]
         found = complete_link(n, *ends, similarity[inside])
-        heads = _heads(found, priority)
-        whole = ~_dissolved(found, heads, *ends)
+        best = heads(found, priority)
+        whole = ~_dissolved(found, best, *ends)
         merged = active & whole[found] & (np.bincount(found[active], minlength=n)[found] > 1)
         if not merged.any():
             return survivor, label
-        survivor[merged], label[merged] = heads[found[merged]], found[merged]
+        survivor[merged], label[merged] = best[found[merged]], found[merged]
         active &= ~merged
 
 
-def _heads(label: Ints, priority: Ints) -> Ints:
+def heads(label: Ints, priority: Ints) -> Ints:
     """The best member of each label."""
     order = np.argsort(-priority, kind="stable")
-    heads = np.arange(len(label))
-    heads[label[order]] = order
-    return heads
+    best = np.arange(len(label))
+    best[label[order]] = order
+    return best
 
 
 def _dissolved(label: Ints, heads: Ints, a: Ints, b: Ints) -> NDArray[np.bool_]:

@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.duck import session
-from memkit.policy.dedup.clusters import components, settle
+from memkit.duck import rows_of
+from memkit.policy.dedup.clusters import components, heads, settle
 from memkit.policy.dedup.pairs import Nodes
 from memkit.schemas import Ints
 
@@ -38,7 +38,7 @@ def verdicts(nodes: Nodes, merging: tuple[Any, ...], rows: pa.Table, survivor: s
         stays, label = settle(len(best), a, b, similarity, rank)
     else:
         label = components(len(best), a, b)
-        stays = _least(label, rank)
+        stays = heads(label, rank)[label]
     return _table(rows, node, best, stays, label, (a, b, similarity, semantic))
 
 
@@ -67,9 +67,8 @@ def chains(nodes: Nodes, merging: tuple[Any, ...], found: pa.Table) -> pa.Table:
 
 def _priorities(rows: pa.Table, survivor: str) -> Ints:
     """The place of each row by the survivor rule, 0 first."""
-    with session() as con:
-        con.register("input", rows.append_column("place", pa.array(np.arange(len(rows)))))
-        ordered = con.execute(f"select place from input order by {SURVIVORS[survivor]}").to_arrow_table()  # noqa: S608  # our own rules
+    numbered = rows.append_column("place", pa.array(np.arange(len(rows))))
+    ordered = rows_of(f"select place from input order by {SURVIVORS[survivor]}", input=numbered)  # noqa: S608  # our own rules
     places = np.empty(len(rows), dtype=np.int64)
     places[ordered["place"].to_numpy()] = np.arange(len(rows))
     return places
@@ -87,13 +86,6 @@ def _best_rows(n: int, node: Ints, priority: Ints) -> Ints:
 def _present(merging: tuple[Any, ...], here: NDArray[np.bool_]) -> tuple[Any, ...]:
     inside = here[merging[0]] & here[merging[1]]
     return tuple(part[inside] for part in merging)
-
-
-def _least(label: Ints, rank: Ints) -> Ints:
-    order = np.argsort(-rank, kind="stable")
-    least = np.arange(len(label))
-    least[label[order]] = order
-    return least[label]
 
 
 def _table(rows: pa.Table, node: Ints, best: Ints, stays: Ints, label: Ints, pairs: tuple[Any, ...]) -> pa.Table:
