@@ -49,7 +49,7 @@ _OWN = f"""
     from memories where ($user_id is null or user_id = $user_id) and kind = $kind
     order by path, line_start, memory_id
 """  # noqa: S608  # no data in it
-# What is only kept, as a line of a fact file that is no fact, is nothing to tell a model.
+# What is only kept, as a line of a fact file that is not a fact, is not told to a model.
 _KEPT = literals(("facts", *kinds_where(judged=False)))
 _TELLS = f"coalesce(kind, format) not in ({_KEPT})"
 

@@ -23,7 +23,7 @@ class Plugins(Generic[Thing]):
     group : str
         The entry points' group.
     check : callable
-        ``check(name, thing)`` is the thing; it raises where it is none that can have this name.
+        ``check(name, thing)`` is the thing; it raises where that cannot have this name.
     given : dict of str to object
         Those that this process was given; they come before a package's.
     """

@@ -383,7 +383,7 @@ declare_kinds(
     Kind("profile", "a fact about who the user is", fact=True, counted=True, decays="never"),
     Kind("working", "a fact about what the user does now", fact=True, counted=True),
     Kind("archive", "any other fact about the user", fact=True, counted=True, decays="always"),
-    Kind("line", "a line of a fact file that is no fact", verbatim=True, decays="never", judged=False),
+    Kind("line", "a line of a fact file that is not a fact", verbatim=True, decays="never", judged=False),
     Kind("quarantined", "a record of an unknown version", searched=False, decays="never", judged=False),
 )
 

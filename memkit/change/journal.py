@@ -131,7 +131,7 @@ class Journal:
         StaleSourceError
             Where a file is not what its `Change` says that it was; nothing was written.
         ChangeRefusedError
-            Where a file is no text in UTF-8, is read-only, or lies behind a link; nothing was written.
+            Where a file is not text in UTF-8, is read-only, or lies behind a link; nothing was written.
         MemkitError
             Where the disk refuses before the change is decided; nothing was changed.
         """

@@ -20,7 +20,7 @@ _INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
 class _ReaderGoneError(Exception):
     """Nobody reads our output any more. No OSError: for those the command line's framework has an exit code of its own.
 
-    ``memkit check FOLDER --json | head -1`` is no failure.
+    ``memkit check FOLDER --json | head -1`` does not fail.
     """
 
 

@@ -184,7 +184,7 @@ def _lead_text(sheet: Sheet, at: int, width: int, most: int, colour: bool) -> li
 
 
 def _fitted(columns: list[Column], table: list[list[str]], width: int) -> dict[int, int]:
-    """The columns that there is room for, and how wide each is; texts give way first, then the last columns."""
+    """The columns that fit, and how wide each is; texts give way first, then the last columns."""
     widths = {
         at: min(width, max([cell_len(_name(column)), *(cell_len(row[at]) for row in table)]))
         for at, column in enumerate(columns)

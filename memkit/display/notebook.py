@@ -61,7 +61,7 @@ def show(
     Raises
     ------
     ParameterError
-        For what is no table and no result, or a column that it has not.
+        For what is neither a table nor a result, or a column that it does not have.
 
     Examples
     --------

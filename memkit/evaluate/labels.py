@@ -64,7 +64,7 @@ def read_queries(source: Any) -> pa.Table:
     Raises
     ------
     ParameterError
-        Where there is no row, a column is missing, an id is missing or occurs twice, or a day is none.
+        Where there is no row, a column is missing, an id is missing or occurs twice, or a day is not a date.
     FormatError
         Where the file cannot be parsed.
 
@@ -96,8 +96,8 @@ def read_qrels(source: Any) -> pa.Table:
     Raises
     ------
     ParameterError
-        Where there is no row, a column is missing, a memory is judged twice for a query, a relevance is no number, or
-        an answer ceases to be true before it is.
+        Where there is no row, a column is missing, a memory is judged twice for a query, a relevance is not a number,
+        or an answer ceases to be true before it is.
     FormatError
         Where the file cannot be parsed.
 

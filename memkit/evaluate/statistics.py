@@ -1,7 +1,7 @@
 """What a few users with many queries each allow to conclude: flips of whole users, intervals, the verdict, its power.
 
-Queries of one user are alike, so tests over queries find differences that are none. Here the unit is the user, or
-whatever groups queries that are not independent. All of it is arithmetic over two numbers a unit.
+Queries of one user are alike, so tests over queries find differences where there are none. Here the unit is the user,
+or whatever groups queries that are not independent. All of it is arithmetic over two numbers a unit.
 """
 
 from __future__ import annotations

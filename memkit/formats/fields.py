@@ -65,7 +65,7 @@ def _is_no_text(value: object) -> bool:
 TEXT = Type(text_of, "a string", strict=_is_text)
 ANY = Type(lambda value: value, "")
 TAG = Type(text_of, "", absent=(None, ""))
-"""A word in a file that has nothing but text; no value is of another type."""
+"""A word in a file that has nothing but text; every value is of its type."""
 WORDS = Type(words_of, "a list of strings", loose=loose_words)
 DAY = Type(day_of, "a date YYYY-MM-DD", "bad_date")
 TIME = Type(time_of, "an ISO 8601 time stamp", "bad_date")
@@ -115,7 +115,7 @@ class Fields:
         What has them, as a rule says it.
     *fields : Field
     missing : str
-        The rule that a required field breaks which is not there.
+        The rule that is broken where a required field is missing.
     """
 
     def __init__(self, format: str, holder: str, *fields: Field, missing: str = "missing_field") -> None:

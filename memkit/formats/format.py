@@ -230,7 +230,7 @@ class Format:
     rules : tuple of Rule
         Its checks.
     dates : dict of str to str or None
-        How it calls created_at or updated_at in a file; None where the date is no field.
+        How it calls created_at or updated_at in a file; None where the date is not a field.
     dates_in_lines : bool
         Whether the dates stand on the memory's own lines.
     schemas : dict of str to pyarrow.Schema

@@ -174,7 +174,7 @@ def formats_for(names: Iterable[str], forced: str | None) -> tuple[Format, ...]:
     Raises
     ------
     ParameterError
-        For a name that nobody has.
+        For an unknown name.
     """
     others: list[Format] = []
     for name in dict.fromkeys([*names, *([forced] if forced else ())]):

@@ -1,7 +1,7 @@
 """Workspaces: MEMORY.md, HEARTBEAT.md, daily logs, session transcripts, and any Markdown that no other format claims.
 
 A memory is a section: a heading outside of code fences to the next one, or the text before the first. Its text is
-exactly its lines. A heading with nothing below it but a deeper heading is no memory: it begins the section of that.
+exactly its lines. A heading with nothing below it but a deeper heading is not a memory: it begins the section of that.
 """
 
 from __future__ import annotations
@@ -267,7 +267,7 @@ class _File:
             self._turn(memory_id, range(opened[0], section.lines.stop), opened[1])
 
     def _text_lines(self, lines: range) -> Iterator[tuple[int, str]]:
-        """Those of `lines` that are no code, by number."""
+        """Those of `lines` that are not code, by number."""
         texts = enumerate(self.source.lines[lines.start - 1 : lines.stop - 1], lines.start)
         return ((number, line) for number, line in texts if number - self.above not in self.code)
 

@@ -221,7 +221,7 @@ def as_of_time(as_of: AsOf) -> datetime:
     Raises
     ------
     ParameterError
-        Where `as_of` is no date or time stamp.
+        Where `as_of` is not a date or time stamp.
 
     Examples
     --------
@@ -251,7 +251,7 @@ def record_as_of(table: pa.Table, moment: datetime) -> pa.Table:
 
 
 def describe(table: pa.Table, **facts: Any) -> pa.Table:
-    """`table` with facts on its making in the schema's metadata: text as it is, the rest as JSON, nothing for none.
+    """`table` with facts on its making in the schema's metadata: text as it is, the rest as JSON, nothing empty.
 
     ``memkit`` says which result it is, by its name in `memkit.display.views.VIEWS`.
     """

@@ -21,7 +21,7 @@ from memkit.tables.statement import Annotator
 
 START = r"(?:^|[^\p{L}\p{N}_])"
 END = r"(?:$|[^\p{L}\p{N}_])"
-# «как-то», «когда-нибудь», «давай-ка» are words of their own: a hyphen before a letter is no border.
+# «как-то», «когда-нибудь», «давай-ка» are words of their own: a hyphen before a letter is not a border.
 END_OF_WORD = r"(?:$|[^\p{L}\p{N}_-]|-(?:$|[^\p{L}\p{N}_]))"
 # What str.strip() of Python takes away; DuckDB's trim() alone takes only the ASCII blank, and \s of RE2 is ASCII.
 BLANK = r"[\x09-\x0d\x1c-\x20\x{85}\p{Z}]"

@@ -37,7 +37,7 @@ def policy_class(name: str) -> type[Annotator]:
     Raises
     ------
     ParameterError
-        For a name that none has, and for a package whose policy cannot be imported.
+        For an unknown name, and for a package whose policy cannot be imported.
     """
     if name in _FORMER:
         warnings.warn(f"the policy {name!r} is now called {_FORMER[name]!r}.", FutureWarning, stacklevel=2)

@@ -40,7 +40,7 @@ class Classifier(Policy):
     needs: ClassVar[pa.Schema] = needed("text", "kind", "importance", "expires_at")
     required: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[dict[str, str]] = {
-        "keep": "always true: a kind is no refusal",
+        "keep": "always true: nothing is refused for its kind",
         "reason": "always null",
         "kind": "profile, working or archive; any other kind stays",
         "importance": "high, normal or low",

@@ -47,7 +47,7 @@ class Pipeline(Policy):
         Raises
         ------
         ParameterError
-            Where there is no step, one is no policy, or they look at different tables.
+            Where there is no step, one is not a policy, or they look at different tables.
         """
         values = super().check_params(**overrides)
         steps = values["steps"]

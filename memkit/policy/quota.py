@@ -26,7 +26,7 @@ class Quota(Policy):
     many facts over the total its user still has, since facts of high importance are never evicted).
 
     Of a kind, the oldest stay and the newest are refused, as on saving one after the other. Evicted is low before
-    normal, the oldest first. Expired facts do not count, and neither do kinds that are no facts. Age is that of
+    normal, the oldest first. Expired facts do not count, and neither do kinds that are not facts. Age is that of
     ``updated_at``, else ``created_at``; a date in the future counts as `as_of`, a missing one as the oldest, in the
     order of the file (``path``, ``line_start``, else the row). Rows without ``user_id`` are of one user.
 

@@ -102,9 +102,9 @@ def as_queries(queries: Any) -> Queries:
     Raises
     ------
     QueryError
-        Where a text is no string or no Unicode, an id is missing or occurs twice, or the table has no column ``text``.
+        Where a text is not a string of Unicode, an id is missing or occurs twice, or the table has no column ``text``.
     ParameterError
-        Where a day is none.
+        Where a day is not a date.
 
     Examples
     --------

@@ -267,7 +267,7 @@ class Retriever(QuerySettings, FitSettings):
 
     @property
     def without_vectors_(self) -> str | None:
-        """Why there is no vector arm, where there can be none."""
+        """Why there cannot be a vector arm."""
         return self._index().absent.get("vector")
 
     def _state(self) -> str:

@@ -84,7 +84,7 @@ def replacing(folder: Path) -> Iterator[Path]:
 def opened(folder: Path) -> Iterator[tuple[Manifest, dict[str, BufferedReader]]]:
     """The manifest of the lake in `folder` and its files, all of one save; those of ``vectors`` and the like aside.
 
-    A file that is not there, or is a link, is absent.
+    A file that does not exist or is a link is left out.
 
     Raises
     ------

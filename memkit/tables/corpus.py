@@ -94,8 +94,8 @@ class Corpus:
         Parameters
         ----------
         query : str
-            DuckDB SQL; ``fts(query, k := 10)`` and ``match_bm25(memory_id, query)`` search the text. What is no table
-            of the corpus may be a variable of the caller: a DataFrame of pandas or Polars, or what speaks Arrow.
+            DuckDB SQL; ``fts(query, k := 10)`` and ``match_bm25(memory_id, query)`` search the text. What is not a
+            table of the corpus may be a variable of the caller: a DataFrame of pandas or Polars, or what speaks Arrow.
         params : list or dict, optional
             Values for ``?`` or ``$name``.
 
@@ -201,7 +201,7 @@ class Corpus:
         Raises
         ------
         ParameterError
-            For another name, and for what is no table with a name of its own for each column.
+            For another name, and for what is not a table whose columns have different names.
 
         Examples
         --------
@@ -251,7 +251,7 @@ class Corpus:
         Parameters
         ----------
         folder : str or Path
-            Made where it is not there; other files in it stay.
+            Made unless it exists; other files in it stay.
 
         Raises
         ------

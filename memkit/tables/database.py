@@ -91,7 +91,7 @@ class Database:
 
 
 def sql_with(con: duckdb.DuckDBPyConnection, query: str, params: Any, caller: FrameType) -> duckdb.DuckDBPyRelation:
-    """The result of a query in which a name that is no table of `con` may be a variable of the caller, local first.
+    """The result of a query in which a name that is not a table of `con` may be a variable of the caller, local first.
 
     DuckDB would look into the frame of whoever calls it, which is memkit's own.
     """

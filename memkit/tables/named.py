@@ -40,7 +40,7 @@ def named_query(name: str, as_of: AsOf, given: Mapping[str, Any]) -> tuple[str, 
     Raises
     ------
     ParameterError
-        For an unknown name, a parameter that it has not, or a value of another kind than the default.
+        For an unknown name, a parameter that it does not take, or a value of another kind than the default.
     """
     queries = _queries()
     if name not in queries:

@@ -49,7 +49,7 @@ def write_files(folder: str | Path, files: Mapping[str, str | bytes]) -> Path:
     Parameters
     ----------
     folder : str or Path
-        Made where it is not there.
+        Made unless it exists.
     files : mapping of str to str or bytes
         Content by path relative to `folder`; a text is written as UTF-8, line ends as they are.
 

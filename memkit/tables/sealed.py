@@ -82,7 +82,7 @@ class Sealed:
         Raises
         ------
         QueryError
-            Where it is something else, reaches for what is no table of the corpus, or DuckDB refuses it.
+            Where it is something else, asks for what is not a table of the corpus, or DuckDB refuses it.
         """
         check_unicode(params)
         asked = read_select(query)

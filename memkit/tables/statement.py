@@ -121,14 +121,14 @@ class Annotator(Estimator):
         return source
 
     def _note(self, source: pa.Table, rows: pa.Table) -> str:
-        """What is to be said of the values that came: dates that are none, and kinds that nobody declared."""
+        """What is to be said of the values that came: texts that are not dates, and kinds that nobody declared."""
         said = []
         for name in (field.name for field in rows.schema if field.type == TIMESTAMP):
             given = source[name] if name in source.column_names else rows[name]
             lost = pc.and_(pc.is_valid(given), pc.is_null(rows[name]))
             if count := pc.sum(lost).as_py():
                 first = _told(given[pc.index(lost, True).as_py()])
-                said.append(f"{count} of '{name}' are no dates and count as missing, as {first}.")
+                said.append(f"{count} of '{name}' are not dates and count as missing, as {first}.")
         if said:
             warnings.warn(f"{type(self).__name__}: {' '.join(said)}", RuntimeWarning, stacklevel=3)
         kinds = pc.unique(rows["kind"]).drop_null().to_pylist() if "kind" in self.adds else []
@@ -200,7 +200,7 @@ def input_table(source: pa.Table, needs: pa.Schema) -> pa.Table:
 
 
 def as_column(column: pa.ChunkedArray, field: pa.Field, owner: str = "table") -> pa.ChunkedArray:
-    """`column` in the type that `field` declares; what is no date is null where that is a time stamp.
+    """`column` in the type that `field` declares; for a time stamp, what is not a date is null.
 
     Raises
     ------

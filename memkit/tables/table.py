@@ -113,7 +113,7 @@ def _check_ids(ids: pa.ChunkedArray) -> None:
 
 
 def _extra(table: pa.Table, given: pa.ChunkedArray | None, faults: list[Fault]) -> pa.Array:
-    """JSON of the columns that memories has not and of the values that cannot stay, over a given ``extra``'s fields."""
+    """JSON of the columns that memories lacks and of values that cannot stay, over the fields of a given ``extra``."""
     names = [name for name in table.column_names if name not in MEMORIES.names or name == "format"]
     try:
         own = table.select(names).to_pylist() if names else [{} for _ in range(table.num_rows)]

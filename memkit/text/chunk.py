@@ -211,7 +211,7 @@ def _assemble(
 
 
 def _file_offsets(memories: pa.Table) -> np.ndarray:
-    """Lines of the file before the text's first one; 0 where the text is no line range of its file."""
+    """Lines of the file before the text's first one; 0 where the text is not a range of lines of its file."""
     if not {"line_start", "kind"} <= set(memories.column_names):
         return np.zeros(memories.num_rows, np.int64)
     kinds = memories["kind"].combine_chunks().cast(pa.string())

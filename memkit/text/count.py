@@ -32,7 +32,7 @@ def count_tokens(text: str) -> int:
 
 
 def checked_counter(counter: Counter, owner: str) -> Counter:
-    """`counter`, which raises where its answer is no number of tokens.
+    """`counter`, which raises where its answer is not a number of tokens.
 
     Raises
     ------

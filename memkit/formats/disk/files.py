@@ -69,7 +69,7 @@ class Listing:
         self.files.setdefault(path, None)
 
     def stat(self, path: str) -> Stat | None:
-        """The stat of a file that is listed; None if it is not there, or no longer."""
+        """The stat of a file that is listed; None if it is not listed or has gone."""
         if path in self.files and self.files[path] is None:
             with suppress(OSError):
                 self.files[path] = _stat(os.lstat(self.on_disk(path)))
@@ -87,7 +87,7 @@ class Listing:
 
 
 def check_root(root: Path) -> None:
-    """Raise where `root` is no folder or file that can be read.
+    """Raise where `root` is not a folder or file that can be read.
 
     Raises
     ------

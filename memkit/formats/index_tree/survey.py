@@ -34,7 +34,7 @@ _ANY_INDEX = re.compile(r"(?:^|/)index(?:\.part\d+)?\.json$")
 _CONTINUATION = re.compile(r"(.+)\.part(\d+)\.json", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:")
 _NAMES_PLUGIN = "the path names a file of the plugin"
-_NAMES_INDEX = "the path names an index, which is no memory"
+_NAMES_INDEX = "the path names an index, which is not a memory"
 _INVALID = {_NAMES_PLUGIN: "plugin_path", _NAMES_INDEX: "bad_value"}
 _FLAT_REASON = "the old flat list becomes entries: path to file, description to summary, lastModified to updated"
 

@@ -262,7 +262,7 @@ def _is_body(data: memoryview) -> bool:
 
 
 def _misnamed(rows: list[_Row]) -> Tables:
-    """The problems of notes whose file has not the id for a name."""
+    """The problems of notes whose file is not named by its id."""
     found = Rows()
     for (path, _), _, (own, *_), _, _, line, _, _ in rows:
         if path[-40:-3] != f"/{own}" and path.rpartition("/")[2].rpartition(".")[0] != own:

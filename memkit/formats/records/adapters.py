@@ -84,7 +84,7 @@ def register_adapter(adapter: Adapter) -> Adapter:
     Raises
     ------
     ParameterError
-        Where the kind is none of records.
+        Where the kind is not a kind of record.
 
     Examples
     --------

@@ -63,7 +63,7 @@ _OLD_ITEM = {"text", "timestamp", "category", "importance"}
 
 
 def parse(file: File, rows: Rows) -> None:
-    """A JSON, JSON lines or YAML file to its rows; a file that is no record is one ``unclaimed`` problem."""
+    """A JSON, JSON lines or YAML file to its rows; a file that is not a record is one ``unclaimed`` problem."""
     source = file.source
     rest = _find(source)
     found = []

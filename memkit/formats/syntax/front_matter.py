@@ -70,7 +70,7 @@ def _bounds(text: str) -> tuple[re.Match[str] | None, re.Match[str] | None]:
 
 
 def parse(head: str) -> Node | None:
-    """The fields of the text between the ``---`` lines; None where it is no mapping at all.
+    """The fields of the text between the ``---`` lines; None where it is not a mapping at all.
 
     Raises
     ------

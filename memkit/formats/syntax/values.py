@@ -27,7 +27,7 @@ def text_of(value: object) -> str | None:
 
 
 def words_of(value: object) -> list[str] | None:
-    """A list of strings; None where `value` is no flat list."""
+    """A list of strings; None where `value` is not a flat list."""
     if not isinstance(value, list):
         return None
     words = [text_of(item) for item in value]

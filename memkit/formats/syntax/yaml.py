@@ -130,7 +130,7 @@ class _Open:
 
 
 def _flow(value: Any) -> str:
-    """What stands for a key that is no string; without quotes, which each level around it would double."""
+    """What stands for a key that is not a string; without quotes, which each level around it would double."""
     if isinstance(value, list):
         return f"[{', '.join(map(_flow, value))}]"
     if isinstance(value, Node):

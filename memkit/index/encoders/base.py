@@ -295,7 +295,7 @@ def check_block(block: NDArray[Any], positions: Sequence[int], who: str) -> NDAr
     Raises
     ------
     MemkitError
-        For a wrong shape, a type that is no number, NaN or infinity.
+        For a wrong shape, a type that is not a number, NaN or infinity.
     """
     if block.ndim != 2 or len(block) != len(positions) or block.dtype.kind not in "fiu":
         raise MemkitError(

@@ -85,7 +85,7 @@ class E5Encoder(TextEncoder):
         return 384
 
     def _config(self) -> dict[str, Any]:
-        # Threads do not change a result, so they are no part of the identity.
+        # Threads do not change a result, so they are not part of the identity.
         return {**_build(), "dim": self.dim, "prefixes": ["query: ", "passage: "], "max_tokens": self.max_tokens}
 
     def _embed(self, texts: list[str], role: str) -> Any:

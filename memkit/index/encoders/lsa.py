@@ -53,7 +53,7 @@ class LsaEncoder(TextEncoder):
         Raises
         ------
         ParameterError
-            Where `texts` is no sequence of strings.
+            Where `texts` is not a sequence of strings.
         """
         listed = [self._clean(text) for text in as_texts(texts)]
         filled = [text for text in listed if _WORD.search(text)]  # an empty vocabulary is refused

@@ -39,7 +39,7 @@ class Deduplicator(Policy):
     Adds ``keep`` (bool), ``reason`` (string, ``duplicate`` or ``semantic_duplicate``), ``duplicate_of`` (string, the
     memory that stays), ``similarity`` (float64, 0 to 1, with that memory) and ``cluster`` (string, least memory_id of
     the cluster; null outside of one). Every row that goes is a pair with the one that stays; a chain A~B~C in which A
-    and C are no pair is left as it is and listed in ``chains_`` (see `memkit.policy.dedup.clusters.settle`). So a
+    and C are not a pair is left as it is and listed in ``chains_`` (see `memkit.policy.dedup.clusters.settle`). So a
     second run over what stays finds nothing, as long as each text keeps its vector and `centre` takes the same mean
     off.
 

@@ -28,7 +28,7 @@ def verdicts(nodes: Nodes, merging: tuple[Any, ...], rows: pa.Table, survivor: s
     # Two steps, for equal texts and for near ones. Equal texts are one node, and the rows of a node differ in date,
     # user and importance: `best` is the row that speaks for it by the survivor rule. Then the nodes are clustered, and
     # their best rows' places in that rule decide which node stays. A node none of whose rows is among those given (a
-    # step before refused them) ranks last and takes no part: nobody may go for the sake of a row that is not there.
+    # step before refused them) ranks last and takes no part: no row may go for the sake of an absent one.
     place = nodes.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
     node, priority = nodes.node[place], _priorities(rows, survivor)
     best = _best_rows(len(nodes.texts), node, priority)
@@ -43,13 +43,13 @@ def verdicts(nodes: Nodes, merging: tuple[Any, ...], rows: pa.Table, survivor: s
 
 
 def chains(nodes: Nodes, merging: tuple[Any, ...], found: pa.Table) -> pa.Table:
-    """Connected parts that are no one cluster: chain (least memory_id), memory_id, kept."""
+    """Connected parts that are not one cluster: chain (least memory_id), memory_id, kept."""
     a, b = merging[:2]
     part = components(len(nodes.texts), a, b)
     linked = np.zeros(len(part), dtype=bool)
     linked[np.r_[a, b]] = True
     whole = np.zeros(len(part), dtype=bool)
-    # A part whose pairs are all there is no chain.
+    # A part whose pairs are all there is not a chain.
     pairs, members = np.bincount(part[a], minlength=len(part)), np.bincount(part, minlength=len(part))
     whole[:] = pairs == members * (members - 1) // 2
     inside = np.flatnonzero(linked & ~whole[part])

@@ -148,7 +148,7 @@ def _above(question: Question, memory_id: str) -> str:
 
 
 def _outside(question: Question, memory_id: str) -> str:
-    """Why a memory is no candidate, from scores of its own."""
+    """Why a memory is not a candidate, from scores of its own."""
     index = question.index
     memory = pc.index(index.memories["memory_id"], memory_id).as_py()
     reason = question.scope.reason(np.array([memory]), otherwise="")[0]

@@ -27,7 +27,7 @@ _LABEL_CHARS = 40
 def contributions(trace: pa.Table) -> pa.Table:
     """What each hit of a trace is made of: memory_id, bm25, vector, lost; bm25 + vector = score.
 
-    Under a fusion that is no sum, the score is shared out as weight x normalised score.
+    Under a fusion that is not a sum, the score is shared out as weight x normalised score.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Make raw scores of unlike arms comparable, query by query, and make one score of them.
 
 Everything works on the flat candidate table: `query` is sorted, `score` holds NaN where an arm did not find the row.
-What an arm did not find counts 0 afterwards, and so does a score that is no number.
+What an arm did not find counts 0 afterwards, and so does a score that is not a number.
 
 `weighted` is the convex combination, `rrf` reciprocal rank fusion (Cormack, Clarke and Buettcher, SIGIR 2009),
 `combmnz`, `combmax` and `combmin` the rules of Fox and Shaw (TREC-2, 1994). All stay within 0..1 when the normalised

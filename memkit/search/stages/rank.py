@@ -107,7 +107,7 @@ class Candidates:
 
 
 def merge(found: Mapping[str, pa.Table], n_rows: int, pool: int = 0, scale: Floats | None = None) -> Candidates:
-    """Join what each arm found (columns query, row, score) into one table; a score that is no number is no find.
+    """Join what each arm found (columns query, row, score) into one table; a score that is not a number does not count.
 
     Examples
     --------
