@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from memkit.evaluate.audit import audit_unreached as audit_unreached
     from memkit.evaluate.audit import audit_unsearchable as audit_unsearchable
     from memkit.evaluate.compare import compare as compare
+    from memkit.evaluate.decisions import admission_scores as admission_scores
+    from memkit.evaluate.decisions import context_scores as context_scores
+    from memkit.evaluate.decisions import dedup_scores as dedup_scores
     from memkit.evaluate.evaluation import evaluate as evaluate
     from memkit.evaluate.grid import shares as shares
     from memkit.evaluate.grid import steps as steps
@@ -140,6 +143,7 @@ _PUBLIC = {
     "Quota": ("memkit.policy.quota", "Quota"),
     "Retriever": ("memkit.search.retriever", "Retriever"),
     "SplitPlan": ("memkit.policy.split_plan", "SplitPlan"),
+    "admission_scores": ("memkit.evaluate.decisions", "admission_scores"),
     "as_encoder": ("memkit.index.encode", "as_encoder"),
     "audit": ("memkit.evaluate.audit", "audit"),
     "audit_horizon": ("memkit.evaluate.audit", "audit_horizon"),
@@ -148,8 +152,10 @@ _PUBLIC = {
     "audit_unreached": ("memkit.evaluate.audit", "audit_unreached"),
     "audit_unsearchable": ("memkit.evaluate.audit", "audit_unsearchable"),
     "compare": ("memkit.evaluate.compare", "compare"),
+    "context_scores": ("memkit.evaluate.decisions", "context_scores"),
     "contributions": ("memkit.search.reports.plot", "contributions"),
     "convert_ids": ("memkit.tables.convert", "convert_ids"),
+    "dedup_scores": ("memkit.evaluate.decisions", "dedup_scores"),
     "errors": ("memkit.errors", ""),
     "evaluate": ("memkit.evaluate.evaluation", "evaluate"),
     "explain": ("memkit.search.reports.explain", "explain"),

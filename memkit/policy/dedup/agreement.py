@@ -25,6 +25,7 @@ with best as (
 select label,
     coalesce(case when a_id = b_id then 1.0 else similarity end, 0.0) as similarity
 from labels left join best on low = least(a_id, b_id) and high = greatest(a_id, b_id)
+order by place
 """
 
 
@@ -62,9 +63,7 @@ def precision_recall(pairs: Any, labels: Any, kind: str = "semantic", guarded: b
     >>> precision_recall(pairs, labels).select(["threshold", "precision"]).to_pylist()
     [{'threshold': 0.95, 'precision': 1.0}, {'threshold': 0.8, 'precision': 0.5}]
     """
-    labelled = _labelled(as_table(labels))
-    scored = rows_of(_SCORED_SQL, {"guarded": guarded, "kind": kind}, pairs=pairs, labels=labelled)
-    label, similarity = scored["label"].to_numpy(zero_copy_only=False), scored["similarity"].to_numpy()
+    similarity, label = similarity_of(pairs, labels, kind, guarded)
     thresholds = np.unique(similarity[similarity > 0])[::-1]
     merged = similarity[None, :] >= thresholds[:, None]
     right, wrong = merged[:, label == "duplicate"].sum(axis=1), merged[:, label == "contradiction"].sum(axis=1)
@@ -77,6 +76,14 @@ def precision_recall(pairs: Any, labels: Any, kind: str = "semantic", guarded: b
             "contradiction_rate": _share(wrong, int((label == "contradiction").sum())),
         }
     )
+
+
+def similarity_of(pairs: Any, labels: Any, kind: str = "semantic", guarded: bool = True) -> tuple[Any, Any]:
+    """The similarity of each labelled pair, 0 where none was found, and its label; as for `precision_recall`."""
+    labelled = _labelled(as_table(labels)).select(["a_id", "b_id", "label"])
+    labelled = labelled.append_column("place", pa.array(np.arange(labelled.num_rows)))
+    scored = rows_of(_SCORED_SQL, {"guarded": guarded, "kind": kind}, pairs=pairs, labels=labelled)
+    return scored["similarity"].to_numpy(), scored["label"].to_numpy(zero_copy_only=False)
 
 
 def threshold_for(curve: pa.Table, precision: float) -> float | None:

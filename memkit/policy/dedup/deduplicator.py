@@ -14,7 +14,7 @@ from memkit.display.sheet import names_in
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.params import describe, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
-from memkit.policy.dedup.agreement import precision_recall, threshold_for
+from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.pairs import Nodes, find_pairs, mergeable, node_table
 from memkit.policy.dedup.survivors import SURVIVORS, chains, verdicts
 from memkit.presets import DATE_WORDS, NEGATIONS, NUMBER_WORDS, cite
@@ -155,6 +155,11 @@ class Deduplicator(Policy):
         """What each threshold would merge of labelled pairs; see `memkit.policy.dedup.agreement.precision_recall`."""
         self._fitted()
         return precision_recall(self.pairs_, self.nodes_.stand_ins(as_table(labels)), kind=kind, guarded=guarded)
+
+    def similarity_of(self, labels: Any, kind: str = "semantic") -> tuple[Any, Any]:
+        """The similarity of each labelled pair, 0 where it can never merge, and its label."""
+        self._fitted()
+        return similarity_of(self.pairs_, self.nodes_.stand_ins(as_table(labels)), kind)
 
     def threshold_for(self, labels: Any, precision: float, kind: str = "semantic") -> float | None:
         """The least threshold whose merges of labelled pairs reach `precision`; None where none does."""
