@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import ClassVar
 
 import pyarrow as pa
 
 from memkit.params import estimator, param
 from memkit.presets import cite
-from memkit.schemas import TABLES
+from memkit.schemas import TABLES, check_kinds
 from memkit.tables.age import FORMS, age_sql, decay_sql, decays_sql
 from memkit.tables.statement import Annotator
 
@@ -48,6 +49,11 @@ class Decay(Annotator):
     )
     floor: float = param(0.0, low=0, high=1, unit="ratio", doc="No factor is below it.")
     decay_kinds: Sequence[str] = param("*", kind="words", star=True, doc="Kinds of memory that may decay; '*' is all.")
+
+    def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
+        named = [kind for kind in self.decay_kinds if kind != "*"]
+        check_kinds(named, "Decay: 'decay_kinds'", also=rows["kind"].unique().to_pylist())
+        return {}
 
     def _sql(self) -> str:
         return f"""select *,

@@ -13,7 +13,7 @@ from memkit.decay import Decay
 from memkit.display.draw import bar
 from memkit.display.sheet import titles_of
 from memkit.errors import ParameterError
-from memkit.params import AsOf, as_of_time, check_value
+from memkit.params import AsOf, as_of_time, check_column, check_value
 from memkit.search.retriever import Retriever
 from memkit.search.stages.rank import DISPOSITIONS
 from memkit.tables.corpus import Corpus
@@ -136,6 +136,8 @@ def plot_similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = N
     '1 of 2 pairs at 0.9 or above'
     """
     check_value("plot_similarity", "threshold", threshold, "float", low=0, high=1)
+    for name in ("similarity", "kind"):
+        check_column(name, pairs.column_names, "plot_similarity")
     values = np.asarray(pairs["similarity"].to_numpy(), dtype=np.float64)
     kinds = pairs["kind"].to_pylist()
     ax = _axes(ax, f"{int((values >= threshold).sum()):,} of {len(values):,} pairs at {threshold:g} or above")

@@ -6,14 +6,18 @@ import ast
 import doctest
 import inspect
 import types
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import memkit as mk
+from memkit.formats.facts import format_fact
 from memkit.params import Estimator
+from memkit.policy.dedup.agreement import precision_recall
 from memkit.presets import DOCUMENTS, cite, evidence
 
 TREE = ast.parse(Path(mk.__file__).read_text(encoding="utf-8"))
@@ -190,3 +194,35 @@ def test_a_source_is_a_section_of_one_of_the_documents_or_a_paper() -> None:
     sources = {p.source for cls in ESTIMATORS.values() for p in cls.params().values() if p.source}
     assert sources <= cited | papers
     assert all(any(text in words for text in cited) for name, words in evidence.items() if not name.startswith("rec"))
+
+
+LABELLED = {"query_id": ["1"], "memory_id": ["a"], "relevance": [1]}
+SLIPS: dict[str, tuple[str, Callable[[mk.Corpus, mk.Retriever], object]]] = {
+    "a table in SQL": ("memories", lambda corpus, search: corpus.ask("select * from memorie")),
+    "a named query": ("near_empty", lambda corpus, search: corpus.named("near_emty")),
+    "a column of a table": ("txt", lambda corpus, search: mk.from_table({"txt": ["чай"]})),
+    "a column of a policy": ("txt", lambda corpus, search: mk.Admission().transform(pa.table({"txt": ["чай"]}))),
+    "a column of labels": ("label_", lambda corpus, search: precision_recall(PAIRS, pa.table({"label_": [True]}))),
+    "a word of labels": ("duplicate", lambda corpus, search: precision_recall(PAIRS, ABOUT)),
+    "a column of pairs": ("similarty", lambda corpus, search: mk.plot_similarity(pa.table({"similarty": [1.0]}))),
+    "a column of a log": ("usd", lambda corpus, search: mk.import_log({"text": ["чай"], "usd": [["a"]]})),
+    "a metric": ("ndcg", lambda corpus, search: mk.evaluate(search, ["чай"], pa.table(LABELLED), ["ndgc@10"])),
+    "a kind that decays": ("archive", lambda corpus, search: search.with_params(decay_kinds=("archiv",)).search("чай")),
+    "a kind of the policy": ("archive", lambda corpus, search: mk.Decay(decay_kinds=("archiv",)).transform(corpus)),
+    "a kind's weight": ("archive", lambda corpus, search: search.with_params(kind_weights={"archiv": 1}).search("чай")),
+    "a memory": ("a", lambda corpus, search: mk.explain(search, "чай", "aa")),
+    "a tag of a fact": ("exp", lambda corpus, search: format_fact({"id": "a", "t": "b", "imp": "c", "expp": "d"})),
+    "a format": ("notes", lambda corpus, search: mk.read(mk.sample_data(), format="note")),
+    "a preset": ("workspace", lambda corpus, search: mk.presets.workspce),
+}
+PAIRS = pa.table({"a_id": ["1"], "b_id": ["2"], "kind": ["exact"], "similarity": [1.0], "contradiction": [False]})
+ABOUT = pa.table({"a_id": ["1"], "b_id": ["2"], "label": ["duplicat"]})
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+def test_a_slip_in_a_name_is_answered_with_the_one_that_was_meant(slip: str) -> None:
+    meant, act = SLIPS[slip]
+    corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["чай", "кофе"], "kind": ["profile", "archive"]})
+    search = mk.Retriever(encoder=None).fit(corpus)
+    with pytest.raises((mk.MemkitError, AttributeError), match=rf"Did you mean [^?]*'{meant}'"):
+        act(corpus, search)

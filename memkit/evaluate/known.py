@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
 from memkit.evaluate.labels import as_arrow_table, read_qrels, read_queries
-from memkit.params import check_choice, check_value, describe
+from memkit.params import check_choice, check_column, check_value, describe
 from memkit.tables.corpus import Corpus
 
 FIELDS = {
@@ -187,8 +187,7 @@ def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
     """
     table = as_arrow_table(path, "queries")
     for name in ("text", "used"):
-        if name not in table.column_names:
-            raise ParameterError(f"import_log: expected a column '{name}'. Got {', '.join(table.column_names)}.")
+        check_column(name, table.column_names, "import_log")
     queries: list[dict[str, Any]] = []
     judged: list[tuple[str, str, float]] = []
     for number, row in enumerate(table.to_pylist()):

@@ -12,9 +12,9 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.errors import ParameterError, did_you_mean
+from memkit.errors import ParameterError
 from memkit.evaluate.files import read_file, write_file
-from memkit.params import as_of_time
+from memkit.params import as_of_time, check_column
 from memkit.schemas import TIMESTAMP
 
 QUERIES = pa.schema(
@@ -201,9 +201,8 @@ def _typed(source: Any, schema: pa.Schema, what: str) -> pa.Table:
     if not table.num_rows:
         raise ParameterError(f"{what}: expected at least one row. Got none.")
     for name in schema.names:
-        if name not in table.column_names and name not in _OPTIONAL:
-            hint = did_you_mean(name, table.column_names)
-            raise ParameterError(f"{what}: expected a column '{name}'. Got {', '.join(table.column_names)}.{hint}")
+        if name not in _OPTIONAL:
+            check_column(name, table.column_names, what)
     own = [_column(table, field, what) for field in schema]
     more = [name for name in table.column_names if name not in schema.names]
     return pa.table([*own, *table.select(more).columns], names=[*schema.names, *more])

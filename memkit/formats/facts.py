@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 
-from memkit.errors import FormatError
+from memkit.errors import FormatError, did_you_mean
 from memkit.formats.disk.source import Source
 from memkit.formats.fields import DAY, TAG, WHOLE, Field, Fields, Problem, words_test
 from memkit.formats.format import MARKDOWN, File, Folder, Format, Rule, Survey
@@ -111,7 +111,8 @@ def format_fact(fact: Mapping[str, str | None]) -> str:
         if not fact.get(name):
             raise FormatError(f"field '{name}' must be there. Got {fact.get(name)!r}.", field=name)
     for name in fact.keys() - {*TAGS, "text"}:
-        raise FormatError(f"field '{name}' must be one of {', '.join(TAGS)} or text.", field=name)
+        hint = did_you_mean(name, (*TAGS, "text"))
+        raise FormatError(f"field '{name}' must be one of {', '.join(TAGS)} or text.{hint}", field=name)
     values = {name: str(fact[name]) for name in TAGS if fact.get(name) is not None}
     for name, value in values.items():
         if set(value) & set("]\n\r"):

@@ -215,6 +215,19 @@ def check_choice(name: str, value: object, choices: Iterable[str], owner: str) -
     check_value(owner, name, value, "str", choices=tuple(choices))
 
 
+def check_column(name: str, columns: Iterable[object], owner: str) -> None:
+    """Raise where a table with these columns has none of that name.
+
+    >>> check_column("text", ["id", "txt"], "from_table")
+    Traceback (most recent call last):
+    memkit.errors.ParameterError: from_table: expected a column 'text'. Got id, txt. Did you mean 'txt'?
+    """
+    given = list(map(str, columns))
+    if name not in given:
+        got = ", ".join(given) or "none"
+        raise ParameterError(f"{owner}: expected a column {name!r}. Got {got:.300}.{did_you_mean(name, given)}")
+
+
 def as_of_time(as_of: AsOf) -> datetime:
     """The moment that `as_of` names, in UTC; None is now, the one place where memkit reads the clock.
 

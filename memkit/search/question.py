@@ -22,7 +22,7 @@ from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
 from memkit.index.centre import scripts
 from memkit.index.encoders.circuit import in_haste
 from memkit.params import AsOf, as_of_time, check_value
-from memkit.schemas import Floats, Ints, Mask
+from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.index import SearchIndex
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.rank import Candidates, Ranked, rank
@@ -328,6 +328,8 @@ class Question:
     def decay(self, memory: Ints) -> tuple[Floats, Floats]:
         """Age in days and factor of each of the rows `memory`."""
         s = self.settings
+        named = [kind for kind in s.decay_kinds if kind != "*"]
+        check_kinds(named, "Retriever: 'decay_kinds'", also=self.index.rows.kind[1])
         return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor, s.decay_kinds)
 
 

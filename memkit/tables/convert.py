@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.duck import rows_of
-from memkit.errors import ParameterError, did_you_mean
 from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Role
 from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows, slug_of
+from memkit.params import check_column
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import open_lake
 from memkit.tables.statement import as_table
@@ -61,9 +61,7 @@ def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
     ['m1']
     """
     labels = as_table(qrels)
-    if "memory_id" not in labels.column_names:
-        hint = did_you_mean("memory_id", labels.column_names)
-        raise ParameterError(f"convert_ids: expected a column 'memory_id'. Got {', '.join(labels.column_names)}.{hint}")
+    check_column("memory_id", labels.column_names, "convert_ids")
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "(?s).*written by an older memkit", RuntimeWarning)
         ids = _new_ids(open_lake(old_lake))

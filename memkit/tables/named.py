@@ -50,8 +50,8 @@ def named_query(name: str, as_of: AsOf, given: Mapping[str, Any]) -> tuple[str, 
     declared = _declared(query)
     for key, value in given.items():
         if key not in declared:
-            expected = f"expected parameters among {', '.join(declared) or 'none'}. Got {key!r}."
-            raise ParameterError(f"{owner}: {expected}{did_you_mean(key, declared)}")
+            expected = f"expected parameters among {', '.join(declared)}" if declared else "it takes no parameters"
+            raise ParameterError(f"{owner}: {expected}. Got {key!r}.{did_you_mean(key, declared)}")
         default = declared[key]
         check_value(owner, key, value, "str" if default is None else type(default).__name__, nullable=default is None)
     values = {**declared, **given} | ({"as_of": as_of_time(as_of)} if "$as_of" in query else {})

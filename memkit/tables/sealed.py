@@ -18,7 +18,7 @@ import duckdb
 import pyarrow as pa
 
 from memkit.duck import check_unicode, connect, identifier, put
-from memkit.errors import QueryError
+from memkit.errors import QueryError, did_you_mean
 from memkit.tables.fts import add_fts
 from memkit.text.analyse import load_fts
 
@@ -87,7 +87,8 @@ class Sealed:
         check_unicode(params)
         asked = read_select(query)
         if strange := asked.tables.difference(self._tables, asked.blocks):
-            raise QueryError(f"expected a table of the corpus: {', '.join(self._tables)}. Got {min(strange)!r}.")
+            name, hint = min(strange), did_you_mean(min(strange), self._tables)
+            raise QueryError(f"expected a table of the corpus: {', '.join(self._tables)}. Got {name!r}.{hint}")
         with self._lock:
             con = self._con = self._con or _sealed()
             if not self._has_text and asked.functions & _TEXT_FUNCTIONS:

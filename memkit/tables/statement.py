@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from memkit.duck import session
 from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
-from memkit.params import AsOf, Estimator, as_of_time, describe, record_as_of
+from memkit.params import AsOf, Estimator, as_of_time, check_column, describe, record_as_of
 from memkit.schemas import KINDS, TIMESTAMP
 from memkit.tables.age import AS_OF
 
@@ -114,10 +114,8 @@ class Annotator(Estimator):
     def _source(self, table: Any) -> pa.Table:
         self.check_params()
         source = as_table(table, self.over)
-        missing = [name for name in self.required if name not in source.column_names]
-        if missing:
-            given = ", ".join(source.column_names) or "none"
-            raise ParameterError(f"{type(self).__name__}: expected a column '{missing[0]}'. Got {given}.")
+        for name in self.required:
+            check_column(name, source.column_names, type(self).__name__)
         return source
 
     def _note(self, source: pa.Table, rows: pa.Table) -> str:

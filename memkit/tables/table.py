@@ -14,6 +14,7 @@ from memkit.formats.rows import Rows, json_text
 from memkit.formats.rules import RULES, Rule
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
+from memkit.params import check_column
 from memkit.schemas import IMPORTANCE_WORDS, MEMORIES, TABLES, TIMESTAMP
 from memkit.tables.corpus import Corpus
 from memkit.tables.statement import as_column, as_table, is_frame
@@ -54,8 +55,7 @@ def from_table(data: Any) -> Corpus:
     ['0', '1']
     """
     table = as_table(_as_arrow(data), owner="from_table")
-    if "text" not in table.column_names:
-        raise ParameterError(f"from_table: expected a column 'text'. Got {', '.join(table.column_names) or 'none'}.")
+    check_column("text", table.column_names, "from_table")
     given = [field for field in MEMORIES if field.name in table.column_names]
     columns = {field.name: as_column(table[field.name], field, "from_table") for field in given}
     faults = [fault for name in columns for fault in _faults(name, table[name], columns)]

@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.duck import rows_of
-from memkit.errors import ParameterError
-from memkit.params import check_value
+from memkit.params import check_choice, check_column, check_value
 from memkit.tables.statement import as_table
 
 LABELS = ("duplicate", "different", "contradiction")
@@ -102,12 +101,12 @@ def threshold_for(curve: pa.Table, precision: float) -> float | None:
 
 
 def _labelled(labels: pa.Table) -> pa.Table:
+    check_column("label", labels.column_names, "labels")
     if pa.types.is_boolean(labels["label"].type):
         words = pa.array(["duplicate" if same else "different" for same in labels["label"].to_pylist()], pa.string())
         labels = labels.set_column(labels.schema.get_field_index("label"), "label", words)
-    unknown = set(labels["label"].to_pylist()) - set(LABELS)
-    if unknown:
-        raise ParameterError(f"labels: 'label' must be one of {', '.join(LABELS)}. Got {sorted(map(str, unknown))[0]}.")
+    for label in set(labels["label"].to_pylist()):
+        check_choice("label", label, LABELS, "labels")
     return labels
 
 

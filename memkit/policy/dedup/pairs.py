@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.params import check_column
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
 from memkit.progress import bar
 from memkit.schemas import Ints
@@ -37,6 +38,7 @@ class Nodes:
     def stand_ins(self, labels: pa.Table) -> pa.Table:
         """Labelled pairs with each id as that of its node, as ``pairs_`` names it."""
         for name in ("a_id", "b_id"):
+            check_column(name, labels.column_names, "labels")
             place = self.places(labels[name]).to_numpy(zero_copy_only=False)
             known = np.flatnonzero(~np.isnan(place.astype(float)))
             known = known[self.node[place[known].astype(int)] >= 0]
