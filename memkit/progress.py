@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 _DELAY = 2.0  # seconds before a bar appears: short work stays silent
@@ -15,8 +16,23 @@ def bar(what: str, items: Iterable[Any] | None = None, silent: bool = False, **o
     >>> list(bar("counting", [1, 2], silent=True))
     [1, 2]
     """
+    if silent or os.environ.get("TQDM_DISABLE", "0") not in ("", "0"):
+        return _Silence(items)
     from tqdm.auto import tqdm
 
     # None is tqdm's word for: only where the output is a terminal or a notebook.
-    disable = True if silent or os.environ.get("TQDM_DISABLE", "0") not in ("", "0") else None
-    return tqdm(items, desc=what, disable=disable, delay=_DELAY, **options)
+    return tqdm(items, desc=what, disable=None, delay=_DELAY, **options)
+
+
+class _Silence(contextlib.nullcontext[Any]):
+    """No bar at all, for which tqdm need not be imported."""
+
+    def __init__(self, items: Iterable[Any] | None) -> None:
+        super().__init__(self)
+        self._items = items
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._items or ())
+
+    def update(self, n: int = 1) -> None:
+        """Nothing moves."""

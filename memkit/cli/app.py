@@ -177,6 +177,7 @@ def _chosen(hits: pa.Table, memories: pa.Table, names: list[str]) -> pa.Table:
 def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: Path | None = None) -> Retriever:
     """A Retriever over `corpus`: defaults, then a preset or a profile, then ``--set``."""
     from memkit import presets
+    from memkit.search.fitted.store import cached_arm
     from memkit.search.retriever import Retriever
 
     chosen: dict[str, Any] = {}
@@ -186,7 +187,9 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: 
     kept = _profile(profile, preset)
     chosen |= kept.retriever if kept else {}
     with Console(stderr=True).status("encoding …"):
-        search = Retriever(**{**chosen, **settings(Retriever.params(), sets, "Retriever")}).fit(corpus)
+        search = Retriever(**{**chosen, **settings(Retriever.params(), sets, "Retriever")})
+        search.found_arm = cached_arm  # type: ignore[method-assign]  # for this command and the next
+        search.fit(corpus)
     for difference in kept.differences(search) if kept else ():
         print(f"memkit: {profile}: {visible(difference)}", file=sys.stderr)
     return search

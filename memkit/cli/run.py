@@ -14,7 +14,23 @@ from typing import Any, NoReturn, TextIO
 
 from memkit.errors import MemkitError
 
+_WITHOUT_PANDAS = ("check", "overview", "sql", "search", "queries", "rules", "formats")
 _INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
+
+
+class _NoPandas:
+    """Hides pandas from Arrow, which would import it, a quarter of a second, to see whether a list is a Series.
+
+    Whoever else asks for it, an encoder's package or a format's, is answered.
+    """
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "pandas":
+            frame = sys._getframe(1)  # Arrow asks in C, so the last frame is of whoever called it
+            while frame.f_back and frame.f_globals.get("__name__", "").startswith("importlib"):
+                frame = frame.f_back
+            if frame.f_globals.get("__name__", "").partition(".")[0] in ("memkit", "pyarrow"):
+                raise ModuleNotFoundError(name)
 
 
 class _ReaderGoneError(Exception):
@@ -44,6 +60,13 @@ class _Output:
             self._stream.flush()
         except BrokenPipeError:
             raise _ReaderGoneError from None
+
+
+def program() -> None:
+    """`main` as a process of its own, whose Arrow may do without pandas for verbs that have no use for it."""
+    if sys.argv[1:2] and sys.argv[1] in _WITHOUT_PANDAS:
+        sys.meta_path.insert(0, _NoPandas())
+    main()
 
 
 def main() -> None:

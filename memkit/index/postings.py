@@ -7,8 +7,10 @@ single query more than the whole of its sum (measured on 100,000 chunks: 16 ms a
 
 from __future__ import annotations
 
+import hashlib
 import itertools
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self, TypeAlias
@@ -38,7 +40,30 @@ _TERMS = pa.schema([pa.field("term", pa.string(), nullable=False), pa.field("row
 _POSTINGS = pa.schema([pa.field("row", pa.int32(), nullable=False), pa.field("weight", pa.float32(), nullable=False)])
 _BLOCKS_MIN = 1024
 _SAMPLE_MAX = 4096
+_FEW = 2_000_000
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
+
+
+class HashedTerms(dict[str, int]):
+    """Numbers of terms by the terms' hashes, for a file that shall hold no word.
+
+    >>> HashedTerms.of({"пул": 0}).get("пул"), "чай" in HashedTerms.of({"пул": 0})
+    (0, False)
+    """
+
+    @classmethod
+    def of(cls, terms: Mapping[str, int]) -> Self:
+        return cls((_term_hash(term), number) for term, number in terms.items())
+
+    def get(self, term: str, default: Any = None) -> Any:
+        return super().get(_term_hash(term), default)
+
+    def __contains__(self, term: object) -> bool:
+        return super().__contains__(_term_hash(str(term)))
+
+
+def _term_hash(term: str) -> str:
+    return hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 @dataclass
@@ -175,7 +200,10 @@ class Postings:
 
         folder.mkdir(parents=True, exist_ok=True)
         terms = pa.table({"term": pa.array(list(self.terms), pa.string()), "rows": self.document_frequency})
-        kept = {"memkit": json.dumps({**settings, "n_rows": self.n_rows, "n_postings": len(self.rows)}, sort_keys=True)}
+        told = {"n_rows": self.n_rows, "n_postings": len(self.rows)}
+        if isinstance(self.terms, HashedTerms):
+            told["hashed"] = True
+        kept = {"memkit": json.dumps({**settings, **told}, sort_keys=True)}
         postings = pa.table({"row": self.rows, "weight": self.weights})
         for part, table in (("terms", terms.replace_schema_metadata(kept)), ("postings", postings)):
             with (folder / f"{name}_{part}.parquet").open("wb") as file:  # a name may be taken for an address
@@ -198,6 +226,7 @@ class Postings:
             check_unique(terms, "term", folder)
             settings = dict(json.loads(terms.schema.metadata[b"memkit"]))
             expected, n_rows = (_count(settings.pop(key)) for key in ("n_postings", "n_rows"))
+            known = HashedTerms if settings.pop("hashed", False) is True else dict
         except (KeyError, TypeError, ValueError, RecursionError) as error:
             raise DamagedIndexError(
                 f"{folder}: expected the index '{name}' in two Parquet files. {error!s:.300} Fit again."
@@ -218,7 +247,7 @@ class Postings:
         weights = _plain(postings["weight"].to_numpy(), np.float32)
         if not np.isfinite(weights).all():
             raise DamagedIndexError(f"{folder}: expected weights of '{name}' that are finite. Fit and save again.")
-        numbers = dict(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
+        numbers = known(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
         offsets = np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64)
         return cls(numbers, offsets, rows, np.empty(0, np.uint8), n_rows, weights), settings
 
@@ -235,7 +264,12 @@ def _count(value: object) -> int:
 
 
 def _adder(n_postings: int) -> Add:
-    """The sums, by SciPy's own loop: four times as fast as NumPy's, but not public there, and for 32-bit bounds."""
+    """The sums, by SciPy's own loop: four times as fast as NumPy's, but not public there, and for 32-bit bounds.
+
+    For few postings SciPy is not imported: that takes as long as a thousand queries over them.
+    """
+    if n_postings < _FEW and "scipy.sparse" not in sys.modules:
+        return _add
     try:
         from scipy.sparse._sparsetools import csc_matvec
     except ImportError:  # should SciPy move it, slower is better than not at all
@@ -254,7 +288,7 @@ def _adder(n_postings: int) -> Add:
 
 
 def _add(scores: np.ndarray, postings: Postings, starts: np.ndarray, stops: np.ndarray, factors: np.ndarray) -> None:
-    for start, stop, factor in zip(starts, stops, factors, strict=True):
+    for start, stop, factor in zip(starts[::-1], stops[::-1], factors[::-1], strict=True):
         scores[postings.rows[start:stop]] += postings.weights[start:stop] * factor
 
 

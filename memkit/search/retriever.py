@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import weakref
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -49,6 +48,8 @@ class Retriever(QuerySettings, FitSettings):
     [{'rank': 1, 'text': 'Пул соединений: десять.'}]
     """
 
+    found_arm = staticmethod(kept_arm)  # where `fit` looks for an arm before it builds it
+
     def fit(self, corpus: Corpus, y: object = None) -> Self:
         """Cut the corpus's memories into chunks and build the arms that have a weight.
 
@@ -75,8 +76,7 @@ class Retriever(QuerySettings, FitSettings):
         check_corpus(corpus)
         settings = Settings.of(self)
         index = build_index(corpus, fit := self._fit_settings(), self._former(corpus, fit))
-        if corpus.folder is not None:
-            index.kept = partial(kept_arm, index)
+        index.kept = self.found_arm
         or_by_words(index, settings, index.weights)
         index.former = None
         self._adopt(index)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memkit.cli import main
+from memkit.cli.run import main
 
 Run = Callable[..., tuple[int, str, str]]
 

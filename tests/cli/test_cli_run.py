@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import memkit as mk
-from memkit.cli import main
+from memkit.cli.run import main
 
 Run = Callable[..., tuple[int, str, str]]
 MEMKIT = (sys.executable, "-m", "memkit")

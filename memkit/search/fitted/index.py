@@ -144,7 +144,7 @@ class SearchIndex:
     absent : dict of str to str
         Why an arm cannot be built.
     kept : callable
-        ``kept(name)`` is the arm from where it was saved, or None, so that it has to be built.
+        ``kept(index, name)`` is the arm from where it was saved, or None, so that it has to be built.
     former : tuple (SearchIndex, ndarray of int64, shape (n_chunks,)) or None
         The index that this one follows, and the row there of each chunk, which is beyond its last one for a new chunk.
         To be let go of once the arms are built, as it is as large as this one.
@@ -161,7 +161,7 @@ class SearchIndex:
     rows: Rows
     arms: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
-    kept: Callable[[str], Any] = lambda name: None
+    kept: Callable[[SearchIndex, str], Any] = lambda index, name: None
     former: tuple[SearchIndex, Ints] | None = None
 
     @cached_property
@@ -191,7 +191,7 @@ class SearchIndex:
                 continue
             try:
                 self.arms[name] = (
-                    self._followed(name) or self.kept(name) or build_arm(name, self.settings, self.chunks, self.texts)
+                    self._followed(name) or self.kept(self, name) or build_arm(name, self.settings, self.chunks, self.texts)
                 )
             except ImportError as error:
                 if name != "vector":

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
 import json
+import os
+import shutil
+import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memkit.errors import ParameterError, StaleIndexError
+import duckdb
+
+from memkit.errors import MemkitError, ParameterError, StaleIndexError
 from memkit.index import store
+from memkit.index.cache import MODELS, shared_cache
 from memkit.index.encode import check_given
+from memkit.index.postings import HashedTerms
 from memkit.params import Estimator
-from memkit.search.fitted.arms import KINDS, load_arm
+from memkit.search.fitted.arms import KINDS, build_arm, load_arm
 from memkit.search.fitted.index import SearchIndex, build_index
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.untrusted import read_json, refuse_links
@@ -23,6 +34,10 @@ FOLDER = "vectors"
 """What a saved corpus calls the folder of its Retriever."""
 MANIFEST = "retriever.json"
 _VERSION = 1
+_HASHED = ("bm25", "gram")
+_ARM = "arm-"
+MAX_ARMS = 256 << 20
+_CODE = [Path(__file__).parents[2] / name for name in ("text/analyse.py", "index/postings.py", "index/lexical.py")]
 _FIELDS = {"version": int, "params": dict, "encoder_is_object": bool, "rows": dict, "arms": list, "refit": list}
 
 
@@ -77,7 +92,7 @@ def load_index(
 
 
 def kept_arm(index: SearchIndex, name: str) -> Any:
-    """The arm that lies with an opened corpus, if it was made with these settings of these memories; else None."""
+    """The arm that lies with an opened corpus, if it was made with these settings of these memories."""
     folder = index.corpus.folder and index.corpus.folder / FOLDER
     if folder is None or folder.is_symlink() or not (folder / MANIFEST).is_file():
         return None
@@ -95,6 +110,47 @@ def kept_arm(index: SearchIndex, name: str) -> Any:
     except StaleIndexError:
         pass  # damaged, or of another encoder
     return None
+
+
+def cached_arm(index: SearchIndex, name: str) -> Any:
+    """The arm that lies with an opened corpus, else the one in the user's cache, which has it from now on.
+
+    For commands that ask the same memories again and again. No word of the texts is in the cache, but hashes of them.
+    """
+    arm, cache = kept_arm(index, name), shared_cache().folder
+    if arm is not None or cache is None or name not in _HASHED:
+        return arm
+    made_by = (duckdb.__version__, [path.stat().st_mtime_ns for path in _CODE])
+    state = repr((name, made_by, index.settings.analyser, index.settings.lexical, index.digests))
+    folder = cache / MODELS / f"{_ARM}{hashlib.blake2b(state.encode(), digest_size=16).hexdigest()}"
+    if folder.is_dir():
+        try:
+            os.utime(folder)
+            return load_arm(name, index.settings, folder, index.chunks, index.texts)
+        except (OSError, MemkitError):  # damaged: it is made again
+            shutil.rmtree(folder, ignore_errors=True)
+    arm = build_arm(name, index.settings, index.chunks, index.texts)
+    with suppress(OSError):
+        _keep(arm, folder)
+    return arm
+
+
+def _keep(arm: Any, folder: Path) -> None:
+    """Save the arm whole or not at all; those used least recently go where they take more than is theirs."""
+    hashed = copy.copy(arm)
+    hashed.postings_ = replace(arm.postings_, terms=HashedTerms.of(arm.postings_.terms))
+    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    made = Path(tempfile.mkdtemp(dir=folder.parent))
+    try:
+        hashed.save(made)
+        total = 0
+        for known in sorted(folder.parent.glob(f"{_ARM}*"), key=lambda path: -path.stat().st_mtime_ns):
+            total += sum(path.stat().st_size for path in known.iterdir())
+            if total > MAX_ARMS:
+                shutil.rmtree(known, ignore_errors=True)
+        made.rename(folder)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
