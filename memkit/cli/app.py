@@ -188,7 +188,7 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: 
     chosen |= kept.retriever if kept else {}
     with Console(stderr=True).status("encoding …"):
         search = Retriever(**{**chosen, **settings(Retriever.params(), sets, "Retriever")})
-        search.found_arm = cached_arm  # type: ignore[method-assign]  # for this command and the next
+        search.found_arm = cached_arm  # for this command and the next
         search.fit(corpus)
     for difference in kept.differences(search) if kept else ():
         print(f"memkit: {profile}: {visible(difference)}", file=sys.stderr)
@@ -196,11 +196,13 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: 
 
 
 def _profile(path: Path | None, preset: str | None) -> Profile | None:
+    if path is None:
+        return None
+    if preset is not None:
+        raise ParameterError("expected --preset or --profile. Got both: a profile names every parameter.")
     from memkit.evaluate.profile import Profile
 
-    if path is not None and preset is not None:
-        raise ParameterError("expected --preset or --profile. Got both: a profile names every parameter.")
-    return None if path is None else Profile.load(path)
+    return Profile.load(path)
 
 
 @app.command()

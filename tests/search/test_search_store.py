@@ -187,20 +187,26 @@ def test_arms_of_other_memories_leave_the_cache_when_it_is_full(
     corpus_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path))
-    search = Retriever(encoder=None)
-    monkeypatch.setattr(search, "found_arm", cached_arm)
-    sizes = []
-    for day in range(4):
-        search.fit(corpus_of(*ROWS, f"day {day}"))
-        for path in tmp_path.glob("*/models/arm-*"):
-            if path.stat().st_mtime > 99:
-                os.utime(path, (day, day))
-        sizes.append(mk.vector_cache().size)
-        monkeypatch.setattr("memkit.search.fitted.store.MAX_ARMS", int(1.5 * sizes[0]))
-    assert sizes[0] < sizes[1] == sizes[2] == sizes[3] < 2.5 * sizes[0]
+    monkeypatch.setattr(Retriever, "found_arm", staticmethod(cached_arm))
+    for day in range(3):
+        Retriever(encoder=None).fit(corpus_of(*ROWS, f"day {day}"))
+    made = [*tmp_path.glob("*/models/arm-*")]
+    assert len(made) == 6  # of words and of letters
+    for path in made:
+        os.utime(path, (99, 99))
+    search = Retriever(encoder=None).fit(corpus_of(*ROWS, "day 1"))
+    again = {path for path in made if path.stat().st_mtime > 99}
+    size = sum(path.stat().st_size for folder in again for path in folder.iterdir())
+    monkeypatch.setattr("memkit.search.fitted.store.MAX_ARMS", int(1.5 * size))
+    Retriever(encoder=None).fit(corpus_of("another"))
+    left = {*tmp_path.glob("*/models/arm-*")}
+    assert len(again) == 2
+    assert again < left
+    assert len(left) <= 4
     mk.vector_cache().clear()
     assert mk.vector_cache().size == 0
-    assert search.fit(corpus_of(*ROWS)).search("пулы", as_of=DAY).num_rows
+    assert search.search("пулы", as_of=DAY).num_rows
+    assert Retriever(encoder=None).fit(corpus_of(*ROWS)).search("пулы", as_of=DAY).num_rows
 
 
 def test_postings_of_another_number_of_rows_are_refused(corpus_of: Any, tmp_path: Path) -> None:
@@ -237,9 +243,9 @@ def test_a_saved_corpus_keeps_the_arms_and_a_fit_takes_them_from_there(tmp_path:
     search = Retriever(encoder="hash").fit(corpus)
     corpus.save(tmp_path)
     assert sorted(path.name for path in (tmp_path / "vectors").iterdir()) == ["bm25", "gram", MANIFEST, "vector"]
-    before = encoded(search)
+    expected, before = search.search(QUERIES, as_of=DAY), encoded(search)
     again = Retriever(encoder="hash").fit(mk.open(tmp_path))
-    assert again.search(QUERIES, as_of=DAY).equals(search.search(QUERIES, as_of=DAY))
+    assert again.search(QUERIES, as_of=DAY).equals(expected)
     assert encoded(again) == before
 
 

@@ -191,7 +191,9 @@ class SearchIndex:
                 continue
             try:
                 self.arms[name] = (
-                    self._followed(name) or self.kept(self, name) or build_arm(name, self.settings, self.chunks, self.texts)
+                    self._followed(name)
+                    or self.kept(self, name)
+                    or build_arm(name, self.settings, self.chunks, self.texts)
                 )
             except ImportError as error:
                 if name != "vector":
