@@ -57,8 +57,16 @@ if TYPE_CHECKING:
     from memkit.evaluate.labels import read_qrels as read_qrels
     from memkit.evaluate.labels import read_queries as read_queries
     from memkit.evaluate.labels import write_labels as write_labels
+    from memkit.evaluate.pictures import plot_differences as plot_differences
+    from memkit.evaluate.pictures import plot_groups as plot_groups
+    from memkit.evaluate.pictures import plot_power as plot_power
+    from memkit.evaluate.pictures import plot_precision_recall as plot_precision_recall
+    from memkit.evaluate.pictures import plot_scores as plot_scores
+    from memkit.evaluate.pictures import plot_stages as plot_stages
     from memkit.evaluate.profile import Profile as Profile
     from memkit.evaluate.statistics import queries_needed as queries_needed
+    from memkit.evaluate.surface import plot_pool as plot_pool
+    from memkit.evaluate.surface import plot_surface as plot_surface
     from memkit.evaluate.sweep import sweep as sweep
     from memkit.evaluate.tune import tune as tune
     from memkit.evaluate.tune import tune_scores as tune_scores
@@ -174,10 +182,18 @@ _PUBLIC = {
     "plan": ("memkit.change.planning", "plan"),
     "plot_contributions": ("memkit.search.reports.plot", "plot_contributions"),
     "plot_decay": ("memkit.pictures", "plot_decay"),
+    "plot_differences": ("memkit.evaluate.pictures", "plot_differences"),
     "plot_funnel": ("memkit.pictures", "plot_funnel"),
+    "plot_groups": ("memkit.evaluate.pictures", "plot_groups"),
     "plot_growth": ("memkit.pictures", "plot_growth"),
+    "plot_pool": ("memkit.evaluate.surface", "plot_pool"),
+    "plot_power": ("memkit.evaluate.pictures", "plot_power"),
+    "plot_precision_recall": ("memkit.evaluate.pictures", "plot_precision_recall"),
     "plot_ranks": ("memkit.pictures", "plot_ranks"),
+    "plot_scores": ("memkit.evaluate.pictures", "plot_scores"),
     "plot_similarity": ("memkit.pictures", "plot_similarity"),
+    "plot_stages": ("memkit.evaluate.pictures", "plot_stages"),
+    "plot_surface": ("memkit.evaluate.surface", "plot_surface"),
     "plot_words": ("memkit.pictures", "plot_words"),
     "presets": ("memkit.presets", ""),
     "queries_needed": ("memkit.evaluate.statistics", "queries_needed"),

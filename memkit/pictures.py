@@ -16,13 +16,14 @@ from memkit.errors import ParameterError
 from memkit.params import AsOf, as_of_time, check_column, check_value
 from memkit.search.retriever import Retriever
 from memkit.search.stages.rank import DISPOSITIONS
+from memkit.tables.age import factors
 from memkit.tables.corpus import Corpus
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Okabe and Ito: told apart by every kind of colour vision.
-_COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _MONTHS = """
     select strftime(coalesce(created_at, updated_at), '%Y-%m') as month, coalesce(kind, 'other') as kind, count(*) as n
     from memories where coalesce(created_at, updated_at) is not null group by all order by all
@@ -65,9 +66,9 @@ def plot_growth(corpus: Corpus, ax: Axes | None = None) -> Axes:
         at = shown.index(row["kind"]) if row["kind"] in shown else len(shown) - 1
         counts[at, months.index(row["month"])] += row["n"]
     undated = corpus.memories.num_rows - int(counts.sum())
-    ax = _axes(ax, f"memories by month, {undated:,} without a date")
+    ax = axes_for(ax, f"memories by month, {undated:,} without a date")
     left = np.zeros(len(months))
-    for kind, row, colour in zip(shown, counts, _COLOURS, strict=False):
+    for kind, row, colour in zip(shown, counts, COLOURS, strict=False):
         ax.bar(range(len(months)), row, bottom=left, label=kind, color=colour)
         left = left + row
     every = max(1, len(months) // 12)
@@ -75,7 +76,7 @@ def plot_growth(corpus: Corpus, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("memories")
     if shown:
         ax.legend(frameon=False, fontsize=8, ncols=2)
-    return _with_words(ax, list(zip(months, counts.sum(axis=0).tolist(), strict=True)))
+    return with_words(ax, list(zip(months, counts.sum(axis=0).tolist(), strict=True)))
 
 
 def plot_funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
@@ -105,13 +106,13 @@ def plot_funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
         raise ParameterError(f"plot_funnel: expected a trace. Got columns {', '.join(trace.column_names):.200}.")
     counted = {row["values"]: row["counts"] for row in pc.value_counts(trace["disposition"]).to_pylist()}
     rows = [(word, counted[word]) for word in DISPOSITIONS if word in counted]
-    ax = _axes(ax, f"{trace.num_rows:,} candidates")
-    ax.barh([word for word, _ in rows], [count for _, count in rows], color=_COLOURS[0])
+    ax = axes_for(ax, f"{trace.num_rows:,} candidates")
+    ax.barh([word for word, _ in rows], [count for _, count in rows], color=COLOURS[0])
     for at, (_, count) in enumerate(rows):
         ax.text(count, at, f" {count:,}", va="center")
     ax.invert_yaxis()
     ax.set_xlabel("candidates")
-    return _with_words(ax, rows)
+    return with_words(ax, rows)
 
 
 def plot_similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = None) -> Axes:
@@ -140,18 +141,18 @@ def plot_similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = N
         check_column(name, pairs.column_names, "plot_similarity")
     values = np.asarray(pairs["similarity"].to_numpy(), dtype=np.float64)
     kinds = pairs["kind"].to_pylist()
-    ax = _axes(ax, f"{int((values >= threshold).sum()):,} of {len(values):,} pairs at {threshold:g} or above")
+    ax = axes_for(ax, f"{int((values >= threshold).sum()):,} of {len(values):,} pairs at {threshold:g} or above")
     edges = np.linspace(min([*values.tolist(), threshold]), 1.0, _BINS + 1)
     names = sorted(set(kinds))
     parts = [values[[kind == name for kind in kinds]] for name in names]
     if names:
-        ax.hist(parts, bins=edges.tolist(), stacked=True, label=names, color=list(_COLOURS[: len(names)]))
+        ax.hist(parts, bins=edges.tolist(), stacked=True, label=names, color=list(COLOURS[: len(names)]))
         ax.legend(frameon=False)
     ax.axvline(threshold, color="#D55E00", linestyle="--")
     ax.set(xlabel="similarity", ylabel="pairs")
     counts, edges = np.histogram(values, bins=10)
     rows = [(f"{low:.2f} to {high:.2f}", int(n)) for low, high, n in zip(edges, edges[1:], counts, strict=False)]
-    return _with_words(ax, rows if len(values) else [])
+    return with_words(ax, rows if len(values) else [])
 
 
 def plot_ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: Axes | None = None) -> Axes:
@@ -194,10 +195,10 @@ def plot_ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5,
         names |= dict(zip(ids, titles_of(hits, ids), strict=True))
         for memory_id, rank in zip(ids, hits["rank"].to_pylist(), strict=True):
             ranks.setdefault(memory_id, [np.nan] * len(days))[at] = rank
-    ax = _axes(ax, f"ranks of {len(ranks)} hits for “{query[:_LABEL]}”")
+    ax = axes_for(ax, f"ranks of {len(ranks)} hits for “{query[:_LABEL]}”")
     for at, (memory_id, row) in enumerate(ranks.items()):
-        style = ("-", "--", ":", "-.")[at // len(_COLOURS) % 4]
-        (line,) = ax.plot(range(len(days)), row, style, marker="o", color=_COLOURS[at % len(_COLOURS)])
+        style = ("-", "--", ":", "-.")[at // len(COLOURS) % 4]
+        (line,) = ax.plot(range(len(days)), row, style, marker="o", color=COLOURS[at % len(COLOURS)])
         line.set_label(names[memory_id][:_LABEL].lstrip("_") or memory_id)
     ax.set_xticks(range(len(days)), [f"{day:%Y-%m-%d}" for day in days], rotation=30, ha="right")
     ax.set_yticks(range(1, k + 1))
@@ -208,11 +209,14 @@ def plot_ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5,
         for text in legend.get_texts():
             text.set_parse_math(False)
     words = {m: ", ".join("–" if rank != rank else str(int(rank)) for rank in row) for m, row in ranks.items()}
-    return _with_words(ax, [(names[memory_id][:_LABEL], text) for memory_id, text in words.items()])
+    return with_words(ax, [(names[memory_id][:_LABEL], text) for memory_id, text in words.items()])
 
 
 def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: Axes | None = None) -> Axes:
     """What is left of each memory's weight at its age, over the ages that a corpus really has.
+
+    Beside the dots stand both readings of "half-life", for as many days: that of the Memory v2 document, which leaves
+    0.368 after them, and the usual one, which leaves a half. The rug below has a stroke for each dated memory.
 
     Parameters
     ----------
@@ -241,12 +245,22 @@ def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: 
     table = table.filter(pc.is_valid(table["age_days"]))
     age, factor = table["age_days"].to_numpy(), table["factor"].to_numpy()
     more = int((factor > 0.5).sum())
-    ax = _axes(ax, f"{more:,} of {len(age):,} dated memories keep more than half of their weight")
-    ax.scatter(age, factor, s=12, alpha=0.35, color=_COLOURS[0])
-    ax.set(xlabel="age, days", ylabel="factor", ylim=(-0.02, 1.02))
+    ax = axes_for(ax, f"{more:,} of {len(age):,} dated memories keep more than half of their weight")
+    chosen = decay or Decay()
+    ages = np.linspace(0.0, max(float(age.max(initial=0.0)), 2 * chosen.decay_days), 200)
+    for form, left, style, colour in (("e_folding", "0.368", "-", COLOURS[1]), ("half_life", "0.5", "--", COLOURS[2])):
+        label = f"{form}: {left} left after {chosen.decay_days:g} days"
+        ax.plot(ages, factors(ages, form, chosen.decay_days, chosen.floor), style, color=colour, lw=1.5, label=label)
+    if chosen.form not in ("e_folding", "half_life"):
+        own = factors(ages, chosen.form, chosen.decay_days, chosen.floor)
+        ax.plot(ages, own, ":", color=COLOURS[5], lw=2, label=f"{chosen.form}, as it is")
+    ax.scatter(age, factor, s=14, alpha=0.4, color=COLOURS[0], zorder=3, label="a memory")
+    ax.plot(age, np.full(len(age), -0.05), "|", color="black", alpha=0.4, ms=8, clip_on=False)
+    ax.set(xlabel="age, days", ylabel="factor", ylim=(-0.08, 1.02))
+    ax.legend(frameon=False, fontsize=8)
     tenths = np.minimum((factor * 10).astype(int), 9)
     rows = [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", int((tenths == at).sum())) for at in range(10)]
-    return _with_words(ax, [row for row in rows if row[1]])
+    return with_words(ax, [row for row in rows if row[1]])
 
 
 def plot_words(ax: Axes) -> str:
@@ -272,7 +286,7 @@ def plot_words(ax: Axes) -> str:
     return str(words)
 
 
-def _axes(ax: Axes | None, title: str) -> Axes:
+def axes_for(ax: Axes | None, title: str) -> Axes:
     if ax is None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -285,7 +299,7 @@ def _axes(ax: Axes | None, title: str) -> Axes:
     return ax
 
 
-def _with_words(ax: Axes, rows: Sequence[tuple[str, Any]]) -> Axes:
+def with_words(ax: Axes, rows: Sequence[tuple[str, Any]]) -> Axes:
     """`ax`, its title and rows kept as words beside it; numbers with a bar."""
     wide = max((len(name) for name, _ in rows), default=0)
     top = max((value for _, value in rows if not isinstance(value, str)), default=0)

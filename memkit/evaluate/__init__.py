@@ -9,6 +9,7 @@ A floor plan, from the ground up:
 - answers: `evaluation` (one search), `compare` (two of them), each a `result`;
 - without labels: `audit` (what cannot be found; its tables are made in `unfound`) and `horizon` (until when the rest
   can);
+- what is seen: `pictures` (query by query) and `surface` (setting by setting);
 - what is kept: `profile` (tuned numbers with their `evidence`) and `pasted` (the same as other systems'
   settings).
 """

@@ -2,14 +2,54 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
 
 from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, sheet_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+@dataclass(frozen=True)
+class Plots:
+    """The pictures of a result, as ``result.plot.surface()``; each raises ParameterError where the result has none."""
+
+    of: Any
+
+    def differences(self, ax: Axes | None = None) -> Axes:
+        """As `plot_differences`."""
+        return self._drawn("pictures", "differences", ax=ax)
+
+    def groups(self, ax: Axes | None = None) -> Axes:
+        """As `plot_groups`."""
+        return self._drawn("pictures", "groups", ax=ax)
+
+    def power(self, ax: Axes | None = None) -> Axes:
+        """As `plot_power`."""
+        return self._drawn("pictures", "power", ax=ax)
+
+    def stages(self, ax: Axes | None = None) -> Axes:
+        """As `plot_stages`."""
+        return self._drawn("pictures", "stages", ax=ax)
+
+    def surface(self, x: str | None = None, y: str | None = None, ax: Axes | None = None) -> Axes:
+        """As `plot_surface`."""
+        return self._drawn("surface", "surface", x=x, y=y, ax=ax)
+
+    def pool(self, ax: Axes | None = None) -> Axes:
+        """As `plot_pool`."""
+        return self._drawn("surface", "pool", ax=ax)
+
+    def _drawn(self, module: str, name: str, **how: Any) -> Axes:
+        # matplotlib is loaded for a picture alone
+        ax: Axes = getattr(import_module(f"memkit.evaluate.{module}"), f"plot_{name}")(self.of, **how)
+        return ax
 
 
 class Result:
@@ -21,6 +61,11 @@ class Result:
     """
 
     table: pa.Table
+
+    @property
+    def plot(self) -> Plots:
+        """Its pictures."""
+        return Plots(self)
 
     def to_pandas(self) -> pd.DataFrame:
         """`table` as a data frame."""

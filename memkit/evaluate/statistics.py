@@ -181,6 +181,11 @@ def detectable(units: Units) -> float | None:
     return None if len(units) < FEWEST else _factor(len(units)) * units.error
 
 
+def detectable_of(n_units: int, spread: float) -> float:
+    """The same of so many units, whose means have this standard deviation."""
+    return _factor(n_units) * spread / math.sqrt(n_units)
+
+
 def _factor(size: int) -> float:
     return float(stdtrit(size - 1, 0.975) + stdtrit(size - 1, 0.8))
 

@@ -1,0 +1,386 @@
+"""Pictures of what was measured, query by query: each says the same in words (`plot_words`)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import ParameterError
+from memkit.evaluate.labels import read_qrels
+from memkit.evaluate.statistics import FEWEST, Units, detectable, detectable_of, floor_of_detectable
+from memkit.pictures import COLOURS, axes_for, with_words
+from memkit.schemas import Floats
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BLUE, _ORANGE, _GREEN, _RED = COLOURS[0], COLOURS[1], COLOURS[2], COLOURS[5]
+_EQUAL = 1e-9
+_MOST_GROUPS = 30
+_BINS = 24
+
+
+@dataclass(frozen=True)
+class _Differences:
+    """What a `Comparison` or a `Tuning` says of each query, and of all."""
+
+    frame: pd.DataFrame
+    metric: str
+    unit: str
+    per_query: bool
+    mean: float | None
+    low: float | None
+    high: float | None
+    epsilon: float
+    said: str
+
+    @classmethod
+    def of(cls, result: Any) -> Self:
+        """query_id, group and difference of a result; the first metric of several."""
+        if hasattr(result, "verdict_"):
+            told, frame = result.verdict_, result.per_query_.to_pandas()
+            held = frame["held_out"].notna().any() and told.tested_on == "labels"
+            frame["difference"] = frame["held_out"] if held else frame["difference"]
+            what = " of settings chosen without them" if held else " of the candidate"
+            per_query = getattr(result.sweep_, "task", None) is None or result.sweep_.task.per_query
+            ends = (told.gain, told.low, told.high, told.epsilon)
+            made = cls(frame, told.metric, told.unit, per_query, *ends, f"{told.word}: {told.metric} gained{what}")
+        elif getattr(result, "table", None) is not None and "word" in result.table.column_names and len(result.table):
+            row, frame = result.table.slice(0, 1).to_pylist()[0], result.per_query.to_pandas()
+            frame = frame[frame["metric"] == row["metric"]].rename(columns={"unit": "group"})
+            per_query = row["difference"] == row["per_query"]
+            ends = (row["difference"], row["low"], row["high"], row["epsilon"])
+            made = cls(
+                frame, row["metric"], row["unit"], per_query, *ends, f"{row['word']}: {row['metric']}, b minus a"
+            )
+        else:
+            raise ParameterError("expected what mk.compare with labels, or mk.tune, gave. Got another result.")
+        return replace(made, frame=made.frame.dropna(subset=["difference"]))
+
+    @property
+    def values(self) -> Floats:
+        values: Floats = self.frame["difference"].to_numpy(np.float64)
+        return values
+
+    @property
+    def units(self) -> Units:
+        return Units.of(self.values, pd.factorize(self.frame["group"])[0], self.per_query)
+
+    @property
+    def interval(self) -> str:
+        if self.low is None or self.high is None:
+            return f"none below {FEWEST} units"
+        return f"{self.low:+.3f} to {self.high:+.3f}"
+
+
+def plot_differences(result: Any, ax: Axes | None = None) -> Axes:
+    """Every query's difference beside the distribution of them: zero, what makes no difference, mean and interval.
+
+    Parameters
+    ----------
+    result : Comparison or Tuning
+        Of `compare` with labels, or of `tune`, whose queries show what settings chosen without them gain.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> cases = {"user_id": [f"u{at // 4}" for at in range(32)], "0.9": [0.5] * 32, "0.8": [0.5, 0.7, 0.6, 0.4] * 8}
+    >>> print(mk.plot_words(plot_differences(mk.tune_scores(cases, "0.9", group="user_id"))))
+    better: score gained of settings chosen without them
+    higher         ████████████████████ 16
+    the same       ██████████ 8
+    lower          ██████████ 8
+    mean           +0.050
+    95 % interval  +0.050 to +0.050
+    no difference  within ± 0.01
+    """
+    told = _Differences.of(result)
+    values = np.sort(told.values)
+    ax = axes_for(ax, told.said)
+    ax.axvspan(-told.epsilon, told.epsilon, color="#999999", alpha=0.3, lw=0, label=f"± {told.epsilon:g}")
+    ax.axvline(0, color="black", lw=1)
+    edges = np.histogram_bin_edges(values, bins=_BINS)
+    counts, edges = np.histogram(values, bins=edges)
+    ax.stairs(
+        0.35 + 0.6 * counts / max(counts.max(initial=1), 1), edges, baseline=0.35, fill=True, color=_BLUE, alpha=0.4
+    )
+    heights = -0.25 + 0.2 * np.modf(np.arange(len(values)) * (math.sqrt(5) - 1) / 2)[0]  # even, and the same each time
+    ax.plot(values, heights, "o", ms=4, alpha=0.5, color=_BLUE, mew=0, label="a query")
+    if told.mean is not None:
+        ends = np.array([[told.mean], [told.mean]]) if told.low is None else np.array([[told.low], [told.high]])
+        errors = np.maximum(np.array([told.mean - ends[0], ends[1] - told.mean]), 0)
+        name = "mean" if told.low is None else "mean, 95 % interval"
+        ax.errorbar([told.mean], [0.16], xerr=errors, fmt="D", color=_RED, capsize=5, lw=2.5, ms=7, label=name)
+    ax.set(xlabel=f"difference of {told.metric}", yticks=[], ylim=(-0.35, 1.02))
+    ax.legend(frameon=False, fontsize=8, loc="upper right")
+    rows: list[tuple[str, Any]] = [
+        ("higher", int((values > _EQUAL).sum())),
+        ("the same", int((np.abs(values) <= _EQUAL).sum())),
+        ("lower", int((values < -_EQUAL).sum())),
+        ("mean", "none" if told.mean is None else f"{told.mean:+.3f}"),
+        ("95 % interval", told.interval),
+        ("no difference", f"within ± {told.epsilon:g}"),
+    ]
+    return with_words(ax, rows)
+
+
+def plot_groups(result: Any, ax: Axes | None = None) -> Axes:
+    """The mean difference of each user, or whatever keeps queries apart: for whom it is better, and for whom not.
+
+    Parameters
+    ----------
+    result : Comparison or Tuning
+        As for `plot_differences`.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> cases = {"user_id": ["anna", "anna", "boris"], "0.9": [0.5] * 3, "0.8": [0.7, 0.6, 0.4]}
+    >>> print(mk.plot_words(plot_groups(mk.tune_scores(cases, "0.9", group="user_id"))))
+    1 of 2 groups by user_id higher, 1 lower
+    anna   +0.150 of 2
+    boris  -0.100 of 1
+    """
+    told = _Differences.of(result)
+    groups = told.frame.groupby("group")["difference"].agg(["mean", "size"]).reset_index()
+    groups = groups.sort_values(["mean", "group"], ascending=[False, True], ignore_index=True)
+    higher, lower = int((groups["mean"] > _EQUAL).sum()), int((groups["mean"] < -_EQUAL).sum())
+    own = "queries" if told.unit == "query_id" else f"groups by {told.unit}"
+    shown = _ends(groups)
+    part = "" if len(shown) == len(groups) else f"; the {len(shown)} outermost"
+    ax = axes_for(ax, f"{higher:,} of {len(groups):,} {own} higher, {lower:,} lower{part}")
+    ax.axvspan(-told.epsilon, told.epsilon, color="#999999", alpha=0.3, lw=0)
+    ax.axvline(0, color="black", lw=1)
+    place, mean = np.arange(len(shown)), shown["mean"].to_numpy()
+    ax.hlines(place, 0, mean, color="#999999", lw=1)
+    sizes = 20 + 100 * shown["size"] / shown["size"].max()
+    ax.scatter(mean, place, s=sizes, color=np.where(mean < -_EQUAL, _RED, _BLUE), zorder=3)
+    names = [str(name)[:28].replace("$", r"\$") for name in shown["group"]]
+    ax.set_yticks(place, names, fontsize=8)
+    ax.invert_yaxis()
+    ax.set_xlabel(f"mean difference of {told.metric}; the larger the dot, the more queries")
+    return with_words(ax, [(str(r.group), f"{r.mean:+.3f} of {r.size}") for r in shown.itertuples()])
+
+
+def _ends(groups: pd.DataFrame) -> pd.DataFrame:
+    """The groups that gain and lose the most, where they are too many to be read."""
+    if len(groups) <= _MOST_GROUPS:
+        return groups
+    half = _MOST_GROUPS // 2
+    return pd.concat([groups[:half], groups[-half:]], ignore_index=True)
+
+
+def plot_stages(result: Any, ax: Axes | None = None) -> Axes:
+    """At which stage relevant memories were lost.
+
+    Parameters
+    ----------
+    result : Evaluation
+        Of ``evaluate(..., stages=True)``.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a", "b"], "text": ["мёд", "чай"]}))
+    >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["a"], "relevance": [1]}
+    >>> print(mk.plot_words(plot_stages(mk.evaluate(search, queries, qrels, "recall@1", stages=True))))
+    1 relevant memory of 1 lost
+    not_found  ████████████████████ 1
+    """
+    stages = getattr(result, "stages", None)
+    if stages is None or not stages.num_rows:
+        raise ParameterError("plot_stages: expected mk.evaluate(…, stages=True). Got a result without stages.")
+    rows = [(row["disposition"], row["n"]) for row in stages.to_pylist()]
+    total, lost = sum(count for _, count in rows), sum(count for word, count in rows if word != "returned")
+    ax = axes_for(ax, f"{lost:,} relevant {'memory' if lost == 1 else 'memories'} of {total:,} lost")
+    colours = [_BLUE if word == "returned" else _RED for word, _ in rows]
+    ax.barh([word for word, _ in rows], [count for _, count in rows], color=colours)
+    for at, (_, count) in enumerate(rows):
+        ax.text(count, at, f" {count:,}, {count / total:.0%}", va="center", fontsize=8)
+    ax.invert_yaxis()
+    ax.margins(x=0.15)
+    ax.set_xlabel("relevant memories")
+    return with_words(ax, rows)
+
+
+def plot_scores(result: Any, qrels: Any, ax: Axes | None = None) -> Axes:
+    """How the scores of relevant hits and of all others lie: what a `min_score` would cost.
+
+    Parameters
+    ----------
+    result : Evaluation
+    qrels : table, data frame or path
+        The judgements that it was made with.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a", "b"], "text": ["мёд", "мёд, чай"]}))
+    >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+    >>> mk.plot_words(plot_scores(mk.evaluate(search, queries, qrels, "mrr"), qrels)).splitlines()[0]
+    'scores of 1 relevant and 0 other hits'
+    """
+    hits = result.hits.select(["query_id", "memory_id", "score"]).to_pandas()
+    right = read_qrels(qrels)
+    right = right.filter(pc.greater(right["relevance"], 0)).select(["query_id", "memory_id"]).to_pandas()
+    hits = hits.merge(right.assign(right=True), how="left", on=["query_id", "memory_id"])
+    is_right = hits["right"].notna().to_numpy()
+    parts = [hits["score"].to_numpy(np.float64)[which] for which in (is_right, ~is_right)]
+    ax = axes_for(ax, f"scores of {len(parts[0]):,} relevant and {len(parts[1]):,} other hits")
+    edges = np.linspace(0, max(1e-9, hits["score"].max()), _BINS + 1)
+    for values, name, colour, line in zip(parts, ("relevant", "other"), (_BLUE, _ORANGE), ("-", "--"), strict=True):
+        shares = np.histogram(values, bins=edges)[0] / max(len(values), 1)
+        ax.stairs(shares, edges, fill=True, alpha=0.35, color=colour)
+        ax.stairs(shares, edges, color=colour, lw=1.5, ls=line, label=f"{name} ({len(values):,})")
+    ax.set(xlabel="score", ylabel="share of these hits")
+    ax.legend(frameon=False, fontsize=8)
+    rows = []
+    for name, values in zip(("relevant", "other"), parts, strict=True):
+        quarters = np.quantile(values, [0.25, 0.5, 0.75]) if len(values) else []
+        rows.append((name, "none" if not len(values) else "quarters at " + ", ".join(f"{q:.3f}" for q in quarters)))
+    return with_words(ax, rows)
+
+
+def plot_precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
+    """What each threshold of dedup would merge of labelled pairs: precision, recall, and contradictions merged.
+
+    Parameters
+    ----------
+    table : pa.Table
+        Of `Deduplicator.precision_recall`.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> found = pa.table({"threshold": [0.95, 0.8], "precision": [1.0, 0.5], "recall": [0.5, 1.0]})
+    >>> print(mk.plot_words(plot_precision_recall(found)))
+    2 thresholds, 0.8 to 0.95
+    0.950  precision 1.00, recall 0.50
+    0.800  precision 0.50, recall 1.00
+    """
+    for name in ("threshold", "precision", "recall"):
+        if name not in table.column_names:
+            raise ParameterError(
+                f"plot_precision_recall: expected a column {name!r}. Got {', '.join(table.column_names)}."
+            )
+    frame = table.to_pandas()
+    ends = f"{frame['threshold'].min():g} to {frame['threshold'].max():g}" if len(frame) else "none"
+    ax = axes_for(ax, f"{len(frame):,} thresholds, {ends}")
+    drawn = {"precision": (_BLUE, "o-"), "recall": (_ORANGE, "s--"), "contradiction_rate": (_RED, "^:")}
+    names = [name for name in drawn if name in frame.columns]
+    for name in names:
+        colour, style = drawn[name]
+        said = {"contradiction_rate": "contradictions merged"}.get(name, name)
+        ax.plot(frame["threshold"], frame[name], style, color=colour, ms=4, label=said)
+    ax.set(xlabel="threshold", ylabel="share", ylim=(-0.02, 1.05))
+    ax.legend(frameon=False, fontsize=8)
+    shown = (
+        frame.iloc[np.unique(np.linspace(0, len(frame) - 1, min(len(frame), 12)).astype(int))] if len(frame) else frame
+    )
+    rows = [(f"{row['threshold']:.3f}", ", ".join(f"{n} {row[n]:.2f}" for n in names)) for _, row in shown.iterrows()]
+    return with_words(ax, rows)
+
+
+def plot_power(result: Any = None, spread: float = 0.25, ax: Axes | None = None) -> Axes:
+    """The smallest true difference that would show four times in five, by the number of queries.
+
+    Parameters
+    ----------
+    result : Comparison or Tuning, optional
+        Whose own spread is taken: more users like these, and more queries of the same users, who differ from one
+        another, so that queries alone do not help beyond a floor. None is before any label, each query for itself.
+    spread : float
+        Standard deviation of the differences of queries, where there is no result.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> print(mk.plot_words(plot_power()).splitlines()[1])
+    20 queries     0.165
+    """
+    ax = axes_for(ax, "the smallest difference that shows four times in five")
+    if result is None:
+        sizes = np.array([20, 40, 80, 160, 320, 640, 1280, 2560])
+        lines = {f"queries that are alike in nothing, spread {spread:g}": spread * np.sqrt(7.85 / (sizes - 1.9))}
+        now = None
+    else:
+        sizes, lines, now = _power_of(_Differences.of(result))
+    for (name, values), colour, style in zip(lines.items(), COLOURS, ("o-", "s--"), strict=False):
+        ax.plot(sizes, values, style, color=colour, ms=5, label=name)
+    if now is not None:
+        ax.plot(*now, "*", color="black", ms=14, label="now")
+    ax.set(xscale="log", yscale="log", xlabel="labelled queries", ylabel="difference")
+    ticks = [tick for tick in (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if _inside(tick, lines)]
+    ax.set_yticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.set_xticks(sizes, [f"{size:,}" for size in sizes])
+    ax.minorticks_off()
+    ax.grid(alpha=0.3)
+    ax.legend(frameon=False, fontsize=8)
+    each = zip(sizes.tolist(), *lines.values(), strict=True)
+    return with_words(ax, [(f"{size:,} queries", ", ".join(f"{value:.3f}" for value in row)) for size, *row in each])
+
+
+def _inside(tick: float, lines: dict[str, Floats]) -> bool:
+    values = np.concatenate(list(lines.values()))
+    return bool(values.min() / 1.5 <= tick <= values.max() * 1.5)
+
+
+def _power_of(told: _Differences) -> tuple[Any, dict[str, Floats], tuple[float, float] | None]:
+    units, n = told.units, len(told.values)
+    least = detectable(units)
+    if least is None:
+        raise ParameterError(
+            f"plot_power: expected {FEWEST} groups or more, to know how they differ. Got {len(units)}."
+        )
+    times = np.array([1, 2, 4, 8, 16])
+    spread = units.error * math.sqrt(len(units))
+    more = np.array([detectable_of(len(units) * many, spread) for many in times])
+    named = {"user_id": "users", "query_id": "queries"}.get(told.unit, f"groups by {told.unit}")
+    lines = {f"more {named} like these": more}
+    floor = floor_of_detectable(told.values, pd.factorize(told.frame["group"])[0])
+    if floor is not None:
+        floor = min(floor, least)
+        lines[f"more queries of the same {len(units)} {named}"] = np.sqrt(floor**2 + (least**2 - floor**2) / times)
+    return n * times, lines, (n, least)

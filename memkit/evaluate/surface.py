@@ -1,0 +1,172 @@
+"""Pictures of settings: only those that were evaluated are drawn, and no colour between them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from memkit.errors import ParameterError, did_you_mean
+from memkit.params import check_choice
+from memkit.pictures import COLOURS, axes_for, with_words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+
+def plot_surface(
+    result: Any, x: str | None = None, y: str | None = None, metric: str | None = None, ax: Axes | None = None
+) -> Axes:
+    """The settings that were evaluated, and their scores: none is drawn that nobody ran.
+
+    Where more parameters vary than are drawn, a point is the best of its settings. What cannot be told from the best
+    is outlined.
+
+    Parameters
+    ----------
+    result : Sweep or Tuning
+    x, y : str, optional
+        Which parameters; else the first two that take the most values. With one alone the score is the height.
+    metric : str, optional
+        Of a Sweep; the first unless given.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
+    >>> search = mk.Retriever(encoder=None).fit(corpus)
+    >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+    >>> print(mk.plot_words(plot_surface(mk.sweep(search, *labels, {"min_score": [0, 0.9]}, "mrr"))))
+    mrr of 2 settings
+    min_score=0.0  1.000, as it is, best
+    min_score=0.9  0.000
+    """
+    swept, tuned = (result.sweep_, result) if hasattr(result, "sweep_") else (result, None)
+    if not hasattr(swept, "settings"):
+        raise ParameterError(f"plot_surface: expected what mk.sweep or mk.tune gave. Got {type(result).__name__}.")
+    name = tuned.verdict_.metric if tuned is not None else swept.metrics[0] if metric is None else metric
+    table = swept.table.to_pandas()
+    if name not in table.columns:
+        raise ParameterError(f"plot_surface: expected a metric. Got {name!r}.{did_you_mean(name, swept.metrics)}")
+    varies = [one for one in swept.settings[0] if table[one].nunique(dropna=False) > 1] or list(swept.settings[0])
+    for given in (x, y):
+        if given is not None:
+            check_choice("x, y", given, list(swept.settings[0]), "plot_surface")
+    drawn = [one for one in (x, y) if one is not None] or sorted(varies, key=lambda one: -table[one].nunique())[:2]
+    near = set() if tuned is None else set(tuned.plateau_["setting"].to_pylist())
+    table["near"] = table["setting"].isin(near)
+    own, best = swept.default, int(table[name].round(12).idxmax())
+    chosen = None if tuned is None else swept.settings.index(tuned.chosen_params_)
+    kept = {own, best, chosen}
+    front = table.sort_values(name, kind="stable", ascending=False).drop_duplicates(drawn)
+    marks = [(own, "s", "as it is"), (best, "^", "best"), (chosen, "*", "to be used")]
+    hidden = [one for one in varies if one not in drawn]
+    more = f"; each point the best over {', '.join(hidden)}" if hidden else ""
+    ax = axes_for(ax, f"{name} of {len(table):,} settings{more}")
+    at = [_places(ax, table[one], axis) for one, axis in zip(drawn, ("x", "y"), strict=False)]
+    height = at[1] if len(drawn) > 1 else table[name]
+    _draw_points(ax, front, at[0], height, name, len(drawn) > 1)
+    for setting, sign, said in marks:
+        if setting is not None:
+            ax.plot(at[0][setting], height[setting], sign, ms=15, mfc="none", mec="black", mew=1.5, ls="", label=said)
+    ax.set(xlabel=drawn[0], ylabel=drawn[1] if len(drawn) > 1 else name)
+    ax.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=4)
+    told = {setting: [word for one, _, word in marks if one == setting] for setting in kept if setting is not None}
+    shown = front.assign(first=front["setting"].isin(kept)).sort_values(["first", name], ascending=False).head(12)
+    extra = table[table["setting"].isin(kept - set(shown["setting"]))]
+    rows = []
+    for _, row in pd.concat([shown, extra]).iterrows():
+        words = [
+            f"{row[name]:.3f}",
+            *told.get(row["setting"], []),
+            *(["cannot be told from the best"] if row["near"] else []),
+        ]
+        rows.append((", ".join(f"{one}={_said(row[one])}" for one in drawn), ", ".join(words)))
+    return with_words(ax, rows)
+
+
+def _said(value: Any) -> str:
+    return "None" if pd.isna(value) else str(value)
+
+
+def _draw_points(ax: Axes, front: pd.DataFrame, x: Any, height: Any, name: str, flat: bool) -> None:
+    own = front.index
+    edges = np.where(front["near"], "black", "none")
+    colour: dict[str, Any] = {"c": front[name], "cmap": "viridis"} if flat else {"color": COLOURS[0]}
+    points = ax.scatter(x[own], height[own], s=70, edgecolors=edges.tolist(), linewidths=1.5, zorder=2, **colour)
+    if front["near"].any():
+        ax.scatter([], [], s=70, color="none", edgecolors="black", linewidths=1.5, label="cannot be told from the best")
+    if flat:
+        ax.figure.colorbar(points, ax=ax, label=name)
+
+
+def _places(ax: Axes, column: pd.Series, axis: str) -> pd.Series:
+    """Where the values of a parameter stand: numbers by themselves, None left of them, words in a row."""
+    ticks = ax.set_xticks if axis == "x" else ax.set_yticks
+    if pd.api.types.is_numeric_dtype(column) and not pd.api.types.is_bool_dtype(column):
+        if not column.isna().any():
+            return column
+        known = np.unique(column.dropna())
+        left = known.min() - max(np.ptp(known) / 6, 1e-9)
+        some = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), 8)).astype(int))]
+        ticks([left, *some], ["None", *(f"{value:g}" for value in some)])
+        return column.fillna(left)
+    words = list(dict.fromkeys(column.astype(str)))
+    ticks(range(len(words)), [word[:24].replace("$", r"\$") for word in words], fontsize=8)
+    return column.astype(str).map({word: at for at, word in enumerate(words)})
+
+
+def plot_pool(swept: Any, ax: Axes | None = None) -> Axes:
+    """What a larger pool finds: each metric of a sweep over ``pool``, all else as the search has it.
+
+    Where the sweep has that with one pool alone, the best of its settings is taken instead.
+
+    Parameters
+    ----------
+    swept : Sweep
+        Of a grid with ``pool``; ``recall`` without @k shows what the pool lets in.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["чай и мёд", "зелёный чай"]})
+    >>> search = mk.Retriever(encoder=None).fit(corpus)
+    >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+    >>> print(mk.plot_words(plot_pool(mk.sweep(search, *labels, {"pool": [1, 2]}, ["recall", "mrr"]))))
+    what a pool of 1 to 100 chunks an arm finds
+    1    recall 1.000, mrr 1.000
+    2    recall 1.000, mrr 1.000
+    100  recall 1.000, mrr 1.000
+    """
+    if "pool" not in getattr(swept, "settings", [{}])[0]:
+        raise ParameterError(
+            "plot_pool: expected a sweep over 'pool', such as {'pool': [5, 10, 50, 100]}. Got another."
+        )
+    others = [{name: value for name, value in one.items() if name != "pool"} for one in swept.settings]
+    chosen = others[swept.default if others.count(others[swept.default]) > 1 else swept.best]
+    table = swept.table.take(pa.array([at for at, one in enumerate(others) if one == chosen])).sort_by("pool")
+    pools = table["pool"].to_pylist()
+    with_others = f", {', '.join(f'{name}={value}' for name, value in chosen.items())}" if chosen else ""
+    ax = axes_for(ax, f"what a pool of {pools[0]:,} to {pools[-1]:,} chunks an arm finds{with_others}")
+    for name, colour, sign in zip(swept.metrics, COLOURS, "os^Dv<>p", strict=False):
+        ax.plot(pools, table[name].to_pylist(), f"{sign}--", color=colour, lw=1, label=name)
+    ax.set(xscale="log", xlabel="pool, chunks of each arm", ylabel="mean", ylim=(-0.02, 1.02))
+    ax.set_xticks(pools, [f"{pool:,}" for pool in pools])
+    ax.minorticks_off()
+    ax.legend(frameon=False, fontsize=8)
+    rows = table.to_pylist()
+    return with_words(ax, [(f"{row['pool']:,}", ", ".join(f"{m} {row[m]:.3f}" for m in swept.metrics)) for row in rows])
