@@ -50,6 +50,7 @@ FormatsOption = Annotated[
     list[str] | None,
     typer.Option("--formats", help="A package's format, tried before memkit's own; may be repeated.", metavar="NAME"),
 ]
+PresetOption = Annotated[str | None, typer.Option(help="workspace, memory_v2, recommended_use or recommended_e5.")]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", help="A declared parameter, NAME=VALUE; may be repeated.", metavar="NAME=VALUE"),
@@ -149,7 +150,7 @@ def search(
     where: Annotated[str | None, typer.Option(help="A SQL predicate over memories, applied before the cut.")] = None,
     as_of: AsOfOption = None,
     trace: Annotated[bool, typer.Option(help="Every candidate with what each stage made of it.")] = False,
-    preset: Annotated[str | None, typer.Option(help="workspace, memory_v2, recommended_use or recommended_e5.")] = None,
+    preset: PresetOption = None,
     profile: ProfileOption = None,
     columns: Annotated[str | None, typer.Option(help="These columns alone, of hits or memories: rank,title,…")] = None,
     sets: SetOption = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memkit.cli.app import AsOfOption, JsonOption, PathArgument, SetOption, app, load, settings
+from memkit.cli.app import AsOfOption, FormatsOption, JsonOption, PathArgument, SetOption, app, load, settings
 from memkit.cli.show import out, show
 from memkit.display.sheet import visible
 from memkit.errors import ParameterError
@@ -31,6 +31,7 @@ def plan(
     where: WhereOption = None,
     as_diff: DiffOption = False,
     as_json: JsonOption = False,
+    formats: FormatsOption = None,
 ) -> None:
     """Show what policies would change in the files; --json prints a plan for `memkit apply`; nothing is written."""
     from memkit.change.planning import plan as planned
@@ -44,7 +45,7 @@ def plan(
         cls(**{name.removeprefix(f"{cls.name}__"): v for name, v in values.items() if _is_of(name, cls)})
         for cls in classes
     ]
-    print_edits(_filtered(planned(load(path), steps, as_of), where), as_diff, as_json)
+    print_edits(_filtered(planned(load(path, formats=formats), steps, as_of), where), as_diff, as_json)
 
 
 def _is_of(name: str, cls: Any) -> bool:

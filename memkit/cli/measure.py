@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from memkit.cli.app import AsOfOption, FormatsOption, JsonOption, PathArgument, SetOption, app, fitted, load
+from memkit.cli.app import (
+    AsOfOption,
+    FormatsOption,
+    JsonOption,
+    PathArgument,
+    PresetOption,
+    SetOption,
+    app,
+    fitted,
+    load,
+)
 from memkit.cli.show import print_json
 from memkit.display.notebook import show
 from memkit.errors import ParameterError
@@ -33,7 +43,6 @@ GroupOption = Annotated[
 WhereOption = Annotated[str | None, typer.Option(help="A SQL predicate over memories, for all queries.")]
 ApartOption = Annotated[bool, typer.Option("--apart", help="Count queries without a judgement apart.")]
 PerQueryOption = Annotated[bool, typer.Option("--per-query", help="A row a query.")]
-PresetOption = Annotated[str | None, typer.Option(help="workspace, memory_v2, recommended_use or recommended_e5.")]
 
 
 @app.command()
@@ -144,6 +153,7 @@ def audit(
     preset: PresetOption = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
+    formats: FormatsOption = None,
 ) -> None:
     """Say which memories cannot be found, what crowds the hits, and what decay will take; no labels are needed."""
     from memkit.evaluate.audit import AUDITS
@@ -151,7 +161,7 @@ def audit(
 
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
-    found = look(fitted(load(path), preset, sets), queries, qrels, k=k, n=n, as_of=as_of)
+    found = look(fitted(load(path, formats=formats), preset, sets), queries, qrels, k=k, n=n, as_of=as_of)
     _print(found, None if table is None else found.tables[table], as_json)
 
 

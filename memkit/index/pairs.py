@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from memkit.errors import MemkitError, ParameterError
 from memkit.index.encoders.base import Vectors, check_block, cores, one_thread, unit_rows
+from memkit.params import check_value
 from memkit.progress import bar
 from memkit.schemas import Ints
 
@@ -66,8 +67,7 @@ def near_pairs(
     >>> near_pairs(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]]), 0.9).to_pylist()
     [{'i': 0, 'j': 1, 'cosine': 1.0}]
     """
-    if isinstance(threshold, bool) or not 0 < threshold <= 1:
-        raise ParameterError(f"near_pairs: 'threshold' must be a cosine in (0, 1]. Got {threshold!r}.")
+    check_value("near_pairs", "threshold", threshold, "float", low=0, low_open=True, high=1, unit="cosine")
     array = np.asarray(vectors)
     unit = unit_rows(check_block(array, range(len(array)), "near_pairs"))
     live = np.flatnonzero(unit.any(axis=1))

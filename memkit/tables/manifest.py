@@ -28,7 +28,8 @@ MANIFEST = "manifest.json"
 STATE, TEXT = "state", "fts"
 """Folders of a lake: what a refresh needs, and the full-text index."""
 _HASH = re.compile(r"[0-9a-f]{32}")
-_OPTIONS = {"format", "as_of", "max_file_bytes", "plugin_globs", "n_jobs", "formats"}
+_OPTIONS = ("format", "as_of", "max_file_bytes", "plugin_globs", "n_jobs", "formats")
+"""What a refresh repeats; rules are code and are not saved."""
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,10 @@ class Manifest:
 
     def to_json(self) -> str:
         """What `read_manifest` reads."""
-        source = None if self.root is None else {"root": self.root, "options": _to_json(self.options)}
+        options = {name: getattr(self.options, name) for name in _OPTIONS if name != "formats" or self.options.formats}
+        source = None if self.root is None else {"root": self.root, "options": options}
         document = {"version": self.version, "files": dict(sorted(self.files.items())), "source": source}
-        return json.dumps(document, indent=1)
+        return json.dumps(document, indent=1, default=datetime.isoformat)
 
 
 def read_manifest(folder: Path) -> Manifest:
@@ -121,24 +123,12 @@ def _root_of(root: str) -> str:
     return root
 
 
-def _to_json(options: Options) -> dict[str, Any]:
-    """What a refresh repeats; rules are code and are not saved."""
-    saved = {
-        "format": options.format,
-        "as_of": options.as_of.isoformat() if options.as_of else None,
-        "max_file_bytes": options.max_file_bytes,
-        "plugin_globs": list(options.plugin_globs),
-        "n_jobs": options.n_jobs,
-    }
-    return saved | ({"formats": list(options.formats)} if options.formats else {})
-
-
 def _options_of(saved: dict[str, Any]) -> Options:
-    """What `_to_json` wrote; no more processes than this machine has cores."""
+    """What `Manifest.to_json` wrote; no more processes than this machine has cores."""
     saved = {"max_file_bytes": MAX_FILE_BYTES, "plugin_globs": list(PLUGIN_GLOBS), "formats": [], **saved}
     form, as_of, jobs = (saved.get(name) for name in ("format", "as_of", "n_jobs"))
     size, globs, others = saved["max_file_bytes"], saved["plugin_globs"], saved["formats"]
-    is_known = saved.keys() <= _OPTIONS and (form is None or form in (*NAMES, *others))
+    is_known = saved.keys() <= set(_OPTIONS) and (form is None or form in (*NAMES, *others))
     is_known &= isinstance(others, list) and all(isinstance(name, str) and name.isidentifier() for name in others)
     is_count = type(size) is int and size >= 1 and (jobs is None or (type(jobs) is int and jobs != 0))
     if not is_known or not is_count or not isinstance(globs, list) or not all(isinstance(glob, str) for glob in globs):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Format, Rule
-from memkit.formats.index_tree.entry import BRANCH, FIELDS, NAMED, ROOT, Claim
+from memkit.formats.index_tree.index import BRANCH, FIELDS, NAMED, ROOT, Claim
 from memkit.formats.index_tree.survey import survey
 from memkit.formats.index_tree.whole import RULES, check_split
 from memkit.formats.rows import Rows, json_text

@@ -17,8 +17,7 @@ from memkit.formats.disk.files import is_inside
 from memkit.formats.disk.lock import STATE
 from memkit.formats.fields import Fields
 from memkit.formats.format import MARKDOWN, Folder, Survey
-from memkit.formats.index_tree.entry import BRANCH, FIELDS, NAMED, ROOT, Claim, typed
-from memkit.formats.index_tree.shape import shape_of
+from memkit.formats.index_tree.index import BRANCH, FIELDS, NAMED, ROOT, Claim, shape_of, typed
 from memkit.formats.index_tree.whole import above, below, parts_of, without_index
 from memkit.formats.rows import Row, Rows, json_text, slug_of
 from memkit.formats.rows import above as heading_path

@@ -11,8 +11,7 @@ from typing import Any
 from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Format, Rule
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
-from memkit.formats.records.kinds import KINDS, RULES, Kind, Record
-from memkit.formats.records.relations import check
+from memkit.formats.records.kinds import KINDS, RULES, Kind, Record, check
 from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.syntax.json import load_json, load_json_items, name_lines
 from memkit.formats.syntax.node import Node, StructureError

@@ -1,4 +1,4 @@
-"""The three kinds of record: their fields, and how each becomes a row of memories and one of its own table."""
+"""The three kinds of record: their fields, how each becomes its rows, and what relations say together."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from memkit.formats.fields import NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Test, Type, words_test
 from memkit.formats.format import is_not_negative, is_ratio
 from memkit.formats.records.adapters import CURRENT, is_version
-from memkit.formats.rows import Row, Rows, extra_of, json_text
+from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import text_of
 from memkit.schemas import IMPORTANCE_WORDS
@@ -226,3 +229,33 @@ KINDS: dict[str, Kind] = {
         Kind("wisdom_fact", "wisdom_facts", "fact_id", _WISDOM, _wisdom_fact),
     )
 }
+
+
+def check(tables: Tables, rows: Rows) -> None:
+    """Relations to records that were not read, and pairs that both support and contradict each other."""
+    relations, memories = tables["relations"], tables["memories"]
+    if relations.num_rows == 0:
+        return
+    holds = pc.is_in(memories["memory_id"], value_set=relations["memory_id"].combine_chunks())
+    places = memories.filter(holds).select(["memory_id", "path", "line_start"]).to_pylist()
+    holders = {place["memory_id"]: place for place in places}
+
+    def problem(rule: str, relation: Row, expected: str, got: str) -> None:
+        holder = holders[relation["memory_id"]]
+        where = {"line": holder["line_start"], "memory_id": relation["memory_id"]}
+        rows.problem(rule, holder["path"], expected, got, field="relations", **where)
+
+    known = tables["wisdom_facts"]["fact_id"].combine_chunks()
+    dangling = pc.invert(pc.is_in(relations["to_id"], value_set=known, skip_nulls=True))
+    for row in relations.filter(pc.and_(dangling, pc.is_valid(relations["to_id"]))).to_pylist():
+        problem("dangling_relation", row, "a fact_id that was read", row["to_id"])
+    pairs: dict[tuple[str, ...], dict[str, Row]] = {}
+    opposed = pc.is_in(relations["type"], value_set=pa.array(["supports", "contradicts"]))
+    for row in relations.filter(opposed).to_pylist():
+        if row["from_id"] is not None and row["to_id"] is not None:
+            pairs.setdefault(tuple(sorted((row["from_id"], row["to_id"]))), {})[row["type"]] = row
+    for (low, high), kinds in pairs.items():
+        if len(kinds) == 2:
+            row = list(kinds.values())[-1]
+            expected = f"supports or contradicts, not both, between {low} and {high}"
+            problem("contradictory_relation", row, expected, row["type"])
