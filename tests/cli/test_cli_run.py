@@ -153,3 +153,35 @@ def test_a_fault_of_our_own_is_one_line_unless_asked_for(
     monkeypatch.setattr(sys, "argv", ["memkit", "check", str(folder)])
     with pytest.raises(type(error)):
         main()
+
+
+def test_a_command_imports_no_package_that_it_has_no_use_for(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    def loaded_by(verb: str, *rest: str) -> set[str]:
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-m", "memkit", verb, str(folder), *rest],
+            env={**os.environ, "MEMKIT_CACHE": cache},
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=True,
+        )
+        heavy = {
+            "pandas.core.api",
+            "scipy.sparse",
+            "sklearn",
+            "matplotlib",
+            "IPython",
+            "ipywidgets",
+            "joblib",
+            "tqdm.auto",
+        }
+        return heavy & {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+
+    cache = str(tmp_path_factory.mktemp("cache"))
+    assert not loaded_by("check")
+    assert not loaded_by("sql", "recent_context")
+    assert loaded_by("overview") <= {"scipy.sparse", "tqdm.auto"}  # which compares texts
+    assert loaded_by("search", "чай") <= {"scipy.sparse", "tqdm.auto"}  # which counts words and encodes, for the next
+    assert not loaded_by("search", "пул")
