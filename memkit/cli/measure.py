@@ -1,9 +1,9 @@
-"""The verbs that measure: ``evaluate`` and ``compare`` over labelled queries, ``audit`` without any."""
+"""The verbs that measure: ``evaluate``, ``compare``, ``tune`` over labelled queries, ``audit`` without any."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,13 +20,14 @@ from memkit.cli.app import (
 )
 from memkit.cli.show import print_json
 from memkit.display.notebook import show
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, did_you_mean
 from memkit.params import check_choice
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from memkit.evaluate.result import Result
+    from memkit.search.retriever import Retriever
 
 QueriesOption = Annotated[
     Path, typer.Option("--queries", help="query_id, text; user_id, as_of, group: Parquet, CSV, JSONL, or id and text.")
@@ -42,6 +43,16 @@ GroupOption = Annotated[
 ]
 WhereOption = Annotated[str | None, typer.Option(help="A SQL predicate over memories, for all queries.")]
 ApartOption = Annotated[bool, typer.Option("--apart", help="Count queries without a judgement apart.")]
+GridOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--grid",
+        help="NAME=A,B,C or NAME=LOW:HIGH:STEP; may be repeated. Default: all mixtures of the arms, in tenths.",
+        metavar="NAME=VALUES",
+    ),
+]
+_GUARD = "QUERIES,QRELS,MARGIN"
+_WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
 PerQueryOption = Annotated[bool, typer.Option("--per-query", help="A row a query.")]
 
 
@@ -163,6 +174,98 @@ def audit(
         check_choice("--table", table, AUDITS, "audit")
     found = look(fitted(load(path, formats=formats), preset, sets), queries, qrels, k=k, n=n, as_of=as_of)
     _print(found, None if table is None else found.tables[table], as_json)
+
+
+@app.command()
+def tune(
+    path: PathArgument,
+    queries: QueriesOption,
+    qrels: QrelsOption,
+    grid: GridOption = None,
+    metric: Annotated[str, typer.Option("--metric", help="Such as ndcg@10, recall@5, mrr.")] = "ndcg@10",
+    epsilon: Annotated[float, typer.Option(help="Differences within ± this make no difference to you.")] = 0.01,
+    guard: Annotated[
+        list[str] | None,
+        typer.Option(help="Other labels that may not lose more than a margin; may be repeated.", metavar=_GUARD),
+    ] = None,
+    split: Annotated[str | None, typer.Option(help="Choose on queries of before this day, test on others.")] = None,
+    holdout: Annotated[float | None, typer.Option(help="The share of groups to test on; needs --remember.")] = None,
+    remember: Annotated[Path | None, typer.Option(help="A small file that counts how often one looked.")] = None,
+    sample: Annotated[int | None, typer.Option(help="So many settings drawn from the grid.", min=1)] = None,
+    complete: Annotated[
+        bool, typer.Option("--complete", help="The labels are complete: what nobody judged is irrelevant.")
+    ] = False,
+    group: GroupOption = None,
+    as_of: AsOfOption = None,
+    where: WhereOption = None,
+    preset: PresetOption = None,
+    sets: SetOption = None,
+    apart: ApartOption = False,
+    profile_out: Annotated[Path | None, typer.Option(help="Write what to use, with its evidence: TOML, JSON.")] = None,
+    all_settings: Annotated[bool, typer.Option("--settings", help="A row a setting.")] = False,
+    as_json: JsonOption = False,
+    formats: FormatsOption = None,
+) -> None:
+    """Say which setting to use, and whether it is better than the one in use, as far as the labels can tell."""
+    from memkit.evaluate.tune import tune as judge
+
+    search = fitted(load(path, formats=formats), preset, sets)
+    found = judge(
+        search,
+        queries,
+        qrels,
+        _grid(grid, search),
+        metric,
+        group=group,
+        epsilon=epsilon,
+        guard=_guards(guard),
+        split=split,
+        holdout=holdout,
+        remember=remember,
+        sample=sample,
+        as_of=as_of,
+        where=where,
+        unjudged="apart" if apart else "raise",
+        unjudged_hits="irrelevant" if complete else "bounds",
+    )
+    if profile_out is not None:
+        found.profile_.save(profile_out)
+    _print(found, found.table if all_settings else found.summary if as_json else None, as_json)
+
+
+def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
+    """The grid that ``--grid`` names: values apart by commas, or LOW:HIGH:STEP; without any, mixtures of the arms."""
+    from memkit.evaluate.grid import shares, steps
+
+    if not options:
+        arms = ["bm25_weight", "gram_weight"] if search.encoder is None else [*_WEIGHTS]
+        return {tuple(arms): shares(0.1, len(arms))}
+    declared, found = type(search).params(), {}
+    for option in options:
+        name, equals, text = option.partition("=")
+        if not equals or name not in declared:
+            raise ParameterError(f"--grid: expected NAME=VALUES. Got {option!r}.{did_you_mean(name, declared)}")
+        ends = text.split(":")
+        try:
+            found[name] = steps(*map(float, ends)) if len(ends) == 3 else None
+        except ValueError as error:  # no numbers: a text with colons in it
+            raise ParameterError(f"--grid: expected {name}=LOW:HIGH:STEP in numbers. Got {text!r}.") from error
+        if found[name] is None or declared[name].kind == "int":
+            texts = [f"{value:g}" for value in found[name] or []] or text.split(",")
+            found[name] = [declared[name].parse(value.strip()) for value in texts]
+    return found
+
+
+def _guards(options: list[str] | None) -> dict[str, tuple[str, str, float]]:
+    found = {}
+    for option in options or []:
+        parts = option.split(",")
+        try:
+            queries, qrels, margin = parts[0], parts[1], float(parts[2])
+        except (ValueError, IndexError) as error:
+            raise ParameterError(f"--guard: expected {_GUARD}. Got {option!r}.") from error
+        found[Path(queries).stem] = (queries, qrels, margin)
+    return found
 
 
 def _print(found: Result, instead: pa.Table | None, as_json: bool) -> None:

@@ -100,13 +100,22 @@ class TuneVerdict:
     n_resamples: int
 
     def __str__(self) -> str:
-        head = {
+        return f"{self.head}: {self.body}"
+
+    @property
+    def head(self) -> str:
+        """The word, as it is said."""
+        return {
             BETTER: "Tuning helps",
             WORSE: "Tuning does harm",
             SAME: f"Tuning makes practically no difference (within ± {self.epsilon:g})",
         }.get(self.word, f"Cannot tell yet whether tuning helps ({self.reason})")
+
+    @property
+    def body(self) -> str:
+        """The numbers behind it."""
         parts = [self._gains(), self._chance(), self._power(), self._more(), self._looked()]
-        return f"{head}: {'; '.join(part for part in parts if part)}"
+        return "; ".join(part for part in parts if part)
 
     def _gains(self) -> str:
         best = "the one other setting" if self.n_settings == 1 else f"the best of {self.n_settings:,} settings"

@@ -134,7 +134,9 @@ def tune(
         return [_guard(search, name, (guard or {})[name], swept.settings[candidate], metric, more) for name in names]
 
     found = tuned(scored, plan, guards)
-    found = replace(found, sweep_=swept, baselines_=baselines(search, scored.values[swept.default], task, metric, more))
+    beside = baselines(search, scored.values[swept.default], task, metric, more)
+    chosen = search.with_params(**found.chosen_params_)
+    found = replace(found, sweep_=swept, baselines_=beside, search_=chosen, labels_=(task.queries, task.qrels))
     if unjudged_hits == "bounds" and found.verdict_.word in (WORSE, SAME) and _finds(swept, found.candidate_):
         found = _bounded(found, search, queries, qrels, metric, {**more, "epsilon": epsilon, "seed": seed})
     return found

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +21,9 @@ from memkit.evaluate.sweep import Sweep
 from memkit.evaluate.tuning import Contest, Retuned, distances, nearest, plateau
 from memkit.params import describe
 from memkit.schemas import Floats, Ints, Mask
+
+if TYPE_CHECKING:
+    from memkit.evaluate.profile import Profile
 
 _USED = "the holdout was used before, for another choice: set other labels aside"
 
@@ -58,6 +62,8 @@ class Tuning(Result):
         query_id, memory_id, rank: hits that nobody judged and that could change the word.
     candidate_ : dict
         What would be handed out if the verdict were *better*.
+    search_ : Retriever or None
+        The search with `chosen_params_`, ready to use; None of a table of scores.
     """
 
     verdict_: TuneVerdict
@@ -74,7 +80,44 @@ class Tuning(Result):
     candidate_: dict[str, Any]
     baselines_: pa.Table
     to_judge_: pa.Table
-    sweep_: Sweep | None
+    seed_: int
+    sweep_: Sweep | None = None
+    search_: Any = None
+    labels_: tuple[Any, Any] | None = None
+
+    @property
+    def profile_(self) -> Profile:
+        """What is handed out, as a `Profile` with this evidence.
+
+        Raises
+        ------
+        ParameterError
+            Of a table of scores, which has no Retriever.
+        """
+        from memkit.evaluate.profile import Profile
+
+        if self.search_ is None:
+            raise ParameterError("Tuning: expected a Retriever to make a profile of. Got a table of scores.")
+        told = self.verdict_
+        names = ("gain", "low", "high", "p", "epsilon", "n_queries", "n_groups", "n_settings", "looks")
+        more = {name: getattr(told, name) for name in names}
+        means = {told.metric: float(self.table_[told.metric][self._chosen].as_py())}
+        verdict = f"{told.word}: {told.reason}" if told.reason else told.word
+        return Profile.of(
+            self.search_, labels=self.labels_, metrics=means, verdict=verdict, seed=self.seed_, note=self.why_, **more
+        )
+
+    @property
+    def _chosen(self) -> int:
+        return int(self.sweep_.settings.index(self.chosen_params_)) if self.sweep_ else 0
+
+    @property
+    def summary(self) -> pa.Table:
+        """The verdict and what follows from it as one row; settings as JSON."""
+        row = {**asdict(self.verdict_), "needed": self.verdict_.needed and self.verdict_.needed._asdict()}
+        told = {"chosen": self.chosen_params_, "best": self.best_params_, "candidate": self.candidate_}
+        said = {name: json.dumps(setting, ensure_ascii=False, default=str) for name, setting in told.items()}
+        return pa.Table.from_pylist([{**row, **said, "why": self.why_, "sentence": str(self.verdict_)}])
 
     @property
     def table(self) -> pa.Table:
@@ -89,7 +132,9 @@ class Tuning(Result):
         below = [
             replace(sheet_of(table, rows, show_secrets), heading=name) for name, table in more.items() if len(table)
         ]
-        return (*super()._sheets(rows, show_secrets), *below)
+        first = sheet_of(self.table, rows, show_secrets)
+        head = replace(first, heading=self.verdict_.head, notes=(self.verdict_.body, self.why_, *first.notes))
+        return (head, *below)
 
 
 @dataclass(frozen=True)
@@ -181,7 +226,7 @@ def tuned(scored: Scored, plan: Plan, guards: Guards) -> Tuning:
         scored.settings[candidate],
         pa.table({}),
         pa.table({}),
-        None,
+        plan.seed,
     )
 
 

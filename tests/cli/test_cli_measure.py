@@ -65,6 +65,36 @@ def test_compare_says_the_verdict_and_what_differs_without_labels(
     assert {row["shift"] for row in json.loads(out)} == {0}
 
 
+def test_tune_says_what_to_use_and_writes_it_down(
+    run: Run, folder: Path, labels: tuple[str, ...], tmp_path: Path
+) -> None:
+    grid = ("--grid", "pool=5:15:5", "--grid", "fold=none,near", "--grid", "bm25_weight=0.5:1:0.25")
+    code, out, err = run("tune", folder, *labels, *WORDS, *grid, "--profile-out", tmp_path / "mine.toml")
+    assert (code, err) == (0, "")
+    assert "Cannot tell yet whether tuning helps (too few users: 2" in out
+    assert "Keep the search's own setting." in out
+    profile = mk.Profile.load(tmp_path / "mine.toml")
+    assert profile.retriever["encoder"] is None
+    assert (profile.evidence["n_settings"], profile.evidence["n_queries"]) == (18, 2)
+    assert profile.evidence["verdict"].startswith("cannot tell yet: too few users: 2")
+    code, out, _ = run("tune", folder, *labels, *WORDS, *grid, "--json")
+    row = json.loads(out)[0]
+    assert (row["word"], row["needed"], row["why"]) == (
+        "cannot tell yet",
+        {"queries": 4, "groups": 4},
+        "Keep the search's own setting.",
+    )
+    code, out, _ = run("tune", folder, *labels, *WORDS, *grid, "--settings", "--json")
+    assert len(json.loads(out)) == 19
+    code, out, _ = run("tune", folder, *labels, *WORDS, "--json")  # all mixtures of words and letters
+    assert json.loads(out)[0]["n_settings"] == 11
+    guard = f"{labels[1]},{labels[3]},0.05"
+    looks = ("--remember", tmp_path / "looks")
+    code, out, _ = run("tune", folder, *labels, *WORDS, *grid, *looks, "--guard", guard, "--metric", "mrr", "--json")
+    assert (code, json.loads(out)[0]["metric"]) == (0, "mrr")
+    assert (tmp_path / "looks").read_text("utf-8").count("\n") == 1
+
+
 def test_what_is_wrong_is_one_line(run: Run, folder: Path, labels: tuple[str, ...]) -> None:
     for words, said in (
         (("evaluate", folder, *labels, *WORDS, "--metric", "ncdg"), "Did you mean 'ndcg'?"),
@@ -72,6 +102,12 @@ def test_what_is_wrong_is_one_line(run: Run, folder: Path, labels: tuple[str, ..
         (("evaluate", folder, *labels, *WORDS, "--group", "project"), "'group' must be a column of queries"),
         (("compare", folder, *labels, *WORDS), "expected what b has otherwise"),
         (("compare", folder, *labels, *WORDS, "--b", "poool=1"), "Did you mean 'pool'?"),
+        (("tune", folder, *labels, *WORDS, "--grid", "poool=1"), "Did you mean 'pool'?"),
+        (("tune", folder, *labels, *WORDS, "--grid", "pool=1:x:2"), "expected pool=LOW:HIGH:STEP in numbers"),
+        (("tune", folder, *labels, *WORDS, "--grid", "pool=0"), "'pool' must be"),
+        (("tune", folder, *labels, *WORDS, "--guard", "q.csv,r.csv"), "expected QUERIES,QRELS,MARGIN"),
+        (("tune", folder, *labels, *WORDS, "--holdout", "0.5"), "needs 'remember'"),
+        (("tune", folder, *labels, *WORDS, "--split", "2020-01-01"), "before and after 2020-01-01"),
     ):
         code, out, err = run(*words)
         assert (code, out) == (2, "")
