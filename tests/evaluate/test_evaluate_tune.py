@@ -242,7 +242,7 @@ def test_a_setting_that_finds_nothing_at_all_is_worse(corpus: dict[str, Any]) ->
 def test_an_arm_that_is_missing_is_an_error_and_no_loss(corpus: dict[str, Any]) -> None:
     both = mk.Retriever(encoder="hash", bm25_weight=0.5, vector_weight=0.5).fit(corpus["search"].corpus_)
     queries = {**corpus["queries"], "text": ["coffee"] * 60}
-    with pytest.raises(mk.MemkitError, match=r"the arm 'bm25' has the weight 0\.5 and found nothing"):
+    with pytest.raises(mk.MemkitError, match=r"the arm 'bm25' has the weight .* and found nothing"):
         mk.tune(both, queries, corpus["qrels"], {"pool": [10, 20]})
 
 
