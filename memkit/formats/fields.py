@@ -6,9 +6,10 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memkit.errors import FormatError
 from memkit.formats.format import Rule, one_of
 from memkit.formats.rows import Row, Rows
-from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.node import Node, clean
 from memkit.formats.syntax.values import (
     bool_of,
     day_of,
@@ -79,6 +80,25 @@ OBJECTS = Type(
     loose=_nodes,
 )
 
+
+def check_text(value: Any, field: str = "") -> None:
+    """Raise where a text, be it within lists and objects, cannot be written as UTF-8.
+
+    Raises
+    ------
+    FormatError
+    """
+    if isinstance(value, str) and clean(value) != value:
+        raise FormatError(f"field '{field}' must be Unicode without lone surrogates. Got {value!r:.80}.", field=field)
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            check_text(key, str(key))
+            check_text(item, str(key))
+    elif isinstance(value, list):
+        for item in value:
+            check_text(item, field)
+
+
 Test = tuple[str, str, Callable[[object], bool]]
 """What is more than a type: the rule's code, what is expected, and what a value must pass."""
 
@@ -135,6 +155,28 @@ class Fields:
                 yield Rule(field.type.code, self.format, field.name, field.wanted)
             for code, expected, test in field.tests:
                 yield Rule(code, self.format, field.name, expected, test)
+
+    def strict(self, given: Mapping[str, Any]) -> None:
+        """Raise at the first field that `read` would report, or that no reader could tell the type of.
+
+        Raises
+        ------
+        FormatError
+            It names the field, what was expected, and what came.
+        """
+        for field in self.fields:
+            name, raw = field.name, given.get(field.name)
+            must = field.required and self.missing == "missing_field"
+            if must and raw in field.type.absent:
+                raise FormatError(f"field '{name}' must be there. Got nothing.", field=name)
+            if raw is None:
+                continue
+            value = field.type.read(raw)
+            typed = value is not None and (field.type.strict is None or field.type.strict(raw))
+            tests = [expected for _, expected, test in field.tests if typed and not test(value)]
+            if not typed or tests:
+                wanted = tests[0] if tests else field.wanted
+                raise FormatError(f"field '{name}' must be {wanted}. Got {raw!r:.80}.", field=name)
 
     def read(
         self,

@@ -79,6 +79,8 @@ _RELATION = Fields(
     Field("weight", NUMBER, _RATIO, required=True, tests=_IN_0_1),
     missing="missing_recommended",
 )
+WITHIN = {"usage_stats": _STATS, "relations": _RELATION}
+"""The fields of a record that hold objects with fields of their own."""
 RULES = tuple(
     dict.fromkeys(rule for fields in (_PATHWAY, _STATS, _ITEM, _WISDOM, _RELATION) for rule in fields.rules())
 )

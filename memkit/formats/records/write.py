@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import yaml
 
-from memkit.errors import ChangeRefusedError
+from memkit.errors import ChangeRefusedError, FormatError
+from memkit.formats.fields import check_text
 from memkit.formats.records.format import WRAPPERS, kind_of
+from memkit.formats.records.kinds import KINDS, WITHIN
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.json_places import parts_at, start_of
 from memkit.formats.syntax.node import StructureError
+from memkit.formats.syntax.yaml_places import block
 
 _YAML = (".yaml", ".yml")
 
@@ -83,3 +88,89 @@ def _yaml_items(text: str, node: yaml.SequenceNode, shift: int) -> Iterator[Plac
         if dash.strip(" ") != "-" or "#" in text[item.end_mark.index : end].split("\n")[-1]:
             raise ChangeRefusedError("the items of the list do not stand on lines of their own.")
         yield Place(item.start_mark.line + 1, starts[at] + shift, end + shift)
+
+
+def format_record(record: Mapping[str, Any], syntax: str = "json") -> str:
+    """One record as a file, keys in the order of the format's document.
+
+    Parameters
+    ----------
+    record : mapping
+        A Pathway, Memory Item or Wisdom Fact, told by its fields; further fields follow the declared ones.
+    syntax : 'json' or 'yaml'
+        Both are read back as the same record.
+
+    Raises
+    ------
+    FormatError
+        Where a field is missing or not as the format wants it, or the record is of no kind.
+
+    Examples
+    --------
+    >>> print(format_record({"fact_id": "f.tea", "category": "safety", "content": "Чай горячий", "confidence": 0.9,
+    ...     "relations": [], "format_version": "1.0.0"}, "yaml"), end="")
+    format_version: "1.0.0"
+    fact_id: f.tea
+    category: safety
+    content: "Чай горячий"
+    confidence: 0.9
+    relations: []
+    """
+    _, ordered = checked_record(record)
+    if syntax == "yaml":
+        return block(ordered)
+    return f"{pretty(ordered)}\n"
+
+
+def checked_record(record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The kind of a record, and its fields in order, every one as the format wants it.
+
+    Raises
+    ------
+    FormatError
+        At the first that is not.
+    """
+    try:
+        check_text(record)
+        node = load_json(json.dumps(record, ensure_ascii=False, allow_nan=False))
+    except (TypeError, ValueError, StructureError) as error:
+        if isinstance(error, FormatError):
+            raise
+        raise FormatError(f"a record: expected what JSON can hold. {error}") from error
+    kind = kind_of(node)
+    if kind is None:
+        raise FormatError(f"a record: expected a pathway, memory_item or wisdom_fact. Got fields {', '.join(record)}.")
+    fields = KINDS[kind].fields
+    fields.strict(node)
+    for name, inner in WITHIN.items():
+        for part in [node[name]] if isinstance(node.get(name), dict) else node.get(name) or ():
+            if name in fields.names:
+                inner.strict(part)
+    names = [field.name for field in fields.fields if field.name in record]
+    return kind, {name: record[name] for name in [*names, *(name for name in record if name not in fields.names)]}
+
+
+def pretty(value: Any, indent: str = "") -> str:
+    """JSON as the documents show it: two blanks a level, a list of plain values on one line.
+
+    Examples
+    --------
+    >>> print(pretty({"tags": ["чай", 1], "files": [{"a": {}}]}))
+    {
+      "tags": ["чай", 1],
+      "files": [
+        {
+          "a": {}
+        }
+      ]
+    }
+    """
+    inner = f"{indent}  "
+    if isinstance(value, Mapping) and value:
+        members = (
+            f"{inner}{json.dumps(key, ensure_ascii=False)}: {pretty(item, inner)}" for key, item in value.items()
+        )
+        return "{\n" + ",\n".join(members) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(item, (list, Mapping)) for item in value):
+        return "[\n" + ",\n".join(f"{inner}{pretty(item, inner)}" for item in value) + f"\n{indent}]"
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,493 @@
+"""What is written is read back as it was, in the documents' own style; a change of one value leaves all else."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.errors import ChangeRefusedError, FormatError
+from memkit.formats.index_tree.write import format_branch, format_root
+from memkit.formats.notes.write import format_note, parse_note
+from memkit.formats.records.write import format_record, pretty
+from memkit.formats.syntax import front_matter
+from memkit.formats.syntax.json_places import spliced
+from memkit.formats.syntax.yaml_places import block, scalar, set_field, set_value
+
+# --- the documents' examples, byte for byte ----------------------------------------------------------------------
+
+ROOT = """{
+  "type": "index-root",
+  "branches": [
+    { "category": "context", "path": "plans/context/index.json" },
+    { "category": "lessons", "path": "lessons/index.json" }
+  ]
+}
+"""
+BRANCH = """{
+  "type": "index-branch",
+  "category": "lessons",
+  "files": [
+    {
+      "title": "Intro Lesson",
+      "file": "lessons/intro.md",
+      "tags": ["intro"],
+      "priority": "high",
+      "version": "1.0",
+      "updated": "2025-06-25"
+    }
+  ]
+}
+"""
+NOTE = """---
+id: 6ba7b811-9dad-11d1-80b4-00c04fd430c8
+subject: Database connection pooling settings
+keywords:
+  - database
+  - postgres
+  - connection-pool
+  - performance
+applies_to: area:database
+created_at: 2025-01-17T09:15:00Z
+updated_at: 2025-01-18T11:30:00Z
+---
+
+# Database Connection Pooling
+"""
+FILE_NOTE = """---
+id: 6ba7b810-9dad-11d1-80b4-00c04fd430c8
+subject: Auth middleware requires user context
+keywords:
+  - auth
+  - user-context
+applies_to: file:src/middleware/auth.ts
+created_at: 2025-01-16T14:20:00Z
+updated_at: 2025-01-16T14:20:00Z
+---
+
+# Auth Middleware Context
+"""
+PATHWAY = """{
+  "format_version": "1.0.0",
+  "id": "pathway.intent.support",
+  "triggers": ["help", "support", "assist"],
+  "template": "Ответь вежливо и кратко: {user_request}",
+  "variables": {
+    "user_request": "Где найти документацию?"
+  },
+  "tier": "core",
+  "usage_stats": {
+    "hits": 128,
+    "success_rate": 0.94,
+    "last_used_at": "2025-01-14T10:15:30Z"
+  }
+}
+"""
+PATHWAY_YAML = """format_version: "1.0.0"
+id: pathway.intent.support
+triggers:
+  - help
+  - support
+  - assist
+template: "Ответь вежливо и кратко: {user_request}"
+variables:
+  user_request: "Где найти документацию?"
+tier: core
+usage_stats:
+  hits: 128
+  success_rate: 0.94
+  last_used_at: "2025-01-14T10:15:30Z"
+"""
+ITEM = """{
+  "format_version": "1.0.0",
+  "user_id": "user_42",
+  "input": "Напомни, как запустить бота",
+  "response": "Используй команду ./start.sh",
+  "timestamp": "2025-01-14T10:17:02Z",
+  "tags": ["ops", "runbook", "telegram"]
+}
+"""
+ITEM_YAML = """format_version: "1.0.0"
+user_id: user_42
+input: "Напомни, как запустить бота"
+response: "Используй команду ./start.sh"
+timestamp: "2025-01-14T10:17:02Z"
+tags:
+  - ops
+  - runbook
+  - telegram
+"""
+WISDOM = """{
+  "format_version": "1.0.0",
+  "fact_id": "wisdom.safety.no_exec",
+  "category": "safety",
+  "content": "Запрещено выполнять непроверенный ввод пользователя через exec/eval.",
+  "confidence": 0.99,
+  "relations": [
+    {
+      "fact_id": "wisdom.security.input_validation",
+      "type": "supports",
+      "weight": 0.8
+    }
+  ]
+}
+"""
+WISDOM_YAML = """format_version: "1.0.0"
+fact_id: wisdom.safety.no_exec
+category: safety
+content: "Запрещено выполнять непроверенный ввод пользователя через exec/eval."
+confidence: 0.99
+relations:
+  - fact_id: wisdom.security.input_validation
+    type: supports
+    weight: 0.8
+"""
+FACTS = [
+    "- [id:pf_001] [t:profile] [imp:high] Пользователь предпочитает русский.",
+    "- [id:wk_014] [t:working] [imp:normal] [exp:2026-03-01] Сейчас ставим simple-bot...",
+    "- [id:ar_120] [t:archive] [imp:low] Обсуждали структуру памяти.",
+]
+
+
+def test_the_index_standards_examples_are_written_as_they_stand() -> None:
+    """Index standard, section 1: index-root and index-branch."""
+    assert format_root(json.loads(ROOT)["branches"]) == ROOT
+    branch = json.loads(BRANCH)
+    assert format_branch(branch["category"], branch["files"]) == BRANCH
+    shuffled = [dict(reversed(entry.items())) for entry in branch["files"]]
+    assert format_branch("lessons", shuffled) == BRANCH
+
+
+@pytest.mark.parametrize("text", [NOTE, FILE_NOTE])
+def test_the_memory_formats_examples_are_written_as_they_stand(text: str) -> None:
+    """Memory Format, Examples: front matter in this order and style."""
+    fields, body = parse_note(text)
+    assert format_note(dict(reversed(fields.items())), body) == text
+
+
+@pytest.mark.parametrize(("text", "as_yaml"), [(PATHWAY, PATHWAY_YAML), (ITEM, ITEM_YAML), (WISDOM, WISDOM_YAML)])
+def test_the_data_formats_examples_are_written_as_they_stand(text: str, as_yaml: str) -> None:
+    """Data formats, section 3: each record in JSON and in YAML."""
+    record = dict(reversed(json.loads(text).items()))
+    assert format_record(record) == text
+    assert format_record(record, "yaml") == as_yaml
+    assert yaml.safe_load(as_yaml) == json.loads(text)
+
+
+@pytest.mark.parametrize("line", FACTS)
+def test_memory_v2s_lines_are_written_as_they_stand(line: str) -> None:
+    """Memory v2, the line of a fact."""
+    fact = mk.parse_fact(line)
+    assert fact is not None
+    assert mk.format_fact(fact) == line
+
+
+# --- parse after format is the identity --------------------------------------------------------------------------
+
+TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r\x00"), max_size=40)
+NASTY = st.sampled_from(
+    [
+        "yes",
+        "null",
+        "~",
+        "1e3",
+        "0o12",
+        "10:00",
+        "- a",
+        "a: b",
+        "#x",
+        "чай # мёд",
+        " a",
+        "a ",
+        "\x85",
+        "\u2028",
+        "\ufeff",
+        "'",
+        '"',
+        "\\",
+        "[",
+        "{}",
+        "!!int",
+        "&a",
+        "*a",
+        "|",
+        ">",
+        "%",
+        "@",
+        "`",
+        "?",
+        "\t",
+        "\U0001f36f",
+        "=",
+        "<<",
+        ".",
+    ]
+)
+STRING = TEXT | NASTY
+VALUE = STRING | st.lists(STRING, max_size=3)
+
+
+@given(STRING)
+def test_every_reader_of_yaml_reads_a_scalar_back(text: str) -> None:
+    for loader in (yaml.CSafeLoader, yaml.SafeLoader):
+        assert yaml.load(f"a: {scalar(text)}\n", Loader=loader) == {"a": text}  # both are safe
+        assert yaml.load(block({"k": {text: [text, {"b": text}]}}), Loader=loader) == {"k": {text: [text, {"b": text}]}}
+
+
+@given(
+    st.dictionaries(st.sampled_from(["x", "author", "Ключ", "a b"]), VALUE, max_size=3),
+    STRING,
+    STRING,
+    st.lists(STRING, min_size=1, max_size=3),
+)
+def test_a_note_is_read_back_as_it_was_written(more: dict[str, Any], subject: str, body: str, words: list[str]) -> None:
+    fields = {
+        "id": "550e8400-e29b-41d4-a716-446655440000",
+        "subject": f"с {subject}",
+        "keywords": [f"к{word}" for word in words],
+        "applies_to": "area:чай",
+        "created_at": "2025-01-15T10:30:00Z",
+        "updated_at": "2025-01-15T10:30:00Z",
+        **more,
+    }
+    body = f"Десять знаков {body}"
+    assert parse_note(format_note(fields, body)) == (fields, body)
+
+
+ID = st.text("абвxyz_.09", min_size=1, max_size=8)
+NUMBER = st.floats(0, 1) | st.sampled_from([0, 1])
+RELATION = st.fixed_dictionaries(
+    {"fact_id": ID, "type": st.sampled_from(["supports", "extends"]), "weight": NUMBER}, optional={"why": STRING}
+)
+RECORDS = {
+    "pathway": st.fixed_dictionaries(
+        {
+            "format_version": st.just("1.0.0"),
+            "id": ID,
+            "triggers": st.lists(STRING, max_size=3),
+            "template": STRING,
+            "variables": st.dictionaries(ID, STRING, max_size=2),
+            "tier": st.sampled_from(["core", "adaptive", "experimental"]),
+            "usage_stats": st.fixed_dictionaries(
+                {"hits": st.integers(0, 2**40), "success_rate": NUMBER, "last_used_at": st.just("2025-01-14T10:15:30Z")}
+            ),
+        },
+        optional={"more": STRING},
+    ),
+    "memory_item": st.fixed_dictionaries(
+        {
+            "format_version": st.just("1.0.0"),
+            "user_id": ID,
+            "input": STRING.map("?".__add__),
+            "response": STRING,
+            "timestamp": st.just("2025-01-14T10:17:02Z"),
+            "tags": st.lists(STRING, max_size=3),
+        },
+        optional={"more": st.lists(st.integers() | STRING, max_size=3)},
+    ),
+    "wisdom_fact": st.fixed_dictionaries(
+        {
+            "format_version": st.just("1.2.0"),
+            "fact_id": ID,
+            "category": ID,
+            "content": STRING,
+            "confidence": NUMBER,
+            "relations": st.lists(RELATION, max_size=2),
+        }
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", RECORDS)
+def test_a_record_in_json_and_in_yaml_is_the_same_record(kind: str) -> None:
+    @settings(max_examples=12)
+    @given(st.lists(RECORDS[kind], min_size=1, max_size=8))
+    def check(records: list[dict[str, Any]]) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            for number, record in enumerate(records):
+                as_json, as_yaml = format_record(record), format_record(record, "yaml")
+                assert json.loads(as_json) == record
+                assert yaml.safe_load(as_yaml) == record
+                mk.write_files(place, {f"j/{number}.json": as_json, f"y/{number}.yaml": as_yaml})
+            tables = [mk.read(f"{place}/{name}").tables for name in ("j", "y")]
+            table = {"pathway": "pathways", "memory_item": "memory_items", "wisdom_fact": "wisdom_facts"}[kind]
+            for name, gone in ((table, ["memory_id", "path", "extra"]), ("relations", ["memory_id"])):
+                one, other = (found[name].drop_columns(gone) for found in tables)
+                assert one.equals(other)
+            assert tables[0]["memories"]["text"].equals(tables[1]["memories"]["text"])
+            assert set(tables[0]["problems"]["rule"].to_pylist()) <= {
+                *(
+                    "empty_text",
+                    "duplicate_id",
+                    "dangling_relation",
+                    "self_relation",
+                    "bad_value",
+                    "unknown_placeholder",
+                ),
+                "contradictory_relation",
+            }
+
+    check()
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "title": STRING.map("т".__add__),
+                "file": ID,
+                "tags": st.lists(STRING, max_size=3),
+                "priority": st.sampled_from(["high", "medium", "low"]),
+                "version": st.just("1.0"),
+                "updated": st.just("2025-06-25"),
+            },
+            optional={"x": STRING, "pinned": st.booleans(), "access_count": st.integers(0, 99)},
+        ),
+        max_size=3,
+    )
+)
+def test_an_index_is_read_back_as_it_was_written(entries: list[dict[str, Any]]) -> None:
+    assert json.loads(format_branch("чай", entries)) == {"type": "index-branch", "category": "чай", "files": entries}
+    assert json.loads(pretty(entries)) == entries
+
+
+# --- strict ------------------------------------------------------------------------------------------------------
+
+GOOD_NOTE = parse_note(NOTE)[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "said"),
+    [
+        ({"id": None}, "id", "must be there"),
+        ({"subject": "x" * 201}, "subject", "1 to 200 characters"),
+        ({"keywords": []}, "keywords", "1 to 20 keywords"),
+        ({"keywords": "чай"}, "keywords", "a list of strings"),
+        ({"applies_to": "file:"}, "applies_to", "global, file:<path> or area:<name>"),
+        ({"created_at": "вчера"}, "created_at", "an ISO 8601 time stamp"),
+        ({"subject": "\ud800"}, "subject", "lone surrogates"),
+    ],
+)
+def test_a_note_is_written_strictly(changes: dict[str, Any], field: str, said: str) -> None:
+    """Memory Format, Validation Rules."""
+    with pytest.raises(FormatError, match=said) as caught:
+        format_note({**GOOD_NOTE, **changes}, "Десять знаков и ещё.")
+    assert caught.value.field == field
+    with pytest.raises(FormatError, match="at least 10 characters"):
+        format_note(GOOD_NOTE, "коротко")
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "said"),
+    [
+        (WISDOM, {"confidence": 1.5}, r"field 'confidence' must be a number in 0\.\.1\. Got 1\.5"),
+        (WISDOM, {"confidence": "0.5"}, "field 'confidence' must be a number"),
+        (WISDOM, {"confidence": float("nan")}, "expected what JSON can hold"),
+        (WISDOM, {"format_version": "1"}, r"MAJOR\.MINOR\.PATCH"),
+        (WISDOM, {"format_version": None}, "field 'format_version' must be there"),
+        (WISDOM, {"relations": [{"fact_id": "a", "type": "likes", "weight": 1}]}, "supports, contradicts, extends"),
+        (PATHWAY, {"usage_stats": {"hits": -1}}, "0 or more"),
+        (PATHWAY, {"tier": "gold"}, "core, adaptive, experimental"),
+        (PATHWAY, {"triggers": "help"}, "a list of strings"),
+        (ITEM, {"timestamp": "2025-13-01"}, "an ISO 8601 time stamp"),
+        (ITEM, {"tags": {1, 2}}, "expected what JSON can hold"),
+        (ITEM, {"response": "\ud800"}, "lone surrogates"),
+    ],
+)
+def test_a_record_is_written_strictly(text: str, changes: dict[str, Any], said: str) -> None:
+    """Data formats, section 2: the fields, their types and ranges."""
+    with pytest.raises(FormatError, match=said):
+        format_record({**json.loads(text), **changes})
+    with pytest.raises(FormatError, match="expected a pathway, memory_item or wisdom_fact"):
+        format_record({"a": 1})
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"priority": "urgent"}, "high, medium, low"),
+        ({"updated": "25.06.2025"}, "a date YYYY-MM-DD"),
+        ({"tags": None}, "'tags' must be there"),
+        ({"title": " "}, "a title that is not empty"),
+        ({"version": 1.0}, "'version' must be a string"),
+        ({"access_count": -1}, "0 or more"),
+    ],
+)
+def test_an_entry_is_written_strictly(changes: dict[str, Any], said: str) -> None:
+    """Index standard, section 1: required fields, priority, updated."""
+    with pytest.raises(FormatError, match=said):
+        format_branch("lessons", [{**json.loads(BRANCH)["files"][0], **changes}])
+    with pytest.raises(FormatError, match="'path' must be a string"):
+        format_root([{"category": "a"}])
+
+
+# --- a change of one value ---------------------------------------------------------------------------------------
+
+HEADS = [
+    "id: 1\nsubject:   Чай   # горячий\nkeywords: [a,  b , 'c']\nupdated: 2026-01-01\n",
+    "id: 1\r\nsubject: \"Чай\"\r\nkeywords:\r\n- a\r\n-   b\r\nupdated: '2026-01-01'\r\n",
+    "subject: Foo\nkeywords:\n    - a\n    # note\n    - b\nupdated: ~\nid: +1\n",
+    "id: {a:   1}\nsubject: >\n  сложено\n  в строки\nkeywords: []\nupdated:\n",
+    '? id\n: 1\nsubject: "\\u00e9"\nkeywords: [a]\nupdated: !foo 2026\n',
+]
+
+
+@pytest.mark.parametrize("head", HEADS)
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("subject", "Мёд: да"), ("keywords", ["x", "y: z"]), ("updated", "2026-03-01"), ("new", "чай"), ("list", ["a"])],
+)
+def test_a_field_of_front_matter_changes_and_nothing_else(head: str, mark: str, key: str, value: Any) -> None:
+    newline = "\r\n" if "\r" in head else "\n"
+    text = f"{mark}---{newline}{head}---{newline}{newline}тело --- # не трогать"
+    try:
+        splice = set_field(text, key, value)
+    except ChangeRefusedError as error:
+        refused = str(error)
+    else:
+        refused = ""
+    if refused:
+        assert ("сложено" in head and key == "subject") or "# note" in head or "!foo" in head
+        return
+    done = spliced(text, [splice])
+    assert done[: splice.start] == text[: splice.start]
+    assert done[splice.start + len(splice.text) :] == text[splice.end :]
+    before, after = (front_matter.split(t.removeprefix("\ufeff").replace("\r\n", "\n")) for t in (text, done))
+    assert before
+    assert after
+    assert dict(after.fields) == {**before.fields, key: value}
+    assert "\n" not in splice.text.replace("\r\n", "") or newline == "\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("чай", "no front matter"),
+        ("---\na: 1\na: 2\n---\n", "twice"),
+        ("---\nb: &x 1\na: *x\n---\n", "anchors"),
+        ("---\n{a: 1}\n---\n", "a key a line"),
+        ("---\na: b: c\n---\n", "no YAML"),
+        ("---\na: |\n  x\n---\n", "spread over lines"),
+        ("---\na: {b: 1}\n---\n", "spread over lines"),
+    ],
+)
+def test_what_cannot_be_spliced_is_refused_with_the_reason(text: str, why: str) -> None:
+    with pytest.raises(ChangeRefusedError, match=why):
+        set_field(text, "a", "x")
+
+
+def test_a_value_within_a_yaml_record_changes_and_nothing_else() -> None:
+    text = PATHWAY_YAML.replace("hits: 128", "hits:  128   # много")
+    done = spliced(text, [set_value(text, ["usage_stats", "hits"], 129)])
+    assert done == text.replace("128 ", "129 ")
+    done = spliced(text, [set_value(text, ["usage_stats", "last_used_at"], "2026-01-01T00:00:00Z")])
+    assert done == text.replace("2025-01-14T10:15:30Z", "2026-01-01T00:00:00Z")
+    with pytest.raises(ChangeRefusedError, match=r"no field 'usage_stats[.]misses'"):
+        set_value(text, ["usage_stats", "misses"], 1)
