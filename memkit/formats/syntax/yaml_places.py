@@ -214,7 +214,7 @@ def _replacement(head: str, node: Any, value: Any, newline: str, shift: int, loo
 def _like(before: str, value: Any, loose: bool) -> str:
     """A scalar in the quotes that the one before had, where they can hold it."""
     if isinstance(value, str) and before[:1] == "'" and value.isprintable():
-        return "'" + value.replace("'", "''") + "'"
+        return f"'{"''".join(value.split(chr(39)))}'"
     if isinstance(value, str) and before[:1] == '"':
         return _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
     return scalar(value, loose=loose)
