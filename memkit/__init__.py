@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from memkit import presets as presets
     from memkit import schemas as schemas
     from memkit.change.edits import Edits as Edits
+    from memkit.change.fix import Fix as Fix
+    from memkit.change.migrate import Migrate as Migrate
     from memkit.change.planning import plan as plan
     from memkit.change.planning import recover as recover
     from memkit.change.planning import undo as undo
@@ -144,8 +146,10 @@ _PUBLIC = {
     "Deduplicator": ("memkit.policy.dedup.deduplicator", "Deduplicator"),
     "Edits": ("memkit.change.edits", "Edits"),
     "Expiry": ("memkit.policy.expiry", "Expiry"),
+    "Fix": ("memkit.change.fix", "Fix"),
     "Format": ("memkit.formats.format", "Format"),
     "IndexCheck": ("memkit.policy.index_check", "IndexCheck"),
+    "Migrate": ("memkit.change.migrate", "Migrate"),
     "Pipeline": ("memkit.policy.pipeline", "Pipeline"),
     "Profile": ("memkit.evaluate.profile", "Profile"),
     "Quota": ("memkit.policy.quota", "Quota"),

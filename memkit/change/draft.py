@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
 
+import pyarrow.compute as pc
+
 from memkit.change.disk import Disk
 from memkit.change.edits import Edits
 from memkit.change.journal import hash_of
@@ -62,6 +64,17 @@ class Draft:
         """Whether there is anything at `path`."""
         return self._disk.status(path) is not None
 
+    def memories_in(self, path: str) -> list[Row]:
+        """The memories of one file, in its order: id, lines and kind."""
+        memories = self.corpus.memories
+        names = ["memory_id", "path", "line_start", "line_end", "kind"]
+        rows: list[Row] = memories.filter(pc.equal(memories["path"], path)).select(names).to_pylist()
+        return rows
+
+    def ordinal(self, path: str, memory_id: str) -> int:
+        """Which memory of its file one is, from 0."""
+        return [row["memory_id"] for row in self.memories_in(path)].index(memory_id)
+
     def _loaded(self, path: str) -> tuple[str, str]:
         if path not in self._texts:
             data = self._disk.read(path)
@@ -100,6 +113,29 @@ class Draft:
         if before != text:
             row = {"op": "update", "path": path, "before": before, "after": text, "sha256": hash_of(data)}
             self._add({**row, "reason": reason, **more})
+
+    def append(self, path: str, before: str | None, text: str, reason: str, **more: Any) -> None:
+        """One row that puts `text` at the end of a file that is `before`, or makes the file."""
+        if before is None:
+            self.write(path, text, reason, **more)
+        elif text:
+            start = "" if not before or before.endswith("\n") else "\n"
+            row = {"op": "update", "path": path, "before": "", "after": start + text, "at": len(before)}
+            self._add({**row, "sha256": hash_of(before.encode()), "reason": reason, **more})
+
+    def tail_of(self, path: str) -> str | None:
+        """A file that no format may have read, as it is now; None where there is none.
+
+        Raises
+        ------
+        ChangeRefusedError
+            Where it is no UTF-8.
+        """
+        data = self._disk.read(path)
+        try:
+            return None if data is None else data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise ChangeRefusedError(f"{path}: it holds bytes that are no UTF-8, and is left alone.") from error
 
     def delete(self, path: str, reason: str, **more: Any) -> None:
         """One row that removes a file."""

@@ -365,12 +365,13 @@ def _check(row: Row) -> None:
 
 def _apart(path: str, text: str, splices: list[Splice]) -> list[Splice]:
     """The splices of one file, none of which may reach into another; of JSON, commas go with their items."""
-    splices = sorted(dict.fromkeys(splices))
+    splices = sorted(dict.fromkeys(splices), key=lambda splice: splice[:2])
     if path.lower().endswith(".json"):
         gone = [splice.start for splice in splices if not splice.text]
-        splices = sorted([splice for splice in splices if splice.text] + without(text, gone))
+        splices = [splice for splice in splices if splice.text] + without(text, gone)
+        splices.sort(key=lambda splice: splice[:2])
     for one, other in pairwise(splices):
-        if one.end > other.start or (one.start == other.start and one.end == other.end):
+        if one.end > other.start or (one[:2] == other[:2] and one.end > one.start):
             raise ChangeRefusedError(f"{path}: two rows would change the same place, at character {other.start}.")
     return splices
 

@@ -49,7 +49,7 @@ def _note(draft: Draft, memory: Row, reason: str) -> None:
 
 def _record(draft: Draft, memory: Row, reason: str) -> None:
     path = memory["path"]
-    beside = [row for row in _rows(draft, "path", path) if row["memory_id"] not in draft.gone]
+    beside = [row for row in draft.memories_in(path) if row["memory_id"] not in draft.gone]
     if path.lower().endswith(_LINES):
         if memory["line_start"] != memory["line_end"] or _shares_line(beside, memory):
             raise ChangeRefusedError(f"{path}:{memory['line_start']}: several records stand on the line.")
@@ -59,18 +59,12 @@ def _record(draft: Draft, memory: Row, reason: str) -> None:
     if places is None:
         draft.delete(path, reason, memory_id=memory["memory_id"])
         return
-    ordinal = _ordinal(draft, memory)
+    ordinal = draft.ordinal(path, memory["memory_id"])
     if ordinal >= len(places) or places[ordinal].line != memory["line_start"]:
         raise ChangeRefusedError(f"{path}: the place of the record is not certain.")
     draft.splice(
         "delete", path, Splice(places[ordinal].start, places[ordinal].end, ""), reason, memory_id=memory["memory_id"]
     )
-
-
-def _ordinal(draft: Draft, memory: Row) -> int:
-    """Which record of its file a memory is, all that are read as such counted."""
-    ids = [row["memory_id"] for row in _rows(draft, "path", memory["path"])]
-    return ids.index(memory["memory_id"])
 
 
 def _shares_line(rows: list[Row], memory: Row) -> bool:
@@ -137,15 +131,6 @@ def _names(text: str, path: list[str | int], file: str | None) -> bool:
         if part and file is not None and text[part.value : part.end].strip('"') == file:
             return True
     return False
-
-
-def _rows(draft: Draft, column: str, value: str) -> list[Row]:
-    import pyarrow.compute as pc
-
-    memories = draft.corpus.memories
-    names = ["memory_id", "path", "line_start", "line_end", "kind"]
-    found: list[Row] = memories.filter(pc.equal(memories[column], value)).select(names).to_pylist()
-    return found
 
 
 _BY_FORMAT: dict[str, Callable[[Draft, Row, str], None]] = {

@@ -73,6 +73,50 @@ def apply(
 
 
 @app.command()
+def fix(
+    path: PathArgument,
+    as_of: AsOfOption = None,
+    sets: SetOption = None,
+    where: WhereOption = None,
+    yes: YesOption = False,
+    as_diff: DiffOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how the problems would be mended that have one right answer (`memkit rules`), or with --yes mend them."""
+    from memkit.change.fix import Fix
+
+    _plan_or_do(path, Fix(**settings(Fix.params(), sets, "fix")), as_of, where, yes, as_diff, as_json)
+
+
+@app.command()
+def migrate(
+    path: PathArgument,
+    as_of: AsOfOption = None,
+    sets: SetOption = None,
+    where: WhereOption = None,
+    yes: YesOption = False,
+    as_diff: DiffOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show how files of older layouts would become current ones, or with --yes bring them there."""
+    from memkit.change.migrate import Migrate
+
+    _plan_or_do(path, Migrate(**settings(Migrate.params(), sets, "migrate")), as_of, where, yes, as_diff, as_json)
+
+
+def _plan_or_do(
+    path: Path, planner: Any, as_of: str | None, where: str | None, yes: bool, as_diff: bool, as_json: bool
+) -> None:
+    from memkit.change.planning import plan as planned
+
+    edits = _filtered(planned(load(path), planner, as_of), where)
+    if yes:
+        finish(edits, False, as_json)
+    else:
+        print_edits(edits, as_diff, as_json)
+
+
+@app.command()
 def undo(
     path: PathArgument,
     clear: Annotated[

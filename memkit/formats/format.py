@@ -60,6 +60,16 @@ ADVICE: dict[str, str] = {
 """What to do, where one sentence serves every case of a code."""
 
 
+FIXES: dict[tuple[str, str, str], str] = {
+    ("counter_mismatch", "facts", ""): "the facts are counted again",
+    ("name_mismatch", "notes", "id"): "the file is named after its id",
+    ("missing_field", "index_tree", "updated"): "the day of the fix is written",
+    ("missing_field", "records", "format_version"): "1.0.0 is written",
+    ("unindexed", "index_tree", ""): "the index of its folder names it, priority medium, without tags",
+}
+"""What `memkit.Fix` does, by code, format and field: only where one answer is right or harmless."""
+
+
 @dataclass(frozen=True)
 class Rule:
     """One check.
@@ -83,6 +93,11 @@ class Rule:
     field: str
     expected: str
     test: Callable[[object], bool] | None = None
+
+    @property
+    def fix(self) -> str:
+        """How `memkit.Fix` mends it; empty where no way is safe."""
+        return FIXES.get((self.code, self.format, self.field), "")
 
     @property
     def severity(self) -> str:

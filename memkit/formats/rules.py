@@ -45,7 +45,7 @@ def rules() -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Columns code, severity, format, field, checks (all string), errors first.
+        Columns code, severity, format, field, checks, fix (how `Fix` mends it, or empty; all string), errors first.
 
     Examples
     --------
@@ -62,6 +62,7 @@ def rules() -> pa.Table:
             "format": [rule.format for rule in ordered],
             "field": [rule.field for rule in ordered],
             "checks": [rule.expected for rule in ordered],
+            "fix": [rule.fix for rule in ordered],
         }
     )
     return describe(table, memkit="rules")

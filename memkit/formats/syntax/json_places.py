@@ -35,15 +35,16 @@ class Part:
     end: int
 
 
-def spliced(text: str, splices: Sequence[Splice]) -> str:
-    """`text` with pieces in the place of others.
+def spliced(text: str, splices: Iterable[Splice]) -> str:
+    """`text` with pieces in the place of others; what is put in at one place stands there in the order given.
 
     Examples
     --------
     >>> spliced("чай и мёд", [Splice(4, 5, "или"), Splice(6, 9, "лимон")])
     'чай или лимон'
     """
-    for splice in sorted(splices, reverse=True):
+    ordered = sorted(splices, key=lambda splice: splice[:2])
+    for splice in ordered[::-1]:
         text = text[: splice.start] + splice.text + text[splice.end :]
     return text
 
@@ -135,6 +136,24 @@ def append(text: str, path: Sequence[str | int], value: Any) -> Splice:
     parts = parts_at(text, above.value)
     lead = _lead(text, above, parts)
     return _appended(text, above, written(text, value, lead))
+
+
+def append_all(text: str, path: Sequence[str | int], values: Sequence[Any]) -> list[Splice]:
+    """`values` as new last items of a list, each a piece of its own; of an empty list all are one piece.
+
+    Examples
+    --------
+    >>> spliced("[]", append_all("[]", [], [1, 2])), spliced("[0]", append_all("[0]", [], [1, 2]))
+    ('[1,2]', '[0,1,2]')
+    """
+    above = find(text, path)
+    if not values or above is None or parts_at(text, above.value):
+        return [append(text, path, value) for value in values]
+    first = append(text, path, values[0])
+    whole = spliced(text, [first])
+    for value in values[1:]:
+        whole = spliced(whole, [append(whole, path, value)])
+    return [Splice(first.start, first.end, whole[first.start : len(whole) - (len(text) - first.end)])]
 
 
 def without(text: str, starts: Iterable[int]) -> list[Splice]:

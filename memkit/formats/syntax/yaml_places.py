@@ -137,6 +137,33 @@ def set_value(text: str, path: Sequence[str], value: Any) -> Splice:
     return splice
 
 
+def rename_field(text: str, key: str, name: str) -> Splice:
+    """What gives a field of the front matter of `text` another name.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where its place is not certain.
+
+    Examples
+    --------
+    >>> print(spliced("---\\nold:  1 # x\\n---\\n", [rename_field("---\\nold:  1 # x\\n---\\n", "old", "new")]), end="")
+    ---
+    new:  1 # x
+    ---
+    """
+    opening = _OPENING.match(text)
+    closing = _CLOSING.search(text, opening.end() - 1) if opening else None
+    if opening is None or closing is None:
+        raise ChangeRefusedError("it has no front matter.")
+    node = _composed(text[opening.end() : max(closing.start(), opening.end())])
+    found = [name_ for name_, _ in node.value if isinstance(name_, yaml.ScalarNode) and name_.value == key]
+    if len(found) != 1:
+        raise ChangeRefusedError(f"field {key!r} stands there {len(found)} times; once is expected.")
+    start, end = (opening.end() + mark.index for mark in (found[0].start_mark, found[0].end_mark))
+    return Splice(start, end, scalar(name))
+
+
 def _plain(text: str) -> str:
     return text.removeprefix("\ufeff").replace("\r\n", "\n")
 
@@ -214,7 +241,8 @@ def _replacement(head: str, node: Any, value: Any, newline: str, shift: int, loo
 def _like(before: str, value: Any, loose: bool) -> str:
     """A scalar in the quotes that the one before had, where they can hold it."""
     if isinstance(value, str) and before[:1] == "'" and value.isprintable():
-        return f"'{"''".join(value.split(chr(39)))}'"
+        quote = "'"
+        return quote + (quote * 2).join(value.split(quote)) + quote
     if isinstance(value, str) and before[:1] == '"':
         return _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
     return scalar(value, loose=loose)

@@ -1,0 +1,173 @@
+"""`mk.Fix`: problems that have one right answer, mended; `memkit rules` says which."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable
+from typing import Any
+
+from memkit.change.draft import Draft
+from memkit.change.remove import entry_path
+from memkit.errors import ChangeRefusedError
+from memkit.fences import fences
+from memkit.formats.facts import COUNTED, parse_fact
+from memkit.formats.format import FIXES
+from memkit.formats.index_tree.write import ordered_entry
+from memkit.formats.records.adapters import CURRENT
+from memkit.formats.records.write import item_places
+from memkit.formats.syntax import front_matter, markdown
+from memkit.formats.syntax.json_places import Splice, append_all, find, set_value
+from memkit.formats.syntax.yaml_places import set_field
+from memkit.formats.syntax.yaml_places import set_value as set_yaml_value
+from memkit.params import Estimator, estimator, param
+
+Row = dict[str, Any]
+CODES = tuple(dict.fromkeys(code for code, _, _ in FIXES))
+
+
+@estimator
+class Fix(Estimator):
+    """Mends problems that have one right answer, as a plan: ``mk.plan(corpus, mk.Fix())``.
+
+    Counters of a ``meta.json`` are counted again, a note's file is named after its id, an entry without ``updated``
+    gets the day of the plan, a record without ``format_version`` gets 1.0.0, and a Markdown file that no index names is
+    named by the index of its folder.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> folder = mk.write_files(tempfile.mkdtemp(), {"users/anna/meta.json": '{"version": 2, "archiveCount": 7}',
+    ...     "users/anna/archive.md": "- [id:ar_1] [t:archive] [imp:low] Пьёт чай\\n"})
+    >>> mk.plan(mk.read(folder), mk.Fix()).table.select(["path", "before", "after"]).to_pylist()
+    [{'path': 'users/anna/meta.json', 'before': '7', 'after': '1'}]
+    """
+
+    rules: tuple[str, ...] = param(
+        None, choices=CODES, stands_for=CODES, doc="The codes of the rules that are mended; None: all that can be."
+    )
+
+    def draft(self, draft: Draft) -> None:
+        """Add a row for each problem that can be mended."""
+        chosen = set(self.check_params()["rules"])
+        unindexed: dict[str, list[str]] = {}
+        for problem in draft.corpus.problems.to_pylist():
+            code, field = problem["rule"], problem["field"] or ""
+            if code not in chosen:
+                continue
+            if code == "unindexed" and problem["path"].lower().endswith(".md"):
+                unindexed.setdefault(posixpath.dirname(problem["path"]), []).append(problem["path"])
+            elif (mend := _MENDS.get((code, field))) is not None:
+                with draft.attempt(problem["path"], problem["memory_id"]):
+                    mend(draft, problem)
+        for folder, paths in unindexed.items():
+            with draft.attempt(folder, None):
+                _name_in_index(draft, folder, paths)
+
+
+def _count(draft: Draft, problem: Row) -> None:
+    meta, field = problem["path"], problem["field"]
+    path = posixpath.join(posixpath.dirname(meta), f"{COUNTED[field]}.md")
+    lines = draft.text(path).removeprefix("\ufeff").split("\n") if draft.exists(path) else []
+    facts = sum(parse_fact(line.removesuffix("\r")) is not None for line in lines)
+    draft.splice("update", meta, set_value(draft.text(meta), [field], facts), f"{COUNTED[field]}.md has {facts} facts")
+
+
+def _rename(draft: Draft, problem: Row) -> None:
+    path = problem["path"]
+    own = problem["memory_id"].rpartition("#")[2]
+    entries = draft.corpus.tables["entries"]["path"].to_pylist()
+    if path in entries:
+        raise ChangeRefusedError(f"{path}: an index names it.")
+    to = posixpath.join(posixpath.dirname(path), f"{own}.md")
+    draft.move(path, to, "the file is named after its id", memory_id=problem["memory_id"])
+
+
+def _date(draft: Draft, problem: Row) -> None:
+    entries = [row for row in draft.corpus.tables["entries"].to_pylist() if row["memory_id"] == problem["memory_id"]]
+    day = draft.moment.date().isoformat()
+    if problem["path"].endswith(".md"):  # the index.md of a split file
+        own = set_field(draft.text(problem["path"]), "updated", day)
+        draft.splice("update", problem["path"], own, "the day of the fix", memory_id=problem["memory_id"])
+        return
+    if len(entries) != 1:
+        raise ChangeRefusedError(f"{problem['path']}: {len(entries)} entries are meant; one is expected.")
+    text, index = draft.text(entries[0]["index_path"]), entries[0]["index_path"]
+    splice = set_value(text, [*entry_path(text, entries[0]), "updated"], day)
+    draft.splice("update", index, splice, "the day of the fix", memory_id=problem["memory_id"])
+
+
+def _version(draft: Draft, problem: Row) -> None:
+    path, memory_id = problem["path"], problem["memory_id"]
+    text = draft.text(path)
+    if path.lower().endswith((".jsonl", ".ndjson")):
+        start, end = draft.lines(path, problem["line"], problem["line"])
+        splice = set_value(text[start:end], ["format_version"], CURRENT)
+        splice = Splice(splice.start + start, splice.end + start, splice.text)
+    elif path.lower().endswith((".yaml", ".yml")):
+        if item_places(path, text) is not None:
+            raise ChangeRefusedError(f"{path}: a field can be added to a file of one record alone.")
+        splice = set_yaml_value(text, ["format_version"], CURRENT)
+    else:
+        splice = _json_version(draft, path, text, memory_id)
+    draft.splice("update", path, splice, "a record says its version", memory_id=memory_id)
+
+
+def _json_version(draft: Draft, path: str, text: str, memory_id: str) -> Splice:
+    places = item_places(path, text)
+    if places is None:
+        return set_value(text, ["format_version"], CURRENT)
+    place = places[draft.ordinal(path, memory_id)]
+    part = find(text, ["format_version"], place.start)
+    if part:
+        return Splice(part.value, part.end, f'"{CURRENT}"')
+    inner = text[place.start : place.end]
+    splice = set_value(inner, ["format_version"], CURRENT)
+    return Splice(splice.start + place.start, splice.end + place.start, splice.text)
+
+
+def _name_in_index(draft: Draft, folder: str, paths: list[str]) -> None:
+    """Draft entries for files in the index of their folder."""
+    index = posixpath.join(folder, "index.json")
+    if not draft.exists(index):
+        raise ChangeRefusedError(f"{folder}: it has no index.json.")
+    text = draft.text(index)
+    files = find(text, ["files"])
+    if files is None or text[files.value] != "[":
+        raise ChangeRefusedError(f"{index}: it has no list of files.")
+    entries = draft.corpus.tables["entries"].to_pylist()
+    written = next((row for row in entries if row["index_path"] == index and row["path"] and row["file"]), None)
+    above = _above(index, written)
+    new = []
+    for path in paths:
+        title = title_of(draft.text(path)) or posixpath.splitext(posixpath.basename(path))[0]
+        file = posixpath.relpath(path, above)
+        entry = {"title": title, "file": file, "tags": [], "priority": "medium", "version": "1.0"}
+        new.append(ordered_entry({**entry, "updated": draft.moment.date().isoformat()}))
+    splices = append_all(text, ["files"], new)
+    ids = [f"index_tree:{path}#1" for path in paths]
+    for splice, memory_id in zip(splices, ids, strict=False):
+        draft.splice("update", index, splice, "no index names the file", memory_id=memory_id)
+
+
+def _above(index: str, written: Row | None) -> str:
+    """What the files of an index are relative to: as its other entries have it, else the folder above."""
+    if written and written["path"].endswith(written["file"]):
+        return str(written["path"].removesuffix(written["file"]).rstrip("/") or ".")
+    return posixpath.dirname(posixpath.dirname(index)) or "."
+
+
+def title_of(text: str) -> str | None:
+    """The first heading of a Markdown file."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    front = front_matter.split(text)
+    body = text[front.body_at :] if front else text
+    first = next(markdown.headings(body, fences(body)), None)
+    return first.text if first and first.text.strip() else None
+
+
+_MENDS: dict[tuple[str, str], Callable[[Draft, Row], None]] = {
+    **{("counter_mismatch", name): _count for name in COUNTED},
+    ("name_mismatch", "id"): _rename,
+    ("missing_field", "updated"): _date,
+    ("missing_field", "format_version"): _version,
+}

@@ -1,0 +1,240 @@
+"""`mk.Migrate`: older layouts as edits that make them current ones, with a journal of what became what and why."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from typing import Any
+
+from memkit.change.draft import Draft
+from memkit.change.fix import title_of
+from memkit.errors import ChangeRefusedError
+from memkit.formats.facts import format_fact, parse_fact
+from memkit.formats.index_tree.entry import FIELDS
+from memkit.formats.index_tree.write import format_root
+from memkit.formats.records.adapters import CURRENT, adapt, shape_of
+from memkit.formats.records.format import kind_of
+from memkit.formats.records.kinds import KINDS
+from memkit.formats.records.write import item_places, pretty
+from memkit.formats.syntax.json import load_json
+from memkit.formats.syntax.json_places import Splice, start_of
+from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.values import text_of
+from memkit.formats.syntax.yaml_places import rename_field, set_field
+from memkit.params import Estimator, estimator, param
+
+Row = dict[str, Any]
+STEPS = ("users", "index", "records", "notes")
+_FOLDERS = {"answer": "answers", "draft": "drafts", "instruction": "instructions", "lesson": "lessons", "plan": "plans"}
+JOURNAL = "migrations.jsonl"
+
+
+@estimator
+class Migrate(Estimator):
+    """Brings older layouts to the current ones, as a plan: ``mk.plan(corpus, mk.Migrate())``.
+
+    users: ``{userId}.md`` becomes ``users/{userId}/archive.md`` and stays as ``{userId}.md.bak``. index: the flat
+    ``index.json`` becomes a root, a branch a category, and each file lies in the folder of its category. records: old
+    shapes become version 1.0.0 by the registered adapters, with a line each in ``migrations.jsonl`` beside them. notes:
+    ``occurred_at`` becomes ``created_at`` and ``updated_at``.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> files = {"memory/users/anna/profile.md": "", "memory/boris.md": "- Пьёт чай"}
+    >>> edits = mk.plan(mk.read(mk.write_files(tempfile.mkdtemp(), files)), mk.Migrate())
+    >>> edits.table.select(["path", "after"]).to_pylist()[0]
+    {'path': 'memory/users/boris/archive.md', 'after': '- [id:ar_001] [t:archive] [imp:low] Пьёт чай'}
+    """
+
+    steps: tuple[str, ...] = param(STEPS, choices=STEPS, doc="What is brought up to date.")
+
+    def draft(self, draft: Draft) -> None:
+        """Add the rows of each file that has an older layout."""
+        steps = self.check_params()["steps"]
+        tables = draft.corpus.tables
+        old = tables["migrations"].to_pylist()
+        for path in dict.fromkeys(row["path"] for row in old if row["kind"] == "fact"):
+            if "users" in steps:
+                with draft.attempt(path, None):
+                    _user(draft, path)
+        for path in dict.fromkeys(row["path"] for row in old if row["kind"] == "entry"):
+            if "index" in steps:
+                with draft.attempt(path, None):
+                    _index(draft, path)
+        if "records" in steps:
+            folders: dict[str, list[str]] = {}
+            for path in dict.fromkeys(row["path"] for row in old if row["kind"] in KINDS):
+                folders.setdefault(posixpath.dirname(path), []).append(path)
+            for folder, paths in folders.items():
+                _folder(draft, folder, paths)
+        if "notes" in steps:
+            for row in tables["notes"].to_pylist():
+                if row["occurred_at"] is not None and row["path"].lower().endswith((".md", ".markdown")):
+                    with draft.attempt(row["path"], row["memory_id"]):
+                        _note(draft, row)
+
+
+def _user(draft: Draft, path: str) -> None:
+    folder, _, name = path.rpartition("/")
+    user = name.rpartition(".")[0]
+    home = posixpath.join(folder, "users", user)
+    if draft.exists(home):
+        raise ChangeRefusedError(f"{path}: {home}/ is there already.")
+    word, text = f"migrate {path}", draft.text(path)
+    body = text.removeprefix("\ufeff")
+    lines, facts = [], 0
+    for line in body.split("\n"):
+        bare = line.removesuffix("\r")
+        if parse_fact(bare) is None and bare.startswith(("- ", "* ")):
+            fact = {"id": f"ar_{facts + 1:03d}", "t": "archive", "imp": "low", "text": bare[2:]}
+            line = format_fact(fact) + line[len(bare) :]
+        facts += parse_fact(line.removesuffix("\r")) is not None
+        lines.append(line)
+    meta = {"version": 2, "profileCount": 0, "workingCount": 0, "archiveCount": facts, "lastIds": {"ar": facts}}
+    reason = "the old layout has one file a user; its lines are archive facts"
+    draft.write(f"{home}/archive.md", "\n".join(lines), reason, together=word)
+    draft.write(f"{home}/meta.json", f"{json.dumps(meta, indent=2)}\n", reason, together=word)
+    draft.move(path, f"{path}.bak", "the old file is kept", together=word)
+
+
+def _index(draft: Draft, path: str) -> None:
+    """A flat list as a root with a branch a category."""
+    home, word = posixpath.dirname(path), f"migrate {path}"
+    items = load_json(draft.text(path)[start_of(draft.text(path)) :])
+    rows = [row for row in draft.corpus.tables["entries"].to_pylist() if row["index_path"] == path]
+    if len(rows) != len(items) or not all(isinstance(item, Node) for item in items):
+        raise ChangeRefusedError(f"{path}: what it lists is not certain.")
+    branches: dict[str, list[Row]] = {}
+    for item, row in zip(items, rows, strict=True):
+        category, file = _place(draft, home, item, row, word)
+        branches.setdefault(category, []).append(_entry(draft, item, row, file))
+    reason = "the flat list becomes a tree: a root, and an index a category"
+    for category, entries in branches.items():
+        index = posixpath.join(home, category, "index.json")
+        if draft.exists(index):
+            raise ChangeRefusedError(f"{path}: {index} is there already.")
+        branch = {"type": "index-branch", "category": category, "files": entries}
+        draft.write(index, f"{pretty(branch)}\n", reason, together=word)
+    root = format_root({"category": category, "path": f"{category}/index.json"} for category in branches)
+    draft.write(path, root, reason, together=word)
+
+
+def _place(draft: Draft, home: str, item: Node, row: Row, word: str) -> tuple[str, str]:
+    """The category of a file, and where it lies then, relative to the memory folder."""
+    kind = text_of(item.get("type")) or "context"
+    category = _FOLDERS.get(kind, kind)
+    if not category.replace("-", "").replace("_", "").isalnum():
+        raise ChangeRefusedError(f"{row['index_path']}: {category!r} cannot be the name of a folder.")
+    if row["path"] is None:
+        written = (text_of(item.get("path")) or "").removeprefix("memory/")
+        return category, posixpath.join(category, posixpath.basename(written))
+    file = posixpath.relpath(row["path"], home or ".")
+    if "/" in file:
+        return file.split("/")[0], file
+    to = posixpath.join(category, file)
+    reason = f"a file lies in the folder of its category, {category}"
+    draft.move(row["path"], posixpath.join(home, to), reason, memory_id=row["memory_id"], together=word)
+    return category, to
+
+
+def _entry(draft: Draft, item: Node, row: Row, file: str) -> Row:
+    title = text_of(item.get("title")) or (title_of(draft.text(row["path"])) if row["path"] else None)
+    day = row["updated"].date() if row["updated"] else draft.moment.date()
+    known = {"path", "title", "type", "description", "lastModified"}
+    entry: Row = {
+        "title": title or posixpath.splitext(posixpath.basename(file))[0],
+        "file": file,
+        "tags": [],
+        "priority": "medium",
+        "version": "1.0",
+        "updated": day.isoformat(),
+    }
+    if summary := text_of(item.get("description")):
+        entry["summary"] = summary
+    return {**entry, **{key: value for key, value in item.items() if key not in known | FIELDS.names}}
+
+
+def _folder(draft: Draft, folder: str, paths: list[str]) -> None:
+    """The records of one folder, which share a journal."""
+    lines: list[str] = []
+    word = f"migrate {folder}"
+    for path in paths:
+        with draft.attempt(path, None):
+            lines += _records(draft, path, word)
+    log = posixpath.join(folder, JOURNAL)
+    with draft.attempt(log, None):
+        if lines:
+            draft.append(log, draft.tail_of(log), "".join(lines), "what became what, and why", together=word)
+
+
+def _records(draft: Draft, path: str, word: str) -> list[str]:
+    """Draft each old shape of a file as the record that its adapters make of it; the lines of the journal."""
+    if not path.lower().endswith((".json", ".jsonl", ".ndjson")):
+        raise ChangeRefusedError(f"{path}: records of an older shape are rewritten in JSON alone.")
+    text = draft.text(path)
+    lines: list[str] = []
+    rows = draft.memories_in(path)
+    for memory, (start, end) in zip(rows, _spans(draft, path, text), strict=True):
+        old = load_json(text[start:end])
+        kind = kind_of(old) or ""
+        version = shape_of(kind, old) or text_of(old.get("format_version")) or CURRENT
+        new, steps = adapt(kind, version, old)
+        if not steps:
+            continue
+        draft.splice(
+            "update",
+            path,
+            Splice(start, end, _in_place(text, start, _ordered(kind, new))),
+            "; ".join(step.reason for step in steps),
+            memory_id=memory["memory_id"],
+            together=word,
+        )
+        lines += [_line(draft, memory["memory_id"], step) for step in steps]
+    return lines
+
+
+def _spans(draft: Draft, path: str, text: str) -> list[tuple[int, int]]:
+    if path.lower().endswith(".json"):
+        places = item_places(path, text)
+        if places is None:
+            start = start_of(text)
+            return [(start, len(text.rstrip()))]
+        return [(place.start, place.end) for place in places]
+    spans = []
+    for memory in draft.memories_in(path):
+        start, end = draft.lines(path, memory["line_start"], memory["line_end"])
+        spans.append((start, start + len(text[start:end].rstrip("\r\n"))))
+    return spans
+
+
+def _ordered(kind: str, record: Node) -> Row:
+    names = [field.name for field in KINDS[kind].fields.fields if field.name in record]
+    return {name: record[name] for name in [*names, *(name for name in record if name not in names)]}
+
+
+def _in_place(text: str, start: int, record: Row) -> str:
+    """A record as JSON, on one line where the old one began within a line, else indented as that was."""
+    indent = text[text.rfind("\n", 0, start) + 1 : start]
+    if indent.strip() or "\n" not in text.strip():
+        return json.dumps(record, ensure_ascii=False)
+    return pretty(record, indent).replace("\n", "\r\n" if "\r\n" in text else "\n")
+
+
+def _line(draft: Draft, memory_id: str, step: Any) -> str:
+    time = draft.moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    row = {"record": memory_id, "from": step.from_version, "to": step.to_version, "time": time, "reason": step.reason}
+    return f"{json.dumps(row, ensure_ascii=False)}\n"
+
+
+def _note(draft: Draft, row: Row) -> None:
+    path, memory_id = row["path"], row["memory_id"]
+    text = draft.text(path)
+    if row["created_at"] != row["occurred_at"]:
+        raise ChangeRefusedError(f"{path}: it has created_at and occurred_at, and they differ.")
+    word = f"migrate {path}"
+    reason = "occurred_at becomes created_at and updated_at"
+    renamed = rename_field(text, "occurred_at", "created_at")
+    written = row["occurred_at"].strftime("%Y-%m-%dT%H:%M:%SZ")
+    for splice in (renamed, set_field(text, "updated_at", written)):
+        draft.splice("update", path, splice, reason, memory_id=memory_id, together=word)
