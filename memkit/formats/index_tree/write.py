@@ -8,7 +8,7 @@ from typing import Any
 
 from memkit.errors import FormatError
 from memkit.formats.fields import check_text
-from memkit.formats.index_tree.entry import FIELDS
+from memkit.formats.index_tree.index import FIELDS
 from memkit.formats.records.write import pretty
 
 
