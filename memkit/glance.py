@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import os
 import posixpath
 import re
@@ -19,6 +18,7 @@ import xxhash
 
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown
+from memkit.display.page import write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.fences import fences
 from memkit.formats.rules import ADVICE
@@ -121,21 +121,7 @@ class Overview:
         -------
         Path
         """
-        body = as_html(*self._sheets(), *self._further())
-        page = _PAGE.format(title=html.escape(title), body=body)
-        Path(path).write_text(page, encoding="utf-8")
-        return Path(path)
-
-
-# The page's own colours follow the reader's setting; those of the tables follow the page's.
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; img-src data:">
-<title>{title}</title><style>:root{{color-scheme:light dark}}
-body{{font-family:system-ui,sans-serif;margin:1.2em auto;padding:0 1em;max-width:1100px}}
-body{{background:Canvas;color:CanvasText}}
-</style></head><body><h1>{title}</h1>{body}</body></html>
-"""
+        return write_page(path, title, as_html(*self._sheets(), *self._further()))
 
 
 def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Overview:

@@ -1,4 +1,4 @@
-"""The verbs that measure: ``evaluate``, ``compare``, ``tune`` over labelled queries, ``audit`` without any."""
+"""The verbs that measure: ``evaluate``, ``compare``, ``sweep``, ``tune`` over labels, ``audit`` without any."""
 
 from __future__ import annotations
 
@@ -53,6 +53,9 @@ GridOption = Annotated[
 ]
 _GUARD = "QUERIES,QRELS,MARGIN"
 _WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", help="Write a page with tables and pictures that needs nothing else.")
+]
 PerQueryOption = Annotated[bool, typer.Option("--per-query", help="A row a query.")]
 
 
@@ -71,6 +74,7 @@ def evaluate(
     per_query: PerQueryOption = False,
     stages: Annotated[bool, typer.Option("--stages", help="At which stage relevant memories were lost.")] = False,
     run: Annotated[Path | None, typer.Option(help="Write the hits: .parquet, .csv, .jsonl, .json, or TREC.")] = None,
+    page: HtmlOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
 ) -> None:
@@ -94,7 +98,7 @@ def evaluate(
     if run is not None:
         write_labels(found.hits, run)
     lost = found.stages if stages and as_json else None
-    _print(found, found.per_query if per_query else lost, as_json)
+    _print(found, found.per_query if per_query else lost, as_json, page)
 
 
 @app.command()
@@ -121,6 +125,7 @@ def compare(
     sets: SetOption = None,
     apart: ApartOption = False,
     per_query: PerQueryOption = False,
+    page: HtmlOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
 ) -> None:
@@ -147,7 +152,7 @@ def compare(
     )
     rows = found.per_query if qrels is not None else found.shifts
     unlabelled = found.agreement if qrels is None and as_json else None
-    _print(found, rows if per_query else unlabelled, as_json)
+    _print(found, rows if per_query else unlabelled, as_json, page)
 
 
 @app.command()
@@ -163,6 +168,7 @@ def audit(
     as_of: AsOfOption = None,
     preset: PresetOption = None,
     sets: SetOption = None,
+    page: HtmlOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
 ) -> None:
@@ -173,7 +179,44 @@ def audit(
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
     found = look(fitted(load(path, formats=formats), preset, sets), queries, qrels, k=k, n=n, as_of=as_of)
-    _print(found, None if table is None else found.tables[table], as_json)
+    _print(found, None if table is None else found.tables[table], as_json, page)
+
+
+@app.command()
+def sweep(
+    path: PathArgument,
+    queries: QueriesOption,
+    qrels: QrelsOption,
+    grid: GridOption = None,
+    metric: MetricOption = None,
+    sample: Annotated[int | None, typer.Option(help="So many settings drawn from the grid.", min=1)] = None,
+    group: GroupOption = None,
+    as_of: AsOfOption = None,
+    where: WhereOption = None,
+    preset: PresetOption = None,
+    sets: SetOption = None,
+    apart: ApartOption = False,
+    page: HtmlOption = None,
+    as_json: JsonOption = False,
+    formats: FormatsOption = None,
+) -> None:
+    """Score many settings on labelled queries; whether the best of them is better, `memkit tune` says."""
+    from memkit.evaluate.sweep import sweep as score
+
+    search = fitted(load(path, formats=formats), preset, sets)
+    found = score(
+        search,
+        queries,
+        qrels,
+        _grid(grid, search),
+        metric or "ndcg@10",
+        sample=sample,
+        group=group,
+        as_of=as_of,
+        where=where,
+        unjudged="apart" if apart else "raise",
+    )
+    _print(found, None, as_json, page)
 
 
 @app.command()
@@ -203,6 +246,7 @@ def tune(
     apart: ApartOption = False,
     profile_out: Annotated[Path | None, typer.Option(help="Write what to use, with its evidence: TOML, JSON.")] = None,
     all_settings: Annotated[bool, typer.Option("--settings", help="A row a setting.")] = False,
+    page: HtmlOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
 ) -> None:
@@ -230,7 +274,7 @@ def tune(
     )
     if profile_out is not None:
         found.profile_.save(profile_out)
-    _print(found, found.table if all_settings else found.summary if as_json else None, as_json)
+    _print(found, found.table if all_settings else found.summary if as_json else None, as_json, page)
 
 
 def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
@@ -268,8 +312,10 @@ def _guards(options: list[str] | None) -> dict[str, tuple[str, str, float]]:
     return found
 
 
-def _print(found: Result, instead: pa.Table | None, as_json: bool) -> None:
-    """The result, or a table of it in its place."""
+def _print(found: Result, instead: pa.Table | None, as_json: bool, page: Path | None) -> None:
+    """The result, or a table of it in its place; and as a page where one is wished for."""
+    if page is not None:
+        found.report(page)
     if as_json:
         print_json(found.table if instead is None else instead)
     else:

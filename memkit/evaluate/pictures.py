@@ -16,6 +16,7 @@ from memkit.evaluate.labels import read_qrels
 from memkit.evaluate.statistics import FEWEST, Units, detectable, detectable_of, floor_of_detectable
 from memkit.pictures import COLOURS, axes_for, with_words
 from memkit.schemas import Floats
+from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -114,10 +115,10 @@ def plot_differences(result: Any, ax: Axes | None = None) -> Axes:
     edges = np.histogram_bin_edges(values, bins=_BINS)
     counts, edges = np.histogram(values, bins=edges)
     ax.stairs(
-        0.35 + 0.6 * counts / max(counts.max(initial=1), 1), edges, baseline=0.35, fill=True, color=_BLUE, alpha=0.4
+        0.35 + 0.6 * counts / max(counts.max(initial=1), 1), edges, baseline=0.35, fill=True, color=_BLUE, alpha=0.55
     )
     heights = -0.25 + 0.2 * np.modf(np.arange(len(values)) * (math.sqrt(5) - 1) / 2)[0]  # even, and the same each time
-    ax.plot(values, heights, "o", ms=4, alpha=0.5, color=_BLUE, mew=0, label="a query")
+    ax.plot(values, heights, "o", ms=4, alpha=0.75, color=_BLUE, mew=0, label="a query")
     if told.mean is not None:
         ends = np.array([[told.mean], [told.mean]]) if told.low is None else np.array([[told.low], [told.high]])
         errors = np.maximum(np.array([told.mean - ends[0], ends[1] - told.mean]), 0)
@@ -173,11 +174,13 @@ def plot_groups(result: Any, ax: Axes | None = None) -> Axes:
     ax.hlines(place, 0, mean, color="#999999", lw=1)
     sizes = 20 + 100 * shown["size"] / shown["size"].max()
     ax.scatter(mean, place, s=sizes, color=np.where(mean < -_EQUAL, _RED, _BLUE), zorder=3)
-    names = [str(name)[:28].replace("$", r"\$") for name in shown["group"]]
-    ax.set_yticks(place, names, fontsize=8)
+    named = [mask(str(name))[:28] for name in shown["group"]]
+    ax.set_yticks(place, [name.replace("$", r"\$") for name in named], fontsize=8)
     ax.invert_yaxis()
     ax.set_xlabel(f"mean difference of {told.metric}; the larger the dot, the more queries")
-    return with_words(ax, [(str(r.group), f"{r.mean:+.3f} of {r.size}") for r in shown.itertuples()])
+    return with_words(
+        ax, [(name, f"{r.mean:+.3f} of {r.size}") for name, r in zip(named, shown.itertuples(), strict=True)]
+    )
 
 
 def _ends(groups: pd.DataFrame) -> pd.DataFrame:

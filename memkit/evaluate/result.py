@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 import pyarrow as pa
 
+from memkit.display.draw import as_html
 from memkit.display.notebook import Shown
+from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.errors import ParameterError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -46,6 +54,14 @@ class Plots:
         """As `plot_pool`."""
         return self._drawn("surface", "pool", ax=ax)
 
+    def all(self) -> list[Axes]:
+        """Those that the result has."""
+        drawn = []
+        for draw in (self.differences, self.groups, self.surface, self.pool, self.power, self.stages):
+            with suppress(ParameterError):
+                drawn.append(draw())
+        return drawn
+
     def _drawn(self, module: str, name: str, **how: Any) -> Axes:
         # matplotlib is loaded for a picture alone
         ax: Axes = getattr(import_module(f"memkit.evaluate.{module}"), f"plot_{name}")(self.of, **how)
@@ -71,6 +87,24 @@ class Result:
         """`table` as a data frame."""
         frame: pd.DataFrame = self.table.to_pandas()
         return frame
+
+    def report(self, path: str | Path, title: str | None = None) -> Path:
+        """Write one page that needs nothing else: the tables, sorted by their headings, and the pictures with words.
+
+        Parameters
+        ----------
+        path : str or Path
+            Of the page, by tradition ``.html``.
+        title : str, optional
+            Above it; what the result is unless given.
+
+        Returns
+        -------
+        Path
+        """
+        figures = [as_figure(ax) for ax in self.plot.all()]
+        body = as_html(*self._sheets(_ROWS)) + "".join(figures)
+        return write_page(path, f"memkit: {type(self).__name__.lower()}" if title is None else title, body, True)
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.table.__arrow_c_stream__(requested_schema)
