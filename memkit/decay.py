@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from memkit.duck import check_unicode
 from memkit.params import estimator, param
 from memkit.presets import cite
 from memkit.schemas import TABLES, check_kinds
@@ -51,6 +52,7 @@ class Decay(Annotator):
     decay_kinds: Sequence[str] = param("*", kind="words", star=True, doc="Kinds of memory that may decay; '*' is all.")
 
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
+        check_unicode(self.decay_kinds)
         named = [kind for kind in self.decay_kinds if kind != "*"]
         check_kinds(named, "Decay: 'decay_kinds'", also=rows["kind"].unique().to_pylist())
         return {}

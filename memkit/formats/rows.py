@@ -32,6 +32,8 @@ _NO_WORD = re.compile(r"[\W_]+")
 _MAX_SLUG = 60
 _MAX_NAME = 200
 """Of a heading, as each section below repeats it."""
+_BLANK: tuple[tuple[str, object], ...] = (("title", ""), ("tags", ()), ("extra", "{}"))
+"""What a memory has where nobody says otherwise."""
 HELD_ROWS = 10_000
 """Rows of one table that are held as dicts, each of some 1,000 bytes; the next one hands them over to Arrow."""
 
@@ -93,7 +95,9 @@ class Rows:
     def add(self, table: str, row: Row) -> None:
         """Append `row` to `table`."""
         if table == "memories":
-            row = {"heading_path": above(row["path"]), "title": "", "tags": [], "extra": "{}"} | row
+            for name, value in _BLANK:
+                row.setdefault(name, value)
+            row.setdefault("heading_path", above(row["path"]))
         rows = self.tables[table]
         if len(rows) >= HELD_ROWS:
             self._hand_over(table, rows)

@@ -12,7 +12,7 @@ import memkit as mk
 from memkit.formats import facts
 from memkit.formats.fields import Field
 from memkit.formats.format import Rule
-from memkit.formats.index_tree import entry
+from memkit.formats.index_tree import index
 from memkit.formats.notes import format as notes
 from memkit.tables.samples import write_files
 
@@ -29,7 +29,7 @@ def test_a_null_in_a_required_field_is_missing(tmp_path: Path) -> None:
     assert rules_of(corpus) == [("missing_field", "confidence"), ("missing_field", "format_version")]
 
 
-DECLARED = [(of.format, field) for of in (notes.FIELDS, facts.FIELDS, entry.FIELDS) for field in of.fields]
+DECLARED = [(of.format, field) for of in (notes.FIELDS, facts.FIELDS, index.FIELDS) for field in of.fields]
 
 
 @pytest.mark.parametrize(("format", "field"), DECLARED, ids=[f"{name}-{field.name}" for name, field in DECLARED])

@@ -362,8 +362,8 @@ def test_an_interrupt_at_any_statement_leaves_a_database_that_answers(
     expected = ask(Database(tables))
     while was_reached:
         database, fuse = Database(tables), Fuse(interrupts)
-        for module in ("database", "sealed", "fts"):
-            monkeypatch.setattr(f"memkit.tables.{module}.connect", fuse.connect)
+        for door_of in ("database.connect", "sealed.connect", "fts.session"):
+            monkeypatch.setattr(f"memkit.tables.{door_of}", fuse.connect)
         try:
             ask(database)
         except KeyboardInterrupt:
