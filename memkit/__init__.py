@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     from memkit.tables.sources import open_lake as open  # noqa: F401 - mk.open, under another name in its module
     from memkit.tables.sources import read as read
     from memkit.tables.table import from_table as from_table
+    from memkit.text.analyse import analyse as analyse
     from memkit.text.chunk import Chunker as Chunker
     from memkit.text.snippet import snippet as snippet
 
@@ -156,6 +157,7 @@ _PUBLIC = {
     "Retriever": ("memkit.search.retriever", "Retriever"),
     "SplitPlan": ("memkit.policy.split_plan", "SplitPlan"),
     "admission_scores": ("memkit.evaluate.decisions", "admission_scores"),
+    "analyse": ("memkit.text.analyse", "analyse"),
     "as_encoder": ("memkit.index.encode", "as_encoder"),
     "audit": ("memkit.evaluate.audit", "audit"),
     "audit_horizon": ("memkit.evaluate.audit", "audit_horizon"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -132,6 +133,50 @@ def identifier(name: str) -> str:
     "a ""b""\"
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def laid_out(sql: str, width: int = 100) -> str:
+    """`sql` with its long lines broken where a reader would, at the whens, commas and conditions furthest outside.
+
+    Texts and comments stay as they are, so the statement stays the same.
+
+    >>> print(laid_out("select a, case when b = 'x, y' then 1 else 2 end as c from d", 30))
+    select a,
+        case
+            when b = 'x, y' then 1
+            else 2
+        end as c
+    from d
+    """
+    return "\n".join(part for line in _LINE.findall(sql) for part in _broken(line, width)).rstrip("\n")
+
+
+_LITERAL = r"'(?:[^']|'')*'|\"[^\"]*\"|--.*"
+_LINE = re.compile(rf"((?:{_LITERAL}|[^'\"\n])*)(?:\n|$)")  # a text may hold the end of a line
+_WORDS = re.compile(
+    rf"{_LITERAL}|[()]|,(?= )|\b(?:between .*? and|case|when|else|end|then|and|or|from|where|order by)\b"
+)
+_ENDS = re.compile(r"(end|from|where)\b")
+
+
+def _broken(line: str, width: int) -> list[str]:
+    if len(line) <= width:
+        return [line]
+    indent = " " * (len(line) - len(line.lstrip()))
+    depth, places = 0, dict[tuple[bool, float], list[int]]()
+    for found in _WORDS.finditer(line):
+        word = found[0]
+        if word == ",":
+            places.setdefault((depth > 0, depth), []).append(found.end())
+        elif word[0].isalpha() and word != "case" and " and" not in word and found.start() > len(indent):
+            places.setdefault((False, depth + (word == "then") / 2), []).append(found.start())
+        depth += {"(": 1, "case": 1, ")": -1, "end": -1}.get(word, 0)
+    if not places:
+        return [line]
+    bounds = [0, *places[min(places)], len(line)]  # within a call only where nothing else is left
+    parts = [line[start:end].strip() for start, end in itertools.pairwise(bounds)]
+    deeper = [indent + ("" if _ENDS.match(part) else "    ") + part for part in parts[1:]]
+    return [shorter for part in (indent + parts[0], *deeper) for shorter in _broken(part, width)]
 
 
 def is_table_name(name: object) -> bool:

@@ -111,6 +111,7 @@ def plot_funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
     for at, (_, count) in enumerate(rows):
         ax.text(count, at, f" {count:,}", va="center")
     ax.invert_yaxis()
+    ax.margins(x=0.12)  # for the numbers
     ax.set_xlabel("candidates")
     return with_words(ax, rows)
 

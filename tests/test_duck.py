@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memkit.duck import connect, identifier, literal
+from memkit.duck import connect, identifier, laid_out, literal
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 
@@ -52,3 +53,28 @@ def test_a_literal_is_its_text(text: str) -> None:
 def test_an_identifier_names_a_column_whatever_it_holds(name: str) -> None:
     with connect() as con:
         assert con.execute(f"select 1 as {identifier(name)}").description[0][0] == name  # type: ignore[index]  # one column
+
+
+_WORD = st.sampled_from(
+    ["select", "a", "b,", "case", "when", "then", "else", "end", "and", "or", "from", "(", ")", "between 1 and 2",
+     "'it''s, when and'", "'two\nlines  and more'", '"or, when"', "-- and, when\n", "x", "+", "\n"]
+)  # fmt: skip
+
+
+@given(st.lists(_WORD, max_size=60), st.integers(10, 60))
+def test_laying_out_moves_blanks_alone(words: list[str], width: int) -> None:
+    def told(sql: str) -> list[str]:
+        return re.findall(r"'(?:[^']|'')*'|\"[^\"]*\"|--.*|[^\s'\"-]+|-", sql)
+
+    sql = " ".join(words)
+    assert told(laid_out(sql, width)) == told(sql)
+    assert laid_out(laid_out(sql, width), width).split() == sql.split()
+
+
+def test_a_statement_laid_out_says_the_same() -> None:
+    sql = "select " + ", ".join(
+        f"case when i = {n} and s <> ', and' then 'a  and  b' else 'c' end as c{n}" for n in range(9)
+    )
+    sql += " from (values (1, 'x'), (2, ', and')) t(i, s) where i between 1 and 8 or s = '\n' order by i"
+    assert max(map(len, laid_out(sql, 60).splitlines())) <= 60
+    assert connect().sql(laid_out(sql, 60)).fetchall() == connect().sql(sql).fetchall()

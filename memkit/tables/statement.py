@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.duck import session
+from memkit.duck import laid_out, session
 from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, as_of_time, check_column, describe, record_as_of
@@ -102,7 +102,7 @@ class Annotator(Estimator):
         On a connection of your own: ``set TimeZone = 'UTC'``, and register each of ``relations(table)``.
         """
         self.check_params()
-        text = self._sql()
+        text = laid_out(self._sql())
         return text if as_of is None else text.replace(AS_OF, f"timestamptz '{as_of_time(as_of).isoformat(' ')}'")
 
     def relations(self, table: Any, as_of: AsOf = None) -> dict[str, pa.Table]:

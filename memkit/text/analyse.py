@@ -206,14 +206,25 @@ _SIMPLE_WORD = re.compile(r"\w+")
 _KNOWN_WORDS_MAX = 200_000
 
 
-class QueryTerms:
-    """Turns texts into the terms that `analyse_sql` gives; words once seen are remembered.
+def analyse(texts: Sequence[str], analyser: str = "auto") -> list[list[str]]:
+    """The terms that search makes of each text, in its order, repeated as often as they occur.
+
+    Parameters
+    ----------
+    texts : sequence of str
+    analyser : {"auto", "russian", "english", "none", "char"}
+        What becomes of a word, as in `Retriever`.
 
     Examples
     --------
-    >>> QueryTerms("auto").of(["Пулы соединений", "snake_case", "東京"])
+    >>> analyse(["Пулы соединений", "snake_case", "東京"])
     [['пул', 'соединен'], ['snake_case', 'snake', 'case'], ['東京', '東', '京']]
     """
+    return QueryTerms(analyser).of([texts] if isinstance(texts, str) else texts)
+
+
+class QueryTerms:
+    """Turns texts into the terms that `analyse_sql` gives; words once seen are remembered."""
 
     def __init__(self, analyser: str = "auto") -> None:
         check_choice("analyser", analyser, ANALYSERS, "QueryTerms")

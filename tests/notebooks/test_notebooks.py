@@ -62,6 +62,14 @@ HEADINGS: dict[str, tuple[str, ...]] = {
 MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|tmp|Users|private|var/folders)/\w|[A-Z]:\\+Users\\")
 
 
+_INSIDE = re.compile(r"^ *(?:from memkit[\w.]* import|import memkit(?:\.|$|,))", re.MULTILINE)
+
+
+@BY_NOTEBOOK
+def test_a_notebook_imports_no_part_of_memkit_that_is_not_public(path: Path) -> None:
+    assert [cell.source for cell in _code(path) if _INSIDE.search(cell.source)] == []
+
+
 @pytest.fixture(scope="module")
 def refresh(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("notebooks/refresh.py")
