@@ -215,6 +215,10 @@ def analyse(texts: Sequence[str], analyser: str = "auto") -> list[list[str]]:
     analyser : {"auto", "russian", "english", "none", "char"}
         What becomes of a word, as in `Retriever`.
 
+    Returns
+    -------
+    list of list of str
+
     Examples
     --------
     >>> analyse(["Пулы соединений", "snake_case", "東京"])
@@ -348,12 +352,6 @@ def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
     -------
     bool
         Whether the extension is there; False means that ``create_fts_index`` and ``match_bm25`` are missing.
-
-    Examples
-    --------
-    >>> con = session()
-    >>> load_fts(con), con.sql("select stem('running', 'english')").fetchone()[0]
-    (True, 'run')
     """
     try:
         con.load_extension(str(_extension_file()))
