@@ -58,7 +58,7 @@ class TuneVerdict:
     apparent : float
         What the best setting seems to gain on the labels that it was chosen on: too much.
     low, high : float or None
-        The 95 % interval, over groups, of what choices gain on groups that had no part in them.
+        The 95 % interval, over groups, of what choices gain on groups that had no part in them; `gain` is within.
     p : float or None
         One-sided, of groups flipped and the choice made anew; on a holdout of groups flipped, to both sides.
     p_worse : float or None
@@ -121,16 +121,18 @@ class TuneVerdict:
         best = "the one other setting" if self.n_settings == 1 else f"the best of {self.n_settings:,} settings"
         rows = {"n_queries": self.n_queries, "unit": self.unit, "n_units": self.n_groups}
         if self.gain is None:
-            return f"{self.metric} {self.apparent:+.3f} for {best} on the labels it was chosen on, {size(rows)}"
+            return f"{self.metric} {_signed(self.apparent)} for {best} on the labels it was chosen on, {size(rows)}"
         where = "expected" if self.tested_on == LABELS else f"on the {self.tested_on}"
-        return f"{self.metric} {self.gain:+.3f} {where}, {self.apparent:+.3f} apparent for {best}, {size(rows)}"
+        gains = f"{_signed(self.gain)} {where}, {_signed(self.apparent)} apparent for {best}"
+        return f"{self.metric} {gains}, {size(rows)}"
 
     def _chance(self) -> str:
         if self.low is None or self.p is None:
             return ""
         p = self.p_worse if self.word == WORSE and self.p_worse is not None else self.p
         sides = "both sides" if self.p_worse is None else "one side"
-        return f"95 % interval {self.low:+.3f} to {self.high:+.3f}, p = {p:.3g} to {sides} of {self.n_flips:,} flips"
+        ends = f"{_signed(self.low)} to {_signed(self.high or 0.0)}"
+        return f"95 % interval {ends}, p = {p:.3g} to {sides} of {self.n_flips:,} flips"
 
     def _power(self) -> str:
         if self.word not in (OPEN, SAME) or not self.detectable:
@@ -148,6 +150,11 @@ class TuneVerdict:
         return "" if self.looks == 1 else f"look {self.looks} at these labels, and each look makes the next worth less"
 
 
+def _signed(value: float) -> str:
+    """With its sign, but for a 0 that is none."""
+    return f"{round(value, 3) + 0.0:+.3f}"
+
+
 def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any]) -> tuple[TuneVerdict, Retuned | None]:
     """The verdict on a choice from the labels that it is made on, and what it rests upon; `about` names the rest."""
     told = {
@@ -162,8 +169,8 @@ def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any])
     if contest.n_units < FEWEST:
         return _too_few(told), None
     found, gain = retune(contest, seed), expected_gain(contest, seed)
-    word, reason = _word(found, epsilon)
-    low, high = found.interval()
+    (low, high), narrow = (_holding(gain, found.interval(level)) for level in (0.95, 0.9))
+    word, reason = _word(found, high, narrow, epsilon)
     needed = _needed(found, max(abs(gain or 0.0), epsilon), told) if word == OPEN else None
     return TuneVerdict(
         word,
@@ -211,8 +218,12 @@ def _too_few(told: Mapping[str, Any]) -> TuneVerdict:
     return TuneVerdict(OPEN, reason, needed=_more_of(FEWEST, told), n_flips=0, n_resamples=0, **nothing, **told)  # type: ignore[arg-type]  # of None
 
 
-def _word(found: Retuned, epsilon: float) -> tuple[str, str]:
-    (_, high), narrow = found.interval(), found.interval(0.9)
+def _holding(gain: float | None, ends: tuple[float, float]) -> tuple[float, float]:
+    """Folds and resamples are two ways to leave users out; where they contradict each other, less is known."""
+    return (ends[0], ends[1]) if gain is None else (min(ends[0], gain), max(ends[1], gain))
+
+
+def _word(found: Retuned, high: float, narrow: tuple[float, float], epsilon: float) -> tuple[str, str]:
     if found.p <= _ALPHA:
         return BETTER, ""
     if found.p_worse <= _ALPHA and high < 0:

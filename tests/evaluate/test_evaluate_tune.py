@@ -96,6 +96,18 @@ def test_no_difference_over_many_queries_is_practically_none_and_over_few_cannot
     assert said in str(found)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_the_gain_lies_within_its_interval_and_the_word_follows_from_both(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    found = tuned(planted(random.normal(0.01 * (seed % 5 - 2), 0.15, (3, 60)), names(12, 5))).verdict_
+    assert found.low is not None
+    assert found.low <= found.gain <= found.high
+    assert found.p is not None
+    assert (found.word == "better") == (found.p <= 0.025)
+    assert found.word != "worse" or (found.high < 0 and found.p_worse <= 0.025)
+    assert str(found).startswith(("Tuning", "Cannot tell yet whether tuning helps"))
+
+
 def test_what_is_needed_settles_it() -> None:
     gains = chance(0, 20, 5) + 0.03
     found = tuned(planted(gains, names(20, 5))).verdict_

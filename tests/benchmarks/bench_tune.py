@@ -1,0 +1,140 @@
+"""What tuning the weights of the arms gains over the default on labelled sets, as `mk.tune` tells it; a row a set.
+
+    python tests/benchmarks/bench_tune.py FOLDER --encoder use --limit 150
+
+FOLDER is that of `bench_quality.py`. The grid is every mixture of vectors, words and letters in tenths; nothing decays
+or folds. Gain is what a choice gains on users that had no part in it, with the 95 % interval over users; apparent is
+what the best mixture seems to gain on the labels that it was chosen on, and nothing else is reported on those. A user
+is a scope, else the article that a question is about, else the question itself. Together, a set's users stay users: two
+sets over the same people have the same users.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import bench_quality
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import memkit as mk
+from memkit.evaluate.sweep import Sweep
+from memkit.tables.corpus import Corpus
+
+METRIC = "ndcg@10"
+ARMS = ("vector_weight", "bm25_weight", "gram_weight")
+TOGETHER = {
+    "memory sets": ("locomo", "locomo_obs", "realmem", "madial_en", "precisionmem"),
+    "Russian sets": ("rumeddanet_ru", "xquad_ru", "xquadr_ru", "ru>xquad_en", "en>xquad_ru", "intents_ru_en"),
+}
+_START = datetime(2000, 1, 1, tzinfo=UTC)
+SETS = dict.fromkeys(name for names in TOGETHER.values() for name in names)
+
+
+def labelled(folder: Path, name: str, limit: int | None) -> tuple[Corpus, pa.Table, pa.Table]:
+    """Corpus, queries and judgements; what was said after a query is later than it."""
+    asked, _, held = name.rpartition(">")
+    held_in = folder / held
+    asked_in = folder / (held[:-2] + asked if asked else held)
+    found = bench_quality.read_set(held_in, asked_in, limit)
+    memories, users = found.memories, _users(held_in, found.relevant)
+    if "seq" in found.queries[0]:  # the order of such a set is not that of its dates, and takes their place
+        order = [_START + timedelta(seconds=seq) for seq in memories["access_count"].to_pylist()]
+        at = memories.schema.get_field_index("created_at")
+        memories = memories.set_column(at, memories.schema.field(at), pa.array(order, memories.schema.field(at).type))
+    rows = [
+        {
+            "query_id": query["id"],
+            "text": query["text"],
+            "user_id": query.get("scope"),
+            "as_of": _moment(query),
+            "group": query.get("scope") or users.get(query["id"]) or query.get("user"),
+        }
+        for query in found.queries
+    ]
+    judged = [
+        {"query_id": query["id"], "memory_id": memory, "relevance": gain}
+        for query in found.queries
+        for memory, gain in found.relevant[query["id"]].items()
+    ]
+    return Corpus({"memories": memories}), pa.Table.from_pylist(rows), pa.Table.from_pylist(judged)
+
+
+def _moment(query: dict[str, Any]) -> datetime | None:
+    """Just before what comes next in the order of the set."""
+    return None if query.get("seq") is None else _START + timedelta(seconds=int(query["seq"]), microseconds=-1)
+
+
+def _users(folder: Path, relevant: dict[str, dict[str, float]]) -> dict[str, str]:
+    """The article that answers a query, where documents have one."""
+    documents = pq.read_table(folder / "corpus.parquet")
+    name = next((name for name in ("article", "paragraph") if name in documents.column_names), None)
+    if name is None:
+        return {}
+    article = dict(zip(documents["id"].to_pylist(), documents[name].to_pylist(), strict=True))
+    return {query: str(article[next(iter(gains))]) for query, gains in relevant.items()}
+
+
+def swept(folder: Path, name: str, encoder: str, limit: int | None) -> tuple[mk.Retriever, Sweep]:
+    corpus, queries, qrels = labelled(folder, name, limit)
+    search = mk.Retriever(encoder=encoder, decay="none", fold="none").fit(corpus)
+    return search, mk.sweep(search, queries, qrels, {ARMS: mk.shares(0.1)}, METRIC, group="group", as_of="2026-11-01")
+
+
+def together(parts: dict[str, Sweep]) -> pa.Table:
+    """The scores of several sets as one table; a user that two sets share is one."""
+    frames = []
+    for name, sweep in parts.items():
+        names = [
+            "own" if at == sweep.default else "/".join(map(str, s.values())) for at, s in enumerate(sweep.settings)
+        ]
+        frame = pd.DataFrame(dict(zip(names, sweep.matrix(METRIC), strict=True)))
+        people = sweep.task.unit_names.to_pylist()
+        shared = name.replace("_obs", "")
+        frame.insert(0, "user", [f"{shared}:{person}" for person in people])
+        frames.append(frame.assign(set=name))
+    return pa.Table.from_pandas(pd.concat(frames, ignore_index=True), preserve_index=False)
+
+
+def row(name: str, found: Any, own: float) -> str:
+    told = found.verdict_
+    gain = "" if told.gain is None else f"{told.gain:+.3f}"
+    ends = "" if told.low is None else f"{told.low:+.3f} to {told.high:+.3f}"
+    least = "" if told.detectable is None else f"{told.detectable:.3f}"
+    size = f"{told.n_queries}, {told.n_groups}"
+    word = told.word if told.gain is not None else f"{told.word}: too few users"
+    return f"| {name} | {size} | {own:.3f} | {told.apparent:+.3f} | {gain} | {ends} | {least} | {word} |"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--encoder", default="use")
+    parser.add_argument("--limit", type=int, help="queries a set, drawn with seed 0")
+    options = parser.parse_args()
+    print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, encoder {options.encoder}\n")
+    print(f"| set | queries, users | default {METRIC} | apparent | gain | 95 % interval | detectable | verdict |")
+    print("|---|---|---|---|---|---|---|---|")
+    parts: dict[str, Sweep] = {}
+    for name in SETS:
+        search, parts[name] = swept(options.folder, name, options.encoder, options.limit)
+        task = parts[name].task
+        found = mk.tune(search, task.queries, task.qrels, parts[name], METRIC, unjudged_hits="irrelevant")
+        scores = parts[name].matrix(METRIC)[parts[name].default]
+        print(row(name, found, task.units(scores).mean), flush=True)
+    for name, sets in TOGETHER.items():
+        table = together({one: parts[one] for one in sets})
+        found = mk.tune_scores(table, "own", group="user", mean_of="queries", metric=METRIC)
+        print(row(f"**{name}**", found, float(np.nanmean(table["own"].to_numpy()))))
+        print(f"\n{found}\n" if found.verdict_.word == "better" else "", end="")
+
+
+if __name__ == "__main__":
+    main()
