@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -41,10 +42,31 @@ def script() -> Callable[[str], ModuleType]:
     return load
 
 
+BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+
+
+@pytest.fixture(scope="session")
+def browser() -> str:
+    """The command of a Chromium; tests that ask for it are deselected where there is none."""
+    assert BROWSER is not None
+    return BROWSER
+
+
+def pytest_report_header() -> str | None:
+    return None if BROWSER else "no Chromium here: the tests that look at pages in a browser are deselected"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if BROWSER is None:
+        gone = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=gone)
+
+
 QUICK_A_FILE = 6
 LONG = {"test_the_example_runs_as_it_stands", "test_a_notes_folder_of_seven_thousand_files"}
-ELSEWHERE = {"subprocess", "multiprocessing", "Pool", "n_jobs", "server", "killing"}
-"""What a test names that starts a process or a server."""
+ELSEWHERE = {"browser", "subprocess", "multiprocessing", "Pool", "n_jobs", "server", "killing"}
+"""What a test names that starts a process, a browser or a server."""
 _taken: Counter[Path] = Counter()
 
 
