@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from functools import cache
 from threading import Thread
-from typing import TYPE_CHECKING
+from typing import Any, TypeVar
 
 from memkit.formats.records.adapters import Adapter, own_adapters, register_adapter
 
-if TYPE_CHECKING:
-    from memkit.formats.reader import Parsed, Task
+Done = TypeVar("Done")
 
 
 def count(n_jobs: int | None) -> int:
@@ -24,25 +23,26 @@ def count(n_jobs: int | None) -> int:
     return int(effective_n_jobs(n_jobs))
 
 
-def parsed(tasks: Iterable[Task], n_jobs: int | None) -> Iterator[Parsed]:
-    """What each task gives, in order; it ends early where a process was killed."""
+def results(act: Callable[..., Done], tasks: Sequence[tuple[Any, ...]], n_jobs: int | None) -> Iterator[Done]:
+    """What `act` gives for the arguments of each task, in order; what a process that was killed leaves is done here."""
     from joblib import Parallel, delayed
 
-    adapters = own_adapters()
+    adapters, done = own_adapters(), 0
     with suppress(BrokenProcessPool):
         parallel = Parallel(n_jobs=n_jobs, return_as="generator")
-        yield from parallel(delayed(_parse)(os.getpid(), adapters, task) for task in tasks)
+        for result in parallel(delayed(_do)(os.getpid(), adapters, act, task) for task in tasks):
+            done += 1
+            yield result
+    yield from (act(*task) for task in tasks[done:])
 
 
-def _parse(asking: int, adapters: tuple[Adapter, ...], task: Task) -> Parsed:
+def _do(asking: int, adapters: tuple[Adapter, ...], act: Callable[..., Done], task: tuple[Any, ...]) -> Done:
     """One task, in another process; one that `asking` started ends with it, also where that is killed."""
-    from memkit.formats.reader import parse_batch
-
     for adapter in adapters:
         register_adapter(adapter)
     if os.getppid() == asking:
         _end_with(asking)
-    return parse_batch(*task)
+    return act(*task)
 
 
 @cache

@@ -243,16 +243,16 @@ def _parse_all(
     tasks = [(root, options, own, items[at : at + size], raw_names) for at in range(0, len(items), size)]
     tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in schemas_of(formats).items()}
     files: list[Seen] = []
-    for part, found in _progress(_results(tasks, options, others), len(tasks), options):
+    results: Iterator[Parsed] = (parse_batch(*task) for task in tasks)
+    if others > 1:
+        results = processes.results(parse_batch, tasks, options.n_jobs)
+    is_silent = not options.progress or len(tasks) < 2
+    for part, found in bar("reading", results, total=len(tasks), unit="batch", silent=is_silent):
         files += found
         for name, table in part.items():
             if table.num_rows:
                 tables[name].append(table)
     return {name: pa.concat_tables(parts) for name, parts in tables.items()}, files
-
-
-Task = tuple[Path, Options, tuple[Format, ...], list[Item], dict[str, str]]
-"""What `parse_batch` takes: names of files and what was asked for, so that any machine with the folder can do it."""
 
 
 def _processes(n_jobs: int | None, files: int) -> int:
@@ -262,27 +262,11 @@ def _processes(n_jobs: int | None, files: int) -> int:
     return processes.count(n_jobs)
 
 
-def _results(tasks: list[Task], options: Options, others: int) -> Iterator[Parsed]:
-    """What each task gives, in order; what a process that was killed leaves is done here."""
-    done = 0
-    for result in processes.parsed(tasks, options.n_jobs) if others > 1 else ():
-        done += 1
-        yield result
-    yield from (parse_batch(*task) for task in tasks[done:])
-
-
-def _progress(results: Iterator[Parsed], total: int, options: Options) -> Iterator[Parsed]:
-    if not options.progress or total < 2:
-        return results
-    watched: Iterator[Parsed] = bar("reading", results, total=total, unit="batch")
-    return watched
-
-
 @_no_collection()
 def parse_batch(
     root: Path, options: Options, own: tuple[Format, ...], items: list[Item], raw_names: dict[str, str]
 ) -> Parsed:
-    """Parse some files; a pure function of their bytes and roles, so that any process may run it.
+    """Parse some files; a pure function of their bytes and roles, so that any machine with the folder may run it.
 
     Returns the tables, and how each file was seen. A file whose hash is what it was gives no rows.
     """
