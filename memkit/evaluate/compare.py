@@ -15,7 +15,7 @@ from memkit.errors import ParameterError
 from memkit.evaluate.asking import hits_of
 from memkit.evaluate.evaluation import Task, deepest, nullable, size
 from memkit.evaluate.labels import QRELS, read_queries
-from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
+from memkit.evaluate.metrics import LESS_IS_BETTER, OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.result import Result
 from memkit.evaluate.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict, word_of
 from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
@@ -77,8 +77,8 @@ class Comparison(Result):
         A row a metric: the scores a and b, their difference with its 95 % interval (low, high) and the p of flipped
         units; word, one of better, worse, practically the same, cannot tell yet, and the reason of the last;
         detectable, the smallest true difference that would show four times in five; better, same, worse, numbers of
-        queries; judged_a and judged_b, the shares of judged hits; n_to_judge; per_query and per_unit, both means of the
-        difference, `estimate` saying which one counts. No row where there were no labels.
+        queries (of stale, less is better); judged_a and judged_b, the shares of judged hits; n_to_judge; per_query and
+        per_unit, both means of the difference, `estimate` saying which one counts. No row where there were no labels.
     agreement : pa.Table
         How much the two find the same, without labels: measure, value, n_queries.
     shifts : pa.Table
@@ -249,9 +249,14 @@ class _Pair:
         told, to_judge = self.verdict(d), _TO_JUDGE.empty_table()
         if bounds and told.p is not None and metric.kind not in OF_HITS:
             told, to_judge = self._bounded(metric, told, np.isnan(d))
-        better, worse = int((d > _EQUAL).sum()), int((d < -_EQUAL).sum())
+        gain, less = d, metric.kind in LESS_IS_BETTER
+        if less:
+            gain = -d
+            told = replace(told, word={BETTER: WORSE, WORSE: BETTER}.get(told.word, told.word))
+        better, worse = int((gain > _EQUAL).sum()), int((gain < -_EQUAL).sum())
         shares = [Metric("judged", metric.k)(Judged.of(hits, task.labels, self.depth)) for hits in (self.a, self.b)]
-        against = (told.difference > _EQUAL and worse > better) or (told.difference < -_EQUAL and better > worse)
+        mean = -told.difference if less else told.difference
+        against = (mean > _EQUAL and worse > better) or (mean < -_EQUAL and better > worse)
         row = {
             **{name: getattr(told, name) for name in _TABLE.names if hasattr(told, name)},
             "metric": metric.name,

@@ -213,6 +213,7 @@ _METRICS: dict[str, Callable[[Judged, int], Floats]] = {
 }
 OF_HITS = ("judged", "stale")
 """Metrics that tell of the hits, and need no relevant memory."""
+LESS_IS_BETTER = ("stale",)
 _SPELLED = re.compile(r"([a-z_]+)(?:@(\d+))?")
 
 

@@ -81,7 +81,9 @@ class Asked:
         task = Task.of(queries, qrels, None, None, "apart", as_of_time(as_of))
         task.check_known(search)
         batches = batches_of(search, task.queries, task.qrels, task.moment, None)
-        return cls(search, task, k, batches, found_of(batches, k))
+        return cls(
+            search, task, k, batches, found_of(batches, k, check=False)
+        )  # that nothing is found is what is looked for
 
     @property
     def pairs(self) -> pd.DataFrame:

@@ -204,6 +204,13 @@ def test_the_horizon_is_the_first_day_on_which_search_does_not_return_it(
         assert found[memory]["days"] is None or found[memory]["days"] >= 120
 
 
+def test_where_decay_has_taken_everything_that_is_what_is_said() -> None:
+    rows = {"memory_id": ["a"], "text": ["зелёный чай"], "created_at": ["2020-01-01"], "kind": ["archive"]}
+    found = mk.audit(fitted(rows, min_score=0.1), as_of=NOW)
+    assert found.tables["unreached"]["why"].to_pylist() == ["decayed_out"]
+    assert found.tables["horizon"].num_rows == 0
+
+
 def test_a_folder_without_anything_to_ask_for_is_told_so() -> None:
     with pytest.raises(mk.ParameterError, match="memories with a word"):
         mk.audit(fitted({"text": ["…", "!"]}))

@@ -232,3 +232,20 @@ def test_a_comparison_shows_its_sentence_and_both_tables() -> None:
     assert "b is better than a" in html
     assert "overlap@10" in html
     assert pa.table(found).equals(found.table)
+
+
+def test_of_what_is_superseded_less_is_better() -> None:
+    ids = [f"q{at}" for at in range(8)]
+    qrels = {"query_id": ids * 2, "memory_id": ["new"] * 8 + ["old"] * 8, "relevance": [1] * 16}
+    qrels |= {"valid_to": [None] * 8 + ["2026-02-01"] * 8}
+    hits = {"query_id": ids, "memory_id": ["old"] * 8, "rank": [1] * 8}
+    told = mk.compare(
+        hits,
+        {**hits, "memory_id": ["new"] * 8},
+        {"query_id": ids, "text": ["порт"] * 8},
+        qrels,
+        "stale@1",
+        as_of="2026-03-01",
+    )
+    row = told.table.to_pylist()[0]
+    assert (row["difference"], row["word"], row["better"], row["worse"]) == (-1.0, "better", 8, 0)
