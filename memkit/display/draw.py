@@ -27,11 +27,13 @@ STYLE = """
 .mk mark{background:rgba(255,190,0,.38);color:inherit;border-radius:2px}
 .mk i.b{display:block;height:4px;min-width:36px;margin-top:3px;background:rgba(128,128,128,.25);border-radius:2px}
 .mk i.b i{display:block;height:4px;background:#2f81c4;border-radius:2px}
+.mk i.s{position:relative}.mk i.s i,.mk i.s b{position:absolute}.mk i.s b{height:8px;top:-2px;width:2px}
+.mk i.s b{background:currentColor}.mk i.s b.o{opacity:.35}
 .mk h4{margin:.7em 0 .2em;font-size:13px}.mk ul{margin:.2em 0 .4em;padding-left:1.2em}.mk .no{opacity:.72}
 """.strip()
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _GAP = "  "
-_BAR, _LEAST = 4, 7
+_BAR, _LINE, _LEAST = 4, 11, 7
 _PAGE, _LEAD_WIDTH, _WORD_WIDTH, _SHORT = 670, 240, 11, 18
 """Pixels of a narrow page and of what is read; characters of a column of texts at least, of a short one at most."""
 _LINES, _LONG = 33, 11
@@ -65,7 +67,9 @@ def _table(sheet: Sheet, wide: list[int]) -> str:
     heads[before:before] = ['<th scope="col"></th>'] if sheet.leads else []
     rows = []
     for place, row in enumerate(sheet.rows):
-        cells = [f"<td{kinds[at]}>{html.escape(row[at].text)}{_bar(row[at].bar)}</td>" for at in wide]
+        cells = [
+            f"<td{kinds[at]}>{html.escape(row[at].text)}{_bar(row[at].bar)}{_span(row[at].span)}</td>" for at in wide
+        ]
         if sheet.leads:
             under = " · ".join(html.escape(row[at].text) for at in small if row[at].text)
             cells[before:before] = [_lead(sheet.titles[place], sheet.leads[place], under)]
@@ -104,6 +108,20 @@ def _class(column: Column, cells: Sequence[Cell]) -> str:
 
 def _bar(share: float | None) -> str:
     return "" if share is None else f'<i class="b"><i style="width:{share:.0%}"></i></i>'
+
+
+def _drawn(cell: Cell) -> str:
+    return _bar(cell.bar) + _span(cell.span)
+
+
+def _span(span: tuple[float, float, float, float] | None) -> str:
+    """An interval as a piece of a bar, with a stroke at what it is of and a faint one at nought."""
+    if span is None:
+        return ""
+    begins, at, ends, nought = (min(1.0, max(0.0, end)) for end in span)
+    zero = f'<b class="o" style="left:{nought:.0%}"></b>' if nought else ""
+    piece = f'<i style="left:{begins:.0%};width:{max(0.02, ends - begins):.0%}"></i>'
+    return f'<i class="b s">{piece}{zero}<b style="left:{at:.0%}"></b></i>'
 
 
 def _lead(title: Cell, lead: Cell, under: str) -> str:
@@ -169,6 +187,8 @@ def _joined(sheet: Sheet) -> tuple[list[Column], list[list[str]]]:
 
 
 def _words(column: Column, cell: Cell) -> str:
+    if cell.span is not None:
+        return f"{_plain(cell.text)} {line(cell.span)}"
     return _plain(f"{cell.text} {bar(cell.bar)}" if cell.bar is not None and column.look == "score" else cell.text)
 
 
@@ -209,6 +229,20 @@ def bar(share: float, cells: int = _BAR) -> str:
     """
     eighths = round(share * cells * 8)
     return ("█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()).ljust(cells)
+
+
+def line(span: tuple[float, float, float, float], cells: int = _LINE) -> str:
+    """An interval as a thick piece of a line, with a mark at what it is of and one at nought.
+
+    >>> line((0.2, 0.4, 0.7, 0.5), 11)
+    '──━━●┿━━───'
+    """
+    begins, at, ends, nought = (round(min(1.0, max(0.0, end)) * (cells - 1)) for end in span)
+    drawn = ["━" if begins <= cell <= ends else "─" for cell in range(cells)]
+    if 0 < nought < cells - 1:
+        drawn[nought] = "┿" if begins <= nought <= ends else "┼"
+    drawn[at] = "●"
+    return "".join(drawn)
 
 
 def _name(column: Column) -> str:

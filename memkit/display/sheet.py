@@ -28,16 +28,25 @@ _COLUMNS = 10
 _NAME, _SHORT = 400, 60
 _BLANK = re.compile(r"\s+")
 _JOINERS = {"\u200c", "\u200d"}
-_NUMBERS = {"number", "score", "bar", "share", "count"}
+_NUMBERS = {"number", "score", "bar", "share", "exact", "signed", "interval", "count"}
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Words, the length of the bar beside them (0 to 1), and the query whose words are marked in them."""
+    """Words, what is drawn beside them, all of it on a scale of 0 to 1, and the query whose words are marked in them.
+
+    Attributes
+    ----------
+    bar : float or None
+        The length of a bar.
+    span : tuple of float
+        Where an interval begins, what it is of, where it ends, and where nought is.
+    """
 
     text: str
     bar: float | None = None
     query: str = ""
+    span: tuple[float, float, float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -255,7 +264,9 @@ def _named(row: dict[str, Any], memories: dict[str, list[str]]) -> dict[str, Any
     title, place, kind, when = known or _name(row)
     if known and is_verbatim(kind, row.get("path")):  # a chunk of a file has lines of its own
         place = _place(row) or place
-    named = {"title": title, "place": place, "kind": kind or None, "date": when or None}
+    ends = (row.get("low"), row.get("difference", row.get("value")), row.get("high"))
+    interval = ends if all(isinstance(end, float) for end in ends) else None
+    named = {"title": title, "place": place, "kind": kind or None, "date": when or None, "interval": interval}
     return {**named, **{key: value for key, value in row.items() if key not in named or value is not None}}
 
 
@@ -313,7 +324,9 @@ def _look(kind: pa.DataType | None) -> str:
 def _column(column: Column, values: list[Any], hide: _Words, memories: dict[str, list[str]]) -> list[Cell]:
     if column.look == "memory":
         return [Cell(_of_memory(value, memories, hide)) for value in values]
-    if column.look not in ("score", "bar", "share"):
+    if column.look == "interval":
+        return _intervals(values)
+    if column.look not in ("score", "bar", "share", "exact", "signed"):
         return [Cell(hide(value)) for value in values]
     numbers = [float(value) for value in values if value is not None]
     top = max(numbers, default=0.0) if column.look == "bar" else 1.0
@@ -323,9 +336,25 @@ def _column(column: Column, values: list[Any], hide: _Words, memories: dict[str,
 def _measured(value: Any, top: float, look: str) -> Cell:
     if value is None:
         return Cell("")
-    words = f"{value:.3f}" if look == "score" else f"{value:.2f}" if look == "share" else _text_of(value)
+    words = f"{value:{_FORMATS[look]}}" if look in _FORMATS else _text_of(value)
     share = float(value) / top if top > 0 else 0.0
-    return Cell(words, None if look == "share" or share != share else min(1.0, max(0.0, share)))
+    return Cell(words, None if look not in ("score", "bar") or share != share else min(1.0, max(0.0, share)))
+
+
+_FORMATS = {"score": ".3f", "share": ".2f", "exact": ".3f", "signed": "+.3f"}
+
+
+def _intervals(values: list[Any]) -> list[Cell]:
+    """Each of its low end, middle and high end; all on one scale, which has nought in the middle where one is below."""
+    known = [end for value in values if value is not None for end in value]
+    below, top = min(known, default=0.0) < 0, max(map(abs, known), default=1.0)
+    scale, nought, sign = (2 * top, 0.5, "+") if below else (max(1.0, top), 0.0, "")
+
+    def drawn(low: float, middle: float, high: float) -> Cell:
+        span = (nought + low / scale, nought + middle / scale, nought + high / scale, nought)
+        return Cell(f"{low:{sign}.3f} to {high:{sign}.3f}", span=span)
+
+    return [Cell("") if value is None else drawn(*value) for value in values]
 
 
 def _of_memory(value: Any, memories: dict[str, list[str]], hide: _Words) -> str:

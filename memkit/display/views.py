@@ -23,7 +23,7 @@ class Column:
         What stands above it; the name unless given.
     look : str
         text, words, memory, place, number, score (of 0 to 1, with a bar), bar (measured by the largest), share (of 0 to
-        1), count, day, flag; empty: what fits the type.
+        1), signed, interval (of low and high, with a bar), count, day, flag; empty: what fits the type.
     small : bool
         Joined with the other small ones: in HTML below the lead, in a terminal in one column.
     varies : bool
@@ -224,30 +224,45 @@ VIEWS: dict[str, View] = {
         "metric",
         (
             Column("metric"),
-            Column("value", look="score"),
-            Column("low", look="number"),
-            Column("high", look="number"),
+            Column("value", look="exact"),
+            Column("interval", "95 % interval", "interval"),
             Column("judged", look="share"),
             Column("estimate", "mean", varies=True),
             Column("n_units", "units", "count"),
             Column("n_queries", "queries", "count"),
             Column("n_no_relevant", "without an answer", "count", usual=0),
         ),
-        knows=("per_query", "per_unit", "unit", "n_with_hits"),
+        knows=("low", "high", "per_query", "per_unit", "unit", "n_with_hits"),
     ),
     "compare": View(
         "metric",
         (
             Column("metric"),
-            *(Column(name, look="number") for name in ("a", "b", "difference", "low", "high", "p")),
-            Column("word", "verdict"),
-            Column("detectable", look="number"),
-            *(Column(name, look="count") for name in ("better", "same", "worse")),
+            Column("a", look="exact"),
+            Column("b", look="exact"),
+            Column("difference", "b − a", "signed"),
+            Column("interval", "95 % interval", "interval"),
+            Column("p", look="exact"),
+            Column("n_queries", "queries", "count"),
+            Column("word", "verdict", varies=True),
         ),
         knows=(
-            *("reason", "epsilon", "judged_a", "judged_b", "n_to_judge", "estimate", "per_query", "per_unit", "unit"),
-            *("n_units", "n_queries", "n_no_relevant", "n_flips", "note"),
+            *("low", "high", "reason", "epsilon", "judged_a", "judged_b", "n_to_judge", "estimate", "per_query"),
+            *("per_unit", "unit", "n_units", "n_no_relevant", "n_flips", "note", "better", "same", "worse"),
+            "detectable",
         ),
+    ),
+    "per_query": View(
+        "query",
+        (
+            Column("metric", varies=True),
+            Column("difference", "b − a", "signed"),
+            Column("a", look="exact"),
+            Column("b", look="exact"),
+            Column("query_id", "query"),
+        ),
+        lead="text",
+        knows=("unit",),
     ),
     "audit": View(
         "question", (Column("audit"), Column("count", look="count"), Column("of", look="count")), lead="note"

@@ -55,6 +55,7 @@ _PER_QUERY = pa.schema(
     [
         ("metric", pa.string()),
         ("query_id", pa.string()),
+        ("text", pa.string()),
         ("unit", pa.string()),
         ("a", pa.float64()),
         ("b", pa.float64()),
@@ -84,7 +85,7 @@ class Comparison(Result):
     shifts : pa.Table
         query_id, memory_id, rank_a, rank_b (null beyond the first k), shift (places that it rises in b).
     per_query : pa.Table
-        metric, query_id, unit, a, b, difference.
+        metric, query_id, text, unit, a, b, difference.
     to_judge : pa.Table
         metric, query_id, memory_id, rank in b: what to judge first, where that could change the word.
     """
@@ -125,7 +126,12 @@ class Comparison(Result):
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         below = sheet_of(self.agreement, rows, show_secrets)
-        return (*super()._sheets(rows, show_secrets), replace(below, heading="How much the two find the same"))
+        alike = replace(below, heading="How much the two find the same")
+        by_size = np.abs(np.nan_to_num(self.per_query["difference"].to_numpy()))
+        moved = np.flatnonzero(by_size > _EQUAL)
+        widest = self.per_query.take(moved[np.argsort(-by_size[moved], kind="stable")])
+        apart = replace(sheet_of(widest, rows, show_secrets), heading="Where they differ, the most first")
+        return (*super()._sheets(rows, show_secrets), alike, *([apart] if len(moved) else []))
 
 
 def compare(
@@ -213,7 +219,7 @@ def compare(
         pair = _Pair(task, both[0], both[1], deep, epsilon, seed)
         found = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
         table = pa.Table.from_pylist([row for row, _, _ in found], schema=_TABLE)
-        per_query = pa.concat_tables([scores for _, scores, _ in found])
+        per_query = describe(pa.concat_tables([scores for _, scores, _ in found]), memkit="per_query")
         to_judge = pa.concat_tables([unseen for _, _, unseen in found])
     ranks = _ranks(both[0], both[1], asked, k)
     shifts = pa.Table.from_pandas(ranks.drop(columns="first"), preserve_index=False)
@@ -275,8 +281,8 @@ class _Pair:
             "n_no_relevant": int((task.labels.n_relevant == 0).sum()),
             "note": _AGAINST if against else "",
         }
-        columns = [pa.array([metric.name] * len(d)), task.labels.queries, task.unit_names, *map(nullable, (a, b, d))]
-        return row, pa.table(columns, schema=_PER_QUERY), to_judge
+        known = [pa.array([metric.name] * len(d)), task.labels.queries, task.queries["text"], task.unit_names]
+        return row, pa.table([*known, *map(nullable, (a, b, d))], schema=_PER_QUERY), to_judge
 
     def _bounded(self, metric: Metric, told: Verdict, without: Any) -> tuple[Verdict, pa.Table]:
         """The verdict if it holds whatever the hits are worth that b alone found and nobody judged.

@@ -255,12 +255,14 @@ def evaluate(
     per_query = pa.table(
         {
             "query_id": task.labels.queries,
+            "text": task.queries["text"],
             "unit": task.unit_names,
             "n_relevant": task.labels.n_relevant,
             "n_hits": run.filled.sum(axis=1),
             **{metric.name: nullable(values) for metric, values in scores.items()},
         }
     )
+    per_query = describe(per_query, memkit="per_query")
     table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate")
     lost = _stages(search, task, wanted, depth, where) if stages else STAGES.empty_table()
     return Evaluation(record_as_of(table, task.moment), per_query, hits, lost)

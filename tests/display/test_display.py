@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,12 +19,13 @@ from IPython.core.interactiveshell import InteractiveShell
 from wcwidth import wcswidth, wcwidth
 
 import memkit as mk
-from memkit.display.draw import as_html, as_text, bar, fold
+from memkit.display.draw import as_html, as_text, bar, fold, line
 from memkit.display.notebook import Shown, register
 from memkit.display.notebook import shown as shown_as
 from memkit.display.sheet import sheet_of, visible
 from memkit.display.views import VIEWS
 from memkit.errors import ParameterError
+from memkit.params import describe
 from memkit.schemas import TABLES
 
 DAY = "2026-03-01"
@@ -314,3 +316,40 @@ def test_any_table_can_be_drawn(rows: list[dict[str, Any]]) -> None:
     sheet = sheet_of(table)
     assert Tags(as_html(sheet)).tags <= OURS
     assert all(wcswidth(line) <= 80 for line in as_text(sheet).splitlines())
+
+
+def test_an_interval_is_drawn_on_one_scale_with_nought_where_it_is_crossed() -> None:
+    rows = {"metric": ["ndcg@10", "mrr"], "difference": [0.1, -0.2], "low": [-0.1, -0.4], "high": [0.3, 0.0]}
+    sheet = sheet_of(describe(pa.table(rows), memkit="compare"))
+    (column,) = (at for at, one in enumerate(sheet.columns) if one.look == "interval")
+    # From -0.4 to 0.4: so 0 is in the middle, and 0.1 is an eighth of the whole beyond it.
+    assert [row[column].span for row in sheet.rows] == [
+        pytest.approx((0.375, 0.625, 0.875, 0.5)),
+        pytest.approx((0.0, 0.25, 0.5, 0.5)),
+    ]
+    assert [row[column].text for row in sheet.rows] == ["-0.100 to +0.300", "-0.400 to +0.000"]
+    plain = pa.table({"metric": ["mrr", "p@1"], "value": [0.5, 0.2], "low": [0.25, None], "high": [0.75, None]})
+    sheet = sheet_of(describe(plain, memkit="evaluate"))
+    (column,) = (at for at, one in enumerate(sheet.columns) if one.look == "interval")
+    assert [row[column].span for row in sheet.rows] == [(0.25, 0.5, 0.75, 0.0), None]
+    assert f"0.250 to 0.750 {line((0.25, 0.5, 0.75, 0.0))}" in as_text(sheet)
+    assert "left:25%;width:50%" in as_html(sheet)
+
+
+def test_a_comparison_says_its_verdict_first_and_the_queries_that_moved_most_by_name() -> None:
+    texts = {f"m{at}": f"{word} слово" for at, word in enumerate(["чай", "кофе", "квас", "сок", "морс", "вода", "эль"])}
+    corpus = mk.from_table({"memory_id": list(texts), "text": list(texts.values())})
+    a = mk.Retriever(encoder=None).fit(corpus)
+    asked = [f"<script>{at}</script> {text if at < 3 else text.split()[0]}" for at, text in enumerate(texts.values())]
+    best = a.search(asked, k=1, as_of="2026-03-01")["score"].to_pylist()
+    queries = {"query_id": list("1234567"), "text": asked}
+    qrels = {"query_id": list("1234567"), "memory_id": list(texts), "relevance": [1] * 7}
+    found = mk.compare(a, a.with_params(min_score=sorted(best)[3]), queries, qrels, "mrr", as_of="2026-03-01")
+    text, page = Shown(*found._sheets()).text(80), found._repr_html_()
+    assert text.startswith(str(found).partition(". ")[0][:60])
+    below = text.partition("Where they differ, the most first")[2]
+    assert "<script>" in below  # words, in a terminal
+    assert "<script" not in page.replace("&lt;script", "")
+    gone = found.per_query.filter(pc.not_equal(found.per_query["difference"], 0)).num_rows
+    assert below.count("-1.000") == gone > 0
+    assert all(wcswidth(one) <= 80 for one in text.splitlines())
