@@ -20,7 +20,9 @@ from memkit.errors import FormatError as FormatError
 from memkit.errors import MemkitError as MemkitError
 from memkit.errors import MissingExtraError as MissingExtraError
 from memkit.errors import NotFittedError as NotFittedError
+from memkit.errors import NotFoundError as NotFoundError
 from memkit.errors import ParameterError as ParameterError
+from memkit.errors import PolicyRefusal as PolicyRefusal
 from memkit.errors import QueryError as QueryError
 from memkit.errors import StaleIndexError as StaleIndexError
 from memkit.errors import StaleSourceError as StaleSourceError
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from memkit.change.planning import plan as plan
     from memkit.change.planning import recover as recover
     from memkit.change.planning import undo as undo
+    from memkit.change.store import store as store
     from memkit.context import Context as Context
     from memkit.context import ContextBuilder as ContextBuilder
     from memkit.decay import Decay as Decay
@@ -131,7 +134,7 @@ _ERRORS = (
         "MemkitError",
         "MissingExtraError",
     ),
-    "NotFittedError",
+    *("NotFittedError", "NotFoundError", "PolicyRefusal"),
     *("ParameterError", "QueryError", "StaleIndexError", "StaleSourceError", "VersionError"),
 )
 
@@ -220,6 +223,7 @@ _PUBLIC = {
     "snippet": ("memkit.text.snippet", "snippet"),
     "stale_pathways": ("memkit.tables.records", "stale_pathways"),
     "steps": ("memkit.evaluate.grid", "steps"),
+    "store": ("memkit.change.store", "store"),
     "sweep": ("memkit.evaluate.sweep", "sweep"),
     "tune": ("memkit.evaluate.tune", "tune"),
     "tune_scores": ("memkit.evaluate.tune", "tune_scores"),

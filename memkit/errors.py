@@ -84,6 +84,24 @@ class ChangeRefusedError(MemkitError):
     """A change was not made, since it could not be made safely; the message says why, and nothing was written."""
 
 
+class PolicyRefusal(MemkitError):
+    """A policy does not want what was to be saved; nothing was written.
+
+    Attributes
+    ----------
+    reason : str
+        length, question, command, secret, duplicate, semantic_duplicate, limit or evicted.
+    """
+
+    def __init__(self, message: str, reason: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class NotFoundError(MemkitError, LookupError):
+    """There is nothing of that id or name; the message names some that are like it."""
+
+
 class DamagedIndexError(FormatError, StaleIndexError):
     """A saved index is not what was saved, or memkit never wrote it: fit and save again."""
 

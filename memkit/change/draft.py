@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pyarrow.compute as pc
@@ -12,16 +13,16 @@ import pyarrow.compute as pc
 from memkit.change.disk import Disk
 from memkit.change.edits import Edits
 from memkit.change.journal import hash_of
-from memkit.errors import ChangeRefusedError, FormatError
+from memkit.errors import ChangeRefusedError, FormatError, NotFoundError
 from memkit.formats.syntax.json_places import Splice
 from memkit.tables.corpus import Corpus
-from memkit.tables.origin import exact_text, home
+from memkit.tables.origin import exact_text
 
 Row = dict[str, Any]
 
 
 class Draft:
-    """Rows of edits over the files of `corpus`, as of a day.
+    """Rows of edits over the files below a root, as of a day; what `corpus` was read from must not have changed.
 
     Attributes
     ----------
@@ -31,15 +32,21 @@ class Draft:
         Ids of memories that an earlier row removes.
     """
 
-    def __init__(self, corpus: Corpus, moment: datetime) -> None:
-        self.corpus, self.moment = corpus, moment
+    def __init__(self, root: Path, moment: datetime, corpus: Corpus | None = None) -> None:
+        self._corpus, self.moment = corpus, moment
         self.rows: list[Row] = []
         self.refused: list[Row] = []
         self.gone: set[str] = set()
-        self._disk = Disk(home(corpus))
+        self._disk = Disk(root)
         self._texts: dict[str, tuple[str, str]] = {}
         self._lines: dict[str, list[int]] = {}
         self._policy = ""
+
+    @property
+    def corpus(self) -> Corpus:
+        """What is planned for."""
+        assert self._corpus is not None, "a store's operation has no corpus"
+        return self._corpus
 
     @contextmanager
     def of(self, policy: str) -> Iterator[None]:
@@ -78,7 +85,8 @@ class Draft:
     def _loaded(self, path: str) -> tuple[str, str]:
         if path not in self._texts:
             data = self._disk.read(path)
-            self._texts[path] = exact_text(self.corpus, path, data), hash_of(data or b"")
+            text = self._decoded(path, data) if self._corpus is None else exact_text(self._corpus, path, data)
+            self._texts[path] = text, hash_of(data or b"")
         return self._texts[path]
 
     def lines(self, path: str, first: int, last: int) -> tuple[int, int]:
@@ -106,10 +114,7 @@ class Draft:
             self._add({"op": "create", "path": path, "after": text, "reason": reason, **more})
             return
         data = self._disk.read(path) or b""
-        try:
-            before = data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ChangeRefusedError(f"{path}: it holds bytes that are no UTF-8, and is left alone.") from error
+        before = self._decoded(path, data)
         if before != text:
             row = {"op": "update", "path": path, "before": before, "after": text, "sha256": hash_of(data)}
             self._add({**row, "reason": reason, **more})
@@ -119,7 +124,7 @@ class Draft:
         if before is None:
             self.write(path, text, reason, **more)
         elif text:
-            start = "" if not before or before.endswith("\n") else "\n"
+            start = "" if not before or before.endswith("\n") else "\r\n" if "\r\n" in before else "\n"
             row = {"op": "update", "path": path, "before": "", "after": start + text, "at": len(before)}
             self._add({**row, "sha256": hash_of(before.encode()), "reason": reason, **more})
 
@@ -132,8 +137,17 @@ class Draft:
             Where it is no UTF-8.
         """
         data = self._disk.read(path)
+        return None if data is None else self._decoded(path, data)
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder."""
+        return self._disk.names(folder)
+
+    def _decoded(self, path: str, data: bytes | None) -> str:
+        if data is None:
+            raise NotFoundError(f"{path}: there is no such file.")
         try:
-            return None if data is None else data.decode("utf-8")
+            return data.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ChangeRefusedError(f"{path}: it holds bytes that are no UTF-8, and is left alone.") from error
 
@@ -150,7 +164,9 @@ class Draft:
         self._add({"op": "move", "path": path, "to": to, "before": text, "sha256": sha256, "reason": reason, **more})
 
     def _add(self, row: Row) -> None:
-        self.rows.append({**row, "policy": self._policy, "of_memories": self.corpus.memories.num_rows})
+        self.rows.append(
+            {**row, "policy": self._policy, "of_memories": self._corpus and self._corpus.memories.num_rows}
+        )
 
     def refuse(self, path: str | None, memory_id: str | None, why: object) -> None:
         """Say what cannot be done."""

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from memkit.change.counters import counted
 from memkit.change.diff import Diff, diff_of
 from memkit.change.disk import Disk, check_path
-from memkit.change.journal import Change, Record, hash_of, opened
+from memkit.change.journal import Change, Journal, Record, hash_of, opened
 from memkit.display.notebook import Shown, shown
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, QueryError, StaleSourceError
 from memkit.formats.syntax.json_places import Splice, spliced, without
@@ -249,21 +249,29 @@ class Edits:
         MemkitError
             Where another process is at work there, or the disk refuses; nothing was changed.
         """
-        rows, gone = self.table.to_pylist(), self.removed()
+        gone = self.removed()
+        rows = self.table.to_pylist()
         memories = max([row["of_memories"] or 0 for row in rows], default=0)
         if not force and memories and len(gone) > MOST_REMOVED * memories:
             raise ChangeRefusedError(
                 f"{len(gone)} of {memories} memories would go, more than {MOST_REMOVED:.0%}. force=True removes them."
             )
-        changes = [
-            Change(path, _bytes(self._before.get(path)), _bytes(text)) for path, text in self._contents(rows).items()
-        ]
-        changes = [change for change in changes if change.before != change.after]
-        about = {**self.about, "edits": len(rows), "policies": sorted({row["policy"] or "" for row in rows})}
-        if not changes:
+        if not self.changes():
             return report_of(Record(0, ()))
         with opened(self.root) as journal:
-            return report_of(journal.apply(changes, about))
+            return self.apply_with(journal)
+
+    def changes(self) -> list[Change]:
+        """The files before and after."""
+        after = self._contents(self.table.to_pylist())
+        changes = [Change(path, _bytes(self._before.get(path)), _bytes(text)) for path, text in after.items()]
+        return [change for change in changes if change.before != change.after]
+
+    def apply_with(self, journal: Journal) -> pa.Table:
+        """`apply` for who has the lock, whatever is removed."""
+        policies = sorted({word or "" for word in self.table["policy"].to_pylist()})
+        changes, about = self.changes(), {**self.about, "edits": len(self), "policies": policies}
+        return report_of(journal.apply(changes, about) if changes else Record(0, ()))
 
     def to_json(self) -> str:
         """A JSON array of the rows, which `from_json` and ``memkit apply`` take.

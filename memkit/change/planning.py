@@ -23,6 +23,7 @@ from memkit.policy.catalogue import policy_class
 from memkit.policy.index_check import IndexCheck
 from memkit.policy.split_plan import SplitPlan
 from memkit.tables.corpus import Corpus
+from memkit.tables.origin import home
 from memkit.tables.statement import Annotator
 
 
@@ -78,7 +79,7 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None) -> Edits:
     if not isinstance(corpus, Corpus):
         raise ParameterError(f"plan: expected a Corpus of mk.read. Got {type(corpus).__name__}.")
     moment = as_of_time(as_of)
-    draft = Draft(corpus, moment)
+    draft = Draft(home(corpus), moment, corpus)
     kept = corpus.memories
     for given in [policies] if isinstance(policies, str) or not isinstance(policies, Sequence) else policies:
         policy = policy_class(given)() if isinstance(given, str) else given

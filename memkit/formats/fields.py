@@ -156,6 +156,11 @@ class Fields:
             for code, expected, test in field.tests:
                 yield Rule(code, self.format, field.name, expected, test)
 
+    def only(self, *names: str) -> Fields:
+        """These fields alone."""
+        chosen = (field for field in self.fields if field.name in names)
+        return Fields(self.format, self.holder, *chosen, missing=self.missing)
+
     def strict(self, given: Mapping[str, Any]) -> None:
         """Raise at the first field that `read` would report, or that no reader could tell the type of.
 

@@ -220,7 +220,8 @@ def _lead(text: str, above: Part, parts: list[Part]) -> str:
         blank = (
             text[before : parts[-1].start].partition(",")[2] if len(parts) > 1 else text[before + 1 : parts[-1].start]
         )
-        return blank or ("" if len(parts) == 1 or "\n" in text else " ")
+        is_airy = '": ' in text[above.value : above.end] or (len(parts) > 1 and "\n" not in text)
+        return blank or (" " if is_airy else "")
     newline = "\r\n" if "\r\n" in text else "\n" if "\n" in text.strip() else ""
     outer = _indent_at(text, above.value)
     return f"{newline}{outer}{_step(text, outer)}" if newline else ""

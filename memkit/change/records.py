@@ -1,0 +1,128 @@
+"""The records of the data formats: put one, count its use, bring old shapes up to date."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from memkit.change.draft import Draft
+from memkit.change.edits import Edits
+from memkit.change.migrate import Migrate
+from memkit.change.planning import plan
+from memkit.change.store import Operations, missing, stamp
+from memkit.errors import ChangeRefusedError, FormatError
+from memkit.formats.records.kinds import KINDS
+from memkit.formats.records.write import checked_record, format_record, item_places
+from memkit.formats.syntax.json import load_json
+from memkit.formats.syntax.json_places import Splice, set_value, spliced, start_of
+from memkit.formats.syntax.values import integer_of, number_of
+from memkit.formats.syntax.yaml_places import set_value as set_yaml_value
+from memkit.params import AsOf
+from memkit.tables.sources import read
+
+_NAME = re.compile(r"[^\w.-]+")
+
+
+class RecordStore(Operations):
+    """Pathways, memory items and wisdom facts, one a file, or where they are in a list.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> records = mk.store(tempfile.mkdtemp()).records
+    >>> records.put({"format_version": "1.0.0", "fact_id": "tea", "category": "taste", "content": "Чай без сахара",
+    ...     "confidence": 0.9, "relations": []})
+    'tea.json'
+    """
+
+    policy = "records"
+
+    def put(
+        self, record: Mapping[str, Any], path: str | None = None, *, now: AsOf = None, dry_run: bool = False
+    ) -> str | Edits:
+        """Write a new record as a file of its own, named after its id; its path.
+
+        Raises
+        ------
+        FormatError
+            Where a field is not as the format wants it, or its id is taken.
+        """
+        kind, values = checked_record(record)
+        corpus = read(self.root)
+        field = KINDS[kind].id_field
+        own = str(values[field]) if field else f"{values['user_id']}-{values['timestamp']}"
+        table = corpus.tables[KINDS[kind].table]
+        if field and own in table[field].to_pylist():
+            raise FormatError(f"field '{field}' must be an id that no other {kind} has. Got {own!r:.80}.", field=field)
+        name = path or f"{_NAME.sub('-', own).strip('.-') or 'record'}.json"
+
+        def work(draft: Draft) -> str:
+            if draft.exists(name):
+                raise ChangeRefusedError(f"{name}: it is there already.")
+            text = format_record(record, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
+            draft.write(name, text, f"a new {kind}", memory_id=f"records:{name}#{own if field else 1}")
+            return name
+
+        return self._do(work, now, dry_run)
+
+    def record_use(self, id: str, success: bool, *, now: AsOf = None, dry_run: bool = False) -> dict[str, Any] | Edits:
+        """Count one use of a pathway: hits, the running mean success_rate, last_used_at; what they are then.
+
+        Raises
+        ------
+        NotFoundError
+            For an unknown id.
+        ChangeRefusedError
+            Where its place in the file is not certain.
+        """
+        corpus = read(self.root)
+        rows = [row for row in corpus.tables["pathways"].to_pylist() if row["id"] == id]
+        if len(rows) != 1:
+            raise missing("pathway", id, [word for word in corpus.tables["pathways"]["id"].to_pylist() if word])
+        memories = [row for row in corpus.memories.to_pylist() if row["path"] == rows[0]["path"]]
+        ordinal = [row["memory_id"] for row in memories].index(rows[0]["memory_id"])
+        hits, rate = integer_of(rows[0]["hits"]) or 0, number_of(rows[0]["success_rate"]) or 0.0
+        mean = round((rate * hits + bool(success)) / (hits + 1), 12)
+
+        def work(draft: Draft) -> dict[str, Any]:
+            path = rows[0]["path"]
+            used = {"hits": hits + 1, "success_rate": mean, "last_used_at": stamp(draft.moment)}
+            text = draft.text(path)
+            start, end = self._span(path, text, ordinal, memories[ordinal])
+            new = text[start:end]
+            for name, value in used.items():
+                setter: Any = set_yaml_value if path.lower().endswith((".yaml", ".yml")) else set_value
+                new = spliced(new, [setter(new, ["usage_stats", name], value)])
+            draft.splice(
+                "update",
+                path,
+                Splice(start, end, new),
+                f"used, {'with' if success else 'without'} success",
+                memory_id=rows[0]["memory_id"],
+            )
+            return used
+
+        return self._do(work, now, dry_run)
+
+    def _span(self, path: str, text: str, ordinal: int, memory: Mapping[str, Any]) -> tuple[int, int]:
+        """Where the text of one record begins and ends."""
+        if path.lower().endswith((".jsonl", ".ndjson")):
+            lines = text.split("\n")
+            start = sum(len(line) + 1 for line in lines[: memory["line_start"] - 1])
+            return start, start + len(lines[memory["line_start"] - 1].rstrip("\r"))
+        places = item_places(path, text)
+        if places is None:
+            return (0, len(text)) if path.lower().endswith((".yaml", ".yml")) else (start_of(text), len(text.rstrip()))
+        if path.lower().endswith((".yaml", ".yml")):
+            raise ChangeRefusedError(f"{path}: a record in a list of YAML is left alone.")
+        place = places[ordinal]
+        load_json(text[place.start : place.end])
+        return place.start, place.end
+
+    def migrate(self, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
+        """Bring old shapes to the current version, with a line each in ``migrations.jsonl``; the files."""
+        edits = plan(read(self.root), Migrate(steps=("records",)), now)
+        return edits if dry_run else edits.apply()

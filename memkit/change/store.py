@@ -1,0 +1,147 @@
+"""`mk.store`: the documents' own operations on a folder, each one atomic, undoable, and shown first where asked."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from memkit.change.draft import Draft
+from memkit.change.edits import Edits
+from memkit.change.journal import opened
+from memkit.errors import FormatError, NotFoundError
+from memkit.params import AsOf, as_of_time
+
+if TYPE_CHECKING:
+    from memkit.change.facts import FactStore
+    from memkit.change.notes import NoteStore
+    from memkit.change.records import RecordStore
+
+T = TypeVar("T")
+
+
+class Operations:
+    """What the stores share: one operation reads, drafts and applies under one lock."""
+
+    policy = "store"
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def _do(self, work: Callable[[Draft], T], now: AsOf, dry_run: bool) -> T | Edits:
+        """What `work` gives once its draft is applied; with `dry_run` the edits alone, and nothing is written."""
+        moment = as_of_time(now)
+        if dry_run:
+            return self._drafted(work, moment)[1]
+        with opened(self.root) as journal:
+            result, edits = self._drafted(work, moment)
+            edits.apply_with(journal)
+        return result
+
+    def _drafted(self, work: Callable[[Draft], T], moment: datetime) -> tuple[T, Edits]:
+        draft = Draft(self.root, moment)
+        with draft.of(self.policy):
+            result = work(draft)
+        return result, draft.edits([("time", moment.isoformat())])
+
+
+def missing(what: str, wanted: str, known: Iterable[str]) -> NotFoundError:
+    """An error that names what is like the wanted id."""
+    near = difflib.get_close_matches(wanted, list(known), n=3, cutoff=0.4)
+    hint = f" Near it: {', '.join(near)}." if near else ""
+    return NotFoundError(f"there is no {what} {wanted!r:.200}.{hint}")
+
+
+def stamp(moment: datetime) -> str:
+    """A time as the formats write it: UTC, to the second."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Store:
+    """The operations of the formats' documents on one folder.
+
+    Attributes
+    ----------
+    facts : FactStore
+        save, read, search, get, forget, update, cleanup, migrate_user, blocks.
+    notes : NoteStore
+        create, update, delete, list, search, get.
+    records : RecordStore
+        put, record_use, migrate.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> memory = mk.store(tempfile.mkdtemp())
+    >>> memory.facts.save("anna", "Анна предпочитает зелёный чай с мёдом.", now="2026-03-01").id
+    'pf_001'
+    """
+
+    def __init__(self, root: Path, encoder: Any = None) -> None:
+        self.root, self.encoder = root, encoder
+
+    @cached_property
+    def facts(self) -> FactStore:
+        """Fact lines of users (Memory v2)."""
+        from memkit.change.facts import FactStore
+
+        return FactStore(self.root, self.encoder)
+
+    @cached_property
+    def notes(self) -> NoteStore:
+        """Notes with front matter (Memory Format)."""
+        from memkit.change.notes import NoteStore
+
+        return NoteStore(self.root)
+
+    @cached_property
+    def records(self) -> RecordStore:
+        """Pathways, memory items and wisdom facts (data formats)."""
+        from memkit.change.records import RecordStore
+
+        return RecordStore(self.root)
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.root)!r})"
+
+
+def store(root: str | Path, *, encoder: Any = None) -> Store:
+    """The documents' operations on a folder.
+
+    Every operation is one atomic step that `memkit.undo` takes back, takes ``now=`` (None is now), and with
+    ``dry_run=True`` returns its `Edits` and writes nothing.
+
+    Parameters
+    ----------
+    root : str or Path
+        A folder that is there.
+    encoder : object, optional
+        What `as_encoder` takes, for search and for dedup by meaning; None is by words alone.
+
+    Returns
+    -------
+    Store
+
+    Raises
+    ------
+    FormatError
+        Where there is no such folder.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> memory = store(tempfile.mkdtemp())
+    >>> saved = memory.facts.save("anna", "Анна предпочитает зелёный чай с мёдом.", now="2026-03-01")
+    >>> memory.facts.read("anna")["text"].to_pylist()
+    ['Анна предпочитает зелёный чай с мёдом.']
+    >>> memory.facts.save("anna", "предпочитает зелёный чай", now="2026-03-01")
+    Traceback (most recent call last):
+    memkit.errors.PolicyRefusal: duplicate: pf_001 says it already.
+    """
+    path = Path(root)
+    if not path.is_dir():
+        raise FormatError(f"{path}: expected a folder. Got {'a file' if path.exists() else 'nothing there'}.")
+    return Store(path.resolve(), encoder)

@@ -1,0 +1,397 @@
+"""The documents' own operations: each names its document and section; each is one step that can be shown and undone."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memkit as mk
+from memkit.change.facts import FactStore, Saved
+from memkit.errors import ChangeRefusedError, FormatError, NotFoundError, ParameterError, PolicyRefusal
+
+NOW = "2026-03-01T10:00:00"
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and ".memkit" not in path.parts
+    }
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> FactStore:
+    return mk.store(tmp_path).facts
+
+
+def meta(root: Path, user: str = "anna") -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((root / f"users/{user}/meta.json").read_text())
+    return found
+
+
+def test_a_fact_is_saved_in_the_file_of_its_type(facts: FactStore, tmp_path: Path) -> None:
+    """Memory v2, memory_save: validation, classification, the right .md, counters and version in meta.json."""
+    said = [
+        facts.save("anna", "Меня зовут Анна, я из Казани.", now=NOW),
+        facts.save("anna", "Сейчас чиним пул соединений.", now=NOW),
+        facts.save("anna", "Обсуждали структуру памяти.", now=NOW),
+        facts.save(
+            "anna",
+            "Обсуждали прогулку по лесу.",
+            {"type": "working", "importance": "high", "expires_at": "2026-05-01"},
+            now=NOW,
+        ),
+    ]
+    assert [(found.id, found.type, found.importance) for found in said if isinstance(found, Saved)] == [
+        ("pf_001", "profile", "high"),
+        ("wk_001", "working", "normal"),
+        ("ar_001", "archive", "low"),
+        ("wk_002", "working", "high"),
+    ]
+    assert (tmp_path / "users/anna/working.md").read_text() == (
+        "- [id:wk_001] [t:working] [imp:normal] [exp:2026-03-15] [created:2026-03-01] Сейчас чиним пул соединений.\n"
+        "- [id:wk_002] [t:working] [imp:high] [exp:2026-05-01] [created:2026-03-01] Обсуждали прогулку по лесу.\n"
+    )
+    assert meta(tmp_path) == {
+        **{"version": 2, "profileCount": 1, "workingCount": 2, "archiveCount": 1},
+        "lastIds": {"pf": 1, "wk": 2, "ar": 1},
+    }
+    assert mk.read(tmp_path).problems.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("коротко", "length"),
+        ("x" * 241, "length"),
+        ("Как настроен пул соединений", "question"),
+        ("Пул соединений настроен верно?", "question"),
+        ("npm install left-pad и всё", "command"),
+        ("ключ сервиса sk-" + "a1B2" * 8, "secret"),
+        ("зелёный чай с мёдом", "duplicate"),
+        ("Да, Анна любит зелёный чай с мёдом и лимоном", "duplicate"),
+    ],
+)
+def test_a_refusal_gives_the_policys_reason_and_writes_nothing(
+    text: str, reason: str, facts: FactStore, tmp_path: Path
+) -> None:
+    """Memory v2, policy: length, question, command, secret, substring both ways."""
+    facts.save("anna", "Анна любит зелёный чай с мёдом", now=NOW)
+    before = tree(tmp_path)
+    with pytest.raises(PolicyRefusal) as caught:
+        facts.save("anna", text, now=NOW)
+    assert caught.value.reason == reason
+    assert tree(tmp_path) == before
+    assert "sk-a1B2" not in str(caught.value)
+
+
+def test_limits_refuse_and_evict(facts: FactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory v2, limits: profile has its own; over the total archive facts go, low first, oldest first."""
+    monkeypatch.setattr(
+        "memkit.change.facts._POLICY", {**mk.presets.POLICY["memory_v2"], "quota": {"max_facts": 4, "max_profile": 1}}
+    )
+    for day, text in enumerate(["Обсуждали погоду.", "Обсуждали музыку.", "Обсуждали кино.", "Меня зовут Анна."], 1):
+        facts.save("anna", text, now=f"2026-01-0{day}")
+    with pytest.raises(PolicyRefusal) as caught:
+        facts.save("anna", "Предпочитает письма звонкам.", now="2026-01-05")
+    assert caught.value.reason == "limit"
+    saved = facts.save("anna", "Сейчас чиним пул соединений.", now="2026-01-06")
+    assert isinstance(saved, Saved)
+    assert saved.evicted == ("ar_001",)
+    assert meta(tmp_path)["archiveCount"] == 2
+    assert "погоду" not in (tmp_path / "users/anna/archive.md").read_text()
+    mk.undo(tmp_path)
+    assert "погоду" in (tmp_path / "users/anna/archive.md").read_text()
+
+
+def test_an_id_is_never_given_twice(facts: FactStore, tmp_path: Path) -> None:
+    facts.save("anna", "Обсуждали погоду на море.", now=NOW)
+    facts.forget("anna", "ar_001", now=NOW)
+    saved = facts.save("anna", "Обсуждали музыку барокко.", now=NOW)
+    assert isinstance(saved, Saved)
+    assert saved.id == "ar_002"
+    mk.write_files(tmp_path, {"users/boris/archive.md": "- [id:ar_120] [t:archive] [imp:low] Обсуждали структуру."})
+    saved = facts.save("boris", "Обсуждали музыку барокко.", now=NOW)
+    assert isinstance(saved, Saved)
+    assert saved.id == "ar_121"
+    lines = (tmp_path / "users/boris/archive.md").read_text().split("\n")
+    assert lines[0] == "- [id:ar_120] [t:archive] [imp:low] Обсуждали структуру."
+    assert lines[1].startswith("- [id:ar_121]")
+
+
+def test_reading_hides_what_is_past_its_day_and_cleanup_deletes_it(facts: FactStore, tmp_path: Path) -> None:
+    """Memory v2, TTL and cleanup."""
+    facts.save("anna", "Сейчас чиним пул соединений.", now=NOW)
+    facts.save("anna", "Обсуждали структуру памяти.", now=NOW)
+    assert facts.read("anna", now="2026-03-15")["id"].to_pylist() == ["wk_001", "ar_001"]
+    assert facts.read("anna", now="2026-03-16")["id"].to_pylist() == ["ar_001"]
+    before = tree(tmp_path)
+    edits = facts.cleanup(now="2026-03-16", dry_run=True)
+    assert isinstance(edits, mk.Edits)
+    assert "-- [id:wk_001]" in edits.diff()
+    assert tree(tmp_path) == before
+    assert facts.cleanup(now="2026-03-16") == ["wk_001"]
+    assert meta(tmp_path)["workingCount"] == 0
+    assert facts.cleanup(now="2026-03-16") == []
+
+
+def test_a_fact_is_found_fetched_updated_and_forgotten(facts: FactStore, tmp_path: Path) -> None:
+    """Memory v2, memory_search, memory_get, memory_update, memory_forget."""
+    facts.save("anna", "Сейчас чиним пул соединений.", now=NOW)
+    facts.save("anna", "Обсуждали структуру памяти.", now=NOW)
+    assert facts.search("anna", "пул", now=NOW)["source_id"].to_pylist() == ["wk_001"]
+    assert facts.get("anna", ["ar_001"])["text"].to_pylist() == ["Обсуждали структуру памяти."]
+    line = (tmp_path / "users/anna/working.md").read_text()
+    facts.update("anna", "wk_001", text="Сейчас чиним очередь сообщений.", now=NOW)
+    assert (tmp_path / "users/anna/working.md").read_text() == line.replace("пул соединений", "очередь сообщений")
+    assert facts.search("anna", "очередь", now=NOW)["source_id"].to_pylist() == ["wk_001"]
+    with pytest.raises(PolicyRefusal, match="question"):
+        facts.update("anna", "wk_001", text="Как чиним очередь сообщений?", now=NOW)
+    assert facts.forget("anna", "ar_001", now=NOW) == "ar_001"
+    assert facts.read("anna", now=NOW)["id"].to_pylist() == ["wk_001"]
+
+
+def test_a_query_alone_never_deletes(facts: FactStore, tmp_path: Path) -> None:
+    facts.save("anna", "Сейчас чиним пул соединений.", now=NOW)
+    before = tree(tmp_path)
+    found = facts.forget("anna", query="пул соединений", now=NOW)
+    assert not isinstance(found, (str, mk.Edits))
+    assert found["source_id"].to_pylist() == ["wk_001"]
+    with pytest.raises(NotFoundError, match="no fact answers"):
+        facts.forget("anna", query="погода на море", confirm=True, now=NOW)
+    with pytest.raises(ParameterError, match="one of the two"):
+        facts.forget("anna", now=NOW)
+    assert tree(tmp_path) == before
+    assert facts.forget("anna", query="пул соединений", confirm=True, now=NOW) == "wk_001"
+
+
+def test_an_unknown_id_names_those_near_it(facts: FactStore) -> None:
+    facts.save("anna", "Обсуждали структуру памяти.", now=NOW)
+    for call in (lambda: facts.forget("anna", "ar_01"), lambda: facts.get("anna", ["ar_01"])):
+        with pytest.raises(NotFoundError, match=r"no fact 'ar_01'. Near it: ar_001"):
+            call()
+
+
+@pytest.mark.parametrize("user", ["", "..", "../anna", "a/b", ".hidden", "анна", "a b", "a\x00"])
+def test_a_user_is_the_name_of_a_folder(user: str, facts: FactStore) -> None:
+    with pytest.raises(ParameterError, match="user: expected letters"):
+        facts.save(user, "Обсуждали структуру памяти.")
+
+
+@pytest.mark.parametrize(
+    "given", [{"type": "secret"}, {"importance": "medium"}, {"expires_at": "2026-02-30"}, {"colour": 1}]
+)
+def test_meta_is_checked(given: dict[str, Any], facts: FactStore) -> None:
+    with pytest.raises(ParameterError, match="meta: "):
+        facts.save("anna", "Обсуждали структуру памяти.", given)
+
+
+def test_blocks_are_what_a_prompt_gets(facts: FactStore) -> None:
+    """Memory v2, pre-retrieval: the three blocks."""
+    facts.save("anna", "Меня зовут Анна, я из Казани.", now=NOW)
+    facts.save("anna", "Сейчас чиним пул соединений.", now=NOW)
+    facts.save("anna", "Обсуждали структуру памяти.", now=NOW)
+    text = facts.blocks("anna", "какая структура памяти?", now=NOW)
+    assert text == (
+        "[PROFILE MEMORY]\n- Меня зовут Анна, я из Казани.\n\n[WORKING MEMORY]\n- Сейчас чиним пул соединений.\n\n"
+        "[RELEVANT MEMORY FOR THIS TURN]\n- Обсуждали структуру памяти."
+    )
+
+
+def test_the_old_file_of_a_user_is_migrated_once(tmp_path: Path) -> None:
+    """Memory v2, data layout: {userId}.md is migrated with a .bak."""
+    root = mk.write_files(
+        tmp_path, {"memory/users/x/profile.md": "", "memory/boris.md": "- Пьёт чай\n", "memory/eva.md": "- Пьёт мёд\n"}
+    )
+    facts = mk.store(root).facts
+    assert facts.migrate_user("boris", now=NOW) is True
+    assert facts.migrate_user("boris", now=NOW) is False
+    assert facts.read("boris", now=NOW)["text"].to_pylist() == ["Пьёт чай"]
+    assert (root / "memory/boris.md.bak").is_file()
+    assert (root / "memory/eva.md").is_file()
+
+
+def test_forgetting_leaves_no_byte_once_the_journal_is_cleared(facts: FactStore, tmp_path: Path) -> None:
+    facts.save("anna", "Обсуждали тайное слово кукумбер.", now=NOW)
+    facts.forget("anna", "ar_001", now=NOW)
+    held = [path for path in tmp_path.rglob("*") if path.is_file() and "кукумбер".encode() in path.read_bytes()]
+    assert {path.parent.name for path in held} == {"journal"}
+    mk.undo(tmp_path, clear=True)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and "кукумбер".encode() in path.read_bytes()]
+
+
+def _save(root: Path, number: int) -> None:
+    facts = mk.store(root).facts
+    for at in range(6):
+        facts.save(f"u{at % 2}", f"Обсуждали предмет {'абвгдежз'[at]}{'клмнопрс'[number]} подробно.", now=NOW)
+
+
+def test_two_processes_lose_no_fact_and_give_no_id_twice(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_save, args=(tmp_path, number)) for number in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert [worker.exitcode for worker in workers] == [0, 0]
+    for user in ("u0", "u1"):
+        ids = mk.store(tmp_path).facts.read(user, now=NOW)["id"].to_pylist()
+        assert sorted(ids) == [f"ar_{number:03d}" for number in range(1, 7)]
+        assert meta(tmp_path, user)["archiveCount"] == 6
+    assert mk.read(tmp_path).problems.num_rows == 0
+
+
+# --- notes -------------------------------------------------------------------------------------------------------
+
+
+def test_a_note_is_created_listed_changed_and_deleted(tmp_path: Path) -> None:
+    """Memory Format: id of version 4 names the file; created_at never changes; updated_at sorts."""
+    notes = mk.store(tmp_path).notes
+    one = notes.create("Чай", ["чай", "tea"], "area:кухня", "# Чай\n\nБез сахара.", now=NOW)
+    two = notes.create("Мёд", ["мёд"], "global", "# Мёд\n\nЛиповый, жидкий.", now="2026-03-02")
+    assert sorted(tree(tmp_path)) == sorted([f"{one}.md", f"{two}.md"])
+    assert notes.list()["id"].to_pylist() == [two, one]
+    before = tree(tmp_path)[f"{one}.md"].decode()
+    notes.update(str(one), keywords=["чай"], now="2026-03-03")
+    after = tree(tmp_path)[f"{one}.md"].decode()
+    assert after == before.replace('  - "чай"\n  - tea\n', '  - "чай"\n').replace(
+        "updated_at: 2026-03-01T10:00:00Z", "updated_at: 2026-03-03T00:00:00Z"
+    )
+    notes.update(str(one), content="# Чай\n\nС мёдом и лимоном.", now="2026-03-03")
+    assert notes.get(str(one))["content"] == "\n# Чай\n\nС мёдом и лимоном.\n"
+    assert notes.list()["id"].to_pylist() == [one, two]
+    assert notes.validate().num_rows == 0
+    assert notes.search("липовый")["memory_id"].to_pylist()[:1] == [f"notes:{two}.md#{two}"]
+    notes.delete(str(two))
+    assert notes.list()["id"].to_pylist() == [one]
+    for _ in range(3):
+        mk.undo(tmp_path)
+    assert tree(tmp_path)[f"{one}.md"].decode() == before
+
+
+def test_notes_refuse_what_the_format_refuses(tmp_path: Path) -> None:
+    """Memory Format, Validation Rules."""
+    notes = mk.store(tmp_path).notes
+    with pytest.raises(FormatError, match="applies_to"):
+        notes.create("Чай", ["чай"], "everywhere", "# Чай\n\nБез сахара.")
+    with pytest.raises(FormatError, match="at least 10"):
+        notes.create("Чай", ["чай"], "global", "мало")
+    id = str(notes.create("Чай", ["чай"], "global", "# Чай\n\nБез сахара.", now=NOW))
+    for changed, error in (
+        ({"id": "x"}, ParameterError),
+        ({"keywords": []}, FormatError),
+        ({"content": "мало"}, FormatError),
+    ):
+        with pytest.raises(error):
+            notes.update(id, **changed)
+    with pytest.raises(NotFoundError, match=f"Near it: {id}"):
+        notes.get(id[:-1])
+
+
+def test_a_note_of_others_keeps_every_other_byte(tmp_path: Path) -> None:
+    id = "6ba7b811-9dad-11d1-80b4-00c04fd430c8"
+    text = f"\ufeff---\r\nid: {id}\r\nsubject:   'Чай'  # да\r\nkeywords: [a,  b]\r\napplies_to: global\r\n"
+    text += "created_at: 2026-01-01\r\nupdated_at: '2026-01-01'\r\nx: 1.10\r\n---\r\n\r\n# Чай\r\nбез конца и края"
+    mk.write_files(tmp_path, {"a/b.md": text})
+    mk.store(tmp_path).notes.update(id, subject="Мёд", now=NOW)
+    assert tree(tmp_path)["a/b.md"].decode() == text.replace("'Чай'", "'Мёд'").replace(
+        "updated_at: '2026-01-01'", "updated_at: '2026-03-01T10:00:00Z'"
+    )
+
+
+# --- records -----------------------------------------------------------------------------------------------------
+
+PATHWAY = {
+    **{"format_version": "1.0.0", "id": "pathway.intent.support", "triggers": ["help"], "template": "Ответь: {x}"},
+    **{"variables": {"x": "да"}, "tier": "core"},
+    "usage_stats": {"hits": 3, "success_rate": 1.0, "last_used_at": "2025-01-14T10:15:30Z"},
+}
+
+
+@pytest.mark.parametrize("name", [None, "p.yaml", "list.json", "p.jsonl"])
+def test_a_use_is_counted_and_nothing_else_changes(name: str | None, tmp_path: Path) -> None:
+    """Data formats, usage_stats: hits, success_rate, last_used_at."""
+    records = mk.store(tmp_path).records
+    if name in (None, "p.yaml"):
+        path = str(records.put(PATHWAY, name, now=NOW))
+    else:
+        path = str(name)
+        other = {**PATHWAY, "id": "other"}
+        text = (
+            json.dumps([other, PATHWAY], indent=1)
+            if name == "list.json"
+            else f"{json.dumps(other)}\r\n{json.dumps(PATHWAY)}\r\n"
+        )
+        mk.write_files(tmp_path, {path: text})
+    before = tree(tmp_path)[path].decode()
+    assert records.record_use("pathway.intent.support", False, now=NOW) == {
+        **{"hits": 4, "success_rate": 0.75, "last_used_at": "2026-03-01T10:00:00Z"},
+    }
+    after = tree(tmp_path)[path].decode()
+    at = before.rindex("hits")
+    assert after[:at] == before[:at]
+    assert after[at:] == before[at:].replace("3", "4", 1).replace("1.0", "0.75", 1).replace(
+        "2025-01-14T10:15:30Z", "2026-03-01T10:00:00Z"
+    )
+    mk.undo(tmp_path)
+    assert tree(tmp_path)[path].decode() == before
+
+
+def test_records_are_put_strictly_and_once(tmp_path: Path) -> None:
+    """Data formats, section 2: required fields; ids are unique."""
+    records = mk.store(tmp_path).records
+    assert records.put(PATHWAY, now=NOW) == "pathway.intent.support.json"
+    with pytest.raises(FormatError, match="an id that no other pathway has"):
+        records.put(PATHWAY, "else.json")
+    with pytest.raises(FormatError, match="'tier'"):
+        records.put({**PATHWAY, "id": "b", "tier": "gold"})
+    with pytest.raises(ChangeRefusedError):
+        records.put({**PATHWAY, "id": "c"}, "../c.json")
+    with pytest.raises(NotFoundError, match="no pathway"):
+        records.record_use("pathway.intent", True)
+    item = {
+        "format_version": "1.0.0",
+        "user_id": "u/1",
+        "input": "а",
+        "response": "б",
+        "timestamp": "2025-01-14T10:17:02Z",
+        "tags": [],
+    }
+    assert records.put(item) == "u-1-2025-01-14T10-17-02Z.json"
+
+
+def test_old_records_are_migrated_with_a_journal(tmp_path: Path) -> None:
+    """Data formats, section 1: adapters, and the journal of migrations."""
+    mk.write_files(
+        tmp_path,
+        {
+            "old.json": json.dumps(
+                [{"text": "чай", "timestamp": "2025-01-01T00:00:00Z", "category": "c", "importance": "high"}]
+            )
+        },
+    )
+    records = mk.store(tmp_path).records
+    assert isinstance(records.migrate(now=NOW, dry_run=True), mk.Edits)
+    assert records.migrate(now=NOW).num_rows == 2
+    (row,) = [json.loads(line) for line in tree(tmp_path)["migrations.jsonl"].decode().splitlines()]
+    assert (row["from"], row["to"], row["time"]) == ("0.text", "1.0.0", "2026-03-01T10:00:00Z")
+
+
+def test_a_dry_run_writes_nothing_at_all(tmp_path: Path) -> None:
+    memory = mk.store(tmp_path)
+    edits = memory.facts.save("anna", "Обсуждали структуру памяти.", now=NOW, dry_run=True)
+    assert isinstance(edits, mk.Edits)
+    assert edits.table["op"].to_pylist() == ["create", "create"]
+    assert isinstance(memory.notes.create("Чай", ["чай"], "global", "# Чай\n\nБез сахара.", dry_run=True), mk.Edits)
+    assert isinstance(memory.records.put(PATHWAY, dry_run=True), mk.Edits)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_store_needs_a_folder(tmp_path: Path) -> None:
+    with pytest.raises(FormatError, match="expected a folder"):
+        mk.store(tmp_path / "none")
