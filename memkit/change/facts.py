@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import posixpath
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -14,18 +12,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.change import users
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.store import Operations, missing
 from memkit.context import ContextBuilder
 from memkit.errors import NotFoundError, ParameterError, PolicyRefusal
 from memkit.formats.disk.lock import steady
-from memkit.formats.disk.source import decode
-from memkit.formats.facts import COUNTED, FORMAT, TYPES, format_fact, parse, parse_fact
-from memkit.formats.format import File
-from memkit.formats.rows import Rows
-from memkit.formats.syntax.json_places import Splice, find, set_value, spliced, start_of
-from memkit.formats.syntax.values import day_of
+from memkit.formats.facts import TYPES, format_fact
 from memkit.params import AsOf, as_of_time, describe
 from memkit.policy.admission import Admission
 from memkit.policy.classifier import Classifier
@@ -40,13 +34,8 @@ from memkit.tables.corpus import Corpus
 from memkit.tables.table import from_table
 
 Row = dict[str, Any]
-HOMES = ("users", "memory/users", "data/memory/users")
-"""Where the users' folders may lie; the first that is there counts, and `HOMES[0]` where none is."""
 LEAST_SCORE = 0.35
 """A fact that is found by a query is deleted or changed only from this score on; two of two words give about .45."""
-_USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
-_PREFIX = {"profile": "pf", "working": "wk", "archive": "ar"}
-_ID = re.compile(r"(pf|wk|ar)_(\d+)")
 _POLICY: dict[str, dict[str, Any]] = POLICY["memory_v2"]
 _READ = ("id", "type", "importance", "expires_at", "created_at", "text", "path", "line")
 
@@ -60,25 +49,6 @@ class Saved:
     importance: str
     expires_at: date | None
     evicted: tuple[str, ...] = ()
-
-
-@dataclass
-class _Facts:
-    """The facts of one user as they are: rows as ``memories`` has them, and the files."""
-
-    home: str
-    rows: list[Row] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
-
-    def table(self, *more: Row) -> pa.Table:
-        return pa.Table.from_pylist([*self.rows, *more], schema=TABLES["memories"])
-
-    def fact(self, id: str) -> Row:
-        """The first fact of that id."""
-        for row in self.rows:
-            if row["source_id"] == id:
-                return row
-        raise missing("fact", id, [row["source_id"] or "" for row in self.rows])
 
 
 class FactStore(Operations):
@@ -129,12 +99,12 @@ class FactStore(Operations):
         PolicyRefusal
             With the reason: length, question, command, secret, duplicate, semantic_duplicate, limit or evicted.
         """
-        check_user(user)
-        given = _given(meta or {})
+        users.check_user(user)
+        given = users.given_of(meta or {})
         return self._do(lambda draft: self._save(draft, user, text, given), now, dry_run)
 
     def _save(self, draft: Draft, user: str, text: str, given: Row) -> Saved:
-        facts = self._load(draft, user)
+        facts = users.load(draft, user)
         text = " ".join(text.split("\n")).strip()
         new = {"memory_id": "~new", "format": "facts", "user_id": user, "text": text, "title": "", "tags": [], **given}
         new |= {"extra": "{}", "created_at": draft.moment, "updated_at": draft.moment, "path": "~", "heading_path": ""}
@@ -142,21 +112,21 @@ class FactStore(Operations):
         new |= {name: kept[name] for name in ("kind", "importance", "expires_at")}
         self._refuse_duplicate(facts, new, draft.moment)
         evicted = self._evicted(facts, new, draft.moment)
-        id, meta = self._next_id(draft, facts, new["kind"])
+        id, meta = users.next_id(draft, facts, new["kind"])
         fact = {"id": id, "t": new["kind"], "imp": new["importance"], "text": text}
         if new["expires_at"] is not None:
             fact["exp"] = new["expires_at"].date().isoformat()
         if self.created_tag:
             fact["created"] = draft.moment.date().isoformat()
         for row in evicted:
-            self._remove(draft, row, "evicted")
+            users.remove(draft, row, "evicted")
         path = f"{facts.home}/{new['kind']}.md"
-        self._append(draft, facts, path, format_fact(fact), f"saved as {id}")
+        users.append(draft, facts, path, format_fact(fact), f"saved as {id}")
         counts = {
             kind: sum(row["path"] == f"{facts.home}/{kind}.md" and row["kind"] != "line" for row in facts.rows)
             for kind in TYPES
         }
-        self._write_meta(draft, facts, meta, counts | {new["kind"]: counts[new["kind"]] + 1}, len(evicted))
+        users.write_meta(draft, facts, meta, counts | {new["kind"]: counts[new["kind"]] + 1}, len(evicted))
         expires = new["expires_at"] and new["expires_at"].date()
         return Saved(id, new["kind"], new["importance"], expires, tuple(row["source_id"] for row in evicted))
 
@@ -169,7 +139,7 @@ class FactStore(Operations):
             raise PolicyRefusal(f"{row['reason']}: the text is none that is kept.{span}", row["reason"])
         return row
 
-    def _refuse_duplicate(self, facts: _Facts, new: Row, moment: datetime, but: str = "") -> None:
+    def _refuse_duplicate(self, facts: users.UserFacts, new: Row, moment: datetime, but: str = "") -> None:
         live = [row for row in facts.rows if row["kind"] in TYPES and row["memory_id"] != but]
         values = {**_POLICY["deduplicator"], "encoder": self.encoder, "survivor": "oldest"}
         if self.encoder is None:
@@ -183,7 +153,7 @@ class FactStore(Operations):
             own = next(found["source_id"] for found in live if found["memory_id"] == same)
             raise PolicyRefusal(f"{reason}: {own} says it already.", reason)
 
-    def _evicted(self, facts: _Facts, new: Row, moment: datetime) -> list[Row]:
+    def _evicted(self, facts: users.UserFacts, new: Row, moment: datetime) -> list[Row]:
         """The facts that go to make room."""
         quota = Quota(**_POLICY["quota"])
         if len(facts.rows) + 1 <= min(quota.max_facts, quota.max_profile, quota.max_working):
@@ -204,7 +174,7 @@ class FactStore(Operations):
         pyarrow.Table
             id, type, importance, expires_at, created_at, text, path, line.
         """
-        check_user(user)
+        users.check_user(user)
         table = self._memories(user)
         if not expired:
             kept = Expiry().transform(table, now)["keep"]
@@ -221,7 +191,7 @@ class FactStore(Operations):
         pyarrow.Table
             Hits of a Retriever, with the column source_id, the fact's id.
         """
-        check_user(user)
+        users.check_user(user)
         corpus = self._corpus(user)
         retriever = Retriever(encoder=self.encoder, fold="none").fit(corpus)
         hits = retriever.search(query, k=k, as_of=now)
@@ -273,9 +243,9 @@ class FactStore(Operations):
             return found
 
         def work(draft: Draft) -> str:
-            facts = self._load(draft, user)
+            facts = users.load(draft, user)
             row = facts.fact(found)
-            self._remove(draft, row, "forgotten")
+            users.remove(draft, row, "forgotten")
             return found
 
         return self._do(work, now, dry_run)
@@ -303,13 +273,13 @@ class FactStore(Operations):
             return found
 
         def work(draft: Draft) -> str:
-            facts = self._load(draft, user)
+            facts = users.load(draft, user)
             row = facts.fact(found)
             said = " ".join(text.split("\n")).strip()
             new = {**row, "memory_id": "~new", "text": said, "created_at": draft.moment, "updated_at": draft.moment}
             self._admitted(pa.Table.from_pylist([new], schema=TABLES["memories"]), draft.moment)
             self._refuse_duplicate(facts, new, draft.moment, but=row["memory_id"])
-            self._replace_text(draft, row, said)
+            users.replace_text(draft, row, said)
             return found
 
         return self._do(work, now, dry_run)
@@ -319,14 +289,14 @@ class FactStore(Operations):
 
         def work(draft: Draft) -> list[str]:
             gone = []
-            for name in [user] if user is not None else self._users(draft):
-                check_user(name)
-                facts = self._load(draft, name)
+            for name in [user] if user is not None else users.users_of(draft):
+                users.check_user(name)
+                facts = users.load(draft, name)
                 judged = Expiry().cleanup(facts.table(), draft.moment)
                 wanted = set(judged["memory_id"].to_pylist())
                 for row in facts.rows:
                     if row["memory_id"] in wanted:
-                        self._remove(draft, row, "expired")
+                        users.remove(draft, row, "expired")
                         gone.append(row["source_id"] or "")
             return gone
 
@@ -338,7 +308,7 @@ class FactStore(Operations):
         from memkit.change.planning import plan
         from memkit.tables.sources import read
 
-        check_user(user)
+        users.check_user(user)
         edits = plan(read(self.root), Migrate(steps=("users",)), now)
         paths = [path for path in edits.table["path"].to_pylist() if posixpath.basename(path) == f"{user}.md"]
         edits = edits.filter(f"together = 'migrate {paths[0]}'" if paths else "false")
@@ -348,14 +318,14 @@ class FactStore(Operations):
 
     def blocks(self, user: str, message: str, *, now: AsOf = None) -> str:
         """What a prompt gets: the document's ``buildMemoryBlocksForPrompt``."""
-        check_user(user)
+        users.check_user(user)
         corpus = self._corpus(user)
         retriever = Retriever(encoder=self.encoder, fold="none").fit(corpus)
         return str(ContextBuilder(retriever=retriever).build(corpus, user, message, as_of=now).text)
 
     def _chosen(self, user: str, id: str | None, query: str | None, confirm: bool, now: AsOf) -> str | pa.Table:
         """The id of the one fact that is meant, or the candidates of a query."""
-        check_user(user)
+        users.check_user(user)
         if (id is None) == (query is None):
             raise ParameterError("expected an id or a query, one of the two.")
         if id is not None:
@@ -368,108 +338,15 @@ class FactStore(Operations):
             raise NotFoundError(f"no fact answers {query!r:.80} with a score of {LEAST_SCORE}.{best}")
         return str(hits["source_id"][0].as_py())
 
-    def _home(self, exists: Any) -> str:
-        return next((home for home in HOMES if exists(home)), HOMES[0])
-
-    def _users(self, draft: Draft) -> list[str]:
-        home = self._home(draft.exists)
-        return [name for name in draft.names(home) if _USER.fullmatch(name)]
-
-    def _load(self, draft: Draft, user: str) -> _Facts:
-        facts = _Facts(f"{self._home(draft.exists)}/{user}")
-        rows = Rows()
-        rows.use(FORMAT)
-        for kind in TYPES:
-            path = f"{facts.home}/{kind}.md"
-            if draft.exists(path):
-                facts.texts[path] = draft.text(path)
-                parse(File(decode(path, facts.texts[path].encode())), rows)
-        facts.rows = rows.to_arrow()["memories"].to_pylist()
-        return facts
-
     def _memories(self, user: str) -> pa.Table:
         with steady(self.root):
-            return self._load(Draft(self.root, as_of_time("1970-01-01")), user).table()
+            return users.load(Draft(self.root, as_of_time("1970-01-01")), user).table()
 
     def _corpus(self, user: str) -> Corpus:
         table = self._memories(user)
         if not table.num_rows:
             raise missing("fact of", user, [])
         return from_table(table)
-
-    def _next_id(self, draft: Draft, facts: _Facts, kind: str) -> tuple[str, str]:
-        """One above the highest id of its prefix that ever was, and the text of meta.json that remembers it."""
-        prefix = _PREFIX[kind]
-        used = [
-            int(match[2])
-            for row in facts.rows
-            if (match := _ID.fullmatch(row["source_id"] or "")) and match[1] == prefix
-        ]
-        path = f"{facts.home}/meta.json"
-        meta = draft.tail_of(path) or f"{json.dumps({'version': 2, **dict.fromkeys(COUNTED, 0)}, indent=2)}\n"
-        last = find(meta, ["lastIds", prefix], start_of(meta))
-        ever = int(meta[last.value : last.end]) if last and meta[last.value : last.end].isdigit() else 0
-        number = max([ever, *used]) + 1
-        if find(meta, ["lastIds"]) is None:
-            meta = spliced(meta, [set_value(meta, ["lastIds"], {prefix: number})])
-        else:
-            meta = spliced(meta, [set_value(meta, ["lastIds", prefix], number)])
-        return f"{prefix}_{number:03d}", meta
-
-    def _write_meta(self, draft: Draft, facts: _Facts, meta: str, counts: dict[str, int], evicted: int) -> None:
-        """Draft the ``meta.json``: ids, version 2, and how many facts each file then has."""
-        counts = counts | {"archive": counts["archive"] - evicted}
-        for name, of in COUNTED.items():
-            meta = spliced(meta, [set_value(meta, [name], counts[of])])
-        if find(meta, ["version"]) is None:
-            meta = spliced(meta, [set_value(meta, ["version"], 2)])
-        draft.write(f"{facts.home}/meta.json", meta, "counters and the last ids")
-
-    def _append(self, draft: Draft, facts: _Facts, path: str, line: str, reason: str) -> None:
-        before = facts.texts.get(path)
-        newline = "\r\n" if before and "\r\n" in before else "\n"
-        draft.append(path, before, f"{line}{newline}", reason)
-
-    def _remove(self, draft: Draft, row: Row, reason: str) -> None:
-        start, end = draft.lines(row["path"], row["line_start"], row["line_end"])
-        draft.splice("delete", row["path"], Splice(start, end, ""), reason, memory_id=row["memory_id"])
-
-    def _replace_text(self, draft: Draft, row: Row, text: str) -> None:
-        start, end = draft.lines(row["path"], row["line_start"], row["line_end"])
-        line = draft.text(row["path"])[start:end].rstrip("\r\n")
-        fact = parse_fact(line)
-        new = line[: len(line) - len(row["text"])] + text
-        if fact is None or not line.endswith(row["text"]) or parse_fact(new) != {**fact, "text": text}:
-            raise ParameterError(f"update: the text would be read as something else. Got {text!r:.80}.")
-        splice = Splice(start, start + len(line), new)
-        draft.splice("update", row["path"], splice, "another text", memory_id=row["memory_id"])
-
-
-def check_user(user: str) -> None:
-    """Raise where `user` cannot be the name of a folder.
-
-    Raises
-    ------
-    ParameterError
-    """
-    if not isinstance(user, str) or not _USER.fullmatch(user):
-        raise ParameterError(f"user: expected letters, digits, '_', '-' and '.'. Got {user!r:.80}.")
-
-
-def _given(meta: Mapping[str, Any]) -> Row:
-    """type, importance and expires_at as columns, every one checked."""
-    unknown = meta.keys() - {"type", "importance", "expires_at"}
-    if unknown:
-        raise ParameterError(f"meta: expected type, importance, expires_at. Got {min(unknown)!r:.80}.")
-    kind, importance, expires = (meta.get(name) for name in ("type", "importance", "expires_at"))
-    if kind is not None and kind not in TYPES:
-        raise ParameterError(f"meta: 'type' must be one of {', '.join(TYPES)}. Got {kind!r:.80}.")
-    if importance is not None and importance not in ("high", "normal", "low"):
-        raise ParameterError(f"meta: 'importance' must be one of high, normal, low. Got {importance!r:.80}.")
-    day = None if expires is None else day_of(expires.isoformat() if isinstance(expires, date) else expires)
-    if expires is not None and day is None:
-        raise ParameterError(f"meta: 'expires_at' must be a date YYYY-MM-DD. Got {expires!r:.80}.")
-    return {"kind": kind, "importance": importance, "expires_at": day}
 
 
 def _among(rows: list[Row], new: Row) -> pa.Array:
