@@ -55,38 +55,51 @@ def _row(name: str, scores: Floats, own: Floats, task: Task) -> dict[str, Any]:
     return {"baseline": name, "value": task.units(scores).mean, "difference": units.mean, "low": low, "high": high}
 
 
+class _Texts:
+    """The texts of one corpus, and which of them hold a word as letters."""
+
+    def __init__(self, search: Any) -> None:
+        memories = search.corpus_.memories.select(["memory_id", "title", "text"]).sort_by("memory_id")
+        self.ids = memories["memory_id"]
+        self.texts = pc.utf8_lower(pc.binary_join_element_wise(memories["title"], memories["text"], "\n"))
+        self._known: dict[str, Any] = {}
+
+    def __getitem__(self, word: str) -> Any:
+        if word not in self._known:
+            self._known[word] = pc.match_substring(self.texts, word).to_numpy()
+        return self._known[word]
+
+    def best(self, text: str, seen: Any, depth: int) -> list[str]:
+        """The memories that hold the most words of `text`, equal ones by id."""
+        words = set(re.findall(r"\w+", text.lower()))
+        count = np.sum([self[word] for word in words] or [np.zeros(len(seen))], axis=0) * seen
+        order = np.lexsort((np.arange(len(seen)), -count))[:depth]
+        ids: list[str] = self.ids.take(pa.array(order[count[order] > 0])).to_pylist()
+        return ids
+
+
 def _contained(search: Any, task: Task, metric: Metric, more: Mapping[str, Any]) -> Floats:
-    """By the number of different words of the query that a memory contains as letters, ties by id."""
+    """By the number of different words of the query that a memory contains, in what the query may see."""
     depth = metric.k or more["depth"]
-    memories = search.corpus_.memories.select(["memory_id", "title", "text"]).sort_by("memory_id")
-    texts = pc.utf8_lower(pc.binary_join_element_wise(memories["title"], memories["text"], "\n"))
-    known: dict[str, Any] = {}
-
-    def holds(word: str) -> Any:
-        if word not in known:
-            known[word] = pc.match_substring(texts, word).to_numpy()
-        return known[word]
-
+    corpora: dict[int, _Texts] = {}
     rows: list[tuple[str, str, int]] = []
-    ids = memories["memory_id"].to_pylist()
-    for batch in batches_of(search, task.queries, task.qrels, task.moment, more["where"]):
-        seen = pc.is_in(memories["memory_id"], value_set=_seen(search, batch)).to_numpy()
+    batches = batches_of(search, task.queries, task.qrels, task.moment, more["where"])
+    for batch in batches:  # those of a hidden field have a corpus of their own, without it
+        key = id(batch.search)
+        texts = corpora[key] = corpora.get(key) or _Texts(batch.search)
+        seen = pc.is_in(texts.ids, value_set=_seen(batch)).to_numpy()
         for query, text in zip(batch.rows["query_id"].to_pylist(), batch.rows["text"].to_pylist(), strict=True):
-            words = set(re.findall(r"\w+", (text or "").lower()))
-            count = np.sum([holds(word) for word in words] or [np.zeros(len(ids))], axis=0) * seen
-            best = np.lexsort((np.arange(len(ids)), -count))[:depth]
-            rows += [(query, ids[at], rank) for rank, at in enumerate(best, 1) if count[at] > 0]
-    columns = [
-        pa.array([row[at] for row in rows], kind) for at, kind in enumerate((pa.string(), pa.string(), pa.int64()))
-    ]
+            rows += [(query, memory, rank) for rank, memory in enumerate(texts.best(text or "", seen, depth), 1)]
+    types = (pa.string(), pa.string(), pa.int64())
+    columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(types)]
     hits = pa.table([*columns, pa.array(np.zeros(len(rows)))], names=["query_id", "memory_id", "rank", "score"])
     return metric(Judged.of(hits, task.labels, depth))
 
 
-def _seen(search: Any, batch: Batch) -> pa.ChunkedArray:
+def _seen(batch: Batch) -> pa.ChunkedArray:
     """What the queries may see: their user's memories, and of a day of their own those that there were."""
     parts = [f"({batch.where})"] if batch.where is not None else []
     if batch.rows["as_of"].null_count == 0:
         parts.append(f"(created_at is null or created_at <= timestamptz '{batch.day.isoformat()}')")
     where = " and ".join(parts) or "true"
-    return search.corpus_.ask(f"select memory_id from memories where {where}")["memory_id"]  # noqa: S608  # checked by `batches_of`
+    return batch.search.corpus_.ask(f"select memory_id from memories where {where}")["memory_id"]  # noqa: S608  # checked by `batches_of`

@@ -143,7 +143,8 @@ class TuneVerdict:
         if self.needed is None:
             return ""
         queries = f"about {self.needed.queries:,} more quer{'y' if self.needed.queries == 1 else 'ies'}"
-        of = "" if self.unit == "query_id" else f" of {self.needed.groups:,} more groups"
+        groups = f"{self.needed.groups:,} more group{'' if self.needed.groups == 1 else 's'}"
+        of = "" if self.unit == "query_id" else f" of {groups}"
         return f"{queries}{of} {'would settle it' if self.gain is not None else 'are the least for a verdict'}"
 
     def _looked(self) -> str:

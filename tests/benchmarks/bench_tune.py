@@ -73,18 +73,24 @@ def _moment(query: dict[str, Any]) -> datetime | None:
 
 
 def _users(folder: Path, relevant: dict[str, dict[str, float]]) -> dict[str, str]:
-    """The article that answers a query, where documents have one."""
+    """The article that answers a query, where documents have one; a sentence's is that of its paragraph."""
     documents = pq.read_table(folder / "corpus.parquet")
-    name = next((name for name in ("article", "paragraph") if name in documents.column_names), None)
-    if name is None:
+    ids = documents["id"].to_pylist()
+    if "paragraph" in documents.column_names:
+        above = pq.read_table(folder.parent / folder.name.replace("xquadr", "xquad") / "corpus.parquet")
+        article = dict(zip(above["id"].to_pylist(), above["article"].to_pylist(), strict=True))
+        held = dict(zip(ids, (article[name] for name in documents["paragraph"].to_pylist()), strict=True))
+    elif "article" in documents.column_names:
+        held = dict(zip(ids, documents["article"].to_pylist(), strict=True))
+    else:
         return {}
-    article = dict(zip(documents["id"].to_pylist(), documents[name].to_pylist(), strict=True))
-    return {query: str(article[next(iter(gains))]) for query, gains in relevant.items()}
+    return {query: held[next(iter(gains))] for query, gains in relevant.items()}
 
 
-def swept(folder: Path, name: str, encoder: str, limit: int | None) -> tuple[mk.Retriever, Sweep]:
-    corpus, queries, qrels = labelled(folder, name, limit)
-    search = mk.Retriever(encoder=encoder, decay="none", fold="none").fit(corpus)
+def swept(folder: Path, name: str, options: argparse.Namespace) -> tuple[mk.Retriever, Sweep]:
+    corpus, queries, qrels = labelled(folder, name, options.limit)
+    given = {"encoder": options.encoder, **(getattr(mk.presets, options.preset) if options.preset else {})}
+    search = mk.Retriever(**{**given, "decay": "none", "fold": "none"}).fit(corpus)
     return search, mk.sweep(search, queries, qrels, {ARMS: mk.shares(0.1)}, METRIC, group="group", as_of="2026-11-01")
 
 
@@ -97,8 +103,8 @@ def together(parts: dict[str, Sweep]) -> pa.Table:
         ]
         frame = pd.DataFrame(dict(zip(names, sweep.matrix(METRIC), strict=True)))
         people = sweep.task.unit_names.to_pylist()
-        shared = name.replace("_obs", "")
-        frame.insert(0, "user", [f"{shared}:{person}" for person in people])
+        family = "xquad" if "xquad" in name else name.removesuffix("_obs")
+        frame.insert(0, "user", [f"{family}:{person}" for person in people])
         frames.append(frame.assign(set=name))
     return pa.Table.from_pandas(pd.concat(frames, ignore_index=True), preserve_index=False)
 
@@ -117,14 +123,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--encoder", default="use")
+    parser.add_argument("--preset", help="what is tuned in place of the defaults, such as workspace")
     parser.add_argument("--limit", type=int, help="queries a set, drawn with seed 0")
     options = parser.parse_args()
-    print(f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, encoder {options.encoder}\n")
+    print(
+        f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, encoder {options.encoder},"
+        f" {options.preset or 'defaults'}\n"
+    )
     print(f"| set | queries, users | default {METRIC} | apparent | gain | 95 % interval | detectable | verdict |")
     print("|---|---|---|---|---|---|---|---|")
     parts: dict[str, Sweep] = {}
     for name in SETS:
-        search, parts[name] = swept(options.folder, name, options.encoder, options.limit)
+        search, parts[name] = swept(options.folder, name, options)
         task = parts[name].task
         found = mk.tune(search, task.queries, task.qrels, parts[name], METRIC, unjudged_hits="irrelevant")
         scores = parts[name].matrix(METRIC)[parts[name].default]

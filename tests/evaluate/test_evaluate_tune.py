@@ -275,6 +275,16 @@ def test_tune_rests_on_the_sweep_and_says_the_same_with_it(corpus: dict[str, Any
     assert "whether tuning helps" in html or "Tuning" in html
 
 
+def test_a_field_that_is_hidden_from_the_search_is_hidden_from_the_baselines() -> None:
+    names = [f"ключ{one}{other} замок{one}{other}" for one in "абвгдеж" for other in "клмнпр"]
+    texts = [f"Зелёный чай без сахара, утром, а не {names[at - 1]}." for at in range(42)]
+    corpus = mk.from_table({"memory_id": [f"m{at:02}" for at in range(42)], "title": names, "text": texts})
+    queries, qrels = mk.known_items(corpus)
+    found = mk.tune(mk.Retriever(encoder=None).fit(corpus), queries, qrels, {"min_score": [0.0, 0.5]}, "mrr")
+    beside = {row["baseline"]: row["value"] for row in found.baselines_.to_pylist()}
+    assert beside["words contained"] == 0.0  # the title is hidden, and another memory's text has its words
+
+
 def test_guards_hold_by_less_than_the_margin_and_all_at_once() -> None:
     users = names(30, 10)
     gains = noise(np.random.default_rng(0), 30, 10)
