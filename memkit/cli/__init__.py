@@ -1,4 +1,4 @@
-"""The command line: `run` meets the outside, `app` has the verbs, `show` prints, `demo` tours the shipped sample."""
+"""The command line: `run` meets the outside, `common` is what the verbs share, `show` prints, `demo` tours the shipped sample."""
 
 from memkit.cli.run import program as main
 

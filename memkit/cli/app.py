@@ -6,58 +6,37 @@ Exit codes: 0 fine, 1 `check` found errors, 2 wrong usage or unreadable input (o
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from memkit import __version__
+from memkit.cli.common import (
+    AsOfOption,
+    FormatsOption,
+    JsonOption,
+    PathArgument,
+    PresetOption,
+    ProfileOption,
+    SetOption,
+    app,
+    fitted,
+    load,
+    settings,
+)
 from memkit.cli.show import out, print_json, show, show_problems, summary
 from memkit.display.sheet import visible
-from memkit.errors import ParameterError, did_you_mean
-from memkit.params import Param, check_choice
+from memkit.errors import did_you_mean
+from memkit.params import check_choice
 
 if TYPE_CHECKING:
-    from memkit.evaluate.profile import Profile
-    from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
 
-app = typer.Typer(
-    name="memkit",
-    help="Read, query and search the memories of agents.",
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
-
-
-def _path(text: str) -> Path:
-    if not text:  # of a shell variable that is not set: Path would take it for the folder one is in
-        raise typer.BadParameter("expected a path. Got an empty one.")
-    return Path(text)
-
-
-PathArgument = Annotated[
-    Path, typer.Argument(help="A folder of memories, one file, or a saved corpus.", parser=_path, metavar="PATH")
-]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array of row objects, nothing else.")]
-AsOfOption = Annotated[str | None, typer.Option("--as-of", help="The day that is looked at, ISO 8601; default now.")]
-FormatsOption = Annotated[
-    list[str] | None,
-    typer.Option("--formats", help="A package's format, tried before memkit's own; may be repeated.", metavar="NAME"),
-]
-PresetOption = Annotated[str | None, typer.Option(help="workspace, memory_v2, recommended_use or recommended_e5.")]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", help="A declared parameter, NAME=VALUE; may be repeated.", metavar="NAME=VALUE"),
-]
-ProfileOption = Annotated[
-    Path | None, typer.Option("--profile", help="Settings that were measured: a TOML or JSON file of mk.Profile.")
-]
+__all__ = ["app"]
 
 
 def _print_version(wanted: bool) -> None:
@@ -173,37 +152,6 @@ def _chosen(hits: pa.Table, memories: pa.Table, names: list[str]) -> pa.Table:
         check_choice("--columns", name, held, "search")
     rows = pc.index_in(hits["memory_id"], value_set=memories["memory_id"].combine_chunks())
     return pa.table({name: hits[name] if name in hits.column_names else memories[name].take(rows) for name in names})
-
-
-def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: Path | None = None) -> Retriever:
-    """A Retriever over `corpus`: defaults, then a preset or a profile, then ``--set``."""
-    from memkit import presets
-    from memkit.search.fitted.store import cached_arm
-    from memkit.search.retriever import Retriever
-
-    chosen: dict[str, Any] = {}
-    if preset is not None:
-        check_choice("--preset", preset, presets.RETRIEVER, "search")
-        chosen = dict(presets.RETRIEVER[preset])
-    kept = _profile(profile, preset)
-    chosen |= kept.retriever if kept else {}
-    with Console(stderr=True).status("encoding …"):
-        search = Retriever(**{**chosen, **settings(Retriever.params(), sets, "Retriever")})
-        search.found_arm = cached_arm  # for this command and the next
-        search.fit(corpus)
-    for difference in kept.differences(search) if kept else ():
-        print(f"memkit: {profile}: {visible(difference)}", file=sys.stderr)
-    return search
-
-
-def _profile(path: Path | None, preset: str | None) -> Profile | None:
-    if path is None:
-        return None
-    if preset is not None:
-        raise ParameterError("expected --preset or --profile. Got both: a profile names every parameter.")
-    from memkit.evaluate.profile import Profile
-
-    return Profile.load(path)
 
 
 @app.command()
@@ -325,33 +273,4 @@ def rules(as_json: JsonOption = False) -> None:
     show(all_rules(), as_json)
 
 
-def load(path: Path, as_of: str | None = None, formats: list[str] | None = None) -> Corpus:
-    """The corpus at `path`: a saved one where there is a manifest, else what the files hold."""
-    from memkit.tables.commit import is_lake
-    from memkit.tables.sources import open_lake, read
-
-    if is_lake(path):
-        return open_lake(path)
-    return read(path, as_of=as_of, formats=formats or (), progress=sys.stderr.isatty())
-
-
-def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str) -> dict[str, Any]:
-    """The declared parameters that ``--set`` names, typed by their declarations.
-
-    Raises
-    ------
-    ParameterError
-        For a pair without '=', an unknown name, or a value that is refused.
-    """
-    values: dict[str, Any] = {}
-    for pair in pairs or []:
-        name, equals, text = pair.partition("=")
-        if not equals or name not in declared:
-            hint = did_you_mean(name, declared)
-            raise ParameterError(f"--set: expected NAME=VALUE, NAME one of {', '.join(declared)}. Got {pair!r}.{hint}")
-        values[name] = declared[name].parse(text)
-        declared[name].check(values[name], owner)
-    return values
-
-
-from memkit.cli import change, measure  # noqa: E402, F401  # they add their verbs to `app`, and need what stands above
+from memkit.cli import change, measure  # noqa: E402, F401  # whose verbs come after these

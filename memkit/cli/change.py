@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memkit.cli.app import AsOfOption, FormatsOption, JsonOption, PathArgument, SetOption, app, load, settings
+from memkit.cli.common import AsOfOption, FormatsOption, JsonOption, PathArgument, SetOption, app, load, settings
 from memkit.cli.show import out, show
 from memkit.display.sheet import visible
 from memkit.errors import ParameterError

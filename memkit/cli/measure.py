@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from memkit.cli.app import (
+from memkit.cli.common import (
     AsOfOption,
     FormatsOption,
     JsonOption,
@@ -32,17 +36,20 @@ if TYPE_CHECKING:
 QueriesOption = Annotated[
     Path, typer.Option("--queries", help="query_id, text; user_id, as_of, group: Parquet, CSV, JSONL, or id and text.")
 ]
+GroupOption = Annotated[
+    str | None, typer.Option(help="The column of queries that says which are alike; default user_id or group.")
+]
+WhereOption = Annotated[str | None, typer.Option(help="A SQL predicate over memories, for all queries.")]
+ApartOption = Annotated[bool, typer.Option("--apart", help="Count queries without a judgement apart.")]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", help="Write a page with tables and pictures that needs nothing else.")
+]
 QrelsOption = Annotated[
     Path, typer.Option("--qrels", help="query_id, memory_id, relevance: Parquet, CSV, JSONL, JSON, or TREC.")
 ]
 MetricOption = Annotated[
     list[str] | None, typer.Option("--metric", help="Such as ndcg@10, recall@5, mrr, stale@10; may be repeated.")
 ]
-GroupOption = Annotated[
-    str | None, typer.Option(help="The column of queries that says which are alike; default user_id or group.")
-]
-WhereOption = Annotated[str | None, typer.Option(help="A SQL predicate over memories, for all queries.")]
-ApartOption = Annotated[bool, typer.Option("--apart", help="Count queries without a judgement apart.")]
 GridOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -51,60 +58,100 @@ GridOption = Annotated[
         metavar="NAME=VALUES",
     ),
 ]
+SampleOption = Annotated[int | None, typer.Option(help="So many settings drawn from the grid.", min=1)]
 _GUARD = "QUERIES,QRELS,MARGIN"
 _WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
-HtmlOption = Annotated[
-    Path | None, typer.Option("--html", help="Write a page with tables and pictures that needs nothing else.")
-]
 PerQueryOption = Annotated[bool, typer.Option("--per-query", help="A row a query.")]
 
 
+@dataclass(frozen=True)
+class Labelled:
+    """What every verb is told that asks labelled queries: which, of what search, and how answers are shown."""
+
+    path: PathArgument
+    queries: QueriesOption
+    group: GroupOption = None
+    as_of: AsOfOption = None
+    where: WhereOption = None
+    preset: PresetOption = None
+    sets: SetOption = None
+    apart: ApartOption = False
+    page: HtmlOption = None
+    as_json: JsonOption = False
+    formats: FormatsOption = None
+
+    def search(self) -> Retriever:
+        """The search that is measured."""
+        return fitted(load(self.path, formats=self.formats), self.preset, self.sets)
+
+    @property
+    def how(self) -> dict[str, Any]:
+        """What the functions of `memkit.evaluate` take of it."""
+        unjudged = "apart" if self.apart else "raise"
+        return {"group": self.group, "as_of": self.as_of, "where": self.where, "unjudged": unjudged}
+
+    def show(self, found: Result, instead: pa.Table | None) -> None:
+        """Print the result, or a table of it in its place."""
+        show_result(found, instead, self.as_json, self.page)
+
+
+def labelled(verb: Callable[..., None]) -> Callable[..., None]:
+    """A verb that takes a `Labelled` and options of its own, as typer has it: with an option for each field."""
+    hints = get_type_hints(Labelled, include_extras=True)
+
+    @functools.wraps(verb)
+    def call(**given: Any) -> None:
+        verb(Labelled(**{name: given.pop(name) for name in hints}), **given)
+
+    of_all = [_option(each.name, each.default, hints[each.name]) for each in fields(Labelled)]
+    _, *own = inspect.signature(verb, eval_str=True).parameters.values()
+    options = [*of_all, *(_option(each.name, each.default, each.annotation) for each in own)]
+    call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # which typer reads
+    call.__annotations__ = {option.name: option.annotation for option in options}
+    return call
+
+
+def _option(name: str, default: Any, annotation: Any) -> inspect.Parameter:
+    default = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+def show_result(found: Result, instead: pa.Table | None, as_json: bool, page: Path | None) -> None:
+    """Print a result, or a table of it in its place; and write its page where one is wished for."""
+    if page is not None:
+        found.report(page)
+    if as_json:
+        print_json(found.table if instead is None else instead)
+    else:
+        show(found if instead is None else instead)
+
+
 @app.command()
+@labelled
 def evaluate(
-    path: PathArgument,
-    queries: QueriesOption,
+    asked: Labelled,
     qrels: QrelsOption,
     metric: MetricOption = None,
-    group: GroupOption = None,
-    as_of: AsOfOption = None,
-    where: WhereOption = None,
-    preset: PresetOption = None,
-    sets: SetOption = None,
-    apart: ApartOption = False,
     per_query: PerQueryOption = False,
     stages: Annotated[bool, typer.Option("--stages", help="At which stage relevant memories were lost.")] = False,
     run: Annotated[Path | None, typer.Option(help="Write the hits: .parquet, .csv, .jsonl, .json, or TREC.")] = None,
-    page: HtmlOption = None,
-    as_json: JsonOption = False,
-    formats: FormatsOption = None,
 ) -> None:
     """Say how well search answers labelled queries, with intervals over users."""
     from memkit.evaluate.evaluation import METRICS
     from memkit.evaluate.evaluation import evaluate as measure
     from memkit.evaluate.labels import write_labels
 
-    search = fitted(load(path, formats=formats), preset, sets)
-    found = measure(
-        search,
-        queries,
-        qrels,
-        metric or METRICS,
-        group=group,
-        as_of=as_of,
-        where=where,
-        unjudged="apart" if apart else "raise",
-        stages=stages,
-    )
+    found = measure(asked.search(), asked.queries, qrels, metric or METRICS, stages=stages, **asked.how)
     if run is not None:
         write_labels(found.hits, run)
-    lost = found.stages if stages and as_json else None
-    _print(found, found.per_query if per_query else lost, as_json, page)
+    lost = found.stages if stages and asked.as_json else None
+    asked.show(found, found.per_query if per_query else lost)
 
 
 @app.command()
+@labelled
 def compare(
-    path: PathArgument,
-    queries: QueriesOption,
+    asked: Labelled,
     qrels: Annotated[
         Path | None, typer.Option("--qrels", help="As for evaluate; without it there is no verdict.")
     ] = None,
@@ -118,41 +165,20 @@ def compare(
     complete: Annotated[
         bool, typer.Option("--complete", help="The labels are complete: what nobody judged is irrelevant.")
     ] = False,
-    group: GroupOption = None,
-    as_of: AsOfOption = None,
-    where: WhereOption = None,
-    preset: PresetOption = None,
-    sets: SetOption = None,
-    apart: ApartOption = False,
     per_query: PerQueryOption = False,
-    page: HtmlOption = None,
-    as_json: JsonOption = False,
-    formats: FormatsOption = None,
 ) -> None:
     """Say whether search b (--b, --b-preset) is better than search a (--set, --preset), and how sure that is."""
     from memkit.evaluate.compare import compare as judge
 
     if not other and other_preset is None:
         raise ParameterError("compare: expected what b has otherwise, --b NAME=VALUE or --b-preset NAME. Got neither.")
-    corpus = load(path, formats=formats)
-    a = fitted(corpus, preset, sets)
-    b = fitted(corpus, other_preset or preset, [*(sets or []), *(other or [])])
-    found = judge(
-        a,
-        b,
-        queries,
-        qrels,
-        metric or "ndcg@10",
-        epsilon=epsilon,
-        group=group,
-        as_of=as_of,
-        where=where,
-        unjudged="apart" if apart else "raise",
-        unjudged_hits="irrelevant" if complete else "bounds",
-    )
+    a, hits = asked.search(), "irrelevant" if complete else "bounds"
+    b = fitted(a.corpus_, other_preset or asked.preset, [*(asked.sets or []), *(other or [])])
+    how = {"epsilon": epsilon, "unjudged_hits": hits, **asked.how}
+    found = judge(a, b, asked.queries, qrels, metric or "ndcg@10", **how)
     rows = found.per_query if qrels is not None else found.shifts
-    unlabelled = found.agreement if qrels is None and as_json else None
-    _print(found, rows if per_query else unlabelled, as_json, page)
+    unlabelled = found.agreement if qrels is None and asked.as_json else None
+    asked.show(found, rows if per_query else unlabelled)
 
 
 @app.command()
@@ -179,50 +205,30 @@ def audit(
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
     found = look(fitted(load(path, formats=formats), preset, sets), queries, qrels, k=k, n=n, as_of=as_of)
-    _print(found, None if table is None else found.tables[table], as_json, page)
+    show_result(found, None if table is None else found.tables[table], as_json, page)
 
 
 @app.command()
+@labelled
 def sweep(
-    path: PathArgument,
-    queries: QueriesOption,
+    asked: Labelled,
     qrels: QrelsOption,
     grid: GridOption = None,
     metric: MetricOption = None,
-    sample: Annotated[int | None, typer.Option(help="So many settings drawn from the grid.", min=1)] = None,
-    group: GroupOption = None,
-    as_of: AsOfOption = None,
-    where: WhereOption = None,
-    preset: PresetOption = None,
-    sets: SetOption = None,
-    apart: ApartOption = False,
-    page: HtmlOption = None,
-    as_json: JsonOption = False,
-    formats: FormatsOption = None,
+    sample: SampleOption = None,
 ) -> None:
     """Score many settings on labelled queries; whether the best of them is better, `memkit tune` says."""
     from memkit.evaluate.sweep import sweep as score
 
-    search = fitted(load(path, formats=formats), preset, sets)
-    found = score(
-        search,
-        queries,
-        qrels,
-        _grid(grid, search),
-        metric or "ndcg@10",
-        sample=sample,
-        group=group,
-        as_of=as_of,
-        where=where,
-        unjudged="apart" if apart else "raise",
-    )
-    _print(found, None, as_json, page)
+    search = asked.search()
+    settings = _grid(grid, search)
+    asked.show(score(search, asked.queries, qrels, settings, metric or "ndcg@10", sample=sample, **asked.how), None)
 
 
 @app.command()
+@labelled
 def tune(
-    path: PathArgument,
-    queries: QueriesOption,
+    asked: Labelled,
     qrels: QrelsOption,
     grid: GridOption = None,
     metric: Annotated[str, typer.Option("--metric", help="Such as ndcg@10, recall@5, mrr.")] = "ndcg@10",
@@ -234,47 +240,35 @@ def tune(
     split: Annotated[str | None, typer.Option(help="Choose on queries of before this day, test on others.")] = None,
     holdout: Annotated[float | None, typer.Option(help="The share of groups to test on; needs --remember.")] = None,
     remember: Annotated[Path | None, typer.Option(help="A small file that counts how often one looked.")] = None,
-    sample: Annotated[int | None, typer.Option(help="So many settings drawn from the grid.", min=1)] = None,
+    sample: SampleOption = None,
     complete: Annotated[
         bool, typer.Option("--complete", help="The labels are complete: what nobody judged is irrelevant.")
     ] = False,
-    group: GroupOption = None,
-    as_of: AsOfOption = None,
-    where: WhereOption = None,
-    preset: PresetOption = None,
-    sets: SetOption = None,
-    apart: ApartOption = False,
     profile_out: Annotated[Path | None, typer.Option(help="Write what to use, with its evidence: TOML, JSON.")] = None,
     all_settings: Annotated[bool, typer.Option("--settings", help="A row a setting.")] = False,
-    page: HtmlOption = None,
-    as_json: JsonOption = False,
-    formats: FormatsOption = None,
 ) -> None:
     """Say which setting to use, and whether it is better than the one in use, as far as the labels can tell."""
     from memkit.evaluate.tune import tune as judge
 
-    search = fitted(load(path, formats=formats), preset, sets)
+    search = asked.search()
     found = judge(
         search,
-        queries,
+        asked.queries,
         qrels,
         _grid(grid, search),
         metric,
-        group=group,
         epsilon=epsilon,
         guard=_guards(guard),
         split=split,
         holdout=holdout,
         remember=remember,
         sample=sample,
-        as_of=as_of,
-        where=where,
-        unjudged="apart" if apart else "raise",
         unjudged_hits="irrelevant" if complete else "bounds",
+        **asked.how,
     )
     if profile_out is not None:
         found.profile_.save(profile_out)
-    _print(found, found.table if all_settings else found.summary if as_json else None, as_json, page)
+    asked.show(found, found.table if all_settings else found.summary if asked.as_json else None)
 
 
 def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
@@ -310,13 +304,3 @@ def _guards(options: list[str] | None) -> dict[str, tuple[str, str, float]]:
             raise ParameterError(f"--guard: expected {_GUARD}. Got {option!r}.") from error
         found[Path(queries).stem] = (queries, qrels, margin)
     return found
-
-
-def _print(found: Result, instead: pa.Table | None, as_json: bool, page: Path | None) -> None:
-    """The result, or a table of it in its place; and as a page where one is wished for."""
-    if page is not None:
-        found.report(page)
-    if as_json:
-        print_json(found.table if instead is None else instead)
-    else:
-        show(found if instead is None else instead)

@@ -1,0 +1,112 @@
+"""What the verbs share: the command line itself, options that several take, and how a corpus and a search are had."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from memkit.display.sheet import visible
+from memkit.errors import ParameterError, did_you_mean
+from memkit.params import Param, check_choice
+
+if TYPE_CHECKING:
+    from memkit.evaluate.profile import Profile
+    from memkit.search.retriever import Retriever
+    from memkit.tables.corpus import Corpus
+
+app = typer.Typer(
+    name="memkit",
+    help="Read, query and search the memories of agents.",
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+
+def _path(text: str) -> Path:
+    if not text:  # of a shell variable that is not set: Path would take it for the folder one is in
+        raise typer.BadParameter("expected a path. Got an empty one.")
+    return Path(text)
+
+
+PathArgument = Annotated[
+    Path, typer.Argument(help="A folder of memories, one file, or a saved corpus.", parser=_path, metavar="PATH")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array of row objects, nothing else.")]
+AsOfOption = Annotated[str | None, typer.Option("--as-of", help="The day that is looked at, ISO 8601; default now.")]
+FormatsOption = Annotated[
+    list[str] | None,
+    typer.Option("--formats", help="A package's format, tried before memkit's own; may be repeated.", metavar="NAME"),
+]
+PresetOption = Annotated[str | None, typer.Option(help="workspace, memory_v2, recommended_use or recommended_e5.")]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="A declared parameter, NAME=VALUE; may be repeated.", metavar="NAME=VALUE"),
+]
+ProfileOption = Annotated[
+    Path | None, typer.Option("--profile", help="Settings that were measured: a TOML or JSON file of mk.Profile.")
+]
+
+
+def load(path: Path, as_of: str | None = None, formats: list[str] | None = None) -> Corpus:
+    """The corpus at `path`: a saved one where there is a manifest, else what the files hold."""
+    from memkit.tables.commit import is_lake
+    from memkit.tables.sources import open_lake, read
+
+    if is_lake(path):
+        return open_lake(path)
+    return read(path, as_of=as_of, formats=formats or (), progress=sys.stderr.isatty())
+
+
+def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str) -> dict[str, Any]:
+    """The declared parameters that ``--set`` names, typed by their declarations.
+
+    Raises
+    ------
+    ParameterError
+        For a pair without '=', an unknown name, or a value that is refused.
+    """
+    values: dict[str, Any] = {}
+    for pair in pairs or []:
+        name, equals, text = pair.partition("=")
+        if not equals or name not in declared:
+            hint = did_you_mean(name, declared)
+            raise ParameterError(f"--set: expected NAME=VALUE, NAME one of {', '.join(declared)}. Got {pair!r}.{hint}")
+        values[name] = declared[name].parse(text)
+        declared[name].check(values[name], owner)
+    return values
+
+
+def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: Path | None = None) -> Retriever:
+    """A Retriever over `corpus`: defaults, then a preset or a profile, then ``--set``."""
+    from memkit import presets
+    from memkit.search.fitted.store import cached_arm
+    from memkit.search.retriever import Retriever
+
+    chosen: dict[str, Any] = {}
+    if preset is not None:
+        check_choice("--preset", preset, presets.RETRIEVER, "search")
+        chosen = dict(presets.RETRIEVER[preset])
+    kept = _profile(profile, preset)
+    chosen |= kept.retriever if kept else {}
+    with Console(stderr=True).status("encoding …"):
+        search = Retriever(**{**chosen, **settings(Retriever.params(), sets, "Retriever")})
+        search.found_arm = cached_arm  # for this command and the next
+        search.fit(corpus)
+    for difference in kept.differences(search) if kept else ():
+        print(f"memkit: {profile}: {visible(difference)}", file=sys.stderr)
+    return search
+
+
+def _profile(path: Path | None, preset: str | None) -> Profile | None:
+    if path is None:
+        return None
+    if preset is not None:
+        raise ParameterError("expected --preset or --profile. Got both: a profile names every parameter.")
+    from memkit.evaluate.profile import Profile
+
+    return Profile.load(path)
