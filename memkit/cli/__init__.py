@@ -1,4 +1,4 @@
-"""The command line: `run` meets the outside, `common` is what the verbs share, `show` prints, `demo` tours the shipped sample."""
+"""The command line: `run` meets the outside, `common` is shared by the verbs, `show` prints, `demo` is a tour."""
 
 from memkit.cli.run import program as main
 
