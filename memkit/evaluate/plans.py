@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from memkit.schemas import Ints
 from memkit.search.question import Settings
-from memkit.search.stages.many import Block, Fusion
+from memkit.search.stages.blocks import Block, Fusion
 
 _BLOCK = 512
 """Settings at a time: a query's candidates under so many fit a processor's second cache."""
@@ -126,27 +126,31 @@ def _runs(items: Sequence[Any], key: Callable[[Any], Any]) -> list[list[Any]]:
 
 
 def _block(effects: Sequence[Effect]) -> Block:
+    is_diverse = effects[0].mmr_lambda < 1.0
+    columns = [e if is_diverse else replace(e, min_score=0.0) for e in effects]
+    place = {effect: at for at, effect in enumerate(dict.fromkeys(columns))}
     fused: dict[Any, int] = {}
     fusions = []
-    for run in _runs(effects, lambda e: (e.norm, e.method, e.rrf_k)):
+    for run in _runs(list(place), lambda e: (e.norm, e.method, e.rrf_k)):
         weights = list(dict.fromkeys(effect.weights for effect in run))
         start = len(fused)
         fused |= {(run[0].norm, run[0].method, run[0].rrf_k, one): start + at for at, one in enumerate(weights)}
-        columns = slice(start, start + len(weights))
-        fusions.append(Fusion(run[0].norm, run[0].method, run[0].rrf_k, columns, np.array(weights).T.copy()))
-    decays = list(dict.fromkeys(effect.decay for effect in effects))
-    priors = list(dict.fromkeys(effect.prior for effect in effects))
+        some = slice(start, start + len(weights))
+        fusions.append(Fusion(run[0].norm, run[0].method, run[0].rrf_k, some, np.array(weights).T.copy()))
+    decays = {decay: at for at, decay in enumerate(dict.fromkeys(effect.decay for effect in place))}
+    priors = {prior: at for at, prior in enumerate(dict.fromkeys(effect.prior for effect in place))}
     return Block(
         fusions=fusions,
-        fused=np.array([fused[e.norm, e.method, e.rrf_k, e.weights] for e in effects]),
-        decay=np.array([decays.index(e.decay) for e in effects]),
-        decays=() if decays == [None] else tuple(decays),
-        prior=None if priors == [None] else np.array([priors.index(e.prior) for e in effects]),
+        fused=np.array([fused[e.norm, e.method, e.rrf_k, e.weights] for e in place]),
+        decay=np.array([decays[e.decay] for e in place]),
+        decays=() if list(decays) == [None] else tuple(decays),
+        prior=None if list(priors) == [None] else np.array([priors[e.prior] for e in place]),
         priors=tuple(priors),
-        min_score=np.array([e.min_score for e in effects]),
-        fold_threshold=np.array([e.fold_threshold or 0.0 for e in effects]),
-        mmr_lambda=np.array([e.mmr_lambda for e in effects]),
+        fold_threshold=np.array([e.fold_threshold or 0.0 for e in place]),
+        mmr_lambda=np.array([e.mmr_lambda for e in place]),
         folds=effects[0].fold_threshold is not None,
-        is_diverse=effects[0].mmr_lambda < 1.0,
-        is_bounded=all(e.norm is None or e.norm[0] != "none" for e in effects),
+        is_diverse=is_diverse,
+        is_bounded=all(e.norm is None or e.norm[0] != "none" for e in place),
+        column=np.array([place[column] for column in columns]),
+        min_score=np.array([e.min_score for e in effects]),
     )

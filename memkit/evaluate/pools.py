@@ -23,8 +23,9 @@ from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import SearchIndex
 from memkit.search.question import SCOPING, Settings
+from memkit.search.stages.blocks import Alike, Places
 from memkit.search.stages.diversify import Repeats
-from memkit.search.stages.many import NOWHERE, Alike, OneQuery
+from memkit.search.stages.many import NOWHERE, OneQuery
 from memkit.search.stages.rank import Candidates, merge, norms
 from memkit.tables.age import ages, factors, naive
 
@@ -104,7 +105,8 @@ class Pools:
         self._number = {name: at for at, name in enumerate(task.queries["query_id"].to_pylist())}
         self._found: dict[tuple[Any, ...], tuple[tuple[str, ...], int, list[Candidates]]] = {}
         self._ideals: dict[int, Floats] = {}
-        self._n_relevant = task.labels.n_relevant
+        self.n_relevant = task.labels.n_relevant
+        self.looks_at_hits = any(metric.kind in OF_HITS for metric in metrics)
 
     def plans(self, settings: Sequence[Setting]) -> list[Plan]:
         """The settings by what their arms have to be asked; the arms are asked."""
@@ -263,12 +265,12 @@ class _Worker:
             one, labels = self._query(query)
             start = 0
             for block in plan.blocks:
-                place, own, hits = one.places(block, pools.depth)
+                places = one.places(block, pools.depth, pools.looks_at_hits)
                 here = slice(start, start + len(block))
-                run = self._judged(int(self.part.number[query]), labels, place, own, hits)
+                run = self._judged(int(self.part.number[query]), labels, places)
                 for at, metric in enumerate(pools.metrics):
                     scores[at, here, column] = metric(run)
-                with_hits[here] += hits > 0
+                with_hits[here] += places.hits > 0
                 start += len(block)
         return scores, with_hits
 
@@ -277,7 +279,7 @@ class _Worker:
         found, rows = self.part.candidates, slice(self.starts[query], self.starts[query + 1])
         wanted = np.flatnonzero(self.label[rows] >= 0)
         labels = self.label[rows][wanted]
-        if not any(metric.kind in OF_HITS for metric in self.pools.metrics):
+        if not self.pools.looks_at_hits:
             right = self.pools.task.labels.gain[labels] > 0
             wanted, labels = wanted[right], labels[right]
         memory, row = self.memory[rows], found.row[rows]
@@ -312,25 +314,33 @@ class _Worker:
     def _priors(self, memory: Ints, priors: tuple[Any, ...]) -> Floats:
         return np.stack([self.part.index.rows.prior(memory, dict(one or ())) for one in priors], axis=1)
 
-    def _judged(self, query: int, labels: Ints, place: Ints, own: Mask, hits: Ints) -> Judged:
-        """As `Judged.of`, a row a setting."""
-        pools, shape = self.pools, (place.shape[1], self.pools.depth)
-        told = pools.task.labels
+    def _judged(self, query: int, labels: Ints, places: Places) -> Judged:
+        """As `Judged.of`, a row a setting; what no metric looks at is left out."""
+        pools, told = self.pools, self.pools.task.labels
+        shape = (len(places.hits), pools.depth)
         gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
-        judged, stale = np.zeros(shape, bool), np.zeros(shape, bool)
-        for label in np.unique(labels).tolist():
-            mine = place[labels == label]
-            first = mine.min(axis=0)
+        judged, stale, filled = (np.zeros(shape, bool) for _ in range(3))
+        for label in dict.fromkeys(labels.tolist()):
+            mine = np.flatnonzero(labels == label)
+            first = places.place[mine].min(axis=0)
             rows = np.flatnonzero(first != NOWHERE)
-            gain[rows, first[rows]] = np.maximum(gain[rows, first[rows]], told.gain[label])
-            covered[rows, first[rows]] += told.gain[label] > 0
-        for at, label in enumerate(labels.tolist()):
-            rows = np.flatnonzero(place[at] != NOWHERE)
-            judged[rows, place[at, rows]] = True
-            rows = rows[own[at, rows]]
-            stale[rows, place[at, rows]] = told.stale[label]
-        standing = _Standing(np.full(shape[0], pools._n_relevant[query]), lambda k: float(pools.ideal(k)[query]))
-        return Judged(standing, gain, covered, judged, stale, np.arange(shape[1]) < hits[:, None])
+            here = (rows, first[rows])
+            gain[here] = np.maximum(gain[here], told.gain[label])
+            covered[here] += told.gain[label] > 0
+            if pools.looks_at_hits:
+                self._mark(mine, places, judged, stale, bool(told.stale[label]))
+        if pools.looks_at_hits:
+            filled = np.arange(shape[1]) < places.hits[:, None]
+        standing = _Standing(np.full(shape[0], pools.n_relevant[query]), lambda k: float(pools.ideal(k)[query]))
+        return Judged(standing, gain, covered, judged, stale, filled)
+
+    def _mark(self, mine: Ints, places: Places, judged: Mask, stale: Mask, is_stale: bool) -> None:
+        """Mark the places of candidates of one memory that was judged."""
+        for at in mine.tolist():
+            rows = np.flatnonzero(places.place[at] != NOWHERE)
+            judged[rows, places.place[at, rows]] = True
+            rows = rows[places.own[at, rows]]
+            stale[rows, places.place[at, rows]] = is_stale
 
 
 def _decays(part: Found, plan: Plan) -> bool:

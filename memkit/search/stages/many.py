@@ -7,123 +7,24 @@ keys, nothing is sorted, and each stage is what its namesake in `rank` does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.stages.diversify import Repeats
+from memkit.search.stages.blocks import UNIT, Alike, Block, Groups, Keys, Places
 from memkit.search.stages.fuse import TIE_DIGITS, Evidence, fuse
 from memkit.search.stages.rank import FOLDED, FUSED_DIGITS
 
-Keys = NDArray[np.signedinteger[Any]]
 DEAD = -1
 NOWHERE = np.iinfo(np.int64).max
 """The place of what is not shown."""
-_UNIT = 10.0**TIE_DIGITS
 _ALIKE = 20
 """So many are named under a hit."""
-
-
-@dataclass(frozen=True)
-class Fusion:
-    """Some columns of a block whose scores are fused alike: by `method` over the norms called `norm`."""
-
-    norm: Any
-    method: str
-    rrf_k: int
-    columns: slice
-    weights: Floats
-
-
-@dataclass(frozen=True)
-class Block:
-    """Settings that are worked out together, a column each.
-
-    Attributes
-    ----------
-    fusions : sequence of Fusion
-        One after the other they make the columns of the fused scores.
-    fused, decay, prior : ndarray of int64, shape (settings,)
-        Which fused score, which factor by age and which by kind each setting takes; `prior` is None where all are 1.
-    decays, priors : tuple of object
-        What the factors in use are known by.
-    min_score, fold_threshold, mmr_lambda : ndarray of float64, shape (settings,)
-    folds, is_diverse : bool
-        Whether near repetitions are folded; whether any lambda is below 1.
-    is_bounded : bool
-        Whether no score is above 1 or below 0.
-    """
-
-    fusions: Sequence[Fusion]
-    fused: Ints
-    decay: Ints
-    decays: tuple[Any, ...]
-    prior: Ints | None
-    priors: tuple[Any, ...]
-    min_score: Floats
-    fold_threshold: Floats
-    mmr_lambda: Floats
-    folds: bool
-    is_diverse: bool
-    is_bounded: bool
-
-    def __len__(self) -> int:
-        return len(self.fused)
-
-
-@dataclass(frozen=True)
-class Groups:
-    """Rows that compete with each other, group by group."""
-
-    rows: Ints
-    starts: Ints
-    sizes: Ints
-
-    @classmethod
-    def of(cls, label: Ints) -> Groups | None:
-        """The rows that share their label with another; None where none does."""
-        order = np.argsort(label, kind="stable")
-        starts = np.flatnonzero(np.r_[True, label[order][1:] != label[order][:-1]]) if len(label) else order
-        sizes = np.diff(starts, append=len(label))
-        several = np.repeat(sizes > 1, sizes)
-        if not several.any():
-            return None
-        sizes = sizes[sizes > 1]
-        return cls(order[several], np.cumsum(sizes) - sizes, sizes)
-
-    def best(self, keys: Keys) -> Keys:
-        """The largest key of its group, for each of `rows`, whose keys are given."""
-        found: Keys = np.repeat(np.maximum.reduceat(keys, self.starts, axis=0), self.sizes, axis=0)
-        return found
-
-
-@dataclass(frozen=True)
-class Alike:
-    """Candidates that near repetitions may fold: trigrams that two share, and that they would if they were the same."""
-
-    rows: Ints
-    shared: Floats
-    most: Floats
-
-    @classmethod
-    def of(cls, repeats: Repeats, texts: Ints, threshold: float) -> Alike | None:
-        """Those of the candidates, whose places in `repeats` are `texts`, that any threshold from this on folds."""
-        likely = np.argwhere(np.triu(repeats.likely(texts, threshold), 1)).tolist() if len(texts) > 1 else []
-        pairs = [(a, b) for a, b in likely if repeats.same(int(texts[a]), int(texts[b]), threshold)]
-        if not pairs:
-            return None
-        rows = np.unique(pairs)
-        shared, most = np.full((len(rows), len(rows)), -1.0), np.ones((len(rows), len(rows)))
-        for a, b in pairs:
-            one, other = np.searchsorted(rows, (a, b))
-            shared[[one, other], [other, one]] = repeats.shared(int(texts[a]), int(texts[b]))
-            most[[one, other], [other, one]] = repeats.most(int(texts[a]), int(texts[b]))
-        return cls(rows, shared, most)
 
 
 @dataclass
@@ -162,9 +63,11 @@ class OneQuery:
     alike: Callable[[], Alike | None]
     likeness: Callable[[], Floats]
     _order: Keys = field(init=False)
+    _last: tuple[Any, Floats] = field(init=False)
 
     def __post_init__(self) -> None:
         self._order = np.arange(len(self.memory))[::-1][:, None]
+        self._last = (None, np.empty(0))
 
     @cached_property
     def _chunks(self) -> Groups | None:
@@ -182,52 +85,76 @@ class OneQuery:
     def _similar(self) -> Floats:
         return self.likeness()
 
-    def places(self, block: Block, depth: int) -> tuple[Ints, Mask, Ints]:
-        """Where the wanted candidates are shown under each setting of `block`.
+    def places(self, block: Block, depth: int, counts: bool = True) -> Places:
+        """Where the wanted candidates are shown under each setting of `block`, among the first `depth` hits.
 
-        Returns
-        -------
-        place : ndarray of int64, shape (wanted, settings)
-            From 0, that of the hit that names it where it is folded; `NOWHERE` where it is not among the first `depth`.
-        own : ndarray of bool, shape (wanted, settings)
-            Whether it is the hit itself.
-        hits : ndarray of int64, shape (settings,)
-            How many hits there are, at most `depth`.
+        Parameters
+        ----------
+        counts : bool
+            Whether hits are counted, or only told from none.
         """
-        score, key = self._scored(block)
+        score, key, units = self._scored(block)
         root = key[self.wanted]
         lone = root.copy()
-        before = key if not self._is_crowded(block) else key.copy()
+        before = key.copy() if self._is_crowded(block) else key
         self._say_once(key, root)
         if block.folds and self._near is not None:
             self._fold(block, self._near, key, root)
-        place = np.stack([_larger(key, one) for one in root]) if len(root) else np.empty((0, len(block)), np.int64)
-        if block.is_diverse:
-            place = self._diversified(block, score, key, place, depth)
-        shown = (root >= 0) & (place < depth)
+        floor = self._floor(block, units)
+        shown = (lone[:, block.column] >= floor) & (root[:, block.column] >= floor)
+        place = self._counted(key, root)
         if before is not key:
-            shown &= self._is_named(block, before, key, root)
-        alive = np.add.reduce(key >= 0, axis=0, dtype=np.int64)
-        return np.where(shown, place, NOWHERE), shown & (root == lone), np.minimum(alive, depth)
+            shown &= self._is_named(block, before, root)[:, block.column]
+        place = (
+            self._diversified(block, score, key, place, floor, depth) if block.is_diverse else place[:, block.column]
+        )
+        shown &= place < depth
+        own = shown & (root == lone)[:, block.column]
+        return Places(np.where(shown, place, NOWHERE), own, self._hits(block, key, floor, depth, counts))
 
-    def _scored(self, block: Block) -> tuple[Floats, Keys]:
-        """Scores, and keys with those dropped that lose to another chunk of their memory, or are below the least."""
+    def _scored(self, block: Block) -> tuple[Floats, Keys, Floats | None]:
+        """Scores, and keys with those dropped that lose to another chunk of their memory; scores in units if unbounded.
+
+        What is below the least score keeps its key, which is below the floor.
+        """
         fused = self._fused(block)
         beaten = self._beaten(fused, block.is_bounded)
-        score = np.take(fused, block.fused, axis=1, mode="clip")
+        score = fused if block.is_identity else np.take(fused, block.fused, axis=1, mode="clip")
         if block.prior is not None:
             score *= np.take(self.prior(block.priors), block.prior, axis=1, mode="clip")
         if block.decays:
-            score *= np.take(self.factor(block.decays), block.decay, axis=1, mode="clip")
-        units = np.rint(score * _UNIT)
+            score *= np.take(self._factor(block.decays), block.decay, axis=1, mode="clip")
+        units = np.multiply(score, UNIT, out=None if block.is_diverse else score)
+        np.rint(units, out=units)
         key = self._keys(units, self._order, block.is_bounded)
-        least = block.min_score
-        if not block.is_bounded or least.any():
-            key[units / _UNIT < least] = DEAD
         if beaten is not None and self._chunks is not None:
             rows = self._chunks.rows
             key[rows] = np.where(np.take(beaten, block.fused, axis=1, mode="clip"), DEAD, key[rows])
-        return score, key
+        return score, key, None if block.is_bounded else units
+
+    def _factor(self, decays: tuple[Any, ...]) -> Floats:
+        """The factors, kept for the next block, which often has the same."""
+        if self._last[0] is not decays:
+            self._last = (decays, self.factor(decays))
+        return self._last[1]
+
+    def _floor(self, block: Block, units: Floats | None) -> Keys:
+        """The least key that is alive, by setting."""
+        if units is None:
+            floor: Keys = np.multiply(np.minimum(block.least, UNIT + 1).astype(np.int64), len(self._order))
+            return floor
+        dead = units[:, block.column] < block.least
+        return np.asarray(len(units) - (~dead).sum(axis=0), np.int64)
+
+    def _counted(self, key: Keys, root: Keys) -> Ints:
+        """How many keys are above each root."""
+        return np.array([_larger(key, one) for one in root]).reshape(root.shape).astype(np.int64)
+
+    def _hits(self, block: Block, key: Keys, floor: Keys, depth: int, counts: bool) -> Ints:
+        if not counts:
+            best = key.max(axis=0, initial=DEAD)
+            return (best[block.column] >= floor).astype(np.int64)
+        return np.minimum(_count(key[:, block.column] >= floor), depth)
 
     def _fused(self, block: Block) -> Floats:
         parts = [
@@ -242,15 +169,15 @@ class OneQuery:
         if self._chunks is None:
             return None
         rows = self._chunks.rows
-        keys = self._keys(np.rint(fused[rows] * _UNIT), self._order[rows], is_bounded)
+        keys = self._keys(np.rint(fused[rows] * UNIT), self._order[rows], is_bounded)
         beaten: Mask = keys != self._chunks.best(keys)
         return beaten
 
     def _keys(self, units: Floats, order: Keys, is_bounded: bool) -> Keys:
-        """A whole number for each score, in steps of `_UNIT`; `order` breaks ties, the larger first."""
+        """A whole number for each score, in steps of `UNIT`; `order` breaks ties, the larger first."""
         size = len(self._order)
         if is_bounded:
-            kind = np.int32 if (_UNIT + 2) * size < np.iinfo(np.int32).max else np.int64
+            kind = np.int32 if (UNIT + 2) * size < np.iinfo(np.int32).max else np.int64
             key: Keys = units.astype(kind)
             np.multiply(key, size, out=key)
             np.add(key, order.astype(kind), out=key)
@@ -279,17 +206,17 @@ class OneQuery:
     def _fold(self, block: Block, near: Alike, key: Keys, root: Keys) -> None:
         """Drop what says nearly the same as a better one that stays, among the best `FOLDED`."""
         own = key[near.rows]
-        is_open = np.stack([_larger(key, one) for one in own]) < FOLDED
-        is_open &= own >= 0
+        is_open = own >= 0
+        if len(key) > FOLDED:
+            is_open &= own >= np.partition(key, -FOLDED, axis=0)[-FOLDED]
         most = int(is_open.sum(axis=0).max(initial=0))
         if most < 2:
             return
         order = np.argsort(-np.where(is_open, own, DEAD), axis=0, kind="stable")
         kept, under = np.full_like(own, DEAD), own.copy()
-        columns, threshold = np.arange(len(block)), block.fold_threshold
+        columns, threshold = np.arange(own.shape[1]), block.fold_threshold
         for at in order[:most]:
-            same = near.shared[:, at] >= threshold * near.most[:, at]
-            above = np.where(same, kept, DEAD).max(axis=0)
+            above = np.where(near.same(at, threshold), kept, DEAD).max(axis=0)
             mine, is_in = own[at, columns], is_open[at, columns]
             folds = is_in & (above >= 0)
             kept[at, columns] = np.where(is_in & ~folds, mine, kept[at, columns])
@@ -300,9 +227,9 @@ class OneQuery:
             mine = gone & (own == root[at])
             root[at] = np.where(mine.any(axis=0), np.where(mine, under, DEAD).max(axis=0), root[at])
 
-    def _diversified(self, block: Block, score: Floats, key: Keys, place: Ints, depth: int) -> Ints:
-        """The places after MMR."""
-        alive = np.add.reduce(key >= 0, axis=0, dtype=np.int64)
+    def _diversified(self, block: Block, score: Floats, key: Keys, place: Ints, floor: Keys, depth: int) -> Ints:
+        """The places after MMR; each setting has a column of its own."""
+        alive = _count(key >= floor)
         longest = int(alive.max(initial=0))
         order = np.argsort(-key, axis=0, kind="stable")[:longest]
         if not longest:
@@ -325,42 +252,40 @@ class OneQuery:
 
     def _is_crowded(self, block: Block) -> bool:
         """Whether more candidates could stand under one hit than are named there."""
-        twins = 0 if self._twins is None else int(self._twins.sizes.max())
-        near = len(self._near.rows) if block.folds and self._near is not None else 0
-        return max(twins, 1) * max(near, 1) > _ALIKE
+        twins = 1 if self._twins is None else int(self._twins.sizes.max())
+        near = self._near.largest if block.folds and self._near is not None else 1
+        return twins * near > _ALIKE
 
-    def _is_named(self, block: Block, before: Keys, key: Keys, root: Keys) -> Mask:
+    def _is_named(self, block: Block, before: Keys, root: Keys) -> Mask:
         """Which of the wanted are the hit itself or among those that are named under it: the first `_ALIKE`."""
-        every = np.arange(len(before))
-        whole = OneQuery(**{**vars_of(self), "wanted": every})
-        roots, again = before.copy(), before.copy()
-        whole._say_once(again, roots)
+        every = copy(self)
+        every.wanted = np.arange(len(before))
+        roots, key = before.copy(), before.copy()
+        every._say_once(key, roots)
         if block.folds and self._near is not None:
-            whole._fold(block, self._near, again, roots)
+            every._fold(block, self._near, key, roots)
         named = np.ones(root.shape, bool)
-        for column in range(root.shape[1]):
-            for at, one in enumerate(self.wanted.tolist()):
-                own, mine = before[one, column], root[at, column]
-                if own < 0 or mine in (own, DEAD):
-                    continue
-                others = np.flatnonzero((roots[:, column] == mine) & (before[:, column] != mine))
-                others = others[np.argsort(-before[others, column], kind="stable")]
-                head = int(self.memory[np.flatnonzero(before[:, column] == mine)[0]])
-                names = [name for name in dict.fromkeys(self.memory[others].tolist()) if name != head]
-                named[at, column] = int(self.memory[one]) in names[:_ALIKE]
+        folded = (before[self.wanted] >= 0) & (root != before[self.wanted]) & (root != DEAD)
+        for at, column in np.argwhere(folded).tolist():
+            own, mine = before[:, column], root[at, column]
+            others = np.flatnonzero((roots[:, column] == mine) & (own != mine))
+            others = others[np.argsort(-own[others], kind="stable")]
+            head = int(self.memory[np.flatnonzero(own == mine)[0]])
+            names = [name for name in dict.fromkeys(self.memory[others].tolist()) if name != head]
+            named[at, column] = int(self.memory[self.wanted[at]]) in names[:_ALIKE]
         return named
-
-
-def vars_of(query: OneQuery) -> Mapping[str, Any]:
-    return {name: value for name, value in vars(query).items() if not name.startswith("_")}
 
 
 def _larger(key: Keys, one: Keys) -> Ints:
     """How many of the keys are larger than `one`, by column."""
-    above = (key > one).view(np.uint8)
-    total = np.zeros(key.shape[1], np.int64)
-    for start in range(0, len(above), 255):  # so many fit a byte
-        total += np.add.reduce(above[start : start + 255], axis=0, dtype=np.uint8)
+    return _count(key > one)
+
+
+def _count(flags: Mask) -> Ints:
+    """How many are true, by column."""
+    total = np.zeros(flags.shape[1], np.int64)
+    for start in range(0, len(flags), 255):  # so many fit a byte
+        total += np.add.reduce(flags[start : start + 255].view(np.uint8), axis=0, dtype=np.uint8)
     return total
 
 
