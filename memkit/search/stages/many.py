@@ -153,7 +153,7 @@ class OneQuery:
     def _hits(self, block: Block, key: Keys, floor: Keys, depth: int, counts: bool) -> Ints:
         if not counts:
             best = key.max(axis=0, initial=DEAD)
-            return (best[block.column] >= floor).astype(np.int64)
+            return np.asarray(best[block.column] >= floor, np.int64)
         return np.minimum(_count(key[:, block.column] >= floor), depth)
 
     def _fused(self, block: Block) -> Floats:
