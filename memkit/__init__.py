@@ -40,6 +40,11 @@ if TYPE_CHECKING:
     from memkit.change.planning import recover as recover
     from memkit.change.planning import undo as undo
     from memkit.change.store import store as store
+    from memkit.change.workspace import MemoryIndex as MemoryIndex
+    from memkit.change.workspace import MemoryStorage as MemoryStorage
+    from memkit.change.workspace import SearchResult as SearchResult
+    from memkit.change.workspace import get_index as get_index
+    from memkit.change.workspace import get_storage as get_storage
     from memkit.context import Context as Context
     from memkit.context import ContextBuilder as ContextBuilder
     from memkit.decay import Decay as Decay
@@ -153,11 +158,14 @@ _PUBLIC = {
     "Fix": ("memkit.change.fix", "Fix"),
     "Format": ("memkit.formats.format", "Format"),
     "IndexCheck": ("memkit.policy.index_check", "IndexCheck"),
+    "MemoryIndex": ("memkit.change.workspace", "MemoryIndex"),
+    "MemoryStorage": ("memkit.change.workspace", "MemoryStorage"),
     "Migrate": ("memkit.change.migrate", "Migrate"),
     "Pipeline": ("memkit.policy.pipeline", "Pipeline"),
     "Profile": ("memkit.evaluate.profile", "Profile"),
     "Quota": ("memkit.policy.quota", "Quota"),
     "Retriever": ("memkit.search.retriever", "Retriever"),
+    "SearchResult": ("memkit.change.workspace", "SearchResult"),
     "SplitPlan": ("memkit.policy.split_plan", "SplitPlan"),
     "admission_scores": ("memkit.evaluate.decisions", "admission_scores"),
     "analyse": ("memkit.text.analyse", "analyse"),
@@ -180,6 +188,8 @@ _PUBLIC = {
     "forget_format": ("memkit.formats.registry", "forget_format"),
     "format_fact": ("memkit.formats.facts", "format_fact"),
     "from_table": ("memkit.tables.table", "from_table"),
+    "get_index": ("memkit.change.workspace", "get_index"),
+    "get_storage": ("memkit.change.workspace", "get_storage"),
     "import_log": ("memkit.evaluate.known", "import_log"),
     "known_formats": ("memkit.formats.registry", "known_formats"),
     "known_items": ("memkit.evaluate.known", "known_items"),

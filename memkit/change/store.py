@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from memkit.change.facts import FactStore
     from memkit.change.notes import NoteStore
     from memkit.change.records import RecordStore
+    from memkit.change.workspace import MemoryStorage
 
 T = TypeVar("T")
 
@@ -71,6 +72,9 @@ class Store:
         create, update, delete, list, search, get.
     records : RecordStore
         put, record_use, migrate.
+    workspace : MemoryStorage
+        read_memory, append_to_memory, read_daily_log, append_to_daily_log, get_recent_context, save_session,
+        append_to_session.
 
     Examples
     --------
@@ -103,6 +107,13 @@ class Store:
         from memkit.change.records import RecordStore
 
         return RecordStore(self.root)
+
+    @cached_property
+    def workspace(self) -> MemoryStorage:
+        """MEMORY.md, daily logs and transcripts (workspace)."""
+        from memkit.change.workspace import MemoryStorage
+
+        return MemoryStorage(self.root)
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import pyarrow as pa
 import typer
 
 from memkit.cli.common import AsOfOption, FormatsOption, JsonOption, PathArgument, SetOption, app, load, settings
 from memkit.cli.show import out, show
 from memkit.display.sheet import visible
 from memkit.errors import ParameterError
+from memkit.params import check_choice
 
 if TYPE_CHECKING:
     from memkit.change.edits import Edits
@@ -128,6 +131,78 @@ def undo(
     from memkit.change.planning import undo as taken_back
 
     show(taken_back(path, clear=clear), as_json)
+
+
+@app.command()
+def add(
+    path: PathArgument,
+    text: Annotated[str, typer.Argument(help="What is to be remembered; of a record, its JSON.")],
+    kind: Annotated[str, typer.Option("--kind", help="fact, note, memory, log or record.")],
+    user: Annotated[str | None, typer.Option("--user", help="Of a fact: whose it is.")] = None,
+    type: Annotated[str | None, typer.Option("--type", help="Of a fact: profile, working or archive.")] = None,
+    importance: Annotated[str | None, typer.Option(help="Of a fact: high, normal or low.")] = None,
+    expires_at: Annotated[str | None, typer.Option("--expires-at", help="Of a fact: its last day.")] = None,
+    subject: Annotated[str | None, typer.Option(help="Of a note: one line.")] = None,
+    keyword: Annotated[list[str] | None, typer.Option("--keyword", help="Of a note; may be repeated.")] = None,
+    applies_to: Annotated[str, typer.Option("--applies-to", help="Of a note: global, file:… or area:….")] = "global",
+    as_of: AsOfOption = None,
+    yes: YesOption = False,
+    as_diff: DiffOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what saving one memory would write, or with --yes write it; policies may refuse it, and say why."""
+    from memkit.change.edits import Edits
+    from memkit.change.store import store
+
+    check_choice("--kind", kind, ("fact", "note", "memory", "log", "record"), "add")
+    how: dict[str, Any] = {"now": as_of, "dry_run": not yes}
+    memory = store(path)
+    if kind == "fact":
+        given = {"type": type, "importance": importance, "expires_at": expires_at}
+        meta = {name: value for name, value in given.items() if value is not None}
+        result: Any = memory.facts.save(_needed("--user", user), text, meta, **how)
+    elif kind == "note":
+        result = memory.notes.create(_needed("--subject", subject), keyword or [], applies_to, text, **how)
+    elif kind == "record":
+        result = memory.records.put(_object(text), **how)
+    else:
+        storage = memory.workspace
+        result = (storage.append_to_memory if kind == "memory" else storage.append_to_daily_log)(text, **how)
+    if isinstance(result, Edits):
+        print_edits(result, as_diff, as_json)
+    else:
+        show(pa.table({"saved": [str(getattr(result, "id", result))]}), as_json)
+
+
+def _needed(name: str, value: str | None) -> str:
+    if not value:
+        raise ParameterError(f"add: expected {name}. Got none.")
+    return value
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise ParameterError(f"add: expected the record as JSON. {error}") from error
+    if not isinstance(value, dict):
+        raise ParameterError(f"add: expected a JSON object. Got {text!r:.80}.")
+    return value
+
+
+@app.command()
+def selftest(
+    path: PathArgument,
+    user: Annotated[str, typer.Option("--user", help="Whose memory is tried.")] = "test-user",
+    as_of: AsOfOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Try migrating, saving, reading and forgetting a user's fact on a copy; the folder itself is only read."""
+    from memkit.change.selftest import selftest as tried
+
+    table = tried(path, user, as_of)
+    show(table, as_json)
+    raise typer.Exit(0 if all(table["ok"].to_pylist()) else 1)
 
 
 def finish(edits: Edits, force: bool, as_json: bool) -> None:

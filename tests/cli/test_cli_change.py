@@ -80,3 +80,57 @@ def test_too_many_removals_need_force(run: Any, root: Path, tmp_path: Path) -> N
     assert run("apply", root, tmp_path / "plan.json", "--force")[0] == 0
     assert run("undo", root, "--clear")[0] == 0
     assert WORKING[:40].encode() not in b"".join(p.read_bytes() for p in root.rglob("*") if p.is_file())
+
+
+def test_add_plans_and_with_yes_writes(run: Any, root: Path) -> None:
+    fact = ("add", root, "Обсуждали структуру памяти.", "--kind", "fact", "--user", "boris", "--as-of", "2026-03-01")
+    before = sorted(root.rglob("*"))
+    assert "+- [id:ar_001] [t:archive]" in run(*fact, "--diff")[1]
+    assert sorted(root.rglob("*")) == before
+    assert json.loads(run(*fact, "--yes", "--json")[1]) == [{"saved": "ar_001"}]
+    code, _, err = run(*fact, "--yes")
+    assert (code, "duplicate: ar_001 says it already" in err) == (2, True)
+    note = ("add", root, "# Чай\n\nБез сахара.", "--kind", "note", "--subject", "Чай", "--keyword", "чай", "--yes")
+    assert run(*note)[0] == 0
+    assert run("add", root, "Пил чай.", "--kind", "log", "--as-of", "2026-03-01", "--yes", "--json")[0] == 0
+    record = {
+        "format_version": "1.0.0",
+        "fact_id": "f",
+        "category": "c",
+        "content": "ч",
+        "confidence": 1,
+        "relations": [],
+    }
+    assert json.loads(run("add", root, json.dumps(record), "--kind", "record", "--yes", "--json")[1]) == [
+        {"saved": "f.json"}
+    ]
+    kinds = set(mk.read(root).memories["kind"].to_pylist())
+    assert {"archive", "note", "daily_log", "wisdom_fact"} <= kinds
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("x", "--kind", "thing"), "--kind"),
+        (("x", "--kind", "fact"), "expected --user"),
+        (("x", "--kind", "note"), "expected --subject"),
+        (("x", "--kind", "record"), "expected the record as JSON"),
+        (("[]", "--kind", "record"), "expected a JSON object"),
+        (("x", "--kind", "fact", "--user", "../a"), "user: expected letters"),
+    ],
+)
+def test_what_cannot_be_added_is_one_line(words: tuple[str, ...], said: str, run: Any, root: Path) -> None:
+    code, out, err = run("add", root, *words)
+    assert (code, out, err.count("\n"), said in err) == (2, "", 1, True)
+
+
+def test_selftest_works_on_a_copy(run: Any, root: Path) -> None:
+    """Memory v2, manual check: migrate, save, read, forget."""
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    code, out, _ = run("selftest", root, "--as-of", "2026-03-01", "--json")
+    assert code == 0
+    assert [(row["step"], row["ok"]) for row in json.loads(out)] == [
+        *(("migrate", True), ("save", True), ("read", True), ("forget", True), ("undo", True))
+    ]
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+    assert run("selftest", root, "--user", "a/b")[0] == 1

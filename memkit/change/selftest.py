@@ -1,0 +1,63 @@
+"""The manual check of Memory v2, done by itself on a copy: migrate a user, save a fact, read it, forget it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+
+from memkit.change.planning import undo
+from memkit.change.store import store
+from memkit.errors import MemkitError
+from memkit.params import AsOf, describe
+
+FACT = "Предпочитает проверять память на копии."
+
+
+def selftest(root: Path, user: str = "test-user", now: AsOf = None) -> pa.Table:
+    """Try the operations on a copy of `root`.
+
+    Returns
+    -------
+    pyarrow.Table
+        step, ok, detail.
+    """
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place) / "copy"
+        shutil.copytree(root, copy, symlinks=True, ignore=shutil.ignore_patterns(".memkit"))
+        facts, ids = store(copy).facts, list[str]()
+
+        def save() -> str:
+            ids.append(str(getattr(facts.save(user, FACT, now=now), "id", "")))
+            return ids[0]
+
+        def read() -> str:
+            found = facts.read(user, now=now)
+            assert ids[0] in found["id"].to_pylist()
+            return f"{found.num_rows} facts"
+
+        def forget() -> str:
+            facts.forget(user, ids[0], now=now)
+            assert ids[0] not in facts.read(user, now=now)["id"].to_pylist()
+            return ids[0]
+
+        def back() -> str:
+            undo(copy)
+            assert ids[0] in facts.read(user, now=now)["id"].to_pylist()
+            return "the fact is there again"
+
+        steps: dict[str, Callable[[], object]] = {
+            "migrate": lambda: "migrated" if facts.migrate_user(user, now=now) else "nothing to migrate",
+            **{"save": save, "read": read, "forget": forget, "undo": back},
+        }
+        for name, step in steps.items():
+            try:
+                rows.append({"step": name, "ok": True, "detail": str(step())})
+            except (MemkitError, AssertionError, IndexError, OSError) as error:
+                rows.append({"step": name, "ok": False, "detail": f"{type(error).__name__}: {error}"})
+    schema = pa.schema([("step", pa.string()), ("ok", pa.bool_()), ("detail", pa.string())])
+    return describe(pa.Table.from_pylist(rows, schema=schema), memkit="selftest")

@@ -1,0 +1,313 @@
+"""The workspace's own classes: `MemoryStorage` writes MEMORY.md, logs and transcripts; `MemoryIndex` searches them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from memkit.change.draft import Draft
+from memkit.change.edits import Edits
+from memkit.change.store import Operations
+from memkit.errors import ChangeRefusedError, FormatError, ParameterError
+from memkit.fences import fences
+from memkit.formats.syntax.markdown import headings
+from memkit.params import AsOf, as_of_time, check_value
+from memkit.search.retriever import Retriever
+from memkit.tables.corpus import Corpus
+from memkit.tables.sources import read
+
+_TURN = re.compile(r"^(?=\*\*\[|\[\d|\*\*\w)", re.MULTILINE)
+_MOST = 30
+
+
+class MemoryStorage(Operations):
+    """MEMORY.md, daily logs in ``memory/`` and transcripts in ``sessions/``; logs and transcripts are only appended to.
+
+    Parameters
+    ----------
+    root : str or Path
+        The workspace, a folder that is there.
+    timezone : tzinfo, optional
+        Of the times and days that are written; UTC unless given.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> storage = mk.store(tempfile.mkdtemp()).workspace
+    >>> _ = storage.append_to_daily_log("Выкатили бота.", now="2025-02-03T14:30")
+    >>> print(storage.read_daily_log("2025-02-03"), end="")
+    # Daily Log: 2025-02-03
+    <BLANKLINE>
+    ### 14:30
+    <BLANKLINE>
+    Выкатили бота.
+    """
+
+    policy = "workspace"
+
+    def __init__(self, root: str | Path, timezone: tzinfo = UTC) -> None:
+        path = Path(root)
+        if not path.is_dir():
+            raise FormatError(f"{path}: expected a folder. Got {'a file' if path.exists() else 'nothing there'}.")
+        super().__init__(path.resolve())
+        self.timezone = timezone
+
+    def read_memory(self) -> str:
+        """MEMORY.md as text; empty where there is none."""
+        return self._read("MEMORY.md")
+
+    def append_to_memory(self, content: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
+        """Append a section with the time as its heading to MEMORY.md; its path."""
+
+        def work(draft: Draft) -> str:
+            local = self._local(draft.moment)
+            section = f"\n## {local:%Y-%m-%d %H:%M}\n\n{_kept(content, 2)}\n"
+            self._append(draft, "MEMORY.md", "# Memory\n", section)
+            return "MEMORY.md"
+
+        return self._do(work, now, dry_run)
+
+    def read_daily_log(self, day: str | date | None = None, *, now: AsOf = None) -> str:
+        """The log of a day, today's unless given; empty where there is none."""
+        return self._read(self._log(self._day(day, now)))
+
+    def append_to_daily_log(self, content: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
+        """Append an entry with its time to today's log; its path."""
+
+        def work(draft: Draft) -> str:
+            local = self._local(draft.moment)
+            path = self._log(local.date())
+            entry = f"\n### {local:%H:%M}\n\n{_kept(content, 3)}\n"
+            self._append(draft, path, f"# Daily Log: {local:%Y-%m-%d}\n", entry)
+            return path
+
+        return self._do(work, now, dry_run)
+
+    def get_recent_context(self, days: int = 2, *, now: AsOf = None) -> str:
+        """The logs of the last days, the newest first, parted by ``---``; days without one are left out."""
+        check_value("get_recent_context", "days", days, "int", low=1)
+        today = self._local(as_of_time(now)).date()
+        texts = [self._read(self._log(today - timedelta(days=back))) for back in range(days)]
+        return "\n---\n\n".join(text for text in texts if text.strip())
+
+    def save_session(
+        self, slug: str, content: str, *, overwrite: bool = False, now: AsOf = None, dry_run: bool = False
+    ) -> Path | Edits:
+        """Write a transcript of today; where it lies.
+
+        Raises
+        ------
+        ChangeRefusedError
+            Where there is one of that day and slug, unless `overwrite`.
+        """
+
+        def work(draft: Draft) -> Path:
+            path = self._session(draft, slug)
+            if draft.exists(path) and not overwrite:
+                raise ChangeRefusedError(f"{path}: it is there already. overwrite=True replaces it.")
+            draft.write(path, _ended(content), "a transcript")
+            return self.root / path
+
+        return self._do(work, now, dry_run)
+
+    def append_to_session(
+        self, slug: str, role: str, content: str, *, now: AsOf = None, dry_run: bool = False
+    ) -> Path | Edits:
+        """Append one turn to a transcript of today; where it lies."""
+        if not role.strip() or set(role) & set("*:\n\r[]"):
+            raise ParameterError(f"role: expected a word without '*', ':' and brackets. Got {role!r:.80}.")
+
+        def work(draft: Draft) -> Path:
+            path = self._session(draft, slug)
+            turn = f"\n**[{self._local(draft.moment):%H:%M}] {role}**: {_turn(content)}\n"
+            self._append(draft, path, f"# Session: {slug_of(slug)}\n", turn)
+            return self.root / path
+
+        return self._do(work, now, dry_run)
+
+    def _session(self, draft: Draft, slug: str) -> str:
+        return f"sessions/{self._local(draft.moment):%Y-%m-%d}-{slug_of(slug)}.md"
+
+    def _read(self, path: str) -> str:
+        return Draft(self.root, as_of_time("1970-01-01")).tail_of(path) or ""
+
+    def _append(self, draft: Draft, path: str, head: str, text: str) -> None:
+        before = draft.tail_of(path)
+        newline = "\r\n" if before and "\r\n" in before else "\n"
+        new = text if before and before.strip() else f"{head}{text}"
+        draft.append(path, before, new.replace("\n", newline), "appended")
+
+    def _local(self, moment: datetime) -> datetime:
+        return moment.astimezone(self.timezone)
+
+    def _day(self, day: str | date | None, now: AsOf) -> date:
+        return self._local(as_of_time(now)).date() if day is None else as_of_time(day).date()
+
+    def _log(self, day: date) -> str:
+        return f"memory/{day.isoformat()}.md"
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """What a search of a workspace finds: a piece of a file, and how well it fits, 0 to 1.
+
+    Examples
+    --------
+    >>> SearchResult("чай", "MEMORY.md", 1, 1, 0.5).file_path
+    'MEMORY.md'
+    """
+
+    content: str
+    file_path: str
+    line_start: int
+    line_end: int
+    score: float
+
+
+class MemoryIndex:
+    """Search over a workspace, 70 % by meaning and 30 % by words where there is an encoder, else by words.
+
+    Parameters
+    ----------
+    storage : MemoryStorage
+        Whose files are searched.
+    encoder : object, optional
+        What `as_encoder` takes; None is by words alone, as the document's fallback.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> storage = mk.MemoryStorage(mk.write_files(tempfile.mkdtemp(), {"MEMORY.md": "Чай без сахара."}))
+    >>> [(found.file_path, found.line_start, found.content) for found in mk.MemoryIndex(storage).search("сахар")]
+    [('MEMORY.md', 1, 'Чай без сахара.')]
+    """
+
+    def __init__(self, storage: MemoryStorage, encoder: Any = None) -> None:
+        self.storage, self.encoder = storage, encoder
+        self._retriever: Retriever | None = None
+        self._corpus: Corpus | None = None
+
+    def index_file(self, path: str | Path) -> int:
+        """The chunks that a file has in the index, which follows all writes by itself."""
+        return self.index_all([path])
+
+    def index_all(self, paths: Iterable[str | Path] | None = None) -> int:
+        """The chunks of these files, or of all, in the index."""
+        found = self._fitted().chunks_["memory_id"].to_pylist()
+        corpus = self._corpus
+        assert corpus is not None  # fitted
+        if paths is None:
+            return len(found)
+        wanted = {self._relative(path) for path in paths}
+        of = dict(zip(*(corpus.memories[name].to_pylist() for name in ("memory_id", "path")), strict=True))
+        return sum(of.get(memory_id) in wanted for memory_id in found)
+
+    def search(self, query: str, limit: int = 5, *, now: AsOf = None) -> list[SearchResult]:
+        """The pieces that answer a query, best first."""
+        hits = self._fitted().search(query, k=limit, as_of=now).to_pylist()
+        return [
+            SearchResult(hit["text"], hit["path"], hit["line_start"], hit["line_end"], min(1.0, max(0.0, hit["score"])))
+            for hit in hits
+        ]
+
+    def _relative(self, path: str | Path) -> str:
+        place = Path(path)
+        return place.relative_to(self.storage.root).as_posix() if place.is_absolute() else place.as_posix()
+
+    def _fitted(self) -> Retriever:
+        corpus = self._corpus.refresh() if self._corpus else read(self.storage.root)
+        if self._retriever is None or self._corpus is None or corpus.tables != self._corpus.tables:
+            self._retriever = Retriever(encoder=self.encoder).fit(corpus)
+        self._corpus = corpus
+        return self._retriever
+
+
+@cache
+def get_storage(root: str = ".") -> MemoryStorage:
+    """The one `MemoryStorage` of a folder.
+
+    Parameters
+    ----------
+    root : str
+        The workspace.
+
+    Returns
+    -------
+    MemoryStorage
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> root = tempfile.mkdtemp()
+    >>> get_storage(root) is get_storage(root)
+    True
+    """
+    return MemoryStorage(root)
+
+
+@cache
+def get_index(root: str = ".") -> MemoryIndex:
+    """The one `MemoryIndex` of a folder.
+
+    Parameters
+    ----------
+    root : str
+        The workspace.
+
+    Returns
+    -------
+    MemoryIndex
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> root = tempfile.mkdtemp()
+    >>> get_index(root) is get_index(root)
+    True
+    """
+    return MemoryIndex(get_storage(root))
+
+
+def slug_of(text: str) -> str:
+    """A slug: lower case, everything but letters, digits, ``_`` and ``-`` becomes ``-``, at most 30 characters.
+
+    Examples
+    --------
+    >>> slug_of("Деплой: бот v2!"), slug_of("???")
+    ('деплой-бот-v2', 'session')
+    """
+    return re.sub(r"[^\w-]+", "-", text.lower()).strip("-")[:_MOST].rstrip("-") or "session"
+
+
+def _kept(content: str, level: int) -> str:
+    """Content whose own headings stay below `level`: those that would end the entry are indented out of being one."""
+    text = content.replace("\r\n", "\n").strip("\n")
+    lines = text.split("\n")
+    for heading in headings(text, fences(text)):
+        if heading.level <= level:
+            lines[heading.line - 1] = f"    {lines[heading.line - 1]}"
+    return "\n".join(lines)
+
+
+def _turn(content: str) -> str:
+    """Content of which no line reads as another turn or heading."""
+    text = content.replace("\r\n", "\n").strip("\n")
+    first, *rest = text.split("\n")
+    return "\n".join(
+        [
+            first,
+            *(
+                f"    {line}" if _TURN.match(line) or line.startswith("#") or ":" in line[:40] else line
+                for line in rest
+            ),
+        ]
+    )
+
+
+def _ended(content: str) -> str:
+    return content if content.endswith("\n") else f"{content}\n"
