@@ -246,7 +246,14 @@ def _pipeline(preset: str) -> Any:
 _PLAIN: dict[str, Any] = {
     **{"analyser": "auto", "lexical": "bm25", "searched": ("title", "tags", "text"), "ann": "auto", "centre": "none"},
     **{"chunk_tokens": 400, "overlap_tokens": 80, "pool": 100, "unit": "memory", "mmr_lambda": 1.0, "min_score": 0.0},
-    **{"gram_weight": 0.0, "function_word_weight": 1.0, "across_weight": 0.0, "fusion": "weighted", "rrf_k": 60},
+    **{
+        "gram_weight": 0.0,
+        "function_word_weight": 1.0,
+        "across_weight": 0.0,
+        "read_dates": False,
+        "fusion": "weighted",
+        "rrf_k": 60,
+    },
     **{"fold": "none", "fold_threshold": 0.85, "kind_weights": None},
     **{"decay": "none", "decay_days": 60.0, "decay_floor": 0.0, "decay_kinds": kinds_where(fact=True)},
     **{"expired": "hide", "future": None, "kinds_hidden": kinds_where(searched=False)},

@@ -29,7 +29,7 @@ from memkit.search.stages.rank import Candidates, Ranked, rank
 from memkit.tables.sealed import read_select
 
 _BARE = "select memory_id from memories where "
-SCOPING = ("expired", "future", "kinds_hidden", "on_encoder_error", "function_word_weight")
+SCOPING = ("expired", "future", "kinds_hidden", "on_encoder_error", "function_word_weight", "read_dates")
 T = TypeVar("T")
 
 
@@ -319,6 +319,10 @@ class Question:
         """The candidates after every stage."""
         return rank(self.candidates(), self)
 
+    def found_among(self, allowed: Mask | None, n: int) -> Candidates:
+        """What the arms find among the chunks `allowed`, whatever the scope."""
+        return self.index.find(self.queries.texts, n, allowed, self.weights, self.settings, self.moment)
+
     def foreign(self, found: Candidates) -> Mask:
         """Which candidates are in another script than their query, so that they share no words."""
         asked = scripts(self.queries.texts)[found.query]
@@ -346,7 +350,7 @@ def ask(index: SearchIndex, settings: Settings, queries: Any, k: int, where: str
 
     def find(settings: Settings) -> tuple[dict[str, float], Candidates]:
         weights = index.weights(settings)
-        return weights, index.find(asked.texts, settings.pool, scope.allowed, weights, settings)
+        return weights, index.find(asked.texts, settings.pool, scope.allowed, weights, settings, moment)
 
     (weights, found), note = or_by_words(index, settings, find)
     return Question(index, settings, asked, k, moment, where, scope, weights, found, note)

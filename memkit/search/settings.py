@@ -68,6 +68,10 @@ class QuerySettings(Estimator):
         unit="ratio",
         doc="What 'the', «и» and their like count in a query; below 1 letters skip them.",
     )
+    read_dates: bool = param(
+        True,
+        doc="Whether words and letters look for the days that a query names: 'вчера', \"last week\", 2026-03-01.",
+    )
     across_weight: float = param(
         0.5,
         low=0,

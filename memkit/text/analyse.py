@@ -283,15 +283,16 @@ class QueryTerms:
         return row[0]  # type: ignore[no-any-return,index]  # one list of what the expression gives
 
 
-_MONTHS = (
+MONTHS = (
     "января January,февраля February,марта March,апреля April,мая May,июня June,июля July,августа August,"
     "сентября September,октября October,ноября November,декабря December"
 )
+"""As they stand in the day of a memory that is searched."""
 _DAY = "make_timestamp(epoch_us(coalesce(created_at, updated_at)))"  # month() of a zoned stamp needs an extension
 _FIRST_LINE = "split_part(text, chr(10), 1)"
 _SEARCHABLE = {
     "heading_path": "nullif(heading_path, '')",
-    "date": f"day({_DAY}) || ' ' || split_part('{_MONTHS}', ',', month({_DAY})::int) || ' ' || year({_DAY})",
+    "date": f"day({_DAY}) || ' ' || split_part('{MONTHS}', ',', month({_DAY})::int) || ' ' || year({_DAY})",
     "title": f"case when title = '' or contains({_FIRST_LINE}, title) then null else title end",
     "tags": "nullif(array_to_string(tags, ' '), '')",
     "text": "text",

@@ -60,7 +60,9 @@ def qrels(corpus: mk.Corpus, labels: pd.DataFrame) -> pd.DataFrame:
 def first_hits(search: mk.Retriever, query: Any) -> list[str]:
     """The ids of the first `K` memories for one question, among those that its user may see."""
     where = f"user_id = '{query.user_id}' or user_id is null" if pd.notna(query.user_id) else None
-    hits = search.search(query.text, k=K, where=where, as_of=query.as_of if pd.notna(query.as_of) else LAST_DAY)
+    # A question of a day of its own does not see what was written later.
+    asked = pd.DataFrame({"text": [query.text], "as_of": [query.as_of if pd.notna(query.as_of) else None]})
+    hits = search.search(asked, k=K, where=where, as_of=LAST_DAY)
     return [str(found) for found in hits["memory_id"].to_pylist()]
 
 

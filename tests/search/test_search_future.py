@@ -106,3 +106,18 @@ def test_no_queries_have_no_hits(search: mk.Retriever) -> None:
     assert (
         search.search(pa.table({"text": pa.array([], pa.string()), "as_of": pa.array([], pa.string())})).num_rows == 0
     )
+
+
+def test_a_time_in_the_question_finds_what_was_made_then(corpus_of: Any) -> None:
+    days = [datetime(2026, 3, day, tzinfo=UTC) for day in range(1, 11)]
+    rows = [{"text": f"заметка о том, что было сделано, номер {n}", "created_at": day} for n, day in enumerate(days)]
+    search = mk.Retriever(encoder=None).fit(corpus_of(*rows))
+    for query, day in [("что было вчера?", 8), ("what happened two days ago", 7), ("2026-03-05", 5), ("3 марта", 3)]:
+        assert ids(search.search(query, k=1, as_of="2026-03-09")) == [f"m{day - 1}"]
+    unread = search.with_params(read_dates=False)
+    assert unread.search("вчера", as_of="2026-03-09").num_rows == 0
+    assert search.search("вчера", as_of="2026-03-05").schema.equals(unread.search("3 марта").schema)
+    traced = search.trace("позавчера", k=1, as_of="2026-03-09")
+    assert traced["memory_id"].to_pylist()[0] == "m6"
+    with pytest.raises(ParameterError, match="ask again"):
+        search.ask("вчера").but(read_dates=False)

@@ -48,6 +48,8 @@ class Kind:
         What the settings give the arm, before all weights are brought to the sum 1; None is the encoder's own.
     options : callable
         What of the settings the arm is asked with.
+    reads_dates : bool
+        Whether the times that a query names are put to it as days, where the settings say so.
     everywhere : bool
         Whether each row has a score, so that one which was not found has at most the last that was.
     make : callable
@@ -61,6 +63,7 @@ class Kind:
 
     weight: Callable[[QuerySettings], float | None]
     options: Callable[[QuerySettings], dict[str, Any]]
+    reads_dates: bool
     everywhere: bool
     make: Callable[[FitSettings], Arm]
     load: Callable[[FitSettings, Path, pa.Table, pa.ChunkedArray, bool], Arm]
@@ -118,6 +121,7 @@ KINDS: dict[str, Kind] = {
     "bm25": Kind(
         weight=lambda s: s.bm25_weight,
         options=_word_options,
+        reads_dates=True,
         everywhere=False,
         make=_words,
         load=_load_words,
@@ -128,6 +132,7 @@ KINDS: dict[str, Kind] = {
     "vector": Kind(
         weight=lambda s: s.vector_weight,
         options=lambda s: {},
+        reads_dates=False,
         everywhere=True,
         make=_dense,
         load=_load_dense,
@@ -138,6 +143,7 @@ KINDS: dict[str, Kind] = {
     "gram": Kind(
         weight=lambda s: s.gram_weight,
         options=_word_options,
+        reads_dates=True,
         everywhere=False,
         make=lambda settings: lexical().Grams(),
         load=lambda settings, folder, chunks, texts, trust: _of_chunks(lexical().Grams.load(folder), folder, chunks),

@@ -30,6 +30,7 @@ from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.age import ages, decays_sql, expired, factors, naive
 from memkit.text.analyse import QueryTerms, content_key
 from memkit.text.chunk import Chunker
+from memkit.text.when import in_days
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -240,17 +241,25 @@ class SearchIndex:
         return arm if is_same else arm.updated(at, self.chunks, self.texts)
 
     def find(
-        self, texts: Iterable[str], n: int, allowed: Mask | None, arms: Iterable[str], settings: QuerySettings
+        self,
+        texts: Iterable[str],
+        n: int,
+        allowed: Mask | None,
+        arms: Iterable[str],
+        settings: QuerySettings,
+        moment: datetime,
     ) -> Candidates:
-        """The best `n` chunks of each arm for each text; a chunk without any text is never found."""
+        """The best `n` chunks of each arm for each text, asked at `moment`; a chunk without any text is never found."""
         asked, filled = list(texts), self.rows.filled
+        in_time = [in_days(text, moment.date()) for text in asked] if settings.read_dates else asked
         if filled is not None:
             allowed = filled if allowed is None else filled & allowed
         if not self.chunks.num_rows:
             return merge(dict.fromkeys(arms, _NOTHING), 0, n)
         options = {name: KINDS[name].options(settings) for name in arms}
-        found = {name: self.arms[name].candidates(asked, n, allowed, **how) for name, how in options.items()}
-        scales = [self.arms[name].scale(asked, self.background, **how) for name, how in options.items()]
+        put = {name: in_time if KINDS[name].reads_dates else asked for name in options}
+        found = {name: self.arms[name].candidates(put[name], n, allowed, **how) for name, how in options.items()}
+        scales = [self.arms[name].scale(put[name], self.background, **how) for name, how in options.items()]
         return merge(found, self.chunks.num_rows, n, np.stack(scales, axis=1))
 
     def told_by(self, rows: Ints) -> tuple[list[str], list[str | None]]:

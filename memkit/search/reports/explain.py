@@ -162,7 +162,7 @@ def _outside(question: Question, memory_id: str) -> str:
         return _filter_words(index.memories["kind"][memory].as_py(), question)
     if not (index.rows.memory == memory).any():
         return "it is a heading without text, of which nothing is searched"
-    own = index.find(question.queries.texts, 1, index.rows.memory == memory, question.weights, question.settings)
+    own = question.found_among(index.rows.memory == memory, 1)
     pool = question.candidates()
     return " and ".join(_arm_words(arm, own.raw[:, at], pool.raw[:, at]) for at, arm in enumerate(question.weights))
 

@@ -171,7 +171,7 @@ def trace_table(question: Question) -> pa.Table:
 def _with_outside(question: Question, ranked: Ranked) -> Ranked:
     """`ranked`, and what the arms find without filters, to twice the pool, that is not among it."""
     index, unit = question.index, question.settings.unit
-    wide = index.find(question.queries.texts, 2 * question.settings.pool, None, question.weights, question.settings)
+    wide = question.found_among(None, 2 * question.settings.pool)
     shown_as = index.rows.memory if unit == "memory" else np.arange(len(index.rows.memory))
     size = len(shown_as) + 1
     key = wide.query * size + shown_as[wide.row]

@@ -1,0 +1,251 @@
+"""The times that a text names, as days: «3 марта», "March 3rd", 2026-03-03, "last week", «позавчера».
+
+What names no year is the last such time before the moment of asking, or the next one after it. What is said relative
+to now ("yesterday") is meant from that moment.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from datetime import date, timedelta
+from itertools import pairwise
+
+from memkit.text.analyse import MONTHS
+
+Span = tuple[date, date]
+"""First and last day."""
+
+_READ = 2000  # characters; a longer question is no question
+_FEW_DAYS, _FEW_MONTHS = 15, 100
+
+_RUSSIAN = (
+    "янв(?:ар[ьяюе]м?)? фев(?:рал[ьяюе]м?)? мар(?:т[ауеом]*)? апр(?:ел[ьяюе]м?)? ма[йяюе]м? июн[ьяюе]?м? июл[ьяюе]?м?"
+)
+_RUSSIAN += " авг(?:уст[ауеом]*)? сен(?:т(?:ябр[ьяюе]м?)?)? окт(?:ябр[ьяюе]м?)? ноя(?:бр[ьяюе]м?)? дек(?:абр[ьяюе]м?)?"
+_ENGLISH = "jan(?:uary)? feb(?:ruary)? mar(?:ch)? apr(?:il)? may june? july? aug(?:ust)? sept?(?:ember)? oct(?:ober)?"
+_ENGLISH += " nov(?:ember)? dec(?:ember)?"
+_MONTHS = [f"{russian}|{english}" for russian, english in zip(_RUSSIAN.split(), _ENGLISH.split(), strict=True)]
+_MONTH = f"(?P<month>{'|'.join(_MONTHS)})\\.?"
+_YEAR = r"(?:,?\s+(?P<year>(?:19|20)\d\d)\b)"
+_DAY = r"(?P<day>[12]\d|3[01]|0?[1-9])"
+_BEFORE_MONTH = (
+    r"(?:в|за|на|с|по|от|до|к|о|об|прошл\w+|эт\w+|начал\w+|середин\w+|кон[це]\w+|"
+    r"in|of|for|during|since|until|by|last|this|early|mid|late)"
+)
+_COUNTS = {"": 1, "a": 1, "an": 1, "one": 1, "два": 2, "две": 2, "two": 2, "пару": 2, "три": 3, "three": 3}
+_COUNT = r"(?P<count>\d{1,4}|два|две|пару|три|an?|one|two|three)"
+_UNITS = {
+    "day": "день|дня|дней|days?",
+    "week": "недел[юиье]",
+    "month": "месяц(?:а|ев|е|у)?|months?",
+    "year": "год[ауе]?|лет",
+}
+_UNITS["week"] += "|недель|weeks?"
+_UNITS["year"] += "|years?"
+_UNIT = "(?:" + "|".join(f"(?P<{name}>{words})" for name, words in _UNITS.items()) + ")"
+_DAYS = {
+    "позавчера": -2, "вчера": -1, "сегодня": 0, "завтра": 1, "послезавтра": 2,
+    "the day before yesterday": -2, "yesterday": -1, "today": 0, "tomorrow": 1,
+}  # fmt: skip  # a table reads better than a column
+_LAST = {
+    "прошл": -1,
+    "last": -1,
+    "previous": -1,
+    "предыдущ": -1,
+    "эт": 0,
+    "this": 0,
+    "текущ": 0,
+    "следующ": 1,
+    "next": 1,
+}
+_WHICH = r"(?P<which>прошл|предыдущ|эт|текущ|следующ|last|previous|this|next)(?:ый|ой|ую|ая|ая|ем|ом|им|ую|у|ий|ей)?"
+_WEEKDAYS = ["понедельник|monday", "вторник|tuesday", "сред[ауы]|wednesday", "четверг|thursday", "пятниц[ауы]|friday"]
+_WEEKDAYS += ["суббот[ауы]|saturday", "воскресень[ею]|sunday"]
+_PAST = r"(?:за\s+последн\w+|(?:in\s+|over\s+|for\s+)?(?:the\s+)?(?:last|past))"
+
+
+def times(text: str, today: date) -> list[Span]:
+    """The times that `text` names, asked or written on the day `today`.
+
+    Examples
+    --------
+    >>> today = date(2026, 3, 14)
+    >>> [str(day) for span in times("что решили 13 января", today) for day in span]
+    ['2026-01-13', '2026-01-13', '2027-01-13', '2027-01-13']
+    >>> [str(day) for span in times("what happened last week?", today) for day in span]
+    ['2026-03-02', '2026-03-08']
+    >>> times("какой питон на сервере, 3.12?", today)
+    []
+    """
+    left, found = text.lower(), []
+    for pattern, meant in _FORMS:
+        for match in pattern.finditer(left):
+            try:
+                found += meant(match, today)
+            except (ValueError, OverflowError):  # no such day, or beyond the calendar
+                continue
+        left = pattern.sub(lambda match: "#" * len(match[0]), left)
+    return list(dict.fromkeys(found))
+
+
+def in_days(text: str, today: date) -> str:
+    """`text` with the times that it names as the days of memories are written, those to come left out.
+
+    A day's number counts twice: it tells more than its month does. A text that names no time, or none that can be
+    over, stays as it is.
+
+    Examples
+    --------
+    >>> in_days("what broke yesterday?", date(2026, 3, 14))
+    'what broke ? 13 13 марта 2026'
+    >>> in_days("что решили в прошлом месяце", date(2026, 3, 14))
+    'что решили февраля February 2026'
+    """
+    read = text[:_READ]
+    days = [_spelled(first, last) for first, last in times(read, today) if first <= today and first <= last]
+    if not days:
+        return text
+    for pattern, _ in _FORMS:
+        read = pattern.sub("", read)
+    return " ".join([*read.split(), *text[_READ:].split(), *days])
+
+
+def _spelled(first: date, last: date) -> str:
+    russian, english = MONTHS.split(",")[first.month - 1].split()
+    if first == last:
+        return f"{first.day} {first.day} {russian} {first.year}"
+    length = (last - first).days
+    if length > _FEW_MONTHS:
+        return str(first.year)
+    days = [str((first + timedelta(step)).day) for step in range(length + 1)] if length < _FEW_DAYS else []
+    return " ".join([*days, russian, english, str(first.year)])
+
+
+def _whole(match: re.Match[str], today: date) -> list[Span]:
+    year = int(match["year"])
+    day = date(year + 2000 if year < 100 else year, int(match["number"]), int(match["day"]))
+    return [(day, day)]
+
+
+def _years(match: re.Match[str], today: date, make: Callable[[int], Span]) -> Iterator[Span]:
+    """In the year that is named, else as it was last and will be next."""
+    if match["year"]:
+        yield make(int(match["year"]))
+        return
+    around = []
+    for year in range(today.year - 4, today.year + 5):  # the 29th of February is in one of four
+        try:
+            around.append(make(year))
+        except ValueError:
+            continue
+    for before, after in pairwise(around):
+        if before[0] <= today < after[0]:
+            yield from (before, after)
+
+
+def _day(match: re.Match[str], today: date) -> list[Span]:
+    month = _month_of(match)
+    until = int(match.groupdict().get("until") or match["day"])
+    return list(_years(match, today, lambda year: (date(year, month, int(match["day"])), date(year, month, until))))
+
+
+def _number(match: re.Match[str], today: date) -> list[Span]:
+    month, day = int(match["number"]), int(match["day"])
+    return list(_years(match, today, lambda year: (date(year, month, day),) * 2))
+
+
+def _month_of(match: re.Match[str]) -> int:
+    return next(at for at, words in enumerate(_MONTHS, 1) if re.fullmatch(words, match["month"]))
+
+
+def _month(match: re.Match[str], today: date) -> list[Span]:
+    month = _month_of(match)
+    return list(_years(match, today, lambda year: _calendar("month", date(year, month, 1))))
+
+
+def _year(match: re.Match[str], today: date) -> list[Span]:
+    return [_calendar("year", date(int(match["year"]), 1, 1))]
+
+
+def _near(match: re.Match[str], today: date) -> list[Span]:
+    return [(today + timedelta(_DAYS[match[0]]),) * 2]
+
+
+def _ago(match: re.Match[str], today: date) -> list[Span]:
+    count = _count(match)
+    unit = next(name for name in _UNITS if match[name])
+    return [_calendar(unit, _shifted(today, unit, -count))]
+
+
+def _past(match: re.Match[str], today: date) -> list[Span]:
+    unit = next(name for name in _UNITS if match[name])
+    return [(_shifted(today, unit, -_count(match)), today)]
+
+
+def _count(match: re.Match[str]) -> int:
+    word = match["count"] or ""
+    return int(word) if word.isdigit() else _COUNTS[word]
+
+
+def _which(match: re.Match[str], today: date) -> list[Span]:
+    unit = next(name for name in _UNITS if match.groupdict().get(name))
+    return [_calendar(unit, _shifted(today, unit, _LAST[match["which"]]))]
+
+
+def _weekday(match: re.Match[str], today: date) -> list[Span]:
+    wanted = next(at for at, words in enumerate(_WEEKDAYS) if re.fullmatch(words, match["weekday"]))
+    step = _LAST[match["which"]]
+    day = today - timedelta(today.weekday() - wanted)
+    if step < 0:
+        day -= timedelta(7 * (day >= today))
+    else:
+        day += timedelta(7 * step)
+    return [(day, day)]
+
+
+def _shifted(day: date, unit: str, count: int) -> date:
+    """`day`, so many units on; in a shorter month its last day."""
+    if unit in ("day", "week"):
+        return day + timedelta(count * (7 if unit == "week" else 1))
+    months = day.year * 12 + day.month - 1 + count * (12 if unit == "year" else 1)
+    first = date(months // 12, months % 12 + 1, 1)
+    return min(first + timedelta(day.day - 1), _calendar("month", first)[1])
+
+
+def _calendar(unit: str, day: date) -> Span:
+    """The day, calendar week, month or year that `day` is in."""
+    if unit == "week":
+        monday = day - timedelta(day.weekday())
+        return monday, monday + timedelta(6)
+    if unit == "month":
+        first = day.replace(day=1)
+        return first, (first + timedelta(31)).replace(day=1) - timedelta(1)
+    return (day.replace(month=1, day=1), day.replace(month=12, day=31)) if unit == "year" else (day, day)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?<![\w.]){pattern}(?!\w)", re.IGNORECASE)
+
+
+_FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], list[Span]]], ...] = (
+    (_compiled(r"(?P<year>(?:19|20)\d\d)[-/.](?P<number>0?[1-9]|1[0-2])[-/.]" + _DAY), _whole),
+    (_compiled(_DAY + r"\.(?P<number>0?[1-9]|1[0-2])\.(?P<year>(?:19|20)?\d\d)(?!\.\d)"), _whole),
+    (
+        _compiled(
+            rf"{_DAY}(?:\s?[-–—]\s?(?P<until>[12]\d|3[01]|0?[1-9]))?(?:-?(?:го|е|ого|st|nd|rd|th))?(?:\s+of)?\s+{_MONTH}{_YEAR}?"
+        ),
+        _day,
+    ),
+    (_compiled(rf"{_MONTH}\s+(?:the\s+)?{_DAY}(?:st|nd|rd|th)?{_YEAR}?"), _day),
+    (_compiled(rf"(?:за|от|с|до|к)\s+{_DAY}\.(?P<number>0[1-9]|1[0-2])(?P<year>)(?!\.?\d)"), _number),
+    (_compiled(rf"{_MONTH}{_YEAR}"), _month),
+    (_compiled(rf"{_BEFORE_MONTH}\s+{_MONTH}(?P<year>)(?!\s+\d)"), _month),
+    (_compiled(r"(?:(?:в|за|с|до|in|of|during|since)\s+(?P<year>(?:19|20)\d\d)(?:\s+год[ау]?)?)"), _year),
+    (_compiled("|".join(sorted(_DAYS, key=len, reverse=True)).join(("(?:", ")"))), _near),
+    (_compiled(rf"{_COUNT}\s+{_UNIT}\s+(?:назад|ago)"), _ago),
+    (_compiled(r"(?P<count>)(?P<day>)(?:(?P<week>неделю)|(?P<month>месяц)|(?P<year>год))\s+назад"), _ago),
+    (_compiled(rf"{_PAST}\s+(?:{_COUNT}\s+)?{_UNIT}(?<!last week)(?<!last month)(?<!last year)"), _past),
+    (_compiled(rf"{_WHICH}\s+{_UNIT}"), _which),
+    (_compiled(rf"{_WHICH}\s+(?P<weekday>{'|'.join(_WEEKDAYS)})"), _weekday),
+)  # each takes what it has read from those after it
