@@ -21,7 +21,20 @@ from memkit.text.analyse import MONTHS
 
 DATA = Path(__file__).parents[2] / "data"
 RUSSIAN, ENGLISH = zip(*(pair.split() for pair in MONTHS.split(",")), strict=True)
-IN = ["январе", "феврале", "марте", "апреле", "мае", "июне", "июле", "августе", "сентябре", "октябре", "ноябре", "декабре"]
+IN = [
+    "январе",
+    "феврале",
+    "марте",
+    "апреле",
+    "мае",
+    "июне",
+    "июле",
+    "августе",
+    "сентябре",
+    "октябре",
+    "ноябре",
+    "декабре",
+]
 LATER = date(2026, 3, 14)
 
 Form = Callable[[date], tuple[str, date]]
