@@ -21,8 +21,8 @@ from memkit.text.analyse import MONTHS
 
 DATA = Path(__file__).parents[2] / "data"
 RUSSIAN, ENGLISH = zip(*(pair.split() for pair in MONTHS.split(",")), strict=True)
-IN = [
-    "январе",
+IN = ["январе", "феврале", "марте", "апреле", "мае", "июне"]
+IN += ["июле", "августе", "сентябре", "октябре", "ноябре", "декабре"]
     "феврале",
     "марте",
     "апреле",

@@ -242,22 +242,22 @@ class SearchIndex:
 
     def find(
         self,
-        texts: Iterable[str],
+        asked: Sequence[str],
         n: int,
         allowed: Mask | None,
         arms: Iterable[str],
         settings: QuerySettings,
-        moment: datetime,
+        on: datetime,
     ) -> Candidates:
-        """The best `n` chunks of each arm for each text, asked at `moment`; a chunk without any text is never found."""
-        asked, filled = list(texts), self.rows.filled
-        in_time = [in_days(text, moment.date()) for text in asked] if settings.read_dates else asked
+        """The best `n` chunks of each arm for each text, asked at `on`; a chunk without any text is never found."""
+        filled = self.rows.filled
+        dated = [in_days(text, on.date()) for text in asked] if settings.read_dates else asked
         if filled is not None:
             allowed = filled if allowed is None else filled & allowed
         if not self.chunks.num_rows:
             return merge(dict.fromkeys(arms, _NOTHING), 0, n)
         options = {name: KINDS[name].options(settings) for name in arms}
-        put = {name: in_time if KINDS[name].reads_dates else asked for name in options}
+        put = {name: dated if KINDS[name].reads_dates else asked for name in options}
         found = {name: self.arms[name].candidates(put[name], n, allowed, **how) for name, how in options.items()}
         scales = [self.arms[name].scale(put[name], self.background, **how) for name, how in options.items()]
         return merge(found, self.chunks.num_rows, n, np.stack(scales, axis=1))
