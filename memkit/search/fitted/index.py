@@ -241,25 +241,19 @@ class SearchIndex:
         return arm if is_same else arm.updated(at, self.chunks, self.texts)
 
     def find(
-        self,
-        asked: Sequence[str],
-        n: int,
-        allowed: Mask | None,
-        arms: Iterable[str],
-        settings: QuerySettings,
-        on: datetime,
+        self, asked: Sequence[str], n: int, allowed: Mask | None, arms: Iterable[str], how: QuerySettings, on: datetime
     ) -> Candidates:
         """The best `n` chunks of each arm for each text, asked at `on`; a chunk without any text is never found."""
         filled = self.rows.filled
-        dated = [in_days(text, on.date()) for text in asked] if settings.read_dates else asked
+        dated = [in_days(text, on.date()) for text in asked] if how.read_dates else asked
         if filled is not None:
             allowed = filled if allowed is None else filled & allowed
         if not self.chunks.num_rows:
             return merge(dict.fromkeys(arms, _NOTHING), 0, n)
-        options = {name: KINDS[name].options(settings) for name in arms}
+        options = {name: KINDS[name].options(how) for name in arms}
         put = {name: dated if KINDS[name].reads_dates else asked for name in options}
-        found = {name: self.arms[name].candidates(put[name], n, allowed, **how) for name, how in options.items()}
-        scales = [self.arms[name].scale(put[name], self.background, **how) for name, how in options.items()]
+        found = {name: self.arms[name].candidates(put[name], n, allowed, **given) for name, given in options.items()}
+        scales = [self.arms[name].scale(put[name], self.background, **given) for name, given in options.items()]
         return merge(found, self.chunks.num_rows, n, np.stack(scales, axis=1))
 
     def told_by(self, rows: Ints) -> tuple[list[str], list[str | None]]:
