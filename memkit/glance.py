@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import numpy as np
@@ -18,13 +18,17 @@ import xxhash
 
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown
-from memkit.display.page import write_page
+from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.fences import fences
 from memkit.formats.rules import ADVICE
 from memkit.params import AsOf, as_of_time, check_value, describe
+from memkit.tables.age import BY_MONTH
 from memkit.tables.corpus import Corpus
 from memkit.tables.secrets import secret_problems
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 DRAWN, NEAR = 2000, 0.9
 """Memories that the estimate of near-equal texts is made from, and the cosine of trigrams from which texts are."""
@@ -33,10 +37,7 @@ _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,200}\]\(\s*<?([^)\s<>]{1,500})>?(?:\s+[\"
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#|\{|\$")
 _BODY = r"trim(regexp_replace(text, '^\s*#{1,6}[^\n]*(\n|$)', ''), E' \t\r\n')"
 _TABLES = {
-    "kinds_by_month": """
-        select coalesce(strftime(coalesce(created_at, updated_at), '%Y-%m'), 'no date') as month,
-            coalesce(kind, 'other') as kind, count(*) as memories
-        from memories group by all order by all""",
+    "kinds_by_month": BY_MONTH,
     "languages": r"""
         select case when ru > 4 * en then 'Cyrillic' when en > 4 * ru then 'Latin'
             when ru + en > 0 then 'both' else 'other' end as letters, count(*) as memories
@@ -121,7 +122,22 @@ class Overview:
         -------
         Path
         """
-        return write_page(path, title, as_html(*self._sheets(), *self._further()))
+        return write_page(path, title, as_html(*self._sheets()) + as_figure(self.plot()) + as_html(*self._further()))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """How many memories were made in each month, by kind: `plot_growth`.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> found = overview(mk.from_table({"text": ["чай"], "created_at": ["2026-01-05"]}), as_of="2026-03-01")
+        >>> print(mk.plot_words(found.plot()))
+        memories by month, 0 without a date
+        2026-01  ████████████████████ 1
+        """
+        from memkit.pictures import plot_growth
+
+        return plot_growth(self.tables["kinds_by_month"], ax)
 
 
 def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Overview:
@@ -139,7 +155,7 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     Returns
     -------
     Overview
-        Shows itself; ``.table``, ``.tables``, ``.report(path)``.
+        Shows itself; ``.table``, ``.tables``, ``.report(path)``, ``.plot()``.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from memkit.errors import ParameterError
 from memkit.params import AsOf, as_of_time, check_column, check_value
 from memkit.search.retriever import Retriever
 from memkit.search.stages.rank import DISPOSITIONS
-from memkit.tables.age import factors
+from memkit.tables.age import BY_MONTH, UNDATED, factors
 from memkit.tables.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -24,19 +24,16 @@ if TYPE_CHECKING:
 
 # Okabe and Ito: told apart by every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-_MONTHS = """
-    select strftime(coalesce(created_at, updated_at), '%Y-%m') as month, coalesce(kind, 'other') as kind, count(*) as n
-    from memories where coalesce(created_at, updated_at) is not null group by all order by all
-"""
 _KINDS, _LABEL, _BINS = 7, 40, 30
 
 
-def plot_growth(corpus: Corpus, ax: Axes | None = None) -> Axes:
+def plot_growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
     """How many memories were made in each month, by kind; those without a date are counted in the title.
 
     Parameters
     ----------
-    corpus : Corpus
+    corpus : Corpus or pa.Table
+        Or the table ``kinds_by_month`` of an overview.
     ax : matplotlib Axes, optional
         Cleared and drawn on; a new figure (not pyplot's) by default.
 
@@ -54,18 +51,19 @@ def plot_growth(corpus: Corpus, ax: Axes | None = None) -> Axes:
     2026-01  ████████████████████ 1
     2026-02  ████████████████████ 1
     """
-    rows = corpus.ask(_MONTHS).to_pylist()
+    counted = (corpus if isinstance(corpus, pa.Table) else corpus.ask(BY_MONTH)).to_pylist()
+    rows = [row for row in counted if row["month"] != UNDATED]
     months = sorted({row["month"] for row in rows})
     totals: dict[str, int] = {}
     for row in rows:
-        totals[row["kind"]] = totals.get(row["kind"], 0) + row["n"]
+        totals[row["kind"]] = totals.get(row["kind"], 0) + row["memories"]
     kinds = sorted(totals, key=lambda kind: (-totals[kind], kind))
     shown = kinds if len(kinds) <= _KINDS else [*kinds[: _KINDS - 1], "others"]
     counts = np.zeros((len(shown), len(months)), dtype=np.int64)
     for row in rows:
         at = shown.index(row["kind"]) if row["kind"] in shown else len(shown) - 1
-        counts[at, months.index(row["month"])] += row["n"]
-    undated = corpus.memories.num_rows - int(counts.sum())
+        counts[at, months.index(row["month"])] += row["memories"]
+    undated = sum(row["memories"] for row in counted) - int(counts.sum())
     ax = axes_for(ax, f"memories by month, {undated:,} without a date")
     left = np.zeros(len(months))
     for kind, row, colour in zip(shown, counts, COLOURS, strict=False):

@@ -164,3 +164,17 @@ def test_the_command_prints_it_and_writes_the_page(folder: Path, tmp_path: Path,
     assert page.read_text("utf-8").startswith("<!doctype html>")
     app(["overview", str(folder), "--as-of", DAY, "--json"], standalone_mode=False)
     assert {row["what"]: row["count"] for row in json.loads(capsys.readouterr().out)}["memories"] == 9
+
+
+def test_the_picture_of_an_overview_is_that_of_its_corpus(tmp_path: Path) -> None:
+    corpus = mk.from_table(
+        {
+            "text": ["чай", "кофе", "квас"],
+            "kind": ["note", "entry", None],
+            "created_at": ["2026-01-05", "2026-02-01", None],
+        }
+    )
+    found = mk.overview(corpus, as_of="2026-03-01")
+    assert mk.plot_words(found.plot()) == mk.plot_words(mk.plot_growth(corpus))
+    assert mk.plot_words(found.plot()).startswith("memories by month, 1 without a date")
+    assert "<svg" in found.report(tmp_path / "page.html").read_text(encoding="utf-8")

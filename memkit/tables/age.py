@@ -34,6 +34,13 @@ _FORMULAS: dict[str, tuple[str, Callable[[Floats, float | Floats], Floats]]] = {
     "none": ("1.0::double", lambda age, days: np.ones_like(age)),
 }
 FORMS = tuple(_FORMULAS)
+UNDATED = "no date"
+BY_MONTH = f"""
+    select coalesce(strftime(coalesce(created_at, updated_at), '%Y-%m'), '{UNDATED}') as month,
+        coalesce(kind, 'other') as kind, count(*) as memories
+    from memories group by all order by all
+"""  # noqa: S608  # a word of memkit's own
+"""SQL: how many memories of each kind were made in each month."""
 _LEAST_FACTOR = 1e-300
 _DAY = 86400e6  # microseconds
 _DATES = ("updated_at", "created_at")
