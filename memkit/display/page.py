@@ -69,8 +69,7 @@ def write_page(path: str | Path, title: str, body: str, sortable: bool = False) 
     if sortable:
         script = f"<script>{_SORT}</script>"
         policy = f"; script-src 'sha256-{base64.b64encode(hashlib.sha256(_SORT.encode()).digest()).decode()}'"
-    style = _STYLE if sortable else ""
-    page = _PAGE.format(title=html.escape(title), body=body, script=script, policy=policy, style=style)
+    page = _PAGE.format(title=html.escape(title), body=body, script=script, policy=policy, style=_STYLE)
     Path(path).write_text(page, encoding="utf-8")
     return Path(path)
 
