@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -145,13 +144,6 @@ class Role:
 
     forced: str | None = None
     told: tuple[tuple[str, Any], ...] = ()
-
-    @cached_property
-    def key(self) -> str:
-        """What differs where the file would be read differently."""
-        if not self.told:
-            return self.forced or ""
-        return blake2b(repr(self).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 @dataclass
@@ -293,11 +285,6 @@ class Format:
     batch: Callable[[Iterable[tuple[str, Content]]], tuple[Tables, list[tuple[str, Content]]]] | None = None
     beside: Callable[[File, Rows], None] | None = None
     check: Callable[[Tables, Rows], None] | None = None
-
-    @cached_property
-    def landmarks(self) -> tuple[str, ...]:
-        """Each `landmark`."""
-        return tuple(self.landmark.split())
 
     @cached_property
     def tests(self) -> Tests:

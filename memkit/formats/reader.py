@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 
@@ -176,9 +177,17 @@ def _to_parse(roles: dict[str, Role], listing: Listing, seen: dict[str, Seen]) -
     items = []
     for path, role in roles.items():
         stat, key, digest = seen.get(path, _UNSEEN)
-        if not digest or key != role.key or stat != (listing.files[path] or listing.stat(path)):
-            items.append((path, role, digest if key == role.key else ""))
+        is_same_role = digest != "" and key == _key_of(role)
+        if not is_same_role or stat != (listing.files[path] or listing.stat(path)):
+            items.append((path, role, digest if is_same_role else ""))
     return items
+
+
+def _key_of(role: Role) -> str:
+    """What differs where a file would be read differently."""
+    if not role.told:
+        return role.forced or ""
+    return blake2b(repr(role).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
 def _roles(
@@ -187,7 +196,7 @@ def _roles(
     """The files to parse, in path order, each with its role; nearly all share one."""
     forced, told, aside = result.options.format, dict[str, tuple[tuple[str, object], ...]](), set[str]()
     for format in formats:
-        if format.survey and forced in (None, format.name) and (forced or _has(listing, format.landmarks)):
+        if format.survey and forced in (None, format.name) and (forced or _has(listing, format.landmark.split())):
             rows.use(format)
             folder = Folder(listing, _opener(listing, result, before), rows, result.options.plugin_globs, bool(forced))
             survey = Survey()
@@ -206,7 +215,7 @@ def _roles(
     return roles
 
 
-def _has(listing: Listing, landmarks: tuple[str, ...]) -> bool:
+def _has(listing: Listing, landmarks: list[str]) -> bool:
     """Whether a file or folder of one of these names lies anywhere."""
     below = tuple(f"/{landmark}" for landmark in landmarks)
     return any(
@@ -246,8 +255,9 @@ def _parse_all(
     results: Iterator[Parsed] = (parse_batch(*task) for task in tasks)
     if others > 1:
         results = processes.results(parse_batch, tasks, options.n_jobs)
-    is_silent = not options.progress or len(tasks) < 2
-    for part, found in bar("reading", results, total=len(tasks), unit="batch", silent=is_silent):
+    if options.progress and len(tasks) > 1:
+        results = iter(bar("reading", results, total=len(tasks), unit="batch"))
+    for part, found in results:
         files += found
         for name, table in part.items():
             if table.num_rows:
@@ -297,7 +307,7 @@ def _load(listing: Listing, options: Options, items: Iterable[Item], rows: Rows)
             found.append(_UNSEEN)
             continue
         digest = digest_of(content)
-        found.append((content[0], role.key, digest))
+        found.append((content[0], _key_of(role), digest))
         if digest != before:
             contents.append((path, content))
             held += len(content[1])
