@@ -21,12 +21,18 @@ from memkit.evaluate.unfound import Asked, hubs_of, shadowed_of, unreached_of, u
 from memkit.params import AsOf, describe, record_as_of
 
 _DAYS = 3650
+_WORDS = {
+    "hubs": "crowd the hits of others",
+    "unsearchable": "have nothing to be found by",
+    "shadowed": "stand behind another that says the same or newly",
+    "horizon": "are found now and will not be",
+}
 _TITLES = {
     "unreached": "Not found by what asks for them",
     "hubs": "Crowding the hits of others",
     "unsearchable": "With nothing to be found by",
     "shadowed": "Behind another that says the same, or newly",
-    "horizon": "Found now, and for how long",
+    "horizon": "Found now, and not for good",
 }
 _SHOWN = {"unreached": 3, "hubs": 2, "unsearchable": 2, "shadowed": 2, "horizon": 2}
 
@@ -47,21 +53,17 @@ class Audit(Result):
     tables: Mapping[str, pa.Table]
 
     def __str__(self) -> str:
-        first = self.table.slice(0, 1).to_pylist()[0]
+        first, *rest = self.table.to_pylist()
         asked = f"{first['count']:,} of {first['of']:,} memories are not found by what asks for them"
-        hubs, without, shadowed, falling = self.table["count"].to_pylist()[1:]
-        return (
-            f"{asked}. {hubs:,} crowd the hits of others, {without:,} have nothing to be found by, {shadowed:,} stand"
-            f" behind another that says the same or newly, {falling:,} are found now and will not be. All are in the"
-            " tables audit_unreached, audit_hubs and so on."
-        )
+        told = [f"{row['count']:,} {_WORDS[row['audit']]}" for row in rest if row["count"]]
+        return f"{asked}. {', '.join(told)}" if told else asked
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         head, _, more = str(self).partition(". ")
         told = {row["audit"]: row for row in self.table.to_pylist()}
         found = [
             replace(
-                sheet_of(table, min(rows, _SHOWN[name]), show_secrets),
+                sheet_of(_first(table), min(rows, _SHOWN[name]) if rows <= ROWS else rows, show_secrets),
                 heading=f"{_TITLES[name]}: {told[name]['count']:,} of {told[name]['of']:,}",
                 notes=(told[name]["note"],) if told[name]["note"] else (),
                 total=0,
@@ -69,7 +71,14 @@ class Audit(Result):
             )
             for name, table in self.tables.items()
         ]
-        return (Sheet(heading=head, notes=(more,)), *(sheet for sheet in found if sheet.rows))
+        where = "All rows are in the tables audit_unreached, audit_hubs and so on (--table unreached, hubs …)."
+        notes = tuple(note for note in (more, where) if note)
+        return (Sheet(heading=head, notes=notes), *(sheet for sheet in found if sheet.rows))
+
+
+def _first(table: pa.Table) -> pa.Table:
+    """Of the horizon what falls; all of the others."""
+    return table.filter(pc.is_valid(table["day"])) if "day" in table.column_names else table
 
 
 def audit(
@@ -300,7 +309,8 @@ def _summary(name: str, table: pa.Table, asked: Asked) -> dict[str, Any]:
         falls = table.filter(pc.invert(pc.is_in(table["why"], pa.array([NEVER, LATER]))))
         first = pc.min(falls["day"]).as_py()
         note = f"the first on {first}; {_counts(table, 'why')}" if first else _counts(table, "why")
-        return {"count": falls.num_rows, "of": table.num_rows, "note": note}
+        memories, of = (pc.count_distinct(rows["memory_id"]).as_py() for rows in (falls, table))
+        return {"count": memories, "of": of, "note": note}
     note = _counts(table, {"unsearchable": "why", "shadowed": "how"}.get(name, ""))
     return {"count": table.num_rows, "of": memories, "note": note}
 
