@@ -19,6 +19,7 @@ from memkit.evaluate.horizon import LATER, NEVER, horizon_of
 from memkit.evaluate.result import Result
 from memkit.evaluate.unfound import Asked, hubs_of, shadowed_of, unreached_of, unsearchable_of
 from memkit.params import AsOf, describe, record_as_of
+from memkit.progress import bar
 
 _DAYS = 3650
 _WORDS = {
@@ -120,7 +121,8 @@ def audit(
     [{'audit': 'unsearchable', 'count': 1}, {'audit': 'shadowed', 'count': 1}]
     """
     asked = Asked.of(search, queries, qrels, k, n, as_of)
-    tables = {name: _kept(search, name, of(asked), asked) for name, of in AUDITS.items()}
+    each = bar("auditing", list(AUDITS.items()), leave=False)
+    tables = {name: _kept(search, name, of(asked), asked) for name, of in each}
     rows = [{"audit": name, **_summary(name, table, asked)} for name, table in tables.items()]
     table = record_as_of(describe(pa.Table.from_pylist(rows), memkit="audit"), asked.task.moment)
     return Audit(table, tables)

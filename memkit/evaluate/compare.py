@@ -15,7 +15,7 @@ from memkit.errors import ParameterError
 from memkit.evaluate.asking import hits_of
 from memkit.evaluate.evaluation import Task, deepest, nullable, size
 from memkit.evaluate.labels import QRELS, read_queries
-from memkit.evaluate.metrics import LESS_IS_BETTER, OF_HITS, Judged, Labels, Metric, parse_metrics
+from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.result import Result
 from memkit.evaluate.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict, word_of
 from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
@@ -255,13 +255,11 @@ class _Pair:
         told, to_judge = self.verdict(d), _TO_JUDGE.empty_table()
         if bounds and told.p is not None and metric.kind not in OF_HITS:
             told, to_judge = self._bounded(metric, told, np.isnan(d))
-        gain, less = d, metric.kind in LESS_IS_BETTER
-        if less:
-            gain = -d
+        gain, mean = metric.sign * d, metric.sign * told.difference
+        if metric.sign < 0:
             told = replace(told, word={BETTER: WORSE, WORSE: BETTER}.get(told.word, told.word))
         better, worse = int((gain > _EQUAL).sum()), int((gain < -_EQUAL).sum())
         shares = [Metric("judged", metric.k)(Judged.of(hits, task.labels, self.depth)) for hits in (self.a, self.b)]
-        mean = -told.difference if less else told.difference
         against = (mean > _EQUAL and worse > better) or (mean < -_EQUAL and better > worse)
         row = {
             **{name: getattr(told, name) for name in _TABLE.names if hasattr(told, name)},

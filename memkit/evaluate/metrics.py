@@ -255,6 +255,11 @@ class Metric:
     def name(self) -> str:
         return self.kind if self.k is None else f"{self.kind}@{self.k}"
 
+    @property
+    def sign(self) -> int:
+        """1 where more is better, −1 where less is."""
+        return -1 if self.kind in LESS_IS_BETTER else 1
+
     def __call__(self, run: Judged) -> Floats:
         """The score of each query; NaN where it has none."""
         return _METRICS[self.kind](run, self.k or run.gain.shape[1])

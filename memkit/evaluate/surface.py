@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 
 from memkit.errors import ParameterError, did_you_mean
+from memkit.evaluate.metrics import Metric
 from memkit.params import check_choice
 from memkit.pictures import COLOURS, axes_for, with_words
 
@@ -61,16 +62,17 @@ def plot_surface(
         if given is not None:
             check_choice("x, y", given, list(swept.settings[0]), "plot_surface")
     drawn = [one for one in (x, y) if one is not None] or sorted(varies, key=lambda one: -table[one].nunique())[:2]
+    more = Metric.parse(name).sign
     near = set() if tuned is None else set(tuned.plateau_["setting"].to_pylist())
     table["near"] = table["setting"].isin(near)
-    own, best = swept.default, int(table[name].round(12).idxmax())
+    own, best = swept.default, int((table[name].round(12) * more).idxmax())
     chosen = None if tuned is None else swept.settings.index(tuned.chosen_params_)
     kept = {own, best, chosen}
-    front = table.sort_values(name, kind="stable", ascending=False).drop_duplicates(drawn)
+    front = table.sort_values(name, kind="stable", ascending=more < 0).drop_duplicates(drawn)
     marks = [(own, "s", "as it is"), (best, "^", "best"), (chosen, "*", "to be used")]
     hidden = [one for one in varies if one not in drawn]
-    more = f"; each point the best over {', '.join(hidden)}" if hidden else ""
-    ax = axes_for(ax, f"{name} of {len(table):,} settings{more}")
+    of_all = f"; each point the best over {', '.join(hidden)}" if hidden else ""
+    ax = axes_for(ax, f"{name} of {len(table):,} settings{of_all}")
     at = [_places(ax, table[one], axis) for one, axis in zip(drawn, ("x", "y"), strict=False)]
     height = at[1] if len(drawn) > 1 else table[name]
     _draw_points(ax, front, at[0], height, name, len(drawn) > 1)

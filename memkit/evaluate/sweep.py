@@ -74,7 +74,7 @@ class Sweep(Result):
 
         Its mean is too good to be true: of many settings the luckiest was taken.
         """
-        means = self.table[self.metrics[0]].to_numpy()
+        means = self.table[self.metrics[0]].to_numpy() * Metric.parse(self.metrics[0]).sign
         return int(np.nanargmax(np.round(means, 12)))
 
     @property

@@ -17,6 +17,7 @@ from memkit.evaluate.claims import HOLDOUT, LABELS, LATER, Looks, set_aside
 from memkit.evaluate.compare import compare
 from memkit.evaluate.evaluation import Task
 from memkit.evaluate.labels import as_arrow_table
+from memkit.evaluate.metrics import Metric
 from memkit.evaluate.statistics import OPEN, SAME, WORSE, Units
 from memkit.evaluate.sweep import Sweep, sweep
 from memkit.evaluate.tuned import Plan, Scored, Tuning, tuned
@@ -144,6 +145,10 @@ def tune(
 
 def _scored(swept: Sweep, metric: str) -> Scored:
     task = swept.task
+    if Metric.parse(metric).sign < 0:
+        raise ParameterError(
+            f"tune: expected a metric of which more is better. Got {metric!r}; sweep and compare take it."
+        )
     return Scored(
         swept.matrix(metric),
         swept.settings,

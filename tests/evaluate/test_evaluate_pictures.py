@@ -194,3 +194,16 @@ def test_below_six_groups_there_is_a_mean_and_no_interval() -> None:
     found = mk.tune_scores(scores(3), "a", group="user_id")
     words = mk.plot_words(mk.plot_differences(found))
     assert "none below 6 units" in words
+
+
+def test_of_what_is_superseded_the_best_has_the_least(search: mk.Retriever) -> None:
+    found = mk.read_qrels(LABELS[1]).to_pandas().assign(valid_to=None)
+    found.loc[::3, "valid_to"] = "2026-02-01"
+    swept = mk.sweep(search, LABELS[0], found, {"bm25_weight": [0.0, 0.5, 1.0]}, "stale@5", as_of=DAY)
+    means = swept.table["stale@5"].to_pylist()
+    assert means[swept.best] == min(means)
+    assert len(set(means)) > 1
+    (line,) = [line for line in mk.plot_words(mk.plot_surface(swept)).splitlines() if "best" in line]
+    assert f"{min(means):.3f}" in line
+    with pytest.raises(mk.ParameterError, match="of which more is better"):
+        mk.tune(search, LABELS[0], found, {"pool": [5, 50]}, "stale@5", as_of=DAY)
