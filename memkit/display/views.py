@@ -252,6 +252,17 @@ VIEWS: dict[str, View] = {
             "detectable",
         ),
     ),
+    "sweep": View(
+        "setting",
+        (
+            Column("setting", "#", "count"),
+            Column("gain", look="signed"),
+            Column("p_adjusted", "p", "exact"),
+            Column("near_best", "near the best", "flag"),
+            Column("plateau", look="flag"),
+        ),
+        knows=("n_with_hits", "distance"),
+    ),
     "per_query": View(
         "query",
         (
@@ -329,7 +340,26 @@ VIEWS: dict[str, View] = {
 for _name, _lead in (("facts", "text"), ("turns", "text"), ("checklist", "text"), ("wisdom_facts", "content")):
     VIEWS[_name] = View("row", (), lead=_lead, knows=("memory_id", "path", "extra"))
 ANY = View("row", ())
-_BY_COLUMNS = {tuple(TABLES[name].names): view for name, view in VIEWS.items() if name in TABLES}
+_GAIN = (Column("difference", look="signed"), Column("interval", "95 % interval", "interval"))
+_BY_COLUMNS = {tuple(TABLES[name].names): view for name, view in VIEWS.items() if name in TABLES} | {
+    ("baseline", "value", "difference", "low", "high", "note"): View(
+        "baseline", (Column("baseline"), Column("value", look="exact"), *_GAIN, Column("note")), knows=("low", "high")
+    ),
+    ("group", "n_queries", "default", "candidate", "difference"): View(
+        "group",
+        (
+            Column("group"),
+            Column("difference", look="signed"),
+            Column("default", look="exact"),
+            Column("candidate", look="exact"),
+            Column("n_queries", "queries", "count"),
+        ),
+    ),
+    ("query_id", "text", "user_id", "as_of", "group", "field", "hidden_field"): View(
+        "query", (Column("field"), Column("user_id", "user"), Column("as_of", "day", "day")), lead="text"
+    ),
+}
+"""Tables that say by their columns alone what they are."""
 
 
 def view_of(names: Sequence[str], label: str = "") -> View:
