@@ -7,7 +7,6 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.evaluate.labels import read_qrels, read_queries
 from memkit.index.cache import rows_digest
 from memkit.params import Param
 
@@ -46,6 +45,8 @@ def corpus_fingerprint(memories: pa.Table) -> str:
 
 def labels_fingerprint(queries: Any, qrels: Any) -> str:
     """A hash over what is asked, by whom and when, and what answers it, whatever order it is in."""
+    from memkit.evaluate.labels import read_qrels, read_queries  # which need pandas; a search by a profile does without
+
     asked = read_queries(queries).select(["query_id", "text", "user_id", "as_of"]).sort_by("query_id")
     right = read_qrels(qrels).sort_by([("query_id", "ascending"), ("memory_id", "ascending")])
     told = [*asked.to_pylist(), *right.select(["query_id", "memory_id", "relevance"]).to_pylist()]

@@ -197,13 +197,18 @@ def hubs_of(asked: Asked) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_HUBS)
 
 
+def _filled(search: Any) -> set[str]:
+    """The memories that have a text, headings apart."""
+    index = search._index()
+    pairs = zip(index.chunks["memory_id"].to_pylist(), index.told.to_pylist(), strict=True)
+    return {memory for memory, text in pairs if text.strip()}
+
+
 def unsearchable_of(search: Any) -> pa.Table:
     """What `audit_unsearchable` returns."""
-    index, memories = search._index(), search.corpus_.memories
-    told, of = index.told.to_pylist(), index.chunks["memory_id"].to_pylist()
-    terms = QueryTerms(index.settings.analyser).of(told)
-    filled = {memory for memory, text in zip(of, told, strict=True) if text.strip()}
-    worded = {memory for memory, some in zip(of, terms, strict=True) if some}
+    index, memories, filled = search._index(), search.corpus_.memories, _filled(search)
+    terms = QueryTerms(index.settings.analyser).of(index.told.to_pylist())
+    worded = {memory for memory, some in zip(index.chunks["memory_id"].to_pylist(), terms, strict=True) if some}
     rows = []
     for memory, kind in zip(memories["memory_id"].to_pylist(), memories["kind"].to_pylist(), strict=True):
         why = "no text" if memory not in filled else "" if memory in worded else "no word"
@@ -221,6 +226,8 @@ def shadowed_of(search: Any) -> pa.Table:
     when = pc.coalesce(memories["updated_at"], memories["created_at"]).to_pandas()
     dated = dict(zip(memories["memory_id"].to_pylist(), when, strict=True))
     kinds = dict(zip(memories["memory_id"].to_pylist(), memories["kind"].to_pylist(), strict=True))
+    filled = _filled(search)
+    pairs = pairs[pairs["a_id"].isin(filled) & pairs["b_id"].isin(filled)]  # a heading alone says nothing
     rows: dict[str, dict[str, Any]] = {}
     pairs = pairs.sort_values(["contradiction", "similarity", "a_id", "b_id"], ascending=[True, False, True, True])
     for pair in pairs.to_dict("records"):

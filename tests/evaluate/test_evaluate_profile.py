@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 import tomllib
 import warnings
 from pathlib import Path
@@ -193,6 +195,14 @@ def test_memkit_search_takes_a_profile_and_says_where_it_was_measured_on_others(
     both = CliRunner().invoke(app, ["search", str(folder), "чай", "--profile", str(path), "--preset", "workspace"])
     assert both.exit_code
     assert "expected --preset or --profile" in str(both.exception)
+
+
+def test_a_search_by_a_profile_needs_no_pandas_as_a_process_of_its_own(tmp_path: Path) -> None:
+    folder = write_files(tmp_path / "notes", {"MEMORY.md": "# Чай\nзелёный чай\n"})
+    path = mk.Profile.of(mk.Retriever(encoder=None).fit(mk.read(folder))).save(tmp_path / "best.toml")
+    command = [sys.executable, "-m", "memkit", "search", str(folder), "чай", "--profile", str(path), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, encoding="utf-8", check=True)
+    assert (len(json.loads(done.stdout)), done.stderr) == (1, "")
 
 
 def test_what_may_stand_in_evidence_is_listed() -> None:
