@@ -17,7 +17,7 @@ Look = Callable[[str], tuple[str | None, str | None]]
 def counted(after: Mapping[str, str], look: Look) -> Iterator[dict[str, Any]]:
     """The edits that make the counters right once each file of `after` is as it is there.
 
-    A ``meta.json`` that changes itself, is absent, or is no JSON is left alone; so is a counter that it has not.
+    A ``meta.json`` that changes itself, is absent, or is not JSON is left alone; so is a counter that it does not have.
     """
     for path, text in sorted(after.items()):
         folder, name = posixpath.split(path)

@@ -90,7 +90,7 @@ class Draft:
         return self._texts[path]
 
     def lines(self, path: str, first: int, last: int) -> tuple[int, int]:
-        """Where lines of a file begin and end, their own line ends included; a BOM is no part of the first."""
+        """Where lines of a file begin and end, their own line ends included; a BOM is not part of the first."""
         if path not in self._lines:
             starts, text = [0], self.text(path)
             while (found := text.find("\n", starts[-1])) >= 0:

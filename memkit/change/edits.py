@@ -198,7 +198,7 @@ class Edits:
         Raises
         ------
         QueryError
-            Where it is no predicate.
+            Where it is not a predicate.
         ChangeRefusedError
             Where it would part rows that only make sense together.
         """

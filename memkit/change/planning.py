@@ -29,7 +29,7 @@ from memkit.tables.statement import Annotator
 
 @runtime_checkable
 class Planner(Protocol):
-    """What is no policy and still asks for changes, as `Migrate` does."""
+    """What is not a policy and still asks for changes, as `Migrate` does."""
 
     def draft(self, draft: Draft) -> None:
         """Add rows to `draft`."""
@@ -57,7 +57,7 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None) -> Edits:
     Raises
     ------
     ParameterError
-        For what is no policy, or one that judges nothing.
+        For what is not a policy, or one that judges nothing.
     StaleSourceError
         Where a file changed since `corpus` was read.
     MemkitError

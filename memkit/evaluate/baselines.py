@@ -41,7 +41,7 @@ def baselines(search: Any, own: Floats, task: Task, metric: str, more: Mapping[s
         weights = {weight: [float(weight == arm)] for weight in _WEIGHTS}
         try:
             swept = sweep(search, task.queries, task.qrels, [weights], metric, **more)
-        except MemkitError as error:  # such an arm is no zero
+        except MemkitError as error:  # such an arm does not score 0
             rows.append({"baseline": name, "note": str(error)})
             continue
         rows.append(_row(name, swept.matrix(metric)[0], own, task))

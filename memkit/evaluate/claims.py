@@ -152,7 +152,7 @@ class TuneVerdict:
 
 
 def _signed(value: float) -> str:
-    """With its sign, but for a 0 that is none."""
+    """With its sign; a 0 has a plus."""
     return f"{round(value, 3) + 0.0:+.3f}"
 
 

@@ -106,7 +106,7 @@ def _decay(retriever: Any) -> Iterator[_Row]:
             "halfLifeDays",
             "",
             "",
-            f"the decay {form} of {days:g} days is no exponential: it has no halfLifeDays",
+            f"the decay {form} of {days:g} days is not an exponential: it has no halfLifeDays",
         )
     elif form == "none":
         yield _BOT, "halfLifeDays", "Infinity", "days", "nothing decays: exp(−ageDays / Infinity) is 1"

@@ -323,7 +323,7 @@ def _declared(section: str) -> Mapping[str, Param]:
 
 
 def _typed(declared: Param, value: Any, where: str) -> Any:
-    """`value` as the parameter takes it: a list is a tuple, "none" is None where that is no default."""
+    """`value` as the parameter takes it: a list is a tuple, "none" is None where that is not a default."""
     if isinstance(value, str) and value.lower() == "none":
         value = declared.parse(value)
     value = tuple(value) if isinstance(value, list) else value

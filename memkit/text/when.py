@@ -16,7 +16,7 @@ from memkit.text.analyse import MONTHS
 Span = tuple[date, date]
 """First and last day."""
 
-_READ = 2000  # characters; a longer question is no question
+_READ = 2000  # characters; a longer text is not a question
 _FEW_DAYS, _FEW_MONTHS = 15, 100
 
 _RUSSIAN = (

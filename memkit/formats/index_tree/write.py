@@ -36,7 +36,7 @@ def format_branch_line(branch: Mapping[str, str]) -> str:
     Raises
     ------
     FormatError
-        Where category or path is no string that says something.
+        Where category or path is not a string that says something.
     """
     for name in ("category", "path"):
         if not isinstance(branch.get(name), str) or not branch[name].strip():

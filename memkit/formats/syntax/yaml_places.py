@@ -193,7 +193,7 @@ def _composed(head: str) -> Any:
     except yaml.YAMLError as error:
         raise ChangeRefusedError(f"it is no YAML ({getattr(error, 'problem', None) or error}).") from error
     if not isinstance(node, yaml.MappingNode) or node.flow_style:
-        raise ChangeRefusedError("it is no mapping with a key a line.")
+        raise ChangeRefusedError("it is not a mapping with a key a line.")
     return node
 
 
