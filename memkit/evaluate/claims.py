@@ -171,7 +171,7 @@ def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any])
         return _too_few(told), None
     found, gain = retune(contest, seed), expected_gain(contest, seed)
     (low, high), narrow = (_holding(gain, found.interval(level)) for level in (0.95, 0.9))
-    word, reason = _word(found, high, narrow, epsilon)
+    word, reason = _word(found, (low, high), narrow, epsilon)
     needed = _needed(found, max(abs(gain or 0.0), epsilon), told) if word == OPEN else None
     return TuneVerdict(
         word,
@@ -224,13 +224,16 @@ def _holding(gain: float | None, ends: tuple[float, float]) -> tuple[float, floa
     return (ends[0], ends[1]) if gain is None else (min(ends[0], gain), max(ends[1], gain))
 
 
-def _word(found: Retuned, high: float, narrow: tuple[float, float], epsilon: float) -> tuple[str, str]:
+def _word(found: Retuned, wide: tuple[float, float], narrow: tuple[float, float], epsilon: float) -> tuple[str, str]:
     if found.p <= _ALPHA:
         return BETTER, ""
-    if found.p_worse <= _ALPHA and high < 0:
+    if found.p_worse <= _ALPHA and wide[1] < 0:
         return WORSE, ""
     if -epsilon <= narrow[0] <= narrow[1] <= epsilon:
         return SAME, ""
+    if wide[0] > 0 or wide[1] < 0:
+        p = found.p if wide[0] > 0 else found.p_worse
+        return OPEN, f"the interval leaves out 0, the flips with p = {p:.3g} do not"
     return OPEN, f"p is above {_ALPHA:g}, and the interval reaches beyond ± {epsilon:g}"
 
 

@@ -108,6 +108,23 @@ def test_the_gain_lies_within_its_interval_and_the_word_follows_from_both(seed: 
     assert str(found).startswith(("Tuning", "Cannot tell yet whether tuning helps"))
 
 
+def test_where_interval_and_flips_disagree_nothing_is_claimed() -> None:
+    random = np.random.default_rng(12)
+    sizes = random.geometric(0.1, 12)  # queries of users, very uneven
+    users = [f"u{user:02}" for user in range(12) for _ in range(sizes[user])]
+    own = np.repeat(np.arange(12), sizes)
+    gains = random.normal(0.03, 0.2, (3, len(users))) + random.normal(0, 0.1, (3, 12))[:, own]
+    found = tuned(planted(gains, users), mean_of="queries").verdict_
+    assert found.low is not None
+    assert found.p is not None
+    assert found.low > 0
+    assert found.p > 0.025
+    assert (found.word, found.reason) == (
+        "cannot tell yet",
+        f"the interval leaves out 0, the flips with p = {found.p:.3g} do not",
+    )
+
+
 def test_what_is_needed_settles_it() -> None:
     gains = chance(0, 20, 5) + 0.03
     found = tuned(planted(gains, names(20, 5))).verdict_
