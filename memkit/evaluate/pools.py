@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from joblib import Parallel, delayed
 
+from memkit import __version__
 from memkit.errors import ParameterError
 from memkit.evaluate.asking import Batch, batches_of, check_arm
+from memkit.evaluate.claims import fingerprint
 from memkit.evaluate.evaluation import Task
 from memkit.evaluate.grid import Setting
 from memkit.evaluate.metrics import OF_HITS, Judged, Metric
+from memkit.evaluate.pieces import Pieces
 from memkit.evaluate.plans import Effect, Plan
 from memkit.index.centre import scripts
+from memkit.progress import bar
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import SearchIndex
@@ -201,23 +206,74 @@ class Pools:
             )
 
     def scores(
-        self, settings: Sequence[Setting], names: Sequence[str] = (), n_jobs: int | None = None
+        self,
+        settings: Sequence[Setting],
+        names: Sequence[str] = (),
+        n_jobs: int | None = None,
+        resume: str | Path | None = None,
     ) -> tuple[Floats, Ints]:
-        """Metrics × settings × queries, and how many queries have a hit, by setting."""
+        """Metrics × settings × queries, and how many queries have a hit, by setting.
+
+        Parameters
+        ----------
+        names : sequence of str
+            What varies, to be checked for whether it can make a difference.
+        resume : str or Path, optional
+            The file that keeps each piece of the work as soon as it is done.
+        """
         plans = self.plans(settings)
         self.check_decay(plans, names)
+        pieces = None if resume is None else Pieces(resume, self.facts(settings))
         scores = np.full((len(self.metrics), len(settings), self.task.queries.num_rows), np.nan)
         with_hits = np.zeros(len(settings), np.int64)
-        for plan in plans:
-            for part in self.parts(plan):
-                worker = _Worker(self, plan, part)
-                units = _units(len(part.number), plan.size)
-                run = Parallel(n_jobs=n_jobs, backend="threading")
-                for unit, (values, hits) in zip(units, run(delayed(worker)(unit) for unit in units), strict=True):
+        work = [(plan, part) for plan in plans for part in self.parts(plan)]
+        with bar("scoring settings", total=sum(len(part.number) * plan.size for plan, part in work)) as done:
+            for at, (plan, part) in enumerate(work):
+                for unit, values, hits in self._worked(f"{at}", plan, part, n_jobs, pieces):
                     columns = part.number[unit]
                     scores[:, plan.positions[:, None], columns] = values[:, plan.effect]
                     with_hits[plan.positions] += hits[plan.effect]
+                    done.update(len(columns) * plan.size)
         return scores, with_hits
+
+    def _worked(
+        self, name: str, plan: Plan, part: Found, n_jobs: int | None, pieces: Pieces | None
+    ) -> Iterator[tuple[slice, Floats, Ints]]:
+        """The pieces of the scores of one plan over one part: those of the file, and those that are not in it yet."""
+        held = {} if pieces is None else pieces.held
+        units = _units(len(part.number), plan.size)
+        left = [unit for unit in units if f"{name} {unit.start}" not in held]
+        for unit in units:
+            if unit not in left:
+                values = held[f"{name} {unit.start}"]
+                yield unit, values[:, :, :-1], values[0, :, -1].astype(np.int64)
+        if left:
+            worker = _Worker(self, plan, part)
+            run = Parallel(n_jobs=n_jobs, backend="threading", return_as="generator")
+            for unit, (scores, hits) in zip(left, run(delayed(worker)(unit) for unit in left), strict=True):
+                if pieces is not None:
+                    counts = np.broadcast_to(hits[:, None], (*scores.shape[:2], 1))
+                    pieces.put(f"{name} {unit.start}", np.concatenate([scores, counts], axis=2))
+                yield unit, scores, hits
+
+    def facts(self, settings: Sequence[Setting]) -> dict[str, Any]:
+        """What the scores depend on, by fingerprints."""
+        labels, rows, memories = self.task.labels, self.index.rows, self.index.memories
+        arrays = (rows.kind[0], rows.expires, rows.dated, rows.made, rows.decays, rows.twin)
+        asked = [batch.rows.drop_columns(["group"]).to_pylist() for batch in self.batches]
+        return {
+            "version": __version__,
+            "corpus": fingerprint(self.index.digests, memories["user_id"].to_pylist(), list(rows.kind[1]), *arrays),
+            "encoder": self.index.fingerprint,
+            "labels": fingerprint(
+                labels.key, labels.gain, labels.stale, labels.queries.to_pylist(), labels.memories.to_pylist(), asked
+            ),
+            "settings": fingerprint(self.settings.get_params(), list(settings)),
+            "metrics": [metric.name for metric in self.metrics],
+            "depth": self.depth,
+            "where": [batch.where for batch in self.batches],
+            "as_of": self.task.moment.isoformat(),
+        }
 
 
 def _units(n_queries: int, n_settings: int) -> list[slice]:

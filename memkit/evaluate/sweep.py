@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -16,6 +17,7 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluate.evaluation import Task, deepest, nullable, size
 from memkit.evaluate.grid import Grid, Setting
 from memkit.evaluate.metrics import Metric, parse_metrics
+from memkit.evaluate.pieces import recorded
 from memkit.evaluate.pools import Pools
 from memkit.evaluate.result import Result
 from memkit.params import AsOf, check_value, describe, record_as_of
@@ -23,6 +25,7 @@ from memkit.schemas import Floats, Ints
 
 MOST_SCORES = 200_000_000
 """Scores of 8 bytes that a sweep may hold."""
+MOST_SETTINGS = 1_000_000
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,6 +131,7 @@ def sweep(
     where: str | None = None,
     depth: int = 100,
     unjudged: str = "raise",
+    resume: str | Path | None = None,
     n_jobs: int | None = None,
     seed: int = 0,
 ) -> Sweep:
@@ -152,6 +156,9 @@ def sweep(
         How they are drawn; Sobol's points fill the space evenly.
     group, mean_of, as_of, where, depth, unjudged
         As for `evaluate`.
+    resume : str or Path, optional
+        A file that keeps what is done, for a sweep that was stopped or killed to go on from; where `as_of` is None it
+        goes on at the moment at which it began. The file of another sweep is refused.
     n_jobs : int, optional
         Threads, as joblib counts them; the result is the same with any number.
     seed : int
@@ -166,8 +173,8 @@ def sweep(
     Raises
     ------
     ParameterError
-        For an unknown name, a value outside of its declaration, an empty grid, one of more than 200 million scores, or
-        labels that cannot be meant.
+        For an unknown name, a value outside of its declaration, an empty grid, one of more than a million
+        settings or 200 million scores, decay where nothing decays, or labels that cannot be meant.
     MemkitError
         Where an arm that has a weight found nothing for any query.
 
@@ -186,12 +193,15 @@ def sweep(
     if not hasattr(search, "ask"):
         raise ParameterError(f"sweep: expected a fitted Retriever. Got {type(search).__name__}.")
     points = Grid(grid, sample, how, seed)
+    check_value("sweep", "n_jobs", n_jobs, "int", nullable=True)
+    if as_of is None and resume is not None:
+        as_of = (recorded(resume) or {}).get("as_of")
     task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
     task.check_known(search)
     _check_size(len(points), task.queries.num_rows, len(wanted))
     settings, default = _with_own(list(points), points.names, search)
     pools = Pools(search, task, wanted, deepest(wanted, depth), where)
-    scores, with_hits = pools.scores(settings, points.names, n_jobs)
+    scores, with_hits = pools.scores(settings, points.names, n_jobs, resume)
     values = {metric.name: scores[at] for at, metric in enumerate(wanted)}
     table = _table(settings, points.names, values, with_hits, task)
     names = [metric.name for metric in wanted]
@@ -199,10 +209,11 @@ def sweep(
 
 
 def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:
-    if (n_scores := n_settings * n_queries * n_metrics) > MOST_SCORES:
+    most = min(MOST_SETTINGS, MOST_SCORES // (n_queries * n_metrics))
+    if n_settings > most:
         raise ParameterError(
-            f"sweep: expected at most {MOST_SCORES:,} scores. Got {n_settings:,} settings x {n_queries:,} queries x"
-            f" {n_metrics} metrics = {n_scores:,}; sample={MOST_SCORES // (n_queries * n_metrics * 10):,} draws fewer."
+            f"sweep: expected at most {MOST_SETTINGS:,} settings and {MOST_SCORES:,} scores. Got {n_settings:,} settings"
+            f" x {n_queries:,} queries x {n_metrics} metrics; sample={max(most // 100, 1):,} draws so many."
         )
 
 

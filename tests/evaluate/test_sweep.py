@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import uniform
 
 import memkit as mk
+from memkit.evaluate.grid import Grid
+from memkit.evaluate.pieces import Pieces, recorded
 
 WORDS = ["пул", "кот", "чай", "сервер", "релиз", "pool", "tea", "server", "friday", "release", "и", "the"]
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -103,3 +107,148 @@ def test_steps_lose_no_point_and_shares_make_one() -> None:
     assert mk.steps(0.05, 0.95, 0.15) == [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95]
     assert len(set(mk.shares(0.1))) == 66
     assert all(sum(round(part * 10) for part in one) == 10 for one in mk.shares(0.1))
+
+
+def test_any_number_of_threads_gives_the_same(made: Any) -> None:
+    search, queries, qrels = made
+    one = mk.sweep(search, queries, qrels, GRID, ["mrr", "judged@5"], as_of=DAY)
+    three = mk.sweep(search, queries, qrels, GRID, ["mrr", "judged@5"], as_of=DAY, n_jobs=3)
+    assert one.table.equals(three.table)
+    np.testing.assert_array_equal(one.matrix("judged@5"), three.matrix("judged@5"))
+
+
+class Killed(Exception):
+    """As a killed process leaves it: in the middle of a piece."""
+
+
+def test_a_killed_sweep_goes_on_from_its_file_and_its_moment(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search, queries, qrels = made
+    queries, path, put = queries.assign(as_of=None), tmp_path / "sweep", Pieces.put
+    done: list[str] = []
+
+    def killed(self: Pieces, name: str, values: Any) -> None:
+        if len(done) == 3:
+            size = path.stat().st_size
+            put(self, name, values)
+            path.write_bytes(path.read_bytes()[: size + 40])  # a piece that is not whole
+            raise Killed
+        put(self, name, values)
+        done.append(name)
+
+    monkeypatch.setattr(Pieces, "put", killed)
+    with pytest.raises(Killed):
+        mk.sweep(search, queries, qrels, GRID, resume=path)
+    began = recorded(path)
+    assert began is not None
+    monkeypatch.setattr(Pieces, "put", lambda self, name, values: (done.append(name), put(self, name, values)))
+    found = mk.sweep(search, queries, qrels, GRID, resume=path)
+    assert len(done) == len(set(done)) > 3
+    whole = mk.sweep(search, queries, qrels, GRID, as_of=began["as_of"])
+    assert found.table.equals(whole.table, check_metadata=True)
+    np.testing.assert_array_equal(found.matrix(), whole.matrix())
+    count = len(done)
+    again = mk.sweep(search, queries, qrels, GRID, resume=path, n_jobs=2)
+    assert again.table.equals(found.table)
+    assert len(done) == count
+
+
+def test_a_file_of_another_sweep_or_of_something_else_is_left_as_it_is(made: Any, tmp_path: Path) -> None:
+    search, queries, qrels = made
+    path = tmp_path / "sweep"
+    mk.sweep(search, queries, qrels, {"pool": [5]}, resume=path)
+    held = path.read_bytes()
+    with pytest.raises(mk.ParameterError, match=r"of another one: settings differ"):
+        mk.sweep(search, queries, qrels, {"pool": [6]}, resume=path)
+    with pytest.raises(mk.ParameterError, match=r"of another one: labels differ"):
+        mk.sweep(search, queries, qrels.assign(relevance=1), {"pool": [5]}, resume=path)
+    assert path.read_bytes() == held
+    (tmp_path / "notes.md").write_text("# Заметки")
+    for other in (tmp_path / "notes.md", tmp_path, tmp_path / "no" / "folder"):
+        with pytest.raises(mk.ParameterError, match="resume: expected a file that a sweep can write"):
+            mk.sweep(search, queries, qrels, {"pool": [5]}, resume=other)
+    assert (tmp_path / "notes.md").read_text() == "# Заметки"
+
+
+@pytest.mark.parametrize("cut", [0, 5, 16, 30, 60, -1])
+def test_a_file_cut_anywhere_is_read_as_far_as_it_is_whole(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "pieces"
+    pieces = Pieces(path, {"a": 1})
+    pieces.put("one", np.arange(3))
+    pieces.put("two", np.arange(4))
+    path.write_bytes(path.read_bytes()[:cut])
+    again = Pieces(path, {"a": 1})
+    assert set(again.held) in ({"one"}, set())
+    again.put("three", np.arange(2))
+    assert Pieces(path, {"a": 1}).held["three"].tolist() == [0, 1]
+
+
+def test_a_damaged_piece_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "pieces"
+    Pieces(path, {}).put("one", np.arange(3))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+    assert Pieces(path, {}).held == {}
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({}, "expected values for at least one parameter. Got none"),
+        ([], "expected values for at least one parameter. Got none"),
+        ({"pool": []}, "at least one value for 'pool'"),
+        ({"pool": 5}, "a list of values for 'pool'"),
+        ({"decay": "none"}, "a list of values for 'decay'"),
+        ({"pol": [5]}, "no parameter 'pol'.*Did you mean 'pool'"),
+        ({"encoder": ["use"]}, "'encoder' acts at fit"),
+        ({"pool": [5, 0]}, r"'pool' must be an int in \[1, inf\)"),
+        ({"min_score": [float("nan")]}, "'min_score' must be"),
+        ({("pool", "rrf_k"): [(5,)]}, "expected 2 values for pool, rrf_k"),
+        ([{"pool": [5], ("pool", "rrf_k"): [(5, 6)]}], "each parameter once. Got 'pool'"),
+        ({"pool": range(1, 1001), "rrf_k": range(1000), "unit": ["memory", "chunk"]}, "2,000,000 settings x 200 quer"),
+        ({"pool": range(1, 1001), "rrf_k": range(1000), "decay_days": range(1, 11)}, "1,000,000 settings.*10,000,000"),
+        ({("vector_weight", "bm25_weight", "gram_weight"): [(0, 0, 0)]}, "no arm has a weight"),
+        ({"kind_weights": [{"archve": 0.5}]}, "archve"),
+    ],
+)
+def test_a_grid_that_cannot_be_meant_is_refused_before_anything_is_asked(made: Any, grid: Any, message: str) -> None:
+    search, queries, qrels = made
+    many = pd.concat([queries.assign(query_id=queries["query_id"] + f"/{at}") for at in range(25)])
+    judged = pd.concat([qrels.assign(query_id=qrels["query_id"] + f"/{at}") for at in range(25)])
+    with pytest.raises(mk.ParameterError, match=message):
+        mk.sweep(search, many, judged, grid, as_of=DAY)
+
+
+def test_a_grid_of_decay_where_nothing_decays_is_refused(made: Any) -> None:
+    search, queries, qrels = made
+    with pytest.raises(mk.ParameterError, match="'decay_days' makes no difference: nothing"):
+        mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay_days": [1, 2]}, as_of=DAY)
+    with pytest.raises(mk.ParameterError, match="nothing that these queries find decays"):
+        mk.sweep(search.with_params(decay_kinds=("quarantined",)), queries, qrels, {"decay": ["linear"]}, as_of=DAY)
+    assert mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay": ["linear"]}, as_of=DAY).default == 1
+
+
+def test_an_arm_that_finds_nothing_is_an_error(made: Any) -> None:
+    search, queries, qrels = made
+    asked = queries.assign(text="ыыы")
+    with pytest.raises(mk.MemkitError, match="the arm 'bm25' has the weight 1 and found nothing for any of 8 queries"):
+        mk.sweep(search, asked, qrels, {"bm25_weight": [0.5]}, as_of=DAY)
+
+
+def test_drawn_settings_differ_and_depend_on_the_seed_alone() -> None:
+    grid = {"pool": range(1, 1001), "rrf_k": range(1000), "decay_days": range(1, 1001)}
+    for how in ("sobol", "random"):
+        drawn = list(Grid(grid, 100, how, seed=3))
+        assert len({tuple(one.items()) for one in drawn}) == 100
+        assert drawn == list(Grid(grid, 100, how, seed=3))
+        assert drawn != list(Grid(grid, 100, how, seed=4))
+    assert len(list(Grid({"pool": [1, 2, 3]}, 100))) == 3
+    shares = np.array([one["min_score"] for one in Grid({"min_score": uniform(0, 1)}, 64, seed=1)])
+    assert (np.histogram(shares, bins=16, range=(0, 1))[0] == 4).all()  # Sobol's points fill the space evenly
+
+
+def test_a_distribution_needs_a_number_of_settings() -> None:
+    with pytest.raises(mk.ParameterError, match="'min_score' is a distribution: say how many"):
+        Grid({"min_score": uniform(0, 1)})
