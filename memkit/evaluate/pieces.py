@@ -43,7 +43,7 @@ class Pieces:
     """
 
     def __init__(self, path: str | Path, facts: Mapping[str, Any]) -> None:
-        self.path, self.held = Path(path), dict[str, NDArray[Any]]()
+        self.path, self.held, self._end = Path(path), dict[str, NDArray[Any]](), 0
         known = recorded(path)
         if known is None:
             self._begin(dict(facts))
@@ -73,7 +73,6 @@ class Pieces:
             file.write(_MAGIC + _frame(json.dumps(facts, ensure_ascii=False).encode()))
 
     def _read(self) -> None:
-        self._end = 0
         with self._opened("rb") as file:
             for at, (data, self._end) in enumerate(_frames(file)):
                 if at:

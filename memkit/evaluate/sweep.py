@@ -212,8 +212,8 @@ def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:
     most = min(MOST_SETTINGS, MOST_SCORES // (n_queries * n_metrics))
     if n_settings > most:
         raise ParameterError(
-            f"sweep: expected at most {MOST_SETTINGS:,} settings and {MOST_SCORES:,} scores. Got {n_settings:,} settings"
-            f" x {n_queries:,} queries x {n_metrics} metrics; sample={max(most // 100, 1):,} draws so many."
+            f"sweep: expected at most {MOST_SETTINGS:,} settings and {MOST_SCORES:,} scores. Got {n_settings:,}"
+            f" settings x {n_queries:,} queries x {n_metrics} metrics; sample={max(most // 100, 1):,} draws so many."
         )
 
 
