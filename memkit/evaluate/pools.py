@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from joblib import Parallel, delayed
 
 from memkit import __version__
@@ -19,78 +16,21 @@ from memkit.evaluate.asking import Batch, batches_of, check_arm
 from memkit.evaluate.claims import fingerprint
 from memkit.evaluate.evaluation import Task
 from memkit.evaluate.grid import Setting
-from memkit.evaluate.metrics import OF_HITS, Judged, Metric
+from memkit.evaluate.metrics import Metric
 from memkit.evaluate.pieces import Pieces
 from memkit.evaluate.plans import Effect, Plan
-from memkit.index.centre import scripts
+from memkit.evaluate.scoring import Found, Looked, Worker
 from memkit.progress import bar
-from memkit.schemas import Floats, Ints, Mask
+from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import SearchIndex
 from memkit.search.question import SCOPING, Settings
-from memkit.search.stages.blocks import Alike, Places
-from memkit.search.stages.diversify import Repeats
-from memkit.search.stages.many import NOWHERE, OneQuery
-from memkit.search.stages.rank import Candidates, merge, norms
-from memkit.tables.age import ages, factors, naive
+from memkit.search.stages.rank import Candidates, merge
+from memkit.tables.age import ages, naive
 
 _UNIT = 250_000
 _FEWEST_UNITS = 8
 _DECAY = ("decay", "decay_days", "decay_floor", "decay_kinds")
-
-
-@dataclass(frozen=True)
-class Found:
-    """What the arms found for the queries that are put to one index.
-
-    Attributes
-    ----------
-    number : ndarray of int64
-        Which of the task's queries each one is.
-    texts : tuple of str
-    moment : ndarray of datetime64
-        By query.
-    candidates : Candidates
-        Their queries are numbered as `number` has them.
-    """
-
-    index: SearchIndex
-    number: Ints
-    texts: tuple[str, ...]
-    moment: Any
-    candidates: Candidates
-
-    @cached_property
-    def _asked(self) -> Ints:
-        return scripts(self.texts)
-
-    def foreign(self, found: Candidates) -> Mask:
-        """As `Question.foreign`."""
-        asked = self._asked[found.query]
-        differs: Mask = (self.index.scripts[found.row] != asked) & (asked < 2)
-        return differs
-
-    @cached_property
-    def rows(self) -> Ints:
-        """Each chunk that was found for any query, once."""
-        return np.unique(self.candidates.row)
-
-    @cached_property
-    def repeats(self) -> Repeats:
-        told = self.index.told.take(pa.array(self.rows)).to_pylist()
-        memory = pa.array(self.index.rows.memory[self.rows])
-        return Repeats(told, self.index.memories["user_id"].take(memory).to_pylist())
-
-
-@dataclass(frozen=True)
-class _Standing:
-    """The labels of one query, once for each setting."""
-
-    n_relevant: Ints
-    best: Callable[[int], float]
-
-    def ideal(self, k: int) -> Floats:
-        return np.full(len(self.n_relevant), self.best(k))
 
 
 class Pools:
@@ -109,9 +49,7 @@ class Pools:
         self.settings = Settings.of(self.batches[0].search)
         self._number = {name: at for at, name in enumerate(task.queries["query_id"].to_pylist())}
         self._found: dict[tuple[Any, ...], tuple[tuple[str, ...], int, list[Candidates]]] = {}
-        self._ideals: dict[int, Floats] = {}
-        self.n_relevant = task.labels.n_relevant
-        self.looks_at_hits = any(metric.kind in OF_HITS for metric in metrics)
+        self.looked = Looked(task.labels, metrics, depth)
 
     def plans(self, settings: Sequence[Setting]) -> list[Plan]:
         """The settings by what their arms have to be asked; the arms are asked."""
@@ -190,11 +128,6 @@ class Pools:
         index = batches[0].search._index()
         return Found(index, np.array(number, np.int64), texts, np.array(moment, "datetime64[us]"), whole)
 
-    def ideal(self, k: int) -> Floats:
-        if k not in self._ideals:
-            self._ideals[k] = self.task.labels.ideal(k)
-        return self._ideals[k]
-
     def check_decay(self, plans: Sequence[Plan], names: Sequence[str]) -> None:
         """Raise where the settings vary decay and nothing that was found decays under any of them."""
         varied = [name for name in names if name in _DECAY]
@@ -248,7 +181,7 @@ class Pools:
                 values = held[f"{name} {unit.start}"]
                 yield unit, values[:, :, :-1], values[0, :, -1].astype(np.int64)
         if left:
-            worker = _Worker(self, plan, part)
+            worker = Worker(self.looked, self.settings, plan, part)
             run = Parallel(n_jobs=n_jobs, backend="threading", return_as="generator")
             for unit, (scores, hits) in zip(left, run(delayed(worker)(unit) for unit in left), strict=True):
                 if pieces is not None:
@@ -280,123 +213,6 @@ def _units(n_queries: int, n_settings: int) -> list[slice]:
     """Queries whose scores are one piece of work."""
     size = max(1, min(-(-n_queries // _FEWEST_UNITS), _UNIT // max(n_settings, 1)))
     return [slice(start, min(start + size, n_queries)) for start in range(0, n_queries, size)]
-
-
-class _Worker:
-    """Scores of one plan over one part, some queries at a time; any number of threads may call it."""
-
-    def __init__(self, pools: Pools, plan: Plan, part: Found) -> None:
-        self.pools, self.plan, self.part = pools, plan, part
-        found, index, labels = part.candidates, part.index, pools.task.labels
-        self.starts = np.searchsorted(found.query, np.arange(len(part.number) + 1))
-        self.memory = index.rows.memory[found.row]
-        self.age = ages(index.rows.dated[self.memory], part.moment[found.query])
-        judged = pc.index_in(index.memories["memory_id"], value_set=labels.memories)
-        code = pc.fill_null(judged, -1).to_numpy().astype(np.int64)[self.memory]
-        key = part.number[found.query] * len(labels.memories) + code
-        place = np.minimum(np.searchsorted(labels.key, key), len(labels.key) - 1)
-        self.label = np.where((code >= 0) & (labels.key[place] == key), place, -1)
-        self.norm_names = {fusion.norm for block in plan.blocks for fusion in block.fusions}
-        self.norms = {name: self._norms(name) for name in self.norm_names}
-        self.kinds = {decay[3] for block in plan.blocks for decay in block.decays if decay}
-        self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in self.kinds}
-        if any(block.folds for block in plan.blocks):
-            self.repeats, self.told = part.repeats, np.searchsorted(part.rows, found.row)
-        if any(block.is_diverse for block in plan.blocks):
-            self.similarity = index.similarity(found.row, by_vectors="vector" in plan.arms)
-
-    def _norms(self, name: Any) -> Floats:
-        if name is None:  # places alone count
-            return np.zeros(self.part.candidates.raw.shape)
-        settings = self.pools.settings.but(normalise=name[0], across_weight=name[1])
-        return norms(self.part.candidates, settings, self.part.foreign)
-
-    def __call__(self, unit: slice) -> tuple[Floats, Ints]:
-        """Metrics × effects × queries, and how many of these have a hit, by effect."""
-        pools, plan = self.pools, self.plan
-        queries = range(unit.start, unit.stop)
-        scores = np.empty((len(pools.metrics), plan.size, len(queries)))
-        with_hits = np.zeros(plan.size, np.int64)
-        for column, query in enumerate(queries):
-            one, labels = self._query(query)
-            start = 0
-            for block in plan.blocks:
-                places = one.places(block, pools.depth, pools.looks_at_hits)
-                here = slice(start, start + len(block))
-                run = self._judged(int(self.part.number[query]), labels, places)
-                for at, metric in enumerate(pools.metrics):
-                    scores[at, here, column] = metric(run)
-                with_hits[here] += places.hits > 0
-                start += len(block)
-        return scores, with_hits
-
-    def _query(self, query: int) -> tuple[OneQuery, Ints]:
-        """The candidates of one query, and the labels of those that were judged."""
-        found, rows = self.part.candidates, slice(self.starts[query], self.starts[query + 1])
-        wanted = np.flatnonzero(self.label[rows] >= 0)
-        labels = self.label[rows][wanted]
-        if not self.pools.looks_at_hits:
-            right = self.pools.task.labels.gain[labels] > 0
-            wanted, labels = wanted[right], labels[right]
-        memory, row = self.memory[rows], found.row[rows]
-        one = OneQuery(
-            raw=found.raw[rows],
-            rank=found.rank[rows],
-            norm=lambda name: self.norms[name][rows],
-            factor=lambda decays: self._factors(rows, decays),
-            prior=lambda priors: self._priors(memory, priors),
-            memory=memory,
-            twin=self.part.index.rows.twin[row],
-            per_memory=self.plan.per_memory,
-            wanted=wanted,
-            alike=lambda: Alike.of(self.repeats, self.told[rows], self.plan.least_threshold),
-            likeness=lambda: self.similarity(row),
-        )
-        return one, labels
-
-    def _factors(self, rows: slice, decays: tuple[Any, ...]) -> Floats:
-        age = self.age[rows]
-        made = np.ones((len(age), len(decays)))
-        groups: dict[Any, list[int]] = {}
-        for at, decay in enumerate(decays):
-            if decay is not None:
-                groups.setdefault((decay[0], decay[3]), []).append(at)
-        for (form, kinds), columns in groups.items():
-            some = np.flatnonzero(self.decaying[kinds][rows])
-            days, floor = (np.array([decays[at][place] for at in columns]) for place in (1, 2))
-            made[some[:, None], columns] = factors(age[some, None], form, days, floor)
-        return made
-
-    def _priors(self, memory: Ints, priors: tuple[Any, ...]) -> Floats:
-        return np.stack([self.part.index.rows.prior(memory, dict(one or ())) for one in priors], axis=1)
-
-    def _judged(self, query: int, labels: Ints, places: Places) -> Judged:
-        """As `Judged.of`, a row a setting; what no metric looks at is left out."""
-        pools, told = self.pools, self.pools.task.labels
-        shape = (len(places.hits), pools.depth)
-        gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
-        judged, stale, filled = (np.zeros(shape, bool) for _ in range(3))
-        for label in dict.fromkeys(labels.tolist()):
-            mine = np.flatnonzero(labels == label)
-            first = places.place[mine].min(axis=0)
-            rows = np.flatnonzero(first != NOWHERE)
-            here = (rows, first[rows])
-            gain[here] = np.maximum(gain[here], told.gain[label])
-            covered[here] += told.gain[label] > 0
-            if pools.looks_at_hits:
-                self._mark(mine, places, judged, stale, bool(told.stale[label]))
-        if pools.looks_at_hits:
-            filled = np.arange(shape[1]) < places.hits[:, None]
-        standing = _Standing(np.full(shape[0], pools.n_relevant[query]), lambda k: float(pools.ideal(k)[query]))
-        return Judged(standing, gain, covered, judged, stale, filled)
-
-    def _mark(self, mine: Ints, places: Places, judged: Mask, stale: Mask, is_stale: bool) -> None:
-        """Mark the places of candidates of one memory that was judged."""
-        for at in mine.tolist():
-            rows = np.flatnonzero(places.place[at] != NOWHERE)
-            judged[rows, places.place[at, rows]] = True
-            rows = rows[places.own[at, rows]]
-            stale[rows, places.place[at, rows]] = is_stale
 
 
 def _decays(part: Found, plan: Plan) -> bool:

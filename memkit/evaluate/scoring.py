@@ -1,0 +1,217 @@
+"""Scores of many settings over what the arms found for labelled queries, a query at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric
+from memkit.evaluate.plans import Plan
+from memkit.index.centre import scripts
+from memkit.schemas import Floats, Ints, Mask
+from memkit.search.fitted.index import SearchIndex
+from memkit.search.question import Settings
+from memkit.search.stages.blocks import Alike, Places
+from memkit.search.stages.diversify import Repeats
+from memkit.search.stages.many import NOWHERE, OneQuery
+from memkit.search.stages.rank import Candidates, norms
+from memkit.tables.age import ages, factors
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the arms found for the queries that are put to one index.
+
+    Attributes
+    ----------
+    number : ndarray of int64
+        Which of the task's queries each one is.
+    texts : tuple of str
+    moment : ndarray of datetime64
+        By query.
+    candidates : Candidates
+        Their queries are numbered as `number` has them.
+    """
+
+    index: SearchIndex
+    number: Ints
+    texts: tuple[str, ...]
+    moment: Any
+    candidates: Candidates
+
+    @cached_property
+    def _asked(self) -> Ints:
+        return scripts(self.texts)
+
+    def foreign(self, found: Candidates) -> Mask:
+        """As `Question.foreign`."""
+        asked = self._asked[found.query]
+        differs: Mask = (self.index.scripts[found.row] != asked) & (asked < 2)
+        return differs
+
+    @cached_property
+    def rows(self) -> Ints:
+        """Each chunk that was found for any query, once."""
+        return np.unique(self.candidates.row)
+
+    @cached_property
+    def repeats(self) -> Repeats:
+        told = self.index.told.take(pa.array(self.rows)).to_pylist()
+        memory = pa.array(self.index.rows.memory[self.rows])
+        return Repeats(told, self.index.memories["user_id"].take(memory).to_pylist())
+
+
+@dataclass(frozen=True)
+class _Standing:
+    """The labels of one query, once for each setting."""
+
+    n_relevant: Ints
+    best: Callable[[int], float]
+
+    def ideal(self, k: int) -> Floats:
+        return np.full(len(self.n_relevant), self.best(k))
+
+
+class Looked:
+    """What scores look at of labels and hits.
+
+    Parameters
+    ----------
+    depth : int
+        How many hits the metrics look at.
+    """
+
+    def __init__(self, labels: Labels, metrics: Sequence[Metric], depth: int) -> None:
+        self.labels, self.metrics, self.depth = labels, list(metrics), depth
+        self.looks_at_hits = any(metric.kind in OF_HITS for metric in metrics)
+        self.n_relevant = labels.n_relevant
+        self._ideals: dict[int, Floats] = {}
+
+    def ideal(self, k: int) -> Floats:
+        """As `Labels.ideal`, worked out once."""
+        if k not in self._ideals:
+            self._ideals[k] = self.labels.ideal(k)
+        return self._ideals[k]
+
+
+class Worker:
+    """Scores of one plan over one part, some queries at a time; any number of threads may call it."""
+
+    def __init__(self, looked: Looked, settings: Settings, plan: Plan, part: Found) -> None:
+        self.looked, self.settings, self.plan, self.part = looked, settings, plan, part
+        found, index, labels = part.candidates, part.index, looked.labels
+        self.starts = np.searchsorted(found.query, np.arange(len(part.number) + 1))
+        self.memory = index.rows.memory[found.row]
+        self.age = ages(index.rows.dated[self.memory], part.moment[found.query])
+        judged = pc.index_in(index.memories["memory_id"], value_set=labels.memories)
+        code = pc.fill_null(judged, -1).to_numpy().astype(np.int64)[self.memory]
+        key = part.number[found.query] * len(labels.memories) + code
+        place = np.minimum(np.searchsorted(labels.key, key), len(labels.key) - 1)
+        self.label = np.where((code >= 0) & (labels.key[place] == key), place, -1)
+        self.norm_names = {fusion.norm for block in plan.blocks for fusion in block.fusions}
+        self.norms = {name: self._norms(name) for name in self.norm_names}
+        self.kinds = {decay[3] for block in plan.blocks for decay in block.decays if decay}
+        self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in self.kinds}
+        if any(block.folds for block in plan.blocks):
+            self.repeats, self.told = part.repeats, np.searchsorted(part.rows, found.row)
+        if any(block.is_diverse for block in plan.blocks):
+            self.similarity = index.similarity(found.row, by_vectors="vector" in plan.arms)
+
+    def _norms(self, name: Any) -> Floats:
+        if name is None:  # places alone count
+            return np.zeros(self.part.candidates.raw.shape)
+        settings = self.settings.but(normalise=name[0], across_weight=name[1])
+        return norms(self.part.candidates, settings, self.part.foreign)
+
+    def __call__(self, unit: slice) -> tuple[Floats, Ints]:
+        """Metrics × effects × queries, and how many of these have a hit, by effect."""
+        looked, plan = self.looked, self.plan
+        queries = range(unit.start, unit.stop)
+        scores = np.empty((len(looked.metrics), plan.size, len(queries)))
+        with_hits = np.zeros(plan.size, np.int64)
+        for column, query in enumerate(queries):
+            one, labels = self._query(query)
+            start = 0
+            for block in plan.blocks:
+                places = one.places(block, looked.depth, looked.looks_at_hits)
+                here = slice(start, start + len(block))
+                run = self._judged(int(self.part.number[query]), labels, places)
+                for at, metric in enumerate(looked.metrics):
+                    scores[at, here, column] = metric(run)
+                with_hits[here] += places.hits > 0
+                start += len(block)
+        return scores, with_hits
+
+    def _query(self, query: int) -> tuple[OneQuery, Ints]:
+        """The candidates of one query, and the labels of those that were judged."""
+        found, rows = self.part.candidates, slice(self.starts[query], self.starts[query + 1])
+        wanted = np.flatnonzero(self.label[rows] >= 0)
+        labels = self.label[rows][wanted]
+        if not self.looked.looks_at_hits:
+            right = self.looked.labels.gain[labels] > 0
+            wanted, labels = wanted[right], labels[right]
+        memory, row = self.memory[rows], found.row[rows]
+        one = OneQuery(
+            raw=found.raw[rows],
+            rank=found.rank[rows],
+            norm=lambda name: self.norms[name][rows],
+            factor=lambda decays: self._factors(rows, decays),
+            prior=lambda priors: self._priors(memory, priors),
+            memory=memory,
+            twin=self.part.index.rows.twin[row],
+            per_memory=self.plan.per_memory,
+            wanted=wanted,
+            alike=lambda: Alike.of(self.repeats, self.told[rows], self.plan.least_threshold),
+            likeness=lambda: self.similarity(row),
+        )
+        return one, labels
+
+    def _factors(self, rows: slice, decays: tuple[Any, ...]) -> Floats:
+        age = self.age[rows]
+        made = np.ones((len(age), len(decays)))
+        groups: dict[Any, list[int]] = {}
+        for at, decay in enumerate(decays):
+            if decay is not None:
+                groups.setdefault((decay[0], decay[3]), []).append(at)
+        for (form, kinds), columns in groups.items():
+            some = np.flatnonzero(self.decaying[kinds][rows])
+            days, floor = (np.array([decays[at][place] for at in columns]) for place in (1, 2))
+            made[some[:, None], columns] = factors(age[some, None], form, days, floor)
+        return made
+
+    def _priors(self, memory: Ints, priors: tuple[Any, ...]) -> Floats:
+        return np.stack([self.part.index.rows.prior(memory, dict(one or ())) for one in priors], axis=1)
+
+    def _judged(self, query: int, labels: Ints, places: Places) -> Judged:
+        """As `Judged.of`, a row a setting; what no metric looks at is left out."""
+        looked, told = self.looked, self.looked.labels
+        shape = (len(places.hits), looked.depth)
+        gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
+        judged, stale, filled = (np.zeros(shape, bool) for _ in range(3))
+        for label in dict.fromkeys(labels.tolist()):
+            mine = np.flatnonzero(labels == label)
+            first = places.place[mine].min(axis=0)
+            rows = np.flatnonzero(first != NOWHERE)
+            here = (rows, first[rows])
+            gain[here] = np.maximum(gain[here], told.gain[label])
+            covered[here] += told.gain[label] > 0
+            if looked.looks_at_hits:
+                self._mark(mine, places, judged, stale, bool(told.stale[label]))
+        if looked.looks_at_hits:
+            filled = np.arange(shape[1]) < places.hits[:, None]
+        standing = _Standing(np.full(shape[0], looked.n_relevant[query]), lambda k: float(looked.ideal(k)[query]))
+        return Judged(standing, gain, covered, judged, stale, filled)
+
+    def _mark(self, mine: Ints, places: Places, judged: Mask, stale: Mask, is_stale: bool) -> None:
+        """Mark the places of candidates of one memory that was judged."""
+        for at in mine.tolist():
+            rows = np.flatnonzero(places.place[at] != NOWHERE)
+            judged[rows, places.place[at, rows]] = True
+            rows = rows[places.own[at, rows]]
+            stale[rows, places.place[at, rows]] = is_stale
