@@ -220,7 +220,7 @@ class _Facts:
 
     def read(self, number: int, line: str) -> None:
         def problem(rule: str, field: str, expected: str, got: object) -> None:
-            self.rows.problem(rule, self.path, expected, got, line=number, field=field or None, memory_id=memory_id)
+            self.rows.problem(rule, self.path, expected, got, line=number, field=field, memory_id=memory_id)
 
         fact = parse_fact(line)
         untagged = fact is None and self.old and line.startswith(("- ", "* "))

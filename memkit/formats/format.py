@@ -103,6 +103,11 @@ class Rule:
         """error, warning or info."""
         return SEVERITIES[self.code]
 
+    @property
+    def said(self) -> tuple[str, str, str]:
+        """What a problem says where a reader finds it broken: code, field, expected."""
+        return self.code, self.field, self.expected
+
 
 def length(low: int, high: int = sys.maxsize) -> Callable[[object], bool]:
     """Whether a text has so many characters, the blanks around it not counted."""

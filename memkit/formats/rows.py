@@ -133,7 +133,7 @@ class Rows:
             what = f"expected a field '{field}'"
         came = shown(got) if quote and got != "nothing" else str(got)
         message = f"{where}: {what}. Got {came}. {ADVICE.get(rule, '')}".rstrip()
-        row = {"path": path, "line": line, "field": field, "rule": rule, "severity": SEVERITIES[rule]}
+        row = {"path": path, "line": line, "field": field or None, "rule": rule, "severity": SEVERITIES[rule]}
         self.add("problems", {**row, "status": status, "message": message, "memory_id": memory_id})
 
     def new_id(self, format: str, path: str, own: object, text: str) -> str:

@@ -56,6 +56,8 @@ _SPEAKERS = ("bold_role", "role", "name", "word", "heading")
 _KNOWN = frozenset(_ROLES.split("|"))
 _ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({_CLOCK})\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S", re.IGNORECASE)
 """A line of a log that opens with its time."""
+_NO_DAY = Rule("bad_date", "workspace", "", "a real date in the file's name")
+_FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
 _OF_ENTRY = -1
 """The level of such a line, where a log has no headings."""
 
@@ -109,7 +111,7 @@ def parse(file: File, rows: Rows) -> None:
     source, reader = file.source, _File(file.source, file.front, rows)
     reader.sections()
     if reader.dated and reader.dated.day is None:
-        reader.problem("bad_date", "a real date in the file's name", reader.dated.written)
+        reader.problem(_NO_DAY.code, _NO_DAY.expected, reader.dated.written)
     if not source.text.strip():
         reader.problem("empty_text", "a file with text", "nothing")
     if reader.kind == "document" and file.role == Role():
@@ -245,7 +247,7 @@ class _File:
             self.problem("empty_section", "text below the heading", heading.text, section.lines.start, memory_id)
         if self.code.unclosed and self.code.unclosed + self.above in section.lines:
             line = self.code.unclosed + self.above
-            self.problem("unbalanced_fence", "a code fence that is closed", "no end", line, memory_id)
+            self.problem(_FENCE.code, _FENCE.expected, "no end", line, memory_id)
 
     def _moment(self, heading: str) -> tuple[datetime | None, str | None]:
         """The section's date, from its heading or else the file's name, with the heading's time where it has one."""
@@ -372,9 +374,9 @@ FORMAT = Format(
     check=_check,
     dates={"created_at": None},
     rules=(
-        Rule("bad_date", "workspace", "", "a real date in the file's name"),
+        _NO_DAY,
         Rule("implausible_date", "workspace", "", "a date within a year of some other log of the folder"),
-        Rule("unbalanced_fence", "workspace", "", "a code fence that is closed"),
+        _FENCE,
         Rule("empty_section", "workspace", "", "text below a heading, or a deeper heading with text"),
     ),
 )

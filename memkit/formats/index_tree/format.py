@@ -12,9 +12,11 @@ from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.schemas import PARTS
 
+_UNINDEXED = Rule("unindexed", "index_tree", "", "a file that an index names")
+
 
 def _beside(file: File, rows: Rows) -> None:
-    rows.problem("unindexed", file.source.path, "a file that an index names", "no entry", quote=False)
+    rows.problem(_UNINDEXED.code, file.source.path, _UNINDEXED.expected, "no entry", quote=False)
 
 
 def parse(file: File, rows: Rows) -> None:
@@ -95,9 +97,7 @@ FORMAT = Format(
         Rule("bad_value", "index_tree", "file", "a file in the folder of its branch"),
         Rule("missing_file", "index_tree", "file", "a file that exists"),
         Rule("missing_file", "index_tree", "path", "a branch index that exists"),
-        Rule("missing_file", "index_tree", "parts", "a part that exists"),
-        Rule("bad_value", "index_tree", "parts", "a part that is named once"),
-        Rule("unindexed", "index_tree", "", "a file that an index names"),
+        _UNINDEXED,
         *RULES,
     ),
 )

@@ -18,7 +18,7 @@ from memkit.formats.disk.lock import STATE
 from memkit.formats.fields import Fields
 from memkit.formats.format import MARKDOWN, Folder, Survey
 from memkit.formats.index_tree.index import BRANCH, FIELDS, NAMED, ROOT, Claim, shape_of, typed
-from memkit.formats.index_tree.whole import above, below, parts_of, without_index
+from memkit.formats.index_tree.whole import NO_INDEX, above, below, parts_of, without_index
 from memkit.formats.rows import Row, Rows, json_text, slug_of
 from memkit.formats.rows import above as heading_path
 from memkit.formats.syntax.json import load_json
@@ -196,8 +196,7 @@ class _Trees:
         """Report the folders of a tree that should have an index."""
         split = self.parts | {path for path, claim in self.claims.items() if claim.parts}
         for folder in without_index(self.listing.files, self.roots, self.indexes, split):
-            expected = "an index.json in each folder of the tree"
-            self.rows.problem("missing_index", folder, expected, "none", status="missing", quote=False)
+            self.rows.problem(NO_INDEX.code, folder, NO_INDEX.expected, "none", status="missing", quote=False)
 
     def _head(self, fields: Fields, path: str, node: Node, may_lack: Container[str] = ()) -> Row:
         """The fields of an index, or of a branch in one; what they do not tell is kept."""

@@ -29,8 +29,13 @@ _DATE = re.compile(r"(?:.*/)?\d[\d-]*", re.DOTALL)
 _CHARS = (1.5, 6.0)
 """Characters of a token: counters differ by language and model, none so far."""
 
+NO_INDEX = Rule("missing_index", "index_tree", "", "an index.json in each folder of the tree")
+_NO_PART = Rule("missing_file", "index_tree", "parts", "a part that exists")
+_TWICE = Rule("bad_value", "index_tree", "parts", "a part that is named once")
 RULES = (
-    Rule("missing_index", "index_tree", "", "an index.json in each folder of the tree"),
+    NO_INDEX,
+    _NO_PART,
+    _TWICE,
     *SPLIT.rules(),
     Rule("bad_value", "index_tree", "title", "the title of the entry, in the index.md of a split file"),
     Rule("bad_value", "index_tree", "tokens_total", "as many tokens as the parts have, within what counters differ"),
@@ -83,9 +88,9 @@ def parts_of(source: Source | None, files: Mapping[str, Any], taken: set[str], m
         if not below(path, folder) or name.startswith("/"):
             problem("outside_root", "a part in the folder of its index.md", name, "invalid")
         elif path not in files:
-            problem("missing_file", "a part that exists", name, "missing")
+            problem(_NO_PART.code, _NO_PART.expected, name, "missing")
         elif path in taken:  # a file named a thousand times must not be a thousand times its text
-            problem("bad_value", "a part that is named once", name, "invalid")
+            problem(_TWICE.code, _TWICE.expected, name, "invalid")
         else:
             parts.append(path)
             taken.add(path)

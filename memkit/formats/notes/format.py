@@ -59,6 +59,11 @@ FIELDS = Fields(
 )
 
 
+_BACKWARDS = Rule("bad_value", "notes", "updated_at", "a time not before created_at")
+_NOT_4 = Rule("not_uuid4", "notes", "id", "a UUID of version 4")
+_FENCE = Rule("unbalanced_fence", "notes", "", "a code fence that is closed")
+
+
 def _claims(file: File) -> bool:
     """Whether front matter is a note's: id and subject, or enough of the other fields to be one with gaps."""
     if file.has_ending(LINES):
@@ -82,7 +87,7 @@ def parse(file: File, rows: Rows) -> None:
     note = _Note(source, front, rows, body)
     note.read(1 if front.fault else front.body_line)
     if front.fault:
-        note.problem("unparsable", None, "front matter in YAML", str(front.fault), front.fault.line)
+        note.problem("unparsable", "", "front matter in YAML", str(front.fault), front.fault.line)
 
 
 class _Note:
@@ -99,7 +104,7 @@ class _Note:
         fields, body = self.fields, self.body
         own, taken = FIELDS.read(fields, self.rows, self.problem, _DATES if "occurred_at" in fields else ())
         if own["created_at"] and own["updated_at"] and own["updated_at"] < own["created_at"]:
-            self.problem("bad_value", "updated_at", "a time not before created_at", fields["updated_at"])
+            self.problem(*_BACKWARDS.said, fields["updated_at"])
         self.rows.repeated(fields, self.source.path, None, self.memory_id)
         shared = {"memory_id": self.memory_id, "path": self.source.path, "extra": extra_of(fields, taken)}
         created, updated = (own[name] or own["occurred_at"] for name in _DATES)
@@ -126,10 +131,10 @@ class _Note:
         self.rows.add("memories", shared | memory)
         self.rows.add("notes", note)
 
-    def problem(self, rule: str, field: str | None, expected: str, got: Any, line: int | None = None) -> None:
+    def problem(self, rule: str, field: str, expected: str, got: Any, line: int | None = None) -> None:
         if self.front.fault and rule != "unparsable":
             return  # what single lines gave was not written as these fields
-        line = self.line or line or (1 if rule == "missing_field" else self.fields.lines.get(field or ""))
+        line = self.line or line or (1 if rule == "missing_field" else self.fields.lines.get(field))
         self.rows.problem(rule, self.source.path, expected, got, line=line, field=field, memory_id=self.memory_id)
 
     def check_body(self, first: int) -> None:
@@ -137,7 +142,7 @@ class _Note:
             self.problem(rule.code, "content", rule.expected, self.body, first)
         if unclosed := fences(self.body).unclosed:
             line = self.line or first + unclosed - 1
-            self.problem("unbalanced_fence", None, "a code fence that is closed", "no end", line)
+            self.problem(*_FENCE.said, "no end", line)
 
     def uuid_version(self, id: str | None) -> int | None:
         """Check an id; its version, where it is a UUID."""
@@ -152,7 +157,7 @@ class _Note:
             if str(UUID(id)) != id.lower():
                 self.problem("bad_value", "id", "a UUID alone, in five groups", id)
             if version != 4:
-                self.problem("not_uuid4", "id", "a UUID of version 4", f"version {version}")
+                self.problem(*_NOT_4.said, f"version {version}")
         if self.line is None and self.source.stem != id:
             self.problem("name_mismatch", "id", "the file's name", id)
         return version
@@ -223,13 +228,13 @@ FORMAT = Format(
         *FIELDS.rules(),
         Rule("bad_value", "notes", "id", "a UUID"),
         Rule("bad_value", "notes", "id", "a UUID alone, without braces or urn:"),
-        Rule("bad_value", "notes", "updated_at", "a time not before created_at"),
+        _BACKWARDS,
         Rule("bad_value", "notes", "action", "one of add, delete, embedding, in a log of notes"),
         Rule("bad_value", "notes", "id", "one that a line above adds, where a log of notes deletes"),
         Rule("deleted", "notes", "", "a note that no line of its log deletes"),
-        Rule("not_uuid4", "notes", "id", "a UUID of version 4"),
+        _NOT_4,
         Rule("name_mismatch", "notes", "id", "the id as the file's name"),
         Rule("bad_value", "notes", "content", f"at least {MIN_BODY} characters", length(MIN_BODY)),
-        Rule("unbalanced_fence", "notes", "", "a code fence that is closed"),
+        _FENCE,
     ),
 )

@@ -224,10 +224,5 @@ FORMAT = Format(
     rules=(
         Rule("unsupported_version", "records", "format_version", "a MAJOR version that an adapter knows"),
         *RULES,
-        Rule("dangling_relation", "records", "relations", "a fact_id that was read"),
-        Rule("unknown_placeholder", "records", "template", "placeholders that variables fill"),
-        Rule("bad_value", "records", "relations", "relations that differ"),
-        Rule("self_relation", "records", "relations", "another fact than itself"),
-        Rule("contradictory_relation", "records", "relations", "not both supports and contradicts between two facts"),
     ),
 )

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.formats.fields import NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Test, Type, words_test
-from memkit.formats.format import is_not_negative, is_ratio
+from memkit.formats.format import Rule, is_not_negative, is_ratio
 from memkit.formats.records.adapters import CURRENT, is_version
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.node import Node
@@ -81,8 +81,16 @@ _RELATION = Fields(
 )
 WITHIN = {"usage_stats": _STATS, "relations": _RELATION}
 """The fields of a record that hold objects with fields of their own."""
-RULES = tuple(
-    dict.fromkeys(rule for fields in (_PATHWAY, _STATS, _ITEM, _WISDOM, _RELATION) for rule in fields.rules())
+_DANGLING = Rule("dangling_relation", "records", "relations", "a fact_id that was read")
+_REPEATED = Rule("bad_value", "records", "relations", "relations that differ")
+_OF_ITSELF = Rule("self_relation", "records", "relations", "another fact than itself")
+RULES = (
+    *dict.fromkeys(rule for fields in (_PATHWAY, _STATS, _ITEM, _WISDOM, _RELATION) for rule in fields.rules()),
+    _DANGLING,
+    Rule("unknown_placeholder", "records", "template", "placeholders that variables fill"),
+    _REPEATED,
+    _OF_ITSELF,
+    Rule("contradictory_relation", "records", "relations", "not both supports and contradicts between two facts"),
 )
 
 
@@ -207,7 +215,7 @@ def _wisdom_fact(record: Record) -> None:
     for (to_id, kind), count in pairs.items():
         if count > 1 and to_id is not None:
             got = f"{kind} {to_id}, {count} times"
-            record.problem("bad_value", "relations", "relations that differ", got, "relations")
+            record.problem(*_REPEATED.said, got, "relations")
     if not all(complete):
         record.taken.discard("relations")
 
@@ -217,7 +225,7 @@ def _relation(record: Record, node: Node) -> bool:
     values, taken = record.fields(_RELATION, node, "relations")
     from_id, to_id = record.own["fact_id"], values["fact_id"]
     if to_id is not None and to_id == from_id:
-        record.problem("self_relation", "relations", "another fact than itself", to_id, "relations")
+        record.problem(*_OF_ITSELF.said, to_id, "relations")
     row = {"from_id": from_id, "to_id": to_id, "type": values["type"], "weight": values["weight"]}
     record.rows.add("relations", {**row, "memory_id": record.memory["memory_id"]})
     return taken.issuperset(node)
@@ -250,7 +258,7 @@ def check(tables: Tables, rows: Rows) -> None:
     known = tables["wisdom_facts"]["fact_id"].combine_chunks()
     dangling = pc.invert(pc.is_in(relations["to_id"], value_set=known, skip_nulls=True))
     for row in relations.filter(pc.and_(dangling, pc.is_valid(relations["to_id"]))).to_pylist():
-        problem("dangling_relation", row, "a fact_id that was read", row["to_id"])
+        problem(_DANGLING.code, row, _DANGLING.expected, row["to_id"])
     pairs: dict[tuple[str, ...], dict[str, Row]] = {}
     opposed = pc.is_in(relations["type"], value_set=pa.array(["supports", "contradicts"]))
     for row in relations.filter(opposed).to_pylist():
