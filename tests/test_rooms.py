@@ -29,7 +29,7 @@ ROWS = [
     ["glance"],
     ["evaluate"],
     ["change"],
-    ["panels"],
+    ["panels", "serve"],
     ["cli"],
     ["__main__"],
 ]

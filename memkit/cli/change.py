@@ -222,3 +222,44 @@ def print_edits(edits: Edits, as_diff: bool, as_json: bool) -> None:
 
 def _filtered(edits: Edits, where: str | None) -> Edits:
     return edits if where is None else edits.filter(where)
+
+
+@app.command()
+def serve(
+    path: PathArgument,
+    profile: Annotated[
+        Path | None, typer.Option("--profile", help="Tuned parameters, as mk.Profile saves them.")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer the reading tools alone.")] = False,
+    http: Annotated[int | None, typer.Option("--http", help="Serve on this port of 127.0.0.1; 0: any.", min=0)] = None,
+    sets: SetOption = None,
+    no_log: Annotated[bool, typer.Option("--no-log", help="Do not log queries to .memkit/calls.jsonl.")] = False,
+) -> None:
+    """Offer a folder's memory to agents as an MCP server (extra mcp), on standard input and output or by HTTP."""
+    import os
+
+    wire = os.dup(1) if http is None else None
+    if wire is not None:
+        os.dup2(2, 1)  # nothing but the protocol may be on the wire, whatever an import prints
+    from memkit.search.retriever import Retriever
+    from memkit.serve.server import make_server, serve_http, serve_stdio
+    from memkit.serve.tools import Tools
+
+    values: dict[str, Any] = {"encoder": "use"}
+    if profile is not None:
+        from memkit.evaluate.profile import Profile
+
+        values |= Profile.load(profile).retriever
+    values |= settings(Retriever.params(), sets, "Retriever")
+    tools = Tools(path, values, log=not no_log and not read_only)
+    server = make_server(tools, read_only=read_only)
+    if not read_only:
+        tools.store.facts.cleanup()
+    if http is not None:
+        serve_http(server, http, announce=lambda said: print(said, file=sys.stderr, flush=True))
+        return
+    sys.stdout.flush()
+    assert wire is not None  # no http
+    os.dup2(wire, 1)
+    os.close(wire)
+    serve_stdio(server)

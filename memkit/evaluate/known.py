@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -164,6 +165,7 @@ def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
     path : str, Path, table or data frame
         A Parquet, CSV or JSONL file, or a table, with a row a query: text; used, the ids of
         memories (a list, a JSON list, or one id); optional: shown (likewise), time, user_id, session, query_id.
+        Of rows with one query_id the last counts, as in the log of ``memkit serve``, ``.memkit/calls.jsonl``.
 
     Returns
     -------
@@ -188,23 +190,28 @@ def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
     table = as_arrow_table(path, "queries")
     for name in ("text", "used"):
         check_column(name, table.column_names, "import_log")
-    queries: list[dict[str, Any]] = []
-    judged: list[tuple[str, str, float]] = []
+    left = 0
+    queries: dict[str, dict[str, Any]] = {}
+    judged: dict[str, list[tuple[str, str, float]]] = {}
     for number, row in enumerate(table.to_pylist()):
         used, shown = _ids(row["used"], number), _ids(row.get("shown"), number)
         if not used and not shown:
+            left += 1
             continue
         name = str(row["query_id"]) if row.get("query_id") is not None else str(number)
         named = {"user_id": row.get("user_id"), "as_of": row.get("time"), "group": row.get("session")}
-        queries.append({"query_id": name, "text": row["text"], **named})
-        judged += [(name, memory, float(memory in used)) for memory in dict.fromkeys([*used, *shown])]
+        queries[name] = {"query_id": name, "text": row["text"], **named}
+        found = dict.fromkeys([*used, *shown])
+        judged[name] = [(name, memory, float(memory in used)) for memory in found]
     if not queries:
         raise ParameterError("import_log: expected a query of which something was shown or used. Got none.")
     names = ("query_id", "memory_id", "relevance")
-    qrels = read_qrels(dict(zip(names, map(list, zip(*judged, strict=True)), strict=True)))
-    left = table.num_rows - len(queries)
+    qrels = read_qrels(
+        dict(zip(names, map(list, zip(*chain.from_iterable(judged.values()), strict=True)), strict=True))
+    )
     note = f"{left} of {table.num_rows} queries are left out: nothing was shown or used." if left else ""
-    asked = {name: [query[name] for query in queries] for name in queries[0]}
+    rows = list(queries.values())
+    asked = {name: [query[name] for query in rows] for name in rows[0]}
     return describe(read_queries(asked), note=note), qrels
 
 

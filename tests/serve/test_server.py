@@ -1,0 +1,203 @@
+"""The server as a client sees it: in process, over standard input and output, and over loopback HTTP."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memkit as mk
+
+pytest.importorskip("mcp")
+import anyio
+import httpx2
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+from mcp.client.streamable_http import streamable_http_client
+
+from memkit.serve.server import make_server, serve_http
+from memkit.serve.tools import Tools
+
+TEN = {*Tools.READING, *Tools.WRITING}
+COMMAND = ["-m", "memkit", "serve"]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return mk.write_files(tmp_path / "root", {"MEMORY.md": "# Чай\n\nЛюбит зелёный чай.\n"})
+
+
+def talk(client: Any, talking: Callable[[Any], Awaitable[None]]) -> None:
+    async def run() -> None:
+        with anyio.fail_after(60):
+            async with client() as found:
+                await talking(found)
+
+    anyio.run(run)
+
+
+async def drive(client: Any) -> None:
+    """All ten tools, and what a bad call gets."""
+    listed = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert set(listed) == TEN
+    assert {name for name, tool in listed.items() if tool.annotations.destructive_hint} == set(Tools.DESTROYING)
+    assert {name for name, tool in listed.items() if tool.annotations.read_only_hint} == set(Tools.READING)
+    assert all(tool.output_schema and tool.input_schema["additionalProperties"] is False for tool in listed.values())
+
+    async def call(name: str, **arguments: Any) -> Any:
+        answer = await client.call_tool(name, arguments)
+        assert not answer.is_error, answer.content
+        return answer.structured_content
+
+    found = await call("memory_search", query="зелёный чай", k=1)
+    chunk = found["results"][0]["chunk_id"]
+    assert (await call("memory_get", chunk_ids=[chunk]))["results"][0]["file_path"] == "MEMORY.md"
+    assert "зелёный" in (await call("memory_read", path="MEMORY.md"))["text"]
+    assert (await call("memory_append", content="Живёт в Казани."))["ok"]
+    assert (await call("memory_log", content="Выкатили бота 🚀"))["ok"]
+    assert "🚀" in (await call("memory_context"))["text"]
+    assert (await call("memory_reindex"))["ok"]
+    assert (await call("memory_save", text="Обсуждали структуру памяти.", user_id="anna"))["id"] == "ar_001"
+    refused = await call("memory_save", text="Как дела с памятью?", user_id="anna")
+    assert (refused["ok"], refused["reason"]) == (False, "question")
+    assert (await call("memory_update", user_id="anna", fact_id="ar_001", text="Обсуждали формат строк."))["ok"]
+    assert (await call("memory_forget", user_id="anna", fact_id="ar_001"))["ok"]
+    for name, arguments in {
+        "memory_search": {"query": "чай", "limit": 3},
+        "memory_forget": {"user_id": "anna", "fact_id": "ar_999", "dry_run": True},
+        "memory_update": {"user_id": "anna", "fact_id": "ar_999", "text": "Обсуждали формат строк."},
+        "memory_read": {"path": "../../etc/passwd"},
+        "memory_get": {"chunk_ids": ["none"]},
+        "memory_append": {},
+        "no_such_tool": {},
+    }.items():
+        assert (await client.call_tool(name, arguments)).is_error
+    assert (await call("memory_append", content="м" * 1_000_000))["ok"]
+    assert (await call("memory_context"))["text"]
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_a_client_drives_all_ten_tools(root: Path, mode: str) -> None:
+    server = make_server(Tools(root, {"encoder": None}))
+    talk(lambda: Client(server, mode=mode), drive)
+
+
+def test_a_read_only_server_has_the_reading_tools_alone(root: Path) -> None:
+    async def look(client: Any) -> None:
+        assert {tool.name for tool in (await client.list_tools()).tools} == set(Tools.READING)
+        assert (await client.call_tool("memory_append", {"content": "x"})).is_error
+
+    server = make_server(Tools(root, {"encoder": None}, log=False), read_only=True)
+    talk(lambda: Client(server), look)
+    assert not (root / ".memkit").exists()
+
+
+def parameters(root: Path, *more: str) -> StdioServerParameters:
+    env = {
+        "PYTHONPATH": os.pathsep.join(filter(None, [str(Path(mk.__file__).parents[1]), os.environ.get("PYTHONPATH")]))
+    }
+    return StdioServerParameters(
+        command=sys.executable, args=[*COMMAND, str(root), "--set", "encoder=none", *more], env=env
+    )
+
+
+def test_over_standard_input_and_output_with_odd_names(root: Path, tmp_path: Path) -> None:
+    (root / os.fsdecode(b"\xff\xfe.md")).write_text("# Мёд\n\nЛиповый мёд.\n", encoding="utf-8")
+
+    async def odd(client: Any) -> None:
+        await drive(client)
+        answer = await client.call_tool("memory_search", {"query": "липовый мёд"})
+        assert not answer.is_error
+
+    with (tmp_path / "errors").open("w") as errors:
+        talk(lambda: Client(stdio_client(parameters(root), errlog=errors)), odd)
+
+
+def test_a_killed_client_leaves_no_process_and_no_lock(root: Path) -> None:
+    given = parameters(root)
+    words = [given.command, *given.args]
+    script = f"""import subprocess, time
+child = subprocess.Popen({words!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+print(child.pid, flush=True)
+time.sleep(60)"""
+    env = {**os.environ, **(given.env or {})}
+    process = subprocess.Popen([sys.executable, "-c", script], env=env, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    child = int(process.stdout.readline())
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    deadline = time.monotonic() + 30
+    while _is_alive(child) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not _is_alive(child)
+    mk.store(root).workspace.append_to_memory("Дальше.")
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def test_over_http_with_a_token_and_exact_host_and_origin(root: Path) -> None:
+    said: list[str] = []
+    server = make_server(Tools(root, {"encoder": None}))
+    thread = threading.Thread(target=serve_http, args=(server, 0, "secret-token", said.append), daemon=True)
+    thread.start()
+    while not said:
+        time.sleep(0.01)
+    url = said[0].split()[1]
+    bearer = {"Authorization": "Bearer secret-token"}
+
+    async def run() -> None:
+        with anyio.fail_after(60):
+            await _until_up(url)
+            async with httpx2.AsyncClient() as plain:
+                assert (await plain.post(url, json={})).status_code == 401
+                assert (await plain.post(url, json={}, headers={"Authorization": "Bearer x"})).status_code == 401
+                for name, value, status in (
+                    ("Host", "localhost:80@evil.example", 421),
+                    ("Host", "evil.example", 421),
+                    ("Origin", "http://localhost:3000.evil.example", 403),
+                    ("Origin", "null", 403),
+                ):
+                    assert (await plain.post(url, json={}, headers={**bearer, name: value})).status_code == status
+            async with Client(
+                streamable_http_client(url, http_client=httpx2.AsyncClient(headers=bearer, timeout=30))
+            ) as client:
+                await drive(client)
+
+    anyio.run(run)
+
+
+async def _until_up(url: str) -> None:
+    while True:
+        try:
+            async with httpx2.AsyncClient() as client:
+                await client.get(url)
+            return
+        except httpx2.HTTPError:
+            await anyio.sleep(0.05)
+
+
+def test_without_the_sdk_the_extra_is_named(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "mcp"]:
+        monkeypatch.setitem(sys.modules, name, None)
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    monkeypatch.setitem(sys.modules, "mcp.server", None)
+    with pytest.raises(mk.MissingExtraError, match=r"memkit\[mcp\]"):
+        make_server(Tools(root, {"encoder": None}))

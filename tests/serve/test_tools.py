@@ -1,0 +1,126 @@
+"""The ten tools without a server: what each gives, what is logged, and that no answer can break the wire."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import memkit as mk
+from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError, PolicyRefusal
+from memkit.serve.tools import Tools, clean
+
+
+@pytest.fixture
+def tools(tmp_path: Path) -> Tools:
+    root = mk.write_files(
+        tmp_path / "root",
+        {"MEMORY.md": "# Чай\n\nЛюбит зелёный чай.\n", "memory/2026-01-01.md": "# Пул\n\nДесять соединений.\n"},
+    )
+    return Tools(root, {"encoder": None})
+
+
+def log_of(tools: Tools) -> list[dict[str, object]]:
+    path = tools.root / ".memkit/calls.jsonl"
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()] if path.exists() else []
+
+
+def test_search_get_and_the_log_that_tuning_reads(tools: Tools) -> None:
+    """Workspace, MCP tools: memory_search; Memory v2: memory_get by the ids of memory_search."""
+    (first, *_) = tools.memory_search("зелёный чай", k=1)["results"]
+    assert first["file_path"] == "MEMORY.md"
+    assert 0 < first["score"] <= 1
+    assert tools.memory_get([first["chunk_id"]])["results"][0]["content"] == first["content"]
+    tools.memory_search("ничего такого xyz")
+    rows = log_of(tools)
+    assert {key for row in rows for key in row} == {
+        "query_id",
+        "text",
+        "user_id",
+        "time",
+        "session",
+        "parameters",
+        "shown",
+        "used",
+    }
+    assert "Любит" not in json.dumps(rows, ensure_ascii=False)
+    queries, qrels = mk.import_log(tools.root / ".memkit/calls.jsonl")
+    assert queries["text"].to_pylist() == ["зелёный чай"]
+    assert qrels.select(["memory_id", "relevance"]).to_pylist() == [{"memory_id": first["memory_id"], "relevance": 1.0}]
+
+
+def test_what_is_written_is_found_at_once(tools: Tools) -> None:
+    """Workspace, MCP tools: memory_append, memory_log, memory_context; a store's index follows its writes."""
+    assert tools.memory_append("Живёт в Казани.")["id"] == "MEMORY.md"
+    assert tools.memory_log("Выкатили бота.")["ok"]
+    assert "Казани" in tools.memory_search("Казань", k=1)["results"][0]["content"]
+    text = tools.memory_context()["text"]
+    assert "Казани" in text
+    assert "Выкатили бота." in text
+    assert "Десять" not in text
+    assert int(tools.memory_reindex()["id"]) >= 3
+
+
+def test_facts_are_saved_read_changed_and_forgotten(tools: Tools) -> None:
+    """Memory v2, MemorySkill."""
+    saved = tools.memory_save("Обсуждали структуру памяти.", "anna")
+    assert (saved["ok"], saved["id"]) == (True, "ar_001")
+    assert tools.memory_read(user_id="anna")["text"] == "- [ar_001] [archive] Обсуждали структуру памяти."
+    hit = tools.memory_search("структура памяти", user_id="anna")["results"][0]
+    assert hit["fact_id"] == "ar_001"
+    assert tools.memory_search("структура памяти", user_id="boris")["results"] == []
+    assert tools.memory_update("anna", "Обсуждали формат памяти и строк.", fact_id="ar_001")["ok"]
+    asked = tools.memory_forget("anna", query="формат памяти")
+    assert (asked["ok"], [hit["fact_id"] for hit in asked["candidates"]]) == (False, ["ar_001"])
+    assert tools.memory_forget("anna", fact_id="ar_001")["ok"]
+    assert tools.memory_read(user_id="anna")["text"] == ""
+    with pytest.raises(PolicyRefusal):
+        tools.memory_save("Как дела?", "anna")
+
+
+def test_blocks_of_a_user_are_the_context(tools: Tools) -> None:
+    tools.memory_save("Меня зовут Анна, я из Казани.", "anna")
+    assert tools.memory_context("anna", "кто я?")["text"].startswith("[PROFILE MEMORY]\n- Меня зовут Анна")
+    assert tools.memory_context("nobody", "кто я?")["text"] == ""
+
+
+@pytest.mark.parametrize(
+    "path", ["../secret.txt", "/etc/passwd", ".memkit/lock", "a/../../b", "MEMORY.md\x00", "link.md"]
+)
+def test_no_path_leads_out(path: str, tools: Tools, tmp_path: Path) -> None:
+    (tmp_path / "secret.txt").write_text("тайна")
+    (tools.root / "link.md").symlink_to(tmp_path / "secret.txt")
+    with pytest.raises(ChangeRefusedError):
+        tools.memory_read(path=path)
+
+
+def test_what_is_wrong_is_said(tools: Tools) -> None:
+    with pytest.raises(NotFoundError, match=r"Near it: MEMORY[.]md"):
+        tools.memory_read(path="MEMORI.md")
+    for call in (
+        lambda: tools.memory_read(),
+        lambda: tools.memory_read("a", "b"),
+        lambda: tools.memory_search("a", k=0),
+        lambda: tools.memory_append("  "),
+        lambda: tools.memory_search("a", user_id="../x"),
+    ):
+        with pytest.raises(ParameterError):
+            call()
+    with pytest.raises(NotFoundError, match="no chunk"):
+        tools.memory_get(["none"])
+
+
+def test_a_secret_in_a_query_is_masked_in_the_log_and_no_log_is_none(tools: Tools) -> None:
+    secret = "sk-" + "a1B2" * 8
+    tools.memory_search(f"ключ {secret}")
+    assert secret not in (tools.root / ".memkit/calls.jsonl").read_text("utf-8")
+    silent = Tools(tools.root, {"encoder": None}, log=False)
+    before = log_of(tools)
+    silent.memory_search("чай")
+    assert log_of(tools) == before
+
+
+def test_half_a_character_never_reaches_the_wire() -> None:
+    assert clean("чай\udcff🍯").startswith("чай")
+    assert clean("чай\udcff🍯").encode("utf-8").endswith("🍯".encode())
