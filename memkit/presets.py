@@ -244,7 +244,14 @@ def _pipeline(preset: str) -> Any:
 # A document's preset names every parameter that can move a rank, so that no default of memkit's own does; what the
 # documents do not know is off.
 _PLAIN: dict[str, Any] = {
-    **{"analyser": "auto", "lexical": "bm25", "searched": ("title", "tags", "text"), "ann": "auto", "centre": "none"},
+    **{
+        "analyser": "auto",
+        "lexical": "bm25",
+        "searched": ("title", "tags", "text"),
+        "ann": "auto",
+        "context_column": None,
+        "centre": "none",
+    },
     **{"chunk_tokens": 400, "overlap_tokens": 80, "pool": 100, "unit": "memory", "mmr_lambda": 1.0, "min_score": 0.0},
     **{
         "gram_weight": 0.0,

@@ -78,6 +78,7 @@ class Retriever(QuerySettings, FitSettings):
         index = build_index(corpus, fit := self._fit_settings(), self._former(corpus, fit))
         index.kept = self.found_arm
         or_by_words(index, settings, index.weights)
+        _ = index.context  # a column that is none is said at once
         index.former = None
         self._adopt(index)
         return self

@@ -36,6 +36,13 @@ class FitSettings(Estimator):
         refit=True,
         doc="Columns of a memory that its chunks are searched by; None: all of them.",
     )
+    context_column: str | None = param(
+        None,
+        kind="str",
+        nullable=True,
+        refit=True,
+        doc="A column whose equal values are one conversation: a turn is found by those around it too.",
+    )
     ann: str = param("auto", choices=ANN, refit=True, doc="Vector search: exact, or an index beyond a stated size.")
     centre: str = param(
         "none", choices=CENTRES, refit=True, doc="Take off the mean vector: of the corpus, or of each language's texts."

@@ -50,6 +50,8 @@ class Kind:
         What of the settings the arm is asked with.
     reads_dates : bool
         Whether the times that a query names are put to it as days, where the settings say so.
+    lends : str
+        How a turn takes part in its neighbours' scores: 'sum', 'mean', or '' for not at all.
     everywhere : bool
         Whether each row has a score, so that one which was not found has at most the last that was.
     make : callable
@@ -64,6 +66,7 @@ class Kind:
     weight: Callable[[QuerySettings], float | None]
     options: Callable[[QuerySettings], dict[str, Any]]
     reads_dates: bool
+    lends: str
     everywhere: bool
     make: Callable[[FitSettings], Arm]
     load: Callable[[FitSettings, Path, pa.Table, pa.ChunkedArray, bool], Arm]
@@ -122,6 +125,7 @@ KINDS: dict[str, Kind] = {
         weight=lambda s: s.bm25_weight,
         options=_word_options,
         reads_dates=True,
+        lends="sum",
         everywhere=False,
         make=_words,
         load=_load_words,
@@ -133,6 +137,7 @@ KINDS: dict[str, Kind] = {
         weight=lambda s: s.vector_weight,
         options=lambda s: {},
         reads_dates=False,
+        lends="mean",
         everywhere=True,
         make=_dense,
         load=_load_dense,
@@ -144,6 +149,7 @@ KINDS: dict[str, Kind] = {
         weight=lambda s: s.gram_weight,
         options=_word_options,
         reads_dates=True,
+        lends="",
         everywhere=False,
         make=lambda settings: lexical().Grams(),
         load=lambda settings, folder, chunks, texts, trust: _of_chunks(lexical().Grams.load(folder), folder, chunks),

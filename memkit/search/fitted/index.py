@@ -23,6 +23,7 @@ from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.arms import KINDS, build_arm, searched_texts
+from memkit.search.fitted.context import best, context_of
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import cosines, jaccard
 from memkit.search.stages.fuse import arm_weights
@@ -164,12 +165,13 @@ class SearchIndex:
     absent: dict[str, str] = field(default_factory=dict)
     kept: Callable[[SearchIndex, str], Any] = lambda index, name: None
     former: tuple[SearchIndex, Ints] | None = None
+    context = cached_property(context_of)
 
     @cached_property
     def digests(self) -> dict[str, Any]:
         """What tells the rows of another index apart: their number, and hashes over their ids and their texts."""
-        chunks = self.chunks["chunk_id"]
-        return {"chunks": len(chunks), "ids": rows_digest(chunks), "texts": rows_digest(self.texts)}
+        ids = rows_digest(self.chunks["chunk_id"])
+        return {"chunks": self.chunks.num_rows, "ids": ids, "texts": rows_digest(self.texts)}
 
     @property
     def fingerprint(self) -> str | None:
@@ -237,8 +239,9 @@ class SearchIndex:
         if not self.former or arm is None or not hasattr(arm, "updated"):
             return None
         before, at = self.former
-        is_same = len(at) == before.chunks.num_rows and bool((at == np.arange(len(at))).all())
-        return arm if is_same else arm.updated(at, self.chunks, self.texts)
+        return (
+            arm if np.array_equal(at, np.arange(before.chunks.num_rows)) else arm.updated(at, self.chunks, self.texts)
+        )
 
     def find(
         self, asked: Sequence[str], n: int, allowed: Mask | None, arms: Iterable[str], how: QuerySettings, on: datetime
@@ -252,7 +255,7 @@ class SearchIndex:
             return merge(dict.fromkeys(arms, _NOTHING), 0, n)
         options = {name: KINDS[name].options(how) for name in arms}
         put = {name: dated if KINDS[name].reads_dates else asked for name in options}
-        found = {name: self.arms[name].candidates(put[name], n, allowed, **given) for name, given in options.items()}
+        found = {name: best(self, name, put[name], n, allowed, given) for name, given in options.items()}
         scales = [self.arms[name].scale(put[name], self.background, **given) for name, given in options.items()]
         return merge(found, self.chunks.num_rows, n, np.stack(scales, axis=1))
 

@@ -81,7 +81,8 @@ def hits_table(question: Question) -> pa.Table:
 
 
 def _note(question: Question, ranked: Ranked, *more: str) -> str:
-    return " ".join(filter(None, (question.note, *more, _decay_note(question, ranked), _future_note(question))))
+    said = (question.note, *more, _decay_note(question, ranked), _future_note(question), _context_note(question))
+    return " ".join(filter(None, said))
 
 
 def joined(tables: Sequence[pa.Table], ids: Sequence[str]) -> pa.Table:
@@ -254,6 +255,13 @@ def _decay_note(question: Question, ranked: Ranked) -> str:
         f"Decay leaves half of the candidates of {_some([question.queries.ids[at] for at in faded])} a factor below"
         f" {_FADED:g}, so that age decides: a longer decay_days, a decay_floor, or decay='none' brings them back."
     )
+
+
+def _context_note(question: Question) -> str:
+    column, index = question.index.settings.context_column, question.index
+    if column is None or index.context is not None:
+        return ""
+    return f"The context_column {column!r} is not used: half of the rows are longer than a turn, 40 words."
 
 
 def _future_note(question: Question) -> str:
