@@ -56,10 +56,8 @@ class Rows:
     ----------
     memory : ndarray of int64, shape (n_chunks,)
         Row of the memory that the chunk is cut from.
-    text : ndarray of int64, shape (n_chunks,)
-        Equal for chunks whose searched text is the same; below n_chunks.
-    twin : ndarray of int64, shape (n_chunks,)
-        Equal for chunks of the same owner whose searched text is the same; below n_chunks.
+    text, twin : ndarray of int64, shape (n_chunks,)
+        Equal for chunks whose searched text is the same, and, `twin`, whose owner is; below n_chunks.
     filled : ndarray of bool, shape (n_chunks,), or None
         Chunks with something to search; None where all have.
     kind : tuple (codes, names)
