@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.duck import identifier, rows_of
+from memkit.duck import identifier, literal, rows_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
@@ -136,4 +136,4 @@ def _in_order(given: pa.Table, column: str) -> tuple[Ints, Ints]:
 
 
 def _path(column: str) -> str:
-    return "'$.\"" + column.replace("\\", "\\\\").replace('"', '\\"').replace("'", "''") + "\"'"
+    return literal('$."' + column.replace("\\", "\\\\").replace('"', '\\"') + '"')
