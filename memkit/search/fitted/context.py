@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.duck import identifier, literal, rows_of
+from memkit.duck import identifier, rows_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 LENT = {-1: 0.5, -2: 0.25, 1: 0.3, 2: 0.1}
 """What the turns before and after lend, by their distance."""
+_KEY = "json_extract_string(extra, '$.' || to_json($column)::varchar)"
 _LONGEST = 40
 """Words of the middle row, beyond which the rows are no turns: long answers drown the question between them."""
 
@@ -120,7 +121,7 @@ def context_of(index: SearchIndex) -> Context | None:
 
 def _in_order(given: pa.Table, column: str) -> tuple[Ints, Ints]:
     """Rows of `given` that are in a conversation, in order, and which conversation each is in."""
-    value = identifier(column) if column in given.column_names else f"json_extract_string(extra, {_path(column)})"
+    value = identifier(column) if column in given.column_names else _KEY
     sql = f"""
         select row_number_ as row, dense_rank() over (order by talk) as number from (
             select row_number_, {value}::varchar as talk, created_at,
@@ -128,12 +129,8 @@ def _in_order(given: pa.Table, column: str) -> tuple[Ints, Ints]:
         where talk is not null order by talk, seq nulls last, created_at nulls last, row_number_
     """  # noqa: S608  # a quoted name
     turns = given.append_column("row_number_", pa.array(range(given.num_rows), pa.int64()))
-    found = rows_of(sql, turns=turns)
+    found = rows_of(sql, {} if value != _KEY else {"column": column}, turns=turns)
     if given.num_rows and not found.num_rows:
         hint = did_you_mean(column, given.column_names)
         raise ParameterError(f"Retriever: 'context_column' must be a column of memories. Got {column!r}.{hint}")
     return found["row"].to_numpy(), found["number"].to_numpy()
-
-
-def _path(column: str) -> str:
-    return literal('$."' + column.replace("\\", "\\\\").replace('"', '\\"') + '"')
