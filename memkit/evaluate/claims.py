@@ -100,7 +100,7 @@ class TuneVerdict:
     n_resamples: int
 
     def __str__(self) -> str:
-        return f"{self.head}: {self.body}"
+        return f"{self.head}: {'; '.join(self.parts)}"
 
     @property
     def head(self) -> str:
@@ -112,10 +112,10 @@ class TuneVerdict:
         }.get(self.word, f"Cannot tell yet whether tuning helps ({self.reason})")
 
     @property
-    def body(self) -> str:
-        """The numbers behind it."""
-        parts = [self._gains(), self._chance(), self._power(), self._more(), self._looked()]
-        return "; ".join(part for part in parts if part)
+    def parts(self) -> list[str]:
+        """The numbers behind it, a thought each."""
+        said = (self._gains(), self._chance(), self._power(), self._more(), self._looked())
+        return [part for part in said if part]
 
     def _gains(self) -> str:
         best = "the one other setting" if self.n_settings == 1 else f"the best of {self.n_settings:,} settings"

@@ -47,6 +47,7 @@ def tune(
     depth: int = 100,
     unjudged: str = "raise",
     unjudged_hits: str = "bounds",
+    n_jobs: int | None = None,
     seed: int = 0,
 ) -> Tuning:
     """Which setting of a grid to use, and whether it is better than the search's own, as far as the labels can tell.
@@ -84,6 +85,8 @@ def tune(
     unjudged_hits : {'bounds', 'irrelevant'}
         As for `compare`: where hits that nobody judged could undo the word, it cannot be told, and `to_judge_` says
         what to judge first.
+    n_jobs : int, optional
+        As for `sweep`; the result is the same.
     seed : int
         For folds, flips, resamples and the holdout.
 
@@ -124,7 +127,7 @@ def tune(
     if isinstance(grid, Sweep):
         swept = grid
     else:
-        swept = sweep(search, queries, qrels, grid, metric, sample=sample, seed=seed, **more)
+        swept = sweep(search, queries, qrels, grid, metric, sample=sample, n_jobs=n_jobs, seed=seed, **more)
     scored, task = _scored(swept, metric), swept.task
     more["as_of"] = task.moment
     apart, tested_on = _held_apart(scored, task, split, holdout, remember, seed)

@@ -133,7 +133,7 @@ class Tuning(Result):
             replace(sheet_of(table, rows, show_secrets), heading=name) for name, table in more.items() if len(table)
         ]
         first = sheet_of(self.table, rows, show_secrets)
-        head = replace(first, heading=self.verdict_.head, notes=(self.verdict_.body, self.why_, *first.notes))
+        head = replace(first, heading=self.verdict_.head, notes=(*self.verdict_.parts, self.why_, *first.notes))
         return (head, *below)
 
 

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from memkit.evaluate.claims import claim
 from memkit.evaluate.statistics import BETTER, WORSE, Units, verdict
-from memkit.evaluate.tuning import Contest, expected_gain, retune
+from memkit.evaluate.tuning import Contest
 
 
 @dataclass(frozen=True)
@@ -115,10 +116,9 @@ def power(cell: Cell, runs: int, seed: int = 1) -> float:
 
 @dataclass(frozen=True)
 class Run:
-    """What one grid gave: the one-sided p of `retune`, the p of the habit, and both estimates of the gain."""
+    """What one grid gave: the word of `mk.tune`, the p of the habit, and both estimates of the gain."""
 
-    better: float
-    worse: float
+    word: str
     habit: float
     apparent: float
     expected: float
@@ -134,16 +134,15 @@ def grids(cell: Cell, runs: int, gain: float = 0.0, settings: int = 24, reach: f
         scores = mix @ np.array([cell.noise(random, user) for _ in place])
         scores[settings - settings // 3 :] += gain
         contest = Contest.of(np.vstack([np.zeros(len(user)), scores]), user)
-        told, best = retune(contest), contest.gain[contest.best]
-        habit = stats.ttest_1samp(best, 0, alternative="greater").pvalue
-        expected = expected_gain(contest) or 0.0
-        found.append(Run(told.p, told.p_worse, float(habit), float(contest.means[contest.best]), expected))
+        told, _ = claim(contest, 0.0, 0, {"metric": "score", "unit": "user", "looks": 1})
+        habit = stats.ttest_1samp(contest.gain[contest.best], 0, alternative="greater").pvalue
+        found.append(Run(told.word, float(habit), told.apparent, told.gain or 0.0))
     return found
 
 
 def grid_claims(runs: list[Run]) -> tuple[int, int]:
-    """How many grids claim a difference: flip-and-re-tune to either side, and the habit."""
-    return sum(run.better <= 0.025 or run.worse <= 0.025 for run in runs), sum(run.habit <= 0.025 for run in runs)
+    """How many grids claim a difference: `mk.tune` better or worse, and the habit."""
+    return sum(run.word in (BETTER, WORSE) for run in runs), sum(run.habit <= 0.025 for run in runs)
 
 
 def main() -> None:
@@ -164,7 +163,7 @@ def main() -> None:
     for cell in CELLS:
         flat, planted = grids(cell, runs), grids(cell, runs, cell.gain(), seed=3)
         ours, habit = grid_claims(flat)
-        found = np.mean([run.better <= 0.025 for run in planted])
+        found = np.mean([run.word == BETTER for run in planted])
         gains = [f"{np.mean([getattr(run, name) for run in flat]):+.3f}" for name in ("apparent", "expected")]
         queries = f"{cell.queries}{', uneven' if cell.uneven else ''}"
         row = (cell.users, queries, cell.between, cell.shape, ours, habit, f"{found:.2f}", *gains)
