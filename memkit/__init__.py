@@ -70,12 +70,12 @@ if TYPE_CHECKING:
     from memkit.evaluate.pictures import plot_differences as plot_differences
     from memkit.evaluate.pictures import plot_groups as plot_groups
     from memkit.evaluate.pictures import plot_power as plot_power
-    from memkit.evaluate.pictures import plot_precision_recall as plot_precision_recall
     from memkit.evaluate.pictures import plot_scores as plot_scores
     from memkit.evaluate.pictures import plot_stages as plot_stages
     from memkit.evaluate.profile import Profile as Profile
     from memkit.evaluate.statistics import queries_needed as queries_needed
     from memkit.evaluate.surface import plot_pool as plot_pool
+    from memkit.evaluate.surface import plot_precision_recall as plot_precision_recall
     from memkit.evaluate.surface import plot_surface as plot_surface
     from memkit.evaluate.sweep import sweep as sweep
     from memkit.evaluate.tune import tune as tune
@@ -207,7 +207,7 @@ _PUBLIC = {
     "plot_growth": ("memkit.pictures", "plot_growth"),
     "plot_pool": ("memkit.evaluate.surface", "plot_pool"),
     "plot_power": ("memkit.evaluate.pictures", "plot_power"),
-    "plot_precision_recall": ("memkit.evaluate.pictures", "plot_precision_recall"),
+    "plot_precision_recall": ("memkit.evaluate.surface", "plot_precision_recall"),
     "plot_ranks": ("memkit.pictures", "plot_ranks"),
     "plot_scores": ("memkit.evaluate.pictures", "plot_scores"),
     "plot_similarity": ("memkit.pictures", "plot_similarity"),

@@ -12,7 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
+from memkit.evaluate.asking import batches_of
 from memkit.evaluate.labels import read_qrels
+from memkit.evaluate.metrics import Metric
+from memkit.evaluate.stages import stages_of
 from memkit.evaluate.statistics import FEWEST, Units, detectable, detectable_of, floor_of_detectable
 from memkit.pictures import COLOURS, axes_for, with_words
 from memkit.schemas import Floats
@@ -196,8 +199,8 @@ def plot_stages(result: Any, ax: Axes | None = None) -> Axes:
 
     Parameters
     ----------
-    result : Evaluation
-        Of ``evaluate(..., stages=True)``.
+    result : Evaluation or Tuning
+        Of ``evaluate(..., stages=True)``; of `tune` the search to use is traced.
     ax : matplotlib Axes, optional
         As for `plot_growth`.
 
@@ -214,7 +217,7 @@ def plot_stages(result: Any, ax: Axes | None = None) -> Axes:
     1 relevant memory of 1 lost
     not_found  ████████████████████ 1
     """
-    stages = getattr(result, "stages", None)
+    stages = _traced(result) if hasattr(result, "verdict_") else getattr(result, "stages", None)
     if stages is None or not stages.num_rows:
         raise ParameterError("plot_stages: expected mk.evaluate(…, stages=True). Got a result without stages.")
     rows = [(row["disposition"], row["n"]) for row in stages.to_pylist()]
@@ -228,6 +231,16 @@ def plot_stages(result: Any, ax: Axes | None = None) -> Axes:
     ax.margins(x=0.15)
     ax.set_xlabel("relevant memories")
     return with_words(ax, rows)
+
+
+def _traced(tuned: Any) -> pa.Table | None:
+    """What became of what is relevant, under the setting to use; None where no search was tuned."""
+    swept = tuned.sweep_
+    if swept is None or tuned.search_ is None:
+        return None
+    task = swept.task
+    batches = batches_of(tuned.search_, task.queries, task.qrels, task.moment, swept.where)
+    return stages_of(batches, task.labels, Metric.parse(tuned.verdict_.metric).k or 100)
 
 
 def plot_scores(result: Any, qrels: Any, ax: Axes | None = None) -> Axes:
@@ -271,52 +284,6 @@ def plot_scores(result: Any, qrels: Any, ax: Axes | None = None) -> Axes:
     for name, values in zip(("relevant", "other"), parts, strict=True):
         quarters = np.quantile(values, [0.25, 0.5, 0.75]) if len(values) else []
         rows.append((name, "none" if not len(values) else "quarters at " + ", ".join(f"{q:.3f}" for q in quarters)))
-    return with_words(ax, rows)
-
-
-def plot_precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
-    """What each threshold of dedup would merge of labelled pairs: precision, recall, and contradictions merged.
-
-    Parameters
-    ----------
-    table : pa.Table
-        Of `Deduplicator.precision_recall`.
-    ax : matplotlib Axes, optional
-        As for `plot_growth`.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import memkit as mk
-    >>> found = pa.table({"threshold": [0.95, 0.8], "precision": [1.0, 0.5], "recall": [0.5, 1.0]})
-    >>> print(mk.plot_words(plot_precision_recall(found)))
-    2 thresholds, 0.8 to 0.95
-    0.950  precision 1.00, recall 0.50
-    0.800  precision 0.50, recall 1.00
-    """
-    for name in ("threshold", "precision", "recall"):
-        if name not in table.column_names:
-            raise ParameterError(
-                f"plot_precision_recall: expected a column {name!r}. Got {', '.join(table.column_names)}."
-            )
-    frame = table.to_pandas()
-    ends = f"{frame['threshold'].min():g} to {frame['threshold'].max():g}" if len(frame) else "none"
-    ax = axes_for(ax, f"{len(frame):,} thresholds, {ends}")
-    drawn = {"precision": (_BLUE, "o-"), "recall": (_ORANGE, "s--"), "contradiction_rate": (_RED, "^:")}
-    names = [name for name in drawn if name in frame.columns]
-    for name in names:
-        colour, style = drawn[name]
-        said = {"contradiction_rate": "contradictions merged"}.get(name, name)
-        ax.plot(frame["threshold"], frame[name], style, color=colour, ms=4, label=said)
-    ax.set(xlabel="threshold", ylabel="share", ylim=(-0.02, 1.05))
-    ax.legend(frameon=False, fontsize=8)
-    shown = (
-        frame.iloc[np.unique(np.linspace(0, len(frame) - 1, min(len(frame), 12)).astype(int))] if len(frame) else frame
-    )
-    rows = [(f"{row['threshold']:.3f}", ", ".join(f"{n} {row[n]:.2f}" for n in names)) for _, row in shown.iterrows()]
     return with_words(ax, rows)
 
 

@@ -172,3 +172,49 @@ def plot_pool(swept: Any, ax: Axes | None = None) -> Axes:
     ax.legend(frameon=False, fontsize=8)
     rows = table.to_pylist()
     return with_words(ax, [(f"{row['pool']:,}", ", ".join(f"{m} {row[m]:.3f}" for m in swept.metrics)) for row in rows])
+
+
+def plot_precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
+    """What each threshold of dedup would merge of labelled pairs: precision, recall, and contradictions merged.
+
+    Parameters
+    ----------
+    table : pa.Table
+        Of `Deduplicator.precision_recall`.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> found = pa.table({"threshold": [0.95, 0.8], "precision": [1.0, 0.5], "recall": [0.5, 1.0]})
+    >>> print(mk.plot_words(plot_precision_recall(found)))
+    2 thresholds, 0.8 to 0.95
+    0.950  precision 1.00, recall 0.50
+    0.800  precision 0.50, recall 1.00
+    """
+    for name in ("threshold", "precision", "recall"):
+        if name not in table.column_names:
+            raise ParameterError(
+                f"plot_precision_recall: expected a column {name!r}. Got {', '.join(table.column_names)}."
+            )
+    frame = table.to_pandas()
+    ends = f"{frame['threshold'].min():g} to {frame['threshold'].max():g}" if len(frame) else "none"
+    ax = axes_for(ax, f"{len(frame):,} thresholds, {ends}")
+    drawn = {"precision": (COLOURS[0], "o-"), "recall": (COLOURS[1], "s--"), "contradiction_rate": (COLOURS[5], "^:")}
+    names = [name for name in drawn if name in frame.columns]
+    for name in names:
+        colour, style = drawn[name]
+        said = {"contradiction_rate": "contradictions merged"}.get(name, name)
+        ax.plot(frame["threshold"], frame[name], style, color=colour, ms=4, label=said)
+    ax.set(xlabel="threshold", ylabel="share", ylim=(-0.02, 1.05))
+    ax.legend(frameon=False, fontsize=8)
+    shown = (
+        frame.iloc[np.unique(np.linspace(0, len(frame) - 1, min(len(frame), 12)).astype(int))] if len(frame) else frame
+    )
+    rows = [(f"{row['threshold']:.3f}", ", ".join(f"{n} {row[n]:.2f}" for n in names)) for _, row in shown.iterrows()]
+    return with_words(ax, rows)

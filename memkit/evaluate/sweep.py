@@ -47,6 +47,8 @@ class Sweep(Result):
         The first one decides `best`.
     task : Task
         Labels, units of analysis and moment.
+    where : str or None
+        The predicate for all queries.
     """
 
     table: pa.Table
@@ -56,6 +58,7 @@ class Sweep(Result):
     metrics: list[str]
     task: Task = field(compare=False)
     values: Mapping[str, Floats] = field(compare=False)
+    where: str | None = None
 
     def matrix(self, metric: str | None = None) -> Floats:
         """Scores, settings × queries, of the first metric or another; NaN where a query has none.
@@ -205,7 +208,7 @@ def sweep(
     values = {metric.name: scores[at] for at, metric in enumerate(wanted)}
     table = _table(settings, points.names, values, with_hits, task)
     names = [metric.name for metric in wanted]
-    return Sweep(record_as_of(table, task.moment), settings, default, task.queries, names, task, values)
+    return Sweep(record_as_of(table, task.moment), settings, default, task.queries, names, task, values, where)
 
 
 def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:

@@ -207,3 +207,11 @@ def test_of_what_is_superseded_the_best_has_the_least(search: mk.Retriever) -> N
     assert f"{min(means):.3f}" in line
     with pytest.raises(mk.ParameterError, match="of which more is better"):
         mk.tune(search, LABELS[0], found, {"pool": [5, 50]}, "stale@5", as_of=DAY)
+
+
+def test_the_stages_of_what_was_tuned_are_those_of_the_search_to_use(search: mk.Retriever) -> None:
+    where = "kind <> 'session'"
+    found = mk.tune(search, *LABELS, {"pool": [5, 50]}, as_of=DAY, where=where)
+    assert found.chosen_params_ == {"pool": 100}
+    same = mk.evaluate(search, *LABELS, "ndcg@10", as_of=DAY, where=where, stages=True)
+    assert mk.plot_words(found.plot.stages()) == mk.plot_words(mk.plot_stages(same))
