@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -16,7 +15,7 @@ import pyarrow as pa
 
 from memkit.errors import NotFittedError, ParameterError
 from memkit.index import store
-from memkit.index.postings import Postings, Query, Texts
+from memkit.index.postings import Postings, Query, Texts, strings
 from memkit.params import Estimator, estimator, param
 from memkit.tables.fts import K1, B
 from memkit.text.analyse import ANALYSERS, QueryTerms
@@ -24,7 +23,7 @@ from memkit.text.function_words import FUNCTION_WORDS
 
 
 class _Lexical(Estimator):
-    """What arms over words share: terms are counted, part by part, and then weighed by what all the rows have."""
+    """What arms over words share: terms are counted, and weighed by what all the rows have when a query asks."""
 
     _name: ClassVar[str]
 
@@ -40,7 +39,7 @@ class _Lexical(Estimator):
         """
         self.check_params()
         _check_lengths(chunks, texts)
-        return self._use(self._weighted(self._count(texts)))
+        return self._use(self._count(texts))
 
     def updated(self, at: np.ndarray, chunks: pa.Table, texts: pa.Array | pa.ChunkedArray) -> Self | None:
         """What a `fit` to all of `texts` gives, where only those of new rows are read; None where that takes a fit.
@@ -57,12 +56,52 @@ class _Lexical(Estimator):
         if len(postings.counts) < len(postings.rows):
             return None
         fresh = self._count(texts.filter(pa.array(at >= postings.n_rows)))
-        parts = [part.updated(at, new) for part, new in zip(self._parts(postings), fresh, strict=True)]
-        return copy.copy(self)._use(self._weighted(parts))
+        return copy.copy(self)._use(postings.updated(at, fresh))
+
+    def candidates(
+        self,
+        queries: Sequence[str],
+        n: int,
+        allowed: np.ndarray | None = None,
+        *,
+        function_word_weight: float = 1.0,
+    ) -> pa.Table:
+        """The best rows of each query.
+
+        Parameters
+        ----------
+        queries : sequence of str
+        n : int
+            At most so many rows a query.
+        allowed : ndarray of shape (n_rows,), bool, or None
+            Which rows may be found; applied before the cut.
+        function_word_weight : float
+            What an occurrence of a function word in a query counts; over letters, whether it counts at all: below 1 it
+            does not.
+
+        Returns
+        -------
+        pa.Table
+            query (int64, place in `queries`), row (int64), score (float64, positive): best first, ties by row.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        ParameterError
+            Where `n` is below 1 or `allowed` no mask over the rows.
+        """
+        postings = _fitted(self)
+        asked = self._weigh_all(queries, function_word_weight)
+        for terms, _ in asked:
+            postings.weigh(terms, self._weights)
+        return postings.best(asked, n, allowed)
 
     def save(self, folder: Path) -> None:
         """Write ``{arm}_terms.parquet`` and ``{arm}_postings.parquet``."""
-        _fitted(self).save(folder, self._name, self.get_params(deep=False))
+        postings = _fitted(self)
+        postings.weigh(np.arange(len(postings.terms)), self._weights)
+        postings.save(folder, self._name, self.get_params(deep=False))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -73,16 +112,14 @@ class _Lexical(Estimator):
             arm.check_params()
         return arm._use(postings)
 
-    def _count(self, texts: Texts) -> Sequence[Postings]:
-        """The parts of the postings."""
+    def _count(self, texts: Texts) -> Postings:
         raise NotImplementedError
 
-    def _parts(self, postings: Postings) -> Sequence[Postings]:
-        """The parts again."""
-        return (postings,)
+    def _weigh_all(self, queries: Sequence[str], function_word_weight: float) -> list[Query]:
+        raise NotImplementedError
 
-    def _weighted(self, parts: Sequence[Postings]) -> Postings:
-        """The parts in one, with the weights of documents."""
+    def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """What the rows that have a term so often score by."""
         raise NotImplementedError
 
     def _use(self, postings: Postings) -> Self:
@@ -117,41 +154,6 @@ class BM25(_Lexical):
         source="Robertson et al. 1999, Okapi at TREC-8",
     )
 
-    def candidates(
-        self,
-        queries: Sequence[str],
-        n: int,
-        allowed: np.ndarray | None = None,
-        *,
-        function_word_weight: float = 1.0,
-    ) -> pa.Table:
-        """The best rows of each query.
-
-        Parameters
-        ----------
-        queries : sequence of str
-        n : int
-            At most so many rows a query.
-        allowed : ndarray of shape (n_rows,), bool, or None
-            Which rows may be found; applied before the cut.
-        function_word_weight : float
-            What an occurrence of a function word in a query counts.
-
-        Returns
-        -------
-        pa.Table
-            query (int64, place in `queries`), row (int64), score (float64, positive): best first, ties by row.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        ParameterError
-            Where `n` is below 1 or `allowed` no mask over the rows.
-        """
-        postings = _fitted(self)
-        return postings.best(self._weigh_all(queries, function_word_weight), n, allowed)
-
     def scale(self, queries: Sequence[str], background: object, *, function_word_weight: float = 1.0) -> np.ndarray:
         """For each query the scores that count 0 and 1, shape (n_queries, 2).
 
@@ -161,26 +163,19 @@ class BM25(_Lexical):
         terms = (self._most(terms, function_word_weight) for terms in self.terms_.of(queries))
         return np.array([(0.0, most or 1.0) for most in terms]).reshape(-1, 2)
 
-    def _count(self, texts: Texts) -> Sequence[Postings]:
-        return (Postings.count(texts, self.analyser),)
+    def _count(self, texts: Texts) -> Postings:
+        return Postings.count(texts, self.analyser)
 
-    def _weighted(self, parts: Sequence[Postings]) -> Postings:
-        (postings,) = parts
-        blocks = [slice(start, start + _PART) for start in range(0, len(postings.rows), _PART)]
-        lengths = np.zeros(postings.n_rows)
-        for part in blocks:
-            lengths += np.bincount(postings.rows[part], postings.counts[part], minlength=postings.n_rows)
-        norms = self.k1 * (1 - self.b + self.b * lengths / (lengths.mean() if lengths.any() else 1))
-        weights = np.empty(len(postings.rows), np.float32)
-        for part in blocks:
-            counts = postings.counts[part]
-            weights[part] = np.multiply(counts, self.k1 + 1, dtype=np.float64) / (norms[postings.rows[part]] + counts)
-        return replace(postings, weights=weights)
+    def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        weights: np.ndarray = np.multiply(counts, self.k1 + 1, dtype=np.float64) / (self.norms_[rows] + counts)
+        return weights
 
     def _use(self, postings: Postings) -> Self:
         super()._use(postings)
         df = postings.document_frequency
         self.idf_ = np.log1p((postings.n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
+        lengths = postings.sums(np.positive, np.ones(len(df)))
+        self.norms_ = self.k1 * (1 - self.b + self.b * lengths / (lengths.mean() if lengths.any() else 1))
         self.terms_ = _terms(self, "terms_", self.analyser)
         self.function_terms_ = frozenset(term for terms in self.terms_.of(sorted(FUNCTION_WORDS)) for term in terms)
         self.is_function_ = np.zeros(len(df), bool)
@@ -192,7 +187,7 @@ class BM25(_Lexical):
 
     def _weigh(self, terms: list[str], function_word_weight: float = 1.0) -> Query:
         # BM25 is a sum over terms of idf · tf part. The tf part knows only the chunk and is the posting's weight, set
-        # once at fit; idf and the k3 part know only the query. So a score is an inner product, and a query costs no
+        # set once; idf and the k3 part know only the query. So a score is an inner product, and a query costs no
         # more than the lists of its terms. Most queries repeat no term, and are spared the sorting.
         numbers = _numbers(self.postings_, terms)
         if len(set(numbers)) == len(numbers):
@@ -234,46 +229,41 @@ class CharGrams(_Lexical):
 
     _name = "char"
 
-    def candidates(
-        self,
-        queries: Sequence[str],
-        n: int,
-        allowed: np.ndarray | None = None,
-        *,
-        function_word_weight: float = 1.0,
-    ) -> pa.Table:
-        """The best rows of each query, as `BM25.candidates`; function words below 1 are left out."""
-        postings = _fitted(self)
-        return postings.best(self._weigh_all(_less(queries, function_word_weight)), n, allowed)
-
     def scale(self, queries: Sequence[str], background: object, *, function_word_weight: float = 1.0) -> np.ndarray:
         """The score is from 0 to 1 as it is."""
         return _as_it_is(queries)
 
-    def _count(self, texts: Texts) -> Sequence[Postings]:
-        return Postings.count(texts, "auto"), Postings.count(texts, "char")
-
-    def _parts(self, postings: Postings) -> Sequence[Postings]:
-        return postings.halves(_GRAM)
-
-    def _weighted(self, parts: Sequence[Postings]) -> Postings:
-        stems, grams = map(_unit_rows, parts)
-        return stems.followed_by(grams, _GRAM)
+    def _count(self, texts: Texts) -> Postings:
+        return Postings.count(texts, "char").renamed(_GRAM).followed_by(Postings.count(texts, "auto"))
 
     def _use(self, postings: Postings) -> Self:
         super()._use(postings)
-        self.idf_ = _smooth_idf(postings)
+        self.idf_ = np.log((1 + postings.n_rows) / (1 + postings.document_frequency)) + 1
+        self.half_ = self._half(postings)
+        halves = range(self.half_.max(initial=0) + 1)
+        self.norms_ = [np.sqrt(postings.sums(_squared, self.idf_**2 * (self.half_ == half))) for half in halves]
         self.stem_terms_, self.gram_terms_ = _terms(self, "stem_terms_", "auto"), _terms(self, "gram_terms_", "char")
         return self
 
-    def _weigh_all(self, queries: Sequence[str]) -> list[Query]:
+    def _half(self, postings: Postings) -> np.ndarray:
+        """Of each term whether it is a stem, 1, or a gram, 0."""
+        return np.array([not term.startswith(_GRAM) for term in postings.terms], np.int8)
+
+    def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        weights: np.ndarray = _often(counts) * self.idf_[term] / self.norms_[self.half_[term]][rows]
+        return weights
+
+    def _weigh_all(self, queries: Sequence[str], function_word_weight: float) -> list[Query]:
+        queries = _less(queries, function_word_weight)
         pairs = zip(self.stem_terms_.of(queries), self.gram_terms_.of(queries), strict=True)
         return [self._weigh(stems, grams) for stems, grams in pairs]
 
     def _weigh(self, stems: list[str], grams: list[str]) -> Query:
-        named = (stems, [_GRAM + gram for gram in grams])
+        named = ([_GRAM + gram for gram in grams], stems)
         halves = [_unit_weights(self.postings_, self.idf_, terms) for terms in named]
-        return np.concatenate([h[0] for h in halves]), np.concatenate([h[1] for h in halves]) / np.float32(2)
+        known, weights = map(np.concatenate, zip(*halves, strict=True))
+        order = known.argsort()
+        return known[order], weights[order] / np.float32(2)
 
 
 @estimator
@@ -290,22 +280,17 @@ class Grams(CharGrams):
     [0, 0]
     """
 
-    def _count(self, texts: Texts) -> Sequence[Postings]:
-        return (Postings.count([_plain_letters(str(text)) for text in texts], "char"),)
+    def _count(self, texts: Texts) -> Postings:
+        return Postings.count([_plain_letters(text) for text in strings(texts).to_pylist()], "char")
 
-    def _parts(self, postings: Postings) -> Sequence[Postings]:
-        return (postings,)
+    def _half(self, postings: Postings) -> np.ndarray:
+        return np.zeros(len(postings.terms), np.int8)
 
-    def _weighted(self, parts: Sequence[Postings]) -> Postings:
-        return _unit_rows(parts[0])
-
-    def _weigh_all(self, queries: Sequence[str]) -> list[Query]:
-        terms = self.gram_terms_.of([_plain_letters(query) for query in queries])
+    def _weigh_all(self, queries: Sequence[str], function_word_weight: float) -> list[Query]:
+        terms = self.gram_terms_.of([_plain_letters(query) for query in _less(queries, function_word_weight)])
         return [_unit_weights(self.postings_, self.idf_, grams) for grams in terms]
 
 
-# So many postings are weighed at once: memory is asked for again and again, which costs more than the arithmetic.
-_PART = 1 << 18
 _SOUNDS = "абвгдеёжзийклмнопрстуфхцчшщыэюяіїєґ", "abvgdeejziiklmnoprstufhccssyeuaiieg"
 _LETTERS = str.maketrans(_SOUNDS[0] + _SOUNDS[0].upper(), _SOUNDS[1] * 2, "ьъЬЪ")
 _WORDS = re.compile(r"\w+")
@@ -340,8 +325,12 @@ def _terms(arm: _Lexical, name: str, analyser: str) -> QueryTerms:
     return own if own is not None and own.analyser == analyser else QueryTerms(analyser)
 
 
-def _smooth_idf(postings: Postings) -> np.ndarray:
-    return np.log((1 + postings.n_rows) / (1 + postings.document_frequency)) + 1
+def _often(counts: np.ndarray) -> Any:
+    return 1 + np.log(counts, dtype=np.float64)
+
+
+def _squared(counts: np.ndarray) -> Any:
+    return np.square(_often(counts))
 
 
 def _numbers(postings: Postings, terms: list[str]) -> list[int]:
@@ -354,14 +343,6 @@ def _unit_weights(postings: Postings, idf: np.ndarray, terms: list[str]) -> Quer
     known, frequency = np.unique(np.array(_numbers(postings, terms), np.int64), return_counts=True)
     weights = (1 + np.log(frequency)) * idf[known]
     return known, (weights / (np.linalg.norm(weights) or 1)).astype(np.float32)
-
-
-def _unit_rows(postings: Postings) -> Postings:
-    """TF-IDF in place of frequencies, each row of unit length."""
-    often = 1 + np.log(postings.counts.astype(np.float32))
-    weights = often * np.repeat(_smooth_idf(postings), postings.document_frequency)
-    norms = np.sqrt(np.bincount(postings.rows, weights**2, minlength=postings.n_rows))
-    return replace(postings, weights=(weights / norms[postings.rows]).astype(np.float32))
 
 
 def _fitted(arm: _Lexical) -> Postings:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import sys
+from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -39,6 +40,9 @@ Add: TypeAlias = Callable[[np.ndarray, "Postings", np.ndarray, np.ndarray, np.nd
 _TERMS = pa.schema([pa.field("term", pa.string(), nullable=False), pa.field("rows", pa.int64(), nullable=False)])
 _POSTINGS = pa.schema([pa.field("row", pa.int32(), nullable=False), pa.field("weight", pa.float32(), nullable=False)])
 _BLOCKS_MIN = 1024
+_PART = 1 << 18
+"""So many postings are looked at together: what is made of them stays in the processor's cache."""
+_PIECES = 1 << 17
 _SAMPLE_MAX = 4096
 _FEW = 2_000_000
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
@@ -83,7 +87,9 @@ class Postings:
     n_rows : int
         Rows in all, with and without postings.
     weights : ndarray of shape (n_postings,), float32
-        What an arm scores by; empty until it says so.
+        What an arm scores by.
+    waiting : ndarray of shape (n_terms,), bool
+        Terms whose weights are not there yet: they come with the first query that has the term, as few ever do.
     """
 
     terms: dict[str, int]
@@ -92,6 +98,14 @@ class Postings:
     counts: np.ndarray
     n_rows: int
     weights: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
+    waiting: np.ndarray = field(default_factory=lambda: np.empty(0, bool))
+
+    def __post_init__(self) -> None:
+        is_bare = len(self.weights) < len(self.rows)
+        if len(self.waiting) < len(self.terms):
+            self.waiting = np.full(len(self.terms), is_bare)
+        if is_bare:
+            self.weights = np.zeros(len(self.rows), np.float32)  # takes no memory before it is written to
 
     @classmethod
     def count(cls, texts: Texts, analyser: str) -> Self:
@@ -101,7 +115,7 @@ class Postings:
         if not len(texts):
             return cls({}, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), 0)
         rows = pa.array(np.arange(len(texts), dtype=np.int32))
-        words, spelled, terms = _words_and_terms(pa.table({"row": rows, "body": _strings(texts)}), analyser)
+        words, spelled, terms = _words_and_terms(pa.table({"row": rows, "body": strings(texts)}), analyser)
         shape = (len(texts), int(spelled["word"].max(initial=-1)) + 1, len(terms))
         # Words by row times terms by word: each distinct word was stemmed once, and no string is sorted or grouped.
         by_row = csr_array((_ones(words["row"]), (words["row"], words["word"])), shape[:2])
@@ -126,48 +140,84 @@ class Postings:
         kept = np.flatnonzero(at < self.n_rows)
         places = np.full(self.n_rows, -1, np.int32)
         places[at[kept]] = kept
-        rows = places[self.rows]
-        lost = np.flatnonzero(rows < 0)
+        rows, lost = self._moved(places)
+        new = np.flatnonzero(at >= self.n_rows)
+        # In each list a new posting stands before the first one of a row that follows on its own.
+        follows = np.append(at[kept], self.n_rows)[np.searchsorted(kept, new)][fresh.rows]
+        names = list(self.terms)
+        number = np.array([bisect_left(names, term) for term in fresh.terms], np.int64)
+        is_known = np.array([term in self.terms for term in fresh.terms], bool)
+        starts, stops = self.offsets[number], np.append(self.offsets, 0)[number + 1]
+        first, last = (
+            np.repeat(ends, fresh.document_frequency) for ends in (starts, np.where(is_known, stops, starts))
+        )
+        where = _bisected(self.rows, first, last, follows)
         frequency = self.document_frequency
         frequency -= np.bincount(np.searchsorted(self.offsets, lost, side="right") - 1, minlength=len(frequency))
-        left = dict.fromkeys(itertools.compress(self.terms, (frequency > 0).tolist()))
-        terms = sorted(left | fresh.terms)  # two sorted runs, which is linear
-        numbers = dict(zip(terms, range(len(terms)), strict=True))
-        bounds = np.zeros(len(terms) + 1, np.int64)
-        bounds[[numbers[term] + 1 for term in left]] = frequency[frequency > 0]
-        np.cumsum(bounds, out=bounds)
-        rows, counts = np.delete(rows, lost), np.delete(self.counts, lost)
-        new = np.flatnonzero(at >= self.n_rows).astype(np.int32)[fresh.rows]
-        number = np.repeat([numbers[term] for term in fresh.terms], fresh.document_frequency).astype(np.int64)
-        where = _bisected(rows, bounds[number], bounds[number + 1], new)
-        bounds[1:] += np.cumsum(np.bincount(number, minlength=len(terms)))
-        counts = np.insert(counts.astype(np.promote_types(counts.dtype, fresh.counts.dtype)), where, fresh.counts)
-        return type(self)(numbers, bounds, np.insert(rows, where, new), _small(counts), len(at))
+        frequency[number[is_known]] += fresh.document_frequency[is_known]
+        frequency = np.insert(frequency, number[~is_known], fresh.document_frequency[~is_known])
+        terms = self.terms
+        if not is_known.all() or not frequency.all():
+            merged = sorted(
+                names + list(itertools.compress(fresh.terms, ~is_known))
+            )  # two sorted runs, so it is linear
+            terms = dict(zip(itertools.compress(merged, frequency), itertools.count(), strict=False))
+        offsets = np.append(0, np.cumsum(frequency[frequency > 0]))
+        rows = _spliced(rows, lost, where, new.astype(np.int32)[fresh.rows])
+        return type(self)(terms, offsets, rows, _small(_spliced(self.counts, lost, where, fresh.counts)), len(at))
 
-    def halves(self, prefix: str) -> tuple[Self, Self]:
-        """What `followed_by` put together: views, under the terms that they had."""
-        first = [term for term in self.terms if not term.startswith(prefix)]
-        others = [term.removeprefix(prefix) for term in itertools.islice(self.terms, len(first), None)]
-        cut = self.offsets[len(first)]
-        return self._part(first, slice(0, cut), 0), self._part(others, slice(cut, None), len(first))
+    def _moved(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where each posting's row is now, and which postings are of rows that are not there any more."""
+        rows, lost = np.empty_like(self.rows), [np.empty(0, np.int64)]
+        for start in range(0, len(rows), _PART):
+            some = slice(start, start + _PART)
+            np.take(places, self.rows[some], out=rows[some], mode="clip")
+            lost.append(np.flatnonzero(rows[some] < 0) + start)
+        return rows, np.concatenate(lost)
 
-    def _part(self, terms: list[str], some: slice, first: int) -> Self:
-        offsets = self.offsets[first : first + len(terms) + 1] - self.offsets[first]
-        numbers = dict(zip(terms, range(len(terms)), strict=True))
-        return type(self)(numbers, offsets, self.rows[some], self.counts[some], self.n_rows)
+    def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
+        """For each row the sum of what the counts of its terms are worth, times the factors of these; float64.
+
+        Where postings were loaded, so that the counts are not known, 0.
+        """
+        total = np.zeros(self.n_rows)
+        if not len(self.counts):
+            return total
+        from scipy.sparse import csc_array
+
+        counted = np.append(0, worth(np.arange(1.0, self.counts.max() + 1)))
+        ends = np.searchsorted(self.offsets, np.arange(_PART, len(self.rows), _PART))
+        ends = np.unique(np.concatenate([[0], ends, [len(self.terms)]]))
+        for first, last in itertools.pairwise(ends.tolist()):
+            offsets = self.offsets[first : last + 1]
+            some = slice(offsets[0], offsets[-1])
+            values = np.take(counted, self.counts[some], mode="clip")
+            shape = (self.n_rows, last - first)
+            total += csc_array((values, self.rows[some], offsets - offsets[0]), shape) @ factors[first:last]
+        return total
+
+    def weigh(self, terms: np.ndarray, weights: Callable[[int, np.ndarray, np.ndarray], np.ndarray]) -> None:
+        """Let each of `terms` have weights: ``weights(term, rows, counts)`` are those of its postings."""
+        for term in terms[self.waiting[terms]].tolist():
+            some = slice(*self.offsets[term : term + 2].tolist())
+            self.weights[some] = weights(term, self.rows[some], self.counts[some])
+            self.waiting[term] = False  # not before they are there: another thread may look
 
     @property
     def document_frequency(self) -> np.ndarray:
         """Rows that hold each term, shape (n_terms,)."""
         return np.diff(self.offsets)
 
-    def followed_by(self, other: Self, prefix: str) -> Self:
-        """Both in one, over the same rows; the other's terms get `prefix`."""
-        shifted = {prefix + term: number + len(self.terms) for term, number in other.terms.items()}
+    def followed_by(self, other: Self) -> Self:
+        """Both in one, over the same rows; all terms of the other come after these."""
+        shifted = {term: number + len(self.terms) for term, number in other.terms.items()}
         offsets = np.concatenate([self.offsets, other.offsets[1:] + self.offsets[-1]])
-        rows, weights = np.concatenate([self.rows, other.rows]), np.concatenate([self.weights, other.weights])
-        counts = np.concatenate([self.counts, other.counts])
-        return replace(self, terms=self.terms | shifted, offsets=offsets, rows=rows, counts=counts, weights=weights)
+        rows, counts = np.concatenate([self.rows, other.rows]), np.concatenate([self.counts, other.counts])
+        return type(self)(self.terms | shifted, offsets, rows, _small(counts), self.n_rows)
+
+    def renamed(self, prefix: str) -> Self:
+        """The same with `prefix` before each term."""
+        return replace(self, terms={prefix + term: number for term, number in self.terms.items()})
 
     def best(self, queries: Sequence[Query], n: int, allowed: np.ndarray | None) -> pa.Table:
         """At most `n` rows with a positive score for each query, best first, ties by row (`CANDIDATES`).
@@ -330,6 +380,21 @@ def _bisected(values: np.ndarray, starts: np.ndarray, stops: np.ndarray, wanted:
     return starts
 
 
+def _spliced(values: np.ndarray, lost: np.ndarray, where: np.ndarray, new: np.ndarray) -> np.ndarray:
+    """`values` without those at the places `lost`, and with each of `new` before a place of `where`; both rise."""
+    if len(lost) + len(where) > _PIECES:
+        both = np.insert(values.astype(np.promote_types(values.dtype, new.dtype), copy=False), where, new)
+        return np.delete(both, lost + np.searchsorted(where, lost, side="right"))
+    # What stays is copied run by run, which is ten times as fast as element by element.
+    is_lost = np.repeat([False, True], [len(where), len(lost)])
+    at = np.concatenate([where, lost])
+    order = np.argsort(at, kind="stable")
+    starts, stops = np.append(0, (at + is_lost)[order]).tolist(), np.append(at[order], len(values)).tolist()
+    runs = [values[start:stop] for start, stop in zip(starts, stops, strict=True)]
+    fresh = np.split(new, np.cumsum(~is_lost[order]))
+    return np.concatenate(list(itertools.chain.from_iterable(zip(runs, fresh, strict=True))))
+
+
 def _small(counts: np.ndarray) -> np.ndarray:
     """In the fewest bytes, which is one a posting in most corpora."""
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))), copy=False)
@@ -339,7 +404,7 @@ def _unmasked(columns: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.ma.getdata(values) for name, values in columns.items()}
 
 
-def _strings(texts: Texts) -> Any:
+def strings(texts: Texts) -> Any:
     return texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(texts, pa.string())
 
 
