@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from memkit.errors import NotFittedError, ParameterError
 from memkit.index import store
-from memkit.index.postings import Postings, Query, Texts, strings
+from memkit.index.postings import Lists, Postings, Query, Texts, strings
 from memkit.params import Estimator, estimator, param
 from memkit.tables.fts import K1, B
 from memkit.text.analyse import ANALYSERS, QueryTerms
@@ -27,7 +27,7 @@ class _Lexical(Estimator):
 
     _name: ClassVar[str]
 
-    postings_: Postings
+    postings_: Lists
 
     def fit(self, chunks: pa.Table, texts: Texts) -> Self:
         """Index `texts`, one for each row of `chunks`.
@@ -53,7 +53,7 @@ class _Lexical(Estimator):
             As for `fit`.
         """
         postings = _fitted(self)
-        if len(postings.counts) < len(postings.rows):
+        if isinstance(postings, Postings) and len(postings.counts) < len(postings.rows):
             return None
         fresh = self._count(texts.filter(pa.array(at >= postings.n_rows)))
         return copy.copy(self)._use(postings.updated(at, fresh))
@@ -99,14 +99,19 @@ class _Lexical(Estimator):
 
     def save(self, folder: Path) -> None:
         """Write ``{arm}_terms.parquet`` and ``{arm}_postings.parquet``."""
-        postings = _fitted(self)
-        postings.weigh(np.arange(len(postings.terms)), self._weights)
-        postings.save(folder, self._name, self.get_params(deep=False))
+        from memkit.index.saved import save
+
+        postings = _fitted(self).whole()
+        arm = self if postings is self.postings_ else copy.copy(self)._use(postings)
+        postings.weigh(np.arange(len(postings.terms)), arm._weights)
+        save(postings, folder, self._name, self.get_params(deep=False))
 
     @classmethod
     def load(cls, folder: Path) -> Self:
         """What `save` wrote; raises DamagedIndexError where it is not that."""
-        postings, settings = Postings.load(folder, cls._name)
+        from memkit.index.saved import load
+
+        postings, settings = load(folder, cls._name)
         with store.checking(folder):
             arm = cls(**settings)
             arm.check_params()
@@ -122,7 +127,7 @@ class _Lexical(Estimator):
         """What the rows that have a term so often score by."""
         raise NotImplementedError
 
-    def _use(self, postings: Postings) -> Self:
+    def _use(self, postings: Lists) -> Self:
         self.postings_ = postings
         return self
 
@@ -170,16 +175,17 @@ class BM25(_Lexical):
         weights: np.ndarray = np.multiply(counts, self.k1 + 1, dtype=np.float64) / (self.norms_[rows] + counts)
         return weights
 
-    def _use(self, postings: Postings) -> Self:
+    def _use(self, postings: Lists) -> Self:
         super()._use(postings)
         df = postings.document_frequency
         self.idf_ = np.log1p((postings.n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
         lengths = postings.sums(np.positive, np.ones(len(df)))
-        self.norms_ = self.k1 * (1 - self.b + self.b * lengths / (lengths.mean() if lengths.any() else 1))
+        mean = postings.by_row(lengths).mean() if postings.n_rows else 0.0
+        self.norms_ = self.k1 * (1 - self.b + self.b * lengths / (mean or 1))
         self.terms_ = _terms(self, "terms_", self.analyser)
         self.function_terms_ = frozenset(term for terms in self.terms_.of(sorted(FUNCTION_WORDS)) for term in terms)
         self.is_function_ = np.zeros(len(df), bool)
-        self.is_function_[_numbers(postings, sorted(self.function_terms_))] = True
+        self.is_function_[_known(postings, sorted(self.function_terms_))[0]] = True
         return self
 
     def _weigh_all(self, queries: Sequence[str], function_word_weight: float = 1.0) -> list[Query]:
@@ -188,14 +194,9 @@ class BM25(_Lexical):
     def _weigh(self, terms: list[str], function_word_weight: float = 1.0) -> Query:
         # BM25 is a sum over terms of idf · tf part. The tf part knows only the chunk and is the posting's weight, set
         # set once; idf and the k3 part know only the query. So a score is an inner product, and a query costs no
-        # more than the lists of its terms. Most queries repeat no term, and are spared the sorting.
-        numbers = _numbers(self.postings_, terms)
-        if len(set(numbers)) == len(numbers):
-            known = np.array(numbers, np.int64)
-            weights = self.idf_[known]
-        else:
-            known, repeats = np.unique(numbers, return_counts=True)
-            weights = (self.idf_[known] * self._occurrences(repeats)).astype(np.float32)
+        # more than the lists of its terms.
+        known, repeats = _known(self.postings_, terms)
+        weights = (self.idf_[known] * self._occurrences(repeats)).astype(np.float32)
         if function_word_weight != 1.0:
             weights = np.where(self.is_function_[known], np.float32(function_word_weight) * weights, weights)
         return known, weights
@@ -236,7 +237,7 @@ class CharGrams(_Lexical):
     def _count(self, texts: Texts) -> Postings:
         return Postings.count(texts, "char").renamed(_GRAM).followed_by(Postings.count(texts, "auto"))
 
-    def _use(self, postings: Postings) -> Self:
+    def _use(self, postings: Lists) -> Self:
         super()._use(postings)
         self.idf_ = np.log((1 + postings.n_rows) / (1 + postings.document_frequency)) + 1
         self.half_ = self._half(postings)
@@ -245,9 +246,11 @@ class CharGrams(_Lexical):
         self.stem_terms_, self.gram_terms_ = _terms(self, "stem_terms_", "auto"), _terms(self, "gram_terms_", "char")
         return self
 
-    def _half(self, postings: Postings) -> np.ndarray:
+    def _half(self, postings: Lists) -> np.ndarray:
         """Of each term whether it is a stem, 1, or a gram, 0."""
-        return np.array([not term.startswith(_GRAM) for term in postings.terms], np.int8)
+        half = np.zeros(len(self.idf_), np.int8)
+        half[[number for term, number in postings.terms.items() if not term.startswith(_GRAM)]] = 1
+        return half
 
     def _weights(self, term: int, rows: np.ndarray, counts: np.ndarray) -> np.ndarray:
         weights: np.ndarray = _often(counts) * self.idf_[term] / self.norms_[self.half_[term]][rows]
@@ -261,9 +264,7 @@ class CharGrams(_Lexical):
     def _weigh(self, stems: list[str], grams: list[str]) -> Query:
         named = ([_GRAM + gram for gram in grams], stems)
         halves = [_unit_weights(self.postings_, self.idf_, terms) for terms in named]
-        known, weights = map(np.concatenate, zip(*halves, strict=True))
-        order = known.argsort()
-        return known[order], weights[order] / np.float32(2)
+        return np.concatenate([h[0] for h in halves]), np.concatenate([h[1] for h in halves]) / np.float32(2)
 
 
 @estimator
@@ -283,8 +284,8 @@ class Grams(CharGrams):
     def _count(self, texts: Texts) -> Postings:
         return Postings.count([_plain_letters(text) for text in strings(texts).to_pylist()], "char")
 
-    def _half(self, postings: Postings) -> np.ndarray:
-        return np.zeros(len(postings.terms), np.int8)
+    def _half(self, postings: Lists) -> np.ndarray:
+        return np.zeros(len(self.idf_), np.int8)
 
     def _weigh_all(self, queries: Sequence[str], function_word_weight: float) -> list[Query]:
         terms = self.gram_terms_.of([_plain_letters(query) for query in _less(queries, function_word_weight)])
@@ -333,19 +334,21 @@ def _squared(counts: np.ndarray) -> Any:
     return np.square(_often(counts))
 
 
-def _numbers(postings: Postings, terms: list[str]) -> list[int]:
-    """Numbers of the known terms, repeated as they are, in one order so that equal texts get equal sums."""
-    return sorted(number for number in map(postings.terms.get, terms) if number is not None)
+def _known(postings: Lists, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the known terms and how often each is there, in the terms' order: equal texts get equal sums."""
+    found = {postings.terms.get(term): often for term, often in Counter(sorted(terms)).items()}
+    found.pop(None, None)
+    return np.array(list(found), np.int64), np.array(list(found.values()), np.int64)
 
 
-def _unit_weights(postings: Postings, idf: np.ndarray, terms: list[str]) -> Query:
+def _unit_weights(postings: Lists, idf: np.ndarray, terms: list[str]) -> Query:
     """Known terms and their weights of unit length."""
-    known, frequency = np.unique(np.array(_numbers(postings, terms), np.int64), return_counts=True)
-    weights = (1 + np.log(frequency)) * idf[known]
+    known, frequency = _known(postings, terms)
+    weights = _often(frequency) * idf[known]
     return known, (weights / (np.linalg.norm(weights) or 1)).astype(np.float32)
 
 
-def _fitted(arm: _Lexical) -> Postings:
+def _fitted(arm: _Lexical) -> Lists:
     if not hasattr(arm, "postings_"):
         raise NotFittedError(f"{type(arm).__name__}: expected a fitted arm. Call fit(chunks, texts) first.")
     return arm.postings_

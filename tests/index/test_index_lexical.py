@@ -316,7 +316,7 @@ def test_scipys_loop_adds_in_the_same_order_to_the_last_bit(seed: int) -> None:
     weights = chance.random(30).astype(np.float32)
     sums = [np.zeros(300, np.float32), np.zeros(300, np.float32)]
     for add, scores in zip((postings._adder(2**31 - 1), postings._add), sums, strict=True):
-        add(scores, held, stops - sizes, stops, weights)
+        add(scores, held.rows, held.weights, stops - sizes, stops, weights)
     assert sums[0].tolist() == sums[1].tolist()
 
 

@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.index import postings as postings_module
+from memkit.index import segments
 from memkit.index.lexical import BM25, CharGrams, Grams
 from memkit.text.analyse import ANALYSERS
 
@@ -84,6 +86,15 @@ def assert_same(followed: mk.Retriever, fresh: mk.Retriever) -> None:
                 assert a[name].to_pylist() == b[name].to_pylist()
 
 
+def assert_follows(params: dict[str, Any], versions: list[dict[str, dict[str, Any]]]) -> None:
+    """A refit to each of the versions is as a fresh fit."""
+    params = {"chunk_tokens": 12, "overlap_tokens": 4, **params}
+    search = mk.Retriever(**params)
+    for version in versions:
+        search.fit(corpus_of(version))
+        assert_same(search, mk.Retriever(**params).fit(corpus_of(version)))
+
+
 FITS = [
     *({"encoder": None, "analyser": analyser} for analyser in ANALYSERS),
     {"encoder": None, "lexical": "char"},
@@ -101,11 +112,18 @@ FITS = [
 def test_a_refit_after_any_edits_equals_a_fresh_fit(
     params: dict[str, Any], versions: list[dict[str, dict[str, Any]]]
 ) -> None:
-    params = {"chunk_tokens": 12, "overlap_tokens": 4, **params}
-    search = mk.Retriever(**params)
-    for version in versions:
-        search.fit(corpus_of(version))
-        assert_same(search, mk.Retriever(**params).fit(corpus_of(version)))
+    assert_follows(params, versions)
+
+
+@pytest.mark.parametrize("params", [{}, {"lexical": "char"}, {"gram_weight": 0.4}], ids=lambda params: "-".join(params))
+@settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
+@given(versions=histories())
+def test_new_postings_that_are_brought_together_with_the_old_ones_equal_a_fresh_fit_s(
+    params: dict[str, Any], versions: list[dict[str, dict[str, Any]]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segments, "followed", lambda *parts: segments.Followed(*parts).whole())
+        assert_follows({"encoder": None, **params}, versions)
 
 
 def write(folder: Path, texts: dict[str, str]) -> None:
@@ -191,15 +209,20 @@ def test_another_setting_or_another_encoder_begins_anew(counted: list[int]) -> N
 
 
 @pytest.mark.parametrize("arm", [BM25(), CharGrams(), Grams()], ids=lambda arm: type(arm).__name__)
-def test_an_arm_brought_up_to_date_holds_what_a_fitted_one_holds(arm: Any) -> None:
+def test_an_arm_brought_up_to_date_holds_what_a_fitted_one_holds(tmp_path: Path, arm: Any) -> None:
     old, new = ["кофе кофе", "чай", "память пула", ""], ["чай", "молоко", "память пула"]
     at = np.array([1, 4, 2])  # the second is new
     chunks = pa.table({"chunk_id": list("abc")})
     followed = type(arm)().fit(pa.table({"chunk_id": list("abcd")}), old).updated(at, chunks, pa.array(new))
     fresh = type(arm)().fit(chunks, new)
-    assert list(followed.postings_.terms.items()) == list(fresh.postings_.terms.items())
-    for name in ("offsets", "rows", "counts", "weights"):
-        assert np.array_equal(getattr(followed.postings_, name), getattr(fresh.postings_, name)), name
+    one, other = followed.postings_.whole(), fresh.postings_
+    assert list(one.terms.items()) == list(other.terms.items())
+    for name in ("offsets", "rows", "counts"):
+        assert np.array_equal(getattr(one, name), getattr(other, name)), name
+    for arm, folder in ((followed, "followed"), (fresh, "fresh")):
+        arm.save(tmp_path / folder)
+    for file in sorted((tmp_path / "fresh").iterdir()):
+        assert pq.read_table(tmp_path / "followed" / file.name).equals(pq.read_table(file), check_metadata=True)
 
 
 def test_after_scattered_edits_rows_are_told_as_after_a_fresh_fit() -> None:

@@ -28,7 +28,10 @@ class Arm(Protocol):
         """Columns query, row and score: at most `n` rows a query among `allowed`, best first, ties by row."""
 
     def scale(self, queries: Sequence[str], background: NDArray[np.int64], **options: Any) -> NDArray[np.float64]:
-        """For each query the scores that count 0 and 1 when calibrated; `background` is a fixed sample of rows."""
+        """For each query the scores that count 0 and 1 when calibrated.
+
+        `background` is a fixed sample of rows, for an arm by which each row has a score; else it is empty.
+        """
 
     def save(self, folder: Path) -> None:
         """Keep the arm in `folder`."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _AROUND = ("date", "heading_path")
 _BACKGROUND = 256
+_NO_ROWS = np.empty(0, np.int64)
 PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
     "scripts": scripts,
@@ -254,7 +255,8 @@ class SearchIndex:
         options = {name: KINDS[name].options(how) for name in arms}
         put = {name: dated if KINDS[name].reads_dates else asked for name in options}
         found = {name: best(self, name, put[name], n, allowed, given) for name, given in options.items()}
-        scales = [self.arms[name].scale(put[name], self.background, **given) for name, given in options.items()]
+        sampled = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
+        scales = [self.arms[name].scale(put[name], sampled[name], **given) for name, given in options.items()]
         return merge(found, self.chunks.num_rows, n, np.stack(scales, axis=1))
 
     def told_by(self, rows: Ints) -> tuple[list[str], list[str | None]]:

@@ -20,7 +20,7 @@ from memkit.errors import MemkitError, ParameterError, StaleIndexError
 from memkit.index import store
 from memkit.index.cache import MODELS, shared_cache
 from memkit.index.encode import check_given
-from memkit.index.postings import HashedTerms
+from memkit.index.saved import HashedTerms
 from memkit.params import Estimator
 from memkit.search.fitted.arms import KINDS, build_arm, load_arm
 from memkit.search.fitted.index import SearchIndex, build_index

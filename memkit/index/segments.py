@@ -1,0 +1,111 @@
+"""Postings that follow others: those as they were, some for new rows, and which row is now which.
+
+Nothing of the former ones is copied or renumbered, however many they are: a refit after a small edit takes one look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from memkit.index.postings import Lists, Postings, Weights
+
+_LATER = 64
+
+
+def followed(base: Postings, slots: np.ndarray, tail: Postings) -> Lists:
+    """Both in two parts, or in one where the second has become a 64th; `slots` as in `Followed`."""
+    found = Followed(base, slots, tail)
+    return found if tail.n_rows <= _LATER + len(slots) // _LATER else found.whole()
+
+
+class Followed(Lists):
+    """Rows by term in two parts.
+
+    Parameters
+    ----------
+    base : Postings
+        What is followed; it stays as it is.
+    slots : ndarray of shape (n_rows,), int64
+        Of each row its slot: a row of `base`, or, after all those, one of `tail`.
+    tail : Postings
+        Those of new rows.
+
+    Notes
+    -----
+    A term's number is the one that `base` has for it; terms of `tail` alone come after all those.
+    """
+
+    def __init__(self, base: Postings, slots: np.ndarray, tail: Postings) -> None:
+        nothing = np.empty(0, np.float32)
+        self.base, self.slots, self.tail = replace(base, weights=nothing, waiting=nothing.astype(bool)), slots, tail
+        self.n_rows, self.n_slots = len(slots), base.n_rows + tail.n_rows
+        terms: dict[str, int] = dict(base.terms)
+        for term in tail.terms:
+            terms.setdefault(term, len(terms))
+        self._numbers = np.array([terms[term] for term in tail.terms], np.int64)
+        self._in_tail = np.full(len(terms), -1)
+        self._in_tail[self._numbers] = np.arange(len(tail.terms))
+        frequency = np.zeros(len(terms), np.int64)
+        frequency[: len(base.terms)] = base.document_frequency - self._lost()
+        frequency[self._numbers] += tail.document_frequency
+        if not frequency.all():
+            terms = {term: number for term, number in terms.items() if frequency[number]}
+        self.terms, self.document_frequency = terms, frequency
+
+    def _lost(self) -> np.ndarray:
+        """How many of the base's rows with each of its terms are not there any more."""
+        base = self.base
+        gone = np.ones(base.n_rows, bool)
+        gone[self.slots[self.slots < base.n_rows]] = False
+        at = [np.flatnonzero(np.take(gone, base.rows[some], mode="clip")) + some.start for some in base.parts()]
+        lost = np.concatenate([np.empty(0, np.int64), *at])
+        return np.bincount(np.searchsorted(base.offsets, lost, side="right") - 1, minlength=len(base.terms))
+
+    def by_row(self, values: np.ndarray) -> np.ndarray:
+        """Of one value a slot those of the rows."""
+        return np.take(values, self.slots)
+
+    def sums(self, worth: Callable[[np.ndarray], np.ndarray], factors: np.ndarray) -> np.ndarray:
+        """As those of `Postings`, for each slot."""
+        parts = (self.base, factors[: len(self.base.terms)]), (self.tail, factors[self._numbers])
+        return np.concatenate([part.sums(worth, own) for part, own in parts])
+
+    def weigh(self, terms: np.ndarray, weights: Weights) -> None:
+        """As `Postings` does, over slots."""
+        first = self.base.n_rows
+        self.base.weigh(terms[terms < len(self.base.terms)], weights)
+        later = self._in_tail[terms]
+        self.tail.weigh(
+            later[later >= 0], lambda term, rows, counts: weights(int(self._numbers[term]), rows + first, counts)
+        )
+
+    def add_up(self, scores: np.ndarray, terms: np.ndarray, factors: np.ndarray, n: int) -> np.ndarray:
+        """As `Postings` does, over slots; no rows are known to score well."""
+        known, later = terms < len(self.base.terms), self._in_tail[terms]
+        self.base.add_up(scores[: self.base.n_rows], terms[known], factors[known], n)
+        self.tail.add_up(scores[self.base.n_rows :], later[later >= 0], factors[later >= 0], n)
+        return np.empty(0, np.int64)
+
+    def updated(self, at: np.ndarray, fresh: Postings) -> Lists:
+        """As `Postings` does: the base stays, and the rows that it does not have are brought together."""
+        is_new, first = at >= self.n_rows, self.base.n_rows
+        slots = np.append(self.slots, 0)[np.where(is_new, -1, at)]
+        later = is_new | (slots >= first)
+        own = slots[later] - first
+        own[is_new[later]] = self.tail.n_rows + np.arange(is_new.sum())
+        slots[later] = first + np.arange(later.sum())
+        return followed(self.base, slots, Followed(self.tail, own, fresh).whole())
+
+    def whole(self) -> Postings:
+        """The same in one part, with the terms in order."""
+        from scipy.sparse import vstack
+
+        width = len(self.document_frequency)
+        base, tail = (part.matrix(width).tocsr() for part in (self.base, self.tail))
+        tail.indices = self._numbers.astype(tail.indices.dtype)[tail.indices]
+        names = sorted(self.terms)
+        counts = vstack([base, tail], "csr")[self.slots].tocsc()[:, [self.terms[name] for name in names]]
+        return Postings.of(names, counts)
