@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from memkit.duck import session
 from memkit.errors import StaleIndexError
-from memkit.schemas import Mask
+from memkit.schemas import Ints, Mask
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.text.analyse import SEARCHED, searchable_sql
 
@@ -201,3 +201,22 @@ def searched_texts(memories: pa.Table, chunks: pa.Table, searched: Sequence[str]
         con.register("chunks", numbered)
         sql = f"select {searchable_sql(held)} as searched from chunks join memories using (memory_id) order by row"  # noqa: S608  # no data in it
         return con.execute(sql).to_arrow_table()["searched"]
+
+
+def taken(table: pa.Table | pa.ChunkedArray, rows: Ints) -> Any:
+    """The `rows` of a table or column, piece by piece: of several pieces at once Arrow would copy all texts first."""
+    sizes = [len(piece) for piece in (table.column(0) if isinstance(table, pa.Table) else table).chunks]
+    if len(sizes) <= 1:
+        return table.take(pa.array(rows))
+    ends = np.cumsum(sizes)
+    piece = np.searchsorted(ends, rows, side="right")
+    order = np.argsort(piece, kind="stable")
+    found = []
+    for at in np.unique(piece).tolist():
+        start = int(ends[at]) - sizes[at]
+        found.append(table.slice(start, sizes[at]).take(pa.array(rows[order[piece[order] == at]] - start)))
+    if not found:
+        return table.slice(0, 0)
+    is_table = isinstance(table, pa.Table)
+    joined = pa.concat_tables(found) if is_table else pa.chunked_array([c for part in found for c in part.chunks])
+    return joined.take(pa.array(np.argsort(order)))

@@ -22,7 +22,7 @@ from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration
 from memkit.schemas import Floats, Ints, Mask, check_kinds
-from memkit.search.fitted.arms import KINDS, build_arm, searched_texts
+from memkit.search.fitted.arms import KINDS, build_arm, searched_texts, taken
 from memkit.search.fitted.context import best, context_of
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import cosines, jaccard
@@ -272,25 +272,6 @@ class SearchIndex:
         known = np.unique(row)
         terms = QueryTerms(self.settings.analyser).of(taken(self.texts, known).to_pylist())
         return lambda some: jaccard([terms[at] for at in np.searchsorted(known, some)])
-
-
-def taken(table: pa.Table | pa.ChunkedArray, rows: Ints) -> Any:
-    """The `rows` of a table or column, piece by piece: of several pieces at once Arrow would copy all texts first."""
-    sizes = [len(piece) for piece in (table.column(0) if isinstance(table, pa.Table) else table).chunks]
-    if len(sizes) <= 1:
-        return table.take(pa.array(rows))
-    ends = np.cumsum(sizes)
-    piece = np.searchsorted(ends, rows, side="right")
-    order = np.argsort(piece, kind="stable")
-    found = []
-    for at in np.unique(piece).tolist():
-        start = int(ends[at]) - sizes[at]
-        found.append(table.slice(start, sizes[at]).take(pa.array(rows[order[piece[order] == at]] - start)))
-    if not found:
-        return table.slice(0, 0)
-    is_table = isinstance(table, pa.Table)
-    joined = pa.concat_tables(found) if is_table else pa.chunked_array([c for part in found for c in part.chunks])
-    return joined.take(pa.array(np.argsort(order)))
 
 
 def check_corpus(corpus: object) -> None:

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from memkit.display.sheet import names_of
 from memkit.params import describe, record_as_of
 from memkit.schemas import Floats, Ints
-from memkit.search.fitted.arms import KINDS
-from memkit.search.fitted.index import taken
+from memkit.search.fitted.arms import KINDS, taken
 from memkit.search.question import Queries, Question
 from memkit.search.stages.fuse import group_starts
 from memkit.search.stages.rank import DISPOSITIONS, Candidates, Ranked, answerability
