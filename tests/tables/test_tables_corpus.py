@@ -251,7 +251,7 @@ def test_a_rule_of_ones_own_is_checked(tmp_path: Path) -> None:
 
 def test_the_rules_are_a_table_errors_first() -> None:
     table = mk.rules()
-    assert table.column_names == ["code", "severity", "format", "field", "checks"]
+    assert table.column_names == ["code", "severity", "format", "field", "checks", "fix"]
     assert table.num_rows == len(RULES)
     ranks = [["error", "warning", "info"].index(word) for word in table["severity"].to_pylist()]
     assert ranks == sorted(ranks)
