@@ -51,15 +51,15 @@ class RecordStore(Operations):
             Where a field is not as the format wants it, or its id is taken.
         """
         kind, values = checked_record(record)
-        corpus = read(self.root)
         field = KINDS[kind].id_field
         own = str(values[field]) if field else f"{values['user_id']}-{values['timestamp']}"
-        table = corpus.tables[KINDS[kind].table]
-        if field and own in table[field].to_pylist():
-            raise FormatError(f"field '{field}' must be an id that no other {kind} has. Got {own!r:.80}.", field=field)
         name = path or f"{_NAME.sub('-', own).strip('.-') or 'record'}.json"
 
         def work(draft: Draft) -> str:
+            if field and own in read(self.root).tables[KINDS[kind].table][field].to_pylist():
+                raise FormatError(
+                    f"field '{field}' must be an id that no other {kind} has. Got {own!r:.80}.", field=field
+                )
             if draft.exists(name):
                 raise ChangeRefusedError(f"{name}: it is there already.")
             text = format_record(record, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
@@ -78,16 +78,16 @@ class RecordStore(Operations):
         ChangeRefusedError
             Where its place in the file is not certain.
         """
-        corpus = read(self.root)
-        rows = [row for row in corpus.tables["pathways"].to_pylist() if row["id"] == id]
-        if len(rows) != 1:
-            raise missing("pathway", id, [word for word in corpus.tables["pathways"]["id"].to_pylist() if word])
-        memories = [row for row in corpus.memories.to_pylist() if row["path"] == rows[0]["path"]]
-        ordinal = [row["memory_id"] for row in memories].index(rows[0]["memory_id"])
-        hits, rate = integer_of(rows[0]["hits"]) or 0, number_of(rows[0]["success_rate"]) or 0.0
-        mean = round((rate * hits + bool(success)) / (hits + 1), 12)
 
         def work(draft: Draft) -> dict[str, Any]:
+            corpus = read(self.root)
+            rows = [row for row in corpus.tables["pathways"].to_pylist() if row["id"] == id]
+            if len(rows) != 1:
+                raise missing("pathway", id, [word for word in corpus.tables["pathways"]["id"].to_pylist() if word])
+            memories = [row for row in corpus.memories.to_pylist() if row["path"] == rows[0]["path"]]
+            ordinal = [row["memory_id"] for row in memories].index(rows[0]["memory_id"])
+            hits, rate = integer_of(rows[0]["hits"]) or 0, number_of(rows[0]["success_rate"]) or 0.0
+            mean = round((rate * hits + bool(success)) / (hits + 1), 12)
             path = rows[0]["path"]
             used = {"hits": hits + 1, "success_rate": mean, "last_used_at": stamp(draft.moment)}
             text = draft.text(path)

@@ -17,6 +17,7 @@ from memkit.params import AsOf, as_of_time
 
 if TYPE_CHECKING:
     from memkit.change.facts import FactStore
+    from memkit.change.index import IndexStore
     from memkit.change.notes import NoteStore
     from memkit.change.records import RecordStore
     from memkit.change.workspace import MemoryStorage
@@ -72,6 +73,8 @@ class Store:
         create, update, delete, list, search, get.
     records : RecordStore
         put, record_use, migrate.
+    index : IndexStore
+        load, check, add_category, add_entry, update_entry, remove_entry, clean, split.
     workspace : MemoryStorage
         read_memory, append_to_memory, read_daily_log, append_to_daily_log, get_recent_context, save_session,
         append_to_session.
@@ -107,6 +110,13 @@ class Store:
         from memkit.change.records import RecordStore
 
         return RecordStore(self.root)
+
+    @cached_property
+    def index(self) -> IndexStore:
+        """Categories and entries of index trees (index standard)."""
+        from memkit.change.index import IndexStore
+
+        return IndexStore(self.root)
 
     @cached_property
     def workspace(self) -> MemoryStorage:

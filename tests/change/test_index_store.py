@@ -1,0 +1,153 @@
+"""The index standard's operations: entries are added, changed and cleaned, and all other bytes stay."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memkit as mk
+from memkit.change.index import IndexStore
+from memkit.errors import ChangeRefusedError, FormatError, NotFoundError, ParameterError
+
+NOW = "2026-03-01"
+BRANCH = """{
+  "type": "index-branch",
+  "category": "lessons",
+  "files": [
+    { "title": "Чай",   "file": "lessons/tea.md", "tags": [ "a",  "b" ], "priority": "high",
+      "version": "1.10", "updated": "2025-06-25", "x": 1e5, "edit_count": 3, "summary": "\\u0447" }
+  ]
+}"""
+ROOT = """{ "type": "index-root",
+  "branches": [
+    { "category": "lessons", "path": "memory/lessons/index.json" }
+  ] }
+"""
+
+
+def tree(root: Path) -> dict[str, str]:
+    return {
+        path.relative_to(root).as_posix(): path.read_text("utf-8")
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and ".memkit" not in path.parts
+    }
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    files = {
+        "index.json": ROOT,
+        "lessons/index.json": BRANCH,
+        "lessons/tea.md": "# Чай\n",
+        "lessons/honey.md": "# Мёд\n",
+    }
+    return mk.write_files(tmp_path / "root", {f"memory/{name}": text for name, text in files.items()})
+
+
+@pytest.fixture
+def index(root: Path) -> IndexStore:
+    return mk.store(root).index
+
+
+def test_a_tree_is_made_from_nothing(tmp_path: Path) -> None:
+    """Index standard, sections 1 and 3: root, branches, categories."""
+    index = mk.store(mk.write_files(tmp_path, {"memory/lessons/tea.md": "# Чай\n"})).index
+    index.add_category("lessons", now=NOW)
+    index.add_category("plans", "plans/index.json", now=NOW)
+    index.add_entry("lessons", "Чай", "lessons/tea.md", ["чай"], "high", now=NOW, summary="с мёдом")
+    assert tree(tmp_path)["memory/index.json"] == (
+        '{\n  "type": "index-root",\n  "branches": [\n    { "category": "lessons", "path": "lessons/index.json" },\n'
+        '    { "category": "plans", "path": "plans/index.json" }\n  ]\n}\n'
+    )
+    assert json.loads(tree(tmp_path)["memory/lessons/index.json"])["files"] == [
+        {
+            **{"title": "Чай", "file": "lessons/tea.md", "tags": ["чай"], "priority": "high", "version": "1.0"},
+            **{"updated": NOW, "summary": "с мёдом"},
+        }
+    ]
+    assert mk.read(tmp_path).problems.num_rows == 0
+    with pytest.raises(ChangeRefusedError, match="already"):
+        index.add_category("lessons")
+
+
+def test_an_entry_is_added_and_those_before_it_stay(index: IndexStore, root: Path) -> None:
+    """Index standard, section 2: existing metadata is kept."""
+    index.add_entry("lessons", "Мёд", "memory/lessons/honey.md", [], "low", now=NOW)
+    after = tree(root)["memory/lessons/index.json"]
+    end = BRANCH.rindex("}\n  ]") + 1
+    assert after.startswith(BRANCH[:end])
+    assert after.endswith(BRANCH[end:])
+    assert json.loads(after)["files"][1]["file"] == "memory/lessons/honey.md"
+    mk.undo(root)
+    assert tree(root)["memory/lessons/index.json"] == BRANCH
+
+
+def test_only_the_fields_that_are_meant_change(index: IndexStore, root: Path) -> None:
+    """Index standard, section 2: only the values required are updated; overwriting a whole entry is forbidden."""
+    index.update_entry("lessons/tea.md", priority="low", now=NOW)
+    assert tree(root)["memory/lessons/index.json"] == (
+        BRANCH.replace('"high"', '"low"').replace("2025-06-25", NOW).replace('"edit_count": 3', '"edit_count": 4')
+    )
+    index.update_entry("lessons/tea.md", title="Зелёный чай", updated="2026-04-01", edit_count=9, now=NOW)
+    (entry,) = index.load().tables["entries"].to_pylist()
+    assert (entry["title"], entry["edit_count"], str(entry["updated"].date())) == ("Зелёный чай", 9, "2026-04-01")
+
+
+@pytest.mark.parametrize(
+    ("file", "said"),
+    [
+        ("lessons/none.md", "missing: there is no file"),
+        ("../secret.md", "invalid: .* lies outside"),
+        ("/etc/passwd", "invalid: .* lies outside"),
+        ("lessons/tea.md", "names it already"),
+        ("x/sofia-memory-plugin/a.md", "invalid: .* plugin"),
+    ],
+)
+def test_the_three_rules_are_checked_before_saving(file: str, said: str, index: IndexStore, root: Path) -> None:
+    """Index standard, section 4: inside memory/, there, not the plugin's."""
+    before = tree(root)
+    with pytest.raises(ChangeRefusedError, match=said):
+        index.add_entry("lessons", "т", file, [], "low", now=NOW)
+    assert tree(root) == before
+
+
+@pytest.mark.parametrize(
+    ("call", "error"),
+    [
+        (lambda index: index.add_entry("lesons", "т", "lessons/honey.md", [], "low"), NotFoundError),
+        (lambda index: index.add_entry("lessons", "т", "lessons/honey.md", [], "urgent"), FormatError),
+        (lambda index: index.update_entry("lessons/tee.md", title="т"), NotFoundError),
+        (lambda index: index.update_entry("lessons/tea.md", priority="urgent"), FormatError),
+        (lambda index: index.update_entry("lessons/tea.md"), ParameterError),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_is_written(call: Any, error: type, index: IndexStore, root: Path) -> None:
+    before = tree(root)
+    with pytest.raises(error):
+        call(index)
+    assert tree(root) == before
+
+
+def test_removing_cleaning_and_splitting(index: IndexStore, root: Path) -> None:
+    """Index standard, sections 4 and 5: auto_clean_missing; parts and index.md."""
+    before = tree(root)
+    mk.write_files(root, {"memory/lessons/tea.md": "# Чай\n\nтекст\n\n# Ещё\n\nтекст\n"})
+    small = IndexStore(root, max_tokens=4)
+    assert isinstance(small.split("lessons/tea.md", dry_run=True), mk.Edits)
+    small.split("lessons/tea.md", now=NOW)
+    assert "memory/lessons/tea/index.md" in tree(root)
+    assert index.check()["keep"].to_pylist() == [True]
+    mk.undo(root)
+    mk.write_files(root, {"memory/lessons/tea.md": "# Чай\n"})
+    index.remove_entry("lessons/tea.md", now=NOW)
+    assert "memory/lessons/tea.md" not in tree(root)
+    mk.undo(root)
+    assert tree(root) == before
+    (root / "memory/lessons/tea.md").unlink()
+    assert index.check()["reason"].to_pylist() == ["missing"]
+    assert index.clean(now=NOW).num_rows == 0
+    assert index.clean(missing=True, now=NOW).num_rows == 1
+    assert index.load().tables["entries"].num_rows == 0
