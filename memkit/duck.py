@@ -156,6 +156,7 @@ _LINE = re.compile(rf"((?:{_LITERAL}|[^'\"\n])*)(?:\n|$)")  # a text may hold th
 _WORDS = re.compile(
     rf"{_LITERAL}|[()]|,(?= )|\b(?:between .*? and|case|when|else|end|then|and|or|from|where|order by)\b"
 )
+_LATER = {"and": 0.25, "or": 0.25, "then": 0.5}  # within the when or where that they belong to
 _ENDS = re.compile(r"(end|from|where)\b")
 
 
@@ -169,7 +170,7 @@ def _broken(line: str, width: int) -> list[str]:
         if word == ",":
             places.setdefault((depth > 0, depth), []).append(found.end())
         elif word[0].isalpha() and word != "case" and " and" not in word and found.start() > len(indent):
-            places.setdefault((False, depth + (word == "then") / 2), []).append(found.start())
+            places.setdefault((False, depth + _LATER.get(word, 0.0)), []).append(found.start())
         depth += {"(": 1, "case": 1, ")": -1, "end": -1}.get(word, 0)
     if not places:
         return [line]
