@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from memkit.evaluate.decisions import admission_scores as admission_scores
     from memkit.evaluate.decisions import context_scores as context_scores
     from memkit.evaluate.decisions import dedup_scores as dedup_scores
+    from memkit.evaluate.estimator import as_estimator as as_estimator
+    from memkit.evaluate.estimator import as_objective as as_objective
     from memkit.evaluate.evaluation import evaluate as evaluate
     from memkit.evaluate.grid import shares as shares
     from memkit.evaluate.grid import steps as steps
@@ -170,6 +172,8 @@ _PUBLIC = {
     "admission_scores": ("memkit.evaluate.decisions", "admission_scores"),
     "analyse": ("memkit.text.analyse", "analyse"),
     "as_encoder": ("memkit.index.encode", "as_encoder"),
+    "as_estimator": ("memkit.evaluate.estimator", "as_estimator"),
+    "as_objective": ("memkit.evaluate.estimator", "as_objective"),
     "audit": ("memkit.evaluate.audit", "audit"),
     "audit_horizon": ("memkit.evaluate.audit", "audit_horizon"),
     "audit_hubs": ("memkit.evaluate.audit", "audit_hubs"),

@@ -105,7 +105,7 @@ class _Axis:
         several = isinstance(names, tuple)
         own = names if several else (names,)
         for name in own:
-            _check_name(name)
+            check_name(name)
         shown = ", ".join(own)
         if hasattr(values, "ppf") and not several:
             return cls(own, None, values)
@@ -127,7 +127,8 @@ class _Axis:
         return _point(self.names, int(value) if whole else float(value), False)
 
 
-def _check_name(name: Any) -> None:
+def check_name(name: Any) -> None:
+    """Raise where a setting cannot have such a name."""
     if name in FitSettings.params():
         raise ParameterError(
             f"grid: '{name}' acts at fit. Expected query-time parameters; fit a Retriever for each value of"

@@ -55,7 +55,7 @@ class Pools:
         """The settings by what their arms have to be asked; the arms are asked."""
         groups: dict[tuple[Any, ...], list[tuple[int, Effect]]] = {}
         for position, setting in enumerate(settings):
-            own = self.settings.but(**setting)
+            own = self.settings.but(**{**setting, "on_encoder_error": "raise"})
             weights = self.index.weights(own)
             scope = tuple(_hashable(getattr(own, name)) for name in SCOPING)
             key = (scope, tuple(weights), own.pool, own.unit == "memory")

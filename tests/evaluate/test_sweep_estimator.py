@@ -1,0 +1,131 @@
+"""`mk.as_estimator` in scikit-learn's searches, and `mk.as_objective` in Optuna's: scores are those of `evaluate`."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import GridSearchCV, GroupKFold, RandomizedSearchCV
+
+import memkit as mk
+
+TOPICS = ["пул соединений", "зелёный чай", "release friday", "кот Мурзик", "сервер базы", "green tea"]
+DAY = "2026-03-01"
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[mk.Retriever, pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(5)
+    texts = [f"{TOPICS[at % 6]} {TOPICS[int(rng.integers(6))]} {at // 6}" for at in range(48)]
+    dates = [f"2025-{1 + at % 12:02}-01" for at in range(48)]
+    memories = {"memory_id": [f"m{at}" for at in range(48)], "text": texts, "created_at": dates}
+    search = mk.Retriever(encoder="hash", decay_kinds="*").fit(mk.from_table(memories))
+    queries = {
+        "query_id": [f"q{at}" for at in range(12)],
+        "text": [TOPICS[at % 6] for at in range(12)],
+        "user_id": [f"u{at % 4}" for at in range(12)],
+    }
+    qrels = {
+        "query_id": [f"q{at}" for at in range(12) for _ in range(2)],
+        "memory_id": [f"m{at % 6 + 6 * one * int(rng.integers(8))}" for at in range(12) for one in range(2)],
+        "relevance": [1 + at % 2 for at in range(24)],
+    }
+    return search, pd.DataFrame(queries), pd.DataFrame(qrels).drop_duplicates(["query_id", "memory_id"])
+
+
+def test_each_fold_scores_as_evaluate_does_and_users_stay_together(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    search, queries, qrels = made
+    est = mk.as_estimator(search, "ndcg@5", as_of=DAY)
+    asked, y = est.labels(queries, qrels)
+    fitted: list[Any] = []
+    monkeypatch.setattr(mk.Retriever, "fit", lambda self, corpus: fitted.append(corpus))
+    grid = {"vector_weight": [0.0, 0.5], "decay": ["none", "half_life"]}
+    cv = GroupKFold(4)
+    tried = GridSearchCV(est, grid, cv=cv).fit(asked, y, groups=asked["user_id"])
+    assert fitted == []
+    assert len(tried.cv_results_["params"]) == 4
+    for fold, (_, test) in enumerate(cv.split(asked, y, asked["user_id"])):
+        assert len(set(asked["user_id"][test])) == 1
+        for at, params in enumerate(tried.cv_results_["params"]):
+            alone = mk.evaluate(
+                search.with_params(**params),
+                queries.iloc[test],
+                qrels[qrels["query_id"].isin(queries["query_id"].iloc[test])],
+                "ndcg@5",
+                as_of=DAY,
+                mean_of="queries",
+            )
+            came = tried.cv_results_[f"split{fold}_test_score"][at]
+            assert came == alone.table["value"][0].as_py()
+    assert tried.best_estimator_.search_.corpus_ is search.corpus_
+
+
+def test_drawn_settings_and_clones_share_what_was_fitted(made: Any) -> None:
+    search, queries, qrels = made
+    est = mk.as_estimator(search, as_of=DAY)
+    again = clone(est).set_params(pool=7)
+    assert again.arms is est.arms
+    assert again.fit(queries).search_.pool == 7
+    assert est.pool == search.pool
+    asked, y = est.labels(queries, qrels)
+    tried = RandomizedSearchCV(est, {"pool": [1, 5, 50], "min_score": [0.0, 0.3]}, n_iter=4, cv=3, random_state=0)
+    assert np.isfinite(tried.fit(asked, y).cv_results_["mean_test_score"]).all()
+
+
+def test_what_is_less_is_better_counts_negative(made: Any) -> None:
+    search, queries, qrels = made
+    est = mk.as_estimator(search, "stale@5", as_of=DAY)
+    assert est.score(*est.labels(queries, qrels)) <= 0
+
+
+def test_a_fitted_search_says_that_it_cannot_go_to_another_process(made: Any) -> None:
+    with pytest.raises(mk.MemkitError, match=r"use threads, as in joblib\.parallel_config"):
+        pickle.dumps(mk.as_estimator(made[0], as_of=DAY))
+
+
+def test_what_cannot_be_scored_is_refused(made: Any) -> None:
+    search, queries, _ = made
+    est = mk.as_estimator(search, as_of=DAY)
+    with pytest.raises(mk.ParameterError, match=r"labels for each of 12 queries\. Got 1"):
+        est.score(queries, [{"m1": 1}])
+    with pytest.raises(mk.ParameterError, match="a relevant memory for some of the queries"):
+        est.score(queries, [{}] * 12)
+    with pytest.raises(mk.ParameterError, match=r"expected memories of this corpus\. Got 'nobody'"):
+        est.score(queries, [{"nobody": 1}] * 12)
+    with pytest.raises(mk.ParameterError, match=r"a fitted Retriever\. Got Retriever"):
+        mk.as_estimator(mk.Retriever())
+    with pytest.raises(mk.ParameterError, match="no parameter 'depht'"):
+        est.set_params(depht=1)
+
+
+def test_optuna_tries_settings_that_score_as_evaluate_does(made: Any) -> None:
+    optuna = pytest.importorskip("optuna")
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    search, queries, qrels = made
+    space = {"vector_weight": (0.0, 1.0), "pool": (5, 50), "fold": ["none", "near"], "decay_kinds": ["*", ("archive",)]}
+    objective = mk.as_objective(search, queries, qrels, space, "mrr", as_of=DAY)
+    study = optuna.create_study(direction="maximize", sampler=optuna.samplers.RandomSampler(seed=1))
+    study.optimize(objective, n_trials=5)
+    for trial in study.trials:
+        setting = {**trial.params, "decay_kinds": space["decay_kinds"][trial.params["decay_kinds"]]}
+        alone = mk.evaluate(search.with_params(**setting), queries, qrels, "mrr", as_of=DAY, mean_of="queries")
+        assert trial.value == alone.table["value"][0].as_py()
+
+
+@pytest.mark.parametrize(
+    ("space", "message"),
+    [
+        ({}, "a dict of lists or ranges"),
+        ({"pool": 5}, "expected a list, or \\(low, high\\), for 'pool'"),
+        ({"pool": (1, 2, 3)}, "for 'pool'"),
+        ({"pool": (0, 5)}, "'pool' must be an int"),
+        ({"encoder": ["use"]}, "'encoder' acts at fit"),
+    ],
+)
+def test_a_space_that_cannot_be_meant_is_refused(made: Any, space: Any, message: str) -> None:
+    with pytest.raises(mk.ParameterError, match=message):
+        mk.as_objective(*made, space)
