@@ -216,13 +216,16 @@ def sweep(
     grid: GridOption = None,
     metric: MetricOption = None,
     sample: SampleOption = None,
+    resume: Annotated[Path | None, typer.Option(help="A file to go on from if this is stopped.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Threads; -1 is as many as there are processors.")] = None,
 ) -> None:
     """Score many settings on labelled queries; whether the best of them is better, `memkit tune` says."""
     from memkit.evaluate.sweep import sweep as score
 
     search = asked.search()
     settings = _grid(grid, search)
-    asked.show(score(search, asked.queries, qrels, settings, metric or "ndcg@10", sample=sample, **asked.how), None)
+    more = {**asked.how, "sample": sample, "resume": resume, "n_jobs": jobs}
+    asked.show(score(search, asked.queries, qrels, settings, metric or "ndcg@10", **more), None)
 
 
 @app.command()
