@@ -205,7 +205,9 @@ class BM25(_Lexical):
         return repeats * (self.k3 + 1) / (repeats + self.k3)
 
     def _most(self, terms: list[str], function_word_weight: float) -> float:
-        unknown = Counter(term for term in terms if term not in self.postings_.terms)
+        known = {term for term in terms if term in self.postings_.terms}
+        # Two known characters side by side that no text has are mostly the end of a word and the beginning of the next.
+        unknown = Counter(term for term in terms if term not in known and not (len(term) == 2 and {*term} <= known))
         rarest = np.log1p((self.postings_.n_rows + 0.5) / 0.5)  # the idf of what no text has
         missed = sum(
             self._occurrences(repeats) * (function_word_weight if term in self.function_terms_ else 1.0)

@@ -1,6 +1,9 @@
 """How search answers the labelled queries of data/labels with nothing set: hit@1, hit@5 and MRR by kind of query.
 
-Usage: python tests/benchmarks/bench_labels.py [DATA]
+Usage: python tests/benchmarks/bench_labels.py [DATA] [--choices]
+
+With --choices the same for each setting that a default was chosen among on these questions, the default first. The best
+of so many is better by chance alone, so a default changes only where other sets agree.
 """
 
 from __future__ import annotations
@@ -18,6 +21,18 @@ DATA = Path(__file__).parents[2] / "data"
 LAST_DAY = "2026-03-14"
 """The day after the last memory: when a question without a day of its own is asked."""
 K = 10
+
+CHOICES: list[dict[str, Any]] = [
+    {},
+    {"read_dates": False},
+    *({"kind_weights": {kind: weight}} for kind in ("daily_log", "long_term", "document") for weight in (0.9, 0.8)),
+    *({"kind_weights": {kind: 0.8}} for kind in ("session", "pathway", "archive")),
+    {"kind_weights": {"daily_log": 0.7}},
+    {"kind_weights": {"daily_log": 0.8, "session": 0.8}},
+    {"fold": "none"},
+    *({"across_weight": weight} for weight in (0.0, 0.25, 0.75)),
+    *({"function_word_weight": weight} for weight in (0.0, 0.3, 1.0)),
+]
 
 RESOLVE = """
 select l.*, m.memory_id
@@ -67,20 +82,31 @@ def first_hits(search: mk.Retriever, query: Any) -> list[str]:
 
 
 def main() -> None:
-    data = Path(sys.argv[1]) if len(sys.argv) > 1 else DATA
+    given = [word for word in sys.argv[1:] if word != "--choices"]
+    data = Path(given[0]) if given else DATA
     corpus = mk.read(data)
     search = mk.Retriever().fit(corpus)
     judged = qrels(corpus, labels(data / "labels")).query("relevance > 0")
     relevant = judged.groupby("query_id")["memory_id"].agg(set)
+    asked = queries(data / "labels").query("kind != 'unanswerable'")
+    if "--choices" not in sys.argv:
+        print(measured(search, asked, relevant).round(2).to_string())
+        return
+    tables = {repr(one): measured(search.with_params(**one), asked, relevant).loc["all"] for one in CHOICES}
+    print(pd.DataFrame(tables).T.round(3).to_string(), f"\n{len(CHOICES)} settings")
+
+
+def measured(search: mk.Retriever, asked: pd.DataFrame, relevant: Any) -> pd.DataFrame:
+    """A row a kind of question, and one for all."""
     rows = []
-    for query in queries(data / "labels").query("kind != 'unanswerable'").itertuples():
+    for query in asked.itertuples():
         ranks = [rank for rank, found in enumerate(first_hits(search, query), 1) if found in relevant[query.query_id]]
         first = ranks[0] if ranks else float("inf")
         rows.append((query.kind, first <= 1, first <= 5, 1 / first))
     scores = pd.DataFrame(rows, columns=["kind", "hit@1", "hit@5", f"mrr@{K}"])
     table = scores.groupby("kind", sort=False).mean().assign(n=scores.groupby("kind").size())
     table.loc["all"] = [*scores.drop(columns="kind").mean(), len(scores)]
-    print(table.round(2).to_string())
+    return table
 
 
 if __name__ == "__main__":

@@ -323,3 +323,12 @@ def test_scipys_loop_adds_in_the_same_order_to_the_last_bit(seed: int) -> None:
 def test_more_postings_than_scipys_loop_can_count_are_added_without_it() -> None:
     assert postings._adder(2**31) is postings._add
     assert postings._adder(2**31 - 1) is not postings._add
+
+
+def test_pairs_across_words_are_not_missed_in_scripts_without_blanks() -> None:
+    """Characters that stand alone in the query and in the texts: 提醒 and 晚了 occur, 醒晚 only in the question."""
+    arm = BM25().fit(pa.table({"chunk_id": ["a", "b"]}), ["提醒来了，他晚了", "кот спит"])
+    scale = arm.scale(["提醒晚了", "提醒", "晚了", "提醒，晚了"], None)[:, 1]
+    assert scale[0] == pytest.approx(scale[1] + scale[2]) == pytest.approx(scale[3])
+    assert arm.scale(["提醒晚鸟"], None)[0, 1] > scale[0]  # 鸟 and 晚鸟 occur nowhere
+    assert arm.scale(["кит ит"], None)[0, 1] > arm.scale(["ит"], None)[0, 1] > 0
