@@ -74,6 +74,8 @@ class TuneVerdict:
     tested_on : {'labels', 'holdout', 'later queries'}
     unit : str
         What the groups are; query_id where a query is its own.
+    estimate : str
+        What means are over: per query, or per group.
     n_settings, n_queries, n_groups, n_flips, n_resamples : int
         Settings besides the default; queries and groups that were tested on; what is behind `p` and `gain`.
     """
@@ -93,6 +95,7 @@ class TuneVerdict:
     looks: int
     tested_on: str
     unit: str
+    estimate: str
     n_settings: int
     n_queries: int
     n_groups: int
@@ -121,10 +124,11 @@ class TuneVerdict:
         best = "the one other setting" if self.n_settings == 1 else f"the best of {self.n_settings:,} settings"
         rows = {"n_queries": self.n_queries, "unit": self.unit, "n_units": self.n_groups}
         if self.gain is None:
-            return f"{self.metric} {_signed(self.apparent)} for {best} on the labels it was chosen on, {size(rows)}"
+            apparent = f"{_signed(self.apparent)} for {best} on the labels it was chosen on"
+            return f"{self.metric} {apparent}, {self.estimate}, {size(rows)}"
         where = "expected" if self.tested_on == LABELS else f"on the {self.tested_on}"
         gains = f"{_signed(self.gain)} {where}, {_signed(self.apparent)} apparent for {best}"
-        return f"{self.metric} {gains}, {size(rows)}"
+        return f"{self.metric} {gains}, {self.estimate}, {size(rows)}"
 
     def _chance(self) -> str:
         if self.low is None or self.p is None:

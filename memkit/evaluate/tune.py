@@ -17,7 +17,7 @@ from memkit.evaluate.claims import HOLDOUT, LABELS, LATER, Looks, set_aside
 from memkit.evaluate.compare import compare
 from memkit.evaluate.evaluation import Task
 from memkit.evaluate.labels import as_arrow_table
-from memkit.evaluate.metrics import Metric
+from memkit.evaluate.metrics import OF_HITS, Metric
 from memkit.evaluate.statistics import OPEN, SAME, WORSE, Units
 from memkit.evaluate.sweep import Sweep, sweep
 from memkit.evaluate.tuned import Plan, Scored, Tuning, tuned
@@ -127,7 +127,8 @@ def tune(
     if isinstance(grid, Sweep):
         swept = grid
     else:
-        swept = sweep(search, queries, qrels, grid, metric, sample=sample, n_jobs=n_jobs, seed=seed, **more)
+        beside = [metric] if metric.partition("@")[0] in OF_HITS else [metric, f"judged@{Metric.parse(metric).k or 10}"]
+        swept = sweep(search, queries, qrels, grid, beside, sample=sample, n_jobs=n_jobs, seed=seed, **more)
     scored, task = _scored(swept, metric), swept.task
     more["as_of"] = task.moment
     apart, tested_on = _held_apart(scored, task, split, holdout, remember, seed)
@@ -138,9 +139,9 @@ def tune(
         return [_guard(search, name, (guard or {})[name], swept.settings[candidate], metric, more) for name in names]
 
     found = tuned(scored, plan, guards)
-    beside = baselines(search, scored.values[swept.default], task, metric, more)
+    simple = baselines(search, scored.values[swept.default], task, metric, more)
     chosen = search.with_params(**found.chosen_params_)
-    found = replace(found, sweep_=swept, baselines_=beside, search_=chosen, labels_=(task.queries, task.qrels))
+    found = replace(found, sweep_=swept, baselines_=simple, search_=chosen, labels_=(task.queries, task.qrels))
     if unjudged_hits == "bounds" and found.verdict_.word in (WORSE, SAME) and _finds(swept, found.candidate_):
         found = _bounded(found, search, queries, qrels, metric, {**more, "epsilon": epsilon, "seed": seed})
     return found

@@ -50,7 +50,8 @@ class Tuning(Result):
     guards_ : pa.Table
         A row a guard: margin; difference, and low, its lower one-sided 95 % limit; p and p_adjusted (Holm); holds.
     table_ : pa.Table
-        The sweep's table with gain (over the search's own setting), p_adjusted (to be better, for all settings at
+        The sweep's table with gain (over the search's own setting; per_query and per_group are both its means, of which
+        the verdict's `estimate` says the one that counts), p_adjusted (to be better, for all settings at
         once), near_best, plateau and distance (from the search's own).
     groups_ : pa.Table
         group, n_queries, and the means default, candidate (what would be handed out) and difference, by group.
@@ -169,8 +170,13 @@ class Scored:
     unit_name: str
     per_query: bool
 
-    def contest(self, rows: Mask) -> Contest:
-        return Contest.of(self.values[:, rows], self.unit[rows], self.default, self.per_query)
+    def contest(self, rows: Mask, per_query: bool | None = None) -> Contest:
+        each = self.per_query if per_query is None else per_query
+        return Contest.of(self.values[:, rows], self.unit[rows], self.default, each)
+
+    @property
+    def estimate(self) -> str:
+        return "per query" if self.per_query else f"per {self.unit_name}"
 
     def units(self, setting: int, rows: Mask) -> Units:
         """What a setting gains over the default, by group."""
@@ -202,14 +208,14 @@ def tuned(scored: Scored, plan: Plan, guards: Guards) -> Tuning:
     contest = scored.contest(~plan.apart)
     apart = distances(scored.settings, scored.default)
     candidate = nearest(contest, apart)
-    about = {"metric": scored.metric, "unit": scored.unit_name}
+    about = {"metric": scored.metric, "unit": scored.unit_name, "estimate": scored.estimate}
     verdict, found = claim(contest, plan.epsilon, plan.seed, {**about, "looks": _look(scored, plan)})
     expected = verdict.gain
     if plan.apart.any():
         verdict = _tested_apart(scored, plan, candidate, verdict)
     guarded = guard_table(guards(candidate), plan.seed)
     chosen, why = _handed_out(verdict, scored, candidate, guarded)
-    table = _settings_table(scored, contest, apart, found, plan.seed)
+    table = _settings_table(scored, contest, ~plan.apart, apart, found, plan.seed)
     means = contest.means.round(12)
     return Tuning(
         verdict,
@@ -243,7 +249,17 @@ def _tested_apart(scored: Scored, plan: Plan, candidate: int, chosen: TuneVerdic
         raise ParameterError(f"tune: expected a query with something to find among the {plan.tested_on}. Got none.")
     told = {
         name: getattr(chosen, name)
-        for name in ("metric", "unit", "looks", "epsilon", "apparent", "n_settings", "n_queries", "n_groups")
+        for name in (
+            "metric",
+            "unit",
+            "estimate",
+            "looks",
+            "epsilon",
+            "apparent",
+            "n_settings",
+            "n_queries",
+            "n_groups",
+        )
     }
     told |= {"tested_on": plan.tested_on}
     found = claim_apart(scored.units(candidate, plan.apart), plan.seed, told)
@@ -269,10 +285,14 @@ def _handed_out(verdict: TuneVerdict, scored: Scored, candidate: int, guarded: p
     return candidate, f"Use {said}, of those that score like the best the nearest to the search's own."
 
 
-def _settings_table(scored: Scored, contest: Contest, apart: Floats, found: Retuned | None, seed: int) -> pa.Table:
+def _settings_table(
+    scored: Scored, contest: Contest, rows: Mask, apart: Floats, found: Retuned | None, seed: int
+) -> pa.Table:
     adjusted = np.full(len(apart), np.nan) if found is None else found.adjusted
     columns = {
         "gain": contest.means,
+        "per_query": scored.contest(rows, True).means,
+        "per_group": scored.contest(rows, False).means,
         "p_adjusted": nullable(adjusted),
         "near_best": contest.within(),
         "plateau": plateau(contest, seed),

@@ -134,7 +134,7 @@ def grids(cell: Cell, runs: int, gain: float = 0.0, settings: int = 24, reach: f
         scores = mix @ np.array([cell.noise(random, user) for _ in place])
         scores[settings - settings // 3 :] += gain
         contest = Contest.of(np.vstack([np.zeros(len(user)), scores]), user)
-        told, _ = claim(contest, 0.0, 0, {"metric": "score", "unit": "user", "looks": 1})
+        told, _ = claim(contest, 0.0, 0, {"metric": "score", "unit": "user", "estimate": "per query", "looks": 1})
         habit = stats.ttest_1samp(contest.gain[contest.best], 0, alternative="greater").pvalue
         found.append(Run(told.word, float(habit), told.apparent, told.gain or 0.0))
     return found

@@ -154,6 +154,10 @@ def test_two_large_users_that_disagree_decide_nothing() -> None:
     gains[:, 100:200] -= 0.3
     found = tuned(planted(gains, users))
     assert (found.verdict_.word, found.verdict_.n_groups) == ("cannot tell yet", 12)
+    assert found.verdict_.estimate == "per user_id"
+    best = max(found.table_.to_pylist(), key=lambda row: row["gain"])
+    assert best["per_query"] == pytest.approx((50 - 30) / 220, abs=0.02)
+    assert best["gain"] == best["per_group"] == pytest.approx((0.5 - 0.3) / 12, abs=0.02)
 
 
 @pytest.mark.parametrize("users", [1, 2, 5])
@@ -286,6 +290,8 @@ def test_tune_rests_on_the_sweep_and_says_the_same_with_it(corpus: dict[str, Any
     gain = scores.mean(axis=1) - scores[swept.default].mean()
     assert found.table_["gain"].to_numpy() == pytest.approx(gain)
     assert found.table_["mrr"].to_numpy() == pytest.approx(scores.mean(axis=1))
+    assert found.table_["judged@10"][found.sweep_.default].as_py() > 0
+    assert found.table_["per_query"].to_pylist() == found.table_["per_group"].to_pylist()  # of even groups
     assert found.baselines_["baseline"].to_pylist() == ["words alone", "words contained"]
     assert found.per_query_.num_rows == 60
     assert found.plateau_.num_rows == sum(found.table_["plateau"].to_pylist())
