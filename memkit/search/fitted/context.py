@@ -1,4 +1,6 @@
-"""Turns of a conversation: each is found by the words and the meaning of its neighbours too, at a part of their weight.
+"""What stands around: days for the times in questions, and neighbours for turns of a conversation.
+
+A turn is found by the words and the meaning of its neighbours too, at a part of their weight.
 
 What an arm finds says nothing of a turn such as "yes, on Friday"; the turns around it do. Scores are added, not texts,
 so that nothing is encoded again, and an arm that was kept serves with and without.
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,7 @@ from memkit.duck import identifier, rows_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
+from memkit.text.when import in_days
 
 if TYPE_CHECKING:
     from memkit.search.fitted.index import SearchIndex
@@ -86,6 +90,13 @@ def best(
         found: pa.Table = arm.candidates(queries, n, allowed, **how)
         return found
     return index.context.best(arm, queries, n, allowed, how, lends == "mean")
+
+
+def as_days(index: SearchIndex, asked: Sequence[str], moment: datetime) -> Sequence[str]:
+    """`asked` with its times as days, where days are searched; else the words themselves may be there."""
+    if "date" not in index.settings.searched or np.isnat(index.rows.dated).all():
+        return asked
+    return [in_days(text, moment.date()) for text in asked]
 
 
 def context_of(index: SearchIndex) -> Context | None:

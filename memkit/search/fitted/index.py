@@ -23,7 +23,7 @@ from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.arms import KINDS, build_arm, searched_texts, taken
-from memkit.search.fitted.context import best, context_of
+from memkit.search.fitted.context import as_days, best, context_of
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import cosines, jaccard
 from memkit.search.stages.fuse import arm_weights
@@ -31,7 +31,6 @@ from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.age import ages, decays_sql, expired, factors, naive
 from memkit.text.analyse import QueryTerms, content_key
 from memkit.text.chunk import Chunker
-from memkit.text.when import in_days
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -247,7 +246,7 @@ class SearchIndex:
     ) -> Candidates:
         """The best `n` chunks of each arm for each text, asked at `on`; a chunk without any text is never found."""
         filled = self.rows.filled
-        dated = [in_days(text, on.date()) for text in asked] if how.read_dates else asked
+        dated = as_days(self, asked, on) if how.read_dates else asked
         if filled is not None:
             allowed = filled if allowed is None else filled & allowed
         if not self.chunks.num_rows:
