@@ -26,7 +26,7 @@ def make(root: Path, users: int) -> Path:
     """Folders of so many users with `FACTS` facts each, of which every fifth is past its day."""
     for user in range(users):
         lines = [
-            f"- [id:wk_{n:03d}] [t:working] [imp:normal] [exp:202{5 if n % 5 == 0 else 7}-02-01] Задача {user} номер {n}\n"
+            f"- [id:wk_{n:03d}] [t:working] [imp:normal] [exp:202{5 if n % 5 == 0 else 7}-02-01] Задача {user} {n}\n"
             for n in range(FACTS)
         ]
         counts = f'{{"version": 2, "profileCount": 0, "workingCount": {FACTS}, "archiveCount": 0}}\n'
