@@ -76,7 +76,7 @@ LINES = st.lists(
 
 
 @given(LINES, st.sampled_from(["\n", "\r\n"]), st.booleans(), st.booleans(), st.randoms(use_true_random=False))
-@settings(max_examples=40)
+@settings(max_examples=12)
 def test_every_other_byte_of_a_fact_file_stays(
     shapes: list[str], newline: str, has_mark: bool, is_ended: bool, chance: random.Random
 ) -> None:
