@@ -31,6 +31,7 @@ from memkit.errors import did_you_mean as _did_you_mean
 
 if TYPE_CHECKING:
     from memkit import errors as errors
+    from memkit import panels as panels
     from memkit import presets as presets
     from memkit import schemas as schemas
     from memkit.change.edits import Edits as Edits
@@ -201,6 +202,7 @@ _PUBLIC = {
     "named_queries": ("memkit.tables.named", "named_queries"),
     "open": ("memkit.tables.sources", "open_lake"),
     "overview": ("memkit.glance", "overview"),
+    "panels": ("memkit.panels", ""),
     "parse_fact": ("memkit.formats.facts", "parse_fact"),
     "plan": ("memkit.change.planning", "plan"),
     "plot_contributions": ("memkit.search.reports.plot", "plot_contributions"),

@@ -22,6 +22,8 @@ from memkit.tables.corpus import Corpus
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from memkit.context import Context
+
 # Okabe and Ito: told apart by every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
 _KINDS, _LABEL, _BINS = 7, 40, 30
@@ -104,14 +106,7 @@ def plot_funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
         raise ParameterError(f"plot_funnel: expected a trace. Got columns {', '.join(trace.column_names):.200}.")
     counted = {row["values"]: row["counts"] for row in pc.value_counts(trace["disposition"]).to_pylist()}
     rows = [(word, counted[word]) for word in DISPOSITIONS if word in counted]
-    ax = axes_for(ax, f"{trace.num_rows:,} candidates")
-    ax.barh([word for word, _ in rows], [count for _, count in rows], color=COLOURS[0])
-    for at, (_, count) in enumerate(rows):
-        ax.text(count, at, f" {count:,}", va="center")
-    ax.invert_yaxis()
-    ax.margins(x=0.12)  # for the numbers
-    ax.set_xlabel("candidates")
-    return with_words(ax, rows)
+    return plot_counts(rows, f"{trace.num_rows:,} candidates", ax)
 
 
 def plot_similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = None) -> Axes:
@@ -260,6 +255,101 @@ def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: 
     tenths = np.minimum((factor * 10).astype(int), 9)
     rows = [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", int((tenths == at).sum())) for at in range(10)]
     return with_words(ax, [row for row in rows if row[1]])
+
+
+def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = None) -> Axes:
+    """A bar for each name and its count, in this order.
+
+    Parameters
+    ----------
+    rows : sequence of (str, int)
+    title : str
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> print(plot_words(plot_counts([("kept", 4), ("limit", 2)], "6 rows")))
+    6 rows
+    kept   ████████████████████ 4
+    limit  ██████████ 2
+    """
+    ax = axes_for(ax, title)
+    ax.barh([name for name, _ in rows], [count for _, count in rows], color=COLOURS[0])
+    for at, (_, count) in enumerate(rows):
+        ax.text(count, at, f" {count:,}", va="center")
+    ax.invert_yaxis()
+    ax.margins(x=0.12)  # for the numbers
+    return with_words(ax, rows)
+
+
+def plot_reasons(table: pa.Table, ax: Axes | None = None) -> Axes:
+    """How many rows a policy keeps, and how many it refuses for which reason.
+
+    Parameters
+    ----------
+    table : pa.Table
+        What a policy's ``transform`` returns.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> print(plot_words(plot_reasons(pa.table({"keep": [True, True, False], "reason": [None, None, "limit"]}))))
+    2 of 3 rows kept
+    kept   ████████████████████ 2
+    limit  ██████████ 1
+    """
+    if not {"keep", "reason"} <= set(table.column_names):
+        raise ParameterError(f"plot_reasons: expected a policy's table. Got columns {table.column_names!s:.200}.")
+    words = pc.if_else(table["keep"], "kept", pc.fill_null(table["reason"], "refused"))
+    counted = {row["values"]: row["counts"] for row in pc.value_counts(words).to_pylist()}
+    rows = sorted(counted.items(), key=lambda row: (row[0] != "kept", -row[1], row[0]))
+    return plot_counts(rows, f"{counted.get('kept', 0):,} of {table.num_rows:,} rows kept", ax)
+
+
+def plot_budgets(context: Context, ax: Axes | None = None) -> Axes:
+    """How full each block of a prompt is, in characters, beside its limit.
+
+    Parameters
+    ----------
+    context : Context
+        From `ContextBuilder.build`.
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"text": ["Любит чай"], "kind": ["profile"], "importance": ["high"]})
+    >>> built = mk.ContextBuilder(mk.Retriever(encoder=None)).build(corpus, None, "кофе", as_of="2026-03-01")
+    >>> print(plot_words(plot_budgets(built)))
+    characters of each block, and its limit
+    PROFILE MEMORY                 11 of 800
+    WORKING MEMORY                 0 of 500
+    RELEVANT MEMORY FOR THIS TURN  0 of 2,000
+    """
+    kept = [(line.block, line.line) for line in context.lines if line.reason is None]
+    used = {block: len("\n".join(line for own, line in kept if own == block)) for block in context.limits}
+    ax = axes_for(ax, "characters of each block, and its limit")
+    ax.barh(list(used), list(context.limits.values()), color="#DDDDDD", label="limit")
+    ax.barh(list(used), list(used.values()), color=COLOURS[0], label="used")
+    ax.invert_yaxis()
+    ax.set_xlabel("characters")
+    ax.legend(frameon=False)
+    return with_words(ax, [(block, f"{n:,} of {context.limits[block]:,}") for block, n in used.items()])
 
 
 def plot_words(ax: Axes) -> str:

@@ -85,6 +85,8 @@ def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.Monke
     assert isinstance(scope["corpus"], mk.Corpus)
     assert scope["corpus"].memories.num_rows > 300
     assert os.listdir(tmp_path / "lake")  # noqa: PTH208 - its being there is the point
+    exec(compile(blocks("python")[1], "README.md", "exec"), scope)  # noqa: S102 - the panel, over the same search
+    assert (tmp_path / "panel.html").stat().st_size > 10_000
 
 
 def test_every_command_is_listed() -> None:
@@ -113,7 +115,7 @@ def test_every_room_stands_on_the_map() -> None:
 
 def test_the_policy_to_copy_runs_as_it_stands() -> None:
     scope: dict[str, Any] = {}
-    exec(compile(blocks("python")[1], "README.md", "exec"), scope)  # noqa: S102 - our own text, as a reader would run it
+    exec(compile(blocks("python")[2], "README.md", "exec"), scope)  # noqa: S102 - our own text, as a reader would run it
     judged = scope["Short"](least=5).transform(pa.table({"text": ["чай", "зелёный чай"]}))
     assert judged["reason"].to_pylist() == ["short", None]
     assert "least : int in [0, inf), characters, default 10" in scope["Short"].__doc__

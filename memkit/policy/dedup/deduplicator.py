@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -125,6 +126,23 @@ class Deduplicator(Policy):
         stored = getattr(encoder, "dedup_threshold", None)
         self.threshold_ = DOCUMENT_THRESHOLD if stored is None else float(stored)
         return self
+
+    def with_params(self, **values: Any) -> Self:
+        """A copy with other thresholds that shares the pairs that were found.
+
+        Raises
+        ------
+        ParameterError
+            For a name that is not declared, a value outside of its declaration, or a parameter that needs a new fit.
+        """
+        if needs_fit := [name for name in values if name in self._declared and self._declared[name].refit]:
+            raise ParameterError(
+                f"Deduplicator.with_params: expected parameters of transform. Got '{needs_fit[0]}', which acts at fit:"
+                " use set_params and fit."
+            )
+        other = copy.copy(self).set_params(**values)
+        other.check_params()
+        return other
 
     @property
     def is_fitted(self) -> bool:

@@ -139,10 +139,10 @@ def _alike(question: Question, ranked: Ranked, shown: Ranked) -> dict[str, Any]:
     }
 
 
-def trace_table(question: Question) -> pa.Table:
-    """Every candidate as `TRACE`, and behind each query's those that filters and the pool kept out."""
+def trace_table(question: Question, *, outside: bool = True) -> pa.Table:
+    """Every candidate as `TRACE`; `outside`, behind each query's, those that filters and the pool kept out."""
     inside = question.ranked()
-    ranked = _with_outside(question, inside)
+    ranked = _with_outside(question, inside) if outside else inside
     found = ranked.found
     columns: dict[str, Any] = {
         **_of_chunks(question, found.row, ("memory_id", "chunk_id")),

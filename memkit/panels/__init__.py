@@ -1,0 +1,57 @@
+"""Panels: turn a knob, see what moves, and whether it is real.
+
+Every panel rests on one frozen `State` (`state`), whose history it can undo. What a panel shows is worked out by plain
+Python (`panel` and a module a panel); `page` brings it into the browser, as controls made from declared parameters.
+
+>>> import memkit as mk
+>>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["зелёный чай", "чай и кофе"]})
+>>> panel = mk.panels.search(mk.Retriever(encoder=None).fit(corpus), "кофе", as_of="2026-03-01")
+>>> panel.result["memory_id"].to_pylist()
+['b']
+>>> panel.set(k=1, min_score=0.1)
+>>> print(panel.code)
+search.with_params(min_score=0.1).search('кофе', k=1, as_of='2026-03-01T00:00:00+00:00')
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from memkit.errors import did_you_mean
+
+if TYPE_CHECKING:
+    from memkit.panels.ages import AgesPanel as decay
+    from memkit.panels.hits import HitsPanel as search
+    from memkit.panels.judging import JudgePanel as judge
+    from memkit.panels.pairs import PairsPanel as dedup
+    from memkit.panels.prompt import PromptPanel as context
+    from memkit.panels.rows import RowsPanel as policy
+    from memkit.panels.tabs import Lab as lab
+    from memkit.panels.tried import SurfacePanel as surface
+
+# What a panel is called, its module (never of that name, which the module would take) and its class.
+_PANELS = {
+    "search": ("hits", "HitsPanel"),
+    "surface": ("tried", "SurfacePanel"),
+    "decay": ("ages", "AgesPanel"),
+    "dedup": ("pairs", "PairsPanel"),
+    "policy": ("rows", "RowsPanel"),
+    "context": ("prompt", "PromptPanel"),
+    "judge": ("judging", "JudgePanel"),
+    "lab": ("tabs", "Lab"),
+}
+
+__all__ = ["context", "decay", "dedup", "judge", "lab", "policy", "search", "surface"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PANELS:
+        known = ", ".join(_PANELS)
+        raise AttributeError(f"panels: no panel {name!r}. Expected one of {known}.{did_you_mean(name, _PANELS)}")
+    module, attribute = _PANELS[name]
+    return getattr(import_module(f"memkit.panels.{module}"), attribute)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,0 +1,161 @@
+"""The panel of decay: what age takes off each memory, now and on a later day, and what falls away next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.decay import Decay
+from memkit.display.sheet import names_of
+from memkit.evaluate.evaluation import Task
+from memkit.evaluate.metrics import parse_metrics
+from memkit.evaluate.pools import Pools
+from memkit.panels.panel import ASKED, Panel, called, moment_of, paragraph, rows_html
+from memkit.panels.state import Session, State
+from memkit.params import AsOf, Param
+from memkit.pictures import plot_decay
+from memkit.search.retriever import Retriever
+from memkit.search.settings import QuerySettings
+from memkit.tables.age import factors
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_OWN = {"decay": "form", "decay_days": "decay_days", "decay_floor": "floor", "decay_kinds": "decay_kinds"}
+"""The parameters of search that age a memory, and what `Decay` calls them."""
+_FADED = 0.05
+_FARTHEST = 36_500.0
+_NEXT = 12
+_STALE = "stale@10"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Each memory with its age and factor on a day, and the age at which the next ones fade."""
+
+    table: pa.Table
+    decay: Decay
+    day: datetime
+    fades_at: float
+
+
+class AgesPanel(Panel):
+    """Decay over the ages that a corpus has.
+
+    Parameters
+    ----------
+    search : Retriever
+        Fitted; its parameters of decay are those of the panel.
+    queries, qrels : table, data frame or path, optional
+        Labels with ``valid_to``: how many stale memories are shown among ten hits is told then.
+    as_of : str, date or datetime, optional
+        The day; now, fixed when the panel is made.
+    session : Session, optional
+        That of another panel.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> rows = {"text": ["a", "b"], "created_at": ["2026-02-01", "2025-02-01"], "kind": ["archive"] * 2}
+    >>> panel = AgesPanel(mk.Retriever(encoder=None).fit(mk.from_table(rows)), as_of="2026-02-01")
+    >>> panel.set(forward=60)
+    >>> panel.result["factor"].to_numpy().round(3).tolist()
+    [0.368, 0.001]
+    """
+
+    title: ClassVar[str] = "decay"
+    section: ClassVar[str] = "retriever"
+    asks: ClassVar[tuple[str, ...]] = ("as_of", "forward")
+
+    def __init__(
+        self,
+        search: Retriever,
+        queries: Any = None,
+        qrels: Any = None,
+        *,
+        as_of: AsOf = None,
+        session: Session | None = None,
+    ) -> None:
+        self.search, moment = search, moment_of(as_of)
+        self._pools = None
+        if queries is not None:
+            task = Task.of(queries, qrels, None, None, "apart", moment)
+            self._pools = Pools(search, task, parse_metrics(_STALE), 10, None)
+        own = {name: getattr(search, name) for name in QuerySettings.params()}
+        super().__init__(own, {"as_of": moment}, session)
+
+    @property
+    def declared(self) -> Mapping[str, Param]:
+        """What search says of decay."""
+        return {name: QuerySettings.params()[name] for name in _OWN}
+
+    def _needs(self, state: State) -> Any:
+        asked = state[ASKED]
+        return (asked["as_of"], asked["forward"], *(state[self.section][name] for name in _OWN))
+
+    def _decay(self, state: State) -> Decay:
+        return Decay(**{theirs: state[self.section][ours] for ours, theirs in _OWN.items()})
+
+    def _answer(self, state: State) -> Answer:
+        decay, day = self._decay(state), state.moment
+        return Answer(decay.transform(self.search.corpus_, as_of=day), decay, day, _fades_at(decay))
+
+    def _draw(self, answer: Answer, ax: Axes) -> Axes:
+        return plot_decay(self.search.corpus_, answer.decay, answer.day, ax)
+
+    def _code(self, state: State) -> str:
+        decay = self._decay(state)
+        own = {name: value for name, value in decay.get_params().items() if value != getattr(Decay(), name)}
+        return (
+            called("mk.Decay", **own)
+            + "."
+            + called("transform", as_of=state.moment.isoformat()).replace("transform(", "transform(corpus, ")
+        )
+
+    def _status(self, answer: Answer) -> str:
+        left = answer.table["factor"].to_numpy()
+        words = f"{answer.day:%Y-%m-%d}: {int((left < _FADED).sum()):,} of {len(left):,} memories keep less than 5 %"
+        return words if self._pools is None else f"{words}; {_STALE} {self.stale:.3f}"
+
+    @property
+    def stale(self) -> float:
+        """The share of stale memories among ten hits of the labelled queries; NaN without labels."""
+        if self._pools is None:
+            return float("nan")
+        own = {name: self.session.state[self.section][name] for name in _OWN}
+        return float(np.nanmean(self._pools.scores([own])[0][0, 0]))
+
+    def _body(self, answer: Answer) -> str:
+        """What falls below a twentieth next, and when."""
+        table = answer.table.filter(pc.fill_null(pc.equal(answer.table["note"], ""), True))
+        age, factor = (table[name].to_numpy(zero_copy_only=False) for name in ("age_days", "factor"))
+        if not np.isfinite(answer.fades_at):
+            return paragraph("With this form and floor no memory falls below 5 %.")
+        days = answer.fades_at - age
+        order = [at for at in np.argsort(days, kind="stable") if days[at] > 0 and factor[at] < 1][:_NEXT]
+        ids = [table["memory_id"][int(at)].as_py() for at in order]
+        memories = self.search.corpus_.memories
+        names = names_of(memories.filter(pc.is_in(memories["memory_id"], pa.array(ids, pa.string()))))
+        rows = [
+            (names[one][0] or one, f"{factor[at]:.2f}", f"{answer.day + timedelta(days=float(days[at])):%Y-%m-%d}")
+            for one, at in zip(ids, order, strict=True)
+        ]
+        return rows_html(("falls below 5 % next", "factor", "on"), rows) if rows else paragraph("Nothing falls next.")
+
+
+def _fades_at(decay: Decay) -> float:
+    """The age at which a memory that decays falls below a twentieth, by halving; infinite where it never does."""
+    low, high = 0.0, _FARTHEST
+    if factors(np.array([high]), decay.form, decay.decay_days, decay.floor)[0] >= _FADED:
+        return float("inf")
+    while high - low > 1e-6:
+        middle = (low + high) / 2
+        fades = factors(np.array([middle]), decay.form, decay.decay_days, decay.floor)[0] < _FADED
+        low, high = (low, middle) if fades else (middle, high)
+    return high

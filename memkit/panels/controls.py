@@ -1,0 +1,74 @@
+"""A declared parameter as a control: what a page makes of it, and values on their way there and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memkit.params import Param
+
+_STEPS = 100
+
+
+def control(declared: Param) -> dict[str, Any]:
+    """How a page shows a parameter: a list of choices, a box to tick, a slider with a number, or a line of text."""
+    about = {
+        "name": declared.name,
+        "label": declared.name.replace("_", " ") + (f", {declared.unit}" if declared.unit else ""),
+        "help": f"{declared.doc} Expected {declared.expected}."
+        + (f" Source: {declared.source}." * bool(declared.source)),
+        "nullable": declared.nullable,
+    }
+    if declared.choices and declared.kind == "str":
+        return {**about, "kind": "choice", "choices": list(declared.choices)}
+    if declared.kind == "bool":
+        return {**about, "kind": "tick"}
+    if declared.kind in ("int", "float"):
+        low, high, step = scale(declared)
+        return {
+            **about,
+            "kind": "number",
+            "whole": declared.kind == "int",
+            "low": low,
+            "high": high,
+            "step": step,
+            "least": declared.low,
+            "most": declared.high,
+        }
+    return {**about, "kind": "text"}
+
+
+def scale(declared: Param) -> tuple[float, float, float]:
+    """The ends and the step of a slider: the bounds, or what lies around the default where there is none.
+
+    >>> scale(Param(default=60.0, kind="float", doc="", low=0, low_open=True))
+    (1.0, 600.0, 1.0)
+    >>> scale(Param(default=5, kind="int", doc="", low=1))
+    (1, 50, 1)
+    """
+    usual = declared.default if isinstance(declared.default, (int, float)) else declared.stands_for
+    usual = usual if isinstance(usual, (int, float)) and usual else 1
+    high = declared.high if declared.high is not None else 10 * usual if usual > 1 else 1.0
+    low = declared.low if declared.low is not None else min(0, usual)
+    if declared.kind == "int":
+        return int(low), int(max(high, 10)), max(1, int((high - low) / 1000))
+    step = 1.0 if high > _STEPS else (high - low) / _STEPS
+    return float(low) + (step if declared.low_open else 0.0), float(high), step
+
+
+def parsed(declared: Param, value: Any) -> Any:
+    """A value as the page sends it, as the parameter takes it."""
+    if value is None or (value == "" and declared.nullable):
+        return None
+    if isinstance(value, str) and declared.kind != "str":
+        return declared.parse(value)
+    if declared.kind == "int" and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return float(value) if declared.kind == "float" and isinstance(value, int) else value
+
+
+def written(value: Any) -> Any:
+    """A value as the page shows it."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={weight:g}" for name, weight in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else value

@@ -1,0 +1,196 @@
+"""The panel of judging: one memory at a time, blind and shuffled, what settles the verdict first."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.display.draw import STYLE, marks
+from memkit.display.sheet import Cell
+from memkit.errors import ParameterError
+from memkit.evaluate.compare import compare
+from memkit.evaluate.labels import QRELS, read_qrels, read_queries
+from memkit.panels.pairs import save
+from memkit.panels.panel import Action, Panel, paragraph
+from memkit.panels.state import Session, State
+from memkit.params import AsOf, Param, as_of_time
+from memkit.pictures import plot_counts
+from memkit.text.secrets import mask
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from memkit.search.retriever import Retriever
+
+_LONGEST = 3000
+
+
+class JudgePanel(Panel):
+    """Relevance of what was found, judged without seeing which search found it, at which rank.
+
+    Parameters
+    ----------
+    search : Retriever
+        Fitted.
+    queries : table, data frame or path
+        As for `mk.evaluate`.
+    qrels : table, data frame or path, optional
+        What was judged before. A path is written after each judgement, in one step.
+    other : Retriever, optional
+        Compared with `search`: what could change that verdict comes first.
+    k : int
+        How many hits of each search are judged.
+    as_of : str, date or datetime, optional
+    seed : int
+        For the order.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["зелёный чай", "чай и кофе"]})
+    >>> panel = JudgePanel(mk.Retriever(encoder=None).fit(corpus), {"query_id": ["q"], "text": ["чай"]})
+    >>> panel.press("2")
+    >>> panel.result["relevance"].to_pylist(), panel.looks
+    ([2.0], 1)
+    """
+
+    title: ClassVar[str] = "judge"
+    section: ClassVar[str] = "judge"
+    actions: ClassVar[tuple[Action, ...]] = (
+        ("0", "Not relevant", "0"),
+        ("1", "Related", "1"),
+        ("2", "Relevant", "2"),
+        ("3", "The answer", "3"),
+        ("skip", "Skip", "s"),
+        ("back", "Take back", "b"),
+    )
+
+    def __init__(
+        self,
+        search: Retriever,
+        queries: Any,
+        qrels: Any = None,
+        *,
+        other: Retriever | None = None,
+        k: int = 10,
+        as_of: AsOf = None,
+        seed: int = 0,
+        session: Session | None = None,
+    ) -> None:
+        self.search, self.queries = search, read_queries(queries)
+        self._path = Path(qrels) if isinstance(qrels, (str, Path)) else None
+        given = qrels if self._path is None or self._path.exists() else None
+        known = QRELS.empty_table() if given is None else read_qrels(given)
+        self._known = known.select([name for name in QRELS.names if name in known.column_names])
+        self._own: list[dict[str, Any]] = []
+        self.looks = 0
+        self._queue = self._ordered(other, k, as_of_time(as_of), seed)
+        super().__init__({}, {}, session)
+
+    @property
+    def declared(self) -> Mapping[str, Param]:
+        """Nothing is to be set: a judge sees neither settings nor scores."""
+        return {}
+
+    def _ordered(self, other: Retriever | None, k: int, moment: Any, seed: int) -> list[tuple[str, str]]:
+        """What is to be judged: what could change the verdict first, the rest shuffled."""
+        found: list[tuple[str, str]] = []
+        for one in filter(None, (self.search, other)):
+            hits = one.search(self.queries.select(["query_id", "text"]), k=k, as_of=moment)
+            found += zip(hits["query_id"].to_pylist(), hits["memory_id"].to_pylist(), strict=True)
+        pairs = sorted(set(found))
+        order = np.random.default_rng(seed).permutation(len(pairs))
+        queue = [pairs[at] for at in order]
+        if other is not None and self._known.num_rows:
+            first = compare(self.search, other, self.queries, self._known, as_of=moment, unjudged="apart").to_judge
+            wanted = list(zip(first["query_id"].to_pylist(), first["memory_id"].to_pylist(), strict=True))
+            queue = [*wanted, *(pair for pair in queue if pair not in set(wanted))]
+        done = set(zip(self._known["query_id"].to_pylist(), self._known["memory_id"].to_pylist(), strict=True))
+        return [pair for pair in queue if pair not in done]
+
+    def _needs(self, state: State) -> Any:
+        return (len(self._own), self.looks, len(self._queue))
+
+    def _answer(self, state: State) -> pa.Table:
+        own = pa.Table.from_pylist(self._own, schema=pa.schema([QRELS.field(name) for name in _JUDGED]))
+        return pa.concat_tables([self._known, own], promote_options="default")
+
+    @property
+    def pair(self) -> tuple[str, str] | None:
+        """The query and the memory that are to be judged now; None where all are."""
+        return self._queue[0] if self._queue else None
+
+    def _press(self, action: str) -> None:
+        self.looks += 1
+        if action == "back":
+            if self._own:
+                last = self._own.pop()
+                self._queue.insert(0, (last["query_id"], last["memory_id"]))
+        elif self._queue:
+            query_id, memory_id = self._queue.pop(0)
+            if action == "skip":
+                self._queue.append((query_id, memory_id))
+            else:
+                self._own.append({"query_id": query_id, "memory_id": memory_id, "relevance": int(action)})
+        if self._path is not None:
+            save(self.result, self._path)
+
+    def undo(self) -> bool:
+        """Take the last judgement back."""
+        had = bool(self._own)
+        self._press("back")
+        return had
+
+    def agreement(self, qrels: Any) -> float:
+        """Cohen's kappa with another judge, on relevant or not, over what both judged.
+
+        Raises
+        ------
+        ParameterError
+            Where they judged nothing in common.
+        """
+        theirs = _grades(read_qrels(qrels))
+        ours = _grades(self.result)
+        both = [(ours[pair] > 0, theirs[pair] > 0) for pair in ours if pair in theirs]
+        if not both:
+            raise ParameterError("agreement: expected pairs that both judged. Got none.")
+        a, b = np.array(both).T
+        by_chance = a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean())
+        return 1.0 if by_chance == 1 else float(((a == b).mean() - by_chance) / (1 - by_chance))
+
+    def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
+        counted = {row["values"]: row["counts"] for row in pc.value_counts(answer["relevance"]).to_pylist()}
+        grades = [(label, counted.get(int(name), 0)) for name, label, _ in self.actions if name.isdigit()]
+        return plot_counts(grades, f"{answer.num_rows:,} judged, {len(self._queue):,} to go", ax)
+
+    def _code(self, state: State) -> str:
+        return "panel.result" if self._path is None else f"mk.read_qrels({str(self._path)!r})"
+
+    def _status(self, answer: pa.Table) -> str:
+        return f"{answer.num_rows:,} judged, {len(self._queue):,} to go, {self.looks:,} looks"
+
+    def _body(self, answer: pa.Table) -> str:
+        if self.pair is None:
+            return paragraph("Everything that was found is judged.")
+        query_id, memory_id = self.pair
+        query = self.queries.filter(pc.equal(self.queries["query_id"], query_id))["text"][0].as_py()
+        memories = self.search.corpus_.memories
+        text = memories.filter(pc.equal(memories["memory_id"], memory_id))["text"][0].as_py() or ""
+        shown = marks(Cell(mask(text)[:_LONGEST], query=query))
+        return (
+            f'<div class="mk"><style>{STYLE}</style><p><b>{html.escape(mask(query))}</b></p>'
+            f'<p style="white-space:pre-wrap">{shown}</p></div>'
+        )
+
+
+_JUDGED = ("query_id", "memory_id", "relevance")
+
+
+def _grades(qrels: pa.Table) -> dict[tuple[str, str], int]:
+    return {(row["query_id"], row["memory_id"]): row["relevance"] for row in qrels.select(list(_JUDGED)).to_pylist()}

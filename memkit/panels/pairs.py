@@ -1,0 +1,225 @@
+"""The panel of dedup: pairs at the threshold, judged by a key, and what that says of the threshold."""
+
+from __future__ import annotations
+
+import difflib
+import html
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from memkit.display.draw import STYLE
+from memkit.display.notebook import shown
+from memkit.errors import ParameterError
+from memkit.panels.panel import ASKED, Action, Panel, called, changed, paragraph
+from memkit.panels.state import Session, State
+from memkit.params import Param
+from memkit.pictures import plot_similarity
+from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.tables.statement import as_table
+from memkit.text.secrets import mask
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_FLAGS = ("number_conflict", "date_conflict", "negation_conflict")
+_LABELS = pa.schema([("a_id", pa.string()), ("b_id", pa.string()), ("label", pa.string())])
+_Z = 1.959964
+
+
+class PairsPanel(Panel):
+    """Thresholds of dedup over pairs that were found once.
+
+    Parameters
+    ----------
+    dedup : Deduplicator
+        Fitted.
+    labels : table, data frame or path to Parquet, optional
+        a_id, b_id, label, as `Deduplicator.precision_recall` takes them. A path is written after each judgement.
+    session : Session, optional
+        That of another panel.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["зелёный чай с мёдом", "зелёный чай с мятой"]})
+    >>> panel = PairsPanel(mk.Deduplicator(encoder=None, lexical_floor=0.4).fit(corpus))
+    >>> panel.set(lexical_threshold=0.5)
+    >>> panel.press("same")
+    >>> panel.labels.to_pylist()
+    [{'a_id': 'a', 'b_id': 'b', 'label': 'duplicate'}]
+    """
+
+    title: ClassVar[str] = "dedup"
+    section: ClassVar[str] = "deduplicator"
+    asks: ClassVar[tuple[str, ...]] = ("precision",)
+    actions: ClassVar[tuple[Action, ...]] = (
+        ("same", "Same", "s"),
+        ("different", "Different", "d"),
+        ("contradiction", "Contradiction", "c"),
+        ("back", "Take back", "b"),
+    )
+
+    def __init__(self, dedup: Deduplicator, labels: Any = None, *, session: Session | None = None) -> None:
+        if not dedup.is_fitted:
+            raise ParameterError("panels.dedup: expected a fitted Deduplicator. Got one that is not: call fit(corpus).")
+        self.dedup = dedup
+        self._path = Path(labels) if isinstance(labels, (str, Path)) else None
+        given = labels if self._path is None else self._path if self._path.exists() else None
+        self._labels: list[dict[str, Any]] = []
+        if given is not None:
+            self._labels = _read(given).select(_LABELS.names).to_pylist()
+        rows = dedup.nodes_.rows
+        self._texts = dict(zip(rows["memory_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
+        own = {name: getattr(dedup, name) for name in self.declared}
+        own["threshold"] = dedup.threshold_ if dedup.threshold is None else dedup.threshold
+        super().__init__(own, {}, session)
+
+    @property
+    def declared(self) -> Mapping[str, Param]:
+        """What needs no new fit."""
+        return {name: p for name, p in Deduplicator.params().items() if not p.refit}
+
+    @property
+    def labels(self) -> pa.Table:
+        """The pairs judged so far: a_id, b_id, label."""
+        return pa.Table.from_pylist(self._labels, schema=_LABELS)
+
+    def _needs(self, state: State) -> Any:
+        return (super()._needs(state), len(self._labels))
+
+    def _set(self, state: State) -> Deduplicator:
+        return self.dedup.with_params(**state[self.section])
+
+    def _answer(self, state: State) -> pa.Table:
+        return self._set(state).report()
+
+    def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
+        return plot_similarity(self.dedup.pairs_, self._threshold, ax)
+
+    def _code(self, state: State) -> str:
+        other = changed(self.dedup, state[self.section])
+        if self.dedup.threshold is None and other.get("threshold") == self.dedup.threshold_:
+            del other["threshold"]
+        return (called("dedup.with_params", **other) if other else "dedup") + ".report()"
+
+    def _status(self, answer: pa.Table) -> str:
+        counts = dict(zip(answer["measure"].to_pylist(), answer["count"].to_pylist(), strict=True))
+        return f"{counts['refused']:,} memories would go, in {counts['clusters']:,} clusters; {self._judged()}"
+
+    @property
+    def _threshold(self) -> float:
+        name = "threshold" if self._kind == "semantic" else "lexical_threshold"
+        return float(self.session.state[self.section][name])
+
+    @property
+    def _kind(self) -> str:
+        """Pairs by meaning where there are any, else by words."""
+        return "semantic" if "semantic" in self.dedup.pairs_["kind"].to_pylist() else "lexical"
+
+    @property
+    def pair(self) -> dict[str, Any] | None:
+        """The pair nearest the threshold that nobody has judged; None where all are."""
+        pairs = self.dedup.pairs_
+        done = {frozenset((row["a_id"], row["b_id"])) for row in self._labels}
+        distance = np.abs(pairs["similarity"].to_numpy() - self._threshold)
+        for at in np.argsort(distance, kind="stable"):
+            row: dict[str, Any] = pairs.slice(int(at), 1).to_pylist()[0]
+            if frozenset((row["a_id"], row["b_id"])) not in done:
+                return row
+        return None
+
+    def _press(self, action: str) -> None:
+        pair = self.pair
+        if action == "back":
+            self._labels = self._labels[:-1]
+        elif pair is not None:
+            label = "duplicate" if action == "same" else action
+            self._labels.append({"a_id": pair["a_id"], "b_id": pair["b_id"], "label": label})
+        if self._path is not None:
+            save(self.labels, self._path)
+
+    def _judged(self) -> str:
+        """Precision and recall of the threshold on what was judged, with a 95 % interval."""
+        if not self._labels:
+            return "no pair judged yet"
+        table = self.dedup.precision_recall(self.labels, self._kind)
+        rows = [row for row in table.to_pylist() if row["threshold"] >= self._threshold - 1e-12]
+        if not rows:
+            return f"{len(self._labels)} judged, none of them merged at {self._threshold:g}"
+        row = rows[-1]
+        low, high = wilson(round(row["precision"] * row["merged"]), row["merged"])
+        wished = self.session.state[ASKED]["precision"]
+        best = self.dedup.threshold_for(self.labels, wished, self._kind)
+        recall = "" if row["recall"] is None else f", recall {row['recall']:.2f}"
+        there = "no threshold" if best is None else f"threshold {best:.3f}"
+        return (
+            f"precision {row['precision']:.2f} ({low:.2f} to {high:.2f}) of {row['merged']} judged pairs{recall};"
+            f" {there} reaches {wished:g} on them"
+        )
+
+    def _body(self, answer: pa.Table) -> str:
+        pair = self.pair
+        if pair is None:
+            return paragraph("Every pair is judged.") + shown(answer)._repr_html_()
+        flags = [flag.replace("_conflict", "") for flag in _FLAGS if pair[flag]]
+        head = f"{pair['kind']}, similarity {pair['similarity']:.3f}"
+        head += f"; conflicts in {', '.join(flags)}: never merged" if flags else ""
+        left, right = side_by_side(*(mask(self._texts.get(pair[name]) or "") for name in ("a_id", "b_id")))
+        cells = f'<td class="x">{left}</td><td class="x">{right}</td>'
+        names = "".join(f'<th scope="col">{html.escape(pair[name])}</th>' for name in ("a_id", "b_id"))
+        table = f"<table><thead><tr>{names}</tr></thead><tbody><tr>{cells}</tr></tbody></table>"
+        return (
+            f'<div class="mk"><style>{STYLE}</style><p>{html.escape(head)}</p>{table}</div>'
+            + shown(answer)._repr_html_()
+        )
+
+
+def side_by_side(left: str, right: str) -> tuple[str, str]:
+    """Both texts as HTML, escaped, the words in which they differ marked.
+
+    >>> side_by_side("пул вырос", "пул <b>упал")
+    ('пул <mark>вырос</mark>', 'пул <mark>&lt;b&gt;упал</mark>')
+    """
+    words = left.split(), right.split()
+    sides: tuple[list[str], list[str]] = ([], [])
+    for tag, a, b, c, d in difflib.SequenceMatcher(None, *words, autojunk=False).get_opcodes():
+        for side, part in ((sides[0], words[0][a:b]), (sides[1], words[1][c:d])):
+            text = html.escape(" ".join(part))
+            side += [text if tag == "equal" else f"<mark>{text}</mark>"] if part else []
+    return " ".join(sides[0]), " ".join(sides[1])
+
+
+def wilson(right: int, n: int) -> tuple[float, float]:
+    """The 95 % interval of a share (Wilson 1927).
+
+    >>> tuple(round(end, 3) for end in wilson(8, 10))
+    (0.49, 0.943)
+    """
+    if not n:
+        return 0.0, 1.0
+    share, z2 = right / n, _Z**2
+    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
+    half = _Z / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
+    return max(0.0, middle - half), min(1.0, middle + half)
+
+
+def save(table: pa.Table, path: Path) -> None:
+    """Write Parquet in one step: what was there stays whole until the new file is."""
+    import pyarrow.parquet as pq
+
+    beside = path.with_name(f".{path.name}.new")
+    pq.write_table(table, beside)
+    beside.replace(path)
+
+
+def _read(given: Any) -> pa.Table:
+    if isinstance(given, Path):
+        import pyarrow.parquet as pq
+
+        return pq.read_table(given)
+    return as_table(given)

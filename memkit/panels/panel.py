@@ -1,0 +1,350 @@
+"""`Panel`: what all panels share. Plain Python, that needs no browser; `page` shows it in one."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from memkit.display.draw import STYLE
+from memkit.display.notebook import shown
+from memkit.errors import MemkitError, ParameterError, did_you_mean
+from memkit.panels.controls import control
+from memkit.panels.state import Asked, Section, Session, State
+from memkit.params import AsOf, Estimator, Param, as_of_time
+from memkit.text.secrets import mask
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from memkit.panels.page import Page
+
+ASKED = "asked"
+PICTURE = (7.0, 3.2)
+"""Inches, at 100 dots each."""
+_DOTS = 100
+_CELL = 70
+_ALONE = "body{font-family:system-ui,sans-serif;margin:2em auto;max-width:1100px;padding:0 1em;color-scheme:light dark}"
+
+Action = tuple[str, str, str]
+"""What a button does, by name; its label; and its key."""
+
+
+class Panel:
+    """One panel: values that may be changed, the table that they give, a picture of it, and the code that makes it.
+
+    Attributes
+    ----------
+    session : Session
+        The state, which several panels may share, and its history.
+    """
+
+    title: ClassVar[str] = ""
+    section: ClassVar[str] = ""  # of the state, for its own parameters
+    asks: ClassVar[tuple[str, ...]] = ()  # of `Asked`
+    actions: ClassVar[tuple[Action, ...]] = ()
+
+    def __init__(self, own: Section, asked: Section, session: Session | None) -> None:
+        self.session = Session(State()) if session is None else session
+        self.session.add(ASKED, {**Asked().get_params(), **asked})
+        self.session.add(self.section, own)
+        self._first = self.session.state
+        self._kept: tuple[Any, Any] = (None, None)
+        self._drawn: tuple[Any, bytes] = (None, b"")
+        self._axes: Axes | None = None
+        self._figure: Any = None
+        self._page: Page | None = None
+        self._check(self.session.state)
+
+    # What each panel says for itself.
+
+    @property
+    def declared(self) -> Mapping[str, Param]:
+        """The parameters of its own section."""
+        raise NotImplementedError
+
+    def _answer(self, state: State) -> Any:
+        """What the values give; kept until they change. Its ``table`` is the result, or it is one."""
+        raise NotImplementedError
+
+    def _draw(self, answer: Any, ax: Axes) -> Axes:
+        """The picture of the answer, drawn by a function of memkit, which leaves words beside it."""
+        raise NotImplementedError
+
+    def _code(self, state: State) -> str:
+        raise NotImplementedError
+
+    def _body(self, answer: Any) -> str:
+        """The HTML below the picture; every word of the user's escaped."""
+        return shown(_table(answer))._repr_html_()
+
+    def _status(self, answer: Any) -> str:
+        return f"{_table(answer).num_rows:,} rows"
+
+    def _press(self, action: str) -> None:
+        """What the button of `actions` does."""
+
+    def _pick(self, row: str) -> None:
+        """What Enter on a row of the body does that carries ``data-pick``."""
+
+    def _needs(self, state: State) -> Any:
+        """The part of a state that the answer depends on."""
+        asked = tuple(state[ASKED].get(name) for name in self.asks)
+        return json.dumps([asked, dict(state[self.section])], sort_keys=True, default=repr)
+
+    # What all do alike.
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The values of its own parameters; assign a mapping to change several with one redraw."""
+        own = self.session.state[self.section]
+        return {name: own[name] for name in self.declared}
+
+    @params.setter
+    def params(self, values: Mapping[str, Any]) -> None:
+        self.set(**values)
+
+    @property
+    def controls(self) -> dict[str, Param]:
+        """What may be set, by name: what is asked, then its own parameters."""
+        every = Asked.params()
+        return {**{name: every[name] for name in self.asks}, **self.declared}
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """What each control is set to."""
+        state = self.session.state
+        return {name: state[self._section_of(name)].get(name) for name in self.controls}
+
+    def set(self, **values: Any) -> None:
+        """Change values; all of them with one redraw, or none.
+
+        Raises
+        ------
+        ParameterError, QueryError
+            For a name or value that is not declared, and for what the search refuses; nothing has changed then.
+        """
+        state = self.session.state
+        for name, value in values.items():
+            if name not in self.controls:
+                known = list(self.controls)
+                hint = did_you_mean(name, known)
+                raise ParameterError(f"panel: expected one of {', '.join(known)}. Got {name!r}.{hint}")
+            declared = self.controls[name]
+            value = declared.stands_for if value is None and declared.stands_for is not None else value
+            declared.check(value, f"panels.{self.title}")
+            if name == "as_of" and value is not None:
+                value = as_of_time(value).isoformat()
+            state = state.but(self._section_of(name), **{name: value})
+        self._check(state)
+        self.session.go(state)
+
+    def _section_of(self, name: str) -> str:
+        return ASKED if name in self.asks else self.section
+
+    def _check(self, state: State) -> None:
+        """Work out the answer of a state, so that one which has none is never reached."""
+        needs = self._needs(state)
+        if self._kept[0] != needs:
+            self._kept = (needs, self._answer(state))
+
+    @property
+    def answer(self) -> Any:
+        """What the values give, worked out when they change."""
+        self._check(self.session.state)
+        return self._kept[1]
+
+    @property
+    def result(self) -> pa.Table:
+        """The table on the screen."""
+        return _table(self.answer)
+
+    @property
+    def code(self) -> str:
+        """The line of Python that gives `result` again."""
+        return self._code(self.session.state)
+
+    @property
+    def picture(self) -> bytes:
+        """The picture, as PNG; one figure is used again and again."""
+        answer = self.answer
+        if self._drawn[0] is not answer:
+            self._drawn = (answer, self._png(answer))
+        return self._drawn[1]
+
+    @property
+    def words(self) -> str:
+        """The picture in words."""
+        _ = self.picture
+        return str(getattr(self._axes, "_memkit_words", ""))
+
+    def _png(self, answer: Any) -> bytes:
+        if self._axes is None:
+            from matplotlib.backends.backend_agg import FigureCanvasAgg
+            from matplotlib.figure import Figure
+
+            figure = Figure(figsize=PICTURE, dpi=_DOTS, facecolor="white")
+            FigureCanvasAgg(figure)
+            self._figure, self._axes = figure, figure.subplots()
+        self._draw(answer, self._axes)
+        file = io.BytesIO()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a title may be in any script
+            self._figure.savefig(file, format="png")
+        return file.getvalue()
+
+    def undo(self) -> bool:
+        """Go back one change; False where there is none."""
+        return self.session.undo()
+
+    def redo(self) -> bool:
+        """Make again what was undone last; False where nothing was."""
+        return self.session.redo()
+
+    @property
+    def history(self) -> tuple[State, ...]:
+        """Every state up to this one."""
+        return self.session.history
+
+    def reset(self, preset: Mapping[str, Any] | None = None) -> None:
+        """Go back to the values of the start, or to those of a preset, such as ``mk.presets.workspace``.
+
+        What a preset names beyond the panel's own parameters is left out.
+        """
+        if preset is None:
+            self.set(**{name: self._first[self._section_of(name)].get(name) for name in self.controls})
+        else:
+            self.set(**{name: value for name, value in preset.items() if name in self.declared})
+
+    def export(self, path: Path | str) -> Path:
+        """Write the panel as it stands as one page, that needs no kernel and no network.
+
+        Returns
+        -------
+        Path
+        """
+        target = Path(path)
+        head = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(self.title)}</title>"
+        target.write_text(f"{head}<style>{_ALONE}</style><body>{self.html}</body></html>", encoding="utf-8")
+        return target
+
+    @property
+    def html(self) -> str:
+        """The panel as it stands: values, code, picture and table, without anything live."""
+        own = {name: value for name, value in self.values.items() if value not in (None, "")}
+        rows = "".join(f"<tr><td>{html.escape(n)}</td><td>{html.escape(str(v))}</td></tr>" for n, v in own.items())
+        image = base64.b64encode(self.picture).decode()
+        return (
+            f'<div class="mk"><style>{STYLE}</style><p><b>{html.escape(self.title)}</b> {html.escape(self.status)}</p>'
+            f"<p><code>{html.escape(self.code)}</code></p>"
+            f'<img alt="{html.escape(self.words)}" src="data:image/png;base64,{image}" style="max-width:100%">'
+            f"</div>{self.body}"
+            f'<div class="mk"><details><summary>values</summary><table>{rows}</table></details></div>'
+        )
+
+    @property
+    def status(self) -> str:
+        """One line on what is shown."""
+        return self._status(self.answer)
+
+    @property
+    def body(self) -> str:
+        """The HTML below the picture."""
+        return self._body(self.answer)
+
+    @property
+    def view(self) -> Page:
+        """The widget, for a notebook."""
+        if self._page is None:
+            from memkit.panels.page import Page
+
+            self._page = Page(self)
+        return self._page
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        view: Any = self.view
+        bundle = view._repr_mimebundle_()
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
+        return {**data, "text/html": self.html, "text/plain": repr(self)}, metadata
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}: {self.code}"
+
+    # What the page asks for.
+
+    def spec(self) -> dict[str, Any]:
+        """Its controls and buttons, as the page makes them."""
+        controls = [control(declared) for declared in self.controls.values()]
+        own = {
+            "asked": [one for one in controls if one["name"] in self.asks],
+            self.section: [one for one in controls if one["name"] not in self.asks],
+        }
+        groups = [{"name": name, "controls": some} for name, some in own.items() if some]
+        actions = [{"name": name, "label": label, "key": key} for name, label, key in (*self.actions, *_COMMON)]
+        return {"title": self.title, "groups": groups, "actions": actions}
+
+    def press(self, action: str) -> None:
+        """Do what a button does."""
+        common: dict[str, Any] = {"undo": self.undo, "redo": self.redo, "reset": self.reset}
+        if action in common:
+            common[action]()
+        elif any(action == name for name, _, _ in self.actions):
+            self._press(action)
+        else:
+            raise MemkitError(f"panel: expected one of its buttons. Got {action!r}.")
+
+    def pick(self, row: str) -> None:
+        """Do what Enter on a row does."""
+        self._pick(row)
+
+
+_COMMON: tuple[Action, ...] = (("undo", "Undo", "z"), ("redo", "Redo", "y"), ("reset", "Reset", "0"))
+
+
+def moment_of(as_of: AsOf) -> str:
+    """The moment as a panel keeps it: fixed when it is made, so that its code gives the same table tomorrow."""
+    return as_of_time(as_of).isoformat()
+
+
+def called(name: str, *given: Any, **values: Any) -> str:
+    """A call in Python; values of None are left out.
+
+    >>> called("search", "чай", k=5, where=None)
+    "search('чай', k=5)"
+    """
+    words = [repr(value) for value in given]
+    words += [f"{key}={value!r}" for key, value in values.items() if value is not None]
+    return f"{name}({', '.join(words)})"
+
+
+def changed(estimator: Estimator, values: Section) -> dict[str, Any]:
+    """The values that are others than those of `estimator`."""
+    return {name: value for name, value in values.items() if getattr(estimator, name) != value}
+
+
+def _table(answer: Any) -> pa.Table:
+    return answer if isinstance(answer, pa.Table) else answer.table
+
+
+def paragraph(text: str) -> str:
+    """A line of plain words; nothing for none."""
+    return f'<div class="mk"><p>{html.escape(text)}</p></div>' if text else ""
+
+
+def rows_html(heads: Sequence[str], rows: Sequence[tuple[str, ...]], picks: Sequence[str] = ()) -> str:
+    """A small table, escaped and without secrets; with `picks`, rows that Enter sends to `Panel.pick`."""
+    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in heads)
+    body = []
+    for at, row in enumerate(rows):
+        live = f' data-pick="{html.escape(picks[at])}"' if picks else ""
+        cells = "".join(f"<td>{html.escape(mask(cell)[:_CELL])}</td>" for cell in row)
+        body.append(f"<tr{live}>{cells}</tr>")
+    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
+    return f'<div class="mk"><style>{STYLE}</style>{table}</div>'

@@ -1,0 +1,147 @@
+"""What a panel is set to: one frozen object, and the history that leads to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from types import MappingProxyType
+from typing import Any, Self
+
+from memkit.errors import ParameterError
+from memkit.params import Estimator, estimator, param
+
+
+@estimator
+class Asked(Estimator):
+    """What is asked in a panel, beside the parameters of what answers."""
+
+    query: str = param("", doc="What is asked.")
+    where: str | None = param(None, kind="str", nullable=True, doc="A SQL predicate over memories.")
+    user_id: str | None = param(None, kind="str", nullable=True, doc="Whose memories, beside those of nobody.")
+    as_of: str | None = param(None, kind="str", nullable=True, unit="ISO 8601", doc="The moment of the question.")
+    k: int = param(10, low=1, doc="Hits that are shown.")
+    forward: int = param(0, low=0, high=3650, unit="days", doc="How far ahead of that moment is looked.")
+    text: str = param("", doc="A text that is judged in place of the corpus.")
+    precision: float = param(0.95, low=0, high=1, unit="ratio", doc="What is wished of the pairs that are merged.")
+    memory_id: str | None = param(None, kind="str", nullable=True, doc="A memory: why did it come, or not?")
+
+
+Section = Mapping[str, Any]
+_EMPTY: Section = MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class State:
+    """The values behind a panel, by section: what is asked, and the parameters of each part.
+
+    Examples
+    --------
+    >>> state = State({"asked": {"k": 5}}).but("retriever", pool=50)
+    >>> state["retriever"]["pool"], state["asked"]["k"]
+    (50, 5)
+    >>> State.from_json(state.to_json()) == state
+    True
+    """
+
+    sections: Mapping[str, Section] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        fixed = {name: MappingProxyType(dict(values)) for name, values in self.sections.items()}
+        object.__setattr__(self, "sections", MappingProxyType(fixed))
+
+    def __getitem__(self, section: str) -> Section:
+        return self.sections.get(section, _EMPTY)
+
+    def but(self, section: str, **values: Any) -> Self:
+        """The same with other values in one section."""
+        return type(self)({**self.sections, section: {**self[section], **values}})
+
+    @property
+    def moment(self) -> datetime:
+        """The moment that is asked about, as far ahead as it is looked."""
+        asked = self["asked"]
+        return datetime.fromisoformat(asked["as_of"]) + timedelta(days=asked["forward"])
+
+    def to_json(self) -> str:
+        """The values as JSON with sorted keys."""
+        plain = {name: dict(values) for name, values in self.sections.items()}
+        return json.dumps(plain, ensure_ascii=False, sort_keys=True)
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` wrote.
+
+        Raises
+        ------
+        ParameterError
+            For what is no such JSON.
+        """
+        try:
+            plain = json.loads(text)
+            return cls({name: {key: _listed(value) for key, value in own.items()} for name, own in plain.items()})
+        except (ValueError, AttributeError) as error:
+            raise ParameterError(f"State: expected JSON of sections of values. Got {text!r:.80}: {error}.") from error
+
+
+def _listed(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+class Session:
+    """A state that can be changed, its history, and who wants to know.
+
+    Examples
+    --------
+    >>> session = Session(State({"asked": {"k": 5}}))
+    >>> session.go(session.state.but("asked", k=6))
+    >>> session.undo(), session.state["asked"]["k"], session.redo(), session.state["asked"]["k"]
+    (True, 5, True, 6)
+    """
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._past: list[State] = []
+        self._future: list[State] = []
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def history(self) -> tuple[State, ...]:
+        """Every state up to this one, the first one first."""
+        return (*self._past, self.state)
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called after each change."""
+        self._listeners.append(listener)
+
+    def add(self, section: str, values: Section) -> None:
+        """Values that were not there before; they are part of the start, not of the history."""
+        self.state = State({**self.state.sections, section: {**values, **self.state[section]}})
+
+    def go(self, state: State) -> None:
+        """Change to another state; what was undone is forgotten."""
+        if state != self.state:
+            self._past.append(self.state)
+            self._future.clear()
+            self._become(state)
+
+    def undo(self) -> bool:
+        """Go back one change; False where there is none."""
+        return self._step(self._past, self._future)
+
+    def redo(self) -> bool:
+        """Make again what was undone last; False where nothing was."""
+        return self._step(self._future, self._past)
+
+    def _step(self, source: list[State], target: list[State]) -> bool:
+        if not source:
+            return False
+        target.append(self.state)
+        self._become(source.pop())
+        return True
+
+    def _become(self, state: State) -> None:
+        self.state = state
+        for listener in self._listeners:
+            listener()

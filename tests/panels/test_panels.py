@@ -1,0 +1,325 @@
+"""Panels without a browser: what is set, what follows, and that the code on the screen gives its table."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.panels.controls import control, parsed, written
+from memkit.panels.panel import Panel
+from memkit.panels.state import Asked, Session, State
+from memkit.search.settings import QuerySettings
+
+DAY = "2026-03-01"
+ATTACK = "<script>document.title='ran'</script><img src=x onerror=alert(1)>"
+TEXTS = [
+    "Пул соединений вырос до десяти.",
+    "Пул соединений вырос до двадцати.",
+    "The connection pool grew to ten.",
+    "Каждое утро пьёт зелёный чай без сахара.",
+    "Деплой в пятницу запрещён.",
+    f"Чай {ATTACK}",
+    "password: hunter2hunter2 от пула",
+    "Аренда пула стоит 1200.",
+]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> mk.Corpus:
+    return mk.from_table(
+        {
+            "memory_id": list("abcdefgh"),
+            "text": TEXTS,
+            "kind": ["profile", "working", "archive", "profile", "working", "archive", "working", "archive"],
+            "importance": ["high", "normal", "normal", "high", "low", "normal", "normal", "normal"],
+            "user_id": ["u1", "u1", "u2", "u1", None, ATTACK, "u2", "u1"],
+            "created_at": [f"2026-0{at}-01" if at else None for at in (1, 2, 0, 1, 2, 1, 2, 1)],
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def search(corpus: mk.Corpus) -> mk.Retriever:
+    return mk.Retriever(encoder="hash").fit(corpus)
+
+
+@pytest.fixture(scope="module")
+def dedup(corpus: mk.Corpus) -> mk.Deduplicator:
+    return mk.Deduplicator(encoder=None, lexical_floor=0.3).fit(corpus)
+
+
+@pytest.fixture(scope="module")
+def labels() -> tuple[pa.Table, pa.Table]:
+    texts = ["пул", "чай", "деплой", "connection pool", "аренда", "сахар", "пятница"]
+    ids = [f"q{at}" for at in range(len(texts))]
+    queries = pa.table({"query_id": ids, "text": texts})
+    qrels = pa.table({"query_id": ids, "memory_id": list("adechde"), "relevance": [1] * len(ids)})
+    return queries, qrels
+
+
+@pytest.fixture(scope="module")
+def swept(search: mk.Retriever, labels: Any) -> Any:
+    return mk.sweep(search, *labels, {"vector_weight": [0.0, 0.5], "min_score": [0.0, 0.2]}, as_of=DAY)
+
+
+@pytest.fixture
+def panels(
+    corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, labels: Any
+) -> dict[str, Panel]:
+    return {
+        "search": mk.panels.search(search, "пул", as_of=DAY),
+        "decay": mk.panels.decay(search, as_of=DAY),
+        "dedup": mk.panels.dedup(dedup),
+        "policy": mk.panels.policy(corpus, "admission", as_of=DAY),
+        "quota": mk.panels.policy(corpus, "quota", as_of=DAY),
+        "context": mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
+        "surface": mk.panels.surface(swept),
+        "judge": mk.panels.judge(search, labels[0], as_of=DAY),
+    }
+
+
+NAMES = ["search", "decay", "dedup", "policy", "quota", "context", "surface", "judge"]
+
+
+def run(panel: Panel, **names: Any) -> pa.Table:
+    """The code of a panel, in a namespace of its own."""
+    return eval(panel.code, {"mk": mk, "pa": pa, "panel": panel, **names})  # noqa: S307  # memkit's own
+
+
+@settings(max_examples=25)
+@given(st.data())
+def test_the_code_gives_the_table_on_the_screen(
+    corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, data: st.DataObject
+) -> None:
+    names = {"corpus": corpus, "search": search, "dedup": dedup}
+    panel = data.draw(
+        st.sampled_from(
+            [
+                mk.panels.search(search, "пул", as_of=DAY),
+                mk.panels.decay(search, as_of=DAY),
+                mk.panels.dedup(dedup),
+                mk.panels.policy(corpus, "expiry", as_of=DAY),
+                mk.panels.policy(corpus, "admission", as_of=DAY),
+                mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
+            ]
+        )
+    )
+    unset = {"where", "as_of", "memory_id"}
+    for name in data.draw(st.lists(st.sampled_from(sorted(panel.controls.keys() - unset)), max_size=4)):
+        drawn = data.draw(_values(panel.controls[name], name, panel.values[name]))
+        try:
+            panel.set(**{name: drawn})
+        except mk.MemkitError:
+            continue
+    found = run(panel, **names)
+    assert found.equals(panel.result)
+    assert found.schema.metadata == panel.result.schema.metadata
+
+
+def _values(declared: Any, name: str, now: Any) -> st.SearchStrategy[Any]:
+    if name in ("query", "text"):
+        return st.sampled_from(["пул", "чай без сахара", "", ATTACK, "it's \\ 'quoted'\n"])
+    if name == "user_id":
+        return st.sampled_from([None, "u1", "u'2"])
+    if declared.choices and declared.kind == "str":
+        return st.sampled_from(declared.choices)
+    if declared.kind == "bool":
+        return st.booleans()
+    if declared.kind == "int":
+        return st.integers(int(declared.low or 0), 60)
+    if declared.kind == "float":
+        low, high = declared.low or 0.0, declared.high or 200.0
+        return st.floats(low, high, exclude_min=declared.low_open, width=32).map(float)
+    return st.just(now)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_panel_has_a_table_a_picture_words_and_a_page(panels: dict[str, Panel], name: str, tmp_path: Path) -> None:
+    panel = panels[name]
+    assert isinstance(panel.result, pa.Table)
+    assert panel.picture.startswith(b"\x89PNG")
+    assert panel.words
+    page = panel.export(tmp_path / "panel.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "onerror=" not in page.replace("onerror=alert(1)&gt;", "")
+    assert "http" not in page.replace("http-equiv", "")
+    assert panel.spec()["title"] == panel.title
+
+
+@pytest.mark.parametrize("name", ["search", "decay", "dedup", "quota", "context"])
+def test_every_declared_parameter_has_a_control(panels: dict[str, Panel], name: str) -> None:
+    panel = panels[name]
+    made = {one["name"]: one for group in panel.spec()["groups"] for one in group["controls"]}
+    assert made.keys() == panel.controls.keys()
+    assert all(one["label"] and one["help"] for one in made.values())
+    for one in made.values():
+        if one["kind"] == "number":
+            assert one["low"] < one["high"]
+            assert 0 < one["step"] <= one["high"] - one["low"]
+
+
+def test_each_change_can_be_undone_and_made_again(panels: dict[str, Panel]) -> None:
+    panel = panels["search"]
+    first = panel.result
+    panel.set(decay="linear", pool=20)
+    second = panel.result
+    panel.set(query="чай")
+    assert len(panel.history) == 3
+    assert panel.undo()
+    assert panel.result.equals(second)
+    assert panel.undo()
+    assert panel.result.equals(first)
+    assert not panel.undo()
+    assert panel.redo()
+    assert panel.params["pool"] == 20
+    panel.set(pool=30)
+    assert not panel.redo()
+    panel.reset()
+    assert panel.result.equals(first)
+    panel.reset(mk.presets.workspace)
+    assert panel.params["normalise"] == "max"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [{"pool": 0}, {"poool": 5}, {"decay": "exp"}, {"where": "foo bar"}, {"as_of": "soon"}, {"pool": 7, "decay": "exp"}],
+    ids=str,
+)
+def test_what_is_refused_changes_nothing(panels: dict[str, Panel], values: dict[str, Any]) -> None:
+    panel = panels["search"]
+    state = panel.session.state
+    with pytest.raises(mk.MemkitError):
+        panel.set(**values)
+    assert panel.session.state is state
+    page = panel.view
+    page._take(page, {"set": values}, [])
+    known = values.keys() <= panel.controls.keys()
+    assert bool(page.error) == known
+    assert panel.session.state is state
+
+
+def test_a_message_of_the_browser_sets_values_and_is_answered(panels: dict[str, Panel]) -> None:
+    panel = panels["search"]
+    page = panel.view
+    before = page.n
+    page._take(page, {"set": {"decay_days": 30, "kinds_hidden": "profile", "vector_weight": None, "where": ""}}, [])
+    assert page.n == before + 1
+    assert panel.params["decay_days"] == 30.0
+    assert panel.params["kinds_hidden"] == ("profile",)
+    assert page.values["kinds_hidden"] == "profile"
+    page._take(page, {"press": "undo"}, [])
+    assert page.n == before + 2
+    assert panel.params["decay_days"] == 60.0
+    page._take(page, {"press": "explode"}, [])
+    assert "explode" in page.error
+    assert json.dumps(page.values)
+
+
+def test_an_empty_query_and_an_empty_corpus_are_explained(search: mk.Retriever) -> None:
+    panel = mk.panels.search(search, as_of=DAY)
+    assert panel.result.num_rows == 0
+    assert "empty" in panel.body
+    nothing = mk.from_table({"text": pa.array([], pa.string())})
+    panel = mk.panels.search(mk.Retriever(encoder=None).fit(nothing), "пул", as_of=DAY)
+    assert "holds no memories" in panel.body
+    assert panel.picture.startswith(b"\x89PNG")
+
+
+def test_a_pinned_setting_is_compared_with_labels(search: mk.Retriever, labels: Any) -> None:
+    panel = mk.panels.search(search, "пул", *labels, as_of=DAY)
+    assert "Pin a setting" in panel.body
+    panel.press("pin")
+    panel.set(min_score=0.4)
+    strip = panel.strip
+    assert strip is not None
+    other = mk.compare(
+        search, search.with_params(min_score=0.4), *labels, as_of=DAY, unjudged="apart", unjudged_hits="irrelevant"
+    )
+    row = other.table.to_pylist()[0]
+    assert strip.verdict.word == row["word"]
+    assert strip.verdict.difference == pytest.approx(row["difference"])
+    assert (strip.verdict.low, strip.verdict.high) == pytest.approx((row["low"], row["high"]))
+    panel.pick("query:q1")
+    assert panel.values["query"] == "чай"
+    panel.press("unpin")
+    assert panel.strip is None
+
+
+def test_a_memory_is_explained_and_a_secret_is_not_shown(panels: dict[str, Panel], search: mk.Retriever) -> None:
+    panel = panels["search"]
+    panel.pick("memory:d")
+    assert panel.answer.why == mk.explain(search, "пул", "d", as_of=DAY)
+    assert "hunter2" not in panel.body + panel.html
+    assert "hunter2" not in panels["context"].html
+
+
+def test_panels_of_a_lab_share_what_is_asked(corpus: mk.Corpus, search: mk.Retriever, labels: Any) -> None:
+    lab = mk.panels.lab(corpus, search, "пул", *labels, as_of=DAY)
+    assert "judge" in lab.names
+    lab["search"].set(query="чай", decay="linear")
+    assert lab["context"].values["query"] == "чай"
+    assert lab["decay"].params["decay"] == "linear"
+    lab["context"].undo()
+    assert lab["search"].values["query"] == "пул"
+    assert lab.view.children[0].options == lab.names
+
+
+def test_pairs_that_were_judged_are_kept_and_counted(dedup: mk.Deduplicator, tmp_path: Path) -> None:
+    path = tmp_path / "labels.parquet"
+    panel = mk.panels.dedup(dedup, path)
+    threshold = dedup.pairs_["similarity"].to_pylist()[0]
+    panel.set(lexical_threshold=min(threshold, 1.0))
+    first = panel.pair
+    assert first is not None
+    panel.press("different")
+    panel.press("back")
+    panel.press("same")
+    assert mk.panels.dedup(dedup, path).labels.equals(panel.labels)
+    assert panel.labels.to_pylist() == [{"a_id": first["a_id"], "b_id": first["b_id"], "label": "duplicate"}]
+
+
+def test_a_judge_sees_no_scores_and_can_be_interrupted(search: mk.Retriever, labels: Any, tmp_path: Path) -> None:
+    path = tmp_path / "qrels.parquet"
+    panel = mk.panels.judge(search, labels[0], path, as_of=DAY)
+    hits = search.search(labels[0], as_of=DAY)
+    pairs = set(zip(hits["query_id"].to_pylist(), hits["memory_id"].to_pylist(), strict=True))
+    assert set(panel._queue) == pairs
+    for key in ("2", "0", "skip"):
+        panel.press(key)
+    again = mk.panels.judge(search, labels[0], path, as_of=DAY)
+    assert again.result.num_rows == 2
+    assert len(again._queue) == len(pairs) - 2
+    assert panel.undo()
+    assert panel.result.num_rows == 1
+    assert panel.agreement(panel.result) == 1.0
+
+
+def test_a_surface_is_walked_by_arrows(swept: Any, search: mk.Retriever) -> None:
+    session = Session(State())
+    panel = mk.panels.surface(swept, session=session)
+    linked = mk.panels.search(search, "пул", as_of=DAY, session=session)
+    panel.set(vector_weight=0.0, min_score=0.0)
+    panel.press("right")
+    panel.press("up")
+    assert panel.params == {"vector_weight": 0.5, "min_score": 0.2}
+    assert linked.params["vector_weight"] == 0.5
+    panel.press("up")
+    assert panel.at is not None
+    assert panel.sweep.settings[panel.at] == panel.params
+
+
+def test_slider_keys_lead_to_the_ends_of_a_declaration() -> None:
+    for declared in {**Asked.params(), **QuerySettings.params()}.values():
+        made = control(declared)
+        if made["kind"] == "number":
+            for end in (made["low"], made["high"]):
+                assert declared.accepts(parsed(declared, end)), declared.name
+        elif declared.default is not None:
+            assert declared.accepts(parsed(declared, written(declared.default))), declared.name
