@@ -111,7 +111,7 @@ def tune(
     >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
     >>> search = mk.Retriever(encoder=None).fit(corpus)
     >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
-    >>> found = tune(search, queries, qrels, {"min_score": [0, 0.9]})
+    >>> found = tune(search, queries, qrels, {"min_score": [0.0, 0.9]})
     >>> found.verdict_.word, found.verdict_.reason, found.chosen_params_
     ('cannot tell yet', 'too few users: 1, and fewer than 6 allow no conclusion', {'min_score': 0.0})
     """
