@@ -39,15 +39,17 @@ class Effect:
     mmr_lambda: float
 
     @classmethod
-    def of(cls, s: Settings, weights: Mapping[str, float]) -> Effect:
+    def of(cls, s: Settings, weights: Mapping[str, float], arms: Sequence[str]) -> Effect:
+        """Of settings with `weights` by arm, beside others that have some of the `arms`."""
         is_rrf = s.fusion == "rrf"
-        norm = None if is_rrf else (s.normalise, s.across_weight if s.normalise == "calibrated" else 0.0)
+        crosses = s.normalise == "calibrated" and {"vector", "bm25"} <= set(weights)
+        norm = None if is_rrf else (s.normalise, s.across_weight if crosses else 0.0)
         kinds = "*" if "*" in s.decay_kinds else tuple(s.decay_kinds)
         return cls(
             norm,
             s.fusion,
             s.rrf_k if is_rrf else 0,
-            tuple(weights.values()),
+            tuple(weights.get(arm, 0.0) for arm in arms),
             None if s.decay == "none" else (s.decay, float(s.decay_days), float(s.decay_floor), kinds),
             tuple(sorted(s.kind_weights.items())) if s.kind_weights else None,
             float(s.min_score),
@@ -112,6 +114,11 @@ class Plan:
         scope, arms, pool, per_memory = key
         columns = np.array([column[effect] for _, effect in effects], np.int64)
         return cls(scope, arms, pool, per_memory, positions, columns, blocks)
+
+
+def shares_candidates(s: Settings) -> bool:
+    """Whether what other arms found makes no difference to these settings, once it is no candidate."""
+    return s.fusion in ("weighted", "rrf") and s.mmr_lambda == 1.0 and (s.normalise != "none" or s.fusion == "rrf")
 
 
 def _runs(items: Sequence[Any], key: Callable[[Any], Any]) -> list[list[Any]]:

@@ -18,7 +18,7 @@ from memkit.evaluate.evaluation import Task
 from memkit.evaluate.grid import Setting
 from memkit.evaluate.metrics import Metric
 from memkit.evaluate.pieces import Pieces
-from memkit.evaluate.plans import Effect, Plan
+from memkit.evaluate.plans import Effect, Plan, shares_candidates
 from memkit.evaluate.scoring import Found, Looked, Worker
 from memkit.progress import bar
 from memkit.schemas import Floats, Ints
@@ -53,18 +53,27 @@ class Pools:
 
     def plans(self, settings: Sequence[Setting]) -> list[Plan]:
         """The settings by what their arms have to be asked; the arms are asked."""
+        known = [self._known_settings(setting) for setting in settings]
+        together: dict[tuple[Any, ...], set[str]] = {}
+        for own, weights, (scope, *rest) in known:
+            if shares_candidates(own):
+                together.setdefault((scope, *rest), set()).update(weights)
         groups: dict[tuple[Any, ...], list[tuple[int, Effect]]] = {}
-        for position, setting in enumerate(settings):
-            own = self.settings.but(**{**setting, "on_encoder_error": "raise"})
-            weights = self.index.weights(own)
-            scope = tuple(_hashable(getattr(own, name)) for name in SCOPING)
-            key = (scope, tuple(weights), own.pool, own.unit == "memory")
-            groups.setdefault(key, []).append((position, Effect.of(own, weights)))
+        for position, (own, weights, (scope, *rest)) in enumerate(known):
+            asked = together[(scope, *rest)] if shares_candidates(own) else weights
+            arms = tuple(arm for arm in KINDS if arm in asked)
+            groups.setdefault((scope, arms, *rest), []).append((position, Effect.of(own, weights, arms)))
         for scope in dict.fromkeys(key[0] for key in groups):
             wanted = [key for key in groups if key[0] == scope]
-            arms = {arm for key in wanted for arm in key[1]}
-            self._ask(scope, tuple(arm for arm in KINDS if arm in arms), max(key[2] for key in wanted))
+            every = {arm for key in wanted for arm in key[1]}
+            self._ask(scope, tuple(arm for arm in KINDS if arm in every), max(key[2] for key in wanted))
         return [Plan.of(key, effects) for key, effects in groups.items()]
+
+    def _known_settings(self, setting: Setting) -> tuple[Settings, dict[str, float], tuple[Any, ...]]:
+        """A setting in full, the weights of its arms, and what its arms have to be asked."""
+        own = self.settings.but(**{**setting, "on_encoder_error": "raise"})
+        scope = tuple(_hashable(getattr(own, name)) for name in SCOPING)
+        return own, self.index.weights(own), (scope, own.pool, own.unit == "memory")
 
     def _ask(self, scope: tuple[Any, ...], arms: tuple[str, ...], pool: int) -> None:
         """Ask the arms unless they were asked for as much."""

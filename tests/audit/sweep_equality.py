@@ -21,40 +21,6 @@ import memkit as mk
 METRICS = ["ndcg@5", "ndcg", "recall@3", "precision@2", "mrr", "map", "hit@1", "judged@4", "stale@4"]
 
 
-def drawn_settings(rng: np.random.Generator, count: int) -> list[dict[str, list[Any]]]:
-    """Settings of everything at once, each a grid of one point; many values are round, so that scores tie."""
-
-    def one() -> dict[str, Any]:
-        round_one = rng.random() < 0.7
-        weights = rng.dirichlet([1, 1, 1]) if not round_one else rng.integers(0, 3, 3) / 2
-        if not weights.any():
-            weights[0] = 1.0
-        return {
-            "vector_weight": float(weights[0]),
-            "bm25_weight": float(weights[1]),
-            "gram_weight": float(weights[2]) if weights[:2].any() or rng.random() < 0.9 else 1.0,
-            "function_word_weight": float(rng.choice([0.1, 0.1, 1.0])),
-            "across_weight": float(rng.choice([0, 0.5, 1])),
-            "normalise": str(rng.choice(["calibrated", "max", "minmax", "rank", "none"])),
-            "fusion": str(rng.choice(["weighted", "rrf", "combmnz", "combmax", "combmin"])),
-            "rrf_k": int(rng.integers(0, 80)),
-            "pool": int(rng.integers(1, 31)),
-            "kind_weights": [None, {"archive": 0.5}, {"archive": 0.5, "note": 0.0}][rng.integers(3)],
-            "decay": str(rng.choice(["e_folding", "half_life", "linear", "gauss", "none"])),
-            "decay_days": float(rng.choice([1, 10, 60, rng.uniform(1, 400)])),
-            "decay_floor": float(rng.choice([0, 0.5, rng.random()])),
-            "decay_kinds": ["*", (), ("archive",), ("archive", "working")][rng.integers(4)],
-            "min_score": float(rng.choice([0, 0, 0.1, 0.25, 0.5, rng.random()])),
-            "fold": str(rng.choice(["none", "near"])),
-            "fold_threshold": [None, 0.5, 0.7, 1.0, 0.0][rng.integers(5)],
-            "mmr_lambda": float(rng.choice([1, 1, 1, 0.5, 0, rng.random()])),
-            "unit": str(rng.choice(["memory", "chunk"])),
-            "expired": str(rng.choice(["hide", "hide", "keep"])),
-        }
-
-    return [{name: [value] for name, value in one().items()} for _ in range(count)]
-
-
 def differences(search: Any, queries: Any, qrels: Any, found: mk.evaluate, as_of: Any) -> list[str]:
     """What is not as `evaluate` has it."""
     wrong = []
@@ -90,7 +56,7 @@ def main() -> int:
         qrels["valid_to"] = [
             drawn.DAY - pd.Timedelta(days=int(d)) if d < 60 else None for d in rng.integers(-99, 200, len(qrels))
         ]
-        grid = drawn_settings(rng, settings)
+        grid = [{name: [value] for name, value in one.items()} for one in drawn.drawn_settings(rng, settings)]
         found = mk.sweep(search, queries, qrels, grid, METRICS, as_of=drawn.DAY)
         told = differences(search, queries, qrels, found, drawn.DAY)
         print(

@@ -12,8 +12,11 @@ import pytest
 from scipy.stats import uniform
 
 import memkit as mk
+from memkit.evaluate.evaluation import Task
 from memkit.evaluate.grid import Grid
+from memkit.evaluate.metrics import Judged, parse_metrics
 from memkit.evaluate.pieces import Pieces, recorded
+from memkit.search.reports.tables import hits_table
 
 WORDS = ["пул", "кот", "чай", "сервер", "релиз", "pool", "tea", "server", "friday", "release", "и", "the"]
 DAY = datetime(2026, 3, 1, tzinfo=UTC)
@@ -58,6 +61,40 @@ def drawn_labels(seed: int, corpus: mk.Corpus, n: int = 8) -> tuple[pd.DataFrame
         for row in some:
             rows.append((f"q{at}", memories["memory_id"][row], int(rng.integers(0, 3)) if at else 0))
     return queries, pd.DataFrame(rows, columns=["query_id", "memory_id", "relevance"])
+
+
+def drawn_settings(rng: np.random.Generator, count: int) -> list[dict[str, Any]]:
+    """Settings of everything at once; many values are round, so that scores tie."""
+
+    def one() -> dict[str, Any]:
+        round_one = rng.random() < 0.7
+        weights = rng.dirichlet([1, 1, 1]) if not round_one else rng.integers(0, 3, 3) / 2
+        if not weights.any():
+            weights[0] = 1.0
+        return {
+            "vector_weight": float(weights[0]),
+            "bm25_weight": float(weights[1]),
+            "gram_weight": float(weights[2]) if weights[:2].any() or rng.random() < 0.9 else 1.0,
+            "function_word_weight": float(rng.choice([0.1, 0.1, 1.0])),
+            "across_weight": float(rng.choice([0, 0.5, 1])),
+            "normalise": str(rng.choice(["calibrated", "max", "minmax", "rank", "none"])),
+            "fusion": str(rng.choice(["weighted", "rrf", "combmnz", "combmax", "combmin"])),
+            "rrf_k": int(rng.integers(0, 80)),
+            "pool": int(rng.integers(1, 31)),
+            "kind_weights": [None, {"archive": 0.5}, {"archive": 0.5, "note": 0.0}][rng.integers(3)],
+            "decay": str(rng.choice(["e_folding", "half_life", "linear", "gauss", "none"])),
+            "decay_days": float(rng.choice([1, 10, 60, rng.uniform(1, 400)])),
+            "decay_floor": float(rng.choice([0, 0.5, rng.random()])),
+            "decay_kinds": ["*", (), ("archive",), ("archive", "working")][rng.integers(4)],
+            "min_score": float(rng.choice([0, 0, 0.1, 0.25, 0.5, rng.random()])),
+            "fold": str(rng.choice(["none", "near"])),
+            "fold_threshold": [None, 0.5, 0.7, 1.0, 0.0][rng.integers(5)],
+            "mmr_lambda": float(rng.choice([1, 1, 1, 0.5, 0, rng.random()])),
+            "unit": str(rng.choice(["memory", "chunk"])),
+            "expired": str(rng.choice(["hide", "hide", "keep"])),
+        }
+
+    return [one() for _ in range(count)]
 
 
 @pytest.fixture(scope="module")
@@ -252,3 +289,59 @@ def test_drawn_settings_differ_and_depend_on_the_seed_alone() -> None:
 def test_a_distribution_needs_a_number_of_settings() -> None:
     with pytest.raises(mk.ParameterError, match="'min_score' is a distribution: say how many"):
         Grid({"min_score": uniform(0, 1)})
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> None:
+    """Whether `Question.but` is what its own search gives is tested with it; with users, days and thousands of settings in tests/audit."""
+    rng = np.random.default_rng(seed)
+    corpus = drawn_corpus(seed + 7, 40)
+    search = mk.Retriever(encoder="hash", chunk_tokens=8, overlap_tokens=0, pool=30).fit(corpus)
+    queries, qrels = drawn_labels(seed, corpus, 5)
+    queries = queries.assign(user_id=None, as_of=None)
+    metrics = parse_metrics(["ndcg@5", "recall@3", "map", "judged@4", "stale@4"])
+    qrels = qrels.assign(valid_to=[DAY - timedelta(days=9) if at % 3 == 0 else None for at in range(len(qrels))])
+    settings = drawn_settings(rng, 150)
+    grid = [{name: [value] for name, value in one.items()} for one in settings]
+    found = mk.sweep(search, queries, qrels, grid, [one.name for one in metrics], as_of=DAY)
+    task = Task.of(queries, qrels, None, None, "raise", DAY)
+    every = {"vector_weight": 1.0, "bm25_weight": 1.0, "gram_weight": 1.0}
+    asked: dict[Any, Any] = {}
+    for at, one in enumerate(found.settings):
+        scope = {name: one[name] for name in ("function_word_weight", "expired")}
+        key = tuple(scope.values())
+        if key not in asked:
+            asked[key] = search.with_params(**every, **scope).ask(queries[["query_id", "text"]], 100, None, DAY)
+        run = Judged.of(hits_table(asked[key].but(**one)), task.labels, 100)
+        for metric in metrics:
+            np.testing.assert_array_equal(found.matrix(metric.name)[at], metric(run), err_msg=f"{metric.name} {one}")
+
+
+def test_every_mixture_of_the_arms_scores_as_its_own_search_does(made: Any) -> None:
+    search, queries, qrels = made
+    arms = ("vector_weight", "bm25_weight", "gram_weight")
+    grid = {arms: mk.shares(0.5), "fusion": ["weighted", "rrf"], "normalise": ["calibrated", "minmax"]}
+    found = mk.sweep(search, queries, qrels, grid, "ndcg@5", as_of=DAY)
+    for at in range(0, len(found.settings), 3):
+        alone = mk.evaluate(search.with_params(**found.settings[at]), queries, qrels, "ndcg@5", as_of=DAY)
+        np.testing.assert_array_equal(found.matrix()[at], alone.per_query["ndcg@5"].to_numpy())
+
+
+@pytest.mark.parametrize("unit", ["memory", "chunk"])
+@pytest.mark.parametrize("fold", ["none", "near"])
+def test_of_many_that_say_the_same_only_those_that_are_named_count(unit: str, fold: str) -> None:
+    ends = ["", ".", " !", "!!"] if fold == "near" else [""]
+    texts = [f"чай зелёный без сахара{ends[at % len(ends)]}" for at in range(30)] + ["кофе чай"] * 3
+    dates = [f"2025-01-{1 + at % 28:02}" for at in range(33)]
+    search = mk.Retriever(encoder=None, unit=unit, fold=fold, decay_kinds="*", gram_weight=0.5).fit(
+        mk.from_table({"memory_id": [f"m{at:02}" for at in range(33)], "text": texts, "created_at": dates})
+    )
+    queries = {"query_id": [f"q{at}" for at in range(33)], "text": ["зелёный чай"] * 33}
+    qrels = {"query_id": queries["query_id"], "memory_id": [f"m{at:02}" for at in range(33)], "relevance": [1] * 33}
+    found = mk.sweep(
+        search, queries, qrels, {"decay_days": [1, 50, 5000], "decay": ["linear", "none"]}, "mrr", as_of=DAY
+    )
+    for at, setting in enumerate(found.settings):
+        alone = mk.evaluate(search.with_params(**setting), queries, qrels, "mrr", as_of=DAY)
+        np.testing.assert_array_equal(found.matrix()[at], alone.per_query["mrr"].to_numpy())
+    assert (found.matrix() == 0).any()

@@ -22,7 +22,10 @@ UNIT = 10.0**TIE_DIGITS
 
 @dataclass(frozen=True)
 class Fusion:
-    """Some columns of a block whose scores are fused alike: by `method` over the norms called `norm`."""
+    """Some columns of a block whose scores are fused alike: by `method` over the norms called `norm`.
+
+    What no arm with a weight found is no candidate.
+    """
 
     norm: Any
     method: str
@@ -80,6 +83,11 @@ class Block:
         return found
 
     @cached_property
+    def lacks_arms(self) -> bool:
+        """Whether any column has an arm without weight."""
+        return not all(one.weights.all() for one in self.fusions)
+
+    @cached_property
     def is_identity(self) -> bool:
         """Whether each column takes its own fused score."""
         return bool(len(self.fused) == self.fusions[-1].columns.stop and (np.diff(self.fused) == 1).all())
@@ -115,12 +123,13 @@ class Groups:
     @classmethod
     def of(cls, label: Ints) -> Groups | None:
         """The rows that share their label with another; None where none does."""
+        ordered = np.sort(label)
+        if not (ordered[1:] == ordered[:-1]).any():
+            return None
         order = np.argsort(label, kind="stable")
         starts = np.flatnonzero(np.r_[True, label[order][1:] != label[order][:-1]]) if len(label) else order
         sizes = np.diff(starts, append=len(label))
         several = np.repeat(sizes > 1, sizes)
-        if not several.any():
-            return None
         sizes = sizes[sizes > 1]
         return cls(order[several], np.cumsum(sizes) - sizes, sizes)
 

@@ -118,6 +118,9 @@ class OneQuery:
         What is below the least score keeps its key, which is below the floor.
         """
         fused = self._fused(block)
+        absent = self._absent(block) if block.lacks_arms else None
+        if absent is not None:
+            fused[absent] = DEAD
         beaten = self._beaten(fused, block.is_bounded)
         score = fused if block.is_identity else np.take(fused, block.fused, axis=1, mode="clip")
         if block.prior is not None:
@@ -130,6 +133,8 @@ class OneQuery:
         if beaten is not None and self._chunks is not None:
             rows = self._chunks.rows
             key[rows] = np.where(np.take(beaten, block.fused, axis=1, mode="clip"), DEAD, key[rows])
+        if absent is not None:
+            np.putmask(key, np.take(absent, block.fused, axis=1, mode="clip"), DEAD)
         return score, key, None if block.is_bounded else units
 
     def _factor(self, decays: tuple[Any, ...]) -> Floats:
@@ -151,6 +156,8 @@ class OneQuery:
         return np.array([_larger(key, one) for one in root]).reshape(root.shape).astype(np.int64)
 
     def _hits(self, block: Block, key: Keys, floor: Keys, depth: int, counts: bool) -> Ints:
+        if not counts and block.is_bounded and not block.lacks_arms and not block.least.any():
+            return np.full(len(block), int(len(key) > 0))
         if not counts:
             best = key.max(axis=0, initial=DEAD)
             return np.asarray(best[block.column] >= floor, np.int64)
@@ -163,6 +170,14 @@ class OneQuery:
         ]
         fused = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
         return np.round(fused, FUSED_DIGITS, out=fused)
+
+    def _absent(self, block: Block) -> Mask:
+        """Which candidates no arm with a weight found."""
+        weights = np.concatenate([one.weights for one in block.fusions], axis=1)
+        found = np.zeros((len(self.rank), weights.shape[1]), bool)
+        for arm, weight in enumerate(weights):
+            found |= (self.rank[:, arm, None] > 0) & (weight > 0)
+        return ~found
 
     def _beaten(self, fused: Floats, is_bounded: bool) -> Mask | None:
         """Which chunks of those that share a memory are not its best."""
