@@ -293,7 +293,7 @@ def test_a_distribution_needs_a_number_of_settings() -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> None:
-    """`Question.but` is what its own search gives, by its own test; tests/audit has users, days, and thousands of these."""
+    """`Question.but` is what its own search gives, by its own test; tests/audit has users, days, and thousands."""
     rng = np.random.default_rng(seed)
     corpus = drawn_corpus(seed + 7, 40)
     search = mk.Retriever(encoder="hash", chunk_tokens=8, overlap_tokens=0, pool=30).fit(corpus)
