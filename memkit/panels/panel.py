@@ -190,7 +190,7 @@ class Panel:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
 
-            figure = Figure(figsize=PICTURE, dpi=_DOTS, facecolor="white")
+            figure = Figure(figsize=PICTURE, dpi=_DOTS, facecolor="white", layout="constrained")
             FigureCanvasAgg(figure)
             self._figure, self._axes = figure, figure.subplots()
         self._draw(answer, self._axes)
