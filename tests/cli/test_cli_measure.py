@@ -113,3 +113,18 @@ def test_what_is_wrong_is_one_line(run: Run, folder: Path, labels: tuple[str, ..
         assert (code, out) == (2, "")
         assert err.count("\n") == 1
         assert said in err
+
+
+def test_a_sweep_goes_on_from_its_file_and_refuses_that_of_another(
+    run: Run, folder: Path, labels: tuple[str, ...], tmp_path: Path
+) -> None:
+    grid = ("--grid", "min_score=0:0.2:0.1", "--grid", "fold=none,near", "--resume", tmp_path / "свип")
+    code, out, err = run("sweep", folder, *labels, *WORDS, *grid, "--json", "--jobs", "2")
+    assert (code, err) == (0, "")
+    rows = json.loads(out)
+    assert [(row["min_score"], row["fold"]) for row in rows[:3]] == [(0.0, "none"), (0.0, "near"), (0.1, "none")]
+    assert run("sweep", folder, *labels, *WORDS, *grid, "--json")[1] == out
+    code, out, err = run("sweep", folder, *labels, *WORDS, "--grid", "pool=5", *grid[-2:])
+    assert (code, out) == (2, "")
+    assert err.startswith("memkit: resume: expected the file of this sweep.")
+    assert len(err.splitlines()) == 1
