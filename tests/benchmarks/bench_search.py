@@ -1,6 +1,10 @@
 """A hybrid query beside the two arms it asks, by size; prints a table with the date and the machine.
 
     python tests/benchmarks/bench_search.py --sizes 10000 100000 [1000000 --ann ivf]
+    python tests/benchmarks/bench_search.py --arms 20000
+
+The second prints what each of the arms that a search has by default costs alone, all three, and bm25s over the same
+pieces, in seconds of the processor; encoding is not in it but for the sums of word vectors.
 
 Texts and vectors are generated. The vector of a text is the mean of its words' random vectors, so that texts that share
 words lie near each other; vectors of queries come from the cache, as those of repeated queries do.
@@ -14,10 +18,12 @@ import platform
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from bench_lexical import bm25s_index
 from generate import queries, texts
 
 from memkit.index.encode import unit_rows
@@ -67,15 +73,20 @@ def corpus_of(made: list[str]) -> Corpus:
     return Corpus({"memories": pa.Table.from_arrays(columns, schema=MEMORIES)})
 
 
-def each(works: dict[str, Callable[[str], Any]], asked: list[str], repeat: int) -> dict[str, float]:
+def each(
+    works: dict[str, Callable[[str], Any]],
+    asked: list[str],
+    repeat: int,
+    clock: Callable[[], float] = time.perf_counter,
+) -> dict[str, float]:
     """Milliseconds a query of each work: the median over the queries of the best of `repeat` runs, taken in turn."""
     best = {name: np.full(len(asked), np.inf) for name in works}
     for _ in range(repeat):
         for at, query in enumerate(asked):
             for name, work in works.items():
-                start = time.perf_counter()
+                start = clock()
                 work(query)
-                best[name][at] = min(best[name][at], time.perf_counter() - start)
+                best[name][at] = min(best[name][at], clock() - start)
     return {name: float(np.median(seconds)) * 1e3 for name, seconds in best.items()}
 
 
@@ -103,15 +114,57 @@ def measure(size: int, dim: int, n_queries: int, ann: str) -> dict[str, float]:
     return {"chunks": size, "fit s": fit, **found, "hybrid / sum": ratio, "batch ms/query": batch}
 
 
+ARMS: dict[str, dict[str, Any]] = {
+    "words": {"bm25_weight": 1.0, "vector_weight": 0.0, "gram_weight": 0.0},
+    "words, unfolded": {"bm25_weight": 1.0, "vector_weight": 0.0, "gram_weight": 0.0, "fold": "none"},
+    "letters": {"bm25_weight": 0.0, "vector_weight": 0.0, "gram_weight": 1.0},
+    "vectors": {"bm25_weight": 0.0, "vector_weight": 1.0, "gram_weight": 0.0},
+    "all three": {},
+}
+
+
+def measure_arms(size: int, dim: int, n_queries: int) -> None:
+    """Print a row for each of the arms alone, for all, and for bm25s over the same pieces."""
+    made = texts(size)
+    asked = queries(made, n_queries)
+    works: dict[str, Callable[[str], Any]] = {}
+    fits, first = {}, {}
+    for name, weights in ARMS.items():
+        corpus, start = corpus_of(made), time.process_time()
+        search = Retriever(encoder=WordVectors(dim), **weights).fit(corpus)
+        fits[name] = time.process_time() - start
+        start = time.process_time()
+        search.search(asked, as_of=AS_OF)
+        first[name] = (time.process_time() - start) / n_queries * 1e3
+        works[name] = partial(search.search, as_of=AS_OF)
+    pieces = search.chunks_["text"].to_pylist()
+    start = time.process_time()
+    retrieve, _ = bm25s_index(pieces)
+    fits["bm25s"] = time.process_time() - start
+    start = time.process_time()
+    retrieve(asked)
+    first["bm25s"] = (time.process_time() - start) / n_queries * 1e3
+    works["bm25s"] = lambda query: retrieve([query])
+    found = each(works, asked, repeat=5, clock=time.process_time)
+    print(f"{size:,} memories, {len(pieces):,} pieces, {n_queries} queries: seconds of the processor")
+    print(f"{'':<16}{'fit s':>9}{'one query ms':>15}{'first batch, ms a query':>26}")
+    for name in works:
+        print(f"{name:<16}{fits[name]:>9.1f}{found[name]:>15.2f}{first[name]:>26.2f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 100_000])
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--ann", default="auto", help="auto builds a graph on one thread beyond 100,000 chunks")
+    parser.add_argument("--arms", type=int, help="so many memories, each arm by itself, and nothing else")
     options = parser.parse_args()
     machine = f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}"
     print(f"{machine}, {options.dim} dimensions, ann={options.ann}")
+    if options.arms:
+        measure_arms(options.arms, options.dim, options.queries)
+        return
     for number, size in enumerate(options.sizes):
         row = measure(size, options.dim, options.queries, options.ann)
         if not number:
