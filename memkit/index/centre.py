@@ -18,6 +18,7 @@ from memkit.index.encoders.base import Texts, Vectors, as_texts, unit_rows
 from memkit.params import Estimator, estimator, param
 
 CENTRES = ("none", "corpus", "language")
+_AT_ONCE = 1024
 MIN_ROWS = 50  # a mean over fewer texts is mostly those texts themselves
 
 _LATIN, _CYRILLIC, _OTHER = 0, 1, 2
@@ -99,14 +100,27 @@ def scripts(texts: Texts) -> NDArray[np.int64]:
     >>> scripts(["hello", "привет, мир", "2025"]).tolist()
     [0, 1, 2]
     """
-    column = pa.array([text.encode("utf-8", "replace").decode() for text in as_texts(texts)], pa.string())
-    latin, cyrillic = (_count(column, pattern) for pattern in (r"\p{Latin}", r"\p{Cyrillic}"))
+    known = as_texts(texts)
+    counts = [_letters(known[start : start + _AT_ONCE]) for start in range(0, len(known), _AT_ONCE)]
+    latin, cyrillic = np.concatenate([np.zeros((2, 0), np.int64), *counts], axis=1)
     return np.where(latin + cyrillic == 0, _OTHER, np.where(cyrillic >= latin, _CYRILLIC, _LATIN)).astype(np.int64)
 
 
-def _count(column: pa.Array, pattern: str) -> NDArray[np.int64]:
-    counted: NDArray[np.int64] = pc.count_substring_regex(column, pattern).to_numpy(zero_copy_only=False)
-    return counted.astype(np.int64)
+def _letters(texts: list[str]) -> NDArray[np.int64]:
+    """Latin and Cyrillic letters of each text, shape (2, n): a pattern says of each character once what it is."""
+    points = np.frombuffer("".join(texts).encode("utf-32-le", "surrogatepass"), np.uint32)
+    ends = np.cumsum([0, *map(len, texts)])
+    often = np.bincount(points)
+    often[0xD800:0xE000] = 0  # halves of characters are no letters
+    there = np.flatnonzero(often)
+    characters = pa.array(map(chr, there.tolist()), pa.string())
+    counts = []
+    for pattern in (r"\p{Latin}", r"\p{Cyrillic}"):
+        is_one = np.zeros(len(often), bool)
+        is_one[there] = pc.match_substring_regex(characters, pattern).to_numpy(zero_copy_only=False)
+        of_text = np.cumsum(np.take(is_one, points, mode="clip"), dtype=np.int32)
+        counts.append(np.diff(np.append(0, of_text)[ends]))
+    return np.stack(counts).astype(np.int64)
 
 
 def _mean(vectors: Vectors, chosen: NDArray[np.bool_], fallback: NDArray[Any]) -> NDArray[Any]:
