@@ -185,13 +185,6 @@ class Postings(Lists):
         """These, which are in one part."""
         return self
 
-    def matrix(self, width: int) -> Any:
-        """The counts, rows by terms, as a sparse array with `width` columns."""
-        from scipy.sparse import csc_array
-
-        offsets = np.append(self.offsets, np.repeat(self.offsets[-1], width - len(self.terms)))
-        return csc_array((self.counts, self.rows, offsets), (self.n_rows, width))
-
     def parts(self) -> list[slice]:
         """All postings, some at a time."""
         return [slice(start, start + _PART) for start in range(0, len(self.rows), _PART)]

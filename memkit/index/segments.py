@@ -101,11 +101,22 @@ class Followed(Lists):
 
     def whole(self) -> Postings:
         """The same in one part, with the terms in order."""
-        from scipy.sparse import vstack
+        from scipy.sparse import coo_array
 
-        width = len(self.document_frequency)
-        base, tail = (part.matrix(width).tocsr() for part in (self.base, self.tail))
-        tail.indices = self._numbers.astype(tail.indices.dtype)[tail.indices]
         names = sorted(self.terms)
-        counts = vstack([base, tail], "csr")[self.slots].tocsc()[:, [self.terms[name] for name in names]]
-        return Postings.of(names, counts)
+        column, row = np.full(len(self.document_frequency), -1, np.int32), np.full(self.n_slots, -1, np.int32)
+        column[[self.terms[name] for name in names]] = np.arange(len(names))
+        row[self.slots] = np.arange(self.n_rows)
+        parts = (
+            (self.base, column[: len(self.base.terms)], row),
+            (self.tail, column[self._numbers], row[self.base.n_rows :]),
+        )
+        counts, rows, columns = map(np.concatenate, zip(*(_cells(*part) for part in parts), strict=True))
+        return Postings.of(names, coo_array((counts, (rows, columns)), (self.n_rows, len(names))).tocsr().tocsc())
+
+
+def _cells(part: Postings, column: np.ndarray, row: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Counts, rows and columns of the postings whose rows are still there."""
+    rows = np.take(row, part.rows)
+    is_there = rows >= 0
+    return part.counts[is_there], rows[is_there], np.repeat(column, part.document_frequency)[is_there]

@@ -111,7 +111,7 @@ def as_queries(queries: Any) -> Queries:
     >>> as_queries(["пул", "pool"]).ids
     ('0', '1')
     >>> as_queries(pa.table({"query_id": ["a"], "text": ["пул"]}))
-    Queries(ids=('a',), texts=('пул',))
+    Queries(ids=('a',), texts=('пул',), days=())
     """
     if isinstance(queries, Queries):
         return queries
