@@ -277,7 +277,14 @@ def __getattr__(name: str) -> Any:
 
 
 def load_ipython_extension(ipython: Any) -> None:
-    """``%load_ext memkit``: results show themselves, as they do where memkit is imported within IPython."""
+    """``%load_ext memkit``: ``%%memsql`` and ``%memsearch``; results show themselves, as after an import in IPython."""
+    from memkit.panels.magics import MemkitMagics
+
+    _show_in(ipython)
+    ipython.register_magics(MemkitMagics(ipython))
+
+
+def _show_in(ipython: Any) -> None:
     from memkit.display.notebook import register
 
     register(ipython)
@@ -291,7 +298,7 @@ def _show_in_ipython() -> None:
     module = sys.modules.get("IPython")  # never imported for this: who uses it has it
     shell = module.get_ipython() if module else None
     if shell is not None:
-        load_ipython_extension(shell)
+        _show_in(shell)
 
 
 _show_in_ipython()
