@@ -152,7 +152,7 @@ def laid_out(sql: str, width: int = 100) -> str:
 
 
 _LITERAL = r"'(?:[^']|'')*'|\"[^\"]*\"|--.*"
-_LINE = re.compile(rf"((?:{_LITERAL}|[^'\"\n])*)(?:\n|$)")  # a text may hold the end of a line
+_LINE = re.compile(rf"((?:{_LITERAL}|[^'\"\n-]++|[-'\"])*+)(?:\n|$)")  # a text may hold the end of a line
 _WORDS = re.compile(
     rf"{_LITERAL}|[()]|,(?= )|\b(?:between .*? and|case|when|else|end|then|and|or|from|where|order by)\b"
 )

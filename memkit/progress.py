@@ -32,7 +32,7 @@ class _Silence(contextlib.nullcontext[Any]):
         self._items = items
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._items or ())
+        return iter(() if self._items is None else self._items)
 
     def update(self, n: int = 1) -> None:
         """Nothing moves."""

@@ -100,7 +100,7 @@ def in_days(text: str, today: date) -> str:
     >>> in_days("what broke yesterday?", date(2026, 3, 14))
     'what broke ? 13 13 марта 2026'
     >>> in_days("что решили в прошлом месяце", date(2026, 3, 14))
-    'что решили февраля February 2026'
+    'что решили в февраля February 2026'
     """
     read = text[:_READ]
     days = [_spelled(first, last) for first, last in times(read, today) if first <= today and first <= last]
