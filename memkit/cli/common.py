@@ -27,14 +27,14 @@ app = typer.Typer(
 )
 
 
-def _path(text: str) -> Path:
+def as_path(text: str) -> Path:
     if not text:  # of a shell variable that is not set: Path would take it for the folder one is in
         raise typer.BadParameter("expected a path. Got an empty one.")
     return Path(text)
 
 
 PathArgument = Annotated[
-    Path, typer.Argument(help="A folder of memories, one file, or a saved corpus.", parser=_path, metavar="PATH")
+    Path, typer.Argument(help="A folder of memories, one file, or a saved corpus.", parser=as_path, metavar="PATH")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array of row objects, nothing else.")]
 AsOfOption = Annotated[str | None, typer.Option("--as-of", help="The day that is looked at, ISO 8601; default now.")]

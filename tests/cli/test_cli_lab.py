@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import memkit as mk
+
+Run = Callable[..., tuple[int, str, str]]
+SHIPPED = {path.name for path in (mk.sample_data().parent / "notebooks").glob("*.ipynb")}
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The options of each JupyterLab that would have been started."""
+    calls: list[list[str]] = []
+    from jupyterlab.labapp import LabApp
+
+    monkeypatch.setattr(LabApp, "launch_instance", calls.append)
+    return calls
+
+
+def sources(path: Path) -> list[str]:
+    return ["".join(cell["source"]) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+
+
+def files(folder: Path) -> dict[str, tuple[bytes, int]]:
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in found}
+
+
+def test_the_notebooks_are_copied_beside_one_that_reads_the_folder(
+    run: Run, folder: Path, tmp_path_factory: pytest.TempPathFactory, started: list[list[str]]
+) -> None:
+    home, before = tmp_path_factory.mktemp("lab") / "mine", files(folder)
+    code, out, err = run("lab", folder, "--into", home, "--no-browser", "--port", 9000, "--ip", "127.0.0.1")
+    first = f"{folder.name}.ipynb"
+    assert (code, err) == (0, "")
+    assert out.split() == ["notebooks", "in", f"{home},", first, "to", "begin", "with"]
+    assert {path.name for path in home.iterdir()} == SHIPPED | {first}
+    assert f"corpus = mk.read({str(folder)!r})" in sources(home / first)[1].splitlines()
+    assert started == [
+        [
+            f"--ServerApp.root_dir={home}",
+            f"--LabApp.default_url=/lab/tree/{first}",
+            "--port=9000",
+            "--ip=127.0.0.1",
+            "--no-browser",
+        ]
+    ]
+    assert files(folder) == before
+
+
+def test_what_is_in_the_copy_stays_and_each_folder_has_a_notebook(
+    run: Run, tmp_path: Path, started: list[list[str]]
+) -> None:
+    home = tmp_path / "lab"
+    folders = [tmp_path / "a" / "память бота", tmp_path / "b" / "память бота"]
+    for folder in folders:
+        mk.write_files(folder, {"MEMORY.md": "# Чай\nБез сахара.\n"})
+        run("lab", folder, "--into", home)
+    (home / "00_tour.ipynb").write_text("mine", encoding="utf-8")
+    run("lab", folders[1], "--into", home)
+    assert (home / "00_tour.ipynb").read_text(encoding="utf-8") == "mine"
+    names = ["память-бота.ipynb", "память-бота-2.ipynb"]
+    assert {path.name for path in home.iterdir()} == SHIPPED | {*names}
+    for folder, name in zip(folders, names, strict=True):
+        assert f"mk.read({str(folder)!r})" in sources(home / name)[1]
+    opened = [call[1].rpartition("/")[2] for call in started]
+    assert opened[1] == opened[2] != opened[0]
+    assert all(name.isascii() for name in opened)
+
+
+def test_without_a_folder_the_sample_is_read_and_a_lake_is_opened(
+    run: Run, folder: Path, tmp_path_factory: pytest.TempPathFactory, started: list[list[str]]
+) -> None:
+    home = tmp_path_factory.mktemp("lab")
+    run("lab", "--into", home)
+    assert "corpus = mk.read(mk.sample_data())" in sources(home / "sample.ipynb")[1]
+    mk.read(folder).save(home / "lake")
+    run("lab", home / "lake", "--into", home)
+    assert f"corpus = mk.open({str(home / 'lake')!r})" in sources(home / "lake.ipynb")[1]
+    assert len(started) == 2
+
+
+def test_nothing_is_written_into_the_folder_that_is_read(run: Run, folder: Path, started: list[list[str]]) -> None:
+    for home in (folder, folder / "users" / "lab", folder / "users" / ".." / "lab"):
+        code, _, err = run("lab", folder, "--into", home)
+        assert code == 2
+        assert err.startswith("memkit: --into: expected a folder outside of ")
+    code, _, err = run("lab", folder / "nowhere", "--into", folder / "lab")
+    assert (code, err.partition(". Got ")[0]) == (2, "memkit: lab: expected a folder, a file or a saved corpus")
+    assert [path.name for path in folder.iterdir()] == ["users"]
+    assert started == []
+
+
+def test_without_jupyterlab_the_extra_is_named(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("jupyterlab", "jupyterlab.labapp"):
+        monkeypatch.setitem(sys.modules, name, None)
+    code, _, err = run("lab", "--into", tmp_path / "lab")
+    assert code == 2
+    assert err == "memkit: jupyterlab is not installed. Expected the extra 'lab': pip install 'memkit[lab]'\n"
+    assert not (tmp_path / "lab").exists()
