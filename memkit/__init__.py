@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from memkit import panels as panels
     from memkit import presets as presets
     from memkit import schemas as schemas
+    from memkit.change.diff import diff as diff
     from memkit.change.edits import Edits as Edits
     from memkit.change.fix import Fix as Fix
     from memkit.change.migrate import Migrate as Migrate
@@ -186,6 +187,7 @@ _PUBLIC = {
     "contributions": ("memkit.search.reports.plot", "contributions"),
     "convert_ids": ("memkit.tables.convert", "convert_ids"),
     "dedup_scores": ("memkit.evaluate.decisions", "dedup_scores"),
+    "diff": ("memkit.change.diff", "diff"),
     "errors": ("memkit.errors", ""),
     "evaluate": ("memkit.evaluate.evaluation", "evaluate"),
     "explain": ("memkit.search.reports.explain", "explain"),

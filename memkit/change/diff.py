@@ -1,11 +1,22 @@
-"""What would change, as a unified diff."""
+"""What changes or changed, as a table of memories and as a unified diff."""
 
 from __future__ import annotations
 
 import difflib
 import html
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
 
-from memkit.display.sheet import visible
+import pyarrow as pa
+
+from memkit.display.draw import as_html
+from memkit.display.notebook import Shown
+from memkit.display.sheet import ROWS, Sheet, sheet_of, visible
+from memkit.params import describe
+from memkit.schemas import MEMORIES, WORDS
+from memkit.tables.corpus import Corpus
+from memkit.tables.identity import known_of, matches, words_of
 from memkit.text.secrets import mask
 
 
@@ -37,3 +48,131 @@ def _lines(text: str | None) -> list[str]:
     """Lines with their ends, split at LF alone."""
     lines = (text or "").split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+_PLACES = ("memory_id", "path", "line_start", "line_end", "heading_path")
+"""Where a memory stands: another line or folder is no change of what it says."""
+_SAYS = tuple(name for name in MEMORIES.names if name not in _PLACES)
+_MEANINGS = {
+    "change": (pa.string(), "added, removed, changed or moved (another file, whatever else changed)"),
+    "memory_id": (pa.string(), "the memory, as it is called afterwards; of one that is gone, as it was called"),
+    "memory_id_before": (pa.string(), "what it was called before; null where it was not there"),
+    "path": (pa.string(), "its file afterwards; of one that is gone, before"),
+    "path_before": (pa.string(), "its file before"),
+    "kind": (pa.string(), "what it is within its format"),
+    "title": (pa.string(), "heading, subject or id"),
+    "fields": (WORDS, "the columns of memories that differ"),
+    "words_removed": (WORDS, "words of the text that are gone, as often as they are; secrets are left out"),
+    "words_added": (WORDS, "words of the text that are new; secrets are left out"),
+    "before": (pa.string(), "the text before"),
+    "after": (pa.string(), "the text afterwards"),
+}
+DIFFERENCE = pa.schema(
+    [pa.field(name, kind, metadata={"meaning": meaning}) for name, (kind, meaning) in _MEANINGS.items()]
+)
+_ORDER = ("removed", "changed", "moved", "added")
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What differs between two corpora, by memory. Made by `diff`.
+
+    Attributes
+    ----------
+    table : pyarrow.Table
+        One row a memory that differs; ``schema.field(name).metadata`` says what each column means.
+    """
+
+    table: pa.Table
+
+    def diff(self) -> Diff:
+        """The texts as a unified diff, memory by memory: text that a notebook shows in colour.
+
+        Returns
+        -------
+        Diff
+            A string.
+        """
+        rows = self.table.to_pylist()
+        return Diff("".join(diff_of(visible(row["memory_id"]), row["before"], row["after"]) for row in rows))
+
+    def __len__(self) -> int:
+        return int(self.table.num_rows)
+
+    def to_pandas(self) -> Any:
+        """The rows as a DataFrame."""
+        return self.table.to_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return repr(Shown(*self._sheets()))
+
+    def _repr_html_(self) -> str:
+        return as_html(*self._sheets()) + self.diff()._repr_html_()
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
+        return (sheet_of(self.table, rows, show_secrets),)
+
+
+def diff(corpus_a: Corpus, corpus_b: Corpus) -> Difference:
+    """What was added, removed, changed or moved between two corpora, memory by memory.
+
+    A memory is the same by its own id, its text or its name; else where half of its words are, or its whole body in
+    another file. Cost is linear in the memories of both.
+
+    Parameters
+    ----------
+    corpus_a, corpus_b : Corpus
+        Before and after: two revisions, a folder before and after an apply, two folders.
+
+    Returns
+    -------
+    Difference
+        ``.table`` has a row a memory, what is gone first; ``.diff()`` the same as a unified diff.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> before = mk.from_table({"memory_id": ["a", "b"], "text": ["Пул на 10 соединений", "Чай"]})
+    >>> after = mk.from_table({"memory_id": ["a", "c"], "text": ["Пул на 20 соединений", "Кофе"]})
+    >>> columns = ["change", "memory_id", "words_removed", "words_added"]
+    >>> for row in mk.diff(before, after).table.select(columns).to_pylist():
+    ...     print(*row.values())
+    removed b ['Чай'] []
+    changed a ['10'] ['20']
+    added c [] ['Кофе']
+    """
+    before, after = corpus_a.memories, corpus_b.memories
+    found = matches(known_of(before), known_of(after))
+    pairs: list[tuple[int | None, int | None]] = [(other, place) for place, other in found.items()]
+    pairs += [(place, None) for place in sorted(set(range(before.num_rows)) - set(found.values()))]
+    pairs += [(None, place) for place in range(after.num_rows) if place not in found]
+    old, new = (table.select([*_SAYS, *_PLACES]).to_pylist() for table in (before, after))
+    rows = [_row(None if a is None else old[a], None if b is None else new[b]) for a, b in pairs]
+    kept = sorted((row for row in rows if row), key=lambda row: (_ORDER.index(row["change"]), row["memory_id"]))
+    return Difference(describe(pa.Table.from_pylist(kept, schema=DIFFERENCE), memkit="difference"))
+
+
+def _row(before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What became of one memory; None where nothing did."""
+    old, new = before or {}, after or {}
+    is_both = before is not None and after is not None
+    fields = [name for name in _SAYS if is_both and old[name] != new[name]]
+    moved = is_both and old["path"] != new["path"]
+    if is_both and not fields and not moved:
+        return None
+    there, was, now = after or old, old.get("text"), new.get("text")
+    gone, come = (Counter(words_of(mask(text or ""))) for text in (was, now))  # in words, a secret is not seen as one
+    return {
+        "change": "moved" if moved else "changed" if is_both else "removed" if before else "added",
+        "memory_id_before": old.get("memory_id"),
+        "path_before": old.get("path"),
+        **{name: there[name] for name in ("memory_id", "path", "kind", "title")},
+        "fields": fields,
+        "words_removed": list((gone - come).elements()),
+        "words_added": list((come - gone).elements()),
+        "before": was,
+        "after": now,
+    }

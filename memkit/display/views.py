@@ -115,6 +115,19 @@ VIEWS: dict[str, View] = {
         tally="op",
         knows=("edit", "to", "memory_id", "at", "sha256", "together", "derived", "of_memories", "after"),
     ),
+    "difference": View(
+        "difference",
+        (
+            Column("change"),
+            Column("memory_id", "memory", "place"),
+            Column("words_removed", "words gone", "words"),
+            Column("words_added", "new words", "words"),
+            Column("fields", look="words"),
+        ),
+        lead="after",
+        tally="change",
+        knows=("memory_id_before", "path", "path_before", "kind", "title", "before"),
+    ),
     "refused": View(
         "refusal", (Column("path", look="place"), Column("policy", varies=True)), lead="reason", knows=("memory_id",)
     ),

@@ -1,0 +1,151 @@
+"""Which memory of one state is which of another: what stayed, what was rewritten, what went to another file.
+
+Own ids and equal texts decide first, then names, then bodies that are alike by half; each memory is matched once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+ALIKE = 0.5
+"""The share of words that two bodies have in common from which on one is the other, edited."""
+_NEAR = 16
+"""How far apart, among those of a file that are not matched yet, two memories may stand to be compared."""
+_SUFFIX = re.compile(r"~[0-9a-f]{8}(\.\d+)?$")
+_WORD = re.compile(r"\w+")
+
+
+@dataclass
+class Known:
+    """What tells one memory of a state from another."""
+
+    memory_id: str
+    format: str
+    path: str
+    title: str
+    text: str
+    source_id: str | None = None
+    user_id: str | None = None
+
+    @cached_property
+    def body(self) -> str:
+        """The text without the heading that it begins with."""
+        first, _, rest = self.text.partition("\n")
+        return (rest if first.lstrip().startswith("#") else self.text).strip()
+
+    @cached_property
+    def words(self) -> Counter[str]:
+        """The words of the body, each as often as it stands there."""
+        return Counter(words_of(self.body))
+
+
+def words_of(text: str) -> list[str]:
+    """The runs of letters and digits of a text, in order.
+
+    >>> words_of("Пул: 10 соединений")
+    ['Пул', '10', 'соединений']
+    """
+    return _WORD.findall(text)
+
+
+def known_of(memories: pa.Table) -> list[Known]:
+    """The memories of a table, in its order."""
+    names = ("memory_id", "format", "path", "title", "text", "source_id", "user_id")
+    columns = [memories[name].to_pylist() for name in names]
+    return [Known(row[0], row[1], row[2] or "", *row[3:]) for row in zip(*columns, strict=True)]
+
+
+def matches(before: Sequence[Known], after: Sequence[Known]) -> dict[int, int]:
+    """Place in `after` to place in `before` of each memory that is in both; cost linear in the two.
+
+    >>> old = [Known("a#tea", "workspace", "a", "Чай", "# Чай\\nБез сахара, с лимоном.")]
+    >>> new = [Known("a#green-tea", "workspace", "a", "Зелёный чай", "# Зелёный чай\\nБез сахара, с мятой.")]
+    >>> matches(old, new)
+    {0: 0}
+    """
+    found: dict[int, int] = {}
+    old, new = dict.fromkeys(range(len(before))), dict.fromkeys(range(len(after)))
+    for key in _KEYS[:-1]:
+        _take(_equal(key, before, after, old, new), found, old, new)
+    _take(_alike(before, after, old, new), found, old, new)
+    _take(_equal(_KEYS[-1], before, after, old, new), found, old, new)
+    return found
+
+
+def _own(memory: Known) -> Hashable:
+    return memory.source_id and (memory.format, memory.path, memory.source_id)
+
+
+def _own_elsewhere(memory: Known) -> Hashable:
+    return memory.source_id and (memory.format, memory.user_id, memory.source_id)
+
+
+_KEYS: tuple[Callable[[Known], Hashable], ...] = (
+    lambda memory: (memory.memory_id, memory.text),
+    _own,
+    lambda memory: (memory.path, memory.text),
+    lambda memory: memory.memory_id,
+    lambda memory: (memory.path, _SUFFIX.sub("", memory.memory_id)),
+    _own_elsewhere,
+    lambda memory: memory.body or None,
+)
+
+
+def _equal(
+    key: Callable[[Known], Hashable],
+    before: Sequence[Known],
+    after: Sequence[Known],
+    old: Iterable[int],
+    new: Iterable[int],
+) -> list[tuple[int, int]]:
+    """Pairs with the same key, the first with the first."""
+    waiting: dict[Hashable, deque[int]] = defaultdict(deque)
+    for place in old:
+        if own := key(before[place]):
+            waiting[own].append(place)
+    if not waiting:
+        return []
+    pairs = []
+    for place in new:
+        queue = waiting.get(key(after[place]) or "")
+        if queue:
+            pairs.append((place, queue.popleft()))
+    return pairs
+
+
+def _alike(
+    before: Sequence[Known], after: Sequence[Known], old: Iterable[int], new: Iterable[int]
+) -> list[tuple[int, int]]:
+    """Pairs of one file whose bodies have at least half of their words in common, the most alike first."""
+    by_path: dict[str, list[int]] = defaultdict(list)
+    for place in old:
+        by_path[before[place].path].append(place)
+    pairs, seen = [], Counter[str]()
+    for place in new:
+        own = after[place]
+        at = seen[own.path]
+        seen[own.path] += 1
+        for other in by_path.get(own.path, ())[max(0, at - _NEAR) : at + _NEAR]:
+            share = _share(before[other].words, own.words)
+            if share >= ALIKE:
+                pairs.append((-share, place, other))
+    return [(place, other) for _, place, other in sorted(pairs)]
+
+
+def _share(one: Counter[str], other: Counter[str]) -> float:
+    """The words that two texts have in common, of those that they have on average."""
+    total = one.total() + other.total()
+    return 2 * (one & other).total() / total if total else 0.0
+
+
+def _take(pairs: Iterable[tuple[int, int]], found: dict[int, int], old: dict[int, None], new: dict[int, None]) -> None:
+    for place, other in pairs:
+        if place in new and other in old:
+            found[place] = other
+            del new[place], old[other]
