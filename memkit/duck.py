@@ -135,6 +135,7 @@ def identifier(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
+@functools.lru_cache(64)
 def laid_out(sql: str, width: int = 100) -> str:
     """`sql` with its long lines broken where a reader would, at the whens, commas and conditions furthest outside.
 

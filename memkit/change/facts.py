@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -20,6 +21,9 @@ from memkit.context import ContextBuilder
 from memkit.errors import NotFoundError, ParameterError, PolicyRefusal
 from memkit.formats.disk.lock import steady
 from memkit.formats.facts import TYPES, format_fact
+from memkit.index.cache import shared_cache
+from memkit.index.centre import Centring
+from memkit.index.encode import as_encoder
 from memkit.params import AsOf, as_of_time, describe
 from memkit.policy.admission import Admission
 from memkit.policy.classifier import Classifier
@@ -69,6 +73,7 @@ class FactStore(Operations):
     def __init__(self, root: Path, encoder: Any = None, *, created_tag: bool = True) -> None:
         super().__init__(root)
         self.encoder, self.created_tag = encoder, created_tag
+        self._read: users.Read = {}
 
     def save(
         self,
@@ -104,7 +109,7 @@ class FactStore(Operations):
         return self._do(lambda draft: self._save(draft, user, text, given), now, dry_run)
 
     def _save(self, draft: Draft, user: str, text: str, given: Row) -> Saved:
-        facts = users.load(draft, user)
+        facts = users.load(draft, user, self._read)
         text = " ".join(text.split("\n")).strip()
         new = {"memory_id": "~new", "format": "facts", "user_id": user, "text": text, "title": "", "tags": [], **given}
         new |= {"extra": "{}", "created_at": draft.moment, "updated_at": draft.moment, "path": "~", "heading_path": ""}
@@ -122,11 +127,7 @@ class FactStore(Operations):
             users.remove(draft, row, "evicted")
         path = f"{facts.home}/{new['kind']}.md"
         users.append(draft, facts, path, format_fact(fact), f"saved as {id}")
-        counts = {
-            kind: sum(row["path"] == f"{facts.home}/{kind}.md" and row["kind"] != "line" for row in facts.rows)
-            for kind in TYPES
-        }
-        users.write_meta(draft, facts, meta, counts | {new["kind"]: counts[new["kind"]] + 1}, len(evicted))
+        users.write_meta(draft, facts, meta, new["kind"], evicted)
         expires = new["expires_at"] and new["expires_at"].date()
         return Saved(id, new["kind"], new["importance"], expires, tuple(row["source_id"] for row in evicted))
 
@@ -140,23 +141,45 @@ class FactStore(Operations):
         return row
 
     def _refuse_duplicate(self, facts: users.UserFacts, new: Row, moment: datetime, but: str = "") -> None:
-        live = [row for row in facts.rows if row["kind"] in TYPES and row["memory_id"] != but]
-        values = {**_POLICY["deduplicator"], "encoder": self.encoder, "survivor": "oldest"}
-        if self.encoder is None:
+        vectors, near = self._near(facts, new, but)
+        if not near:
+            return
+        values = {**_POLICY["deduplicator"], "encoder": None, "survivor": "oldest", "centre": "none"}
+        if vectors is None:
             values["kinds"] = ("substring",)
-        judged = Deduplicator(**values).fit_transform(facts.table(new).filter(_among(live, new)), None, moment)
+        table = pa.Table.from_pylist([*near, new], schema=TABLES["memories"])
+        judged = Deduplicator(**values).fit(table, vectors=vectors).transform(table, moment)
         row = judged.filter(pc.equal(judged["memory_id"], "~new")).to_pylist()[0]
         others = judged.filter(pc.equal(judged["duplicate_of"], "~new")).to_pylist()
         if not row["keep"] or others:
             reason = row["reason"] or others[0]["reason"]
             same = row["duplicate_of"] or others[0]["memory_id"]
-            own = next(found["source_id"] for found in live if found["memory_id"] == same)
+            own = next(found["source_id"] for found in near if found["memory_id"] == same)
             raise PolicyRefusal(f"{reason}: {own} says it already.", reason)
+
+    def _near(self, facts: users.UserFacts, new: Row, but: str) -> tuple[Any, list[Row]]:
+        """The facts that can be a pair with a new one, and the vectors of these and of the new one last."""
+        held = [row for row in facts.holding(new["text"]) if row["memory_id"] != but]
+        if self.encoder is None:
+            return None, held
+        rows = [row for row in facts.rows if row["kind"] in TYPES and row["memory_id"] != but]
+        texts = [row["text"] for row in (*rows, new)]
+        given = shared_cache().encode(as_encoder(self.encoder), texts, "query", keep=True)
+        vectors = Centring(mode="corpus").fit(given).transform(given)
+        ids = {row["memory_id"] for row in held}
+        close = vectors[:-1] @ vectors[-1] >= _POLICY["deduplicator"]["floor"]
+        places = [place for place, row in enumerate(rows) if close[place] or row["memory_id"] in ids]
+        return vectors[[*places, -1]], [rows[place] for place in places]
 
     def _evicted(self, facts: users.UserFacts, new: Row, moment: datetime) -> list[Row]:
         """The facts that go to make room."""
         quota = Quota(**_POLICY["quota"])
-        if len(facts.rows) + 1 <= min(quota.max_facts, quota.max_profile, quota.max_working):
+        kinds = Counter(row["kind"] for row in facts.rows if row["kind"] in TYPES) + Counter([new["kind"]])
+        if (
+            kinds.total() <= quota.max_facts
+            and kinds["profile"] <= quota.max_profile
+            and kinds["working"] <= quota.max_working
+        ):
             return []
         judged = quota.transform(facts.table(new), moment)
         refused = judged.filter(pc.invert(judged["keep"])).to_pylist()
@@ -243,7 +266,7 @@ class FactStore(Operations):
             return found
 
         def work(draft: Draft) -> str:
-            facts = users.load(draft, user)
+            facts = users.load(draft, user, self._read)
             row = facts.fact(found)
             users.remove(draft, row, "forgotten")
             return found
@@ -273,7 +296,7 @@ class FactStore(Operations):
             return found
 
         def work(draft: Draft) -> str:
-            facts = users.load(draft, user)
+            facts = users.load(draft, user, self._read)
             row = facts.fact(found)
             said = " ".join(text.split("\n")).strip()
             new = {**row, "memory_id": "~new", "text": said, "created_at": draft.moment, "updated_at": draft.moment}
@@ -291,7 +314,7 @@ class FactStore(Operations):
             gone = []
             for name in [user] if user is not None else users.users_of(draft):
                 users.check_user(name)
-                facts = users.load(draft, name)
+                facts = users.load(draft, name, self._read)
                 judged = Expiry().cleanup(facts.table(), draft.moment)
                 wanted = set(judged["memory_id"].to_pylist())
                 for row in facts.rows:
@@ -340,15 +363,10 @@ class FactStore(Operations):
 
     def _memories(self, user: str) -> pa.Table:
         with steady(self.root):
-            return users.load(Draft(self.root, as_of_time("1970-01-01")), user).table()
+            return users.load(Draft(self.root, as_of_time("1970-01-01")), user, self._read).table()
 
     def _corpus(self, user: str) -> Corpus:
         table = self._memories(user)
         if not table.num_rows:
             raise missing("fact of", user, [])
         return from_table(table)
-
-
-def _among(rows: list[Row], new: Row) -> pa.Array:
-    ids = pa.array([*(row["memory_id"] for row in rows), new["memory_id"]], pa.string())
-    return pc.is_in(pc.field("memory_id"), value_set=ids)

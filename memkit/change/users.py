@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
@@ -20,6 +21,7 @@ from memkit.formats.format import File
 from memkit.formats.rows import Rows
 from memkit.formats.syntax.json_places import Splice, find, set_value, spliced, start_of
 from memkit.formats.syntax.values import day_of
+from memkit.policy.dedup.near import normalise
 from memkit.schemas import TABLES
 
 Row = dict[str, Any]
@@ -28,15 +30,61 @@ HOMES = ("users", "memory/users", "data/memory/users")
 _USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
 _PREFIX = {"profile": "pf", "working": "wk", "archive": "ar"}
 _ID = re.compile(r"(pf|wk|ar)_(\d+)")
+_MOST_FILES = 3_000
+"""That are kept as they were read: those of a thousand users."""
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """A fact file as it was read: its text, a row a line as ``memories`` has them, and each row's text for dedup."""
+
+    text: str
+    rows: list[Row]
+    said: list[str]
+    highest: dict[str, int]
+
+    @classmethod
+    def of(cls, path: str, text: str, before: Parsed | None = None) -> Parsed:
+        """What `text` holds; where it begins as the file did `before`, only what follows is read."""
+        if before is not None and before.text == text:
+            return before
+        if before is None or not before.text.endswith("\n") or not text.startswith(before.text):
+            before = cls("", [], [], {})
+        rows = _rows(path, text[len(before.text) :], before.text.count("\n"))
+        if {row["memory_id"] for row in rows} & {row["memory_id"] for row in before.rows}:  # an id that is there twice
+            before, rows = cls("", [], [], {}), _rows(path, text, 0)
+        highest = dict(before.highest)
+        for row in rows:
+            if match := _ID.fullmatch(row["source_id"] or ""):
+                highest[match[1]] = max(highest.get(match[1], 0), int(match[2]))
+        said = normalise([row["text"] if row["kind"] in TYPES else "" for row in rows])
+        return cls(text, before.rows + rows, before.said + said, highest)
+
+
+def _rows(path: str, text: str, above: int) -> list[Row]:
+    """The memories of a part of a file that so many lines stand above."""
+    rows = Rows()
+    rows.use(FORMAT)
+    parse(File(decode(path, text.encode())), rows)
+    found: list[Row] = rows.to_arrow()["memories"].to_pylist()
+    return [{**row, **{name: row[name] + above for name in ("line_start", "line_end")}} for row in found]
+
+
+Read = dict[str, Parsed]
+"""The files that were read last, by path; they are looked at once more only where they changed."""
 
 
 @dataclass
 class UserFacts:
-    """The facts of one user as they are: rows as ``memories`` has them, and the files."""
+    """The facts of one user as they are, file by file."""
 
     home: str
-    rows: list[Row] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
+    files: Read = field(default_factory=dict)
+
+    @property
+    def rows(self) -> list[Row]:
+        """A row a line of all files."""
+        return [row for file in self.files.values() for row in file.rows]
 
     def table(self, *more: Row) -> pa.Table:
         return pa.Table.from_pylist([*self.rows, *more], schema=TABLES["memories"])
@@ -47,6 +95,16 @@ class UserFacts:
             if row["source_id"] == id:
                 return row
         raise missing("fact", id, [row["source_id"] or "" for row in self.rows])
+
+    def holding(self, text: str) -> list[Row]:
+        """The facts whose text holds `text` or lies within it, case and blanks aside."""
+        (new,) = normalise([text])
+        return [
+            row
+            for file in self.files.values()
+            for row, said in zip(file.rows, file.said, strict=True)
+            if said and (said in new or new in said)
+        ]
 
 
 def home_of(exists: Callable[[str], bool]) -> str:
@@ -60,26 +118,23 @@ def users_of(draft: Draft) -> list[str]:
     return [name for name in draft.names(home) if _USER.fullmatch(name)]
 
 
-def load(draft: Draft, user: str) -> UserFacts:
-    """The facts of a user as they are."""
+def load(draft: Draft, user: str, known: Read) -> UserFacts:
+    """The facts of a user as they are; `known` are the files as they were, and is brought up to date."""
     facts = UserFacts(f"{home_of(draft.exists)}/{user}")
-    rows = Rows()
-    rows.use(FORMAT)
     for kind in TYPES:
         path = f"{facts.home}/{kind}.md"
+        before = known.pop(path, None)
         if draft.exists(path):
-            facts.texts[path] = draft.text(path)
-            parse(File(decode(path, facts.texts[path].encode())), rows)
-    facts.rows = rows.to_arrow()["memories"].to_pylist()
+            facts.files[path] = known[path] = Parsed.of(path, draft.text(path), before)
+    while len(known) > _MOST_FILES:
+        del known[next(iter(known))]
     return facts
 
 
 def next_id(draft: Draft, facts: UserFacts, kind: str) -> tuple[str, str]:
     """One above the highest id of its prefix that ever was, and the text of meta.json that remembers it."""
     prefix = _PREFIX[kind]
-    used = [
-        int(match[2]) for row in facts.rows if (match := _ID.fullmatch(row["source_id"] or "")) and match[1] == prefix
-    ]
+    used = [file.highest.get(prefix, 0) for file in facts.files.values()]
     path = f"{facts.home}/meta.json"
     meta = draft.tail_of(path) or f"{json.dumps({'version': 2, **dict.fromkeys(COUNTED, 0)}, indent=2)}\n"
     last = find(meta, ["lastIds", prefix], start_of(meta))
@@ -92,11 +147,13 @@ def next_id(draft: Draft, facts: UserFacts, kind: str) -> tuple[str, str]:
     return f"{prefix}_{number:03d}", meta
 
 
-def write_meta(draft: Draft, facts: UserFacts, meta: str, counts: dict[str, int], evicted: int) -> None:
-    """Draft the ``meta.json``: ids, version 2, and how many facts each file then has."""
-    counts = counts | {"archive": counts["archive"] - evicted}
+def write_meta(draft: Draft, facts: UserFacts, meta: str, kind: str, gone: list[Row]) -> None:
+    """Draft the ``meta.json``: ids, version 2, and how many facts each file has with one of `kind` more."""
+    counts = Counter({f"{facts.home}/{kind}.md": 1})
+    counts.update(path for path, file in facts.files.items() for row in file.rows if row["kind"] != "line")
+    counts.subtract(row["path"] for row in gone)
     for name, of in COUNTED.items():
-        meta = spliced(meta, [set_value(meta, [name], counts[of])])
+        meta = spliced(meta, [set_value(meta, [name], counts[f"{facts.home}/{of}.md"])])
     if find(meta, ["version"]) is None:
         meta = spliced(meta, [set_value(meta, ["version"], 2)])
     draft.write(f"{facts.home}/meta.json", meta, "counters and the last ids")
@@ -104,7 +161,7 @@ def write_meta(draft: Draft, facts: UserFacts, meta: str, counts: dict[str, int]
 
 def append(draft: Draft, facts: UserFacts, path: str, line: str, reason: str) -> None:
     """Draft one more line."""
-    before = facts.texts.get(path)
+    before = facts.files[path].text if path in facts.files else None
     newline = "\r\n" if before and "\r\n" in before else "\n"
     draft.append(path, before, f"{line}{newline}", reason)
 

@@ -113,6 +113,8 @@ class Pipeline(Policy):
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         """What each step reads beside its rows, which are those that got so far."""
         found: dict[str, pa.Table] = {}
+        if not any(step.reads for step in self.steps):
+            return found
         with session() as con:
             con.register("input", rows)
             for place, step in enumerate(self.steps):

@@ -23,6 +23,7 @@ from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, as_of_time, check_column, describe, record_as_of
 from memkit.schemas import KINDS, TIMESTAMP
 from memkit.tables.age import AS_OF
+from memkit.tables.single import settled
 
 
 class Annotator(Estimator):
@@ -92,7 +93,7 @@ class Annotator(Estimator):
         with session() as con:
             for name, relation in relations.items():
                 con.register(name, relation)
-            found = run(con, self.sql(), tuple(self.adds), moment)
+            found = run(con, self._sql_for(relations["input"]), tuple(self.adds), moment)
         result, note = annotate(source, with_meanings(found, self.adds)), self._note(source, relations["input"])
         return record_as_of(describe(result, memkit="policy", policy=type(self).__name__, note=note), moment)
 
@@ -104,6 +105,11 @@ class Annotator(Estimator):
         self.check_params()
         text = laid_out(self._sql())
         return text if as_of is None else text.replace(AS_OF, f"timestamptz '{as_of_time(as_of).isoformat(' ')}'")
+
+    def _sql_for(self, rows: pa.Table) -> str:
+        """`sql` for these rows; of one text, its regular expressions are answered already."""
+        one = rows.num_rows == 1 and "text" in rows.column_names
+        return settled(self.sql(), rows["text"][0].as_py()) if one else self.sql()
 
     def relations(self, table: Any, as_of: AsOf = None) -> dict[str, pa.Table]:
         """What the statement reads: ``input``, the needed columns of `table` and ``row``; and what is in `reads`."""

@@ -7,6 +7,7 @@ import multiprocessing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import memkit as mk
@@ -88,6 +89,49 @@ def test_a_refusal_gives_the_policys_reason_and_writes_nothing(
     assert caught.value.reason == reason
     assert tree(tmp_path) == before
     assert "sk-a1B2" not in str(caught.value)
+
+
+def test_what_means_the_same_is_refused_and_what_differs_in_a_number_is_not(tmp_path: Path) -> None:
+    """Memory v2, semantic dedup at 0.9, among more texts than the mean is taken off of."""
+    chance = np.random.default_rng(0)
+    vectors: dict[str, Any] = {}
+
+    def encode(texts: list[str]) -> Any:
+        for text in texts:
+            vectors.setdefault(text, chance.normal(size=32))
+        return np.array([vectors[text] for text in texts])
+
+    lines = [f"- [id:ar_{n:03d}] [t:archive] [imp:low] Обсуждали предмет {n} подробно.\n" for n in range(1, 61)]
+    mk.write_files(tmp_path, {"users/anna/archive.md": "".join(lines)})
+    facts = mk.store(tmp_path, encoder=encode).facts
+    encode(["Обсуждали предмет 7 подробно."])
+    for said in ("Говорили про тему 7 детально.", "Говорили про тему 8 детально."):
+        vectors[said] = vectors["Обсуждали предмет 7 подробно."] + 0.01
+    with pytest.raises(PolicyRefusal, match="ar_007 says it already") as caught:
+        facts.save("anna", "Говорили про тему 7 детально.", now=NOW)
+    assert caught.value.reason == "semantic_duplicate"
+    saved = facts.save("anna", "Говорили про тему 8 детально.", now=NOW)
+    assert isinstance(saved, Saved)
+    assert saved.id == "ar_061"
+
+
+def test_what_others_write_beside_a_store_is_seen(facts: FactStore, tmp_path: Path) -> None:
+    """The store keeps what it read; a file that grew, shrank or says another thing is read again."""
+    facts.save("anna", "Обсуждали погоду на море.", now=NOW)
+    path = tmp_path / "users/anna/archive.md"
+    first = path.read_text()
+    path.write_text(f"{first}- [id:ar_009] [t:archive] [imp:low] Обсуждали музыку барокко.\nпросто строка\n")
+    with pytest.raises(PolicyRefusal, match="ar_009 says it already"):
+        facts.save("anna", "обсуждали МУЗЫКУ барокко.", now=NOW)
+    assert facts.read("anna", now=NOW)["line"].to_pylist() == [1, 2]
+    path.write_text(f"{first}- [id:ar_001] [t:archive] [imp:low] Обсуждали театр кукол.\n")
+    fresh = mk.store(tmp_path).facts.read("anna", now=NOW).to_pylist()
+    assert facts.read("anna", now=NOW).to_pylist() == fresh
+    path.write_text("")
+    assert facts.read("anna", now=NOW).num_rows == 0
+    saved = facts.save("anna", "Обсуждали погоду на море.", now=NOW)
+    assert isinstance(saved, Saved)
+    assert saved.id == "ar_002"
 
 
 def test_limits_refuse_and_evict(facts: FactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
