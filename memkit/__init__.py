@@ -71,6 +71,7 @@ if TYPE_CHECKING:
     from memkit.evaluate.labels import read_qrels as read_qrels
     from memkit.evaluate.labels import read_queries as read_queries
     from memkit.evaluate.labels import write_labels as write_labels
+    from memkit.evaluate.learn import learn_weight as learn_weight
     from memkit.evaluate.pictures import plot_differences as plot_differences
     from memkit.evaluate.pictures import plot_groups as plot_groups
     from memkit.evaluate.pictures import plot_power as plot_power
@@ -112,7 +113,6 @@ if TYPE_CHECKING:
     from memkit.policy.replay import forecast as forecast
     from memkit.policy.replay import replay as replay
     from memkit.policy.split_plan import SplitPlan as SplitPlan
-    from memkit.search.learn import learn_weight as learn_weight
     from memkit.search.reports.explain import explain as explain
     from memkit.search.reports.plot import contributions as contributions
     from memkit.search.reports.plot import plot_contributions as plot_contributions
@@ -200,7 +200,7 @@ _PUBLIC = {
     "import_log": ("memkit.evaluate.known", "import_log"),
     "known_formats": ("memkit.formats.registry", "known_formats"),
     "known_items": ("memkit.evaluate.known", "known_items"),
-    "learn_weight": ("memkit.search.learn", "learn_weight"),
+    "learn_weight": ("memkit.evaluate.learn", "learn_weight"),
     "named_queries": ("memkit.tables.named", "named_queries"),
     "open": ("memkit.tables.sources", "open_lake"),
     "overview": ("memkit.glance", "overview"),

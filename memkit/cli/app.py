@@ -26,6 +26,8 @@ from memkit.cli.common import (
     app,
     fitted,
     load,
+    policy_values,
+    profile_of,
     settings,
 )
 from memkit.cli.show import out, print_json, show, show_problems, summary
@@ -162,6 +164,7 @@ def policy(
     path: PathArgument,
     as_of: AsOfOption = None,
     preset: Annotated[str | None, typer.Option(help="A document's values: memory_v2 or index_standard.")] = None,
+    profile: ProfileOption = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
@@ -171,7 +174,7 @@ def policy(
     from memkit.policy.catalogue import policy_class
 
     cls = policy_class(name)
-    values: dict[str, Any] = {}
+    values = policy_values(profile, [cls.name], preset)[cls.name]
     if preset is not None:
         check_choice("--preset", preset, [name for name, some in presets.POLICY.items() if cls.name in some], "policy")
         values = presets.POLICY[preset][cls.name]
@@ -184,6 +187,7 @@ def pipeline(
     path: PathArgument,
     as_of: AsOfOption = None,
     preset: Annotated[str, typer.Option(help="The document: memory_v2 or index_standard.")] = "memory_v2",
+    profile: ProfileOption = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
@@ -194,6 +198,8 @@ def pipeline(
 
     check_choice("--preset", preset, presets.PIPELINES, "pipeline")
     steps = preset_pipeline(preset)
+    kept = policy_values(profile, steps.names)
+    steps.set_params(**{f"{step}__{name}": value for step, some in kept.items() for name, value in some.items()})
     declared = {f"{step.name}__{name}": p for step in steps.steps for name, p in step.params().items()}
     _judge(steps.set_params(**settings(declared, sets, "pipeline")), load(path, formats=formats), as_of, as_json)
 
@@ -218,6 +224,7 @@ def context(
     preset: Annotated[
         str | None, typer.Option(help="A Retriever preset; memory_v2 also repeats in RELEVANT what stands above it.")
     ] = None,
+    profile: ProfileOption = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
@@ -228,8 +235,9 @@ def context(
 
     corpus = load(path, formats=formats)
     document = presets.memory_v2_context if preset == "memory_v2" else {}
-    values = {**document, **settings(ContextBuilder.params(), sets, "ContextBuilder")}
-    builder = ContextBuilder(**{**values, "retriever": fitted(corpus, preset, None)})
+    kept = profile_of(profile, preset)
+    values = {**document, **(kept.context if kept else {}), **settings(ContextBuilder.params(), sets, "ContextBuilder")}
+    builder = ContextBuilder(**{**values, "retriever": fitted(corpus, preset, None, profile)})
     built = builder.build(corpus, user, message, as_of)
     if as_json:
         print_json(built.table)

@@ -10,7 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 import pyarrow as pa
 import typer
 
-from memkit.cli.common import AsOfOption, FormatsOption, JsonOption, PathArgument, SetOption, app, load, settings
+from memkit.cli.common import (
+    AsOfOption,
+    FormatsOption,
+    JsonOption,
+    PathArgument,
+    ProfileOption,
+    SetOption,
+    app,
+    load,
+    policy_values,
+    profile_of,
+    settings,
+)
 from memkit.cli.show import out, show
 from memkit.display.sheet import visible
 from memkit.errors import ParameterError
@@ -30,6 +42,7 @@ def plan(
     path: PathArgument,
     policies: Annotated[list[str], typer.Argument(help="expiry, deduplicator, quota, index_check, split_plan, …")],
     as_of: AsOfOption = None,
+    profile: ProfileOption = None,
     sets: SetOption = None,
     where: WhereOption = None,
     as_diff: DiffOption = False,
@@ -44,8 +57,12 @@ def plan(
     declared = {f"{cls.name}__{name}": p for cls in classes for name, p in cls.params().items()}
     declared |= classes[0].params() if len(classes) == 1 else {}
     values = settings(declared, sets, "plan")
+    kept = policy_values(profile, [cls.name for cls in classes])
     steps = [
-        cls(**{name.removeprefix(f"{cls.name}__"): v for name, v in values.items() if _is_of(name, cls)})
+        cls(
+            **kept[cls.name]
+            | {name.removeprefix(f"{cls.name}__"): v for name, v in values.items() if _is_of(name, cls)}
+        )
         for cls in classes
     ]
     print_edits(_filtered(planned(load(path, formats=formats), steps, as_of), where), as_diff, as_json)
@@ -227,9 +244,7 @@ def _filtered(edits: Edits, where: str | None) -> Edits:
 @app.command()
 def serve(
     path: PathArgument,
-    profile: Annotated[
-        Path | None, typer.Option("--profile", help="Tuned parameters, as mk.Profile saves them.")
-    ] = None,
+    profile: ProfileOption = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer the reading tools alone.")] = False,
     http: Annotated[int | None, typer.Option("--http", help="Serve on this port of 127.0.0.1; 0: any.", min=0)] = None,
     sets: SetOption = None,
@@ -245,11 +260,8 @@ def serve(
     from memkit.serve.server import make_server, serve_http, serve_stdio
     from memkit.serve.tools import Tools
 
-    values: dict[str, Any] = {"encoder": "use"}
-    if profile is not None:
-        from memkit.evaluate.profile import Profile
-
-        values |= Profile.load(profile).retriever
+    kept = profile_of(profile)
+    values: dict[str, Any] = {"encoder": "use", **(kept.retriever if kept else {})}
     values |= settings(Retriever.params(), sets, "Retriever")
     tools = Tools(path, values, log=not no_log and not read_only)
     server = make_server(tools, read_only=read_only)

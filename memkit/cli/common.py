@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -91,7 +91,7 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: 
     if preset is not None:
         check_choice("--preset", preset, presets.RETRIEVER, "search")
         chosen = dict(presets.RETRIEVER[preset])
-    kept = _profile(profile, preset)
+    kept = profile_of(profile, preset)
     chosen |= kept.retriever if kept else {}
     with Console(stderr=True).status("encoding …"):
         search = Retriever(**{**chosen, **settings(Retriever.params(), sets, "Retriever")})
@@ -102,7 +102,8 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: 
     return search
 
 
-def _profile(path: Path | None, preset: str | None) -> Profile | None:
+def profile_of(path: Path | None, preset: str | None = None) -> Profile | None:
+    """The profile that ``--profile`` names."""
     if path is None:
         return None
     if preset is not None:
@@ -110,3 +111,12 @@ def _profile(path: Path | None, preset: str | None) -> Profile | None:
     from memkit.evaluate.profile import Profile
 
     return Profile.load(path)
+
+
+def policy_values(path: Path | None, names: Iterable[str], preset: str | None = None) -> dict[str, dict[str, Any]]:
+    """What a profile says of policies, by name; what it says nothing of is told on standard error."""
+    kept = profile_of(path, preset)
+    values = {name: kept.policy(name) if kept else {} for name in names}
+    if kept and (silent := [name for name, some in values.items() if not some]):
+        print(f"memkit: {path}: has nothing for {', '.join(silent)}", file=sys.stderr)
+    return values

@@ -17,6 +17,7 @@ from memkit.cli.common import (
     JsonOption,
     PathArgument,
     PresetOption,
+    ProfileOption,
     SetOption,
     app,
     fitted,
@@ -25,7 +26,7 @@ from memkit.cli.common import (
 from memkit.cli.show import print_json
 from memkit.display.notebook import show
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import check_choice
+from memkit.params import Param, check_choice
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +55,8 @@ GridOption = Annotated[
     list[str] | None,
     typer.Option(
         "--grid",
-        help="NAME=A,B,C or NAME=LOW:HIGH:STEP; may be repeated. Default: all mixtures of the arms, in tenths.",
+        help="NAME=A,B,C or NAME=LOW:HIGH:STEP; values with commas of their own stand apart by ;, as in"
+        " NAME,NAME=A,B;A,B. May be repeated. Default: all mixtures of the arms, in tenths.",
         metavar="NAME=VALUES",
     ),
 ]
@@ -74,6 +76,7 @@ class Labelled:
     as_of: AsOfOption = None
     where: WhereOption = None
     preset: PresetOption = None
+    profile: ProfileOption = None
     sets: SetOption = None
     apart: ApartOption = False
     page: HtmlOption = None
@@ -82,7 +85,7 @@ class Labelled:
 
     def search(self) -> Retriever:
         """The search that is measured."""
-        return fitted(load(self.path, formats=self.formats), self.preset, self.sets)
+        return fitted(load(self.path, formats=self.formats), self.preset, self.sets, self.profile)
 
     @property
     def how(self) -> dict[str, Any]:
@@ -160,6 +163,9 @@ def compare(
         typer.Option("--b", help="What b has otherwise, NAME=VALUE; may be repeated.", metavar="NAME=VALUE"),
     ] = None,
     other_preset: Annotated[str | None, typer.Option("--b-preset", help="The preset of b; default that of a.")] = None,
+    other_profile: Annotated[
+        Path | None, typer.Option("--b-profile", help="The profile of b, in place of both.")
+    ] = None,
     metric: MetricOption = None,
     epsilon: Annotated[float, typer.Option(help="Differences within ± this make no difference to you.")] = 0.01,
     complete: Annotated[
@@ -167,13 +173,16 @@ def compare(
     ] = False,
     per_query: PerQueryOption = False,
 ) -> None:
-    """Say whether search b (--b, --b-preset) is better than search a (--set, --preset), and how sure that is."""
+    """Say whether search b (--b, --b-preset, --b-profile) is better than search a, and how sure that is."""
     from memkit.evaluate.compare import compare as judge
 
-    if not other and other_preset is None:
-        raise ParameterError("compare: expected what b has otherwise, --b NAME=VALUE or --b-preset NAME. Got neither.")
+    if not other and other_preset is None and other_profile is None:
+        raise ParameterError(
+            "compare: expected what b has otherwise, --b NAME=VALUE, --b-preset NAME or --b-profile FILE. Got none."
+        )
     a, hits = asked.search(), "irrelevant" if complete else "bounds"
-    b = fitted(a.corpus_, other_preset or asked.preset, [*(asked.sets or []), *(other or [])])
+    of_a = (asked.preset, asked.profile) if other_preset is None and other_profile is None else (None, None)
+    b = fitted(a.corpus_, other_preset or of_a[0], [*(asked.sets or []), *(other or [])], other_profile or of_a[1])
     how = {"epsilon": epsilon, "unjudged_hits": hits, **asked.how}
     found = judge(a, b, asked.queries, qrels, metric or "ndcg@10", **how)
     rows = found.per_query if qrels is not None else found.shifts
@@ -193,6 +202,7 @@ def audit(
     qrels: Annotated[Path | None, typer.Option("--qrels", help="What answers them.")] = None,
     as_of: AsOfOption = None,
     preset: PresetOption = None,
+    profile: ProfileOption = None,
     sets: SetOption = None,
     page: HtmlOption = None,
     as_json: JsonOption = False,
@@ -204,7 +214,7 @@ def audit(
 
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
-    found = look(fitted(load(path, formats=formats), preset, sets), queries, qrels, k=k, n=n, as_of=as_of)
+    found = look(fitted(load(path, formats=formats), preset, sets, profile), queries, qrels, k=k, n=n, as_of=as_of)
     show_result(found, None if table is None else found.tables[table], as_json, page)
 
 
@@ -276,25 +286,44 @@ def tune(
 
 def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
     """The grid that ``--grid`` names: values apart by commas, or LOW:HIGH:STEP; without any, mixtures of the arms."""
-    from memkit.evaluate.grid import shares, steps
+    from memkit.evaluate.grid import shares
 
     if not options:
         arms = ["bm25_weight", "gram_weight"] if search.encoder is None else [*_WEIGHTS]
         return {tuple(arms): shares(0.1, len(arms))}
-    declared, found = type(search).params(), {}
+    declared = type(search).params()
+    found: dict[Any, Any] = {}
     for option in options:
         name, equals, text = option.partition("=")
-        if not equals or name not in declared:
-            raise ParameterError(f"--grid: expected NAME=VALUES. Got {option!r}.{did_you_mean(name, declared)}")
-        ends = text.split(":")
-        try:
-            found[name] = steps(*map(float, ends)) if len(ends) == 3 else None
-        except ValueError as error:  # no numbers: a text with colons in it
-            raise ParameterError(f"--grid: expected {name}=LOW:HIGH:STEP in numbers. Got {text!r}.") from error
-        if found[name] is None or declared[name].kind == "int":
-            texts = [f"{value:g}" for value in found[name] or []] or text.split(",")
-            found[name] = [declared[name].parse(value.strip()) for value in texts]
+        names = tuple(one.strip() for one in name.split(","))
+        if not equals or (unknown := [one for one in names if one not in declared]):
+            hint = did_you_mean(unknown[0], declared) if equals else ""
+            raise ParameterError(f"--grid: expected NAME=VALUES. Got {option!r}.{hint}")
+        key = names if len(names) > 1 else name.strip()
+        if key in found:
+            raise ParameterError(f"--grid: expected each parameter once, with all of its values. Got {name} again.")
+        found[key] = _points([declared[one] for one in names], name, text)
     return found
+
+
+def _points(declared: list[Param], name: str, text: str) -> list[Any]:
+    """The values of one axis: of a parameter, or tuples of those that change together."""
+    from memkit.evaluate.grid import steps
+
+    first, ends = declared[0], text.split(":")
+    if len(declared) > 1:
+        rows = [part.split(",") for part in text.split(";")]
+        if wrong := [row for row in rows if len(row) != len(declared)]:
+            raise ParameterError(f"--grid: expected {len(declared)} values for {name}. Got {','.join(wrong[0])!r}.")
+        return [tuple(one.parse(value.strip()) for one, value in zip(declared, row, strict=True)) for row in rows]
+    if len(ends) == 3 and first.kind in ("int", "float"):
+        try:
+            texts = [f"{value:.12g}" for value in steps(*map(float, ends))]
+        except ValueError as error:  # no numbers
+            raise ParameterError(f"--grid: expected {name}=LOW:HIGH:STEP in numbers. Got {text!r}.") from error
+    else:
+        texts = text.split(";" if ";" in text or first.kind in ("words", "weights") else ",")
+    return [first.parse(value.strip()) for value in texts]
 
 
 def _guards(options: list[str] | None) -> dict[str, tuple[str, str, float]]:

@@ -151,6 +151,17 @@ class Profile:
         made["evidence"] |= {name: value for name, value in evidence.items() if value is not None}
         return cls(**made)
 
+    def policy(self, name: str) -> dict[str, Any]:
+        """What is said of one policy, whichever section holds it; empty where nothing is.
+
+        Examples
+        --------
+        >>> Profile(dedup={"threshold": 0.8}, policies={"quota": {"max_facts": 200}}).policy("deduplicator")
+        {'threshold': 0.8}
+        """
+        dedup = self.dedup if name == Deduplicator.name else {}
+        return {**dedup, **self.policies.get(name, {})}
+
     def to_dict(self) -> dict[str, Any]:
         """The sections that hold anything, as plain tables."""
         return {part.name: _plain(getattr(self, part.name)) for part in fields(self) if getattr(self, part.name)}

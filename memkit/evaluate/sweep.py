@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -171,7 +172,8 @@ def sweep(
     -------
     Sweep
         ``.table`` with a row a setting, ``.scores``, ``.matrix(metric)``, ``.sql(query)``. The setting that `search`
-        has is always among them. One under which no query has a hit scores 0, and ``n_with_hits`` says so.
+        has is always among them. One under which no query has a hit scores 0, and ``n_with_hits`` says so; those in
+        which all arms have the weight 0 are left out, with a warning.
 
     Raises
     ------
@@ -202,7 +204,7 @@ def sweep(
     task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
     task.check_known(search)
     _check_size(len(points), task.queries.num_rows, len(wanted))
-    settings, default = _with_own(list(points), points.names, search)
+    settings, default = _with_own(_heard(list(points), search), points.names, search)
     pools = Pools(search, task, wanted, deepest(wanted, depth), where)
     scores, with_hits = pools.scores(settings, points.names, n_jobs, resume)
     values = {metric.name: scores[at] for at, metric in enumerate(wanted)}
@@ -218,6 +220,18 @@ def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:
             f"sweep: expected at most {MOST_SETTINGS:,} settings and {MOST_SCORES:,} scores. Got {n_settings:,}"
             f" settings x {n_queries:,} queries x {n_metrics} metrics; sample={max(most // 100, 1):,} draws so many."
         )
+
+
+def _heard(found: list[Setting], search: Any) -> list[Setting]:
+    """The settings in which some arm has a weight; a product of weights holds one that has none."""
+    weights = {name: getattr(search, name) for name in ("vector_weight", "bm25_weight", "gram_weight")}
+    kept = [one for one in found if any(one.get(name, own) != 0 for name, own in weights.items())]
+    if left_out := len(found) - len(kept):
+        if not kept:
+            raise ParameterError("sweep: no arm has a weight in any setting. Expected a weight above 0 in some.")
+        said = "setting was" if left_out == 1 else "settings were"
+        warnings.warn(f"sweep: {left_out:,} {said} left out, in which no arm has a weight.", UserWarning, stacklevel=3)
+    return kept
 
 
 def _with_own(found: list[Setting], names: Sequence[str], search: Any) -> tuple[list[Setting], int]:

@@ -128,3 +128,92 @@ def test_a_sweep_goes_on_from_its_file_and_refuses_that_of_another(
     assert (code, out) == (2, "")
     assert err.startswith("memkit: resume: expected the file of this sweep.")
     assert len(err.splitlines()) == 1
+
+
+@pytest.fixture
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A profile with all of its sections."""
+    kept = mk.Profile(
+        retriever={"encoder": None, "min_score": 0.48, "decay_kinds": ["archive"]},
+        dedup={"survivor": "oldest", "encoder": None},
+        policies={"quota": {"max_profile": 1}, "admission": {"max_chars": 15}},
+        context={"profile_chars": 0},
+    )
+    return kept.save(tmp_path_factory.mktemp("profiles") / "мой.toml")
+
+
+def test_every_verb_that_searches_takes_a_profile(
+    run: Run, folder: Path, labels: tuple[str, ...], measured: Path
+) -> None:
+    chosen = ("--profile", measured)  # over such a bar comes one of two
+    code, out, err = run("evaluate", folder, *labels, *chosen, "--metric", "mrr", "--json")
+    assert (code, err, [row["value"] for row in json.loads(out)]) == (0, "", [0.5])
+    code, out, _ = run("sweep", folder, *labels, *chosen, "--grid", "pool=5,6", "--metric", "mrr", "--json")
+    assert {row["n_with_hits"] for row in json.loads(out)} == {1}
+    code, out, _ = run("tune", folder, *labels, *chosen, "--grid", "min_score=0", "--metric", "mrr", "--json")
+    assert json.loads(out)[0]["apparent"] == 0.5
+    unreached = ("audit", folder, *chosen, "--as-of", "2026-01-01", "--table", "unreached", "--json")
+    assert run(*unreached)[1] == "[]\n"
+    assert len(json.loads(run(*unreached, "--set", "min_score=0.6")[1])) == 3
+    for more, gain in ((chosen, 0.5), ((*WORDS, "--b-profile", measured), -0.5)):
+        words = ("--b", "min_score=0") if more == chosen else ()
+        code, out, _ = run("compare", folder, *labels, *more, *words, "--metric", "mrr", "--json")
+        assert json.loads(out)[0]["difference"] == gain
+    code, out, err = run("evaluate", folder, *labels, *chosen, "--preset", "workspace")
+    assert (code, out) == (2, "")
+    assert "expected --preset or --profile. Got both" in err
+
+
+def test_every_verb_of_policies_takes_a_profile(run: Run, folder: Path, measured: Path) -> None:
+    chosen = ("--profile", measured, "--as-of", "2026-01-01")
+    code, out, err = run("policy", "quota", folder, *chosen, "--json")
+    assert (code, err) == (0, "")
+    assert [row["reason"] for row in json.loads(out)] == [None, "limit", None]
+    assert '"limit"' not in run("policy", "quota", folder, *chosen, "--set", "max_profile=5", "--json")[1]
+    code, out, err = run("policy", "expiry", folder, *chosen)
+    assert (code, err) == (0, f"memkit: {measured}: has nothing for expiry\n")
+    code, out, err = run("pipeline", folder, *chosen, "--set", "deduplicator__kinds=substring", "--json")
+    reasons = {row["source_id"]: row["reason"] for row in json.loads(out)}
+    assert (code, reasons["pf_1"], reasons["wk_1"]) == (0, "length", "length")
+    assert "has nothing for classifier, expiry" in err
+    code, out, _ = run("plan", folder, "quota", *chosen, "--json")
+    assert code == 0
+    code, out, _ = run("context", folder, "чай", "--user", "anna", *chosen)
+    assert (code, "PROFILE" in out) == (0, False)
+    code, out, _ = run("context", folder, "чай", "--user", "anna", *chosen, "--set", "profile_chars=100")
+    assert "PROFILE" in out
+
+
+def test_lists_weights_and_mixtures_can_be_swept(run: Run, folder: Path, labels: tuple[str, ...]) -> None:
+    ask = ("sweep", folder, *labels, *WORDS, "--json")
+    code, out, err = run(*ask, "--grid", "kind_weights=profile=0.5,working=1;working=0.2;none")
+    assert (code, err) == (0, "")
+    assert [row["kind_weights"] for row in json.loads(out)] == [
+        '{"profile": 0.5, "working": 1.0}',
+        '{"working": 0.2}',
+        None,
+    ]
+    code, out, _ = run(*ask, "--grid", "kinds_hidden=heartbeat,working;working;")
+    assert [row["kinds_hidden"] for row in json.loads(out)][:3] == ["heartbeat, working", "working", ""]
+    code, out, _ = run(*ask, "--grid", "bm25_weight,gram_weight=0.7,0.3;0.4,0.6")
+    assert [(row["bm25_weight"], row["gram_weight"]) for row in json.loads(out)[:2]] == [(0.7, 0.3), (0.4, 0.6)]
+    for grid, said in (
+        ("bm25_weight,gram_weight=0.7", "expected 2 values for bm25_weight,gram_weight. Got '0.7'."),
+        ("bm25_weight,gram_wight=0.7,0.3", "Did you mean 'gram_weight' or"),
+        ("kind_weights=working", "'kind_weights' must be a mapping of words to floats in [0, 1] or None."),
+        ("pool", "expected NAME=VALUES. Got 'pool'."),
+    ):
+        code, out, err = run(*ask, "--grid", grid)
+        assert (code, out, err.count("\n")) == (2, "", 1)
+        assert said in err
+    assert "Got pool again" in run(*ask, "--grid", "pool=5", "--grid", "pool=6")[2]
+
+
+def test_a_product_of_weights_leaves_out_where_none_is_left(run: Run, folder: Path, labels: tuple[str, ...]) -> None:
+    grid = [word for arm in ("vector", "bm25", "gram") for word in ("--grid", f"{arm}_weight=0:1:0.5")]
+    code, out, err = run("sweep", folder, *labels, "--set", "encoder=hash", *grid, "--json")
+    assert (code, err) == (0, "memkit: warning: sweep: 1 setting was left out, in which no arm has a weight.\n")
+    assert len(json.loads(out)) == 26 + 1  # and the search's own
+    code, _, err = run("sweep", folder, *labels, "--grid", "vector_weight,bm25_weight,gram_weight=0,0,0")
+    assert code == 2
+    assert "no arm has a weight in any setting" in err

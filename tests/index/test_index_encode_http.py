@@ -16,11 +16,11 @@ import pytest
 
 import memkit as mk
 from memkit.errors import EncoderUnavailableError, MemkitError, ParameterError
+from memkit.evaluate.learn import learn_weight
 from memkit.index import cache as cache_module
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.circuit import OPEN_SECONDS, Circuits, in_haste
 from memkit.index.encoders.http import KEY_VARIABLE, HttpEncoder
-from memkit.search.learn import learn_weight
 
 
 def _vector(text: str, dim: int = 4) -> list[float]:

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from sklearn.metrics import ndcg_score
 
-from memkit.errors import ParameterError, QueryError
-from memkit.search.learn import learn_weight
+from memkit.errors import ParameterError
+from memkit.evaluate.learn import learn_weight
 
 DAY = "2026-03-01"
 TEXTS = list("abcdef")
@@ -93,8 +93,9 @@ def test_every_arm_that_exists_takes_part(retriever_over: Any) -> None:
     ("change", "message"),
     [
         ({"metric": "map"}, "'metric' must be 'ndcg@K'"),
-        ({"cv": 9}, r"'cv' must be in \[2, judged queries = 6\]"),
-        ({"qrels": QRELS.slice(0, 0)}, "a query with a relevant memory"),
+        ({"cv": 9}, r"'cv' must be in \[2, judged queries or their users = 6\]"),
+        ({"qrels": QRELS.slice(0, 0)}, "expected at least one row"),
+        ({"qrels": {"query_id": ["u"], "memory_id": ["m1"], "relevance": [0]}}, "a relevant memory for some of"),
     ],
 )
 def test_what_cannot_be_learned_from_is_refused(retriever_over: Any, change: dict[str, Any], message: str) -> None:
@@ -106,5 +107,14 @@ def test_what_cannot_be_learned_from_is_refused(retriever_over: Any, change: dic
 def test_it_needs_two_arms_and_the_columns_of_qrels(retriever_over: Any) -> None:
     with pytest.raises(ParameterError, match="two arms"):
         learn_weight(retriever_over(TEXTS, bm25=BM25, encoder=None), QUERIES, QRELS)
-    with pytest.raises(QueryError, match="Missing: relevance"):
+    with pytest.raises(ParameterError, match="expected a column 'relevance'"):
         learn_weight(retriever_over(TEXTS, bm25=BM25, vector=VECTOR), QUERIES, QRELS.drop("relevance"))
+
+
+def test_each_asker_sees_its_own_memories_and_day(retriever_over: Any) -> None:
+    bm25 = {name: {0: 3.0, 1: 1.0} for name in BM25}
+    rows = [{"text": "a", "user_id": "boris"}, *TEXTS[1:]]  # Boris's memory is first by words; Anna does not see it
+    search = retriever_over(rows, bm25=bm25, vector=VECTOR, vector_weight=0.0, bm25_weight=1.0)
+    queries = QUERIES.append_column("user_id", pa.array(["anna", "vera"] * 3))
+    learned = learn_weight(search, queries, QRELS, cv=2, steps=2, as_of=DAY)
+    assert learned.before == 1.0
