@@ -72,6 +72,7 @@ class AgesPanel(Panel):
     title: ClassVar[str] = "decay"
     section: ClassVar[str] = "retriever"
     asks: ClassVar[tuple[str, ...]] = ("as_of", "forward")
+    written_as: ClassVar[str] = "retriever"
 
     def __init__(
         self,

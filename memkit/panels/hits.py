@@ -106,6 +106,7 @@ class HitsPanel(Panel):
     section: ClassVar[str] = "retriever"
     asks: ClassVar[tuple[str, ...]] = ("query", "where", "user_id", "as_of", "k", "memory_id")
     actions: ClassVar[tuple[Action, ...]] = (("pin", "Pin", "p"), ("unpin", "Unpin", "u"))
+    written_as: ClassVar[str] = "retriever"
 
     def __init__(
         self,

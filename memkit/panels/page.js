@@ -64,6 +64,7 @@ function number(declared, id, set) {
   }
   const show = (value) => {
     if (auto) auto.checked = value === null;
+    row.classList.toggle("auto", value === null);
     if (value !== null && document.activeElement !== box) box.value = value;
     if (value === null) box.value = "";
     else if (document.activeElement !== slider || Number(slider.value) !== value) slider.value = value;
@@ -72,9 +73,52 @@ function number(declared, id, set) {
   return { dom, show };
 }
 
+// Things to pick from are one stop for Tab; arrows, Home and End go from one to the next.
+const STEPS = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
+
+function picks(place) {
+  return [...(place.closest("table,[data-list]") ?? place).querySelectorAll("[data-pick]")];
+}
+
+function walk(event) {
+  const now = event.target.closest("[data-pick]");
+  if (!now || !(event.key in STEPS)) return false;
+  const all = picks(now);
+  const next = all[Math.min(all.length - 1, Math.max(0, all.indexOf(now) + STEPS[event.key]))];
+  for (const one of all) one.tabIndex = one === next ? 0 : -1;
+  next.focus();
+  event.preventDefault();
+  return true;
+}
+
+// New HTML in a place; what had the focus has it again, so that a key can be pressed twice.
+function fill(place, text) {
+  if (place.memkit === text) return;
+  const focused = place.contains(document.activeElement) ? document.activeElement : null;
+  const had = focused?.dataset.pick, at = focused ? picks(focused).indexOf(focused) : -1;
+  const list = focused ? [...place.querySelectorAll("table,[data-list]")].indexOf(focused.closest("table,[data-list]")) : -1;
+  const open = [...place.querySelectorAll("details")].map((one) => one.open);
+  place.memkit = text;
+  place.innerHTML = text; // made by memkit, each word of the user's escaped
+  place.querySelectorAll("details").forEach((one, at) => { if (open[at]) one.open = true; });
+  const lists = [...place.querySelectorAll("table,[data-list]")];
+  for (const one of lists) picks(one).forEach((row, at) => (row.tabIndex = at ? -1 : 0));
+  if (!focused) return;
+  const rows = list >= 0 && lists[list] ? picks(lists[list]) : [];
+  const again = rows.find((row) => row.dataset.pick === had) ?? rows[Math.min(at, rows.length - 1)]
+    ?? place.querySelector("[data-pick]");
+  if (again) { for (const row of rows) row.tabIndex = row === again ? 0 : -1; again.focus(); }
+}
+
+// Whether the ground is dark is seen by the colour that the page writes in, whatever made it so.
+function isDark(root) {
+  const [red, green, blue] = getComputedStyle(root).color.match(/[\d.]+/g).map(Number);
+  return 0.3 * red + 0.6 * green + 0.1 * blue > 128;
+}
+
 function render({ model, el }) {
   const id = `mkp${++panels}`;
-  let waiting = false, next = null, url = null;
+  let waiting = false, next = null, url = null, spec = null, controls = {}, parts = {}, changed = false;
 
   const send = (message) => {
     if (waiting && message.set && next?.set) next = { set: { ...next.set, ...message.set }, live: message.live };
@@ -82,72 +126,135 @@ function render({ model, el }) {
     else {
       waiting = true;
       root.classList.add("busy");
+      root.setAttribute("aria-busy", "true");
       model.send(message);
     }
   };
   const answered = () => {
     waiting = false;
-    if (next) { const message = next; next = null; send(message); } else root.classList.remove("busy");
+    if (next) { const message = next; next = null; return send(message); }
+    root.classList.remove("busy");
+    root.removeAttribute("aria-busy");
+  };
+  const press = (name) => send({ press: name });
+  const root = element("section", { class: "mkp" });
+
+  const profiles = () => {
+    if (!spec.profile) return [];
+    const preset = element("select", { id: `${id}-preset`, onchange: () => { if (preset.value) send({ preset: preset.value }); preset.value = ""; } },
+      ...["", ...spec.presets].map((name) => element("option", { value: name }, name || "(choose)")));
+    const file = element("input", { id: `${id}-profile`, type: "text", value: "memkit.toml", spellcheck: "false" });
+    const act = (name, label) => element("button", { type: "button", onclick: () => send({ [name]: file.value }) }, label);
+    return [element("details", { class: "profile", "aria-label": "presets and profile" }, element("summary", {}, "presets and profile"),
+      ...(spec.presets.length ? [named("preset", preset.id, preset)] : []), named("profile file, TOML or JSON", file.id, file),
+      element("div", { class: "row" }, act("load", "Load profile"), act("save", "Save profile")))];
   };
 
-  const spec = model.get("spec");
-  const controls = {};
-  const groups = spec.groups.map((group) => {
-    const own = group.controls.map((declared) => {
-      const made = control(declared, `${id}-${declared.name}`, (set, live) => send({ set, live: Boolean(live) }));
-      controls[declared.name] = made;
-      return made.dom;
-    });
-    return element("fieldset", {}, element("legend", {}, group.name), ...own);
+  const tabs = () => (spec.tabs ?? []).map((name) => {
+    const own = name === spec.tab;
+    return element("button", { type: "button", role: "tab", "aria-selected": String(own), tabindex: own ? 0 : -1, "data-tab": name,
+      onclick: () => send({ tab: name }) }, name);
   });
-  const press = (name) => send({ press: name });
-  const buttons = spec.actions.map(({ name, label, key }) =>
-    element("button", { type: "button", title: `Key: ${key}`, "data-press": name, onclick: () => press(name) }, label));
-  const keys = element("table", { class: "keys" }, element("caption", {}, "Keys, outside of a text"),
-    element("tbody", {}, ...[...spec.actions.map(({ key, label }) => [key, label]), ["arrows", "move a slider"],
-      ["Enter", "open a row"], ["?", "show and hide this"]].map(([key, label]) =>
-      element("tr", {}, element("td", {}, element("kbd", {}, key)), element("td", {}, label)))));
-  const help = element("div", { hidden: true, id: `${id}-keys` }, keys);
-  const toggle = () => { help.hidden = !help.hidden; ask.setAttribute("aria-expanded", String(!help.hidden)); };
-  const ask = element("button", { type: "button", "aria-expanded": "false", "aria-controls": `${id}-keys`, onclick: toggle, title: "Keys" }, "?");
 
-  const said = element("output", { class: "said", role: "status" });
-  const picture = element("img", { alt: "" });
-  const code = element("code", { class: "code", tabindex: "0", "aria-label": "code that gives this table" });
-  const body = element("div", { class: "body" });
-  const root = element("section", { class: "mkp", "aria-label": spec.title },
-    element("div", { class: "top" }, element("b", {}, spec.title), ...buttons, ask), help,
-    element("div", { class: "all" }, element("div", { class: "set" }, ...groups),
-      element("div", { class: "seen" }, said, element("div", { class: "pic" }, picture), code, body)));
+  const build = () => {
+    spec = model.get("spec");
+    controls = {};
+    const groups = spec.groups.map((group) => element("fieldset", {}, element("legend", {}, group.name),
+      ...group.controls.map((declared) => {
+        const made = control(declared, `${id}-${declared.name}`, (set, live) => send({ set, live: Boolean(live) }));
+        controls[declared.name] = made;
+        return made.dom;
+      })));
+    const buttons = spec.actions.map(({ name, label, key }) =>
+      element("button", { type: "button", title: `Key: ${key}`, "data-press": name, onclick: () => press(name) }, label));
+    const rows = [...spec.actions.map(({ key, label }) => [key, label]), ["arrows", "move a slider; go from row to row"],
+      ["Enter", "open a row"], ["?", "show and hide this"]];
+    const help = element("div", { hidden: true, id: `${id}-keys` }, element("table", { class: "keys" },
+      element("caption", {}, "Keys, outside of a text"), element("tbody", {}, ...rows.map(([key, label]) =>
+        element("tr", {}, element("td", {}, element("kbd", {}, key)), element("td", {}, label))))));
+    parts = {
+      help,
+      ask: element("button", { type: "button", "aria-label": "Keys ?", "aria-expanded": "false", "aria-controls": help.id, title: "Keys", onclick: () => toggle() }, "?"),
+      said: element("output", { class: "said", role: "status" }),
+      picture: element("img", { alt: "" }),
+      words: element("pre", {}),
+      code: element("code", { class: "code", tabindex: 0, role: "textbox", "aria-readonly": "true", "aria-label": "code that gives this table" }),
+      strip: element("div", { class: "strip" }),
+      body: element("div", { class: "body" }),
+    };
+    root.setAttribute("aria-label", spec.title);
+    const list = tabs();
+    const top = element("div", { class: "top" }, element("b", {}, spec.title), ...buttons, parts.ask);
+    const set = element("div", { class: "left" }, element("div", { class: "set" }, ...groups, ...profiles()), parts.strip);
+    const pic = element("div", { class: "pic" }, parts.picture);
+    if (spec.actions.some(({ key }) => key.startsWith("Arrow"))) {
+      pic.tabIndex = 0;
+      pic.setAttribute("role", "group");
+      pic.setAttribute("aria-label", "picture: arrow keys walk in it");
+    }
+    root.replaceChildren(...(list.length ? [element("div", { class: "tabs", role: "tablist", "aria-label": "panels" }, ...list)] : []),
+      top, help, element("div", { class: groups.length ? "all" : "all alone" }, set, element("div", { class: "seen" },
+        element("div", { class: "shown" }, pic, element("div", { class: "side" }, parts.said, parts.code,
+          element("details", { "aria-label": "picture in words" }, element("summary", {}, "picture in words"), parts.words))), parts.body)));
+  };
+  const toggle = () => {
+    parts.help.hidden = !parts.help.hidden;
+    parts.ask.setAttribute("aria-expanded", String(!parts.help.hidden));
+  };
 
   const pick = (event) => event.target.closest("[data-pick]")?.dataset.pick;
-  body.addEventListener("click", (event) => { const row = pick(event); if (row !== undefined) send({ pick: row }); });
+  root.addEventListener("click", (event) => { const row = pick(event); if (row !== undefined) send({ pick: row }); });
   root.addEventListener("keydown", (event) => {
     event.stopPropagation(); // the notebook has keys of its own
-    const row = event.key === "Enter" ? pick(event) : undefined;
-    if (row !== undefined) return send({ pick: row });
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const row = event.key === "Enter" || event.key === " " ? pick(event) : undefined;
+    if (row !== undefined) { event.preventDefault(); return send({ pick: row }); }
+    const tab = event.target.closest("[data-tab]");
+    if (tab && event.key in STEPS) {
+      const at = spec.tabs.indexOf(tab.dataset.tab) + STEPS[event.key];
+      event.preventDefault();
+      return send({ tab: spec.tabs[Math.min(spec.tabs.length - 1, Math.max(0, at))] });
+    }
+    if (walk(event)) return;
     const typing = event.target.matches("input:is([type=text],[type=number]),select");
-    if (typing || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (typing || (event.target.matches("input[type=range]") && event.key in STEPS)) return;
     if (event.key === "?") return toggle();
     const action = spec.actions.find(({ key }) => key === event.key);
     if (action) { event.preventDefault(); press(action.name); }
   });
+  // Left alone, the panel is kept in the notebook as it stands, for who opens the file without a kernel.
+  root.addEventListener("focusout", () => setTimeout(() => {
+    if (changed && root.isConnected && !root.contains(document.activeElement) && document.hasFocus()) {
+      changed = false;
+      model.send({ left: true });
+    }
+  }, 400));
 
   const show = () => {
+    if (JSON.stringify(spec) !== JSON.stringify(model.get("spec"))) {
+      const tab = root.contains(document.activeElement) && document.activeElement.closest("[data-tab]");
+      build();
+      if (tab) root.querySelector("[aria-selected=true]")?.focus();
+    }
+    changed = Boolean(parts.said.dataset.n) || changed;
+    root.classList.toggle("dark", isDark(root));
     for (const [name, value] of Object.entries(model.get("values"))) controls[name]?.show(value);
     const bytes = model.get("picture");
-    if (url) URL.revokeObjectURL(url);
-    url = bytes.byteLength ? URL.createObjectURL(new Blob([bytes], { type: "image/png" })) : null;
-    if (url) picture.src = url;
-    picture.hidden = !url;
-    picture.alt = model.get("words");
-    code.textContent = model.get("code");
-    body.innerHTML = model.get("body"); // made by memkit, each word of the user's escaped
-    for (const row of body.querySelectorAll("[data-pick]")) row.tabIndex = 0;
+    if (root.memkit !== bytes) {
+      root.memkit = bytes;
+      if (url) URL.revokeObjectURL(url);
+      url = bytes.byteLength ? URL.createObjectURL(new Blob([bytes], { type: "image/png" })) : null;
+    }
+    if (url && parts.picture.src !== url) parts.picture.src = url;
+    parts.picture.hidden = !url;
+    parts.picture.alt = parts.words.textContent = model.get("words");
+    parts.code.textContent = model.get("code");
+    fill(parts.strip, model.get("strip"));
+    fill(parts.body, model.get("body"));
     const error = model.get("error");
-    said.textContent = error || model.get("status");
-    said.classList.toggle("wrong", Boolean(error));
-    said.dataset.n = model.get("n");
+    parts.said.textContent = error || model.get("status");
+    parts.said.classList.toggle("wrong", Boolean(error));
+    parts.said.dataset.n = model.get("n");
     answered();
   };
   model.on("change:n", show);

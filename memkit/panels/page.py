@@ -13,6 +13,7 @@ from memkit.panels.controls import parsed, written
 
 if TYPE_CHECKING:
     from memkit.panels.panel import Panel
+    from memkit.panels.tabs import Lab
 
 _HERE = Path(__file__).parent
 
@@ -30,8 +31,9 @@ class Page(anywidget.AnyWidget):
         PNG.
     words : str
         The picture in words.
-    body, code, status, error : str
-        HTML below the picture; the code that gives the table; one line on it; why nothing new is shown.
+    strip, body, code, status, error : str
+        HTML under the sliders and below the picture; the code that gives the table; one line on it; why nothing new is
+        shown.
     n : int
         How often it was drawn; sent last.
     """
@@ -42,15 +44,16 @@ class Page(anywidget.AnyWidget):
     values = traitlets.Dict().tag(sync=True)
     picture = traitlets.Bytes().tag(sync=True)
     words = traitlets.Unicode().tag(sync=True)
+    strip = traitlets.Unicode().tag(sync=True)
     body = traitlets.Unicode().tag(sync=True)
     code = traitlets.Unicode().tag(sync=True)
     status = traitlets.Unicode().tag(sync=True)
     error = traitlets.Unicode().tag(sync=True)
     n = traitlets.Int().tag(sync=True)
 
-    def __init__(self, panel: Panel) -> None:
+    def __init__(self, panel: Panel, lab: Lab | None = None) -> None:
         super().__init__()
-        self.panel = panel
+        self.panel, self.lab = panel, lab
         self.on_msg(self._take)
         panel.session.listen(self._quietly)
         self.draw()
@@ -59,10 +62,10 @@ class Page(anywidget.AnyWidget):
         """Show the panel as it is now; one message to the browser."""
         panel = self.panel
         with self.hold_sync():
-            self.spec = panel.spec()
+            self.spec = {**panel.spec(), **({} if self.lab is None else self.lab.tabs(panel))}
             self.values = {name: written(value) for name, value in panel.values.items()}
             self.picture, self.words = panel.picture, panel.words
-            self.body, self.code, self.status = panel.body, panel.code, panel.status
+            self.strip, self.body, self.code, self.status = panel.strip_html, panel.body, panel.code, panel.status
             self.error = error
             self.n += 1
 
@@ -75,18 +78,36 @@ class Page(anywidget.AnyWidget):
             self.n += 1
 
     def _take(self, _: Any, message: dict[str, Any], buffers: Any) -> None:
-        """What the browser sends: values that were set, a button, a row."""
-        panel, before = self.panel, self.n
+        """What the browser sends: values that were set, a button, a row, another panel of the lab."""
+        before = self.n
+        self.panel.session.is_moving = bool(message.get("live"))
         try:
-            if "set" in message:
-                declared = panel.controls
-                known = {name: value for name, value in message["set"].items() if name in declared}
-                panel.set(**{name: parsed(declared[name], value) for name, value in known.items()})
-            elif "press" in message:
-                panel.press(message["press"])
-            elif "pick" in message:
-                panel.pick(message["pick"])
-        except MemkitError as error:
+            self._do(message)
+        except (MemkitError, OSError) as error:
             self.draw(str(error))
-        if self.n == before:
-            self.draw()
+        if self.n == before and "left" not in message:
+            self._quietly()
+
+    def _do(self, message: dict[str, Any]) -> None:
+        panel = self.panel
+        match message:
+            case {"set": dict() as values}:
+                declared = panel.controls
+                known = {name: value for name, value in values.items() if name in declared}
+                panel.set(**{name: parsed(declared[name], value) for name, value in known.items()})
+            case {"press": str() as action}:
+                panel.press(action)
+            case {"pick": str() as row}:
+                panel.pick(row)
+            case {"preset": str() as name}:
+                panel.reset(panel.presets[name])
+            case {"load": str() as path}:
+                panel.load_profile(path)
+            case {"save": str() as path}:
+                panel.save_profile(path)
+                self.draw()
+                self.status = f"Saved to {path}."
+            case {"tab": str() as name} if self.lab is not None and name in self.lab.names:
+                self.panel = self.lab[name]
+            case {"left": _}:
+                (self.lab or panel).keep()

@@ -63,6 +63,7 @@ class PairsPanel(Panel):
         ("contradiction", "Contradiction", "c"),
         ("back", "Take back", "b"),
     )
+    written_as: ClassVar[str] = "dedup"
 
     def __init__(self, dedup: Deduplicator, labels: Any = None, *, session: Session | None = None) -> None:
         if not dedup.is_fitted:

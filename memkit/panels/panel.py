@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
-import io
 import json
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,19 +17,22 @@ from memkit.errors import MemkitError, ParameterError, did_you_mean
 from memkit.panels.controls import control
 from memkit.panels.state import Asked, Section, Session, State
 from memkit.params import AsOf, Estimator, Param, as_of_time
+from memkit.presets import POLICY, RETRIEVER, memory_v2_context
 from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from memkit.evaluate.profile import Profile
+    from memkit.panels.figure import Drawing
     from memkit.panels.page import Page
 
 ASKED = "asked"
-PICTURE = (7.0, 3.2)
-"""Inches, at 100 dots each."""
-_DOTS = 100
 _CELL = 70
-_ALONE = "body{font-family:system-ui,sans-serif;margin:2em auto;max-width:1100px;padding:0 1em;color-scheme:light dark}"
+_ALONE = (
+    "body{font-family:system-ui,sans-serif;margin:2em auto;max-width:1100px;padding:0 1em;color-scheme:light dark}"
+    "@media(prefers-color-scheme:dark){img{filter:invert(1) hue-rotate(180deg)}}"
+)
 
 Action = tuple[str, str, str]
 """What a button does, by name; its label; and its key."""
@@ -50,6 +51,8 @@ class Panel:
     section: ClassVar[str] = ""  # of the state, for its own parameters
     asks: ClassVar[tuple[str, ...]] = ()  # of `Asked`
     actions: ClassVar[tuple[Action, ...]] = ()
+    common: ClassVar[tuple[Action, ...]] = (("undo", "Undo", "z"), ("redo", "Redo", "y"), ("reset", "Reset", "0"))
+    written_as: ClassVar[str] = ""  # the section of a profile; none for what no profile holds
 
     def __init__(self, own: Section, asked: Section, session: Session | None) -> None:
         self.session = Session(State()) if session is None else session
@@ -58,9 +61,9 @@ class Panel:
         self._first = self.session.state
         self._kept: tuple[Any, Any] = (None, None)
         self._drawn: tuple[Any, bytes] = (None, b"")
-        self._axes: Axes | None = None
-        self._figure: Any = None
+        self._drawing: Drawing | None = None
         self._page: Page | None = None
+        self._shown: Any = None
         self._check(self.session.state)
 
     # What each panel says for itself.
@@ -84,6 +87,10 @@ class Panel:
     def _body(self, answer: Any) -> str:
         """The HTML below the picture; every word of the user's escaped."""
         return shown(_table(answer))._repr_html_()
+
+    def _strip(self, answer: Any) -> str:
+        """The HTML under the sliders: whether it is better so."""
+        return ""
 
     def _status(self, answer: Any) -> str:
         return f"{_table(answer).num_rows:,} rows"
@@ -183,22 +190,14 @@ class Panel:
     def words(self) -> str:
         """The picture in words."""
         _ = self.picture
-        return str(getattr(self._axes, "_memkit_words", ""))
+        return str(getattr(self._drawing and self._drawing.axes, "_memkit_words", ""))
 
     def _png(self, answer: Any) -> bytes:
-        if self._axes is None:
-            from matplotlib.backends.backend_agg import FigureCanvasAgg
-            from matplotlib.figure import Figure
+        if self._drawing is None:
+            from memkit.panels.figure import Drawing
 
-            figure = Figure(figsize=PICTURE, dpi=_DOTS, facecolor="white", layout="constrained")
-            FigureCanvasAgg(figure)
-            self._figure, self._axes = figure, figure.subplots()
-        self._draw(answer, self._axes)
-        file = io.BytesIO()
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a title may be in any script
-            self._figure.savefig(file, format="png")
-        return file.getvalue()
+            self._drawing = Drawing()
+        return self._drawing.png(lambda ax: self._draw(answer, ax))
 
     def undo(self) -> bool:
         """Go back one change; False where there is none."""
@@ -223,6 +222,48 @@ class Panel:
         else:
             self.set(**{name: value for name, value in preset.items() if name in self.declared})
 
+    @property
+    def presets(self) -> Mapping[str, Mapping[str, Any]]:
+        """Values of the source documents, and recommended ones, for its parameters, by the name of the preset."""
+        if self.written_as == "retriever":
+            return RETRIEVER
+        if self.written_as == "context":
+            return {"memory_v2": memory_v2_context}
+        return {name: known[self.section] for name, known in POLICY.items() if self.section in known}
+
+    @property
+    def profile(self) -> Profile:
+        """The parameters of the panel as they stand, to be saved with ``.save(path)``."""
+        from memkit.evaluate.profile import Profile
+
+        own = {name: value for name, value in self.params.items() if value != self.declared[name].default}
+        sections: dict[str, Any] = {self.written_as: own} if self.written_as else {"policies": {self.section: own}}
+        return Profile(**sections)
+
+    def save_profile(self, path: Path | str) -> Path:
+        """Write the parameters as a profile, that `load_profile`, ``mk.Profile.load`` and ``--profile`` read.
+
+        Returns
+        -------
+        Path
+        """
+        return self.profile.save(path)
+
+    def load_profile(self, path: Path | str) -> None:
+        """Set the parameters to those of a profile; what it does not name has its default.
+
+        Raises
+        ------
+        ParameterError, FormatError, OSError
+            As `mk.Profile.load`.
+        """
+        from memkit.evaluate.profile import Profile
+
+        read = Profile.load(path)
+        found = getattr(read, self.written_as) if self.written_as else read.policies.get(self.section, {})
+        usual = {name: declared.default for name, declared in self.declared.items()}
+        self.set(**{**usual, **{name: value for name, value in found.items() if name in usual}})
+
     def export(self, path: Path | str) -> Path:
         """Write the panel as it stands as one page, that needs no kernel and no network.
 
@@ -245,14 +286,20 @@ class Panel:
             f'<div class="mk"><style>{STYLE}</style><p><b>{html.escape(self.title)}</b> {html.escape(self.status)}</p>'
             f"<p><code>{html.escape(self.code)}</code></p>"
             f'<img alt="{html.escape(self.words)}" src="data:image/png;base64,{image}" style="max-width:100%">'
-            f"</div>{self.body}"
-            f'<div class="mk"><details><summary>values</summary><table>{rows}</table></details></div>'
+            f"</div>{self.strip_html}{self.body}"
+            '<div class="mk"><details aria-label="values"><summary>values</summary>'
+            f"<table>{rows}</table></details></div>"
         )
 
     @property
     def status(self) -> str:
         """One line on what is shown."""
         return self._status(self.answer)
+
+    @property
+    def strip_html(self) -> str:
+        """The HTML under the sliders."""
+        return self._strip(self.answer)
 
     @property
     def body(self) -> str:
@@ -269,10 +316,15 @@ class Panel:
         return self._page
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        view: Any = self.view
-        bundle = view._repr_mimebundle_()
-        data, metadata = bundle if isinstance(bundle, tuple) else (bundle or {}, {})
-        return {**data, "text/html": self.html, "text/plain": repr(self)}, metadata
+        return bundle(self.view, self.html, repr(self), self.picture)
+
+    def _ipython_display_(self) -> None:
+        self._shown = shown_again(self)
+
+    def keep(self) -> None:
+        """Put the panel as it stands into the notebook's output, so that the file shows it without a kernel."""
+        if self._shown is not None:
+            self._shown.update(self._repr_mimebundle_()[0], raw=True)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}: {self.code}"
@@ -287,8 +339,9 @@ class Panel:
             self.section: [one for one in controls if one["name"] not in self.asks],
         }
         groups = [{"name": name, "controls": some} for name, some in own.items() if some]
-        actions = [{"name": name, "label": label, "key": key} for name, label, key in (*self.actions, *_COMMON)]
-        return {"title": self.title, "groups": groups, "actions": actions}
+        actions = [{"name": name, "label": label, "key": key} for name, label, key in (*self.actions, *self.common)]
+        known = {"profile": bool(self.declared), "presets": list(self.presets)}
+        return {"title": self.title, "groups": groups, "actions": actions, **known}
 
     def press(self, action: str) -> None:
         """Do what a button does."""
@@ -305,7 +358,19 @@ class Panel:
         self._pick(row)
 
 
-_COMMON: tuple[Action, ...] = (("undo", "Undo", "z"), ("redo", "Redo", "y"), ("reset", "Reset", "0"))
+def bundle(view: Any, page: str, words: str, picture: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A widget for a notebook, and beside it what is shown where there is no kernel or no widgets."""
+    made = view._repr_mimebundle_() or {}
+    data, metadata = made if isinstance(made, tuple) else (made, {})
+    image = base64.b64encode(picture).decode()
+    return {**data, "text/html": page, "text/plain": words, "image/png": image}, metadata
+
+
+def shown_again(panel: Any) -> Any:
+    """Display in a way that can be brought up to date later; the handle for that."""
+    from IPython.display import display
+
+    return display(panel._repr_mimebundle_()[0], raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython has no types here
 
 
 def moment_of(as_of: AsOf) -> str:

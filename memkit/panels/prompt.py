@@ -49,6 +49,7 @@ class PromptPanel(Panel):
     title: ClassVar[str] = "context"
     section: ClassVar[str] = "context"
     asks: ClassVar[tuple[str, ...]] = ("query", "user_id", "as_of")
+    written_as: ClassVar[str] = "context"
 
     def __init__(
         self,

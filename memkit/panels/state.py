@@ -92,6 +92,11 @@ def _listed(value: Any) -> Any:
 class Session:
     """A state that can be changed, its history, and who wants to know.
 
+    Attributes
+    ----------
+    is_moving : bool
+        Whether a slider is being moved: its steps are one change, and what takes long waits for the last of them.
+
     Examples
     --------
     >>> session = Session(State({"asked": {"k": 5}}))
@@ -105,6 +110,8 @@ class Session:
         self._past: list[State] = []
         self._future: list[State] = []
         self._listeners: list[Callable[[], None]] = []
+        self.is_moving = False
+        self._moved = False
 
     @property
     def history(self) -> tuple[State, ...]:
@@ -122,9 +129,13 @@ class Session:
     def go(self, state: State) -> None:
         """Change to another state; what was undone is forgotten."""
         if state != self.state:
-            self._past.append(self.state)
+            if not (self.is_moving and self._moved):
+                self._past.append(self.state)
+            self._moved = self.is_moving
             self._future.clear()
             self._become(state)
+        elif not self.is_moving:
+            self._moved = False
 
     def undo(self) -> bool:
         """Go back one change; False where there is none."""
@@ -138,6 +149,7 @@ class Session:
         if not source:
             return False
         target.append(self.state)
+        self._moved = False
         self._become(source.pop())
         return True
 

@@ -8,7 +8,7 @@ from memkit.panels.ages import AgesPanel
 from memkit.panels.hits import HitsPanel
 from memkit.panels.judging import JudgePanel
 from memkit.panels.pairs import PairsPanel
-from memkit.panels.panel import Panel, moment_of
+from memkit.panels.panel import Panel, bundle, moment_of, shown_again
 from memkit.panels.prompt import PromptPanel
 from memkit.panels.rows import POLICY_NAMES, RowsPanel
 from memkit.panels.state import Session, State
@@ -17,6 +17,7 @@ from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.search.retriever import Retriever
 
 if TYPE_CHECKING:
+    from memkit.panels.page import Page
     from memkit.tables.corpus import Corpus
 
 
@@ -68,7 +69,8 @@ class Lab:
         judged = () if queries is None else ("judge",)
         self.names = ("search", "decay", "dedup", *_POLICIES, "context", *judged)
         self._made: dict[str, Panel] = {}
-        self._view: Any = None
+        self._view: Page | None = None
+        self._shown: Any = None
 
     def __getitem__(self, name: str) -> Panel:
         if name not in self._made:
@@ -93,19 +95,29 @@ class Lab:
         return RowsPanel(self.corpus, name, **dated)
 
     @property
-    def view(self) -> Any:
-        """One panel at a time, chosen by name."""
+    def view(self) -> Page:
+        """One panel at a time, chosen by a tab."""
         if self._view is None:
-            import ipywidgets
+            from memkit.panels.page import Page
 
-            chosen = ipywidgets.Dropdown(options=self.names, description="panel")
-            place = ipywidgets.VBox([self["search"].view])
-            chosen.observe(lambda change: setattr(place, "children", [self[change["new"]].view]), names="value")
-            self._view = ipywidgets.VBox([chosen, place])
+            self._view = Page(self["search"], self)
         return self._view
 
+    def tabs(self, panel: Panel) -> dict[str, Any]:
+        """What the page shows above a panel of these."""
+        return {"tabs": list(self.names), "tab": next(name for name, one in self._made.items() if one is panel)}
+
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        return self.view._repr_mimebundle_(include=include, exclude=exclude)
+        panel = self.view.panel
+        return bundle(self.view, panel.html, repr(self), panel.picture)
+
+    def _ipython_display_(self) -> None:
+        self._shown = shown_again(self)
+
+    def keep(self) -> None:
+        """As `Panel.keep`, of the panel that is chosen."""
+        if self._shown is not None:
+            self._shown.update(self._repr_mimebundle_()[0], raw=True)
 
     def __repr__(self) -> str:
         return f"Lab: {', '.join(self.names)}"

@@ -53,6 +53,7 @@ class SurfacePanel(Panel):
         ("down", "↓", "ArrowDown"),
         ("best", "Best", "b"),
     )
+    written_as: ClassVar[str] = "retriever"
 
     def __init__(self, sweep: Sweep, *, session: Session | None = None) -> None:
         self.sweep = sweep

@@ -268,7 +268,12 @@ def test_panels_of_a_lab_share_what_is_asked(corpus: mk.Corpus, search: mk.Retri
     assert lab["decay"].params["decay"] == "linear"
     lab["context"].undo()
     assert lab["search"].values["query"] == "пул"
-    assert lab.view.children[0].options == lab.names
+    page = lab.view
+    assert page.spec["tabs"] == list(lab.names)
+    page._take(page, {"tab": "decay"}, [])
+    assert (page.panel, page.spec["tab"]) == (lab["decay"], "decay")
+    page._take(page, {"set": {"decay_days": 30}}, [])
+    assert lab["search"].params["decay_days"] == 30.0
 
 
 def test_pairs_that_were_judged_are_kept_and_counted(dedup: mk.Deduplicator, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def plot_contributions(trace: pa.Table, ax: Axes | None = None) -> Axes:
     ax.set_yticks(place, [_short(name) for name in titles_of(trace, bars["memory_id"].to_pylist())], parse_math=False)
     ax.invert_yaxis()
     ax.set_xlabel("score")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.15), ncols=3, frameon=False)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 0.98), ncols=4, frameon=False, fontsize=9)
     rows = zip(
         titles_of(trace, bars["memory_id"].to_pylist()), *(bars[name].to_pylist() for name in _STYLE), strict=True
     )
