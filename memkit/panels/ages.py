@@ -16,7 +16,8 @@ from memkit.display.sheet import names_of
 from memkit.evaluate.evaluation import Task
 from memkit.evaluate.metrics import parse_metrics
 from memkit.evaluate.pools import Pools
-from memkit.panels.panel import ASKED, Panel, called, moment_of, paragraph, rows_html
+from memkit.panels.panel import ASKED, Panel, called, moment_of
+from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
 from memkit.pictures import plot_decay

@@ -21,7 +21,8 @@ from memkit.evaluate.evaluation import Task
 from memkit.evaluate.metrics import parse_metrics
 from memkit.evaluate.pools import Pools
 from memkit.evaluate.statistics import Verdict, units_needed, verdict
-from memkit.panels.panel import ASKED, Action, Panel, called, changed, moment_of, paragraph, rows_html
+from memkit.panels.panel import ASKED, Action, Panel, called, changed, moment_of
+from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Section, Session, State
 from memkit.params import AsOf, Param
 from memkit.schemas import Floats

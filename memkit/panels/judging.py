@@ -17,7 +17,8 @@ from memkit.errors import ParameterError
 from memkit.evaluate.compare import compare
 from memkit.evaluate.labels import QRELS, read_qrels, read_queries
 from memkit.panels.pairs import save
-from memkit.panels.panel import Action, Panel, paragraph
+from memkit.panels.panel import Action, Panel
+from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param, as_of_time
 from memkit.pictures import plot_counts

@@ -15,7 +15,8 @@ import pyarrow as pa
 from memkit.display.draw import STYLE
 from memkit.display.notebook import shown
 from memkit.errors import ParameterError
-from memkit.panels.panel import ASKED, Action, Panel, called, changed, paragraph
+from memkit.panels.panel import ASKED, Action, Panel, called, changed
+from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
 from memkit.params import Param
 from memkit.pictures import plot_similarity

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,10 +15,10 @@ from memkit.display.draw import STYLE
 from memkit.display.notebook import shown
 from memkit.errors import MemkitError, ParameterError, did_you_mean
 from memkit.panels.controls import control
+from memkit.panels.parts import bundle, shown_again
 from memkit.panels.state import Asked, Section, Session, State
 from memkit.params import AsOf, Estimator, Param, as_of_time
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
-from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from memkit.panels.page import Page
 
 ASKED = "asked"
-_CELL = 70
 _ALONE = (
     "body{font-family:system-ui,sans-serif;margin:2em auto;max-width:1100px;padding:0 1em;color-scheme:light dark}"
     "@media(prefers-color-scheme:dark){img{filter:invert(1) hue-rotate(180deg)}}"
@@ -358,21 +357,6 @@ class Panel:
         self._pick(row)
 
 
-def bundle(view: Any, page: str, words: str, picture: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A widget for a notebook, and beside it what is shown where there is no kernel or no widgets."""
-    made = view._repr_mimebundle_() or {}
-    data, metadata = made if isinstance(made, tuple) else (made, {})
-    image = base64.b64encode(picture).decode()
-    return {**data, "text/html": page, "text/plain": words, "image/png": image}, metadata
-
-
-def shown_again(panel: Any) -> Any:
-    """Display in a way that can be brought up to date later; the handle for that."""
-    from IPython.display import display
-
-    return display(panel._repr_mimebundle_()[0], raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython has no types here
-
-
 def moment_of(as_of: AsOf) -> str:
     """The moment as a panel keeps it: fixed when it is made, so that its code gives the same table tomorrow."""
     return as_of_time(as_of).isoformat()
@@ -396,20 +380,3 @@ def changed(estimator: Estimator, values: Section) -> dict[str, Any]:
 
 def _table(answer: Any) -> pa.Table:
     return answer if isinstance(answer, pa.Table) else answer.table
-
-
-def paragraph(text: str) -> str:
-    """A line of plain words; nothing for none."""
-    return f'<div class="mk"><p>{html.escape(text)}</p></div>' if text else ""
-
-
-def rows_html(heads: Sequence[str], rows: Sequence[tuple[str, ...]], picks: Sequence[str] = ()) -> str:
-    """A small table, escaped and without secrets; with `picks`, rows that Enter sends to `Panel.pick`."""
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in heads)
-    body = []
-    for at, row in enumerate(rows):
-        live = f' data-pick="{html.escape(picks[at])}"' if picks else ""
-        cells = "".join(f"<td>{html.escape(mask(cell)[:_CELL])}</td>" for cell in row)
-        body.append(f"<tr{live}>{cells}</tr>")
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-    return f'<div class="mk"><style>{STYLE}</style>{table}</div>'

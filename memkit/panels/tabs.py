@@ -8,7 +8,8 @@ from memkit.panels.ages import AgesPanel
 from memkit.panels.hits import HitsPanel
 from memkit.panels.judging import JudgePanel
 from memkit.panels.pairs import PairsPanel
-from memkit.panels.panel import Panel, bundle, moment_of, shown_again
+from memkit.panels.panel import Panel, moment_of
+from memkit.panels.parts import bundle, shown_again
 from memkit.panels.prompt import PromptPanel
 from memkit.panels.rows import POLICY_NAMES, RowsPanel
 from memkit.panels.state import Session, State

@@ -10,7 +10,8 @@ import pyarrow as pa
 
 from memkit.errors import ParameterError
 from memkit.evaluate.sweep import Sweep
-from memkit.panels.panel import Action, Panel, rows_html
+from memkit.panels.panel import Action, Panel
+from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
 from memkit.params import Param
 from memkit.search.settings import QuerySettings
