@@ -106,7 +106,7 @@ def test_a_chain_is_left_alone_and_reported_where_its_middle_would_stay() -> Non
         (None, None, None),
     ]
     dated = table.append_column("created_at", pa.array(["2026-01-01", "2026-02-01", "2026-01-01"]))
-    dedup = fitted(dated, vectors)
+    dedup = fitted(dated, vectors, survivor="newest")
     assert dedup.transform(dated)["keep"].to_pylist() == [True] * 3
     assert dedup.chains_.to_pylist() == [{"chain": "a", "memory_id": m, "kept": True} for m in "abc"]
     blind = dedup.set_params(linkage="components").transform(dated)
@@ -176,7 +176,8 @@ def test_equal_texts_with_unequal_vectors_share_that_of_the_least_id() -> None:
     """The newer copy stays, and its own vector, which would make it a duplicate of c, does not count."""
     table = memories("чай", "Чай", "tea", created_at=["2026-01-01", "2026-02-01", "2026-01-01"])
     vectors = at_angles(0, 50, 50)
-    assert outcome(fitted(table, vectors), table) == [("duplicate", "b", "a"), (None, None, "a"), (None, None, None)]
+    newest = fitted(table, vectors, survivor="newest")
+    assert outcome(newest, table) == [("duplicate", "b", "a"), (None, None, "a"), (None, None, None)]
     left, shared = table.slice(1), first_vectors(table, vectors)[1:]
     assert fitted(left, shared).transform(left)["keep"].to_pylist() == [True, True]
 
@@ -333,7 +334,11 @@ def test_a_text_without_a_word_is_a_part_of_nothing() -> None:
     assert dedup.transform(table)["keep"].to_pylist() == [True] * 5
 
 
-def test_the_preset_holds_the_documents_rule() -> None:
+def test_what_is_there_stays_by_default_and_in_the_preset() -> None:
+    """Memory v2, 'Политика сохранения': a new fact that says what a known one says is the one that is not kept."""
+    table = memories("Любит чай с мёдом", "Любит чай", created_at=["2026-01-01", "2026-02-01"])
+    assert fitted(table).transform(table)["keep"].to_pylist() == [True, False]
+    assert fitted(table.take([1, 0])).transform(table.take([1, 0]))["keep"].to_pylist() == [False, True]
     assert [memory_v2_policy["deduplicator"][name] for name in ("survivor", "substring")] == ["oldest", "letters"]
     dedup = Deduplicator(**memory_v2_policy["deduplicator"])  # type: ignore[arg-type]  # a preset is plain data
     assert (dedup.kinds, dedup.threshold) == (("substring", "semantic"), 0.9)

@@ -186,7 +186,7 @@ def test_what_is_created_later_is_not_there_yet_for_replay_and_forecast() -> Non
             "created_at": ["2026-02-01", "2026-03-05", None],
         }
     )
-    newest, limit = Deduplicator(encoder=None), Quota(max_facts=1)
+    newest, limit = Deduplicator(encoder=None, survivor="newest"), Quota(max_facts=1)
     found = replay(table, newest, limit, as_of=[AS_OF, "2026-03-05"])
     assert found["reason_a"].to_pylist() == [None, "future", None, "duplicate", None, None]
     # Without a date a memory is the oldest: c goes first, then a.

@@ -93,7 +93,7 @@ class Deduplicator(Policy):
     )
     lexical_threshold: float = param(0.9, **_RATIO, doc="Least cosine of trigram sets.")
     linkage: str = param("complete", choices=("complete", "components"), doc="How pairs become clusters.")
-    survivor: str = param("newest", choices=tuple(SURVIVORS), doc="Which of a cluster stays; the document's: oldest.")
+    survivor: str = param("oldest", choices=tuple(SURVIVORS), doc="Which of a cluster stays.", source=_SOURCE)
 
     def fit(self, corpus: Any, y: object = None, *, vectors: Any = None) -> Self:  # type: ignore[override]  # it learns
         """Find the pairs of a corpus or table.
