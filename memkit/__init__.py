@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from memkit.formats.facts import format_fact as format_fact
     from memkit.formats.facts import parse_fact as parse_fact
     from memkit.formats.format import Format as Format
+    from memkit.formats.records.adapters import Adapter as Adapter
     from memkit.formats.records.adapters import register_adapter as register_adapter
     from memkit.formats.registry import forget_format as forget_format
     from memkit.formats.registry import known_formats as known_formats
@@ -149,6 +150,7 @@ _ERRORS = (
 
 # Public name to the module that has it, and its name there: a name is imported when it is first used.
 _PUBLIC = {
+    "Adapter": ("memkit.formats.records.adapters", "Adapter"),
     "Admission": ("memkit.policy.admission", "Admission"),
     "Chunker": ("memkit.text.chunk", "Chunker"),
     "Classifier": ("memkit.policy.classifier", "Classifier"),

@@ -41,7 +41,12 @@ FIELDS = Fields(
     *(Field(name, DAY) for name in _DATES),
     Field("text", TAG),
 )
-META = Fields("facts", "a meta.json", Field("version"), *(Field(name, WHOLE, required=True) for name in COUNTED))
+META = Fields(
+    "facts",
+    "a meta.json",
+    Field("version", TAG, "a version", required=True),
+    *(Field(name, WHOLE, required=True) for name in COUNTED),
+)
 _FACT_LIKE = re.compile(r"^- \[(?:id|t|imp|exp|created):", re.MULTILINE)
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
 _OLD = "old layout"
@@ -279,7 +284,7 @@ def _parse_meta(source: Source, rows: Rows) -> None:
     def problem(rule: str, name: str, expected: str, got: object) -> None:
         rows.problem(rule, path, expected, got, line=lines.get(name, 1), field=name)
 
-    values, taken = META.read(meta, rows, problem)
+    values, taken = META.read(meta, rows, problem, is_typed=True)
     for name in sorted(meta.keys() - META.names - {"lastIds"}):
         problem("unclaimed", name, "a counter or version", meta[name])
     user: Row = {"user_id": user_of(path), "path": path, "version": values["version"], "extra": extra_of(meta, taken)}

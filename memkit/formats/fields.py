@@ -59,6 +59,10 @@ def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
+def _are_texts(value: object) -> bool:
+    return not isinstance(value, list) or all(map(_is_text, value))
+
+
 def _is_no_text(value: object) -> bool:
     return not isinstance(value, str)
 
@@ -67,7 +71,7 @@ TEXT = Type(text_of, "a string", strict=_is_text)
 ANY = Type(lambda value: value, "")
 TAG = Type(text_of, "", absent=(None, ""))
 """A word in a file that has nothing but text; every value is of its type."""
-WORDS = Type(words_of, "a list of strings", loose=loose_words)
+WORDS = Type(words_of, "a list of strings", loose=loose_words, strict=_are_texts)
 DAY = Type(day_of, "a date YYYY-MM-DD", "bad_date")
 TIME = Type(time_of, "an ISO 8601 time stamp", "bad_date")
 WHOLE = Type(integer_of, "a whole number", strict=_is_no_text)

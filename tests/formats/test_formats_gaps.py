@@ -150,3 +150,91 @@ def test_the_day_of_a_read_is_kept_where_it_counts(tmp_path: Path) -> None:
     dated.save(tmp_path / "lake")
     assert mk.open(tmp_path / "lake").problems.equals(dated.problems, check_metadata=True)
     assert mk.read(folder).problems.schema.metadata is None
+
+
+def tree(folder: Path, entry: dict[str, object], **root: object) -> mk.Corpus:
+    branch = {"type": "index-branch", "category": "c", "files": [{**ENTRY, "file": "c/a.md", **entry}]}
+    named = {"type": "index-root", "branches": [{"category": "c", "path": "c/index.json"}], **root}
+    files = {"memory/index.json": json.dumps(named), "memory/c/index.json": json.dumps(branch)}
+    return mk.read(write_files(folder, {**files, "memory/c/a.md": "чай\n", "memory/d/b.md": "мёд\n"}))
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("version", value) for value in (1, 1.0, "", " ")),
+        *(
+            ("title", 5),
+            ("tags", [1]),
+            ("tags", ["a", 2.5]),
+            ("summary", 3),
+            ("access_count", "3"),
+            ("edit_count", "1"),
+        ),
+    ],
+)
+def test_an_entry_whose_field_has_another_type_says_so_once_and_is_read(
+    tmp_path: Path, name: str, value: object
+) -> None:
+    """Index standard, sections 1 and 2: the fields of an entry as its example writes them."""
+    corpus = tree(tmp_path, {name: value})
+    assert [rule for rule in rules_of(corpus) if rule[0] != "missing_index"][:1] == [("bad_value", name)]
+    assert len([rule for rule in rules_of(corpus) if rule[1] == name]) == 1
+    assert corpus.tables["entries"]["status"].to_pylist() == ["valid"]
+
+
+@pytest.mark.parametrize(
+    ("branch", "field"),
+    [
+        ({"category": "c", "path": "d/index.json"}, "category"),
+        ({"category": "d", "path": "c/index.json"}, "path"),
+        ({"category": "", "path": "d/index.json"}, "category"),
+        ({"category": "d", "path": " "}, "path"),
+    ],
+)
+def test_a_branch_of_the_root_has_a_category_and_a_path_of_its_own(
+    tmp_path: Path, branch: dict[str, str], field: str
+) -> None:
+    """Index standard, section 1: the root lists branches, each with its category and path."""
+    corpus = tree(tmp_path, {}, branches=[{"category": "c", "path": "c/index.json"}, branch])
+    assert ("bad_value", field) in rules_of(corpus)
+
+
+@pytest.mark.parametrize(("written", "rule"), [("", "missing_field"), ("split: by hand\n", "bad_value")])
+def test_the_index_of_a_split_file_says_how_it_was_split(tmp_path: Path, written: str, rule: str) -> None:
+    """Index standard, section 5: index.md holds title, parts, tokens_total, split: auto, updated."""
+    head = f"---\ntitle: T\nparts: [part1.md]\ntokens_total: 4\n{written}updated: 2026-01-01\n---\n"
+    entry = {**ENTRY, "file": "c/n/index.md"}
+    branch = {"type": "index-branch", "category": "c", "files": [entry]}
+    named = {"type": "index-root", "branches": [{"category": "c", "path": "c/index.json"}]}
+    files = {"index.json": json.dumps(named), "c/index.json": json.dumps(branch), "c/n/part1.md": "Чай с мёдом.\n"}
+    corpus = mk.read(
+        write_files(tmp_path, {f"memory/{name}": text for name, text in (files | {"c/n/index.md": head}).items()})
+    )
+    assert rules_of(corpus) == [(rule, "split")]
+
+
+@pytest.mark.parametrize(
+    ("meta", "found"),
+    [
+        ({"profileCount": 0, "workingCount": 0, "archiveCount": 0}, ("missing_field", "version")),
+        ({"version": 2, "profileCount": "0", "workingCount": 0, "archiveCount": 0}, ("bad_value", "profileCount")),
+    ],
+)
+def test_a_meta_json_holds_numbers_and_a_version(
+    tmp_path: Path, meta: dict[str, object], found: tuple[str, str]
+) -> None:
+    """Memory v2, 'Расположение данных': counters and the version."""
+    assert rules_of(mk.read(write_files(tmp_path, {"users/u/meta.json": json.dumps(meta)}))) == [found]
+
+
+@pytest.mark.parametrize("name", ["triggers", "tags"])
+def test_a_number_in_a_list_of_words_is_converted_and_reported(tmp_path: Path, name: str) -> None:
+    """Rust Brain, 2.1 and 2.2: arrays of strings."""
+    record = {"format_version": "1.0.0", "id": "p", "template": "t", "variables": {}, "tier": "core", "usage_stats": {}}
+    item = {"format_version": "1.0.0", "user_id": "u", "input": "q", "response": "a", "timestamp": "2026-01-01"}
+    corpus = mk.read(
+        write_files(tmp_path, {"r.json": json.dumps({**(record if name == "triggers" else item), name: [7, "a"]})})
+    )
+    assert corpus.memories["tags"].to_pylist() == [["7", "a"]]
+    assert [rule for rule in rules_of(corpus) if rule[1] == name] == [("bad_value", name)]

@@ -91,6 +91,8 @@ FORMAT = Format(
         *FIELDS.rules(),
         *(rule for fields in (ROOT, NAMED, BRANCH) for rule in fields.rules()),
         Rule("bad_value", "index_tree", "category", "the category that the root gives the branch"),
+        Rule("bad_value", "index_tree", "category", "a category that no other branch has"),
+        Rule("bad_value", "index_tree", "path", "a path that no other branch has"),
         Rule("outside_root", "index_tree", "file", "a path inside of the memory folder"),
         Rule("plugin_path", "index_tree", "file", "a path outside of the plugin's folders (plugin_globs)"),
         Rule("bad_value", "index_tree", "file", "a path that names no index"),

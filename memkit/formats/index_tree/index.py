@@ -32,6 +32,7 @@ def _word(word: str) -> Type:
 
 _ITEMS = Type(lambda value: value if isinstance(value, list) else None, "a list of objects")
 _HIGH_TO_LOW = words_test("high", "medium", "low")
+_FILLED: Test = ("bad_value", "a string that is not empty", lambda value: bool(str(value).strip()))
 _NOT_NEGATIVE: Test = ("out_of_range", "0 or more", is_not_negative)
 FIELDS = Fields(
     "index_tree",
@@ -40,7 +41,7 @@ FIELDS = Fields(
     Field("file", expected="a path", required=True, tests=(("bad_value", "a path that is not empty", length(1)),)),
     Field("tags", WORDS, required=True),
     Field("priority", expected=_HIGH_TO_LOW[1], required=True, tests=(_HIGH_TO_LOW,)),
-    Field("version", required=True),
+    Field("version", required=True, tests=(_FILLED,)),
     Field("updated", DAY, required=True),
     Field("summary"),
     Field("context_priority", expected=_HIGH_TO_LOW[1], tests=(_HIGH_TO_LOW,)),
@@ -59,14 +60,14 @@ BRANCH = Fields(
     "index_tree",
     "an index",
     Field("type", _word("index-branch"), required=True),
-    Field("category", required=True),
+    Field("category", required=True, tests=(_FILLED,)),
     Field("files", _ITEMS, required=True),
 )
 NAMED = Fields(
     "index_tree",
     "a branch that the root names",
-    Field("category", required=True),
-    Field("path", required=True),
+    Field("category", required=True, tests=(_FILLED,)),
+    Field("path", required=True, tests=(_FILLED,)),
 )
 
 
@@ -76,7 +77,7 @@ def typed(entry: Node, rows: Rows, index: str, memory_id: str, may_lack: Contain
     def problem(rule: str, name: str, expected: str, got: object) -> None:
         rows.problem(rule, index, expected, got, line=entry.line, field=name, memory_id=memory_id)
 
-    row, taken = FIELDS.read(entry, rows, problem, may_lack)
+    row, taken = FIELDS.read(entry, rows, problem, may_lack, is_typed=True)
     rows.repeated(entry, index, entry.line, memory_id)
     return {**row, "tags": row["tags"] or [], "extra": extra_of(entry, taken)}
 

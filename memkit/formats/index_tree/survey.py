@@ -132,9 +132,15 @@ class _Trees:
     def _root(self, path: str, document: Node, home: str) -> None:
         self.roots.add(home)
         named = self._head(ROOT, path, document)["branches"]
+        before: set[tuple[str, str]] = set()
         for branch in self._objects(path, named, "branches", document.line):
             values = self._head(NAMED, path, branch)
             written, category = values["path"], values["category"]
+            for name in ("category", "path"):
+                if values[name] and (name, values[name]) in before:
+                    expected = f"a {name} that no other branch has"
+                    self.rows.problem("bad_value", path, expected, values[name], line=branch.line, field=name)
+            before |= values.items()
             if written is None:
                 self.unplaced.append({"index": path, "holds": {"category": category}})
                 continue
@@ -204,7 +210,7 @@ class _Trees:
         def problem(rule: str, name: str, expected: str, got: object) -> None:
             self.rows.problem(rule, path, expected, got, line=node.line, field=name)
 
-        values, taken = fields.read(node, self.rows, problem, may_lack)
+        values, taken = fields.read(node, self.rows, problem, may_lack, is_typed=True)
         self._keep_rest(path, node, taken)
         return values
 

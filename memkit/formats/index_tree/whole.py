@@ -22,6 +22,7 @@ SPLIT = Fields(
     Field("title", ANY, required=True),
     Field("parts", _FILES, required=True),
     Field("tokens_total", ANY, required=True),
+    Field("split", Type(lambda value: value if value == "auto" else None, "'auto'"), required=True),
     Field("updated", DAY, required=True),
 )
 _DATE = re.compile(r"(?:.*/)?\d[\d-]*", re.DOTALL)

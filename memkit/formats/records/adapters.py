@@ -21,7 +21,25 @@ _LOOSE_VERSION = re.compile(r"[vV]?(\d+)(?:\.|$)")
 
 @dataclass(frozen=True)
 class Adapter:
-    """One step: the record that `change` gives has `to_version`."""
+    """One step from an older version of records to a later one.
+
+    Attributes
+    ----------
+    kind : str
+        pathway, memory_item or wisdom_fact.
+    from_version, to_version : str
+        What the record has before and after.
+    reason : str
+        What changed, as the table ``migrations`` says it.
+    change : callable
+        ``change(record)`` is the record of `to_version`.
+
+    Examples
+    --------
+    >>> step = Adapter("pathway", "0.1.0", "1.0.0", "goal becomes template", lambda record: record)
+    >>> step.to_version
+    '1.0.0'
+    """
 
     kind: str
     from_version: str
