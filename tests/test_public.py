@@ -61,7 +61,7 @@ def test_the_lists_of_public_names_agree() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(AttributeError, match=r"'Corpora'\. Expected one of Admission, Chunker, .* mean 'Corpus'"):
+    with pytest.raises(AttributeError, match=r"'Corpora'\. Expected one of Adapter, Admission, .* mean 'Corpus'"):
         _ = mk.Corpora
 
 
