@@ -263,8 +263,8 @@ def test_duplicate_notes_leave_one_file_and_daily_logs_are_left_alone(folder: Fo
             "memory/2026-01-02.md": log,
         }
     )
-    edits = mk.plan(mk.read(root), mk.Deduplicator(encoder=None))
-    assert edits.refused["reason"].to_pylist() == ["memory/2026-01-02.md: a daily log is only appended to."]
+    edits = mk.plan(mk.read(root), mk.Deduplicator(encoder=None, survivor="newest"))
+    assert edits.refused["reason"].to_pylist() == ["memory/2026-01-01.md: a daily log is only appended to."]
     assert edits.table["reason"].to_pylist() == [f"duplicate of notes:n/{two}.md#{two}"]
     edits.apply()
     assert f"n/{one}.md" not in tree(root)
