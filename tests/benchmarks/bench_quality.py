@@ -241,6 +241,13 @@ def evaluate(labelled: Labelled, search: Search) -> Evaluation:
     return mk.evaluate(run, asked, qrels, METRICS, mean_of="queries", depth=DEPTH, as_of="2026-01-01")
 
 
+def pairs(folder: Path) -> list[tuple[str, str]]:
+    """Whose queries are put to which documents: each set's own, another language's, and both languages in one."""
+    names = sorted(one.parent.name for one in folder.glob("*/corpus.parquet"))
+    crossed = [pair for pair in CROSSED if {*pair} <= {*names}]
+    return [(name, name) for name in names] + crossed + [(asked, f"half {held}") for asked, held in crossed]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=Path)
@@ -248,15 +255,12 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="queries a set, drawn with seed 0")
     parser.add_argument("--sets", nargs="*")
     options = parser.parse_args()
-    names = sorted(folder.parent.name for folder in options.folder.glob("*/corpus.parquet"))
-    crossed = [pair for pair in CROSSED if {*pair} <= {*names}]
-    pairs = [(name, name) for name in names] + crossed + [(asked, f"half {held}") for asked, held in crossed]
     print(
         f"{datetime.now(UTC):%Y-%m-%d}, {os.cpu_count()} cores, {platform.machine()}, encoder {options.encoder},"
         f" 95 % intervals over scopes, or over queries where a set has none"
     )
     results: dict[str, dict[str, Evaluation]] = {}
-    for asked, held in pairs:
+    for asked, held in pairs(options.folder):
         if options.sets and asked not in options.sets:
             continue
         labelled = read_set(options.folder / held.removeprefix("half "), options.folder / asked, options.limit)

@@ -44,7 +44,7 @@ def labelled(folder: Path, name: str, limit: int | None) -> tuple[Corpus, pa.Tab
     held_in = folder / held
     asked_in = folder / (held[:-2] + asked if asked else held)
     found = bench_quality.read_set(held_in, asked_in, limit)
-    memories, users = found.memories, _users(held_in, found.relevant)
+    memories, users = found.memories, users_of(held_in, found.relevant)
     if "seq" in found.queries[0]:  # the order of such a set is not that of its dates, and takes their place
         order = [_START + timedelta(seconds=seq) for seq in memories["access_count"].to_pylist()]
         at = memories.schema.get_field_index("created_at")
@@ -72,7 +72,7 @@ def _moment(query: dict[str, Any]) -> datetime | None:
     return None if query.get("seq") is None else _START + timedelta(seconds=int(query["seq"]), microseconds=-1)
 
 
-def _users(folder: Path, relevant: dict[str, dict[str, float]]) -> dict[str, str]:
+def users_of(folder: Path, relevant: dict[str, dict[str, float]]) -> dict[str, str]:
     """The article that answers a query, where documents have one; a sentence's is that of its paragraph."""
     documents = pq.read_table(folder / "corpus.parquet")
     ids = documents["id"].to_pylist()

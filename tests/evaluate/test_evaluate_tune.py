@@ -1,4 +1,4 @@
-"""`mk.tune` and `mk.tune_scores`: ten planted truths and the word that each earns, what is handed out, bad input."""
+"""`mk.tune` and `mk.tune_scores`: planted truths and the word that each earns, what is handed out, bad input."""
 
 from __future__ import annotations
 
