@@ -1,4 +1,4 @@
-"""Words that say how others belong together, and little of what a text is about: Russian and English."""
+"""Words that say how others belong together, and little of what a text is about: Russian, English, Chinese."""
 
 _ENGLISH = """
 a an the this that these those
@@ -23,5 +23,11 @@ _RUSSIAN = """
 есть быть был была было были буду будет будут бы бывает является
 уже еще ещё тоже также только там тут здесь очень
 """
-FUNCTION_WORDS = frozenset((_ENGLISH + _RUSSIAN).replace("ё", "е").split())
+_CHINESE = """
+的 了 着 过 是 在 有 没 不 也 都 就 还 又 很 和 与 或 但 而 因为 所以 如果 把 被 给 从 到 对 向 为 以 于
+我 你 您 他 她 它 我们 你们 他们 这 那 这个 那个 这些 那些 自己 个 一个
+什么 怎么 怎样 怎么样 为什么 如何 谁 哪 哪里 哪个 哪些 几 多少 何时 什么时候 吗 呢 吧 啊 会 能 要 可以 应该
+"""
+"""Search looks at pairs of neighbours and at single characters, so a word of one character counts within others too."""
+FUNCTION_WORDS = frozenset((_ENGLISH + _RUSSIAN + _CHINESE).replace("ё", "е").split())
 """Lower case, ё as е; articles, prepositions, conjunctions, pronouns, auxiliaries, question words, negations."""

@@ -332,3 +332,17 @@ def test_pairs_across_words_are_not_missed_in_scripts_without_blanks() -> None:
     assert scale[0] == pytest.approx(scale[1] + scale[2]) == pytest.approx(scale[3])
     assert arm.scale(["提醒晚鸟"], None)[0, 1] > scale[0]  # 鸟 and 晚鸟 occur nowhere
     assert arm.scale(["кит ит"], None)[0, 1] > arm.scale(["ит"], None)[0, 1] > 0
+
+
+@pytest.mark.parametrize(("weight", "low", "high"), [(1.0, 0.5, 0.8), (0.1, 0.9, 1.0)])
+def test_chinese_words_that_ask_are_not_what_is_asked_about(weight: float, low: float, high: float) -> None:
+    """ "What is the aim of the trial" is answered as well as "aim of the trial" is, or nearly."""
+    texts = ["试用目标：看三件事", "汇率是怎么算的", "什么时候"]
+    arm = BM25().fit(pa.table({"chunk_id": ["a", "b", "c"]}), texts)
+    asked, bare = ["试用目标是什么"], ["试用目标"]
+    shares = []
+    for query in (asked, bare):
+        found = arm.candidates(query, n=3, function_word_weight=weight)
+        score = dict(zip(found["row"].to_pylist(), found["score"].to_pylist(), strict=True))[0]
+        shares.append(score / arm.scale(query, None, function_word_weight=weight)[0, 1])
+    assert low < shares[0] / shares[1] < high
