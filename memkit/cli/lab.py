@@ -29,7 +29,7 @@ from memories
 group by all
 order by memories desc"""
 _PANELS = """search = mk.Retriever().fit(corpus)  # the first time, texts are encoded
-mk.panels.lab(corpus, search)"""
+mk.panels.lab(corpus, search, "what is new?")"""
 
 
 @app.command()

@@ -1,8 +1,6 @@
 // A panel in the browser. Python says what there is (spec) and what it is set to (values); this makes native elements
 // of it, sends back what the user does, and keeps at most one change on its way: the newest wins.
 
-let panels = 0;
-
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -117,7 +115,7 @@ function isDark(root) {
 }
 
 function render({ model, el }) {
-  const id = `mkp${++panels}`;
+  const id = `mkp${Math.random().toString(36).slice(2)}`; // each panel loads this file anew: a count would not do
   let waiting = false, next = null, url = null, spec = null, controls = {}, parts = {}, changed = false;
 
   const send = (message) => {

@@ -1,0 +1,176 @@
+"""Each panel in JupyterLab as `memkit lab` opens it: a key moves it, and picture, table and Python follow."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import memkit as mk
+
+pytest.importorskip("playwright", reason="the extra test brings it")
+from playwright.sync_api import Locator, expect
+
+TITLE = "Память бота"
+CELLS = (
+    """import memkit as mk
+%load_ext memkit
+data = mk.sample_data()
+corpus = mk.read(data, as_of="2026-03-01")
+search = mk.Retriever(encoder=None).fit(corpus)
+labels, moment = (data / "queries.csv", data / "qrels.csv"), "2026-03-01\"""",
+    'found = mk.panels.search(search, "чай", *labels, as_of=moment); found',
+    "ages = mk.panels.decay(search, as_of=moment); ages",
+    "pairs = mk.panels.dedup(mk.Deduplicator(encoder=None).fit(corpus)); pairs",
+    'rows = mk.panels.policy(corpus, "admission", as_of=moment); rows',
+    'prompt = mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="чай", as_of=moment); prompt',
+    """grid = {"min_score": [0.0, 0.2, 0.4], "decay": ["none", "e_folding"]}
+swept = mk.sweep(search, *labels, grid, unjudged="apart")
+tried = mk.panels.surface(swept); tried""",
+    "judged = mk.panels.judge(search, labels[0], as_of=moment); judged",
+    'every = mk.panels.lab(corpus, search, "чай", as_of=moment); every',
+    "%%memsql corpus\nselect 'цвет ' || count(*) as colour from memories",
+    "%memsearch -s search зелёный чай",
+)
+
+
+@pytest.fixture(scope="module")
+def driver(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("lab/driver.py")
+
+
+@pytest.fixture(scope="module")
+def server(browser: str, driver: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    memories = tmp_path_factory.mktemp("mine") / TITLE
+    mk.write_files(memories, {"MEMORY.md": "# Чай\nЗелёный, без сахара.\n\n# Кофе\n<b>Не</b> пьёт вечером.\n"})
+    started = driver.Lab(tmp_path_factory.mktemp("copy"), memories, tmp_path_factory.mktemp("jupyter"))
+    yield started
+    started.close()
+
+
+@pytest.fixture(scope="module")
+def page(browser: str, driver: ModuleType) -> Iterator[Any]:
+    with driver.chromium(browser) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def notebook(server: Any, page: Any, driver: ModuleType) -> Iterator[Any]:
+    driver.write_notebook(server.folder / "panels.ipynb", CELLS)
+    opened = driver.Notebook(server, page, "panels.ipynb")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def shots(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a picture of each panel is kept, to be looked at."""
+    return tmp_path_factory.mktemp("shots")
+
+
+def seen(panel: Locator) -> tuple[str | None, str, str]:
+    """How often it was drawn, its picture's address and its table."""
+    drawn = panel.locator("output.said").get_attribute("data-n")
+    return drawn, panel.locator(".pic img").get_attribute("src") or "", panel.locator(".body").inner_html()
+
+
+def press(panel: Locator, where: Locator, key: str) -> tuple[bool, bool]:
+    """Press a key; whether picture and table are others then."""
+    _, picture, table = before = seen(panel)
+    where.focus()
+    where.press(key)
+    expect(panel.locator("output.said")).not_to_have_attribute("data-n", before[0] or "")
+    expect(panel).not_to_have_class(re.compile("busy"))
+    _, now, body = seen(panel)
+    return now != picture, body != table
+
+
+def slider(panel: Locator, name: str) -> Locator:
+    return panel.get_by_role("slider", name=re.compile(f"^{name}"))
+
+
+def test_a_folder_of_ones_own_runs_from_its_first_cell(server: Any, page: Any, driver: ModuleType, shots: Path) -> None:
+    opened = driver.Notebook(server, page, f"{TITLE.replace(' ', '-')}.ipynb")
+    panel = opened.panel("search")
+    assert opened.python("corpus.memories.num_rows") == 2
+    slider(panel, "k").press("ArrowRight")
+    page.screenshot(path=shots / "own.png")
+    assert page.locator("text=Traceback").count() == 0
+    opened.close()
+
+
+@pytest.mark.parametrize(
+    ("title", "variable", "name", "key"),
+    [
+        ("search", "found", "mmr_lambda", "Home"),
+        ("decay", "ages", "decay_days", "Home"),
+        ("dedup", "pairs", "lexical_threshold", "End"),
+        ("admission", "rows", "min_chars", "PageUp"),
+        ("context", "prompt", "relevant_chars", "Home"),
+    ],
+)
+def test_a_slider_moves_picture_table_and_python(
+    notebook: Any, shots: Path, title: str, variable: str, name: str, key: str
+) -> None:
+    panel = notebook.panel(title)
+    before = notebook.python(f"{variable}.values[{name!r}]")
+    handle = slider(panel, name.replace("_", " "))
+    picture, table = press(panel, handle, key)
+    panel.screenshot(path=shots / f"{title}.png")
+    now = notebook.python(f"{variable}.values[{name!r}]")
+    assert now != before
+    assert float(handle.input_value()) == now
+    assert (picture, table) == (True, True)
+
+
+def test_arrows_walk_over_the_settings_of_a_sweep(notebook: Any, shots: Path) -> None:
+    panel = notebook.panel("surface")
+    before = notebook.python("tried.params")
+    press(panel, panel.get_by_role("button", name=re.compile(r"\?")), "ArrowRight")
+    panel.screenshot(path=shots / "surface.png")
+    now = notebook.python("tried.params")
+    assert (before["min_score"], now) == (0.0, {**before, "min_score": 0.2})
+
+
+def test_a_key_judges_one_memory(notebook: Any, shots: Path) -> None:
+    panel = notebook.panel("judge")
+    query, memory = notebook.python("judged.pair")
+    picture, table = press(panel, panel.get_by_role("button", name=re.compile(r"\?")), "2")
+    panel.screenshot(path=shots / "judge.png")
+    row = notebook.python("judged.result.to_pylist()[0]")
+    assert (row["query_id"], row["memory_id"], row["relevance"]) == (query, memory, 2)
+    assert (picture, table) == (True, True)
+
+
+def test_all_panels_share_one_state_under_one_roof(notebook: Any, shots: Path) -> None:
+    panel = notebook.panel("search", nth=1)
+    press(panel, slider(panel, "mmr lambda"), "Home")
+    panel.screenshot(path=shots / "lab.png")
+    assert notebook.python(
+        "(every['search'].params['mmr_lambda'], every.session.state['retriever']['mmr_lambda'])"
+    ) == (
+        0.0,
+        0.0,
+    )
+
+
+def test_a_cell_of_sql_and_a_line_of_search_show_their_tables(notebook: Any, shots: Path) -> None:
+    """Of the last two cells."""
+    cells = notebook.page.locator(".jp-Notebook-cell")
+    rows = notebook.python("corpus.memories.num_rows")
+    expect(cells.nth(9).locator("td")).to_have_text([f"цвет {rows}"])
+    expect(cells.nth(10).locator("mark").first).to_have_text(re.compile("чай|зел", re.IGNORECASE))
+    cells.nth(10).scroll_into_view_if_needed()
+    notebook.page.screenshot(path=shots / "magics.png")
+
+
+def test_each_label_names_a_control_of_its_own_panel(notebook: Any) -> None:
+    """Panels on one page: an id is there once, so that no label speaks of another panel's slider."""
+    notebook.panel("judge")
+    ids = notebook.page.evaluate("() => [...document.querySelectorAll('section.mkp [id]')].map(({ id }) => id)")
+    assert len(ids) > 50
+    assert len(ids) == len(set(ids))
