@@ -110,7 +110,8 @@ function fill(place, text) {
 
 // Whether the ground is dark is seen by the colour that the page writes in, whatever made it so.
 function isDark(root) {
-  const [red, green, blue] = getComputedStyle(root).color.match(/[\d.]+/g).map(Number);
+  // Nothing is known of what is not in the page yet.
+  const [red = 0, green = 0, blue = 0] = (getComputedStyle(root).color.match(/[\d.]+/g) ?? []).map(Number);
   return 0.3 * red + 0.6 * green + 0.1 * blue > 128;
 }
 
@@ -235,7 +236,8 @@ function render({ model, el }) {
       if (tab) root.querySelector("[aria-selected=true]")?.focus();
     }
     changed = Boolean(parts.said.dataset.n) || changed;
-    root.classList.toggle("dark", isDark(root));
+    const ground = () => root.classList.toggle("dark", isDark(root));
+    if (root.isConnected) ground(); else requestAnimationFrame(ground); // JupyterLab draws first, and puts it into the page then
     for (const [name, value] of Object.entries(model.get("values"))) controls[name]?.show(value);
     const bytes = model.get("picture");
     if (root.memkit !== bytes) {
