@@ -26,6 +26,8 @@ _READ, _SHOWN, _LEAD, _LONG_LEAD = 4000, 160, 240, 600
 """Characters that are looked at, that a cell shows, and the lead: of a text around what was asked for, of a message."""
 _COLUMNS = 10
 _NAME, _SHORT = 400, 60
+NAMED = ("memory_id", "title", "text", "path", "line_start", "kind", "created_at", "updated_at")
+"""What names of memories are made of."""
 _BLANK = re.compile(r"\s+")
 _JOINERS = {"\u200c", "\u200d"}
 _NUMBERS = {"number", "score", "bar", "share", "exact", "signed", "interval", "count"}
@@ -209,10 +211,11 @@ def _day(value: datetime | date | str) -> str:
 
 def names_of(memories: pa.Table) -> dict[str, list[str]]:
     """Title, place, kind and date of each memory, by id: what a result keeps to be read without its corpus."""
-    wanted = ("memory_id", "title", "text", "path", "line_start", "kind", "created_at", "updated_at")
-    table = memories.select([name for name in wanted if name in memories.column_names])
-    table = table.set_column(table.column_names.index("text"), "text", pc.utf8_slice_codeunits(table["text"], 0, _NAME))
-    return {row["memory_id"]: _name(row) for row in table.to_pylist()}
+    names = [name for name in NAMED if name in memories.column_names]
+    columns = {name: memories[name] for name in names}
+    columns["text"] = pc.utf8_slice_codeunits(columns["text"], 0, _NAME)
+    rows = zip(*(column.to_pylist() for column in columns.values()), strict=True)
+    return {row[0]: _name(dict(zip(names, row, strict=True))) for row in rows}
 
 
 def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 40) -> dict[str, Any]:
@@ -226,13 +229,9 @@ def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 40
 
 def _name(row: dict[str, Any]) -> list[str]:
     when = row.get("created_at") or row.get("updated_at")
-    title = row.get("title") or _BLANK.sub(" ", row.get("text") or "").strip()
-    return [
-        title[:_SHOWN],
-        _place(row),
-        row.get("kind") or "",
-        (when if isinstance(when, str) else _day(when))[:10] if when else "",
-    ]
+    title = row.get("title") or " ".join((row.get("text") or "").split())
+    date = (when if isinstance(when, str) else _day(when))[:10] if when else ""
+    return [title[:_SHOWN], _place(row), row.get("kind") or "", date]
 
 
 def _place(row: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.sheet import names_of
+from memkit.display.sheet import NAMED, names_of
 from memkit.params import describe, record_as_of
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS, taken
@@ -215,7 +215,8 @@ def _names(question: Question, found: Candidates, most: int = 40) -> dict[str, A
     index, queries = question.index, question.queries
     memory = np.unique(index.rows.memory[found.row[:most]])
     texts = dict(list(zip(queries.ids, queries.texts, strict=True))[:most])
-    return {"queries": texts, "memories": names_of(taken(index.memories, memory))}
+    columns = [name for name in NAMED if name in index.memories.column_names]
+    return {"queries": texts, "memories": names_of(taken(index.memories.select(columns), memory))}
 
 
 def _empty_note(question: Question, ranked: Ranked) -> str:
