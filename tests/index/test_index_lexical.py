@@ -130,6 +130,18 @@ def test_every_script_is_found(arm: Estimator, query: str, row: int) -> None:
     assert hits(fitted(CORPUS, arm), query)[0][0] == row
 
 
+@pytest.mark.parametrize("analyser", ["auto", "char", "none"])
+def test_few_texts_are_counted_as_many_are(analyser: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = postings.Postings.count(CORPUS, analyser)
+    monkeypatch.setattr(postings, "_FEW_TEXTS", 0)
+    many = postings.Postings.count(CORPUS, analyser)
+    assert few.terms == many.terms
+    for name in ("offsets", "rows", "counts"):
+        one, other = getattr(few, name), getattr(many, name)
+        assert one.dtype == other.dtype
+        assert one.tolist() == other.tolist()
+
+
 @pytest.mark.parametrize("arm", ARMS, ids=["bm25", "char", "grams"])
 @pytest.mark.parametrize("query", ["", " ", "?!", "___", "q" * 10_000])
 def test_a_query_without_known_words_finds_nothing_in_the_right_columns(arm: Estimator, query: str) -> None:
