@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from memkit.change import users
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
-from memkit.change.store import Operations, missing
+from memkit.change.store import Operations, T, missing
 from memkit.context import ContextBuilder
 from memkit.errors import NotFoundError, ParameterError, PolicyRefusal
 from memkit.formats.disk.lock import steady
@@ -33,6 +33,7 @@ from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
 from memkit.presets import POLICY
 from memkit.schemas import TABLES
+from memkit.search.fitted.store import forget
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 from memkit.tables.table import from_table
@@ -269,9 +270,12 @@ class FactStore(Operations):
             facts = users.load(draft, user, self._read)
             row = facts.fact(found)
             users.remove(draft, row, "forgotten")
+            users.remove_from_backup(draft, facts, user, row["text"])
+            gone.append(row)
             return found
 
-        return self._do(work, now, dry_run)
+        gone: list[Row] = []
+        return self._without_vectors(gone, self._do(work, now, dry_run))
 
     def update(
         self,
@@ -303,9 +307,11 @@ class FactStore(Operations):
             self._admitted(pa.Table.from_pylist([new], schema=TABLES["memories"]), draft.moment)
             self._refuse_duplicate(facts, new, draft.moment, but=row["memory_id"])
             users.replace_text(draft, row, said)
+            gone.append(row)
             return found
 
-        return self._do(work, now, dry_run)
+        gone: list[Row] = []
+        return self._without_vectors(gone, self._do(work, now, dry_run))
 
     def cleanup(self, user: str | None = None, *, now: AsOf = None, dry_run: bool = False) -> list[str] | Edits:
         """Delete the facts that are past their day, of one user or of all; the ids of what was deleted."""
@@ -345,6 +351,12 @@ class FactStore(Operations):
         corpus = self._corpus(user)
         retriever = Retriever(encoder=self.encoder, fold="none").fit(corpus)
         return str(ContextBuilder(retriever=retriever).build(corpus, user, message, as_of=now).text)
+
+    def _without_vectors(self, gone: list[Row], result: T) -> T:
+        """`result`, once the cached vectors of facts that were deleted or changed are dropped."""
+        if not isinstance(result, Edits):
+            forget(pa.Table.from_pylist(gone, schema=TABLES["memories"]))
+        return result
 
     def _chosen(self, user: str, id: str | None, query: str | None, confirm: bool, now: AsOf) -> str | pa.Table:
         """The id of the one fact that is meant, or the candidates of a query."""

@@ -94,10 +94,8 @@ def to_record(data: bytes | None) -> Record | None:
     if hash_of(text).encode() != digest:
         return None
     values: dict[str, Any] = json.loads(text)
-    lists = {"files": tuple(File(**file) for file in values["files"])} | {
-        n: tuple(values[n]) for n in ("made", "dropped")
-    }
-    return Record(**values | lists)
+    files = tuple(File(**file) for file in values["files"])
+    return Record(**values | {"files": files, "made": tuple(values["made"]), "dropped": tuple(values["dropped"])})
 
 
 @contextmanager
@@ -169,6 +167,13 @@ class Journal:
         """The last change that is done and not undone."""
         done = [name for name in self.disk.names(JOURNAL) if name.endswith(DONE)]
         return to_record(self.disk.read(f"{JOURNAL}/{max(done, key=_number)}")) if done else None
+
+    def images(self) -> Iterator[tuple[str, bytes]]:
+        """The old contents that are kept, by path."""
+        for name in self.disk.names(JOURNAL):
+            for file in (to_record(self.disk.read(f"{JOURNAL}/{name}")) or Record(0, ())).files:
+                if file.image is not None:
+                    yield file.path, file.image.encode()
 
     def clear(self) -> int:
         """Forget how to undo: remove every record, and with it the old texts; how many there were."""

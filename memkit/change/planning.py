@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -18,12 +18,17 @@ from memkit.change.journal import Journal, Record, opened
 from memkit.change.remove import remove_entry, remove_memory
 from memkit.change.split import split_files
 from memkit.errors import MemkitError, ParameterError
+from memkit.formats.disk.source import decode
+from memkit.formats.format import File
+from memkit.formats.registry import parse_file
+from memkit.formats.rows import Rows
 from memkit.params import AsOf, as_of_time
 from memkit.policy.catalogue import policy_class
 from memkit.policy.index_check import IndexCheck
 from memkit.policy.split_plan import SplitPlan
 from memkit.tables.corpus import Corpus
 from memkit.tables.origin import home
+from memkit.tables.sources import open_lake
 from memkit.tables.statement import Annotator
 
 
@@ -131,7 +136,7 @@ def _clean(policy: Any, draft: Draft) -> None:
 _BY_CLASS: dict[str, Callable[[Any, Draft], None]] = {IndexCheck.__name__: _clean, SplitPlan.__name__: split_files}
 
 
-def undo(root: str | Path, *, clear: bool = False) -> pa.Table:
+def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = None) -> pa.Table:
     """Take back the last change of a folder, byte for byte.
 
     Parameters
@@ -139,7 +144,10 @@ def undo(root: str | Path, *, clear: bool = False) -> pa.Table:
     root : str or Path
         The folder that was changed.
     clear : bool
-        Instead forget how to undo: the old texts are removed from the journal, which is the only place that has them.
+        Instead forget how to undo: the old texts are removed from the journal, and their vectors from the user's
+        cache. No other place under the folder has them.
+    lake : str or Path, optional
+        With `clear`: a lake that was saved of the folder, which is saved anew without them.
 
     Returns
     -------
@@ -152,6 +160,8 @@ def undo(root: str | Path, *, clear: bool = False) -> pa.Table:
         Where a file was changed since; nothing was written.
     MemkitError
         Where there is nothing to undo.
+    ParameterError
+        For a lake without `clear`, or one of another folder.
 
     Examples
     --------
@@ -162,11 +172,40 @@ def undo(root: str | Path, *, clear: bool = False) -> pa.Table:
     >>> undo(folder).select(["path", "op"]).to_pylist()
     [{'path': 'users/anna/working.md', 'op': 'update'}]
     """
-    with opened(_folder(root)) as journal:
+    from memkit.search.fitted.store import forget  # search is imported for who clears
+
+    folder = _folder(root)
+    if lake is not None and not clear:
+        raise ParameterError("undo: a lake is saved anew with clear=True alone.")
+    kept = None if lake is None else _lake_of(folder, Path(lake))
+    with opened(folder) as journal:
         if not clear:
             return report_of(journal.undo())
+        images = list(journal.images())
+        now = ((path, journal.disk.read(path) or b"") for path in dict(images))
+        before, after = (_memories_in(files) for files in (images, now))
         journal.clear()
+    forget(before.filter(pc.invert(pc.is_in(before["text"], value_set=after["text"]))))
+    if kept is not None:
+        kept.refresh().save(str(lake))
     return report_of(Record(0, ()))
+
+
+def _memories_in(files: Iterable[tuple[str, bytes]]) -> pa.Table:
+    """The memories that files of such names and contents hold, one of equal ids."""
+    rows = Rows()
+    for path, data in files:
+        parse_file(File(decode(path, data)), rows)
+    found = rows.to_arrow()["memories"]
+    ids = found["memory_id"].to_pylist()
+    return found.set_column(0, "memory_id", pa.array([f"{place}:{id}" for place, id in enumerate(ids)], pa.string()))
+
+
+def _lake_of(folder: Path, lake: Path) -> Corpus:
+    corpus = open_lake(lake, source=folder)
+    if open_lake(lake, trust=True).root != folder.resolve():
+        raise ParameterError(f"lake: expected one that was saved of {folder}. Got {lake}.")
+    return corpus
 
 
 def recover(root: str | Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import posixpath
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -170,6 +171,18 @@ def remove(draft: Draft, row: Row, reason: str) -> None:
     """Draft that a fact's line goes."""
     start, end = draft.lines(row["path"], row["line_start"], row["line_end"])
     draft.splice("delete", row["path"], Splice(start, end, ""), reason, memory_id=row["memory_id"])
+
+
+def remove_from_backup(draft: Draft, facts: UserFacts, user: str, text: str) -> None:
+    """Draft that a text goes from ``{user}.md.bak`` too, which the migration of the old layout left."""
+    path = posixpath.join(posixpath.dirname(facts.home.removesuffix(f"/{user}")), f"{user}.md.bak")
+    if not draft.exists(path):
+        return
+    with draft.attempt(path, None):
+        for number, line in enumerate(draft.text(path).split("\n"), 1):
+            if line.strip().lstrip("-* ") == text.strip():
+                gone = Splice(*draft.lines(path, number, number), "")
+                draft.splice("delete", path, gone, "forgotten in the old file too")
 
 
 def replace_text(draft: Draft, row: Row, text: str) -> None:

@@ -142,12 +142,15 @@ def undo(
     clear: Annotated[
         bool, typer.Option("--clear", help="Forget the old texts instead: nothing can be undone then.")
     ] = False,
+    lake: Annotated[
+        Path | None, typer.Option("--lake", help="With --clear: a lake saved of the folder, to save anew without them.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Take back the last change of a folder, byte for byte."""
     from memkit.change.planning import undo as taken_back
 
-    show(taken_back(path, clear=clear), as_json)
+    show(taken_back(path, clear=clear, lake=lake), as_json)
 
 
 @app.command()

@@ -119,6 +119,31 @@ class VectorCache:
         for path in self._files():
             path.unlink(missing_ok=True)
 
+    def forget(self, texts: Iterable[str]) -> None:
+        """Drop the vectors of these texts, of every encoder and in both roles, in memory and on disk.
+
+        Examples
+        --------
+        >>> from memkit.index.encode import as_encoder
+        >>> cache = VectorCache()
+        >>> _ = cache.encode(as_encoder("hash"), ["память", "чай"])
+        >>> cache.forget(["память"])
+        >>> _ = cache.encode(as_encoder("hash"), ["память", "чай"])
+        >>> cache.encoded
+        3
+        """
+        gone = {content_key(text, role) for text in texts for role in ROLES}
+        with self._lock:
+            for known in [known for known in self._memory if known[1] in gone]:
+                self._bytes -= self._memory.pop(known).nbytes
+        for shard in sorted(self.folder.glob("*/*.parquet")) if self.folder else ():
+            if not gone.isdisjoint(self._keys(shard)):
+                left = {key: vector for key, vector in self._read(shard).items() if key not in gone}
+                if left:
+                    _write(shard.parent, list(left), np.stack(list(left.values())))
+                self._shards.pop(shard, None)
+                shard.unlink(missing_ok=True)
+
     def _files(self) -> list[Path]:
         if self.folder is None:
             return []

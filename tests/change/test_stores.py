@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 import memkit as mk
 from memkit.change.facts import FactStore, Saved
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError, ParameterError, PolicyRefusal
+from memkit.index.cache import MODELS
+from memkit.index.encode import ROLES
+from memkit.search.fitted.store import cached_arm
+from memkit.text.analyse import content_key
 
 NOW = "2026-03-01T10:00:00"
 
@@ -260,13 +267,98 @@ def test_the_old_file_of_a_user_is_migrated_once(tmp_path: Path) -> None:
     assert (root / "memory/eva.md").is_file()
 
 
-def test_forgetting_leaves_no_byte_once_the_journal_is_cleared(facts: FactStore, tmp_path: Path) -> None:
-    facts.save("anna", "Обсуждали тайное слово кукумбер.", now=NOW)
-    facts.forget("anna", "ar_001", now=NOW)
-    held = [path for path in tmp_path.rglob("*") if path.is_file() and "кукумбер".encode() in path.read_bytes()]
-    assert {path.parent.name for path in held} == {"journal"}
-    mk.undo(tmp_path, clear=True)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and "кукумбер".encode() in path.read_bytes()]
+def holding(word: str, *places: Path) -> set[str]:
+    """The files below some folders that hold a word: as bytes, or within the columns of Parquet."""
+    found = set()
+    for path in (path for place in places for path in place.rglob("*") if path.is_file()):
+        parts = [path.read_bytes()]
+        if path.suffix == ".parquet":
+            parts.append(str(pq.read_table(path, partitioning=None).to_pylist()).encode())
+        if any(word.encode() in part for part in parts):
+            found.add(path.name)
+    return found
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[Path]:
+    """The process's cache of vectors, elsewhere for a while."""
+    shared = mk.vector_cache()
+    folder, moved = shared._folder, shared.moved  # type: ignore[attr-defined]  # put back as it was
+    yield mk.vector_cache(tmp_path / "cache").folder or tmp_path
+    shared.clear()
+    shared._folder, shared.moved, shared._shards = folder, moved, {}  # type: ignore[attr-defined]
+
+
+class Chance:
+    """An encoder whose vectors are kept; no two texts are near."""
+
+    dim, fingerprint = 64, "chance-1"
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+    def encode_query(self, texts: list[str]) -> Any:
+        return np.array([np.random.default_rng(crc32(text.encode())).normal(size=self.dim) for text in texts])
+
+    encode_document = encode_query
+
+
+def test_forgetting_is_real_once_the_journal_is_cleared(cache: Path, tmp_path: Path) -> None:
+    """No byte of the text, no row of its hash, no neighbour: under the root, in the lake, in the cache."""
+    text, word = "Обсуждали тайное слово кукумбер.", "кукумбер"
+    (root := tmp_path / "root").mkdir()
+    facts = mk.store(root, encoder=Chance()).facts
+    facts.save("anna", "Обсуждали погоду на море.", now=NOW)
+    facts.save("anna", text, now=NOW)
+    facts.save("anna", "Слушали оперу весной.", now=NOW)
+    corpus, lake = mk.read(root), tmp_path / "lake"
+    search = mk.Retriever(encoder=Chance()).fit(corpus)
+    assert word in search.search(word, k=1)["text"][0].as_py()
+    corpus.save(lake)
+    cached_arm(mk.Retriever(encoder=None).fit(corpus)._index(), "bm25")
+    keys = {content_key(said, role) for said in (text, *search.chunks_["text"].to_pylist()[1:2]) for role in ROLES}
+    assert keys & keys_in(cache)
+    assert list((cache / MODELS).glob("arm-*"))
+    assert "bm25_terms.parquet" in holding(word, lake / "vectors")
+
+    facts.forget("anna", "ar_002", now=NOW)
+    assert not keys & keys_in(cache)
+    assert {name.partition(".")[2] for name in holding(word, root)} == {"done"}
+    searched = search.refresh()
+    assert word not in str(searched.trace(word).to_pylist())
+    mk.undo(root, clear=True, lake=lake)
+    assert holding(word, root, lake, cache) == set()
+    assert not keys & keys_in(cache)
+    assert not list((cache / MODELS).glob("arm-*"))
+    assert facts.read("anna", now=NOW)["id"].to_pylist() == ["ar_001", "ar_003"]
+    assert word not in facts.blocks("anna", "тайное слово", now=NOW)
+    assert mk.open(lake, source=root).memories["text"].to_pylist() == mk.read(root).memories["text"].to_pylist()
+
+
+def keys_in(cache: Path) -> set[bytes]:
+    return {
+        key for shard in cache.glob("*/*.parquet") for key in pq.read_table(shard, partitioning=None)["key"].to_pylist()
+    }
+
+
+def test_what_was_migrated_is_forgotten_in_the_old_file_too(tmp_path: Path) -> None:
+    root = mk.write_files(tmp_path, {"memory/users/x/profile.md": "", "memory/boris.md": "- Пьёт чай\n- Пьёт мёд\n"})
+    facts = mk.store(root).facts
+    facts.migrate_user("boris", now=NOW)
+    facts.forget("boris", facts.read("boris", now=NOW)["id"][0].as_py(), now=NOW)
+    assert (root / "memory/boris.md.bak").read_text() == "- Пьёт мёд\n"
+    mk.undo(root, clear=True)
+    assert holding("Пьёт чай", root) == set()
+
+
+def test_a_lake_is_cleared_of_its_own_folder_alone(tmp_path: Path, facts: FactStore) -> None:
+    facts.save("anna", "Обсуждали погоду на море.", now=NOW)
+    other = mk.write_files(tmp_path / "other", {"MEMORY.md": "# Чай\n"})
+    mk.read(other).save(tmp_path / "lake")
+    for given in ({"lake": tmp_path / "lake", "clear": True}, {"lake": tmp_path / "lake"}):
+        with pytest.raises(ParameterError, match="lake"):
+            mk.undo(tmp_path, **given)
+    mk.undo(tmp_path)
 
 
 def _save(root: Path, number: int) -> None:

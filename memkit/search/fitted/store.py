@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import duckdb
+import pyarrow as pa
 
 from memkit.errors import MemkitError, ParameterError, StaleIndexError
 from memkit.index import store
@@ -25,6 +26,7 @@ from memkit.params import Estimator
 from memkit.search.fitted.arms import KINDS, build_arm, load_arm
 from memkit.search.fitted.index import SearchIndex, build_index
 from memkit.search.settings import FitSettings, QuerySettings
+from memkit.tables.table import from_table
 from memkit.tables.untrusted import read_json, refuse_links
 
 if TYPE_CHECKING:
@@ -133,6 +135,19 @@ def cached_arm(index: SearchIndex, name: str) -> Any:
     with suppress(OSError):
         _keep(arm, folder)
     return arm
+
+
+def forget(memories: pa.Table) -> None:
+    """Drop from the user's cache what there is of these memories: vectors of their texts, and all arms that are kept.
+
+    An arm holds hashes of the terms of all its texts, and does not say which. What is dropped is made again on demand.
+    """
+    cache = shared_cache()
+    index = build_index(from_table(memories), FitSettings(encoder=None)) if memories.num_rows else None
+    columns = (memories["text"], index.texts, index.told, index.chunks["text"]) if index else ()
+    cache.forget({text for column in columns for text in column.to_pylist() if text})
+    for folder in cache.folder.glob(f"{MODELS}/{_ARM}*") if cache.folder else ():
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _keep(arm: Any, folder: Path) -> None:
