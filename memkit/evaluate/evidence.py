@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.index.cache import rows_digest
+from memkit.index.store import rows_digest
 from memkit.params import Param
 
 _COUNT, _TEXT, _NUMBER = {"kind": "int", "low": 0}, {"kind": "str"}, {"kind": "float"}

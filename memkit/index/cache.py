@@ -11,7 +11,6 @@ The process has one such cache for everything (`vector_cache`), in the user's ca
 from __future__ import annotations
 
 import functools
-import hashlib
 import logging
 import os
 import time
@@ -124,13 +123,7 @@ class VectorCache:
 
         Examples
         --------
-        >>> from memkit.index.encode import as_encoder
-        >>> cache = VectorCache()
-        >>> _ = cache.encode(as_encoder("hash"), ["память", "чай"])
-        >>> cache.forget(["память"])
-        >>> _ = cache.encode(as_encoder("hash"), ["память", "чай"])
-        >>> cache.encoded
-        3
+        >>> VectorCache().forget(["память"])
         """
         gone = {content_key(text, role) for text in texts for role in ROLES}
         with self._lock:
@@ -140,7 +133,7 @@ class VectorCache:
             if not gone.isdisjoint(self._keys(shard)):
                 left = {key: vector for key, vector in self._read(shard).items() if key not in gone}
                 if left:
-                    _write(shard.parent, list(left), np.stack(list(left.values())))
+                    store.put_vectors(shard.parent, list(left), np.stack(list(left.values())))
                 self._shards.pop(shard, None)
                 shard.unlink(missing_ok=True)
 
@@ -272,7 +265,7 @@ class VectorCache:
         return held
 
     def _to_disk(self, folder: Path, keys: Sequence[Key], vectors: Vectors) -> None:
-        _write(folder, keys, vectors)
+        store.put_vectors(folder, keys, vectors)
         small = [shard for shard in sorted(folder.glob("*.parquet")) if shard.stat().st_size < _SMALL_SHARD]
         if len(small) > _MAX_SMALL:
             self._merge(folder, small)
@@ -282,7 +275,7 @@ class VectorCache:
         held: dict[Key, Vectors] = {}
         for shard in shards:
             held.update(self._read(shard))
-        merged = _write(folder, list(held), np.stack(list(held.values()))) if held else None
+        merged = store.put_vectors(folder, list(held), np.stack(list(held.values()))) if held else None
         for shard in shards:
             self._shards.pop(shard, None)
             if shard != merged:
@@ -402,22 +395,3 @@ def vector_cache(folder: Path | str | Literal["as it is"] | None = "as it is") -
     if folder != "as it is":
         cache.move(folder)
     return cache
-
-
-def rows_digest(rows: Any) -> str:
-    """Hash over strings in their order, each with its length, so that no two lists share it."""
-    digest = hashlib.blake2b(digest_size=16)
-    for row in as_texts(rows):
-        data = row.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()
-
-
-def _write(folder: Path, keys: Sequence[Key], vectors: Vectors) -> Path:
-    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-    columns = {
-        "key": pa.array(keys, pa.binary(16)),
-        "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
-    }
-    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
-    return folder / store.put(folder, ".parquet", lambda path: pq.write_table(pa.table(columns), path, **plain))

@@ -10,16 +10,19 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from memkit.errors import DamagedIndexError, MemkitError, StaleIndexError
+from memkit.index.encoders.base import Vectors, as_texts
 from memkit.tables.untrusted import open_member
 
 _HASH_AND_SUFFIX = r"[0-9a-f]{32}\.[a-z]{1,10}"
@@ -136,3 +139,23 @@ def _in_place(folder: Path, write: Callable[[Path], None], name: Callable[[Path]
         if temporary is not None:
             temporary.unlink(missing_ok=True)
     return final
+
+
+def put_vectors(folder: Path, keys: Sequence[bytes], vectors: Vectors) -> Path:
+    """A shard of vectors by their keys."""
+    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
+    columns = {
+        "key": pa.array(keys, pa.binary(16)),
+        "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
+    }
+    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
+    return folder / put(folder, ".parquet", lambda path: pq.write_table(pa.table(columns), path, **plain))
+
+
+def rows_digest(rows: Any) -> str:
+    """Hash over strings in their order, each with its length, so that no two lists share it."""
+    digest = hashlib.blake2b(digest_size=16)
+    for row in as_texts(rows):
+        data = row.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()

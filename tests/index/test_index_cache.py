@@ -16,9 +16,10 @@ import pytest
 import memkit as mk
 from memkit.errors import MemkitError, ParameterError, StaleIndexError
 from memkit.index import store
-from memkit.index.cache import VectorCache, rows_digest, shared_cache
+from memkit.index.cache import VectorCache, shared_cache
 from memkit.index.encode import TextEncoder, as_encoder
 from memkit.index.encoders.base import cores, one_thread
+from memkit.index.store import rows_digest
 from memkit.progress import bar
 from memkit.text.analyse import content_key
 
@@ -379,3 +380,21 @@ def test_a_name_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     (tmp_path / "outside.npy").write_bytes(b"")
     with pytest.raises(StaleIndexError, match="missing"):
         store.get(tmp_path / "inside", "../outside.npy")
+
+
+def test_texts_are_forgotten_in_memory_and_on_disk_and_others_are_not(tmp_path: Path) -> None:
+    cache = VectorCache(tmp_path)
+    encoder = as_encoder("hash")
+    for role in ("document", "query"):
+        cache.encode(encoder, ["чай", "мёд", "сад"], role, keep=True)  # type: ignore[arg-type]  # one of the two
+    cache.forget(["мёд", "нет такого"])
+    before = cache.encoded
+    for role in ("document", "query"):
+        cache.encode(encoder, ["чай", "мёд", "сад"], role, keep=False)  # type: ignore[arg-type]  # as above
+    assert cache.encoded - before == 2
+    left = {
+        key
+        for shard in tmp_path.glob("*/*.parquet")
+        for key in pq.read_table(shard, partitioning=None)["key"].to_pylist()
+    }
+    assert left == {content_key(text, role) for text in ("чай", "сад") for role in ("document", "query")}

@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from memkit.duck import session
 from memkit.errors import ParameterError
-from memkit.index.cache import rows_digest
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration
+from memkit.index.store import rows_digest
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.arms import KINDS, build_arm, searched_texts, taken
 from memkit.search.fitted.context import as_days, best, context_of
