@@ -19,7 +19,7 @@ from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, names_in, sheet_of
 from memkit.duck import literal, literals
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import AsOf, Estimator, as_of_time, describe, estimator, param, record_as_of
+from memkit.params import AsOf, Estimator, as_of_time, describe, estimator, param, record_as_of, revision_of
 from memkit.presets import cite
 from memkit.schemas import kinds_where
 from memkit.tables.age import expired_sql
@@ -210,9 +210,8 @@ class ContextBuilder(Estimator):
         filled, note = self._blocks(corpus, user_id, message, moment)
         limits = {PROFILE: self.profile_chars, WORKING: self.working_chars, RELEVANT: self.relevant_chars}
         lines = tuple(line for block in BLOCKS for line in filled[block])
-        table = describe(
-            _table(filled), memkit="context", note=note, shown=names_in(_table(filled), corpus.memories, "memory_id")
-        )
+        names, of = names_in(_table(filled), corpus.memories, "memory_id"), revision_of(corpus.memories)
+        table = describe(_table(filled), memkit="context", note=note, shown=names, **of)
         return Context(_text(filled), record_as_of(table, moment), lines, limits)
 
     def compare(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> pa.Table:

@@ -21,6 +21,7 @@ from memkit.display.notebook import Shown
 from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.fences import fences
+from memkit.formats import reader
 from memkit.formats.rules import ADVICE
 from memkit.params import AsOf, as_of_time, check_value, describe
 from memkit.tables.age import BY_MONTH
@@ -176,7 +177,7 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     rows = _findings(counts, tables, corpus, drawn)
     tables["next"] = pa.Table.from_pylist(_next(tables, counts, corpus))
     found = pa.Table.from_pylist([dict(zip(("what", "count", "note"), row, strict=True)) for row in rows])
-    return Overview(describe(found, memkit="overview", as_of=moment.isoformat()), tables)
+    return Overview(describe(found, memkit="overview", as_of=moment.isoformat(), **corpus.revision), tables)
 
 
 def _titled(title: str, table: pa.Table, rows: int, show_secrets: bool) -> Sheet:
@@ -256,9 +257,12 @@ def _leads_nowhere(target: str, path: str, there: Callable[[str], bool]) -> bool
 def _files(corpus: Corpus) -> Callable[[str], bool]:
     """Whether a path, relative to the root, is there: on disk where the folder is known, else among what was read."""
     root = corpus.root
-    if root is not None and root.is_dir():
+    if root is not None and root.is_dir() and not corpus.revision:
         return lambda path: os.path.lexists(root / path)
     paths = {path for path in corpus.memories["path"].to_pylist() if path}
+    if root is not None and corpus.revision:
+        with reader.listed(root, corpus._source().options) as listing:
+            paths |= listing.files.keys()
     folders = {str(parent) for path in paths for parent in Path(path).parents}
     return lambda path: path in paths or path in folders
 

@@ -22,6 +22,7 @@ from memkit.cli.common import (
     PathArgument,
     PresetOption,
     ProfileOption,
+    RevOption,
     SetOption,
     app,
     fitted,
@@ -66,9 +67,10 @@ def check(
     most: Annotated[int, typer.Option(help="Problems shown of each rule.", min=1)] = 5,
     secrets: Annotated[bool, typer.Option("--secrets", help="Look for keys, tokens and passwords too.")] = False,
     formats: FormatsOption = None,
+    rev: RevOption = None,
 ) -> None:
     """Print what is wrong with a folder, grouped by rule; exit 1 where there are errors."""
-    corpus = load(path, as_of=as_of, formats=formats)
+    corpus = load(path, as_of=as_of, formats=formats, rev=rev)
     problems = corpus.problems
     if secrets:
         from memkit.tables.secrets import secret_problems
@@ -90,11 +92,12 @@ def overview(
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
+    rev: RevOption = None,
 ) -> None:
     """Look at a folder for the first time: what it holds, what is wrong with it, what to call next."""
     from memkit.glance import overview as look
 
-    found = look(load(path, formats=formats), exact=exact, as_of=as_of)
+    found = look(load(path, formats=formats, rev=rev), exact=exact, as_of=as_of)
     if page is not None:
         found.report(page, title=f"Overview of {path.resolve().name}")
     if as_json:
@@ -110,11 +113,12 @@ def sql(
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
+    rev: RevOption = None,
 ) -> None:
     """Ask a folder a question in SQL; fts('words', k := 5) searches its text."""
     from memkit.tables.named import named_queries
 
-    corpus = load(path, formats=formats)
+    corpus = load(path, formats=formats, rev=rev)
     names = named_queries()["name"].to_pylist()
     named = query in names or (query.isidentifier() and did_you_mean(query, names) != "")  # a slip: named() says so
     result = corpus.named(query, as_of) if named else corpus.sql(query)
@@ -137,9 +141,10 @@ def search(
     sets: SetOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
+    rev: RevOption = None,
 ) -> None:
     """Search a folder by words and by meaning; the parameters are those of mk.Retriever."""
-    retriever = fitted(load(path, formats=formats), preset, sets, profile)
+    retriever = fitted(load(path, formats=formats, rev=rev), preset, sets, profile)
     ask = retriever.trace if trace else retriever.search
     table = ask(query, k=k, where=where, as_of=as_of)
     if columns is not None:
@@ -168,6 +173,7 @@ def policy(
     sets: SetOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
+    rev: RevOption = None,
 ) -> None:
     """Show what a policy would keep, and why not the rest; nothing is deleted."""
     from memkit import presets
@@ -179,7 +185,7 @@ def policy(
         check_choice("--preset", preset, [name for name, some in presets.POLICY.items() if cls.name in some], "policy")
         values = presets.POLICY[preset][cls.name]
     judge = cls(**values | settings(cls.params(), sets, cls.__name__))
-    _judge(judge, load(path, formats=formats), as_of, as_json)
+    _judge(judge, load(path, formats=formats, rev=rev), as_of, as_json)
 
 
 @app.command()
@@ -228,12 +234,13 @@ def context(
     sets: SetOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
+    rev: RevOption = None,
 ) -> None:
     """Print the memory blocks that a prompt would get; --json is the table of candidates."""
     from memkit import presets
     from memkit.context import ContextBuilder
 
-    corpus = load(path, formats=formats)
+    corpus = load(path, formats=formats, rev=rev)
     document = presets.memory_v2_context if preset == "memory_v2" else {}
     kept = profile_of(profile, preset)
     values = {**document, **(kept.context if kept else {}), **settings(ContextBuilder.params(), sets, "ContextBuilder")}

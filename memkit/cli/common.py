@@ -42,6 +42,10 @@ FormatsOption = Annotated[
     list[str] | None,
     typer.Option("--formats", help="A package's format, tried before memkit's own; may be repeated.", metavar="NAME"),
 ]
+RevOption = Annotated[
+    str | None,
+    typer.Option("--rev", help="The folder as it was: a commit, branch or tag of git, or a date.", metavar="REV"),
+]
 PresetOption = Annotated[str | None, typer.Option(help="workspace, memory_v2, recommended_use or recommended_e5.")]
 SetOption = Annotated[
     list[str] | None,
@@ -52,14 +56,16 @@ ProfileOption = Annotated[
 ]
 
 
-def load(path: Path, as_of: str | None = None, formats: list[str] | None = None) -> Corpus:
-    """The corpus at `path`: a saved one where there is a manifest, else what the files hold."""
+def load(path: Path, as_of: str | None = None, formats: list[str] | None = None, rev: str | None = None) -> Corpus:
+    """The corpus at `path`: a saved one where there is a manifest, else what the files hold, now or at a revision."""
     from memkit.tables.commit import is_lake
     from memkit.tables.sources import open_lake, read
 
     if is_lake(path):
+        if rev is not None:
+            raise ParameterError(f"--rev: expected a folder of a git repository. Got a saved corpus, {path}.")
         return open_lake(path)
-    return read(path, as_of=as_of, formats=formats or (), progress=sys.stderr.isatty())
+    return read(path, as_of=as_of, formats=formats or (), progress=sys.stderr.isatty(), rev=rev)
 
 
 def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str) -> dict[str, Any]:

@@ -383,11 +383,11 @@ def _own_names(table: pa.Table, first: pa.Table, chosen: list[Column]) -> dict[s
 def _heading(view: View, count: int, facts: dict[str, str], hide: _Words, queries: dict[str, str]) -> str:
     plural = f"{view.word[:-1]}ies" if view.word.endswith("y") else f"{view.word}s"
     words = f"{count:,} {view.word if count == 1 else 'users and days' if view.word == 'user and day' else plural}"
-    if len(queries) == 1:
-        words += f" for “{hide(next(iter(queries.values())), 80)}”"
+    words += f" for “{hide(next(iter(queries.values())), 80)}”" if len(queries) == 1 else ""
     if facts.get("policy"):
         words = f"{hide(facts['policy'])}: {words}"
-    return words + (f", as of {hide(facts['as_of'])[:10]}" if facts.get("as_of") else "")
+    told = {"of": facts.get("revision"), "as of": facts.get("as_of")}
+    return words + "".join(f", {word} {hide(fact)[:10]}" for word, fact in told.items() if fact)
 
 
 def _tally(table: pa.Table, view: View) -> str:

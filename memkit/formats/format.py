@@ -24,7 +24,7 @@ MARKDOWN = (".md", ".markdown")
 
 _CODES = {
     "error": "unparsable unreadable unsupported_version outside_root plugin_path missing_file duplicate_id out_of_range"
-    " bad_date file_too_large foreign_index format_failed",
+    " bad_date file_too_large too_many_files foreign_index format_failed",
     "warning": "missing_field bad_value not_uuid4 name_mismatch implausible_date encoding counter_mismatch"
     " dangling_relation self_relation contradictory_relation unbalanced_fence type_file_mismatch duplicate_key"
     " missing_index empty_text secret",
@@ -43,6 +43,7 @@ ADVICE: dict[str, str] = {
     "missing_file": "Restore the file or drop the reference.",
     "duplicate_id": "Give each its own id.",
     "file_too_large": "Its first 64 KiB are its text; split the file or raise max_file_bytes.",
+    "too_many_files": "Nothing of it is read; name a folder below.",
     "foreign_index": "It is not read; rename it if it does not belong to the agent's memory.",
     "format_failed": "The other formats are tried; tell the package's author.",
     "encoding": "Save the file as UTF-8; other bytes are replaced by U+FFFD.",

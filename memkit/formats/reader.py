@@ -42,10 +42,12 @@ from memkit.formats.disk.files import (
 from memkit.formats.disk.lock import steady
 from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Folder, Format, Role, Rule, Survey
+from memkit.formats.git import repository
+from memkit.formats.git.tree import Tree, tree_of
 from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, schemas_of
 from memkit.formats.splice import merge
-from memkit.params import record_as_of
+from memkit.params import describe, record_as_of
 from memkit.progress import bar
 
 BATCH_FILES = 1000
@@ -70,6 +72,8 @@ class Options:
     progress: bool = False
     formats: tuple[str, ...] = ()
     """Names of formats of others, to be tried before memkit's own."""
+    rev: str | None = None
+    """The revision that is read; None is the folder as it is."""
 
 
 Seen = tuple[Stat, str, str]
@@ -137,19 +141,33 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
         For an unknown format; where nothing can be read there; where a writer does not end in time, or died.
     """
     formats = formats_for(options.formats, options.format) if options.formats or options.format else FORMATS
-    check_root(root)
-    with steady(home_of(root)):
-        return _read(root, options, formats, before)
+    with listed(root, options, with_stat=before is not None) as listing:
+        return read_listing(listing, root, options, formats, before)
 
 
-def _read(root: Path, options: Options, formats: tuple[Format, ...], before: Reading | None) -> Reading:
-    listing = list_files(root, with_stat=before is not None)
+@contextmanager
+def listed(root: Path, options: Options, *, with_stat: bool = False) -> Iterator[Listing]:
+    """The files that `options` mean, to be read within the block: those of the folder, or of a revision."""
+    if options.rev is None:
+        check_root(root)
+        with steady(home_of(root)):
+            yield list_files(root, with_stat=with_stat)
+    else:
+        with repository.opened(root) as opened:
+            yield tree_of(opened, root, opened.commit(options.rev))
+
+
+def read_listing(
+    listing: Listing, root: Path, options: Options, formats: tuple[Format, ...], before: Reading | None
+) -> Reading:
+    """Read the files of a listing, of which `root` is the folder or the one file."""
     rows = Rows(options.rules, schemas_of(formats))
     listing.report(rows)
-    result = Reading(root if root.is_file() else listing.root, options)
+    commit = listing.commit if isinstance(listing, Tree) else None
+    result = Reading(root.resolve() if commit else root if root.is_file() else listing.root, options)
     roles = _roles(listing, formats, rows, result, before)
     items = _to_parse(roles, listing, before.seen if before else {})
-    result.parsed, found = _parse_all(home_of(root), options, formats, items, listing.raw_names)
+    result.parsed, found = _parse_all(listing, options, formats, items)
     result.seen = {item[0]: seen for item, seen in zip(items, found, strict=True)}
     if before:
         gone = before.seen.keys() - roles.keys()
@@ -159,6 +177,9 @@ def _read(root: Path, options: Options, formats: tuple[Format, ...], before: Rea
         for path in gone:
             del result.seen[path]
     result.tables = _finish(result.parsed, rows.to_arrow(), formats, options)
+    if commit:
+        for name in ("memories", "problems"):
+            result.tables[name] = describe(result.tables[name], **commit.facts)
     if len(formats) > len(FORMATS):
         _warn_of_failures(result.tables["problems"])
     return result
@@ -242,14 +263,14 @@ def _opener(listing: Listing, result: Reading, before: Reading | None) -> Callab
     return source
 
 
-def _parse_all(
-    root: Path, options: Options, formats: tuple[Format, ...], items: list[Item], raw_names: dict[str, str]
-) -> Parsed:
+def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], items: list[Item]) -> Parsed:
     """Parse all files: their rows by table, and how each file was seen."""
-    others = _processes(options.n_jobs, len(items))
+    others = 1 if isinstance(listing, Tree) else _processes(options.n_jobs, len(items))
+    listing.expect([path for path, _, _ in items])
+    bare = listing.bare()
     size = min(BATCH_FILES, len(items) // (_SHARES * others) + 1) if others > 1 else BATCH_FILES
     own = tuple(format for format in formats if format not in FORMATS)
-    tasks = [(root, options, own, items[at : at + size], raw_names) for at in range(0, len(items), size)]
+    tasks = [(bare, options, own, items[at : at + size]) for at in range(0, len(items), size)]
     tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in schemas_of(formats).items()}
     files: list[Seen] = []
     results: Iterator[Parsed] = (parse_batch(*task) for task in tasks)
@@ -273,15 +294,12 @@ def _processes(n_jobs: int | None, files: int) -> int:
 
 
 @_no_collection()
-def parse_batch(
-    root: Path, options: Options, own: tuple[Format, ...], items: list[Item], raw_names: dict[str, str]
-) -> Parsed:
+def parse_batch(listing: Listing, options: Options, own: tuple[Format, ...], items: list[Item]) -> Parsed:
     """Parse some files; a pure function of their bytes and roles, so that any machine with the folder may run it.
 
     Returns the tables, and how each file was seen. A file whose hash is what it was gives no rows.
     """
     formats = own + FORMATS
-    listing = Listing(root, raw_names=raw_names)
     found: list[Seen] = []
     pieces: list[Tables] = []
     while len(found) < len(items):
@@ -307,7 +325,7 @@ def _load(listing: Listing, options: Options, items: Iterable[Item], rows: Rows)
             found.append(_UNSEEN)
             continue
         digest = digest_of(content)
-        found.append((content[0], _key_of(role), digest))
+        found.append((listing.stat(path) or content[0], _key_of(role), digest))
         if digest != before:
             contents.append((path, content))
             held += len(content[1])

@@ -21,6 +21,7 @@ _ANY = (
     Rule("outside_root", "any", "", "no link out of the root"),
     Rule("symlink", "any", "", "regular files and folders"),
     Rule("file_too_large", "any", "", "at most max_file_bytes"),
+    Rule("too_many_files", "any", "", "at most 500,000 files and folders in a revision"),
     Rule("encoding", "any", "", "UTF-8"),
     Rule("duplicate_key", "any", "", "each key once in an object"),
     Rule("duplicate_id", "any", "id", "an id that no other record of its kind has"),

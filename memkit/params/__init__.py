@@ -29,6 +29,7 @@ from memkit.params.declare import (
     describe,
     param,
     record_as_of,
+    revision_of,
 )
 from memkit.params.estimator import Estimator, estimator
 
@@ -45,4 +46,5 @@ __all__ = [
     "estimator",
     "param",
     "record_as_of",
+    "revision_of",
 ]

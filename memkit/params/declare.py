@@ -263,6 +263,12 @@ def record_as_of(table: pa.Table, moment: datetime) -> pa.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), b"as_of": moment.isoformat().encode()})
 
 
+def revision_of(table: pa.Table) -> dict[str, str]:
+    """What the metadata of a table say of the commit that it was read from; nothing where it was from none."""
+    facts = {key.decode(): value.decode(errors="replace") for key, value in (table.schema.metadata or {}).items()}
+    return {name: facts[name] for name in ("revision", "revision_at", "revision_path") if name in facts}
+
+
 def describe(table: pa.Table, **facts: Any) -> pa.Table:
     """`table` with facts on its making in the schema's metadata: text as it is, the rest as JSON, nothing empty.
 

@@ -22,7 +22,7 @@ from memkit.formats.disk.files import whole_texts
 from memkit.formats.format import MARKDOWN
 from memkit.formats.reader import Reading
 from memkit.formats.registry import check_named, name_of
-from memkit.params import AsOf
+from memkit.params import AsOf, revision_of
 from memkit.schemas import TABLES
 from memkit.tables.database import Database, TextIndex, sql_with
 from memkit.tables.manifest import STATE, TEXT
@@ -42,10 +42,8 @@ class Corpus:
     ----------
     tables : dict of str to pyarrow.Table
         The tables by name; `memkit.schemas.TABLES` says what each column means.
-    folder : Path or None
-        Where `memkit.open` found it.
-    trusted : bool
-        Whether it was opened with ``trust=True``.
+    folder, trusted : Path or None, bool
+        Where `memkit.open` found it, and whether with ``trust=True``.
     """
 
     def __init__(
@@ -85,8 +83,13 @@ class Corpus:
     @property
     def root(self) -> Path | None:
         """The folder that it was read from, where that is known in this process; None for a table or another's lake."""
-        root = self._reading.root if self._reading else None
+        root = self._reading and self._reading.root
         return root if root and (self.trusted or root.absolute() in _GIVEN) else None  # looking would be following
+
+    @property
+    def revision(self) -> dict[str, str]:
+        """The commit that it was read from (revision, revision_at, revision_path); empty for a folder as it was."""
+        return revision_of(self.memories)
 
     def sql(self, query: str, params: Any = None) -> duckdb.DuckDBPyRelation:
         """The result of a SQL query over the tables.
@@ -255,10 +258,8 @@ class Corpus:
 
         Raises
         ------
-        MemkitError
-            Where another process is saving to `folder`, or it cannot be written.
-        FormatError
-            Where a link lies in `folder`.
+        MemkitError, FormatError
+            Where another process is saving to `folder`, or it cannot be written; where a link lies in it.
 
         Examples
         --------
@@ -329,7 +330,8 @@ class Corpus:
         """
         before, known = self._source(), set(self.memories["path"].to_pylist())
         wanted, most = (lambda path: path in known and path.lower().endswith(MARKDOWN)), before.options.max_file_bytes
-        rows = [{"path": path, "text": text} for path, text in whole_texts(before.root, wanted, most)]
+        with reader.listed(before.root, before.options) as listing:
+            rows = [{"path": path, "text": text} for path, text in whole_texts(listing, wanted, most)]
         return pa.Table.from_pylist(rows, pa.schema([TABLES["memories"].field(name) for name in ("path", "text")]))
 
     @property
@@ -395,5 +397,4 @@ def give(root: Path) -> Path:
 
 def _check_name(owner: str, name: object, what: str, taken: Container[object]) -> None:
     if not is_table_name(name) or name in taken:
-        expected = f"'name' must be letters, digits and '_', and no {what} of memkit"
-        raise ParameterError(f"{owner}: {expected}. Got {name!r}.")
+        raise ParameterError(f"{owner}: 'name' must be letters, digits and '_', no {what} of memkit. Got {name!r}.")

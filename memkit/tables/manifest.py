@@ -28,7 +28,8 @@ MANIFEST = "manifest.json"
 STATE, TEXT = "state", "fts"
 """Folders of a lake: what a refresh needs, and the full-text index."""
 _HASH = re.compile(r"[0-9a-f]{32}")
-_OPTIONS = ("format", "as_of", "max_file_bytes", "plugin_globs", "n_jobs", "formats")
+_OPTIONS = ("format", "as_of", "max_file_bytes", "plugin_globs", "n_jobs", "formats", "rev")
+_OPTIONAL = ("formats", "rev")
 """What a refresh repeats; rules are code and are not saved."""
 
 
@@ -69,7 +70,8 @@ class Manifest:
 
     def to_json(self) -> str:
         """What `read_manifest` reads."""
-        options = {name: getattr(self.options, name) for name in _OPTIONS if name != "formats" or self.options.formats}
+        all_of_them = {name: getattr(self.options, name) for name in _OPTIONS}
+        options = {name: value for name, value in all_of_them.items() if value or name not in _OPTIONAL}
         source = None if self.root is None else {"root": self.root, "options": options}
         document = {"version": self.version, "files": dict(sorted(self.files.items())), "source": source}
         return json.dumps(document, indent=1, default=datetime.isoformat)
@@ -127,8 +129,9 @@ def _options_of(saved: dict[str, Any]) -> Options:
     """What `Manifest.to_json` wrote; no more processes than this machine has cores."""
     saved = {"max_file_bytes": MAX_FILE_BYTES, "plugin_globs": list(PLUGIN_GLOBS), "formats": [], **saved}
     form, as_of, jobs = (saved.get(name) for name in ("format", "as_of", "n_jobs"))
-    size, globs, others = saved["max_file_bytes"], saved["plugin_globs"], saved["formats"]
+    size, globs, others, rev = saved["max_file_bytes"], saved["plugin_globs"], saved["formats"], saved.get("rev")
     is_known = saved.keys() <= set(_OPTIONS) and (form is None or form in (*NAMES, *others))
+    is_known &= isinstance(rev, str | None)
     is_known &= isinstance(others, list) and all(isinstance(name, str) and name.isidentifier() for name in others)
     is_count = type(size) is int and size >= 1 and (jobs is None or (type(jobs) is int and jobs != 0))
     if not is_known or not is_count or not isinstance(globs, list) or not all(isinstance(glob, str) for glob in globs):
@@ -137,5 +140,11 @@ def _options_of(saved: dict[str, Any]) -> Options:
     if moment is not None and moment.tzinfo is None:
         raise ValueError(f"as_of {as_of!r} without a zone")
     return Options(
-        form, moment, size, tuple(globs), n_jobs=jobs and min(jobs, os.cpu_count() or 1), formats=tuple(others)
+        form,
+        moment,
+        size,
+        tuple(globs),
+        n_jobs=jobs and min(jobs, os.cpu_count() or 1),
+        formats=tuple(others),
+        rev=rev,
     )

@@ -17,8 +17,13 @@ def home(corpus: Corpus) -> Path:
     ------
     MemkitError
         For a corpus of no folder, or of one that nobody gave in this process.
+    ChangeRefusedError
+        For one of a revision, whose files are not those that would be changed.
     """
-    return home_of(corpus._source().root)
+    reading = corpus._source()
+    if reading.options.rev is not None:
+        raise ChangeRefusedError(f"the corpus is of revision {reading.options.rev}. Read the folder as it is.")
+    return home_of(reading.root)
 
 
 def exact_text(corpus: Corpus, path: str, data: bytes | None) -> str:

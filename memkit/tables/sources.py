@@ -9,6 +9,7 @@ from memkit.errors import ParameterError
 from memkit.formats import reader
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.format import SEVERITIES, Format, Rule
+from memkit.formats.git.repository import Rev, rev_text
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES, name_of
@@ -28,11 +29,13 @@ def read(
     rules: tuple[Rule, ...] | None = None,
     n_jobs: int | None = None,
     progress: bool = False,
+    rev: Rev | None = None,
 ) -> Corpus:
     """Read a folder of memories, whatever of the five formats it holds.
 
     Nothing outside of `path` is opened, and no input raises: what is wrong is a row of ``problems``. Cost is linear in
-    the bytes read.
+    the bytes read. With `rev` it is the folder of that moment, from the git repository that it lies in: nothing is
+    checked out, and nothing that the repository holds is run.
 
     Parameters
     ----------
@@ -60,6 +63,9 @@ def read(
         says. Below 15,000 files one process reads, and below some 65,000 notes more do not pay.
     progress : bool
         Show a progress bar on a terminal.
+    rev : str, date or datetime, optional
+        A commit, branch or tag of git, as ``HEAD~10``; or a moment, UTC, which is the last commit up to it along first
+        parents. ``Corpus.revision`` says which it was, and so does the metadata of what comes of it.
 
     Returns
     -------
@@ -69,6 +75,10 @@ def read(
     ------
     FormatError
         Where nothing is at `path`, or with ``errors="raise"`` for the first error.
+    NotFoundError
+        Where there is no such revision.
+    MemkitError
+        Where `rev` is asked for and the program git is not here.
     ParameterError
         For an argument outside of what is listed here.
 
@@ -91,8 +101,8 @@ def read(
     given = [formats] if isinstance(formats, (str, Format)) else formats
     others = [format] if format is not None and format not in NAMES else []
     names = tuple(dict.fromkeys(map(name_of, [*given, *others])))
-    own_rules = None if rules is None else tuple(rules)
-    options = Options(format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress, names)
+    own_rules, of = None if rules is None else tuple(rules), None if rev is None else rev_text(rev)
+    options = Options(format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress, names, of)
     reading = reader.read(Path(path), options)
     if errors == "raise":
         reader.raise_first_error(reading.tables["problems"])

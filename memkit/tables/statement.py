@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from memkit.duck import laid_out, session
 from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
-from memkit.params import AsOf, Estimator, as_of_time, check_column, describe, record_as_of
+from memkit.params import AsOf, Estimator, as_of_time, check_column, describe, record_as_of, revision_of
 from memkit.schemas import KINDS, TIMESTAMP
 from memkit.tables.age import AS_OF
 from memkit.tables.single import settled
@@ -95,7 +95,8 @@ class Annotator(Estimator):
                 con.register(name, relation)
             found = run(con, self._sql_for(relations["input"]), tuple(self.adds), moment)
         result, note = annotate(source, with_meanings(found, self.adds)), self._note(source, relations["input"])
-        return record_as_of(describe(result, memkit="policy", policy=type(self).__name__, note=note), moment)
+        facts = {"memkit": "policy", "policy": type(self).__name__, "note": note, **revision_of(source)}
+        return record_as_of(describe(result, **facts), moment)
 
     def sql(self, as_of: AsOf = None) -> str:
         """The statement that runs, over the relations in `relations`; the day is ``$as_of`` unless one is given.

@@ -6,7 +6,7 @@ import codecs
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -28,7 +28,9 @@ _FOLDER_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRE
 IGNORE_FILE = ".memkitignore"
 """A folder that holds a file of this name is skipped unless it is named itself."""
 SKIPPED_FOLDERS = frozenset({"node_modules", "venv", "virtualenv", "site-packages", "__pycache__"})
-"""Folders that hold no memory; hidden ones are skipped too, and any with a ``pyvenv.cfg``."""
+"""Folders that hold no memory; hidden ones are skipped too."""
+SKIPPED_WITH = frozenset({IGNORE_FILE, "pyvenv.cfg"})
+"""Files that have their folder skipped."""
 
 
 Stat = tuple[int, int, int]
@@ -74,6 +76,51 @@ class Listing:
             with suppress(OSError):
                 self.files[path] = _stat(os.lstat(self.on_disk(path)))
         return self.files.get(path)
+
+    def unlisted(self, path: str, home: str) -> str | None:
+        """A file that an index names and the walk did not list, which it is from now on: a hidden one, or what a link
+        leads to. None is nothing there, and "" a link out of the folder `home`.
+        """
+        on_disk = self.root / path
+        if not on_disk.is_symlink() and not on_disk.exists():
+            return None
+        if not is_inside(on_disk, (self.root / home).resolve()):
+            return ""
+        target = on_disk.resolve()
+        if not target.is_file():
+            return None
+        found = target.relative_to(self.root).as_posix()
+        self.add(found)
+        return found
+
+    def bare(self) -> Listing:
+        """What another process needs to read the files."""
+        return Listing(self.root, raw_names=self.raw_names)
+
+    def expect(self, paths: Iterable[str]) -> None:
+        """These files are read next, in this order; a folder need not know."""
+
+    def content(self, path: str, max_file_bytes: int) -> Content:
+        """The bytes of a file, or the first of one that is too large; raises OSError where it cannot be read."""
+        return read_bytes(self.on_disk(path), max_file_bytes)
+
+    def shown(self, raw: str) -> str:
+        """`raw` as UTF-8 text; a name with other bytes shows them as ``\\xff``."""
+        if raw.isascii():
+            return raw
+        shown = os.fsencode(raw).decode("utf-8", "backslashreplace")
+        if shown != raw and shown not in self.files:
+            self.raw_names[shown] = raw
+        return shown
+
+    def settle(self, found: dict[str, Stat | None]) -> None:
+        """List these files, in order, by the names that are shown."""
+        for raw, status in sorted(found.items()):
+            path = self.shown(raw)
+            if path in self.files:
+                self.unreadable[path] = f"another file whose name reads the same, {raw!r}"
+            else:
+                self.files[path] = status
 
     def report(self, rows: Rows) -> None:
         """Add a problem for every oddity of the listing."""
@@ -127,12 +174,7 @@ def list_files(root: Path, *, with_stat: bool) -> Listing:
     folders = [""]
     while folders:
         folders += _scan(listing, folders.pop(), found, with_stat)
-    for raw, status in sorted(found.items()):
-        path = raw if raw.isascii() else _shown(listing, raw)
-        if path in listing.files:
-            listing.unreadable[path] = f"another file whose name reads the same, {raw!r}"
-        else:
-            listing.files[path] = status
+    listing.settle(found)
     return listing
 
 
@@ -142,7 +184,7 @@ def _scan(listing: Listing, folder: str, found: dict[str, Stat | None], with_sta
         with _opened(listing.root / folder) as place, os.scandir(place) as entries:
             return _sort_out(listing, folder, list(entries), found, with_stat)
     except OSError as error:
-        listing.unreadable[_shown(listing, folder)] = error.strerror or "an error"
+        listing.unreadable[listing.shown(folder)] = error.strerror or "an error"
         return []
 
 
@@ -163,7 +205,7 @@ def _sort_out(
     listing: Listing, folder: str, entries: list[os.DirEntry[str]], found: dict[str, Stat | None], with_stat: bool
 ) -> list[str]:
     names = {entry.name for entry in entries}
-    if folder and (IGNORE_FILE in names or "pyvenv.cfg" in names):
+    if folder and not SKIPPED_WITH.isdisjoint(names):
         return []
     folders = []
     prefix = f"{folder}/" if folder else ""
@@ -176,29 +218,19 @@ def _sort_out(
             if entry.is_file(follow_symlinks=False):
                 found[path] = _stat(entry.stat(follow_symlinks=False)) if with_stat else None
             elif entry.is_symlink():
-                listing.links[_shown(listing, path)] = is_inside(listing.root / path, listing.root)
+                listing.links[listing.shown(path)] = is_inside(listing.root / path, listing.root)
             elif not entry.is_dir(follow_symlinks=False):
-                listing.unreadable[_shown(listing, path)] = "a pipe, socket or device"
+                listing.unreadable[listing.shown(path)] = "a pipe, socket or device"
             elif name not in SKIPPED_FOLDERS:
                 folders.append(path)
                 listing.folders.append(path)
         except OSError as error:  # gone since the folder was listed
-            listing.unreadable[_shown(listing, path)] = error.strerror or "an error"
+            listing.unreadable[listing.shown(path)] = error.strerror or "an error"
     return folders
 
 
 def _stat(status: os.stat_result) -> Stat:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-def _shown(listing: Listing, raw: str) -> str:
-    """`raw` as UTF-8 text; a name with other bytes shows them as ``\\xff``."""
-    if raw.isascii():
-        return raw
-    shown = os.fsencode(raw).decode("utf-8", "backslashreplace")
-    if shown != raw and shown not in listing.files:
-        listing.raw_names[shown] = raw
-    return shown
 
 
 def is_inside(path: Path, folder: Path) -> bool:
@@ -227,9 +259,8 @@ def read_source(
     return to_source(path, content, max_file_bytes, rows, memory_id) if content else None
 
 
-def whole_texts(root: Path, wanted: Callable[[str], bool], max_file_bytes: int) -> Iterator[tuple[str, str]]:
-    """Path and text of the `wanted` files below `root`, as they are now; those that cannot be read are left out."""
-    listing = list_files(root, with_stat=False)
+def whole_texts(listing: Listing, wanted: Callable[[str], bool], max_file_bytes: int) -> Iterator[tuple[str, str]]:
+    """Path and text of the `wanted` files of a listing; those that cannot be read are left out."""
     for path in filter(wanted, listing.files):
         if source := read_source(listing, path, max_file_bytes, Rows()):
             yield path, source.text
@@ -240,7 +271,7 @@ def read_content(
 ) -> Content | None:
     """The bytes of the file at `path`; None where it cannot be read, which is reported."""
     try:
-        return _read_bytes(listing.on_disk(path), max_file_bytes)
+        return listing.content(path, max_file_bytes)
     except OSError as error:
         got = error.strerror or "an error"
         rows.problem("unreadable", path, "a file that can be read", got, memory_id=memory_id, quote=False)
@@ -278,7 +309,7 @@ def report(source: Source, max_file_bytes: int, rows: Rows, memory_id: str | Non
         problem("encoding", "UTF-8", f"bytes that read as windows-1251: {guess[:60]!r}", line)
 
 
-def _read_bytes(path: str, max_file_bytes: int) -> Content:
+def read_bytes(path: str, max_file_bytes: int) -> Content:
     """Stat and bytes, or the head of what is too large; a link or device in its place is refused."""
     descriptor = os.open(path, _OPEN_FLAGS)
     try:

@@ -13,7 +13,6 @@ import re
 from collections.abc import Container, Iterator
 from typing import Any
 
-from memkit.formats.disk.files import is_inside
 from memkit.formats.disk.lock import STATE
 from memkit.formats.fields import Fields
 from memkit.formats.format import MARKDOWN, Folder, Survey
@@ -318,26 +317,14 @@ class _Trees:
             if option in self.listing.files:
                 return option, "valid", None
             try:
-                status = self._unlisted(option, home)
+                found = self.listing.unlisted(option, home)
             except OSError:  # a name that no file can have, or a folder that may not be entered
                 continue
-            if status:
-                return status
+            if found == "":
+                return None, "invalid", "the path leads out of the memory folder by a link"
+            if found is not None:
+                return found, "valid", None
         return None, "missing", "there is no such file"
-
-    def _unlisted(self, path: str, home: str) -> tuple[str | None, str, str | None] | None:
-        """A path that the walk did not list: a link, a hidden file, or nothing."""
-        on_disk = self.listing.root / path
-        if not on_disk.is_symlink() and not on_disk.exists():
-            return None
-        if not is_inside(on_disk, (self.listing.root / home).resolve()):
-            return None, "invalid", "the path leads out of the memory folder by a link"
-        target = on_disk.resolve()
-        found = target.relative_to(self.listing.root).as_posix()
-        if not target.is_file():
-            return None
-        self.listing.add(found)
-        return found, "valid", None
 
     def _report(
         self, path: str, line: int, name: str, written: str, status: str, reason: str | None, memory_id: str | None

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.sheet import NAMED, names_of
-from memkit.params import describe, record_as_of
+from memkit.params import describe, record_as_of, revision_of
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS, taken
 from memkit.search.question import Queries, Question
@@ -206,6 +206,7 @@ def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
     given = (settings.vector_weight, settings.bm25_weight, settings.gram_weight)
     borrowed = by_vectors and None in given and index.stored is None
     weights = "those of the default encoder: none are stored for this one" if borrowed else None
+    facts |= revision_of(index.memories)
     told = describe(table, arms=question.weights, encoder=encoder, weights=weights, **facts)
     return record_as_of(told, question.moment)
 

@@ -1,0 +1,67 @@
+"""Branches and tags, read as files: git would look for them by the settings of the repository."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from functools import cached_property
+from pathlib import Path
+
+from memkit.errors import FormatError, NotFoundError, did_you_mean
+from memkit.formats.disk.files import is_inside, read_bytes
+
+_MOST_BYTES = 16 * 2**20
+_HEX = re.compile(r"[0-9a-f]{40}")
+_ABBREVIATED = re.compile(r"[0-9a-f]{4,40}")
+
+
+class Refs:
+    """The names of a repository, and its other small files."""
+
+    def __init__(self, git_dir: Path) -> None:
+        self._git_dir = git_dir
+
+    def id_of(self, name: str) -> str:
+        """The id that a name stands for, or its own digits, which git then makes whole."""
+        name = "HEAD" if name in ("", "@") else name
+        for place in ("", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"):
+            if found := self._ref(place + name):
+                return found
+        if _ABBREVIATED.fullmatch(name):
+            return name
+        if name == "HEAD":
+            raise NotFoundError(f"rev: {self._git_dir}: expected a commit. Got a repository without any.")
+        names = [ref.removeprefix("refs/").partition("/")[2] for ref in self._packed] + self._branches()
+        raise NotFoundError(f"rev: expected a branch, tag or commit. Got {name!r:.200}.{did_you_mean(name, names)}")
+
+    def _ref(self, name: str, depth: int = 5) -> str:
+        """The id that a ref holds, by way of others; "" where there is no such ref."""
+        is_name = name == "HEAD" or (name.startswith("refs/") and not {"", ".", ".."} & set(name.split("/")))
+        written = (self.read(name) or self._packed.get(name, "")).strip() if is_name else ""
+        if written.startswith("ref: ") and depth:
+            return self._ref(written[5:].strip(), depth - 1)
+        if re.fullmatch("[0-9a-f]{64}", written):
+            raise FormatError(f"{self._git_dir}: expected ids of SHA-1. Got SHA-256, which is not known.")
+        return written if _HEX.fullmatch(written) else ""
+
+    @cached_property
+    def _packed(self) -> dict[str, str]:
+        """Refs that git keeps in one file."""
+        lines = (self.read("packed-refs") or "").split("\n")
+        pairs = (line.partition(" ") for line in lines if line[:1] not in ("#", "^"))
+        return {name: id for id, _, name in pairs if name}
+
+    def _branches(self) -> list[str]:
+        folder = self._git_dir / "refs" / "heads"
+        with suppress(OSError):
+            return sorted(os.listdir(folder))[:1000]  # noqa: PTH208 - names are all that is wanted
+        return []
+
+    def read(self, name: str) -> str | None:
+        """A file of the git folder as text; None where there is no regular one within it."""
+        path = self._git_dir / name
+        with suppress(OSError, ValueError):
+            if is_inside(path.parent, self._git_dir.resolve()):
+                return read_bytes(str(path), _MOST_BYTES)[1].decode("utf-8", "replace")
+        return None
