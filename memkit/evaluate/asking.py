@@ -63,6 +63,13 @@ def _first(run: pa.Table, depth: int) -> pa.Table:
     return run.filter(pa.array(np.arange(len(query)) - np.searchsorted(query, query) < depth))
 
 
+def check_fitted(search: Any, owner: str) -> None:
+    """Raise where `search` is no Retriever, or one without a corpus."""
+    if not hasattr(search, "ask"):
+        raise ParameterError(f"{owner}: expected a fitted Retriever. Got {type(search).__name__}.")
+    search._index()
+
+
 @dataclass(frozen=True)
 class Batch:
     """Queries of one user and one moment, and what they may see."""

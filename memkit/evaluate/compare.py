@@ -13,7 +13,7 @@ import pyarrow as pa
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluate.asking import hits_of
-from memkit.evaluate.evaluation import Task, deepest, nullable, size
+from memkit.evaluate.evaluation import Task, check_seed, deepest, nullable, size
 from memkit.evaluate.labels import QRELS, read_queries
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.result import Result
@@ -204,6 +204,7 @@ def compare(
     for name, number in (("k", k), ("depth", depth)):
         check_value("compare", name, number, "int", low=1)
     check_value("compare", "epsilon", epsilon, "float", low=0)
+    check_seed("compare", seed)
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "compare")
     if qrels is None:
         asked, moment = read_queries(queries), as_of_time(as_of)

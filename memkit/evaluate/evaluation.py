@@ -246,6 +246,7 @@ def evaluate(
     """
     wanted = parse_metrics(metrics)
     check_value("evaluate", "depth", depth, "int", low=1)
+    check_seed("evaluate", seed)
     task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
     task.check_known(search)
     hits = hits_of(search, task.queries, task.qrels, deepest(wanted, depth), task.moment, where)
@@ -283,7 +284,13 @@ def size(row: Mapping[str, Any]) -> str:
     """
     queries = f"over {row['n_queries']} {'query' if row['n_queries'] == 1 else 'queries'}"
     apart = row["unit"] == "query_id"
-    return f"{queries}, each for itself" if apart else f"{queries} in {row['n_units']} groups by {row['unit']}"
+    groups = f"{row['n_units']} {'group' if row['n_units'] == 1 else 'groups'}"
+    return f"{queries}, each for itself" if apart else f"{queries} in {groups} by {row['unit']}"
+
+
+def check_seed(owner: str, seed: object) -> None:
+    """Raise where NumPy would not take it for one."""
+    check_value(owner, "seed", seed, "int", low=0)
 
 
 def deepest(metrics: Sequence[Metric], depth: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from itertools import islice, product
@@ -111,6 +111,8 @@ class _Axis:
             return cls(own, None, values)
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
             raise ParameterError(f"grid: expected a list of values for '{shown}'. Got {values!r:.100}.")
+        if isinstance(values, Sized) and len(values) > _MOST_POINTS:
+            raise ParameterError(f"grid: expected at most {_MOST_POINTS:,} values for '{shown}'. Got {len(values):,}.")
         points = list(islice((_point(own, value, several) for value in values), _MOST_POINTS + 1))
         if not points:
             raise ParameterError(f"grid: expected at least one value for '{shown}'. Got none.")

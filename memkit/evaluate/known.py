@@ -75,6 +75,7 @@ def known_items(
     [{'text': 'Пул соединений', 'field': 'titles', 'hidden_field': 'title'}]
     """
     check_value("known_items", "n", n, "int", nullable=True, low=1)
+    check_value("known_items", "seed", seed, "int", low=0)
     chosen = list(dict.fromkeys(FIELDS if fields is None else fields))
     for name in chosen:
         check_choice("fields", name, FIELDS, "known_items")

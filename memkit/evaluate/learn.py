@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.errors import ParameterError
-from memkit.evaluate.evaluation import Task
+from memkit.evaluate.asking import check_fitted
+from memkit.evaluate.evaluation import Task, check_seed
 from memkit.evaluate.metrics import parse_metrics
 from memkit.evaluate.pools import Pools
-from memkit.params import AsOf
+from memkit.params import AsOf, check_value
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import as_queries
@@ -113,6 +114,9 @@ def learn_weight(
     """
     if not _METRIC.fullmatch(metric):
         raise ParameterError(f"learn_weight: 'metric' must be 'ndcg@K', such as 'ndcg@10'. Got {metric!r}.")
+    check_seed("learn_weight", seed)
+    check_value("learn_weight", "steps", steps, "int", low=1)
+    check_fitted(search, "learn_weight")
     (wanted,) = parse_metrics(metric)
     task = Task.of(_labelled(queries), qrels, None, "queries", "apart", as_of)
     part = [arm for arm in KINDS if arm != "gram" or search.gram_weight != 0]

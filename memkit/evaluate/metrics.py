@@ -7,7 +7,7 @@ found: the same numbers as trec_eval's.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, Self
@@ -267,6 +267,8 @@ class Metric:
 
 def parse_metrics(metrics: str | Sequence[str]) -> list[Metric]:
     """Each metric once, in the order given."""
+    if not isinstance(metrics, Iterable):
+        raise ParameterError(f"metrics: expected names such as 'ndcg@10'. Got {metrics!r:.80}.")
     given = [metrics] if isinstance(metrics, str) else list(metrics)
     if not given:
         raise ParameterError("metrics: expected at least one, such as 'ndcg@10'. Got none.")

@@ -251,7 +251,7 @@ def queries_needed(difference: float, spread: float = 0.25, *, a_unit: int = 1, 
     >>> [queries_needed(difference) for difference in (0.02, 0.05, 0.1)]
     [1229, 199, 51]
     """
-    if not difference > 0:
+    if not isinstance(difference, (int, float)) or not difference > 0:
         raise ParameterError(f"queries_needed: 'difference' must be above 0. Got {difference!r}.")
     return math.ceil((7.85 * (spread / difference) ** 2 + 1.9) * (1 + (a_unit - 1) * alike))
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from memkit.duck import connect
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluate.evaluation import Task, deepest, nullable, size
+from memkit.evaluate.asking import check_fitted
+from memkit.evaluate.evaluation import Task, check_seed, deepest, nullable, size
 from memkit.evaluate.grid import Grid, Setting
 from memkit.evaluate.metrics import Metric, parse_metrics
 from memkit.evaluate.pieces import recorded
@@ -195,10 +196,12 @@ def sweep(
     """
     wanted = parse_metrics(metrics)
     check_value("sweep", "depth", depth, "int", low=1)
-    if not hasattr(search, "ask"):
-        raise ParameterError(f"sweep: expected a fitted Retriever. Got {type(search).__name__}.")
-    points = Grid(grid, sample, how, seed)
     check_value("sweep", "n_jobs", n_jobs, "int", nullable=True)
+    check_seed("sweep", seed)
+    if n_jobs == 0:
+        raise ParameterError("sweep: expected a number of threads, or -1 for as many as there are processors. Got 0.")
+    check_fitted(search, "sweep")
+    points = Grid(grid, sample, how, seed)
     if as_of is None and resume is not None:
         as_of = (recorded(resume) or {}).get("as_of")
     task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)

@@ -15,7 +15,7 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluate.baselines import baselines
 from memkit.evaluate.claims import HOLDOUT, LABELS, LATER, Looks, set_aside
 from memkit.evaluate.compare import compare
-from memkit.evaluate.evaluation import Task
+from memkit.evaluate.evaluation import Task, check_seed
 from memkit.evaluate.labels import as_arrow_table
 from memkit.evaluate.metrics import OF_HITS, Metric
 from memkit.evaluate.statistics import OPEN, SAME, WORSE, Units
@@ -116,6 +116,7 @@ def tune(
     ('cannot tell yet', 'too few users: 1, and fewer than 6 allow no conclusion', {'min_score': 0.0})
     """
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "tune")
+    check_seed("tune", seed)
     more: dict[str, Any] = {
         "group": group,
         "mean_of": mean_of,
@@ -285,6 +286,7 @@ def tune_scores(
     >>> found.verdict_.word, found.chosen_params_
     ('better', {'setting': 0.8})
     """
+    check_seed("tune_scores", seed)
     scored = _from_table(scores, default, group, mean_of, metric)
     names = [str(name) for name in scored.table["name"].to_pylist()]
     apart, tested_on = _holdout(scored, holdout, remember, seed)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.evaluate.asking import Batch, batches_of, found_of
+from memkit.evaluate.asking import Batch, batches_of, check_fitted, found_of
 from memkit.evaluate.evaluation import Task
 from memkit.evaluate.known import known_items
 from memkit.evaluate.labels import read_queries
@@ -72,6 +72,7 @@ class Asked:
 
     @classmethod
     def of(cls, search: Any, queries: Any, qrels: Any, k: int, n: int | None, as_of: AsOf) -> Self:
+        check_fitted(search, "audit")
         check_value("audit", "k", k, "int", low=1)
         check_value("audit", "n", n, "int", nullable=True, low=1)
         if (queries is None) != (qrels is None):
@@ -206,6 +207,7 @@ def _filled(search: Any) -> set[str]:
 
 def unsearchable_of(search: Any) -> pa.Table:
     """What `audit_unsearchable` returns."""
+    check_fitted(search, "audit_unsearchable")
     index, memories, filled = search._index(), search.corpus_.memories, _filled(search)
     terms = QueryTerms(index.settings.analyser).of(index.told.to_pylist())
     worded = {memory for memory, some in zip(index.chunks["memory_id"].to_pylist(), terms, strict=True) if some}
@@ -221,6 +223,7 @@ def unsearchable_of(search: Any) -> pa.Table:
 
 def shadowed_of(search: Any) -> pa.Table:
     """What `audit_shadowed` returns."""
+    check_fitted(search, "audit_shadowed")
     pairs = Deduplicator(encoder=None).fit(search.corpus_).pairs_.to_pandas()
     memories = search.corpus_.memories
     when = pc.coalesce(memories["updated_at"], memories["created_at"]).to_pandas()

@@ -287,3 +287,35 @@ def test_of_a_run_as_many_hits_count_as_are_asked_for() -> None:
     assert mk.evaluate(deep, queries, qrels, "mrr@2").hits["memory_id"].to_pylist() == ["x", "y", "r", "x"]
     assert mk.evaluate(deep, queries, qrels, "mrr", depth=2).table["value"].to_pylist() == [0.5]
     assert mk.evaluate(deep, queries, qrels, "mrr").table["value"].to_pylist() == [pytest.approx(2 / 3)]
+
+
+@pytest.mark.parametrize(
+    ("verb", "change", "said"),
+    [
+        ("evaluate", {"metrics": None}, "metrics: expected names such as 'ndcg@10'. Got None"),
+        ("evaluate", {"seed": "x"}, "'seed' must be an int"),
+        ("compare", {"metrics": 5}, "metrics: expected names"),
+        ("compare", {"seed": -1}, "'seed' must be an int"),
+        ("sweep", {"n_jobs": 0}, "expected a number of threads"),
+        ("sweep", {"grid": {"pool": range(1, 10**9)}}, "at most 1,000,000 values for 'pool'. Got 999,999,999"),
+        ("tune", {"seed": 1.5}, "'seed' must be an int"),
+        ("learn_weight", {"steps": 0}, "'steps' must be an int"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_by_each_verb(verb: str, change: dict[str, Any], said: str) -> None:
+    search = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a"], "text": ["чай"]}))
+    queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["a"], "relevance": [1]}
+    given: dict[str, Any] = {"queries": queries, "qrels": qrels, **change}
+    given |= {"a": search, "b": search} if verb == "compare" else {"search": search}
+    if verb in ("sweep", "tune"):
+        given.setdefault("grid", {"pool": [5]})
+    with pytest.raises(mk.ParameterError, match=said):
+        getattr(mk, verb)(**given)
+
+
+@pytest.mark.parametrize("audit", [mk.audit, mk.audit_hubs, mk.audit_shadowed, mk.audit_unsearchable])
+def test_an_audit_wants_a_fitted_search(audit: Any) -> None:
+    with pytest.raises(mk.NotFittedError):
+        audit(mk.Retriever(encoder=None))
+    with pytest.raises(mk.ParameterError, match="fitted Retriever"):
+        audit(5)
