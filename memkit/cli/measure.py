@@ -318,9 +318,10 @@ def _points(declared: list[Param], name: str, text: str) -> list[Any]:
         return [tuple(one.parse(value.strip()) for one, value in zip(declared, row, strict=True)) for row in rows]
     if len(ends) == 3 and first.kind in ("int", "float"):
         try:
-            texts = [f"{value:.12g}" for value in steps(*map(float, ends))]
-        except ValueError as error:  # no numbers
+            low, high, step = map(float, ends)
+        except ValueError as error:
             raise ParameterError(f"--grid: expected {name}=LOW:HIGH:STEP in numbers. Got {text!r}.") from error
+        texts = [f"{value:.12g}" for value in steps(low, high, step)]
     else:
         texts = text.split(";" if ";" in text or first.kind in ("words", "weights") else ",")
     return [first.parse(value.strip()) for value in texts]

@@ -103,7 +103,7 @@ def _check_judged(queries: pa.Table, qrels: pa.Table, unjudged: str) -> None:
     if len(missing) and (unjudged == "raise" or len(missing) == queries.num_rows):
         raise ParameterError(
             f"qrels: expected a judgement for each query. Got none for {_some(missing.to_pylist())} of"
-            f" {queries.num_rows} queries; unjudged='apart' counts them apart, if that is meant."
+            f" {queries.num_rows} queries; unjudged='apart' (--apart) counts them apart, if that is meant."
         )
 
 
