@@ -35,6 +35,7 @@ class Decay(Annotator):
     [0.5]
     """
 
+    by_user = True
     needs: ClassVar[pa.Schema] = pa.schema([TABLES["memories"].field(name) for name in _NEEDS])
     adds: ClassVar[dict[str, str]] = {
         "keep": "always true: decay only weighs",

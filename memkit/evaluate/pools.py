@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from joblib import Parallel, delayed
 
 from memkit import __version__
 from memkit.errors import ParameterError
@@ -20,6 +19,7 @@ from memkit.evaluate.metrics import Metric
 from memkit.evaluate.pieces import Pieces
 from memkit.evaluate.plans import Effect, Plan, shares_candidates
 from memkit.evaluate.scoring import Found, Looked, Worker
+from memkit.parallel import is_told, results
 from memkit.progress import bar
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS
@@ -191,8 +191,7 @@ class Pools:
                 yield unit, values[:, :, :-1], values[0, :, -1].astype(np.int64)
         if left:
             worker = Worker(self.looked, self.settings, plan, part)
-            run = Parallel(n_jobs=n_jobs, backend="threading", return_as="generator")
-            for unit, (scores, hits) in zip(left, run(delayed(worker)(unit) for unit in left), strict=True):
+            for unit, (scores, hits) in zip(left, _scored(worker, left, n_jobs), strict=True):
                 if pieces is not None:
                     counts = np.broadcast_to(hits[:, None], (*scores.shape[:2], 1))
                     pieces.put(f"{name} {unit.start}", np.concatenate([scores, counts], axis=2))
@@ -216,6 +215,19 @@ class Pools:
             "where": [batch.where for batch in self.batches],
             "as_of": self.task.moment.isoformat(),
         }
+
+
+def _scored(worker: Worker, units: list[slice], n_jobs: int | None) -> Iterator[tuple[Floats, Ints]]:
+    """What the worker gives for each unit: by threads, or wherever joblib was told to work."""
+    if not is_told():
+        yield from results(worker, ((unit,) for unit in units), n_jobs, prefer="threads")
+        return
+    alone = ((worker.alone(unit), slice(0, unit.stop - unit.start)) for unit in units)
+    yield from results(_score, alone, n_jobs)
+
+
+def _score(worker: Worker, unit: slice) -> tuple[Floats, Ints]:
+    return worker(unit)
 
 
 def _units(n_queries: int, n_settings: int) -> list[slice]:

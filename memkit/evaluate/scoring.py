@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +16,7 @@ from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric
 from memkit.evaluate.plans import Plan
 from memkit.index.centre import scripts
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.fitted.index import SearchIndex
+from memkit.search.fitted.index import SearchIndex, priors
 from memkit.search.question import Settings
 from memkit.search.stages.blocks import Alike, Places
 from memkit.search.stages.diversify import Repeats
@@ -67,6 +68,12 @@ class Found:
         return Repeats(told, self.index.memories["user_id"].take(memory).to_pylist())
 
 
+def _norms(name: Any, settings: Settings, part: Found) -> Floats:
+    if name is None:  # places alone count
+        return np.zeros(part.candidates.raw.shape)
+    return norms(part.candidates, settings.but(normalise=name[0], across_weight=name[1]), part.foreign)
+
+
 @dataclass(frozen=True)
 class _Standing:
     """The labels of one query, once for each setting."""
@@ -101,12 +108,16 @@ class Looked:
 
 
 class Worker:
-    """Scores of one plan over one part, some queries at a time; any number of threads may call it."""
+    """Scores of one plan over one part, some queries at a time; any number of threads may call it.
+
+    It has what scoring looks at by candidate, so that `alone` can be sent to where there is no index.
+    """
 
     def __init__(self, looked: Looked, settings: Settings, plan: Plan, part: Found) -> None:
-        self.looked, self.settings, self.plan, self.part = looked, settings, plan, part
         found, index, labels = part.candidates, part.index, looked.labels
+        self.looked, self.plan, self.number, self.found = looked, plan, part.number, found
         self.starts = np.searchsorted(found.query, np.arange(len(part.number) + 1))
+        self.twin = index.rows.twin[found.row]
         self.memory = index.rows.memory[found.row]
         self.age = ages(index.rows.dated[self.memory], part.moment[found.query])
         judged = pc.index_in(index.memories["memory_id"], value_set=labels.memories)
@@ -114,20 +125,32 @@ class Worker:
         key = part.number[found.query] * len(labels.memories) + code
         place = np.minimum(np.searchsorted(labels.key, key), len(labels.key) - 1)
         self.label = np.where((code >= 0) & (labels.key[place] == key), place, -1)
-        self.norm_names = {fusion.norm for block in plan.blocks for fusion in block.fusions}
-        self.norms = {name: self._norms(name) for name in self.norm_names}
-        self.kinds = {decay[3] for block in plan.blocks for decay in block.decays if decay}
-        self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in self.kinds}
+        names = {fusion.norm for block in plan.blocks for fusion in block.fusions}
+        self.norms = {name: _norms(name, settings, part) for name in names}
+        self.kind, self.kind_names = index.rows.kind[0][self.memory], index.rows.kind[1]
+        decaying = {decay[3] for block in plan.blocks for decay in block.decays if decay}
+        self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in decaying}
         if any(block.folds for block in plan.blocks):
             self.repeats, self.told = part.repeats, np.searchsorted(part.rows, found.row)
         if any(block.is_diverse for block in plan.blocks):
             self.similarity = index.similarity(found.row, by_vectors="vector" in plan.arms)
 
-    def _norms(self, name: Any) -> Floats:
-        if name is None:  # places alone count
-            return np.zeros(self.part.candidates.raw.shape)
-        settings = self.settings.but(normalise=name[0], across_weight=name[1])
-        return norms(self.part.candidates, settings, self.part.foreign)
+    def alone(self, unit: slice) -> Self:
+        """The same for some queries, which are all of its own, without what belongs to the index."""
+        first, last = self.starts[unit.start], self.starts[unit.stop]
+        rows, other = slice(first, last), copy.copy(self)
+        other.number, other.starts = self.number[unit], self.starts[unit.start : unit.stop + 1] - first
+        other.found = self.found.take(np.arange(first, last))
+        for name in ("twin", "memory", "age", "label", "kind"):
+            setattr(other, name, getattr(self, name)[rows])
+        other.norms = {name: values[rows] for name, values in self.norms.items()}
+        other.decaying = {name: values[rows] for name, values in self.decaying.items()}
+        if hasattr(self, "told"):
+            known, other.told = np.unique(self.told[rows], return_inverse=True)
+            other.repeats = self.repeats.some(known)
+        if hasattr(self, "similarity"):
+            other.similarity = self.similarity.among(np.unique(other.found.row))
+        return other
 
     def __call__(self, unit: slice) -> tuple[Floats, Ints]:
         """Metrics × effects × queries, and how many of these have a hit, by effect."""
@@ -141,7 +164,7 @@ class Worker:
             for block in plan.blocks:
                 places = one.places(block, looked.depth, looked.looks_at_hits)
                 here = slice(start, start + len(block))
-                run = self._judged(int(self.part.number[query]), labels, places)
+                run = self._judged(int(self.number[query]), labels, places)
                 for at, metric in enumerate(looked.metrics):
                     scores[at, here, column] = metric(run)
                 with_hits[here] += places.hits > 0
@@ -150,7 +173,7 @@ class Worker:
 
     def _query(self, query: int) -> tuple[OneQuery, Ints]:
         """The candidates of one query, and the labels of those that were judged."""
-        found, rows = self.part.candidates, slice(self.starts[query], self.starts[query + 1])
+        found, rows = self.found, slice(self.starts[query], self.starts[query + 1])
         wanted = np.flatnonzero(self.label[rows] >= 0)
         labels = self.label[rows][wanted]
         if not self.looked.looks_at_hits:
@@ -162,9 +185,9 @@ class Worker:
             rank=found.rank[rows],
             norm=lambda name: self.norms[name][rows],
             factor=lambda decays: self._factors(rows, decays),
-            prior=lambda priors: self._priors(memory, priors),
+            prior=lambda weights: self._priors(rows, weights),
             memory=memory,
-            twin=self.part.index.rows.twin[row],
+            twin=self.twin[rows],
             per_memory=self.plan.per_memory,
             wanted=wanted,
             alike=lambda: Alike.of(self.repeats, self.told[rows], self.plan.least_threshold),
@@ -185,8 +208,8 @@ class Worker:
             made[some[:, None], columns] = factors(age[some, None], form, days, floor)
         return made
 
-    def _priors(self, memory: Ints, priors: tuple[Any, ...]) -> Floats:
-        return np.stack([self.part.index.rows.prior(memory, dict(one or ())) for one in priors], axis=1)
+    def _priors(self, rows: slice, weights: tuple[Any, ...]) -> Floats:
+        return np.stack([priors(self.kind[rows], self.kind_names, dict(one or ())) for one in weights], axis=1)
 
     def _judged(self, query: int, labels: Ints, places: Places) -> Judged:
         """As `Judged.of`, a row a setting; what no metric looks at is left out."""

@@ -165,7 +165,8 @@ def sweep(
         A file that keeps what is done, for a sweep that was stopped or killed to go on from; where `as_of` is None it
         goes on at the moment at which it began. The file of another sweep is refused.
     n_jobs : int, optional
-        Threads, as joblib counts them; the result is the same with any number.
+        Threads, as joblib counts them, unless ``joblib.parallel_config`` names other workers, such as a cluster's; the
+        result is the same with any.
     seed : int
         For drawing.
 

@@ -8,7 +8,6 @@ changed, plus one stat for each that did not.
 from __future__ import annotations
 
 import gc
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -17,13 +16,13 @@ from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import FormatError, VersionError
-from memkit.formats import processes
 from memkit.formats.checks import check
 from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
@@ -44,9 +43,11 @@ from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Folder, Format, Role, Rule, Survey
 from memkit.formats.git import repository
 from memkit.formats.git.tree import Tree, tree_of
+from memkit.formats.records.adapters import Adapter, own_adapters, register_adapter
 from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, schemas_of
 from memkit.formats.splice import merge
+from memkit.parallel import results, workers
 from memkit.params import describe, record_as_of
 from memkit.progress import bar
 
@@ -265,7 +266,8 @@ def _opener(listing: Listing, result: Reading, before: Reading | None) -> Callab
 
 def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], items: list[Item]) -> Parsed:
     """Parse all files: their rows by table, and how each file was seen."""
-    others = 1 if isinstance(listing, Tree) else _processes(options.n_jobs, len(items))
+    is_alone = isinstance(listing, Tree) or len(items) < WORTH_PROCESSES
+    others = 1 if is_alone else workers(options.n_jobs)  # what the user told joblib counts too
     listing.expect([path for path, _, _ in items])
     bare = listing.bare()
     size = min(BATCH_FILES, len(items) // (_SHARES * others) + 1) if others > 1 else BATCH_FILES
@@ -273,12 +275,13 @@ def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], 
     tasks = [(bare, options, own, items[at : at + size]) for at in range(0, len(items), size)]
     tables: dict[str, list[pa.Table]] = {name: [schema.empty_table()] for name, schema in schemas_of(formats).items()}
     files: list[Seen] = []
-    results: Iterator[Parsed] = (parse_batch(*task) for task in tasks)
+    done: Iterator[Parsed] = (parse_batch(*task) for task in tasks)
     if others > 1:
-        results = processes.results(parse_batch, tasks, options.n_jobs)
+        adapters = own_adapters()
+        done = results(_parse_elsewhere, [(adapters, *task) for task in tasks], options.n_jobs)
     if options.progress and len(tasks) > 1:
-        results = iter(bar("reading", results, total=len(tasks), unit="batch"))
-    for part, found in results:
+        done = iter(bar("reading", done, total=len(tasks), unit="batch"))
+    for part, found in done:
         files += found
         for name, table in part.items():
             if table.num_rows:
@@ -286,11 +289,11 @@ def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], 
     return {name: pa.concat_tables(parts) for name, parts in tables.items()}, files
 
 
-def _processes(n_jobs: int | None, files: int) -> int:
-    """How many processes are to parse; what the user told joblib counts too."""
-    if files < WORTH_PROCESSES or (n_jobs is None and "joblib" not in sys.modules):
-        return 1
-    return processes.count(n_jobs)
+def _parse_elsewhere(adapters: tuple[Adapter, ...], *task: Any) -> Parsed:
+    """`parse_batch` in a process that knows none of the adapters that were registered in this one."""
+    for adapter in adapters:
+        register_adapter(adapter)
+    return parse_batch(*task)
 
 
 @_no_collection()

@@ -33,11 +33,11 @@ from memkit.index.encoders.base import (
     Vectors,
     as_texts,
     check_block,
-    cores,
     is_unit,
     unit_rows,
 )
 from memkit.index.encoders.circuit import CIRCUITS
+from memkit.parallel import results
 from memkit.params import check_choice, check_value
 from memkit.progress import bar
 from memkit.text.analyse import content_key
@@ -45,7 +45,7 @@ from memkit.text.analyse import content_key
 MAX_MEMORY = 512 << 20
 MAX_DISK = 4 << 30
 _BATCH = 2048  # texts encoded between two shards at most: what an interrupted run can lose
-_STEPS = 4  # batches of the encoder between two shards, where that is less
+_STEPS = 16  # batches of the encoder between two shards, where that is less: for as many cores
 _SMALL_SHARD = 4 << 20
 _MAX_SMALL = 32  # small shards; more are merged into one
 _LONG = 60.0  # seconds of encoding from which it is said how long it takes
@@ -177,8 +177,9 @@ class VectorCache:
         # What is found is held here: filling the memory may push other vectors of this very call out of it.
         known = {} if folder is None else self._from_disk(folder, missing)
         todo = [key for key in missing if key not in known]
-        for batch in _batches(todo, encoder):
-            vectors = ask([missing[key] for key in batch])
+        batches = _batches(todo, encoder)
+        encoded = results(_encode, ((encoder, role, [missing[key] for key in batch]) for batch in batches))
+        for batch, vectors in zip(batches, _shown(encoded, batches, encoder), strict=True):
             self.encoded += len(batch)
             known.update(zip(batch, vectors, strict=True))
             if folder is not None:
@@ -293,20 +294,26 @@ class VectorCache:
             path.unlink(missing_ok=True)
 
 
-def _batches(todo: list[Key], encoder: Encoder) -> Iterator[list[Key]]:
-    """Parts of `todo`, with a bar on a terminal or in a notebook where the work is long; and a word if very long."""
-    side_by_side = cores() if getattr(encoder, "parallel", False) else 1
-    step = min(_BATCH, _STEPS * side_by_side * getattr(encoder, "batch_size", _BATCH))
-    begun = time.monotonic()
+def _batches(todo: list[Key], encoder: Encoder) -> list[list[Key]]:
+    """Parts of `todo`, the same whoever encodes them: a batch of the encoder may hold the same texts each time."""
+    step = min(_BATCH, _STEPS * getattr(encoder, "batch_size", _BATCH))
+    return [todo[at : at + step] for at in range(0, len(todo), step)]
+
+
+def _encode(encoder: Encoder, role: str, texts: list[str]) -> Vectors:
+    return _checked(encoder, role)(texts)
+
+
+def _shown(encoded: Iterator[Vectors], batches: list[list[Key]], encoder: Encoder) -> Iterator[Vectors]:
+    """The same with a bar on a terminal or in a notebook where the work is long; and a word if very long."""
+    begun, total = time.monotonic(), sum(map(len, batches))
     silent = not getattr(encoder, "show_progress", True)
-    with bar(
-        f"encoding ({encoder.fingerprint})", silent=silent or len(todo) <= step, total=len(todo), unit="text"
-    ) as shown:
-        for at in range(0, len(todo), step):
-            yield todo[at : at + step]
-            shown.update(len(todo[at : at + step]))
-            if at == 0 and not silent:
-                _say_if_long(len(todo), len(todo) - step, (time.monotonic() - begun) / step)
+    with bar(f"encoding ({encoder.fingerprint})", silent=silent or len(batches) < 2, total=total, unit="text") as shown:
+        for number, vectors in enumerate(encoded):
+            yield vectors
+            shown.update(len(vectors))
+            if number == 0 and not silent:
+                _say_if_long(total, total - len(vectors), (time.monotonic() - begun) / len(vectors))
 
 
 def _say_if_long(texts: int, left: int, each: float) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from memkit.errors import MemkitError, ParameterError
 from memkit.index.encoders.base import Vectors, check_block, cores, one_thread, unit_rows
+from memkit.parallel import is_told, results
 from memkit.params import check_value
 from memkit.progress import bar
 from memkit.schemas import Ints
@@ -112,37 +114,68 @@ def _grouped(unit: Vectors, live: Ints, codes: Ints, threshold: float) -> Iterat
 
 
 def _small_groups(unit: Vectors, rows: Ints, starts: Ints, sizes: Ints, threshold: float) -> Iterator[Pairs]:
-    """Groups of like size as one batch of products on one thread, the shorter ones filled up with a repeated row."""
+    """Groups of like size as one batch of products, the shorter ones filled up with a repeated row."""
+    batches = list(_batches(unit.shape[1], rows, starts, sizes))
+    blocks = ((unit[members], some, threshold) for members, some in batches)
+    for (members, _), (group, a, b) in zip(batches, results(_products, blocks), strict=True):
+        yield _scored(unit, members[group, a], members[group, b], threshold)
+
+
+def _batches(dim: int, rows: Ints, starts: Ints, sizes: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """The rows of some groups, a group a line, and how many there are of each."""
     order = np.argsort(sizes, kind="stable")
     at = 0
     while at < len(order):
-        widest = int(sizes[order[min(at + max(1, _BATCH // (_SMALL * unit.shape[1])), len(order)) - 1]])
-        some = order[at : at + max(1, _BATCH // (widest * max(widest, unit.shape[1])))]
-        width = int(sizes[some[-1]])
+        widest = int(sizes[order[min(at + max(1, _BATCH // (_SMALL * dim)), len(order)) - 1]])
+        some = order[at : at + max(1, _BATCH // (widest * max(widest, dim)))]
         at += len(some)
-        place = np.minimum(np.arange(width), sizes[some, None] - 1)
-        members = rows[starts[some, None] + place]
-        block = unit[members]
-        with one_thread():
-            products = np.matmul(block, block.transpose(0, 2, 1))
-        # One flat look is twice as fast as one in three dimensions.
-        group, a, b = np.unravel_index(np.flatnonzero(products.ravel() >= threshold - _MARGIN), products.shape)
-        kept = (a < b) & (b < sizes[some][group])
-        yield _scored(unit, members[group[kept], a[kept]], members[group[kept], b[kept]], threshold)
+        place = np.minimum(np.arange(int(sizes[some[-1]])), sizes[some, None] - 1)
+        yield rows[starts[some, None] + place], sizes[some]
+
+
+def _products(block: Vectors, sizes: Ints, threshold: float) -> tuple[Ints, Ints, Ints]:
+    """Group and places of the pairs that may be near, on one thread."""
+    with one_thread():
+        products = np.matmul(block, block.transpose(0, 2, 1))
+    # One flat look is twice as fast as one in three dimensions.
+    group, a, b = np.unravel_index(np.flatnonzero(products.ravel() >= threshold - _MARGIN), products.shape)
+    kept = (a < b) & (b < sizes[group])
+    return group[kept], a[kept], b[kept]
 
 
 def _within(unit: Vectors, rows: Ints, threshold: float) -> Iterator[Pairs]:
     """Strips of the product, a thread each: the linear algebra's own threads wait for each other at every block."""
     full = unit if len(rows) == len(unit) else unit[rows]
     short = _shortened(full, threshold)
-    workers = cores()
     tops = range(0, len(full), _ROWS)
+    if is_told():
+        yield from _elsewhere(full, short, rows, tops, threshold)
+        return
+    workers = cores()
     with ThreadPoolExecutor(workers) as pool:
         for at in bar("near vectors", range(0, len(tops), _WAVE * workers), leave=False):
             some = tops[at : at + _WAVE * workers]
             with one_thread():
                 strips = list(pool.map(lambda top: _strip(full, short, rows, top, threshold), some))
             yield from (pairs for strip in strips for pairs in strip)
+
+
+def _elsewhere(full: Vectors, short: Vectors, rows: Ints, tops: range, threshold: float) -> Iterator[Pairs]:
+    """The strips, by whoever shares the work; all vectors lie in files, as each strip wants most of them."""
+    with TemporaryDirectory(prefix="memkit-") as folder:
+        paths = [f"{folder}/{name}.npy" for name in ("full", "short", "rows")]
+        np.save(paths[0], full)
+        np.save(paths[1], short)
+        np.save(paths[2], rows)
+        found = results(_strip_of, ((paths, full is short, top, threshold) for top in tops))
+        for strip in bar("near vectors", found, total=len(tops), leave=False):
+            yield from strip
+
+
+def _strip_of(paths: list[str], is_whole: bool, top: int, threshold: float) -> list[Pairs]:
+    full, short, rows = (np.load(path, mmap_mode="r") for path in paths)
+    with one_thread():
+        return _strip(full, full if is_whole else short, rows, top, threshold)
 
 
 def _strip(full: Vectors, short: Vectors, rows: Ints, top: int, threshold: float) -> list[Pairs]:

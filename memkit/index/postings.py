@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from memkit.duck import session
 from memkit.errors import ParameterError
+from memkit.parallel import results, workers
 from memkit.params import check_value
 from memkit.text.analyse import QueryTerms, load_fts, spelling_sql, vocabulary_sql
 
@@ -42,6 +43,7 @@ _PART = 1 << 18
 _SAMPLE_MAX = 4096
 _FEW = 2_000_000
 _FEW_TEXTS = 16
+ROWS_A_TASK = 20_000  # that one process counts, where several share the work
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
 
 
@@ -150,9 +152,14 @@ class Postings(Lists):
 
     @classmethod
     def count(cls, texts: Texts, analyser: str) -> Self:
-        """The terms of `texts` and how often each row has them."""
+        """The terms of `texts` and how often each row has them; counted by others too where joblib was told so."""
         from scipy.sparse import csr_array
 
+        if len(texts) > ROWS_A_TASK and workers() > 1:
+            from memkit.index.segments import one_after_another
+
+            parts = ((strings(texts[at : at + ROWS_A_TASK]), analyser) for at in range(0, len(texts), ROWS_A_TASK))
+            return one_after_another(list(results(cls.count, parts)))
         if not len(texts):
             return cls({}, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), 0)
         if len(texts) <= _FEW_TEXTS:

@@ -5,14 +5,16 @@ Nothing of the former ones is copied or renumbered, however many they are: a ref
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from memkit.index.postings import Lists, Postings, Weights
 
 _LATER = 64
+P = TypeVar("P", bound=Postings)
 
 
 def followed(base: Postings, slots: np.ndarray, tail: Postings) -> Lists:
@@ -120,3 +122,17 @@ def _cells(part: Postings, column: np.ndarray, row: np.ndarray) -> tuple[np.ndar
     rows = np.take(row, part.rows)
     is_there = rows >= 0
     return part.counts[is_there], rows[is_there], np.repeat(column, part.document_frequency)[is_there]
+
+
+def one_after_another(parts: Sequence[P]) -> P:
+    """The rows of all parts, one part after the other: what `Postings.count` gives for all their texts."""
+    from scipy.sparse import csr_array, vstack
+
+    terms = sorted(set().union(*(part.terms for part in parts)))
+    number = dict(zip(terms, range(len(terms)), strict=True))
+    matrices = []
+    for part in parts:
+        columns = np.fromiter((number[term] for term in part.terms), np.int64, len(part.terms))
+        at = (part.rows, np.repeat(columns, part.document_frequency))
+        matrices.append(csr_array((part.counts.astype(np.float32), at), (part.n_rows, len(terms))))
+    return type(parts[0]).of(terms, vstack(matrices, format="csc"))

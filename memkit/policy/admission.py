@@ -63,6 +63,7 @@ class Admission(Policy):
     [True, False, True]
     """
 
+    by_user = True
     needs: ClassVar[pa.Schema] = needed("text", "kind")
     required: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[dict[str, str]] = VERDICT | {"matched_span": "what gave the reason away"}

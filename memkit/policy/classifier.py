@@ -37,6 +37,7 @@ class Classifier(Policy):
     ['profile', 'working', 'archive']
     """
 
+    by_user = True
     needs: ClassVar[pa.Schema] = needed("text", "kind", "importance", "expires_at")
     required: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[dict[str, str]] = {

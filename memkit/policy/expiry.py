@@ -25,6 +25,7 @@ class Expiry(Policy):
     [False, True]
     """
 
+    by_user = True
     needs: ClassVar[pa.Schema] = needed("kind", "expires_at")
     adds: ClassVar[dict[str, str]] = VERDICT
 

@@ -79,6 +79,11 @@ class Pipeline(Policy):
         return self.steps[0].over
 
     @property
+    def by_user(self) -> bool:  # type: ignore[override]
+        """Whether no step compares the rows of different users."""
+        return all(step.by_user for step in self.steps)
+
+    @property
     def adds(self) -> dict[str, str]:  # type: ignore[override]
         """The columns added, by name, with their meaning."""
         own = {name: meaning for step in self.steps for name, meaning in step.adds.items()}

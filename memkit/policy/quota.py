@@ -37,6 +37,7 @@ class Quota(Policy):
     ['evicted', None, None]
     """
 
+    by_user = True
     needs: ClassVar[pa.Schema] = needed(
         *("memory_id", "user_id", "kind", "importance", "created_at", "updated_at", "expires_at", "path", "line_start")
     )

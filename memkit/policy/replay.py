@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -13,12 +14,13 @@ from memkit.decay import Decay
 from memkit.display.sheet import names_in
 from memkit.duck import rows_of
 from memkit.errors import ParameterError
+from memkit.parallel import results, workers
 from memkit.params import AsOf, as_of_time, check_value, describe, record_as_of
 from memkit.policy.base import needed
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
-from memkit.schemas import TIMESTAMP
+from memkit.schemas import TIMESTAMP, Ints
 from memkit.tables.statement import Annotator, as_table, input_table
 
 _FORECAST_SQL = """
@@ -36,6 +38,8 @@ order by user_id nulls first, day
 
 
 _NAMED = 40
+ROWS_A_TASK = 20_000
+"""Rows of whole users that one process judges, where several share the work."""
 
 
 def replay(corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] | AsOf = None) -> pa.Table:
@@ -69,7 +73,8 @@ def replay(corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] 
     pipelines = [_pipeline(each) for each in (pipeline_a, pipeline_b)]
     table = as_table(corpus, pipelines[0].over)
     first, second = (each.fitted(table) for each in pipelines)
-    compared = pa.concat_tables([_compared(table, first, second, date) for date in dates])
+    moments = [as_of_time(date) for date in dates]
+    compared = _compared(table, first, second, moments)
     first = pa.concat_tables([compared.filter(compared["changed"]).slice(0, _NAMED), compared.slice(0, _NAMED)])
     return describe(compared, memkit="replay", shown=names_in(first, table, "memory_id", most=2 * _NAMED))
 
@@ -90,22 +95,40 @@ def _verdicts(table: pa.Table, steps: Pipeline, moment: datetime) -> tuple[pa.Ar
     return pc.fill_null(keep, False), pc.if_else(later, "future", reason)
 
 
-def _compared(table: pa.Table, first: Pipeline, second: Pipeline, day: AsOf) -> pa.Table:
-    moment = as_of_time(day)
-    (keep_a, reason_a), (keep_b, reason_b) = (_verdicts(table, steps, moment) for steps in (first, second))
+def _compared(table: pa.Table, first: Pipeline, second: Pipeline, moments: Sequence[datetime]) -> pa.Table:
+    """Both verdicts at each moment, day by day; users apart where others share the work and no step compares them."""
+    has_ids = "memory_id" in table.column_names and not table["memory_id"].null_count
+    is_apart = has_ids and first.by_user and second.by_user and workers() > 1
+    rows = _by_users(table) if is_apart else []
+    parts = [table.take(pa.array(some)) for some in rows] if len(rows) > 1 else [table]
+    found = list(results(_both, ((part, first, second, moment) for moment in moments for part in parts)))
     ids = table["memory_id"] if "memory_id" in table.column_names else pa.array(map(str, range(len(table))))
+    days = []
+    for at, moment in enumerate(moments):
+        day = pa.concat_tables(found[at * len(parts) : (at + 1) * len(parts)])
+        day = day.take(pa.array(np.argsort(np.concatenate(rows)))) if len(parts) > 1 else day
+        told = {"memory_id": ids, "as_of": pa.array([moment] * len(table), TIMESTAMP)}
+        days.append(pa.table(told | {name: day[name].combine_chunks() for name in day.column_names}))
+    return pa.concat_tables(days)
+
+
+def _by_users(table: pa.Table) -> list[Ints]:
+    """The rows of whole users, some users together."""
+    if "user_id" not in table.column_names:
+        return []
+    users = table["user_id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
+    order = np.argsort(users, kind="stable")
+    begins = np.flatnonzero(np.append(True, np.diff(users[order])))
+    part = begins // ROWS_A_TASK
+    return np.split(order, begins[np.flatnonzero(np.diff(part)) + 1])
+
+
+def _both(table: pa.Table, first: Pipeline, second: Pipeline, moment: datetime) -> pa.Table:
+    (keep_a, reason_a), (keep_b, reason_b) = (_verdicts(table, steps, moment) for steps in (first, second))
     same_reason = pc.equal(pc.fill_null(reason_a, ""), pc.fill_null(reason_b, ""))
-    return pa.table(
-        {
-            "memory_id": ids,
-            "as_of": pa.array([moment] * len(table), TIMESTAMP),
-            "keep_a": keep_a,
-            "reason_a": reason_a,
-            "keep_b": keep_b,
-            "reason_b": reason_b,
-            "changed": pc.invert(pc.and_(pc.equal(keep_a, keep_b), same_reason)),
-        }
-    )
+    changed = pc.invert(pc.and_(pc.equal(keep_a, keep_b), same_reason))
+    columns = {"keep_a": keep_a, "reason_a": reason_a, "keep_b": keep_b, "reason_b": reason_b, "changed": changed}
+    return pa.table(columns)
 
 
 def forecast(

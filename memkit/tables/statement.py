@@ -43,6 +43,8 @@ class Annotator(Estimator):
         The columns that it adds, by name, with their meaning.
     reads : tuple of str
         Relations that the statement reads beside ``input``.
+    by_user : bool
+        Whether what it says of a row depends on other rows of its user alone, so that users can be looked at apart.
     """
 
     learns = False
@@ -52,6 +54,7 @@ class Annotator(Estimator):
     required: ClassVar[tuple[str, ...]] = ()
     adds: ClassVar[dict[str, str]]
     reads: ClassVar[tuple[str, ...]] = ()
+    by_user: ClassVar[bool] = False
 
     def __init_subclass__(cls) -> None:
         cls.name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()

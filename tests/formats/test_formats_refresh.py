@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.formats import processes, reader
+from memkit.formats import reader
 from memkit.formats.disk import files
 from memkit.formats.disk.lock import LOCK
 from memkit.formats.rules import RULES, Rule
@@ -221,7 +221,7 @@ def test_two_processes_read_what_one_reads(tmp_path: Path, two: Callable[..., mk
 
 
 def test_a_few_files_are_read_by_one_process_whatever_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(processes, "results", lambda *task: pytest.fail("another process was asked"))
+    monkeypatch.setattr(reader, "results", lambda *task: pytest.fail("another process was asked"))
     assert mk.read(write_files(tmp_path, START), n_jobs=2).memories.num_rows
 
 

@@ -203,6 +203,11 @@ class Deduplicator(Policy):
                 )
         return mergeable(self.found_, self.kinds, threshold, float(self.lexical_threshold))
 
+    @property
+    def by_user(self) -> bool:  # type: ignore[override]  # a parameter says so
+        """Whether memories of different users are not compared."""
+        return not self.across_users
+
     def _verdicts(self, rows: pa.Table) -> pa.Table:
         return verdicts(self.nodes_, self._merging(), rows, self.survivor, self.linkage)
 

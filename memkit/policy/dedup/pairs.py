@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.parallel import results
 from memkit.params import check_column
 from memkit.policy.dedup.near import batches, lexical_pairs, normalise, substring_pairs, trigrams
 from memkit.progress import bar
@@ -88,15 +89,19 @@ def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple
 def _by_letters(nodes: Nodes, floor: float, words: bool) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = [(kind, np.empty(0, int), np.empty(0, int), np.empty(0)) for kind in _KINDS]
     lengths = np.array([len(text) for text in nodes.texts], dtype=np.int64)
-    for batch in batches(lengths, nodes.scopes):
-        texts, scopes = [nodes.texts[place] for place in batch], nodes.scopes[batch]
-        grams = trigrams(texts, scopes)
-        for kind, (a, b, similarity) in (
-            ("substring", substring_pairs(texts, scopes, grams, words)),
-            ("lexical", lexical_pairs(grams, floor)),
-        ):
-            found.append((kind, batch[a], batch[b], similarity))
+    some = list(batches(lengths, nodes.scopes))
+    tasks = (([nodes.texts[place] for place in batch], nodes.scopes[batch], floor, words) for batch in some)
+    for batch, pairs in zip(some, results(_of_batch, tasks), strict=True):
+        found += [(kind, batch[a], batch[b], similarity) for kind, (a, b, similarity) in pairs]
     return found
+
+
+def _of_batch(texts: list[str], scopes: Ints, floor: float, words: bool) -> list[tuple[str, Any]]:
+    grams = trigrams(texts, scopes)
+    return [
+        ("substring", substring_pairs(texts, scopes, grams, words)),
+        ("lexical", lexical_pairs(grams, floor)),
+    ]
 
 
 def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[Ints, Ints, Any]:

@@ -25,7 +25,7 @@ from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.arms import KINDS, build_arm, searched_texts, taken
 from memkit.search.fitted.context import as_days, best, context_of
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.search.stages.diversify import cosines, jaccard
+from memkit.search.stages.diversify import Likeness
 from memkit.search.stages.fuse import arm_weights
 from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.age import ages, decays_sql, expired, factors, naive
@@ -92,9 +92,7 @@ class Rows:
 
     def prior(self, memory: Ints, weights: Mapping[str, float] | None) -> Floats:
         """The factor of each of the rows `memory` by its kind; 1 for a kind that `weights` do not name."""
-        check_kinds(weights or {}, "Retriever: 'kind_weights'", also=self.kind[1])
-        by_kind = np.array([(weights or {}).get(str(name), 1.0) for name in self.kind[1]], float)
-        return by_kind[self.kind[0][memory]]
+        return priors(self.kind[0][memory], self.kind[1], weights)
 
     def expired(self, moment: datetime) -> Mask | None:
         """Memories whose last day lies before the day of `moment`; None if no memory is."""
@@ -117,6 +115,12 @@ class Rows:
         """Which of the rows `memory` decay, where they have a date."""
         decays = self.decays[memory]
         return decays if "*" in kinds else decays & self._kinds(kinds)[self.kind[0][memory]]
+
+
+def priors(kind: Ints, names: Sequence[str | None], weights: Mapping[str, float] | None) -> Floats:
+    """The factor of each `kind`, numbered by `names`; 1 for one that `weights` do not name."""
+    check_kinds(weights or {}, "Retriever: 'kind_weights'", also=names)
+    return np.array([(weights or {}).get(str(name), 1.0) for name in names], float)[kind]
 
 
 @dataclass
@@ -263,14 +267,12 @@ class SearchIndex:
         owners = taken(self.memories["user_id"], self.rows.memory[rows])
         return taken(self.told, rows).to_pylist(), owners.to_pylist()
 
-    def similarity(self, row: Ints, by_vectors: bool) -> Callable[[Ints], Floats]:
+    def similarity(self, row: Ints, by_vectors: bool) -> Likeness:
         """Likeness among any of the chunks `row`: cosines, or shared terms."""
         if by_vectors and "vector" in self.arms:
-            vectors = self.arms["vector"].vectors_
-            return lambda some: cosines(vectors[some])
+            return Likeness(None, self.arms["vector"].vectors_)
         known = np.unique(row)
-        terms = QueryTerms(self.settings.analyser).of(taken(self.texts, known).to_pylist())
-        return lambda some: jaccard([terms[at] for at in np.searchsorted(known, some)])
+        return Likeness(known, QueryTerms(self.settings.analyser).of(taken(self.texts, known).to_pylist()))
 
 
 def check_corpus(corpus: object) -> None:

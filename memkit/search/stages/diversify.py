@@ -7,6 +7,8 @@ lambda x score - (1 - lambda) x the largest similarity to any hit picked so far.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -142,6 +144,10 @@ class Repeats:
             self._grams[at] = _trigrams(self._texts[at])
         return self._grams[at]
 
+    def some(self, texts: Ints) -> Repeats:
+        """The same of some of the texts, whose places there are theirs."""
+        return Repeats([self._texts[at] for at in texts.tolist()], [str(at) for at in self._owner[texts].tolist()])
+
     def _sketch(self, at: int) -> NDArray[np.float32]:
         if at not in self._sketches:
             sketch = np.bincount(self._gram(at) % _REMAINDERS, minlength=_REMAINDERS).astype(np.float32)
@@ -154,6 +160,36 @@ def _trigrams(text: str) -> Ints:
     plain = " ".join(text.casefold().split())
     signs = np.frombuffer(f"{plain:\0<3}".encode("utf-32-le", "replace"), np.uint32).astype(np.int64)
     return np.unique((signs[:-2] << 42) + (signs[1:-1] << 21) + signs[2:])
+
+
+@dataclass(frozen=True)
+class Likeness:
+    """How like each other any of some chunks are: by cosines, or by shared terms.
+
+    Attributes
+    ----------
+    rows : ndarray of int64, or None
+        The chunks, rising; None is all there are.
+    held : ndarray, or list of list of str
+        The vector, or the terms, of each.
+    """
+
+    rows: Ints | None
+    held: Any
+
+    def __call__(self, some: Ints) -> Floats:
+        at = self._places(some)
+        is_vectors = isinstance(self.held, np.ndarray)
+        return cosines(self.held[at]) if is_vectors else jaccard([self.held[place] for place in at.tolist()])
+
+    def among(self, rows: Ints) -> Likeness:
+        """That of a few chunks, rising, with what is known of these alone."""
+        at = self._places(rows)
+        is_vectors = isinstance(self.held, np.ndarray)
+        return Likeness(rows, self.held[at] if is_vectors else [self.held[place] for place in at.tolist()])
+
+    def _places(self, some: Ints) -> Ints:
+        return some if self.rows is None else np.searchsorted(self.rows, some)
 
 
 def cosines(vectors: NDArray[np.float32]) -> Floats:

