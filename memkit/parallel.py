@@ -63,7 +63,7 @@ def results(
 ) -> Iterator[Done]:
     """What `act` gives for the arguments of each task, in order, as soon as it is there.
 
-    A single task, and all where nobody shares the work, is done in this process; so is what a process of this machine
+    A single task that nobody asked others for, and all where nobody shares the work, is done in this process; so is what a process of this machine
     leaves that was killed. What a killed worker of a cluster leaves is given to another by its scheduler.
 
     Parameters
@@ -79,7 +79,7 @@ def results(
     given = iter(tasks)
     first = list(itertools.islice(given, 2))
     is_alone = getattr(_here, "inside", False) if prefer == "threads" else workers(n_jobs) < 2
-    if len(first) < 2 or is_alone:
+    if is_alone or not first or (len(first) == 1 and n_jobs is None):
         yield from (act(*task) for task in itertools.chain(first, given))
     else:
         yield from _shared(act, [*first, *given], n_jobs, prefer)
