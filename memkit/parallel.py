@@ -63,8 +63,9 @@ def results(
 ) -> Iterator[Done]:
     """What `act` gives for the arguments of each task, in order, as soon as it is there.
 
-    A single task that nobody asked others for, and all where nobody shares the work, is done in this process; so is what a process of this machine
-    leaves that was killed. What a killed worker of a cluster leaves is given to another by its scheduler.
+    A single task that nobody asked others for, and all where nobody shares the work, is done in this process; so is
+    what a process of this machine leaves that was killed. What a killed worker of a cluster leaves is given to another
+    by its scheduler.
 
     Parameters
     ----------
