@@ -26,16 +26,7 @@ import pyarrow.parquet as pq
 
 from memkit.errors import MemkitError, StaleIndexError
 from memkit.index import store
-from memkit.index.encoders.base import (
-    ROLES,
-    Encoder,
-    Texts,
-    Vectors,
-    as_texts,
-    check_block,
-    is_unit,
-    unit_rows,
-)
+from memkit.index.encoders.base import ROLES, Encoder, Texts, Vectors, as_texts, check_block, is_unit, unit_rows
 from memkit.index.encoders.circuit import CIRCUITS
 from memkit.parallel import results
 from memkit.params import check_choice, check_value
