@@ -266,8 +266,7 @@ def _opener(listing: Listing, result: Reading, before: Reading | None) -> Callab
 
 def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], items: list[Item]) -> Parsed:
     """Parse all files: their rows by table, and how each file was seen."""
-    is_alone = isinstance(listing, Tree) or len(items) < WORTH_PROCESSES
-    others = 1 if is_alone else workers(options.n_jobs)  # what the user told joblib counts too
+    others = 1 if isinstance(listing, Tree) or len(items) < WORTH_PROCESSES else workers(options.n_jobs)
     listing.expect([path for path, _, _ in items])
     bare = listing.bare()
     size = min(BATCH_FILES, len(items) // (_SHARES * others) + 1) if others > 1 else BATCH_FILES
@@ -277,8 +276,7 @@ def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], 
     files: list[Seen] = []
     done: Iterator[Parsed] = (parse_batch(*task) for task in tasks)
     if others > 1:
-        adapters = own_adapters()
-        done = results(_parse_elsewhere, [(adapters, *task) for task in tasks], options.n_jobs)
+        done = results(_parse_elsewhere, [(own_adapters(), *task) for task in tasks], options.n_jobs)
     if options.progress and len(tasks) > 1:
         done = iter(bar("reading", done, total=len(tasks), unit="batch"))
     for part, found in done:
