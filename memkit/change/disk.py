@@ -21,6 +21,8 @@ IGNORED = f"{STATE}/.gitignore"
 _DRIVE = re.compile(r"^[A-Za-z]:")
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_POLL = 0.005
+"""Seconds between two looks at a lock that another holds."""
 _FULL_SYNC = 51
 """F_FULLFSYNC of macOS, whose fsync stops at the drive's own memory."""
 
@@ -118,7 +120,7 @@ class Disk:
             self._prepare()
             self._refuse_links(LOCK)
             lock = FileLock(self.root / LOCK, timeout=patience, fallback_to_soft=False)
-            lock.acquire()
+            lock.acquire(poll_interval=_POLL)
         except Timeout as error:
             raise MemkitError(f"{self.root}: busy, another process is changing or reading it. Try again.") from error
         except OSError as error:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
-import multiprocessing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -361,25 +361,14 @@ def test_a_lake_is_cleared_of_its_own_folder_alone(tmp_path: Path, facts: FactSt
     mk.undo(tmp_path)
 
 
-def _save(root: Path, number: int) -> None:
-    facts = mk.store(root).facts
-    for at in range(4):
-        facts.save(f"u{at % 2}", f"Обсуждали предмет {'абвгдежз'[at]}{'клмнопрс'[number]} подробно.", now=NOW)
-
-
-def test_two_processes_lose_no_fact_and_give_no_id_twice(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    workers = [context.Process(target=_save, args=(tmp_path, number)) for number in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert [worker.exitcode for worker in workers] == [0, 0]
-    for user in ("u0", "u1"):
-        ids = mk.store(tmp_path).facts.read(user, now=NOW)["id"].to_pylist()
-        assert sorted(ids) == [f"ar_{number:03d}" for number in range(1, 5)]
-        assert meta(tmp_path, user)["archiveCount"] == 4
-    assert mk.read(tmp_path).problems.num_rows == 0
+def test_two_processes_lose_no_fact_give_no_id_twice_and_keep_what_one_would() -> None:
+    """Memory v2, limits: as many as six facts a user, so that some are refused and others evicted; a third reads."""
+    path = Path(__file__).parents[1] / "audit/two_writers.py"
+    spec = importlib.util.spec_from_file_location("two_writers", path)
+    assert spec
+    assert spec.loader
+    spec.loader.exec_module(module := importlib.util.module_from_spec(spec))
+    assert module.check(saves=30, users=2, seed=0, limit=6, in_order=True) == []
 
 
 # --- notes -------------------------------------------------------------------------------------------------------
