@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
-from memkit.change.planning import plan
+from memkit.change.planning import Asked, clean_entries, plan
 from memkit.change.remove import entry_path, remove_entry
+from memkit.change.split import join, split_anew
 from memkit.change.store import Operations, missing
+from memkit.duck import literal
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.index_tree.index import FIELDS
 from memkit.formats.index_tree.write import format_branch, format_branch_line, format_root, ordered_entry
@@ -38,6 +42,8 @@ class IndexStore(Operations):
         The folder that holds ``memory/``, or is it.
     max_tokens : int
         A longer file is split: the standard's ``memory_settings.max_tokens_per_file``.
+    auto_clean_invalid, auto_clean_missing : bool
+        Whether saving an entry removes the others that break a rule of section 4; else a warning says which.
 
     Examples
     --------
@@ -52,9 +58,17 @@ class IndexStore(Operations):
 
     policy = "index"
 
-    def __init__(self, root: Path, max_tokens: int = 4096) -> None:
+    def __init__(
+        self,
+        root: Path,
+        max_tokens: int = 4096,
+        *,
+        auto_clean_invalid: bool = False,
+        auto_clean_missing: bool = False,
+    ) -> None:
         super().__init__(root)
         self.max_tokens = max_tokens
+        self.checked = IndexCheck(auto_clean_invalid=auto_clean_invalid, auto_clean_missing=auto_clean_missing)
 
     def load(self) -> Corpus:
         """What is there, as `memkit.read` reads it."""
@@ -63,6 +77,24 @@ class IndexStore(Operations):
     def check(self) -> pa.Table:
         """The entries as `IndexCheck` judges them."""
         return IndexCheck().transform(self.load())
+
+    def create_root(self, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
+        """An empty root index; its path.
+
+        Raises
+        ------
+        ChangeRefusedError
+            Where there is one.
+        """
+
+        def work(draft: Draft) -> str:
+            root = posixpath.join(self._home(draft), "index.json")
+            if draft.exists(root):
+                raise ChangeRefusedError(f"{root}: it is there already.")
+            draft.write(root, format_root([]), "a root index")
+            return root
+
+        return self._do(work, now, dry_run)
 
     def add_category(
         self, category: str, path: str | None = None, *, now: AsOf = None, dry_run: bool = False
@@ -128,7 +160,12 @@ class IndexStore(Operations):
             corpus = self.load()
             index = self._branch(draft, category)
             self._check_file(draft, corpus, file)
-            draft.splice("update", index, append(draft.text(index), ["files"], entry), f"a new entry for {file}")
+            text, entries = draft.text(index), corpus.tables["entries"]["index_path"].to_pylist()
+            new = append(text, ["files"], entry)
+            if 0 < self._clean_others(draft, corpus, file).count(index) == entries.count(index):
+                draft.rows = [row for row in draft.rows if row["path"] != index]  # none of its entries stays
+                new = set_value(text, ["files"], [entry])
+            draft.splice("update", index, new, f"a new entry for {file}")
             return file
 
         return self._do(work, now, dry_run)
@@ -158,6 +195,7 @@ class IndexStore(Operations):
             assert old is not None  # entry_path found it
             splice = Splice(old.start, old.end, new[part.start : part.end])
             draft.splice("update", index, splice, f"changed {', '.join(changed)}", memory_id=row["memory_id"])
+            self._clean_others(draft, self.load(), row["file"])
             return file
 
         return self._do(work, now, dry_run)
@@ -172,20 +210,50 @@ class IndexStore(Operations):
         return self._do(work, now, dry_run)
 
     def clean(
-        self, *, invalid: bool = False, missing: bool = False, now: AsOf = None, dry_run: bool = False
+        self,
+        *,
+        invalid: bool = False,
+        missing: bool = False,
+        pinned: bool = False,
+        now: AsOf = None,
+        dry_run: bool = False,
     ) -> pa.Table | Edits:
-        """Remove invalid or missing entries (``auto_clean_invalid``, ``auto_clean_missing``), but no pinned ones."""
+        """Remove invalid or missing entries (``auto_clean_invalid``, ``auto_clean_missing``), pinned ones if asked."""
         policy = IndexCheck(auto_clean_invalid=invalid, auto_clean_missing=missing)
-        edits = plan(self.load(), policy, now)
+        edits = plan(self.load(), Asked("index_check", lambda draft: clean_entries(policy, draft, pinned)), now)
         return edits if dry_run else edits.apply(force=True)
 
     def split(self, file: str | None = None, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
-        """Split a file that is too long, or all that are, into parts with an ``index.md`` (section 5)."""
-        edits = plan(self.load(), SplitPlan(max_tokens_per_file=self.max_tokens), now)
-        if file is not None:
-            path = self._entry(file)["path"]
-            edits = edits.filter(f"together = 'split {path}'" if "'" not in path else "false")
-        return edits if dry_run else edits.apply()
+        """Split a file that is too long, or all that are, into parts with an ``index.md`` (section 5).
+
+        A file that is split is split anew from what its parts hold, or from itself where it is back; one that is short
+        again is one file again. Of all files that is done where a part is too long, or the file is back.
+        """
+        policy = SplitPlan(max_tokens_per_file=self.max_tokens)
+        entry = None if file is None else self._entry(file)
+        if entry is not None and entry["parts"]:
+            edits = self._asked(lambda draft: split_anew(policy, draft, entry), now)
+        else:
+            edits = plan(self.load(), policy, now)
+            if entry is not None:
+                word = f"split {entry['path']}"
+                edits = edits.filter(f"together = {literal(word)}")
+        return edits if dry_run else edits.apply(force=True)
+
+    def rejoin(self, file: str, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
+        """Put the parts of a split file together again, byte for byte.
+
+        Raises
+        ------
+        NotFoundError, ChangeRefusedError
+            For an unknown file, and one that is not split.
+        """
+        entry = self._entry(file)
+        edits = self._asked(lambda draft: join(draft, entry), now)
+        return edits if dry_run else edits.apply(force=True)
+
+    def _asked(self, work: Callable[[Draft], None], now: AsOf) -> Edits:
+        return plan(self.load(), Asked("split_plan", work), now)
 
     def _home(self, draft: Draft) -> str:
         found = (home for home in HOMES if draft.exists(posixpath.join(home, "index.json")))
@@ -212,6 +280,19 @@ class IndexStore(Operations):
             raise ChangeRefusedError(f"missing: there is no file {file}.")
         if path in corpus.tables["entries"]["path"].to_pylist():
             raise ChangeRefusedError(f"{file}: an entry names it already.")
+
+    def _clean_others(self, draft: Draft, corpus: Corpus, file: str) -> list[str]:
+        """Draft that the other entries go that are to be cleaned, and say which are wrong and stay; their indexes."""
+        judged = self.checked.transform(corpus)
+        wrong = [row for row in judged.filter(pc.invert(judged["keep"])).to_pylist() if row["file"] != file]
+        left = [f"{row['file']} is {row['reason']}" for row in wrong if not row["would_remove"]]
+        if left:
+            said = f"{len(left)} other entries break a rule: {'; '.join(left[:3])}."
+            warnings.warn(said, RuntimeWarning, stacklevel=6)
+        gone = [row for row in wrong if row["would_remove"]]
+        for row in gone:
+            remove_entry(draft, row, str(row["reason"]))
+        return [row["index_path"] for row in gone]
 
     def _entry(self, file: str) -> Row:
         entries = self.load().tables["entries"].to_pylist()

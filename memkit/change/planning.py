@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -125,15 +126,31 @@ def _judged(policy: Annotator, draft: Draft, kept: pa.Table, moment: datetime) -
     return kept.filter(pc.invert(pc.is_in(kept["memory_id"], value_set=gone)))
 
 
-def _clean(policy: Any, draft: Draft) -> None:
-    judged = policy.transform(draft.corpus)
+def clean_entries(policy: IndexCheck, draft: Draft, pinned: bool = False) -> None:
+    """Draft that the entries go that `policy` would remove; with `pinned`, pinned ones too."""
+    entries = draft.corpus.tables["entries"]
+    if pinned:
+        none = pa.nulls(entries.num_rows, pa.bool_())
+        entries = entries.set_column(entries.schema.get_field_index("pinned"), "pinned", none)
+    judged = policy.transform(entries)
     for row in judged.filter(judged["would_remove"]).to_pylist():
         with draft.attempt(row["index_path"], row["memory_id"]):
             remove_entry(draft, row, f"{row['reason']}: {row.get('given_reason') or row['file']}")
             draft.gone.add(row["memory_id"])
 
 
-_BY_CLASS: dict[str, Callable[[Any, Draft], None]] = {IndexCheck.__name__: _clean, SplitPlan.__name__: split_files}
+@dataclass(frozen=True)
+class Asked:
+    """A planner of one purpose."""
+
+    name: str
+    draft: Callable[[Draft], None]
+
+
+_BY_CLASS: dict[str, Callable[[Any, Draft], None]] = {
+    IndexCheck.__name__: clean_entries,
+    SplitPlan.__name__: split_files,
+}
 
 
 def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = None) -> pa.Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -17,13 +18,14 @@ from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.records.kinds import KINDS
 from memkit.formats.records.write import checked_record, format_record, item_places
 from memkit.formats.syntax.json import load_json
-from memkit.formats.syntax.json_places import Splice, set_value, spliced, start_of
+from memkit.formats.syntax.json_places import Splice, append, set_value, spliced, start_of
 from memkit.formats.syntax.values import integer_of, number_of
 from memkit.formats.syntax.yaml_places import set_value as set_yaml_value
 from memkit.params import AsOf
 from memkit.tables.sources import read
 
 _NAME = re.compile(r"[^\w.-]+")
+_LINES, _YAML = (".jsonl", ".ndjson"), (".yaml", ".yml")
 
 
 class RecordStore(Operations):
@@ -43,7 +45,12 @@ class RecordStore(Operations):
     def put(
         self, record: Mapping[str, Any], path: str | None = None, *, now: AsOf = None, dry_run: bool = False
     ) -> str | Edits:
-        """Write a new record as a file of its own, named after its id; its path.
+        """Write a new record, as a file of its own that is named after its id, or at the end of a list that is there.
+
+        Returns
+        -------
+        str
+            The path.
 
         Raises
         ------
@@ -60,10 +67,17 @@ class RecordStore(Operations):
                 raise FormatError(
                     f"field '{field}' must be an id that no other {kind} has. Got {own!r:.80}.", field=field
                 )
-            if draft.exists(name):
-                raise ChangeRefusedError(f"{name}: it is there already.")
-            text = format_record(record, "yaml" if name.lower().endswith((".yaml", ".yml")) else "json")
-            draft.write(name, text, f"a new {kind}", memory_id=f"records:{name}#{own if field else 1}")
+            about: dict[str, Any] = {"reason": f"a new {kind}", "memory_id": f"records:{name}#{own}" if field else None}
+            if not draft.exists(name):
+                text = format_record(record, "yaml" if name.lower().endswith(_YAML) else "json")
+                draft.write(name, _on_a_line(text) if name.lower().endswith(_LINES) else text, **about)
+            elif name.lower().endswith(_LINES):
+                draft.append(name, draft.text(name), _on_a_line(format_record(record, "json")), **about)
+            elif name.lower().endswith(_YAML) or not draft.text(name)[start_of(draft.text(name)) :].startswith("["):
+                raise ChangeRefusedError(f"{name}: it is there already, and no list of JSON.")
+            else:
+                new = append(draft.text(name), [], json.loads(format_record(record, "json")))
+                draft.splice("update", name, new, **about)
             return name
 
         return self._do(work, now, dry_run)
@@ -94,7 +108,7 @@ class RecordStore(Operations):
             start, end = self._span(path, text, ordinal, memories[ordinal])
             new = text[start:end]
             for name, value in used.items():
-                setter: Any = set_yaml_value if path.lower().endswith((".yaml", ".yml")) else set_value
+                setter: Any = set_yaml_value if path.lower().endswith(_YAML) else set_value
                 new = spliced(new, [setter(new, ["usage_stats", name], value)])
             draft.splice(
                 "update",
@@ -109,14 +123,14 @@ class RecordStore(Operations):
 
     def _span(self, path: str, text: str, ordinal: int, memory: Mapping[str, Any]) -> tuple[int, int]:
         """Where the text of one record begins and ends."""
-        if path.lower().endswith((".jsonl", ".ndjson")):
+        if path.lower().endswith(_LINES):
             lines = text.split("\n")
             start = sum(len(line) + 1 for line in lines[: memory["line_start"] - 1])
             return start, start + len(lines[memory["line_start"] - 1].rstrip("\r"))
         places = item_places(path, text)
         if places is None:
-            return (0, len(text)) if path.lower().endswith((".yaml", ".yml")) else (start_of(text), len(text.rstrip()))
-        if path.lower().endswith((".yaml", ".yml")):
+            return (0, len(text)) if path.lower().endswith(_YAML) else (start_of(text), len(text.rstrip()))
+        if path.lower().endswith(_YAML):
             raise ChangeRefusedError(f"{path}: a record in a list of YAML is left alone.")
         place = places[ordinal]
         load_json(text[place.start : place.end])
@@ -126,3 +140,7 @@ class RecordStore(Operations):
         """Bring old shapes to the current version, with a line each in ``migrations.jsonl``; the files."""
         edits = plan(read(self.root), Migrate(steps=("records",)), now)
         return edits if dry_run else edits.apply()
+
+
+def _on_a_line(text: str) -> str:
+    return json.dumps(json.loads(text), ensure_ascii=False) + "\n"

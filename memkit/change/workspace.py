@@ -227,7 +227,9 @@ class MemoryIndex:
         return self._retriever
 
 
-@cache
+_storage_of, _index_of = cache(MemoryStorage), cache(MemoryIndex)
+
+
 def get_storage(root: str = ".") -> MemoryStorage:
     """The one `MemoryStorage` of a folder.
 
@@ -247,10 +249,9 @@ def get_storage(root: str = ".") -> MemoryStorage:
     >>> get_storage(root) is get_storage(root)
     True
     """
-    return MemoryStorage(root)
+    return _storage_of(Path(root).resolve())
 
 
-@cache
 def get_index(root: str = ".") -> MemoryIndex:
     """The one `MemoryIndex` of a folder.
 
@@ -270,7 +271,7 @@ def get_index(root: str = ".") -> MemoryIndex:
     >>> get_index(root) is get_index(root)
     True
     """
-    return MemoryIndex(get_storage(root))
+    return _index_of(get_storage(root))
 
 
 def slug_of(text: str) -> str:

@@ -79,7 +79,7 @@ class SplitPlan(Policy):
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         """Lines and a counter of the user's are beyond SQL: the counts come beside the rows."""
         texts = [text or "" for text in rows["text"].to_pylist()]
-        counts = {"tokens": [self._count(text) for text in texts], "parts": [len(self.parts(text)) for text in texts]}
+        counts = {"tokens": [self.count(text) for text in texts], "parts": [len(self.parts(text)) for text in texts]}
         return {"plans": pa.table({"row": rows["row"]} | {n: pa.array(c, pa.int64()) for n, c in counts.items()})}
 
     def _sql(self) -> str:
@@ -110,7 +110,7 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
 
     def parts(self, text: str) -> list[str]:
         """The parts of a text, whole lines; one part where the text is within the limit."""
-        if self._count(text) <= self.max_tokens_per_file:
+        if self.count(text) <= self.max_tokens_per_file:
             return [text]
         return self._packed(_sections(text), (_paragraphs, _blocks, _lines))
 
@@ -118,15 +118,16 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
         """Neighbouring pieces together as long as they fit; a piece too long is cut in a finer way."""
         parts = [""]
         for piece in pieces:
-            if self._count(parts[-1] + piece) <= self.max_tokens_per_file:
+            if self.count(parts[-1] + piece) <= self.max_tokens_per_file:
                 parts[-1] += piece
-            elif finer and self._count(piece) > self.max_tokens_per_file:
+            elif finer and self.count(piece) > self.max_tokens_per_file:
                 parts += self._packed(finer[0](piece), finer[1:])
             else:
                 parts.append(piece)
         return [part for part in parts if part]
 
-    def _count(self, text: str) -> int:
+    def count(self, text: str) -> int:
+        """The tokens of a text."""
         return count_tokens(text) if self.counter is None else checked_counter(self.counter, "SplitPlan")(text)
 
     def _rows(self, row: dict[str, Any], parts: list[str]) -> Iterator[dict[str, Any]]:
@@ -144,7 +145,7 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
             **where,
             "line_start": 1,
             "line_end": len(_lines(text)),
-            "tokens": self._count(text),
+            "tokens": self.count(text),
             "text": text,
         }
 
@@ -157,7 +158,7 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
         head = {
             "title": _scalar((entry and entry["title"]) or _title(row["text"]) or path.stem),
             "parts": f"[{names}]",
-            "tokens_total": self._count(row["text"]),
+            "tokens_total": self.count(row["text"]),
             "split": "auto",
             "updated": day.isoformat(),
         }

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
@@ -151,3 +152,109 @@ def test_removing_cleaning_and_splitting(index: IndexStore, root: Path) -> None:
     assert index.clean(now=NOW).num_rows == 0
     assert index.clean(missing=True, now=NOW).num_rows == 1
     assert index.load().tables["entries"].num_rows == 0
+
+
+LONG = "# Чай\n\nтекст\n\n# Ещё\n\nтекст\n\n# Мёд\n\nтекст\n"
+
+
+@pytest.fixture
+def split(root: Path) -> IndexStore:
+    """A store whose file of tea was split into three parts."""
+    mk.write_files(root, {"memory/lessons/tea.md": LONG.replace("\n", "\r\n")})
+    index = IndexStore(root, max_tokens=4)
+    index.split("lessons/tea.md", now=NOW)
+    return index
+
+
+PART = "memory/lessons/tea/part{}.md"
+
+
+def test_the_parts_of_a_split_file_become_one_again_byte_for_byte(split: IndexStore, root: Path) -> None:
+    """Index standard, section 5: the way back."""
+    assert {PART.format(n) for n in (1, 2, 3)} < tree(root).keys()
+    split.rejoin("lessons/tea/index.md", now="2026-03-05")
+    assert (root / "memory/lessons/tea.md").read_bytes() == LONG.replace("\n", "\r\n").encode()
+    assert [path for path in tree(root) if "/tea/" in path] == []
+    (entry,) = split.load().tables["entries"].to_pylist()
+    assert (entry["file"], entry["edit_count"], entry["status"]) == ("lessons/tea.md", 4, "valid")
+    assert str(entry["updated"].date()) == "2026-03-05"
+    with pytest.raises(ChangeRefusedError, match="no parts"):
+        split.rejoin("lessons/tea.md")
+
+
+def test_an_edited_part_is_split_anew_and_stale_parts_go(split: IndexStore, root: Path) -> None:
+    """Index standard, section 5: when the source changes, all parts and the index are made anew."""
+    assert split.split(now=NOW).num_rows == 0
+    path = root / PART.format(2)
+    path.write_bytes("# Ещё\r\n\r\nтекст\r\n\r\n## Ниже\r\n\r\nтекст\r\n".encode())
+    split.split(now="2026-03-06")
+    text = b"".join((root / PART.format(n)).read_bytes() for n in range(1, 5))
+    assert "## Ниже".encode() in (root / PART.format(3)).read_bytes()
+    edited = LONG.replace("# Ещё\n\nтекст\n\n", "# Ещё\n\nтекст\n\n## Ниже\n\nтекст\n")
+    assert text.decode() == edited.replace("\n", "\r\n")
+    head = (root / "memory/lessons/tea/index.md").read_text()
+    assert "parts: [part1.md, part2.md, part3.md, part4.md]" in head
+    assert "updated: 2026-03-06" in head
+    path.write_bytes(b"")
+    (root / PART.format(3)).write_bytes(b"")
+    split.split("lessons/tea/index.md", now="2026-03-07")
+    assert not (root / PART.format(3)).exists()
+    assert mk.read(root).problems.filter(pc.field("severity") == "error").num_rows == 0
+    mk.undo(root)
+    assert (root / PART.format(3)).read_bytes() == b""
+
+
+def test_a_split_file_that_is_back_is_split_anew_from_itself(split: IndexStore, root: Path) -> None:
+    """Index standard, section 5."""
+    new = "# Мёд\n\nтекст\n\n# Сад\n\nтекст\n"
+    mk.write_files(root, {"memory/lessons/tea.md": new})
+    mk.plan(mk.read(root), mk.SplitPlan(max_tokens_per_file=4), NOW).apply(force=True)
+    assert not (root / "memory/lessons/tea.md").exists()
+    assert "".join((root / PART.format(n)).read_text() for n in (1, 2)) == new
+    assert not (root / PART.format(3)).exists()
+    mk.write_files(root, {"memory/lessons/tea.md": "# Чай\n"})
+    split.split(now=NOW)
+    assert tree(root)["memory/lessons/tea.md"] == "# Чай\n"
+    assert [path for path in tree(root) if "/tea/" in path] == []
+
+
+def test_a_root_is_created_once(tmp_path: Path) -> None:
+    """Index standard, section 1."""
+    index = mk.store(tmp_path).index
+    assert index.create_root() == "memory/index.json"
+    assert tree(tmp_path)["memory/index.json"] == '{\n  "type": "index-root",\n  "branches": []\n}\n'
+    with pytest.raises(ChangeRefusedError, match="already"):
+        index.create_root()
+    index.add_category("lessons")
+    assert json.loads(tree(tmp_path)["memory/index.json"])["branches"][0]["category"] == "lessons"
+
+
+def test_pinned_entries_are_cleaned_only_where_it_is_said(index: IndexStore, root: Path) -> None:
+    """Index standard, sections 2 and 4."""
+    index.update_entry("lessons/tea.md", pinned=True, now=NOW)
+    (root / "memory/lessons/tea.md").unlink()
+    assert index.clean(missing=True, now=NOW).num_rows == 0
+    assert index.clean(missing=True, pinned=True, now=NOW).num_rows == 1
+    assert index.load().tables["entries"].num_rows == 0
+
+
+@pytest.mark.parametrize("kept", [0, 1])
+def test_saving_an_entry_says_which_others_break_a_rule_or_cleans_them(kept: int, root: Path) -> None:
+    """Index standard, section 4: every entry is checked before saving; auto_clean_invalid, auto_clean_missing."""
+    branch = json.loads(BRANCH)
+    wrong = [{**branch["files"][0], "file": name} for name in ("lessons/none.md", "../out.md")]
+    branch["files"] = [wrong[0], *branch["files"][:kept], wrong[1]]
+    mk.write_files(root, {"memory/lessons/index.json": json.dumps(branch, ensure_ascii=False, indent=2)})
+    before = tree(root)
+    with pytest.warns(RuntimeWarning, match=r"2 other entries break a rule: lessons/none[.]md is missing; [.][.]/out"):
+        IndexStore(root).add_entry("lessons", "Мёд", "lessons/honey.md", [], "low", now=NOW)
+    mk.undo(root)
+    assert tree(root) == before
+    strict = IndexStore(root, auto_clean_invalid=True, auto_clean_missing=True)
+    strict.add_entry("lessons", "Мёд", "lessons/honey.md", [], "low", now=NOW)
+    files = [entry["file"] for entry in json.loads(tree(root)["memory/lessons/index.json"])["files"]]
+    assert files == ["lessons/tea.md"] * kept + ["lessons/honey.md"]
+    mk.undo(root)
+    if kept:
+        strict.update_entry("lessons/tea.md", title="т", now=NOW)
+        assert [entry["title"] for entry in json.loads(tree(root)["memory/lessons/index.json"])["files"]] == ["т"]

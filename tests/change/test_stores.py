@@ -490,6 +490,44 @@ def test_records_are_put_strictly_and_once(tmp_path: Path) -> None:
     assert records.put(item) == "u-1-2025-01-14T10-17-02Z.json"
 
 
+FACT = {
+    **{"format_version": "1.0.0", "fact_id": "tea", "category": "taste", "content": "Чай без сахара"},
+    **{"confidence": 0.9, "relations": []},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("f.json", "[]", "[{new}]"),
+        ("f.json", "\ufeff[\n  {old}\n]\n", None),
+        ("f.jsonl", "{old}", "{old}\n{new}\n"),
+        ("f.jsonl", None, "{new}\n"),
+    ],
+)
+def test_a_record_is_put_at_the_end_of_a_list(name: str, before: str | None, after: str | None, tmp_path: Path) -> None:
+    """Data formats, section 2: one record a file, or in the list file where it is."""
+    old, new = (json.dumps({**FACT, "fact_id": id}, ensure_ascii=False) for id in ("old", "tea"))
+    if before is not None:
+        mk.write_files(tmp_path, {name: before.replace("{old}", old)})
+    records = mk.store(tmp_path).records
+    assert records.put(FACT, name, now=NOW) == name
+    text = tree(tmp_path)[name].decode()
+    if after is None:
+        assert text.startswith(f"\ufeff[\n  {old},\n  ")
+        assert text.endswith("\n]\n")
+    else:
+        assert text == after.replace("{old}", old).replace("{new}", new)
+    ids = mk.read(tmp_path).tables["wisdom_facts"]["fact_id"].to_pylist()
+    assert ids == ["old"] * bool(before and "old" in before) + ["tea"]
+    with pytest.raises(FormatError, match="no other"):
+        records.put(FACT, name, now=NOW)
+    mk.write_files(tmp_path, {"one.json": "{}", "list.yaml": "- a: 1\n"})
+    for other in ("one.json", "list.yaml"):
+        with pytest.raises(ChangeRefusedError, match="no list of JSON"):
+            records.put({**FACT, "fact_id": "x"}, other, now=NOW)
+
+
 def test_old_records_are_migrated_with_a_journal(tmp_path: Path) -> None:
     """Data formats, section 1: adapters, and the journal of migrations."""
     mk.write_files(
