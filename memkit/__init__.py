@@ -120,11 +120,14 @@ if TYPE_CHECKING:
     from memkit.search.retriever import Retriever as Retriever
     from memkit.tables.convert import convert_ids as convert_ids
     from memkit.tables.corpus import Corpus as Corpus
+    from memkit.tables.history import History as History
+    from memkit.tables.history import history as history
     from memkit.tables.named import named_queries as named_queries
     from memkit.tables.records import rank_pathways as rank_pathways
     from memkit.tables.records import stale_pathways as stale_pathways
     from memkit.tables.records import wisdom_support as wisdom_support
     from memkit.tables.samples import sample_data as sample_data
+    from memkit.tables.samples import write_commits as write_commits
     from memkit.tables.samples import write_files as write_files
     from memkit.tables.sources import open_lake as open  # noqa: F401 - mk.open, under another name in its module
     from memkit.tables.sources import read as read
@@ -163,6 +166,7 @@ _PUBLIC = {
     "Expiry": ("memkit.policy.expiry", "Expiry"),
     "Fix": ("memkit.change.fix", "Fix"),
     "Format": ("memkit.formats.format", "Format"),
+    "History": ("memkit.tables.history", "History"),
     "IndexCheck": ("memkit.policy.index_check", "IndexCheck"),
     "MemoryIndex": ("memkit.change.workspace", "MemoryIndex"),
     "MemoryStorage": ("memkit.change.workspace", "MemoryStorage"),
@@ -199,6 +203,7 @@ _PUBLIC = {
     "from_table": ("memkit.tables.table", "from_table"),
     "get_index": ("memkit.change.workspace", "get_index"),
     "get_storage": ("memkit.change.workspace", "get_storage"),
+    "history": ("memkit.tables.history", "history"),
     "import_log": ("memkit.evaluate.known", "import_log"),
     "known_formats": ("memkit.formats.registry", "known_formats"),
     "known_items": ("memkit.evaluate.known", "known_items"),
@@ -250,6 +255,7 @@ _PUBLIC = {
     "undo": ("memkit.change.planning", "undo"),
     "vector_cache": ("memkit.index.cache", "vector_cache"),
     "wisdom_support": ("memkit.tables.records", "wisdom_support"),
+    "write_commits": ("memkit.tables.samples", "write_commits"),
     "write_files": ("memkit.tables.samples", "write_files"),
     "write_labels": ("memkit.evaluate.labels", "write_labels"),
 }

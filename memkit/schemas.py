@@ -29,44 +29,44 @@ Mask = NDArray[np.bool_]
 WORDS = pa.list_(pa.string())
 
 
-def _column(name: str, kind: pa.DataType, meaning: str, unit: str = "", nullable: bool = True) -> pa.Field:
+def column(name: str, kind: pa.DataType, meaning: str, unit: str = "", nullable: bool = True) -> pa.Field:
     metadata = {"meaning": meaning} | ({"unit": unit} if unit else {})
     return pa.field(name, kind, nullable=nullable, metadata=metadata)
 
 
-_MEMORY_ID = _column("memory_id", pa.string(), "the row of memories that this one belongs to")
-_PATH = _column("path", pa.string(), "file, relative to the root, with '/'")
-_LINE = _column("line", pa.int64(), "1-based line in the file")
-_EXTRA = _column("extra", pa.string(), "JSON object of every field that has no column")
-_FORMAT_VERSION = _column("format_version", pa.string(), "as written, MAJOR.MINOR.PATCH")
+_MEMORY_ID = column("memory_id", pa.string(), "the row of memories that this one belongs to")
+_PATH = column("path", pa.string(), "file, relative to the root, with '/'")
+_LINE = column("line", pa.int64(), "1-based line in the file")
+_EXTRA = column("extra", pa.string(), "JSON object of every field that has no column")
+_FORMAT_VERSION = column("format_version", pa.string(), "as written, MAJOR.MINOR.PATCH")
 
 MEMORIES = pa.schema(
     [
-        _column(
+        column(
             "memory_id",
             pa.string(),
             "unique and stable: {format}:{path}#{own id, else the title's letters, else ordinal}",
             nullable=False,
         ),
-        _column("format", pa.string(), "index_tree, workspace, notes, records, facts or table", nullable=False),
-        _column("kind", pa.string(), "what the memory is within its format"),
-        _column("source_id", pa.string(), "the record's own id, as written"),
-        _column("user_id", pa.string(), "owner"),
-        _column("scope", pa.string(), "applies_to, category or tier"),
-        _column("title", pa.string(), "heading, subject or id; searched", nullable=False),
-        _column("text", pa.string(), "the memory itself, as read; searched", nullable=False),
-        _column("tags", WORDS, "keywords, tags, triggers; searched", nullable=False),
-        _column("importance", pa.string(), "high, normal or low; null counts as normal"),
-        _column("confidence", pa.float64(), "how far the record is trusted", "ratio"),
-        _column("created_at", TIMESTAMP, "a bare date is midnight UTC"),
-        _column("updated_at", TIMESTAMP, "missing means created_at"),
-        _column("expires_at", TIMESTAMP, "lives through that day, UTC"),
-        _column("pinned", pa.bool_(), "exempt from cleaning"),
-        _column("access_count", pa.int64(), "how often it was used"),
-        _column("heading_path", pa.string(), "what stands above it: folders, category, headings, joined by ' / '"),
+        column("format", pa.string(), "index_tree, workspace, notes, records, facts or table", nullable=False),
+        column("kind", pa.string(), "what the memory is within its format"),
+        column("source_id", pa.string(), "the record's own id, as written"),
+        column("user_id", pa.string(), "owner"),
+        column("scope", pa.string(), "applies_to, category or tier"),
+        column("title", pa.string(), "heading, subject or id; searched", nullable=False),
+        column("text", pa.string(), "the memory itself, as read; searched", nullable=False),
+        column("tags", WORDS, "keywords, tags, triggers; searched", nullable=False),
+        column("importance", pa.string(), "high, normal or low; null counts as normal"),
+        column("confidence", pa.float64(), "how far the record is trusted", "ratio"),
+        column("created_at", TIMESTAMP, "a bare date is midnight UTC"),
+        column("updated_at", TIMESTAMP, "missing means created_at"),
+        column("expires_at", TIMESTAMP, "lives through that day, UTC"),
+        column("pinned", pa.bool_(), "exempt from cleaning"),
+        column("access_count", pa.int64(), "how often it was used"),
+        column("heading_path", pa.string(), "what stands above it: folders, category, headings, joined by ' / '"),
         _PATH,
-        _column("line_start", pa.int64(), "first line of text in the file, 1-based"),
-        _column("line_end", pa.int64(), "last line of text in the file, inclusive"),
+        column("line_start", pa.int64(), "first line of text in the file, 1-based"),
+        column("line_end", pa.int64(), "last line of text in the file, inclusive"),
         _EXTRA,
     ]
 )
@@ -80,24 +80,24 @@ PROBLEMS = pa.schema(
     [
         _PATH,
         _LINE,
-        _column("field", pa.string(), "the field, as the format spells it"),
-        _column("rule", pa.string(), "code of the rule; mk.rules() lists them", nullable=False),
-        _column("severity", pa.string(), "error, warning or info", nullable=False),
-        _column("status", pa.string(), "missing or invalid for index entries, else null"),
-        _column("message", pa.string(), "what was expected, what came, where, what to do", nullable=False),
+        column("field", pa.string(), "the field, as the format spells it"),
+        column("rule", pa.string(), "code of the rule; mk.rules() lists them", nullable=False),
+        column("severity", pa.string(), "error, warning or info", nullable=False),
+        column("status", pa.string(), "missing or invalid for index entries, else null"),
+        column("message", pa.string(), "what was expected, what came, where, what to do", nullable=False),
         _MEMORY_ID,
     ]
 )
 
 CHUNKS = pa.schema(
     [
-        _column("chunk_id", pa.string(), "{memory_id}@{ordinal}", nullable=False),
-        _column("memory_id", pa.string(), "the memory that the chunk is cut from", nullable=False),
-        _column("ordinal", pa.int64(), "0-based place within the memory", nullable=False),
-        _column("text", pa.string(), "whole lines of the memory; a longer line is cut", nullable=False),
+        column("chunk_id", pa.string(), "{memory_id}@{ordinal}", nullable=False),
+        column("memory_id", pa.string(), "the memory that the chunk is cut from", nullable=False),
+        column("ordinal", pa.int64(), "0-based place within the memory", nullable=False),
+        column("text", pa.string(), "whole lines of the memory; a longer line is cut", nullable=False),
         _PATH,
-        _column("line_start", pa.int64(), "first line, 1-based: in the file, or in the memory's text", nullable=False),
-        _column("line_end", pa.int64(), "last line, inclusive", nullable=False),
+        column("line_start", pa.int64(), "first line, 1-based: in the file, or in the memory's text", nullable=False),
+        column("line_end", pa.int64(), "last line, inclusive", nullable=False),
     ]
 )
 
@@ -107,24 +107,24 @@ TABLES: dict[str, pa.Schema] = {
     "entries": pa.schema(
         [
             _MEMORY_ID,
-            _column("index_path", pa.string(), "the index that names the entry"),
+            column("index_path", pa.string(), "the index that names the entry"),
             _LINE,
-            _column("category", pa.string(), "the branch"),
-            _column("title", pa.string(), "as written"),
-            _column("file", pa.string(), "as written"),
-            _column("path", pa.string(), "where the file was found; null where it was not"),
-            _column("status", pa.string(), "valid, missing or invalid"),
-            _column("reason", pa.string(), "why the entry is not valid"),
-            _column("tags", WORDS, "as written"),
-            _column("priority", pa.string(), "high, medium or low"),
-            _column("version", pa.string(), "as written"),
-            _column("updated", TIMESTAMP, "the day of the last change"),
-            _column("summary", pa.string(), "optional"),
-            _column("context_priority", pa.string(), "optional"),
-            _column("pinned", pa.bool_(), "optional"),
-            _column("access_count", pa.int64(), "optional"),
-            _column("edit_count", pa.int64(), "optional"),
-            _column("parts", WORDS, "files that the text was split into"),
+            column("category", pa.string(), "the branch"),
+            column("title", pa.string(), "as written"),
+            column("file", pa.string(), "as written"),
+            column("path", pa.string(), "where the file was found; null where it was not"),
+            column("status", pa.string(), "valid, missing or invalid"),
+            column("reason", pa.string(), "why the entry is not valid"),
+            column("tags", WORDS, "as written"),
+            column("priority", pa.string(), "high, medium or low"),
+            column("version", pa.string(), "as written"),
+            column("updated", TIMESTAMP, "the day of the last change"),
+            column("summary", pa.string(), "optional"),
+            column("context_priority", pa.string(), "optional"),
+            column("pinned", pa.bool_(), "optional"),
+            column("access_count", pa.int64(), "optional"),
+            column("edit_count", pa.int64(), "optional"),
+            column("parts", WORDS, "files that the text was split into"),
             _EXTRA,
         ]
     ),
@@ -132,29 +132,29 @@ TABLES: dict[str, pa.Schema] = {
         [
             _MEMORY_ID,
             _PATH,
-            _column("kind", pa.string(), "long_term, daily_log, session, heartbeat or document"),
-            _column("date", pa.date32(), "from the file's name"),
-            _column("time", pa.string(), "HH:MM from the heading or the file's name"),
-            _column("slug", pa.string(), "the rest of a dated file's name"),
-            _column("heading", pa.string(), "the section's heading; null before the first"),
-            _column("level", pa.int64(), "1 to 6; 0 before the first heading"),
-            _column("ordinal", pa.int64(), "0-based section within the file"),
-            _column("line_start", pa.int64(), "first line, 1-based"),
-            _column("line_end", pa.int64(), "last line, inclusive"),
-            _column("chars", pa.int64(), "length of the text", "characters"),
+            column("kind", pa.string(), "long_term, daily_log, session, heartbeat or document"),
+            column("date", pa.date32(), "from the file's name"),
+            column("time", pa.string(), "HH:MM from the heading or the file's name"),
+            column("slug", pa.string(), "the rest of a dated file's name"),
+            column("heading", pa.string(), "the section's heading; null before the first"),
+            column("level", pa.int64(), "1 to 6; 0 before the first heading"),
+            column("ordinal", pa.int64(), "0-based section within the file"),
+            column("line_start", pa.int64(), "first line, 1-based"),
+            column("line_end", pa.int64(), "last line, inclusive"),
+            column("chars", pa.int64(), "length of the text", "characters"),
         ]
     ),
     "turns": pa.schema(
         [
             _MEMORY_ID,
             _PATH,
-            _column("ordinal", pa.int64(), "0-based turn within the file"),
-            _column("line_start", pa.int64(), "first line, 1-based"),
-            _column("line_end", pa.int64(), "last line, inclusive"),
-            _column("said_at", TIMESTAMP, "the file's date with the turn's time"),
-            _column("time", pa.string(), "HH:MM, as written"),
-            _column("role", pa.string(), "who speaks, as written"),
-            _column("text", pa.string(), "what was said"),
+            column("ordinal", pa.int64(), "0-based turn within the file"),
+            column("line_start", pa.int64(), "first line, 1-based"),
+            column("line_end", pa.int64(), "last line, inclusive"),
+            column("said_at", TIMESTAMP, "the file's date with the turn's time"),
+            column("time", pa.string(), "HH:MM, as written"),
+            column("role", pa.string(), "who speaks, as written"),
+            column("text", pa.string(), "what was said"),
         ]
     ),
     "checklist": pa.schema(
@@ -162,26 +162,26 @@ TABLES: dict[str, pa.Schema] = {
             _MEMORY_ID,
             _PATH,
             _LINE,
-            _column("done", pa.bool_(), "whether the box is ticked"),
-            _column("text", pa.string(), "the task"),
+            column("done", pa.bool_(), "whether the box is ticked"),
+            column("text", pa.string(), "the task"),
         ]
     ),
     "notes": pa.schema(
         [
             _MEMORY_ID,
             _PATH,
-            _column("id", pa.string(), "UUID, as written"),
-            _column("uuid_version", pa.int64(), "the format asks for 4; null where id is no UUID"),
-            _column("subject", pa.string(), "as written"),
-            _column("keywords", WORDS, "as written"),
-            _column("applies_to", pa.string(), "global, file:<path> or area:<name>"),
-            _column("applies_kind", pa.string(), "global, file or area"),
-            _column("applies_target", pa.string(), "the path or the name"),
-            _column("created_at", TIMESTAMP, ""),
-            _column("updated_at", TIMESTAMP, ""),
-            _column("occurred_at", TIMESTAMP, "the later variant's one date"),
-            _column("content_hash", pa.string(), "the later variant's hash, as written"),
-            _column("body_chars", pa.int64(), "length of the body, trimmed", "characters"),
+            column("id", pa.string(), "UUID, as written"),
+            column("uuid_version", pa.int64(), "the format asks for 4; null where id is no UUID"),
+            column("subject", pa.string(), "as written"),
+            column("keywords", WORDS, "as written"),
+            column("applies_to", pa.string(), "global, file:<path> or area:<name>"),
+            column("applies_kind", pa.string(), "global, file or area"),
+            column("applies_target", pa.string(), "the path or the name"),
+            column("created_at", TIMESTAMP, ""),
+            column("updated_at", TIMESTAMP, ""),
+            column("occurred_at", TIMESTAMP, "the later variant's one date"),
+            column("content_hash", pa.string(), "the later variant's hash, as written"),
+            column("body_chars", pa.int64(), "length of the body, trimmed", "characters"),
             _EXTRA,
         ]
     ),
@@ -190,14 +190,14 @@ TABLES: dict[str, pa.Schema] = {
             _MEMORY_ID,
             _PATH,
             _FORMAT_VERSION,
-            _column("id", pa.string(), "as written"),
-            _column("triggers", WORDS, "words, patterns, intents"),
-            _column("template", pa.string(), "as written"),
-            _column("variables", pa.string(), "JSON object"),
-            _column("tier", pa.string(), "core, adaptive or experimental"),
-            _column("hits", pa.int64(), "uses"),
-            _column("success_rate", pa.float64(), "successful uses", "ratio"),
-            _column("last_used_at", TIMESTAMP, ""),
+            column("id", pa.string(), "as written"),
+            column("triggers", WORDS, "words, patterns, intents"),
+            column("template", pa.string(), "as written"),
+            column("variables", pa.string(), "JSON object"),
+            column("tier", pa.string(), "core, adaptive or experimental"),
+            column("hits", pa.int64(), "uses"),
+            column("success_rate", pa.float64(), "successful uses", "ratio"),
+            column("last_used_at", TIMESTAMP, ""),
             _EXTRA,
         ]
     ),
@@ -206,11 +206,11 @@ TABLES: dict[str, pa.Schema] = {
             _MEMORY_ID,
             _PATH,
             _FORMAT_VERSION,
-            _column("user_id", pa.string(), "as written"),
-            _column("input", pa.string(), "what the user said"),
-            _column("response", pa.string(), "what the system answered"),
-            _column("timestamp", TIMESTAMP, ""),
-            _column("tags", WORDS, "as written"),
+            column("user_id", pa.string(), "as written"),
+            column("input", pa.string(), "what the user said"),
+            column("response", pa.string(), "what the system answered"),
+            column("timestamp", TIMESTAMP, ""),
+            column("tags", WORDS, "as written"),
             _EXTRA,
         ]
     ),
@@ -219,10 +219,10 @@ TABLES: dict[str, pa.Schema] = {
             _MEMORY_ID,
             _PATH,
             _FORMAT_VERSION,
-            _column("fact_id", pa.string(), "as written"),
-            _column("category", pa.string(), "as written"),
-            _column("content", pa.string(), "as written"),
-            _column("confidence", pa.float64(), "how far the fact is trusted", "ratio"),
+            column("fact_id", pa.string(), "as written"),
+            column("category", pa.string(), "as written"),
+            column("content", pa.string(), "as written"),
+            column("confidence", pa.float64(), "how far the fact is trusted", "ratio"),
             _EXTRA,
         ]
     ),
@@ -231,32 +231,32 @@ TABLES: dict[str, pa.Schema] = {
             _MEMORY_ID,
             _PATH,
             _LINE,
-            _column("user_id", pa.string(), "the folder"),
-            _column("id", pa.string(), "as written"),
-            _column("type", pa.string(), "profile, working or archive, as written"),
-            _column("importance", pa.string(), "high, normal or low, as written"),
-            _column("expires_at", TIMESTAMP, "the day in exp"),
-            _column("created_at", TIMESTAMP, "the day in created"),
-            _column("text", pa.string(), "without the tags"),
+            column("user_id", pa.string(), "the folder"),
+            column("id", pa.string(), "as written"),
+            column("type", pa.string(), "profile, working or archive, as written"),
+            column("importance", pa.string(), "high, normal or low, as written"),
+            column("expires_at", TIMESTAMP, "the day in exp"),
+            column("created_at", TIMESTAMP, "the day in created"),
+            column("text", pa.string(), "without the tags"),
         ]
     ),
     "users": pa.schema(
         [
-            _column("user_id", pa.string(), "the folder"),
+            column("user_id", pa.string(), "the folder"),
             _PATH,
-            _column("version", pa.string(), "of the layout, as written"),
-            _column("profile_count", pa.int64(), "profileCount, as written"),
-            _column("working_count", pa.int64(), "workingCount, as written"),
-            _column("archive_count", pa.int64(), "archiveCount, as written"),
+            column("version", pa.string(), "of the layout, as written"),
+            column("profile_count", pa.int64(), "profileCount, as written"),
+            column("working_count", pa.int64(), "workingCount, as written"),
+            column("archive_count", pa.int64(), "archiveCount, as written"),
             _EXTRA,
         ]
     ),
     "relations": pa.schema(
         [
-            _column("from_id", pa.string(), "fact_id of the record that holds the relation"),
-            _column("to_id", pa.string(), "fact_id it points to"),
-            _column("type", pa.string(), "supports, contradicts or extends, as written"),
-            _column("weight", pa.float64(), "strength", "ratio"),
+            column("from_id", pa.string(), "fact_id of the record that holds the relation"),
+            column("to_id", pa.string(), "fact_id it points to"),
+            column("type", pa.string(), "supports, contradicts or extends, as written"),
+            column("weight", pa.float64(), "strength", "ratio"),
             _MEMORY_ID,
         ]
     ),
@@ -264,10 +264,10 @@ TABLES: dict[str, pa.Schema] = {
         [
             _MEMORY_ID,
             _PATH,
-            _column("kind", pa.string(), "pathway, memory_item, wisdom_fact or entry"),
-            _column("from_version", pa.string(), "the shape that was read"),
-            _column("to_version", pa.string(), "the shape that it became"),
-            _column("reason", pa.string(), "what the step changed and why"),
+            column("kind", pa.string(), "pathway, memory_item, wisdom_fact or entry"),
+            column("from_version", pa.string(), "the shape that was read"),
+            column("to_version", pa.string(), "the shape that it became"),
+            column("reason", pa.string(), "what the step changed and why"),
         ]
     ),
 }

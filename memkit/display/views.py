@@ -118,8 +118,7 @@ VIEWS: dict[str, View] = {
     "difference": View(
         "difference",
         (
-            Column("change"),
-            Column("memory_id", "memory", "place"),
+            *(Column("change"), Column("memory_id", "memory", "place")),
             Column("words_removed", "words gone", "words"),
             Column("words_added", "new words", "words"),
             Column("fields", look="words"),
@@ -127,6 +126,26 @@ VIEWS: dict[str, View] = {
         lead="after",
         tally="change",
         knows=("memory_id_before", "path", "path_before", "kind", "title", "before"),
+    ),
+    "versions": View(
+        "version",
+        (
+            *(Column("valid_from", "since", "day"), Column("change"), Column("memory_id_then", "memory", "place")),
+            *(Column("lines_added", "+", "count"), Column("lines_removed", "−", "count")),
+        ),
+        lead="text",
+        tally="change",
+        knows=("memory_id", "version", "kind", "path", "title", "valid_to", "commit", "at_start"),
+    ),
+    "commits": View(
+        "commit",
+        (
+            Column("committed_at", "made", "day"),
+            Column("author", varies=True),
+            *(Column(name, look="count") for name in ("added", "edited", "removed", "alive")),
+        ),
+        "subject",
+        knows=("commit", "parent", "authored_at", "files"),
     ),
     "refused": View(
         "refusal", (Column("path", look="place"), Column("policy", varies=True)), lead="reason", knows=("memory_id",)

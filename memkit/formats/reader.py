@@ -166,7 +166,7 @@ def read_listing(
     listing.report(rows)
     commit = listing.commit if isinstance(listing, Tree) else None
     result = Reading(root.resolve() if commit else root if root.is_file() else listing.root, options)
-    roles = _roles(listing, formats, rows, result, before)
+    roles = roles_of(listing, formats, rows, result, before)
     items = _to_parse(roles, listing, before.seen if before else {})
     result.parsed, found = _parse_all(listing, options, formats, items)
     result.seen = {item[0]: seen for item, seen in zip(items, found, strict=True)}
@@ -212,7 +212,7 @@ def _key_of(role: Role) -> str:
     return blake2b(repr(role).encode("utf-8", "replace"), digest_size=16).hexdigest()
 
 
-def _roles(
+def roles_of(
     listing: Listing, formats: tuple[Format, ...], rows: Rows, result: Reading, before: Reading | None
 ) -> dict[str, Role]:
     """The files to parse, in path order, each with its role; nearly all share one."""

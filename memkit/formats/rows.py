@@ -217,6 +217,11 @@ class Rows:
         """The rows as Arrow tables, each with its declared schema; every table is there."""
         return {name: pa.concat_tables([*self._handed[name], self._to_table(name)]) for name in self.tables}
 
+    def memories(self) -> list[Row]:
+        """The rows of ``memories``, so far as dicts."""
+        handed = [row for table in self._handed["memories"] for row in table.to_pylist()]
+        return handed + self.tables["memories"] if handed else self.tables["memories"]
+
     def _to_table(self, name: str) -> pa.Table:
         rows = self.tables[name]
         if name == "problems":

@@ -32,6 +32,9 @@ class Known:
     text: str
     source_id: str | None = None
     user_id: str | None = None
+    kind: str | None = None
+    row: int = -1
+    """Its version, for who keeps a history."""
 
     @cached_property
     def body(self) -> str:

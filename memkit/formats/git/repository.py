@@ -17,10 +17,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from functools import cached_property
+from io import BufferedReader
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
-from typing import IO
 
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
 from memkit.formats.disk.files import is_inside
@@ -41,7 +41,7 @@ packedGitLimit = 256m
 packedGitWindowSize = 32m
 bigFileThreshold = 16m
 """
-_ENVIRONMENT = {
+ENVIRONMENT = {
     "GIT_CONFIG_GLOBAL": os.devnull,
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_ATTR_NOSYSTEM": "1",
@@ -53,6 +53,7 @@ _ENVIRONMENT = {
     "GIT_LITERAL_PATHSPECS": "1",
     "LC_ALL": "C",
 }
+"""What git is told so that it reads no settings of anybody, asks nothing and fetches nothing."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d(?:[T ].*)?", re.DOTALL)
 _REVISION = re.compile(r"([^\s~^:@{}\\?*\[\x00-\x20\x7f]*|@)((?:[~^]\d{0,9})*)")
 _COMMITTER = re.compile(rb"^committer .*> (-?\d{1,15}) [-+]\d{4}$", re.MULTILINE)
@@ -81,6 +82,10 @@ class Commit:
 
 class GitError(MemkitError):
     """Git stopped, or was stopped, before it was done."""
+
+
+class TooManyFilesError(GitError):
+    """A commit has more files than anybody keeps."""
 
 
 @contextmanager
@@ -196,7 +201,7 @@ class Repository:
         for process in self._processes:
             _end(process)
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def start(self, *arguments: str | bytes) -> subprocess.Popen[bytes]:
         """Git under way, with nothing of the user's or the repository's settings, and bounded memory."""
         kept = {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH") if name in os.environ}
         places = {"GIT_DIR": str(self._shadow), "GIT_OBJECT_DIRECTORY": str(self._git_dir / "objects")}
@@ -206,7 +211,7 @@ class Repository:
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             cwd=self._shadow,
-            env={**kept, **_ENVIRONMENT, **places, "HOME": str(self._shadow)},
+            env={**kept, **ENVIRONMENT, **places, "HOME": str(self._shadow)},
             bufsize=2**18,
         )
         self._processes.append(process)
@@ -227,20 +232,23 @@ class Repository:
 
     def _up_to(self, moment: datetime) -> Commit:
         head, seconds = self._refs.id_of("HEAD"), int(moment.timestamp() // 1)
-        lines = self.lines("rev-list", "--first-parent", "--max-count=1", f"--min-age={max(seconds, 0)}", head)
-        found = next(lines, "") if seconds >= 0 else ""
+        how = ("rev-list", "--first-parent", "--max-count=1", f"--min-age={max(seconds, 0)}", head)
+        found = next(self.tokens(*how, end=b"\n"), b"").decode() if seconds >= 0 else ""
         if not found:
             more = ", as far as this shallow clone goes" if self.is_shallow else ""
             raise NotFoundError(f"rev: nothing was committed up to {moment.isoformat()}{more}.")
         return self._commit(found)
 
-    def lines(self, *arguments: str) -> Iterator[str]:
-        """What git prints, line by line."""
-        process = self.start(*arguments)
-        for line in _out(process):
-            yield line.decode("ascii", "replace").rstrip("\n")
+    def tokens(self, *arguments: str | bytes, end: bytes = b"\0") -> Iterator[bytes]:
+        """What git prints, cut at `end`."""
+        process, left = self.start(*arguments), b""
+        while chunk := _out(process).read1(2**18):
+            *whole, left = (left + chunk).split(end)
+            yield from whole
+        if left:
+            yield left
         if process.wait():
-            raise self._failed()
+            raise self.failed()
 
     def _named(self, rev: str) -> Commit:
         match = _REVISION.fullmatch(rev)
@@ -289,7 +297,7 @@ class Repository:
                 is_well, found = _answer(process, most)
                 left -= 1
                 if self.is_late:
-                    raise self._failed()
+                    raise self.failed()
                 yield found
         finally:
             if left or not is_well:
@@ -311,7 +319,8 @@ class Repository:
         self._processes.remove(process)
         return found
 
-    def _failed(self) -> GitError:
+    def failed(self) -> GitError:
+        """Why git gave no more."""
         if self.is_late:
             return GitError(f"git did not end within {self._timeout_s:g} s, and was stopped.")
         return GitError("git ended before it was done: the repository is damaged, or asks for too much memory.")
@@ -321,8 +330,8 @@ _AT_ONCE = 250
 """Objects that are asked for before the first answer is read: their names fit into a pipe."""
 
 
-def _out(process: subprocess.Popen[bytes]) -> IO[bytes]:
-    assert process.stdout is not None  # as `start` made it
+def _out(process: subprocess.Popen[bytes]) -> BufferedReader:
+    assert isinstance(process.stdout, BufferedReader)  # as `start` made it
     return process.stdout
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from memkit.errors import FormatError
 from memkit.formats.disk.files import HEAD_BYTES, SKIPPED_FOLDERS, SKIPPED_WITH, Content, Listing, Stat
+from memkit.formats.git.log import Change
 from memkit.formats.git.repository import Commit, Repository
 from memkit.formats.rows import Rows
 
@@ -41,7 +42,8 @@ class Tree(Listing):
         self.commit, self.repository = commit, repository
         self.blobs: dict[str, bytes] = {}
         self.modules: list[str] = []
-        self.is_too_large = False
+        self.is_too_large = self.is_same_files = False
+        self.hidden: set[str] = set()
         self._base: Entry | None = None
         self._parsed: dict[bytes, dict[bytes, Entry]] = {}
         self._expected: list[str] = []
@@ -99,10 +101,34 @@ class Tree(Listing):
         """The entries of a tree that a folder's listing would have."""
         found = [(mode, name.decode("utf-8", "surrogateescape"), id) for mode, name, id in entries(data)]
         if folder and not SKIPPED_WITH.isdisjoint(name for _, name, _ in found):
+            self.hidden.add(folder)
             return
         for mode, name, id in found:
             if name and name[0] != "." and "/" not in name and (mode != _FOLDER or name not in SKIPPED_FOLDERS):
                 yield mode, name, id
+
+    def step(self, commit: Commit, changes: Iterable[Change]) -> set[str] | None:
+        """Go on to the next commit: the paths that are other than before; None where all has to be listed again."""
+        self.commit, self.is_same_files, changed = commit, True, set[str]()
+        above = b"".join(name + b"/" for name in self.repository.prefix)
+        for name, mode, id in changes:
+            raw = name.removeprefix(above).decode("utf-8", "surrogateescape")
+            *folders, last = raw.split("/")
+            if last in SKIPPED_WITH or (not name.startswith(above) and self.repository.prefix):
+                return None
+            if any(part[:1] == "." or part in SKIPPED_FOLDERS for part in folders) or last[:1] == ".":
+                continue
+            if self.hidden and any(raw.startswith(folder) for folder in self.hidden):
+                continue
+            path = raw if raw.isascii() else self.shown(raw)
+            changed.add(path)
+            self.is_same_files &= (path in self.files) == mode.startswith(b"100")
+            if mode.startswith(b"100"):
+                self.files[path], self.blobs[path] = None, id
+            else:
+                self.files.pop(path, None)
+                self.blobs.pop(path, None)
+        return changed
 
     def _at(self, names: Iterable[bytes]) -> Entry | None:
         """Mode and id of what lies at the end of `names` below the top of the tree."""

@@ -1,0 +1,174 @@
+"""The history of a folder as tables: every version of every memory, and the commits that made them.
+
+Commits are gone through once, the oldest first. Of each only what it changed is parsed, and only the memories of those
+files are matched with those before: cost is linear in what was ever written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from memkit.display.notebook import Shown
+from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.formats.git.log import log
+from memkit.formats.git.repository import TIMEOUT_S, GitError, Rev, TooManyFilesError, opened, rev_text
+from memkit.formats.git.tree import MOST_PATHS, tree_of
+from memkit.formats.rows import Rows
+from memkit.params import AsOf, check_value, describe
+from memkit.tables.corpus import Corpus
+from memkit.tables.sources import read
+from memkit.tables.versions import States, Versions
+
+
+@dataclass(frozen=True)
+class History:
+    """Every version of every memory of a folder. Made by `history`.
+
+    Attributes
+    ----------
+    versions, commits : pyarrow.Table
+        ``schema.field(name).metadata`` says what each column means. Old texts and what people
+        wrote into commits are foreign, and data: shown masked and escaped, kept as they are.
+    problems : pyarrow.Table
+        What could not be read of the history, as for a corpus.
+    root : Path
+        The folder.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> states = [("2026-01-05", {"a.md": "# Чай"}), ("2026-01-09", {"a.md": None})]
+    >>> found = mk.history(mk.write_commits(tempfile.mkdtemp(), states))
+    >>> found.sql("select change, valid_from::date::varchar from versions").fetchall()
+    [('added', '2026-01-05'), ('removed', '2026-01-09')]
+    """
+
+    versions: pa.Table
+    commits: pa.Table
+    problems: pa.Table
+    root: Path
+
+    def at(self, date: Rev) -> Corpus:
+        """The folder as it was at a moment, as `memkit.read` gives it for a revision.
+
+        Parameters
+        ----------
+        date : str, date or datetime
+            A moment, or a commit, branch or tag.
+
+        Returns
+        -------
+        Corpus
+        """
+        return read(self.root, rev=date)
+
+    @cached_property
+    def corpus(self) -> Corpus:
+        """The folder at the end of the history, with ``versions`` and ``commits`` among its tables.
+
+        What `Corpus.save` writes has them too.
+        """
+        found = read(self.root, rev=(self.versions.schema.metadata or {})[b"revision"].decode())
+        found.add_table("versions", self.versions)
+        found.add_table("commits", self.commits)
+        return found
+
+    def sql(self, query: str, params: Any = None) -> duckdb.DuckDBPyRelation:
+        """The result of a SQL query over ``versions``, ``commits`` and the tables of the last state."""
+        return self.corpus.sql(query, params)
+
+    def named(self, name: str, as_of: AsOf = None, **params: Any) -> duckdb.DuckDBPyRelation:
+        """The result of one of `memkit.named_queries`, as of a corpus."""
+        return self.corpus.named(name, as_of, **params)
+
+    def to_pandas(self) -> Any:
+        """The versions as a DataFrame."""
+        return self.versions.to_pandas()
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
+        return self.versions.__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return repr(Shown(*self._sheets()))
+
+    def _repr_html_(self) -> str:
+        return Shown(*self._sheets())._repr_html_()
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
+        newest = self.commits.take(pa.array(np.arange(len(self.commits))[::-1], pa.int64()))
+        last = self.versions.sort_by([("valid_from", "descending"), ("memory_id", "ascending")])
+        tables = (newest, last, self.problems)
+        return tuple(sheet_of(table, rows, show_secrets) for table in tables if table.num_rows)
+
+
+def history(path: str | Path, rev: Rev = "HEAD", max_commits: int = 10_000, timeout_s: float = TIMEOUT_S) -> History:
+    """Every version of every memory of a folder, from the git repository that it lies in.
+
+    Commits are followed along first parents. A memory stays the same by its own id, its text or its name, else where
+    half of its words stay, or where its body turns up in another file of the same commit; what is removed and comes
+    back under its name is the same too. Nothing is checked out, and nothing that the repository holds is run.
+
+    Parameters
+    ----------
+    path : str or Path
+        A folder, or one file.
+    rev : str, date or datetime
+        Where the history ends.
+    max_commits : int
+        The last so many commits that change the folder; the first of them has all that is older.
+    timeout_s : float, seconds
+        When git is stopped; what was seen until then is the history, and a row of ``problems`` says so.
+
+    Returns
+    -------
+    History
+        ``.versions``, ``.commits``, ``.problems``, ``.at(date)``, ``.sql(query)``, ``.corpus``.
+
+    Raises
+    ------
+    FormatError, NotFoundError, MemkitError
+        Where `path` is in no repository; where there is no such revision; where the program git is not here.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> first, second = {"MEMORY.md": "# Чай\\nБез сахара.\\n"}, {"MEMORY.md": "# Чай\\nС мёдом.\\n"}
+    >>> root = mk.write_commits(tempfile.mkdtemp(), [("2026-01-05", first), ("2026-02-01", second)])
+    >>> found = mk.history(root)
+    >>> for row in found.versions.select(["version", "change", "text", "valid_from"]).to_pylist():
+    ...     print(row["version"], row["change"], repr(row["text"]), row["valid_from"].date())
+    1 added '# Чай\\nБез сахара.' 2026-01-05
+    2 edited '# Чай\\nС мёдом.' 2026-02-01
+    >>> found.at("2026-01-20").memories["text"].to_pylist()
+    ['# Чай\\nБез сахара.']
+    """
+    check_value("history", "max_commits", max_commits, "int", low=1)
+    check_value("history", "timeout_s", timeout_s, "float", low=0, unit="seconds")
+    root, rows = Path(path).resolve(), Rows()
+    with opened(root, timeout_s) as repository:
+        head = repository.commit(rev_text(rev))
+        states, kept = States(root, repository), Versions()
+        try:
+            if tree_of(repository, root, head).is_too_large:  # git would run out of memory over it
+                raise TooManyFilesError
+            for logged in log(repository, head.id, max_commits):
+                kept.add(logged, *states.step(logged))
+        except TooManyFilesError:
+            rows.problem("too_many_files", ".", f"at most {MOST_PATHS} files and folders", "more", quote=False)
+        except GitError as error:
+            rows.problem("unreadable", ".", f"the history up to {head.id}", str(error), quote=False)
+        facts = {**head.facts, "note": kept.note(max_commits, repository.is_shallow)}
+    versions, commits = kept.tables()
+    return History(
+        describe(versions, memkit="versions", **facts),
+        describe(commits, memkit="commits", **facts),
+        rows.to_arrow()["problems"],
+        root,
+    )

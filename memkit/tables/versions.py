@@ -1,0 +1,288 @@
+"""Versions of memories under way: the state of a folder from commit to commit, a row for each change of a memory."""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from memkit.formats.disk.files import MAX_FILE_BYTES, read_source
+from memkit.formats.disk.source import Source
+from memkit.formats.format import File, Role
+from memkit.formats.git.log import Logged
+from memkit.formats.git.repository import Repository, TooManyFilesError
+from memkit.formats.git.tree import Tree, tree_of
+from memkit.formats.index_tree.survey import PLUGIN_GLOBS
+from memkit.formats.reader import Options, Reading, roles_of
+from memkit.formats.registry import FORMATS, parse_file
+from memkit.formats.rows import Rows
+from memkit.schemas import TIMESTAMP, column
+from memkit.tables.identity import Known, matches
+
+VERSIONS = pa.schema(
+    [
+        column("memory_id", pa.string(), "the memory, as it is called now, or was when it was removed", nullable=False),
+        column("version", pa.int64(), "1 is the first that the history shows", nullable=False),
+        column("memory_id_then", pa.string(), "as it was called in this version", nullable=False),
+        column("kind", pa.string(), "what it was within its format"),
+        column("path", pa.string(), "file, relative to the root, with '/'"),
+        column("title", pa.string(), "heading, subject or id"),
+        column("text", pa.string(), "the memory in this version; null where it was removed"),
+        column("change", pa.string(), "added, grew, edited, shortened, moved, retitled or removed", nullable=False),
+        column("valid_from", TIMESTAMP, "when the commit was made that brought it", nullable=False),
+        column("valid_to", TIMESTAMP, "when the next version came; null for what is so at the end"),
+        column("commit", pa.string(), "the id of that commit", nullable=False),
+        column("lines_added", pa.int64(), "lines that the version before does not have", nullable=False),
+        column("lines_removed", pa.int64(), "lines that only the version before has", nullable=False),
+        column("at_start", pa.bool_(), "in the first commit that is looked at: it may be older", nullable=False),
+    ]
+)
+COMMITS = pa.schema(
+    [
+        column("commit", pa.string(), "its id", nullable=False),
+        column("parent", pa.string(), "the first parent's id; null for the first of all"),
+        column("committed_at", TIMESTAMP, "when it was made", nullable=False),
+        column("authored_at", TIMESTAMP, "when its author made it first", nullable=False),
+        column("author", pa.string(), "the name alone"),
+        column("subject", pa.string(), "the first line of its message"),
+        column("files", pa.int64(), "files that it changed", nullable=False),
+        column("added", pa.int64(), "memories that it brought", nullable=False),
+        column("edited", pa.int64(), "memories that it changed, moved or gave another title", nullable=False),
+        column("removed", pa.int64(), "memories that it took away", nullable=False),
+        column("alive", pa.int64(), "memories that there were after it", nullable=False),
+    ]
+)
+"""The tables of `memkit.history`, which are in a corpus that has one."""
+
+_HELD_CHARS = 2**24
+"""Characters of texts that are held as Python's; the next one hands them over to Arrow."""
+
+
+class States:
+    """The memories of a folder, from commit to commit."""
+
+    def __init__(self, root: Path, repository: Repository) -> None:
+        self.root, self.repository = root, repository
+        self.tree: Tree | None = None
+        self.parsed: dict[str, tuple[bytes, Role]] = {}
+        self.memories: dict[str, list[Known]] = {}
+        self.roles: dict[str, Role] = {}
+        self.reading = Reading(root, Options(plugin_globs=PLUGIN_GLOBS))
+
+    def step(self, logged: Logged) -> tuple[list[Known], list[Known], int]:
+        """The memories of what a commit changed, before and after, and how many files that are."""
+        changed = self.tree.step(logged.commit, logged.changes) if self.tree else None
+        tree = self.tree
+        if tree is None or changed is None:
+            tree = self.tree = tree_of(self.repository, self.root, logged.commit)
+            if tree.is_too_large:
+                raise TooManyFilesError
+        before, after = list[Known](), list[Known]()
+        stale = self._stale(tree, changed, before, after)
+        tree.expect(path for path in stale if path in self.roles)
+        for path in stale:
+            before += self.memories.pop(path, ())
+            self.parsed.pop(path, None)
+            if path in self.roles:
+                self.parsed[path] = tree.blobs[path], self.roles[path]
+                self.memories[path] = self._parse(tree, path)
+                after += self.memories[path]
+        return before, after, len(logged.changes)
+
+    def _stale(self, tree: Tree, changed: set[str] | None, before: list[Known], after: list[Known]) -> list[str]:
+        """The files to be parsed again, or no more: they have another content, or are to be read as something else."""
+        if changed is not None and tree.is_same_files and changed.isdisjoint(self.reading.surveyed):
+            return sorted(changed)
+        rows, reading = Rows(), Reading(self.root, self.reading.options)
+        self.roles = roles_of(tree, FORMATS, rows, reading, self.reading)
+        self.reading = reading
+        before += self.memories.pop("", ())
+        self.memories[""] = _known(rows)  # what an index says of files that are not there
+        after += self.memories[""]
+        now = {path: (tree.blobs[path], role) for path, role in self.roles.items()}
+        return sorted(path for path in now.keys() | self.parsed.keys() if now.get(path) != self.parsed.get(path))
+
+    def _parse(self, tree: Tree, path: str) -> list[Known]:
+        rows = Rows()
+        source = read_source(tree, path, MAX_FILE_BYTES, rows)
+        if source is None:
+            return []
+
+        def beside(name: str, memory_id: str) -> Source | None:
+            return read_source(tree, name, MAX_FILE_BYTES, rows, memory_id)
+
+        parse_file(File(source, self.roles[path], beside), rows)
+        return _known(rows)
+
+
+def _known(rows: Rows) -> list[Known]:
+    return [
+        Known(
+            memory_id=row["memory_id"],
+            format=row["format"],
+            path=row["path"],
+            title=row["title"],
+            text=row["text"],
+            source_id=row.get("source_id"),
+            user_id=row.get("user_id"),
+            kind=row.get("kind"),
+        )
+        for row in rows.memories()
+    ]
+
+
+@dataclass
+class Versions:
+    """Versions under way: a row each, its memory as a number, since what that is called in the end is not known yet."""
+
+    chains: array[int] = field(default_factory=lambda: array("q"))
+    numbers: array[int] = field(default_factory=lambda: array("q"))
+    begin: array[int] = field(default_factory=lambda: array("q"))
+    end: array[int] = field(default_factory=lambda: array("q"))
+    added: array[int] = field(default_factory=lambda: array("q"))
+    removed: array[int] = field(default_factory=lambda: array("q"))
+
+    def __post_init__(self) -> None:
+        self.commits: list[dict[str, Any]] = []
+        self.names: list[str] = []
+        self.last: list[int] = []
+        self.texts: list[tuple[Any, ...]] = []
+        self.handed: list[pa.Table] = []
+        self.chars = self.alive = 0
+        self.gone: dict[str, int] = {}
+        self.removals: set[int] = set()
+
+    def add(self, logged: Logged, before: list[Known], after: list[Known], files: int) -> None:
+        """The versions that one commit makes."""
+        found, counts = matches(before, after), Counter[str]()
+        for place, new in enumerate(after):
+            other = found.get(place)
+            if other is None:
+                back = self.gone.pop(new.memory_id, None)
+                row = self._row(None if back is None else self.chains[back], new, "added", (len(_lines(new)), 0))
+                if back is not None:
+                    self.end[back] = len(self.commits)
+                counts["added"] += 1
+            else:
+                old = before[other]
+                row = old.row
+                if change := _change(old, new):
+                    self.end[row] = len(self.commits)
+                    row = self._row(self.chains[row], new, change[0], change[1:])
+                    counts["edited"] += 1
+            new.row = row
+            self.names[self.chains[row]] = new.memory_id
+        for place in sorted(set(range(len(before))) - set(found.values())):
+            old = before[place]
+            self.end[old.row] = len(self.commits)
+            self.gone[old.memory_id] = self._row(self.chains[old.row], old, "removed", (0, len(_lines(old))))
+            counts["removed"] += 1
+        self.alive += counts["added"] - counts["removed"]
+        self.commits.append(
+            {
+                "commit": logged.commit.id,
+                "parent": logged.parent,
+                "committed_at": logged.commit.committed_at,
+                "authored_at": logged.authored_at,
+                "author": logged.author,
+                "subject": logged.subject,
+                "files": files,
+                **{name: counts[name] for name in ("added", "edited", "removed")},
+                "alive": self.alive,
+            }
+        )
+
+    def _row(self, chain: int | None, memory: Known, change: str, lines: Sequence[int]) -> int:
+        if chain is None:
+            chain = len(self.names)
+            self.names.append(memory.memory_id)
+            self.last.append(0)
+        self.last[chain] += 1
+        self.chains.append(chain)
+        self.numbers.append(self.last[chain])
+        self.begin.append(len(self.commits))
+        self.end.append(-1)
+        self.added.append(lines[0])
+        self.removed.append(lines[1])
+        text = None if change == "removed" else memory.text
+        if text is None:
+            self.removals.add(len(self.chains) - 1)
+        self.texts.append((memory.memory_id, memory.kind, memory.path, memory.title, text, change))
+        self.chars += len(text or "")
+        if self.chars > _HELD_CHARS:
+            self._hand_over()
+        return len(self.chains) - 1
+
+    def _hand_over(self) -> None:
+        names = ("memory_id_then", "kind", "path", "title", "text", "change")
+        columns = list(zip(*self.texts, strict=True)) or [()] * len(names)
+        self.handed.append(pa.table([pa.array(column, pa.string()) for column in columns], names=list(names)))
+        self.chars = 0
+        self.texts.clear()
+
+    def note(self, max_commits: int, is_shallow: bool) -> str:
+        """What has to be said of where the history begins."""
+        if len(self.commits) == max_commits:
+            return f"the last {max_commits:,} commits alone: what is older is in the first of them"
+        return "a shallow clone: what is older is in its first commit" if is_shallow else ""
+
+    def tables(self) -> tuple[pa.Table, pa.Table]:
+        """``versions`` and ``commits``."""
+        self._hand_over()
+        commits = pa.Table.from_pylist(self.commits, schema=COMMITS)
+        begin, end, chains = (np.array(column, np.int64) for column in (self.begin, self.end, self.chains))
+        moments = _moments(commits)
+        until = pa.array(np.append(moments, 0)[end], pa.int64(), mask=end < 0)
+        names = pa.array(self._own_names(), pa.string())
+        columns = {
+            "memory_id": names.take(pa.array(chains)),
+            "version": pa.array(np.array(self.numbers, np.int64)),
+            "valid_from": pa.array(moments[begin], pa.int64()).cast(TIMESTAMP),
+            "valid_to": until.cast(TIMESTAMP),
+            "commit": commits["commit"].combine_chunks().take(pa.array(begin)),
+            "lines_added": pa.array(np.array(self.added, np.int64)),
+            "lines_removed": pa.array(np.array(self.removed, np.int64)),
+            "at_start": pa.array(begin == 0),
+        }
+        texts = pa.concat_tables(self.handed)
+        arrays = [columns[name] if name in columns else texts[name] for name in VERSIONS.names]
+        return pa.Table.from_arrays(arrays, schema=VERSIONS), commits
+
+    def _own_names(self) -> list[str]:
+        """What each memory is called in the end; one that is gone adds by which commit, where another has the name."""
+        names, last = list(self.names), dict(zip(self.chains, range(len(self.chains)), strict=True))
+        used = {names[chain] for chain, row in last.items() if row not in self.removals}
+        for chain, row in sorted(last.items(), key=lambda item: -item[1]):
+            if row in self.removals and names[chain] in used:
+                names[chain] = f"{names[chain]}@{self.commits[self.begin[row]]['commit'][:8]}"
+            used.add(names[chain])
+        return names
+
+
+def _moments(commits: pa.Table) -> Any:
+    """When the state of each commit began to hold, in µs: a later commit with an earlier time ends it before."""
+    made = commits["committed_at"].cast(pa.int64()).to_numpy()
+    return np.minimum.accumulate(made[::-1])[::-1]
+
+
+def _lines(memory: Known) -> list[str]:
+    return memory.text.split("\n")
+
+
+def _change(old: Known, new: Known) -> tuple[str, int, int] | None:
+    """What became of a memory, and the lines that came and went; None where it says the same in the same file."""
+    if old.path == new.path and old.text == new.text and old.title == new.title:
+        return None
+    before, after = Counter(_lines(old)), Counter(_lines(new))
+    come, went = (after - before).total(), (before - after).total()
+    if old.path != new.path:
+        return "moved", come, went
+    if old.title != new.title and old.body == new.body:
+        return "retitled", come, went
+    return "grew" if come and not went else "shortened" if went and not come else "edited", come, went

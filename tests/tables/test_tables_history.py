@@ -1,0 +1,254 @@
+"""Versions are the states of a folder one after the other: at every commit they are what a read of it gives."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow.compute as pc
+import pytest
+
+import memkit as mk
+from memkit.errors import FormatError, MemkitError, ParameterError
+from memkit.formats.git import log, tree
+from memkit.tables.versions import COMMITS, VERSIONS
+
+pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs the program git")
+Script = Callable[[str], ModuleType]
+KEY = "sk-abcdefghijklmnopqrstuvwxyz0123456789"
+
+
+@pytest.fixture(scope="module")
+def made(script: Script) -> ModuleType:
+    return script("repositories.py")
+
+
+@pytest.fixture(scope="module")
+def life(made: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("life") / "repository"
+    made.build(root, made.lived(seed=1, days=4))
+    return root
+
+
+@pytest.fixture(scope="module")
+def lived(life: Path) -> mk.History:
+    return mk.history(life)
+
+
+def alive(found: mk.History, moment: object) -> list[tuple[str, ...]]:
+    """Path, title and text of what the versions say lived at a moment."""
+    rows = found.versions.to_pylist()
+    there = [
+        row for row in rows if row["valid_from"] <= moment and (row["valid_to"] is None or row["valid_to"] > moment)
+    ]
+    return sorted((row["path"], row["title"], row["text"]) for row in there if row["change"] != "removed")
+
+
+def said(corpus: mk.Corpus) -> list[tuple[str, ...]]:
+    return sorted((row["path"], row["title"], row["text"]) for row in corpus.memories.to_pylist())
+
+
+def test_at_every_commit_the_versions_are_what_a_read_gives(life: Path, lived: mk.History) -> None:
+    assert lived.commits.num_rows > 25
+    for row in lived.commits.to_pylist():
+        corpus = mk.read(life, rev=row["commit"])
+        assert alive(lived, row["committed_at"]) == said(corpus), row["subject"]
+        assert row["alive"] == corpus.memories.num_rows
+    assert lived.problems.num_rows == 0
+
+
+def test_the_end_is_the_folder_as_it_is(life: Path, lived: mk.History) -> None:
+    last = [row for row in lived.versions.to_pylist() if row["valid_to"] is None and row["change"] != "removed"]
+    today = mk.read(life)
+    assert sorted(row["memory_id"] for row in last) == sorted(today.memories["memory_id"].to_pylist())
+    assert [table.to_pylist() for table in lived.corpus.tables.values()][:2] == [
+        table.to_pylist() for table in today.tables.values()
+    ][:2]
+    for row in lived.commits.to_pylist()[::7]:
+        at, read = lived.at(row["commit"]), mk.read(life, rev=row["commit"])
+        assert {name: table.to_pylist() for name, table in at.tables.items()} == {
+            name: table.to_pylist() for name, table in read.tables.items()
+        }
+        assert said(lived.at(row["committed_at"])) == said(read)
+
+
+def test_every_version_follows_the_one_before(lived: mk.History) -> None:
+    assert lived.versions.schema.equals(VERSIONS)
+    assert lived.commits.schema.equals(COMMITS)
+    chains: dict[str, list[dict[str, Any]]] = {}
+    for row in lived.versions.to_pylist():
+        chains.setdefault(row["memory_id"], []).append(row)
+    for rows in chains.values():
+        assert [row["version"] for row in rows] == list(range(1, len(rows) + 1))
+        assert rows[0]["change"] == "added"
+        assert [row["valid_to"] for row in rows[:-1]] == [row["valid_from"] for row in rows[1:]]
+        for old, new in pairwise(rows):
+            assert (old["change"] == "removed") == (new["change"] == "added")
+    counts = lived.commits.to_pylist()
+    changes = lived.versions["change"].to_pylist()
+    assert sum(row["added"] for row in counts) == changes.count("added")
+    assert sum(row["removed"] for row in counts) == changes.count("removed")
+    assert sum(row["edited"] for row in counts) == len(changes) - changes.count("added") - changes.count("removed")
+    first = lived.commits["commit"][0].as_py()
+    assert {row["at_start"] == (row["commit"] == first) for row in lived.versions.to_pylist()} == {True}
+
+
+def story(root: Path, *states: dict[str, str | None]) -> mk.History:
+    return mk.history(mk.write_commits(root, [(f"2026-01-{day:02d}", files) for day, files in enumerate(states, 1)]))
+
+
+def told(found: mk.History, *columns: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in columns) for row in found.versions.to_pylist()]
+
+
+def test_each_way_to_change_has_its_word(tmp_path: Path) -> None:
+    body = "Десять соединений на сервер, не больше и не меньше"
+    found = story(
+        tmp_path,
+        {"MEMORY.md": f"# Пул\n{body}\n"},
+        {"MEMORY.md": f"# Пул\n{body}\nи ещё одно\n"},
+        {"MEMORY.md": f"# Пул базы\n{body}\nи ещё одно\n"},
+        {"MEMORY.md": f"# Пул базы\n{body.replace('Десять', 'Двадцать')}\nи ещё одно\n"},
+        {"MEMORY.md": f"# Пул базы\n{body.replace('Десять', 'Двадцать')}\n"},
+        {"MEMORY.md": None, "bank/pool.md": f"# Пул базы\n{body.replace('Десять', 'Двадцать')}\n"},
+        {"bank/pool.md": None},
+        {"bank/pool.md": f"# Пул базы\n{body}\n"},
+    )
+    last = "workspace:bank/pool.md#пул-базы"
+    words = ["added", "grew", "retitled", "edited", "shortened", "moved", "removed", "added"]
+    assert told(found, "memory_id", "version", "change") == [(last, at, word) for at, word in enumerate(words, 1)]
+    assert told(found, "lines_added", "lines_removed") == [
+        (2, 0),
+        (1, 0),
+        (1, 1),
+        (1, 1),
+        (0, 1),
+        (0, 0),
+        (0, 2),
+        (2, 0),
+    ]
+    assert found.versions["memory_id_then"].to_pylist()[:3] == ["workspace:MEMORY.md#пул"] * 2 + [
+        "workspace:MEMORY.md#пул-базы"
+    ]
+    assert found.at("2026-01-03").memories["title"].to_pylist() == ["Пул базы"]
+    assert found.at("2026-01-07").memories.num_rows == 0
+    assert found.sql("select count(*) from versions join commits using (commit)").fetchall() == [(8,)]
+
+
+def test_names_that_are_used_twice_stay_apart(tmp_path: Path) -> None:
+    old, other = "совсем про старое дело", "другое и новое слово"
+    found = story(
+        tmp_path,
+        {"a.md": f"# Дело\n{old}\n"},
+        {"a.md": f"# Работа\n{other}\n"},
+        {"a.md": f"# Дело\n{other}\n"},
+    )
+    rows = told(found, "memory_id", "version", "change")
+    assert len({row[:2] for row in rows}) == len(rows)
+    assert [row[2] for row in rows] == ["added", "added", "removed", "retitled"]
+    assert rows[2][0].startswith("workspace:a.md#дело@")
+    assert rows[3][0] == "workspace:a.md#дело"
+
+
+def test_times_that_run_backwards_agree_with_a_read(made: ModuleType, tmp_path: Path) -> None:
+    root, times = tmp_path / "repository", [50, 20, 40, 30, 90, 60]
+    made.build(root, [made.Step({"a.md": f"# {at}\n"}, at=made.START + at) for at in times])
+    found = mk.history(root)
+    for moment in sorted(found.commits["committed_at"].to_pylist()):
+        assert alive(found, moment) == said(mk.read(root, rev=moment))
+
+
+def test_a_cut_history_says_so(life: Path, lived: mk.History, made: ModuleType, tmp_path: Path) -> None:
+    cut = mk.history(life, max_commits=6)
+    assert cut.commits["commit"].to_pylist() == lived.commits["commit"].to_pylist()[-6:]
+    assert b"the last 6 commits alone" in cut.versions.schema.metadata[b"note"]
+    made.git(tmp_path, "clone", "--quiet", "--depth=6", f"file://{life}", "shallow")
+    shallow = mk.history(tmp_path / "shallow")
+    assert b"shallow" in shallow.versions.schema.metadata[b"note"]
+    for found in (cut, shallow):
+        moment = found.commits["committed_at"][-1].as_py()
+        assert alive(found, moment) == alive(lived, moment)
+        assert sum(found.versions["at_start"].to_pylist()) == found.commits["alive"][0].as_py()
+    assert mk.history(life, rev="HEAD~3").commits["commit"].to_pylist() == lived.commits["commit"].to_pylist()[:-3]
+
+
+def test_a_folder_of_a_repository_has_its_own_history(made: ModuleType, tmp_path: Path) -> None:
+    root = tmp_path / "repository"
+    made.build(
+        root, [{"a.md": "# 1\n", "b/c.md": "# 2\n"}, {"a.md": "# 3\n"}, {"b/c.md": "# 2\nx\n"}, {"b/.memkitignore": ""}]
+    )
+    assert told(mk.history(root / "b"), "path", "change") == [("c.md", "added"), ("c.md", "grew")]
+    assert told(mk.history(root / "a.md"), "path", "title", "change") == [
+        ("a.md", "1", "added"),
+        ("a.md", "3", "added"),
+        ("a.md", "1", "removed"),
+    ]
+    assert told(mk.history(root), "path", "change")[-1] == ("b/c.md", "removed")
+
+
+def test_what_people_wrote_is_escaped_and_masked_and_no_address_is_kept(made: ModuleType, tmp_path: Path) -> None:
+    root, attack = tmp_path / "repository", "<script>alert(1)</script>"
+    step = made.Step({"a.md": f"# {attack}\n{KEY}\n"}, subject=f"{attack} {KEY}", author=f"{KEY}\x1b[31m")
+    made.build(root, [step, {"a.md": "# x\n"}])
+    found = mk.history(root)
+    page = found._repr_html_()
+    assert "&lt;script&gt;" in page
+    for shown in (page, repr(found)):
+        assert KEY not in shown
+        assert "\x1b" not in shown
+    assert attack not in page
+    assert KEY in found.commits["subject"][0].as_py()
+    assert "example.org" not in str(found.commits.to_pylist())
+
+
+def test_both_tables_are_in_a_lake(lived: mk.History, tmp_path: Path) -> None:
+    lived.corpus.save(tmp_path)
+    lake = mk.open(tmp_path)
+    for name in ("versions", "commits"):
+        assert lake.tables[name].to_pylist() == getattr(lived, name).to_pylist()
+    assert lake.sql("select count(*) from versions").fetchone() == (lived.versions.num_rows,)
+
+
+def test_a_bomb_ends_in_a_problem(made: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tree, "MOST_PATHS", 500)
+    monkeypatch.setattr(log, "MOST_CHANGES", 500)
+    many = {f"{at}.md": "# Чай\n" for at in range(600)}
+    made.build(tmp_path / "first", [many, {"a.md": "# 1\n"}])
+    found = mk.history(tmp_path / "first")
+    assert (found.versions.num_rows, found.problems["rule"].to_pylist()) == (0, ["too_many_files"])
+    made.build(tmp_path / "second", [{"a.md": "# 1\n"}, many, dict.fromkeys(many)])
+    found = mk.history(tmp_path / "second")
+    assert (found.versions.num_rows, found.problems["rule"].to_pylist()) == (1, ["too_many_files"])
+
+
+def test_a_git_that_hangs_is_a_problem_too(life: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = shutil.which("git")
+    slow = tmp_path / "git"
+    slow.write_text(f'#!/bin/sh\ncase "$*" in *" log "*) exec sleep 60;; esac\nexec {real} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    found = mk.history(life, timeout_s=1)
+    assert found.problems["message"].to_pylist()[0].startswith(".: expected the history up to")
+    assert found.commits.num_rows == 0
+
+
+def test_what_cannot_be_is_refused(life: Path, tmp_path: Path) -> None:
+    for wrong in ({"max_commits": 0}, {"timeout_s": -1}, {"max_commits": "x"}):
+        with pytest.raises(ParameterError, match="history"):
+            mk.history(life, **wrong)
+    with pytest.raises(FormatError, match="in none"):
+        mk.history(tmp_path)
+    with pytest.raises(MemkitError):
+        mk.write_commits(tmp_path, [("2026-01-01", {"../a.md": "x"})])
+
+
+def test_reading_a_history_writes_nothing(life: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in life.rglob("*")}
+    mk.history(life)
+    assert {path: path.stat().st_mtime_ns for path in life.rglob("*")} == before
+    assert pc.sum(mk.history(life).versions["lines_added"]).as_py() > 0
