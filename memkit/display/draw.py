@@ -67,9 +67,7 @@ def _table(sheet: Sheet, wide: list[int]) -> str:
     heads[before:before] = ['<th scope="col"></th>'] if sheet.leads else []
     rows = []
     for place, row in enumerate(sheet.rows):
-        cells = [
-            f"<td{kinds[at]}>{html.escape(row[at].text)}{_bar(row[at].bar)}{_span(row[at].span)}</td>" for at in wide
-        ]
+        cells = [f"<td{kinds[at]}>{html.escape(row[at].text)}{drawn(row[at])}</td>" for at in wide]
         if sheet.leads:
             under = " · ".join(html.escape(row[at].text) for at in small if row[at].text)
             cells[before:before] = [_lead(sheet.titles[place], sheet.leads[place], under)]
@@ -110,7 +108,8 @@ def _bar(share: float | None) -> str:
     return "" if share is None else f'<i class="b"><i style="width:{share:.0%}"></i></i>'
 
 
-def _drawn(cell: Cell) -> str:
+def drawn(cell: Cell) -> str:
+    """The bar or interval of a cell."""
     return _bar(cell.bar) + _span(cell.span)
 
 

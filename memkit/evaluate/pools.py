@@ -49,6 +49,7 @@ class Pools:
         self.settings = Settings.of(self.batches[0].search)
         self._number = {name: at for at, name in enumerate(task.queries["query_id"].to_pylist())}
         self._found: dict[tuple[Any, ...], tuple[tuple[str, ...], int, list[Candidates]]] = {}
+        self._parts: dict[tuple[Any, ...], list[Found]] = {}
         self.looked = Looked(task.labels, metrics, depth)
 
     def plans(self, settings: Sequence[Setting]) -> list[Plan]:
@@ -111,7 +112,13 @@ class Pools:
         return {} if len(known) == len(arms) else known
 
     def parts(self, plan: Plan) -> list[Found]:
-        """What the arms found within the plan, an index each."""
+        """What the arms found within the plan, an index each; kept, with what was found out of their texts."""
+        key = (plan.scope, plan.arms, plan.pool)
+        if key not in self._parts:
+            self._parts = {key: self._part_each(plan)}  # one at a time: settings that differ in little come together
+        return self._parts[key]
+
+    def _part_each(self, plan: Plan) -> list[Found]:
         _, _, found = self._found[plan.scope]
         by_index: dict[int, list[int]] = {}
         for at, batch in enumerate(self.batches):

@@ -24,7 +24,7 @@ from memkit.schemas import Floats
 
 PICTURE = (7.0, 3.2)
 """Inches, at 100 dots each."""
-_DOTS, _LETTER = 100, 0.0088
+_DOTS = 100
 _SIMPLE = 0x0530
 """Below it letters stand side by side, from left to right."""
 
@@ -61,11 +61,11 @@ class Drawing:
         ax = self.axes
         for side in ("top", "right"):
             ax.spines[side].set_visible(False)
-        names = [len(label.get_text()) for label in ax.get_yticklabels()]
-        left = 0.025 + _LETTER * max([4, *names]) + 0.03 * bool(ax.get_ylabel())
+        wide = max((_width(label) for label in ax.get_yticklabels()), default=0.0)
+        left = 0.025 + wide / (PICTURE[0] * _DOTS) + 0.035 * bool(ax.get_ylabel())
         right = 0.985 if len(self.figure.axes) == 1 else 0.9
         self.figure.subplots_adjust(
-            left=min(left, 0.46), right=right, top=0.9, bottom=0.145 if ax.get_xlabel() else 0.08
+            left=min(left, 0.5), right=right, top=0.9, bottom=0.145 if ax.get_xlabel() else 0.08
         )
 
 
@@ -122,6 +122,11 @@ def _mask(text: str, font: str, size: float) -> tuple[Floats, int, int]:
     mask = Image.new("L", (right - left + 1, bottom - top + 1))
     ImageDraw.Draw(mask).text((-left, -top), text, fill=255, font=face, anchor="ls")
     return np.asarray(mask, np.float64) / 255, left, top
+
+
+def _width(label: Any) -> float:
+    face = _face(findfont(label.get_fontproperties()), label.get_size() * _DOTS / 72)
+    return face.getlength(label.get_text())
 
 
 @lru_cache(maxsize=20)

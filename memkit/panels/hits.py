@@ -4,41 +4,39 @@ from __future__ import annotations
 
 import html
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.notebook import shown
-from memkit.display.sheet import names_of
+from memkit.display.draw import drawn, marks
+from memkit.display.sheet import Sheet, names_of, sheet_of
 from memkit.duck import literal
-from memkit.errors import ParameterError
-from memkit.evaluate.evaluation import Task
-from memkit.evaluate.metrics import parse_metrics
-from memkit.evaluate.pools import Pools
-from memkit.evaluate.statistics import Verdict, units_needed, verdict
+from memkit.errors import ParameterError, did_you_mean
+from memkit.panels.against import Against, Strip
 from memkit.panels.panel import ASKED, Action, Panel, called, changed, moment_of
-from memkit.panels.parts import paragraph, rows_html
+from memkit.panels.parts import flow, paragraph, rows_html
 from memkit.panels.state import Section, Session, State
-from memkit.params import AsOf, Param
-from memkit.schemas import Floats
-from memkit.search.question import Question
-from memkit.search.reports.explain import explain
+from memkit.params import AsOf, Param, as_of_time
+from memkit.search.fitted.arms import KINDS
+from memkit.search.question import SCOPING, Question, Settings
+from memkit.search.reports.explain import explained
 from memkit.search.reports.plot import plot_contributions
 from memkit.search.reports.tables import hits_table, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
+from memkit.search.stages.rank import DISPOSITIONS
+from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PINNED = "pinned"
-_METRIC, _DEPTH = "ndcg@10", 100
-_NEAR, _STRIP = 8, 40
+_NEAR = 4
+"""Memories of each stage that are named."""
 
 
 @dataclass(frozen=True)
@@ -50,31 +48,36 @@ class Answer:
     table : pa.Table
         Hits.
     question : Question
-    pinned : pa.Table or None
-        The hits of the pinned setting.
-    why : str
-        Of the memory that is asked about.
+    pinned : Question or None
+        The same under the pinned setting.
+    reasons : callable
+        Why a memory is returned by a question, or not; of the one that is asked about.
     """
 
     table: pa.Table
     question: Question
-    pinned: pa.Table | None
-    why: str
+    pinned: Question | None
+    reasons: Callable[[Question], str]
 
     @cached_property
     def trace(self) -> pa.Table:
         """The candidates within the pool."""
         return trace_table(self.question, outside=False)
 
+    @cached_property
+    def every(self) -> pa.Table:
+        """The candidates, and what filters and the pool kept out."""
+        return trace_table(self.question)
 
-@dataclass(frozen=True)
-class Strip:
-    """A setting against the pinned one on labelled queries: the verdict, and each query's difference."""
+    @cached_property
+    def why(self) -> str:
+        """Why the memory that is asked about is returned, or not; empty where none is."""
+        return self.reasons(self.question)
 
-    verdict: Verdict
-    needed: int | None
-    judged: float
-    differences: Floats
+    @cached_property
+    def why_pinned(self) -> str:
+        """The same under the pinned setting."""
+        return "" if self.pinned is None else self.reasons(self.pinned)
 
 
 class HitsPanel(Panel):
@@ -126,13 +129,9 @@ class HitsPanel(Panel):
             raise ParameterError("panels.search: expected queries and qrels together. Got one of them.")
         self.search = search
         self._question: Question | None = None
-        self._strips: dict[State, Strip] = {}
-        self._scored: dict[str, Floats] = {}
+        self._why: list[tuple[str, str]] = []
         moment = moment_of(as_of)
-        self.task = None if queries is None else Task.of(queries, qrels, None, None, "apart", moment)
-        if self.task is not None:
-            self.task.check_known(search)
-            self._pools = Pools(search, self.task, parse_metrics(_METRIC), _DEPTH, where)
+        self.against = None if queries is None else Against(search, queries, qrels, moment, where)
         asked = {"query": query, "where": where, "user_id": user_id, "as_of": moment, "k": k}
         own = {name: getattr(search, name) for name in QuerySettings.params()}
         super().__init__(own, asked, session)
@@ -145,34 +144,60 @@ class HitsPanel(Panel):
     def _needs(self, state: State) -> Any:
         return (super()._needs(state), repr(sorted(state[PINNED].items())))
 
+    def set(self, **values: Any) -> None:
+        """As `Panel.set`; a memory may be named by its id, or by words of its id, title or text."""
+        if values.get("memory_id"):
+            values["memory_id"] = self._named(values["memory_id"])
+        super().set(**values)
+
+    def _named(self, words: str) -> str:
+        """The first memory of that id, else whose id, title or text holds these words; else what was given."""
+        memories = self.search.corpus_.memories
+        if pc.index(memories["memory_id"], words).as_py() >= 0:
+            return words
+        for column in ("memory_id", "title", "text"):
+            found = pc.index(pc.match_substring(memories[column], words, ignore_case=True), True).as_py()
+            if found >= 0:
+                name: str = memories["memory_id"][found].as_py()
+                return name
+        return words
+
     def _answer(self, state: State) -> Answer:
+        name = state[ASKED]["memory_id"]
+        if name:
+            self.search.with_params(**state[self.section])  # a wrong value is refused before anything else is said
+            self._check_known(name)
         question = self._ask(state, state[self.section])
-        table = hits_table(question)
-        pinned = hits_table(self._ask(state, state[PINNED])) if state[PINNED] else None
-        asked = state[ASKED]
-        why = ""
-        if asked["memory_id"]:
-            live = self.search.with_params(**state[self.section])
-            why = explain(live, asked["query"], asked["memory_id"], asked["k"], _visible(asked), asked["as_of"])
-        return Answer(table, question, pinned, why)
+        pinned = self._ask(state, state[PINNED]) if state[PINNED] else None
+        return Answer(hits_table(question), question, pinned, lambda one: explained(one, name) if name else "")
+
+    def _check_known(self, name: str) -> None:
+        memories = self.search.corpus_.memories["memory_id"]
+        if pc.index(memories, name).as_py() < 0:
+            hint = did_you_mean(name, memories.to_pylist())
+            raise ParameterError(f"panels.search: expected the id or words of a memory. Got {name!r}.{hint}")
 
     def _ask(self, state: State, params: Section) -> Question:
-        """The question under `params`; the arms are asked again only for another text, scope or a larger pool."""
+        """The question under `params`; the arms are asked again only for another text, scope, arm or a larger pool."""
         asked, last = state[ASKED], self._question
-        same = last is not None and (last.queries.texts, last.where, last.moment.isoformat(), last.k) == (
+        live = wide = self.search.with_params(**params)
+        if last is not None and (last.queries.texts, last.where, last.moment) == (
             (asked["query"],),
             _visible(asked),
-            asked["as_of"],
-            asked["k"],
-        )
-        if last is not None and same:
-            try:
-                return last.but(**params)
-            except ParameterError:
-                pass  # the arms have to be asked again; a wrong value is refused there
-        live = self.search.with_params(**params)
-        self._question = live.ask(asked["query"], asked["k"], _visible(asked), asked["as_of"])
-        return self._question
+            as_of_time(asked["as_of"]),
+        ):
+            settings = Settings.of(live)
+            wanted = last.index.weights(settings)
+            if (
+                settings.pool <= last.found.pool
+                and wanted.keys() <= set(last.found.arms)
+                and _same_scope(last, settings)
+            ):
+                return replace(last.but(**params), k=asked["k"])
+            arms = {f"{arm}_weight": float(arm in {*wanted, *last.found.arms}) for arm in KINDS}
+            wide = live.with_params(**arms, pool=max(settings.pool, last.found.pool))
+        self._question = wide.ask(asked["query"], asked["k"], _visible(asked), asked["as_of"])
+        return self._question if wide is live else self._question.but(**params)
 
     def _draw(self, answer: Answer, ax: Axes) -> Axes:
         return plot_contributions(answer.trace, ax)
@@ -202,9 +227,8 @@ class HitsPanel(Panel):
         memories = self.search.corpus_.memories
         place = pc.index_in(answer.table["memory_id"], value_set=memories["memory_id"])
         dates = pc.coalesce(memories["updated_at"], memories["created_at"]).take(place)
-        return [
-            rank for rank, date in zip(answer.table["rank"].to_pylist(), dates.to_pylist(), strict=True) if date is None
-        ]
+        ranks = answer.table["rank"].to_pylist()
+        return [rank for rank, date in zip(ranks, dates.to_pylist(), strict=True) if date is None]
 
     def _press(self, action: str) -> None:
         state = self.session.state
@@ -215,11 +239,13 @@ class HitsPanel(Panel):
         kind, _, name = row.partition(":")
         if kind == "memory":
             self.set(memory_id=name)
-        elif kind == "query" and self.task is not None:
-            rows = self.task.queries.filter(pc.equal(self.task.queries["query_id"], name)).to_pylist()
+        elif kind == "query" and self.against is not None:
+            rows = self.against.task.queries.filter(pc.equal(self.against.task.queries["query_id"], name)).to_pylist()
             if rows:
-                day = rows[0]["as_of"]
-                self.set(query=rows[0]["text"], user_id=rows[0]["user_id"], **({"as_of": day} if day else {}))
+                known = self.search.corpus_.memories["memory_id"]
+                wanted = [one for one in self.against.relevant(name) if pc.index(known, one).as_py() >= 0]
+                day = {"as_of": rows[0]["as_of"]} if rows[0]["as_of"] else {}
+                self.set(query=rows[0]["text"], user_id=rows[0]["user_id"], memory_id=next(iter(wanted), None), **day)
 
     # The verdict on labels.
 
@@ -227,91 +253,100 @@ class HitsPanel(Panel):
     def strip(self) -> Strip | None:
         """The setting against the pinned one; None without labels or without a pinned setting."""
         state = self.session.state
-        if self.task is None or not state[PINNED]:
+        if self.against is None or not state[PINNED]:
             return None
-        live, pinned = (self._scores(state[name]) for name in (self.section, PINNED))
-        units = self.task.units(live - pinned)
-        found = verdict(units)
-        judged = float(np.mean(self.task.labels.n_relevant > 0))
-        return Strip(found, units_needed(units, found.difference), judged, live - pinned)
+        return self.against.strip(state[self.section], state[PINNED])
 
-    def _scores(self, params: Section) -> Floats:
-        key = repr(sorted(params.items()))
-        if key not in self._scored:
-            self._scored[key] = self._pools.scores([dict(params)])[0][0, 0]
-        return self._scored[key]
+    def _strip(self, answer: Answer) -> str:
+        state = self.session.state
+        if self.against is None:
+            return ""
+        return self.against.shown(state[self.section], state[PINNED], self.session.is_moving)
 
     # What is below the picture.
 
     def _body(self, answer: Answer) -> str:
-        parts = [self._verdict(), paragraph(answer.why), self._hits(answer), self._near(answer), self._queries()]
+        parts = [self._explained(answer), self._compared(answer), self._hits(answer), self._suppressed(answer)]
         return "".join(parts)
 
-    def _verdict(self) -> str:
-        if self.task is None:
+    def _explained(self, answer: Answer) -> str:
+        """Why the memory that is named came, or not; while a slider moves, what was said last."""
+        if not self.session.is_moving:
+            name = self.session.state[ASKED]["memory_id"]
+            self._why = [(self._titles([name])[name], answer.why)] if name else []
+            self._why += [("under the pinned setting", answer.why_pinned)] if name and answer.pinned else []
+        said = "".join(
+            f"<p><b>{html.escape(mask(head))}</b>: {html.escape(mask(text))}</p>" for head, text in self._why
+        )
+        return f'<div class="mk mkwhy">{said}</div>' if said else ""
+
+    def _compared(self, answer: Answer) -> str:
+        """Where each hit of either setting stands in both."""
+        if answer.pinned is None:
             return ""
-        strip = self.strip
-        if strip is None:
-            return paragraph(f"{self.task.queries.num_rows} labelled queries. Pin a setting to compare others with it.")
-        v = strip.verdict
-        ends = "" if v.low is None else f", 95 % interval {v.low:+.3f} to {v.high:+.3f}"
-        more = "" if strip.needed is None else f" About {strip.needed} more users or queries would settle it."
-        reason = f" ({v.reason})" if v.reason else ""
-        words = f"{_METRIC} {v.difference:+.3f}{ends}{reason}; {strip.judged:.0%} of the queries are judged.{more}"
-        return f'<div class="mk"><p><b>{html.escape(v.word)}</b>: {html.escape(words)}</p></div>'
+        before: list[str] = hits_table(answer.pinned)["memory_id"].to_pylist()
+        now: list[str] = answer.table["memory_id"].to_pylist()
+        return flow(before, now, self._titles([*before, *now]))
 
     def _hits(self, answer: Answer) -> str:
+        sheet = sheet_of(answer.table, max(1, answer.table.num_rows))
         if not answer.table.num_rows:
             note = (answer.table.schema.metadata or {}).get(b"note", b"").decode()
             return paragraph(note or "No hits.")
-        live = shown(answer.table)._repr_html_()
-        return live if answer.pinned is None else live + self._flow(answer.table, answer.pinned)
+        ids, alike = (answer.table[name].to_pylist() for name in ("memory_id", "n_alike"))
+        undated = self._undated(answer)
+        said = [[f"+{n} alike"] * bool(n) + ["no date"] * (at + 1 in undated) for at, n in enumerate(alike)]
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in sheet.notes)
+        return f'<div class="mk"><p><b>{html.escape(sheet.heading)}</b></p>{notes}{_rows(sheet, ids, said)}</div>'
 
-    def _flow(self, live: pa.Table, pinned: pa.Table) -> str:
-        """Where each hit of either setting stands in both."""
-        places = [dict(zip(t["memory_id"].to_pylist(), t["rank"].to_pylist(), strict=True)) for t in (pinned, live)]
-        ids = sorted(places[0] | places[1], key=lambda name: (places[1].get(name, 10**9), places[0].get(name, 10**9)))
-        titles = self._titles(ids)
-        rows = [
-            (
-                title,
-                str(places[0].get(name, "–")),
-                str(places[1].get(name, "–")),
-                _arrow(*(p.get(name) for p in places)),
-            )
-            for name, title in zip(ids, titles, strict=True)
-        ]
-        return rows_html(("pinned and now", "pinned", "now", ""), rows, [f"memory:{name}" for name in ids])
-
-    def _titles(self, ids: list[str]) -> list[str]:
+    def _titles(self, ids: list[str]) -> dict[str, str]:
         memories = self.search.corpus_.memories
         names = names_of(memories.filter(pc.is_in(memories["memory_id"], pa.array(ids, pa.string()))))
-        return [names[one][0] or one for one in ids]
+        return {one: names[one][0] or one if one in names else one for one in ids}
 
-    def _near(self, answer: Answer) -> str:
-        """The best candidates that were not returned, and why: Enter explains one."""
-        trace = answer.trace
-        left = trace.filter(pc.not_equal(trace["disposition"], "returned"))
-        order = pc.sort_indices(left, sort_keys=[("score", "descending"), ("memory_id", "ascending")])
-        left = left.take(order[:_NEAR])
-        if not left.num_rows:
-            return ""
-        ids = left["memory_id"].to_pylist()
-        titles = self._titles(ids)
-        scores = [f"{score:.3f}" if score is not None else "" for score in left["score"].to_pylist()]
-        rows = list(zip(titles, scores, left["disposition"].to_pylist(), strict=True))
-        return rows_html(("not shown (Enter: why?)", "score", "stage"), rows, [f"memory:{name}" for name in ids])
+    def _suppressed(self, answer: Answer) -> str:
+        """How many candidates each stage kept back, and the best of them: Enter explains one."""
+        trace = answer.trace if self.session.is_moving else answer.every
+        counts = Counter(trace["disposition"].to_pylist())
+        rows, picks = [], []
+        for stage in DISPOSITIONS[1:]:
+            own = trace.filter(pc.equal(trace["disposition"], stage))
+            order = pc.sort_indices(own, sort_keys=[("score", "descending"), ("memory_id", "ascending")])
+            own = own.take(order[:_NEAR])
+            ids = own["memory_id"].to_pylist()
+            titles = self._titles(ids)
+            for at, (name, score) in enumerate(zip(ids, own["score"].to_pylist(), strict=True)):
+                head = f"{stage} ({counts[stage]:,})" if at == 0 else ""
+                rows.append((head, titles[name], "" if score is None else f"{score:.3f}"))
+                picks.append(f"memory:{name}")
+        return rows_html(("kept back by", "memory (Enter: why?)", "score"), rows, picks) if rows else ""
 
-    def _queries(self) -> str:
-        """All labelled queries by their difference to the pinned setting: Enter asks one."""
-        strip = self.strip
-        if strip is None or self.task is None:
-            return ""
-        order = [at for at in np.argsort(strip.differences, kind="stable") if not np.isnan(strip.differences[at])]
-        ends = [*order[: _STRIP // 2], *order[-_STRIP // 2 :]] if len(order) > _STRIP else order
-        ids, texts = (self.task.queries[name].to_pylist() for name in ("query_id", "text"))
-        rows = [(texts[at], f"{strip.differences[at]:+.3f}") for at in ends]
-        return rows_html(("queries, worst first (Enter: ask)", "difference"), rows, [f"query:{ids[at]}" for at in ends])
+
+def _same_scope(question: Question, settings: Settings) -> bool:
+    return all(getattr(question.settings, name) == getattr(settings, name) for name in SCOPING)
+
+
+def _rows(sheet: Sheet, ids: list[str], said: list[list[str]]) -> str:
+    """The hits, each with its words, a bar an arm, and what is to be said of it; each can be picked."""
+    wide = [
+        at for at, column in enumerate(sheet.columns) if not column.small and column.name not in ("rank", "n_alike")
+    ]
+    small = [at for at, column in enumerate(sheet.columns) if column.small]
+    heads = "".join(
+        f'<th scope="col" class="n">{html.escape(sheet.columns[at].head or sheet.columns[at].name)}</th>' for at in wide
+    )
+    rows = []
+    for at, row in enumerate(sheet.rows):
+        under = " · ".join(html.escape(row[column].text) for column in small if row[column].text)
+        badges = "".join(f' <em class="mkbadge">{html.escape(word)}</em>' for word in said[at])
+        title = f"<b>{marks(sheet.titles[at])}</b><br>" if sheet.titles[at].text else ""
+        cells = "".join(f'<td class="n">{html.escape(row[column].text)}{drawn(row[column])}</td>' for column in wide)
+        rows.append(
+            f'<tr data-pick="memory:{html.escape(ids[at])}"><td class="n">{at + 1}</td>'
+            f'<td class="l">{title}{marks(sheet.leads[at])}<br><small>{under}</small>{badges}</td>{cells}</tr>'
+        )
+    head = f'<tr><th scope="col" class="n">#</th><th scope="col">hit (Enter: why?)</th>{heads}</tr>'
+    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
 
 
 def _visible(asked: Section) -> str | None:
@@ -320,9 +355,3 @@ def _visible(asked: Section) -> str | None:
     if asked["user_id"]:
         parts.append(f"(user_id is null or user_id = {literal(asked['user_id'])})")
     return " and ".join(parts) or None
-
-
-def _arrow(before: int | None, now: int | None) -> str:
-    if before is None or now is None:
-        return "new" if before is None else "gone"
-    return "" if before == now else f"▲ {before - now}" if now < before else f"▼ {now - before}"

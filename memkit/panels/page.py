@@ -10,6 +10,7 @@ import traitlets
 
 from memkit.errors import MemkitError
 from memkit.panels.controls import parsed, written
+from memkit.panels.parts import STYLE
 
 if TYPE_CHECKING:
     from memkit.panels.panel import Panel
@@ -39,7 +40,7 @@ class Page(anywidget.AnyWidget):
     """
 
     _esm = _HERE / "page.js"
-    _css = _HERE / "page.css"
+    _css = (_HERE / "page.css").read_text(encoding="utf-8") + STYLE
     spec = traitlets.Dict().tag(sync=True)
     values = traitlets.Dict().tag(sync=True)
     picture = traitlets.Bytes().tag(sync=True)

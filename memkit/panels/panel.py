@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
-from memkit.display.draw import STYLE
 from memkit.display.notebook import shown
 from memkit.errors import MemkitError, ParameterError, did_you_mean
 from memkit.panels.controls import control
-from memkit.panels.parts import bundle, shown_again
+from memkit.panels.parts import STYLE, bundle, shown_again
 from memkit.panels.state import Asked, Section, Session, State
 from memkit.params import AsOf, Estimator, Param, as_of_time
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context

@@ -4,13 +4,36 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from memkit.display.draw import STYLE
+from memkit.display.draw import STYLE as DRAWN
 from memkit.text.secrets import mask
 
 _CELL = 70
+STYLE = (
+    DRAWN
+    + """
+.mk{max-width:none}
+.mk em.mkbadge{font-style:normal;font-size:11px;border:1px solid rgba(128,128,128,.5);border-radius:3px;padding:0 4px}
+.mkwhy{border-left:3px solid #2f81c4;padding-left:8px}
+.mkbars{display:flex;align-items:stretch;height:56px;margin:6px 0 2px}
+.mkbars i{flex:1 1 0;min-width:1px;max-width:14px;position:relative;cursor:pointer}
+.mkbars i:hover{background:rgba(128,128,128,.2)}
+.mkbars b{position:absolute;left:8%;right:8%;min-height:2px;background:#999}
+.mkbars .up b{bottom:50%;background:#0072b2}.mkbars .down b{top:50%;background:#d55e00}
+.mkflow{display:grid;grid-template-columns:minmax(0,1fr) 90px minmax(0,1fr)}
+.mkflow [role=option]{height:24px;line-height:24px;padding:0 4px}
+.mkflow [role=option]{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
+.mkflow [role=option] span{display:inline-block;min-width:1.6em;opacity:.7;font-variant-numeric:tabular-nums}
+.mkflow line{stroke:#999;stroke-width:1.5;opacity:.6}.mkflow .up{stroke:#0072b2;stroke-width:2.5;opacity:1}
+.mkflow .down{stroke:#d55e00;stroke-width:2.5;opacity:1}.mkflow .gone{stroke-dasharray:3 3}
+"""
+)
+"""What the pieces look like, in the page and in what is exported."""
+_MARKS = 400
+_LINE = 24
+"""Pixels between two ranks."""
 
 
 def paragraph(text: str) -> str:
@@ -27,7 +50,53 @@ def rows_html(heads: Sequence[str], rows: Sequence[tuple[str, ...]], picks: Sequ
         cells = "".join(f"<td>{html.escape(mask(cell)[:_CELL])}</td>" for cell in row)
         body.append(f"<tr{live}>{cells}</tr>")
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
-    return f'<div class="mk"><style>{STYLE}</style>{table}</div>'
+    return f'<div class="mk">{table}</div>'
+
+
+def bars(label: str, marks: Sequence[tuple[str, str, float]]) -> str:
+    """A bar for each of what can be picked: its pick, words and value; at most 400, those in the middle left out."""
+    if len(marks) > _MARKS:
+        marks = [*marks[: _MARKS // 2], *marks[-_MARKS // 2 :]]
+    top = max((abs(value) for _, _, value in marks), default=0) or 1.0
+    made = []
+    for pick, words, value in marks:
+        high, sign = round(50 * abs(value) / top), "up" if value > 0 else "down"
+        name = html.escape(f"{mask(words)[:_CELL]}: {value:+.3f}")
+        made.append(
+            f'<i role="option" class="{sign}" data-pick="{html.escape(pick)}" aria-label="{name}" title="{name}">'
+            f'<b style="height:{high}%"></b></i>'
+        )
+    return f'<div class="mkbars" role="listbox" data-list aria-label="{html.escape(label)}">{"".join(made)}</div>'
+
+
+def flow(before: Sequence[str], now: Sequence[str], titles: Mapping[str, str]) -> str:
+    """Two rankings side by side, a line from where each was to where it is; each can be picked."""
+    places = [{name: at for at, name in enumerate(names)} for names in (before, now)]
+    lines = []
+    for name, old in places[0].items():
+        new = places[1].get(name)
+        kind = "gone" if new is None else "same" if new == old else "up" if new < old else "down"
+        ends = (old, old if new is None else new)
+        y1, y2 = (_LINE * end + _LINE / 2 for end in ends)
+        lines.append(f'<line class="{kind}" x1="0" y1="{y1:g}" x2="{30 if new is None else 90}" y2="{y2:g}"/>')
+    high = _LINE * max(len(before), len(now), 1)
+    sides = []
+    for own, other, label in ((places[0], places[1], "pinned"), (places[1], places[0], "now")):
+        rows = []
+        for name, at in own.items():
+            moved = "" if label == "pinned" else "new" if name not in other else _moved(other[name] - at)
+            title = html.escape(mask(titles.get(name) or name))
+            rows.append(
+                f'<div role="option" data-pick="memory:{html.escape(name)}"><span>{at + 1}</span> {title}'
+                f"{f' <b>{moved}</b>' * bool(moved)}</div>"
+            )
+        sides.append(f'<div role="listbox" data-list aria-label="{label}">{"".join(rows)}</div>')
+    drawn = f'<svg width="90" height="{high}" viewBox="0 0 90 {high}" aria-hidden="true">{"".join(lines)}</svg>'
+    return f'<div class="mk mkflow"><h4>pinned</h4><h4></h4><h4>now</h4>{sides[0]}{drawn}{sides[1]}</div>'
+
+
+def _moved(by: int) -> str:
+    return "" if by == 0 else f"▲{by}" if by > 0 else f"▼{-by}"
 
 
 def bundle(view: Any, page: str, words: str, picture: bytes) -> tuple[dict[str, Any], dict[str, Any]]:

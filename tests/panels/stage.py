@@ -133,7 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         name = self.path.strip("/")
         if name in ("page.js", "page.css"):
-            text = (files("memkit.panels") / name).read_bytes()
+            own = self.stage.widget._css if name.endswith("css") else (files("memkit.panels") / name).read_text("utf-8")
+            text = str(own).encode()
             self._answer(text, "text/javascript" if name.endswith("js") else "text/css")
         elif name.startswith("state"):
             self._answer(self.stage.packed(name.endswith("all")), "application/octet-stream")

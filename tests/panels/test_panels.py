@@ -234,7 +234,7 @@ def test_an_empty_query_and_an_empty_corpus_are_explained(search: mk.Retriever) 
 
 def test_a_pinned_setting_is_compared_with_labels(search: mk.Retriever, labels: Any) -> None:
     panel = mk.panels.search(search, "пул", *labels, as_of=DAY)
-    assert "Pin a setting" in panel.body
+    assert "<b>Pin</b> a setting" in panel.strip_html
     panel.press("pin")
     panel.set(min_score=0.4)
     strip = panel.strip

@@ -56,7 +56,11 @@ def explain(
     "'b' is not returned: lexical score 0 (no term of the query occurs in it) and no letters in common."
     """
     check_unicode(memory_id)
-    question = search.ask(query, k, where, as_of)
+    return explained(search.ask(query, k, where, as_of), memory_id)
+
+
+def explained(question: Question, memory_id: str) -> str:
+    """As `explain`, of one text that was asked already."""
     held = question.index.memories["memory_id"]
     if not pc.any(pc.equal(held, memory_id)).as_py():
         raise QueryError(_unknown(memory_id, held))
