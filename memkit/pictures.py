@@ -16,7 +16,7 @@ from memkit.errors import ParameterError
 from memkit.params import AsOf, as_of_time, check_column, check_value
 from memkit.search.retriever import Retriever
 from memkit.search.stages.rank import DISPOSITIONS
-from memkit.tables.age import BY_MONTH, UNDATED, factors
+from memkit.tables.age import BY_MONTH, FORMS, UNDATED, factors
 from memkit.tables.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -235,26 +235,87 @@ def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: 
     0.0 to 0.1  ████████████████████ 1
     0.6 to 0.7  ████████████████████ 1
     """
-    table = (decay or Decay()).transform(corpus, as_of)
+    chosen = decay or Decay()
+    return draw_ages(chosen.transform(corpus, as_of), chosen, axes_for(ax, ""))
+
+
+def draw_ages(table: pa.Table, decay: Decay, ax: Axes, most: int | None = None, every_form: bool = False) -> Axes:
+    """What `plot_decay` shows of what `Decay` made of each memory; of more than `most` a part, evenly taken by age."""
     table = table.filter(pc.is_valid(table["age_days"]))
     age, factor = table["age_days"].to_numpy(), table["factor"].to_numpy()
     more = int((factor > 0.5).sum())
-    ax = axes_for(ax, f"{more:,} of {len(age):,} dated memories keep more than half of their weight")
-    chosen = decay or Decay()
-    ages = np.linspace(0.0, max(float(age.max(initial=0.0)), 2 * chosen.decay_days), 200)
+    title = f"{more:,} of {len(age):,} dated memories keep more than half of their weight"
+    ax.set_title(title, parse_math=False, fontsize=10, loc="left")
+    ages = np.linspace(0.0, max(float(age.max(initial=0.0)), 2 * decay.decay_days), 200)
     for form, left, style, colour in (("e_folding", "0.368", "-", COLOURS[1]), ("half_life", "0.5", "--", COLOURS[2])):
-        label = f"{form}: {left} left after {chosen.decay_days:g} days"
-        ax.plot(ages, factors(ages, form, chosen.decay_days, chosen.floor), style, color=colour, lw=1.5, label=label)
-    if chosen.form not in ("e_folding", "half_life"):
-        own = factors(ages, chosen.form, chosen.decay_days, chosen.floor)
-        ax.plot(ages, own, ":", color=COLOURS[5], lw=2, label=f"{chosen.form}, as it is")
-    ax.scatter(age, factor, s=14, alpha=0.4, color=COLOURS[0], zorder=3, label="a memory")
-    ax.plot(age, np.full(len(age), -0.05), "|", color="black", alpha=0.4, ms=8, clip_on=False)
+        label = f"{form}: {left} left after {decay.decay_days:g} days"
+        ax.plot(ages, factors(ages, form, decay.decay_days, decay.floor), style, color=colour, lw=1.5, label=label)
+    others = [form for form in FORMS if form not in ("e_folding", "half_life", "none")] if every_form else []
+    for form, style in zip(others, ("-.", ":"), strict=False):
+        ax.plot(ages, factors(ages, form, decay.decay_days, decay.floor), style, color="#999999", lw=1.2, label=form)
+    if decay.form not in ("e_folding", "half_life", *others):
+        own = factors(ages, decay.form, decay.decay_days, decay.floor)
+        ax.plot(ages, own, ":", color=COLOURS[5], lw=2, label=f"{decay.form}, as it is")
+    order = np.argsort(age, kind="stable")
+    some = (
+        order if most is None else order[np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).astype(int))]
+    )
+    part = f"a memory of {len(age):,}, {len(some)} drawn" if len(some) < len(age) else "a memory"
+    ax.scatter(age[some], factor[some], s=14, alpha=0.4, color=COLOURS[0], zorder=3, label=part)
+    ax.plot(age[some], np.full(len(some), -0.05), "|", color="black", alpha=0.4, ms=8, clip_on=False)
     ax.set(xlabel="age, days", ylabel="factor", ylim=(-0.08, 1.02))
-    ax.legend(frameon=False, fontsize=8)
+    ax.legend(frameon=False, fontsize=8, loc="upper right")
     tenths = np.minimum((factor * 10).astype(int), 9)
     rows = [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", int((tenths == at).sum())) for at in range(10)]
     return with_words(ax, [row for row in rows if row[1]])
+
+
+def plot_forecast(table: pa.Table, day: int = 0, ax: Axes | None = None) -> Axes:
+    """How many memories of each user are stored as the days go by, with a line at one day; the users with the most.
+
+    Memories of nobody are drawn where there are no others.
+
+    Parameters
+    ----------
+    table : pa.Table
+        Of `forecast`.
+    day : int, days
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> table = pa.table({"user_id": ["u1"], "kind": ["working"], "expires_at": ["2026-03-10"]})
+    >>> print(plot_words(plot_forecast(mk.forecast(table, as_of="2026-03-01", days=[0, 30]))))
+    stored memories of each of 1 users
+    u1  1 at first, 0 after 30 days
+    """
+    kept: dict[str, dict[int, int]] = {}
+    for row in table.to_pylist():
+        kept.setdefault(row["user_id"] or "(nobody)", {})[row["day"]] = row["kept"] + row["faded"]
+    if len(kept) > 1:
+        kept.pop("(nobody)", None)
+    users = sorted(kept, key=lambda user: (-max(kept[user].values()), user))[: len(COLOURS)]
+    ax = axes_for(ax, f"stored memories of each of {len(kept):,} users")
+    for user, colour, style in zip(users, COLOURS, ("-", "--", "-.", ":") * 2, strict=False):
+        (line,) = ax.plot(
+            list(kept[user]), list(kept[user].values()), style, color=colour, drawstyle="steps-post", lw=1.5
+        )
+        line.set_label(user[:_LABEL].lstrip("_") or "_")
+    ax.axvline(day, color="#D55E00", lw=1.2)
+    ax.set(xlabel="days from now", ylim=(0, 1.05 * max((max(own.values()) for own in kept.values()), default=1) or 1))
+    if users:
+        for text in ax.legend(frameon=False, fontsize=8, loc="center right").get_texts():
+            text.set_parse_math(False)
+    ends = [(user, list(kept[user].items())) for user in users]
+    return with_words(
+        ax, [(user, f"{own[0][1]:,} at first, {own[-1][1]:,} after {own[-1][0]} days") for user, own in ends]
+    )
 
 
 def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = None) -> Axes:
@@ -283,7 +344,7 @@ def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = N
     for at, (_, count) in enumerate(rows):
         ax.text(count, at, f" {count:,}", va="center")
     ax.invert_yaxis()
-    ax.margins(x=0.12)  # for the numbers
+    ax.set_xlim(0, 1.12 * max((count for _, count in rows), default=0) or 1)  # room for the numbers
     return with_words(ax, rows)
 
 

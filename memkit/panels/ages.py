@@ -17,10 +17,10 @@ from memkit.evaluate.evaluation import Task
 from memkit.evaluate.metrics import parse_metrics
 from memkit.evaluate.pools import Pools
 from memkit.panels.panel import ASKED, Panel, called, moment_of
-from memkit.panels.parts import paragraph, rows_html
+from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
-from memkit.pictures import plot_decay
+from memkit.pictures import axes_for, draw_ages
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
 from memkit.tables.age import factors
@@ -109,7 +109,8 @@ class AgesPanel(Panel):
         return Answer(decay.transform(self.search.corpus_, as_of=day), decay, day, _fades_at(decay))
 
     def _draw(self, answer: Answer, ax: Axes) -> Axes:
-        return plot_decay(self.search.corpus_, answer.decay, answer.day, ax)
+        most = MARKS // 2  # a dot and a stroke each
+        return draw_ages(answer.table, answer.decay, axes_for(ax, ""), most, every_form=True)
 
     def _code(self, state: State) -> str:
         decay = self._decay(state)
@@ -123,7 +124,9 @@ class AgesPanel(Panel):
     def _status(self, answer: Answer) -> str:
         left = answer.table["factor"].to_numpy()
         words = f"{answer.day:%Y-%m-%d}: {int((left < _FADED).sum()):,} of {len(left):,} memories keep less than 5 %"
-        return words if self._pools is None else f"{words}; {_STALE} {self.stale:.3f}"
+        if self._pools is None:
+            return words
+        return f"{words}; {_STALE} {'at rest' if self.session.is_moving else f'{self.stale:.3f}'}"
 
     @property
     def stale(self) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.draw import STYLE, marks
+from memkit.display.draw import marks
 from memkit.display.sheet import Cell
 from memkit.errors import ParameterError
 from memkit.evaluate.compare import compare
@@ -42,11 +42,14 @@ class JudgePanel(Panel):
     queries : table, data frame or path
         As for `mk.evaluate`.
     qrels : table, data frame or path, optional
-        What was judged before. A path is written after each judgement, in one step.
+        What was judged before. A path to Parquet is written after each judgement, in one step; another file is only
+        read.
     other : Retriever, optional
         Compared with `search`: what could change that verdict comes first.
     k : int
         How many hits of each search are judged.
+    beside : table, data frame or path, optional
+        What another judge says: how far both agree is told, never on which memory.
     as_of : str, date or datetime, optional
     seed : int
         For the order.
@@ -71,6 +74,8 @@ class JudgePanel(Panel):
         ("skip", "Skip", "s"),
         ("back", "Take back", "b"),
     )
+    reads: ClassVar[bool] = True
+    common: ClassVar[tuple[Action, ...]] = ()  # nothing is set here
 
     def __init__(
         self,
@@ -80,16 +85,19 @@ class JudgePanel(Panel):
         *,
         other: Retriever | None = None,
         k: int = 10,
+        beside: Any = None,
         as_of: AsOf = None,
         seed: int = 0,
         session: Session | None = None,
     ) -> None:
         self.search, self.queries = search, read_queries(queries)
-        self._path = Path(qrels) if isinstance(qrels, (str, Path)) else None
-        given = qrels if self._path is None or self._path.exists() else None
+        path = Path(qrels) if isinstance(qrels, (str, Path)) else None
+        self._path = path if path is not None and path.suffix == ".parquet" else None
+        given = qrels if path is None or path.exists() else None
         known = QRELS.empty_table() if given is None else read_qrels(given)
         self._known = known.select([name for name in QRELS.names if name in known.column_names])
         self._own: list[dict[str, Any]] = []
+        self._beside = None if beside is None else read_qrels(beside)
         self.looks = 0
         self._queue = self._ordered(other, k, as_of_time(as_of), seed)
         super().__init__({}, {}, session)
@@ -174,22 +182,32 @@ class JudgePanel(Panel):
         return "panel.result" if self._path is None else f"mk.read_qrels({str(self._path)!r})"
 
     def _status(self, answer: pa.Table) -> str:
-        return f"{answer.num_rows:,} judged, {len(self._queue):,} to go, {self.looks:,} looks"
+        words = f"{answer.num_rows:,} judged, {len(self._queue):,} to go, {self.looks:,} looks"
+        if self._path is not None:
+            words += f"; kept in {self._path.name}"
+        if self._beside is not None:
+            theirs, ours = _grades(self._beside), _grades(answer)
+            n = len(theirs.keys() & ours.keys())
+            words += f"; agreement (kappa) on {n} {self.agreement(self._beside):.2f}" if n else "; no agreement yet"
+        return words
 
     def _body(self, answer: pa.Table) -> str:
         if self.pair is None:
-            return paragraph("Everything that was found is judged.")
+            empty = not self.queries.num_rows or not self.search.corpus_.memories.num_rows
+            return paragraph(_NOTHING if empty else "Everything that was found is judged.")
         query_id, memory_id = self.pair
         query = self.queries.filter(pc.equal(self.queries["query_id"], query_id))["text"][0].as_py()
         memories = self.search.corpus_.memories
-        text = memories.filter(pc.equal(memories["memory_id"], memory_id))["text"][0].as_py() or ""
-        shown = marks(Cell(mask(text)[:_LONGEST], query=query))
+        row = memories.filter(pc.equal(memories["memory_id"], memory_id)).select(["title", "text"]).to_pylist()[0]
+        title, text = (marks(Cell(mask(row[name] or "")[:_LONGEST], query=query)) for name in ("title", "text"))
+        head = f"<p><b>{title}</b></p>" if row["title"] and row["title"] not in (row["text"] or "") else ""
         return (
-            f'<div class="mk"><style>{STYLE}</style><p><b>{html.escape(mask(query))}</b></p>'
-            f'<p style="white-space:pre-wrap">{shown}</p></div>'
+            f'<div class="mk"><p>asked: <b class="mkasked">{html.escape(mask(query))}</b></p>'
+            f'<div class="mkjudged">{head}<p style="white-space:pre-wrap">{text}</p></div></div>'
         )
 
 
+_NOTHING = "There is nothing to judge: expected labelled queries and a corpus with memories."
 _JUDGED = ("query_id", "memory_id", "relevance")
 
 

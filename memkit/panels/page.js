@@ -1,6 +1,10 @@
 // A panel in the browser. Python says what there is (spec) and what it is set to (values); this makes native elements
 // of it, sends back what the user does, and keeps at most one change on its way: the newest wins.
 
+// What takes long is worked out when a slider has rested so many milliseconds: between two keys that are held or
+// pressed one after the other there is no time for it.
+const REST = 250;
+
 function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
@@ -42,9 +46,10 @@ function number(declared, id, set) {
   const clamp = (value) => Math.min(most ?? Infinity, Math.max(least ?? -Infinity, whole ? Math.round(value) : value));
   const slider = element("input", {
     id, type: "range", min: low, max: high, step, title: help,
-    oninput: () => { box.value = slider.value; say(); set(Number(slider.value), true); },
-    onchange: () => set(Number(slider.value), false),
+    oninput: () => { clearTimeout(rest); box.value = slider.value; say(); set(Number(slider.value), true); },
+    onchange: () => { clearTimeout(rest); rest = setTimeout(() => set(Number(slider.value), false), REST); },
   });
+  let rest = null;
   const box = element("input", {
     type: "number", min: least, max: most, step: whole ? 1 : "any", title: help, "aria-label": `${label}, number`,
     onchange: () => { if (box.value !== "") set(clamp(Number(box.value)), false); },
@@ -192,7 +197,7 @@ function render({ model, el }) {
       pic.setAttribute("aria-label", "picture: arrow keys walk in it");
     }
     root.replaceChildren(...(list.length ? [element("div", { class: "tabs", role: "tablist", "aria-label": "panels" }, ...list)] : []),
-      top, help, element("div", { class: groups.length ? "all" : "all alone" }, set, element("div", { class: "seen" },
+      top, help, element("div", { class: groups.length ? "all" : "all alone" }, set, element("div", { class: spec.reads ? "seen first" : "seen" },
         element("div", { class: "shown" }, pic, element("div", { class: "side" }, parts.said, parts.code,
           element("details", { "aria-label": "picture in words" }, element("summary", {}, "picture in words"), parts.words))), parts.body)));
   };

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from memkit.display.draw import STYLE
-from memkit.display.notebook import shown
 from memkit.errors import ParameterError
 from memkit.panels.panel import ASKED, Action, Panel, called, changed
-from memkit.panels.parts import paragraph
+from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import Param
 from memkit.pictures import plot_similarity
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 _FLAGS = ("number_conflict", "date_conflict", "negation_conflict")
 _LABELS = pa.schema([("a_id", pa.string()), ("b_id", pa.string()), ("label", pa.string())])
 _Z = 1.959964
+_NEAREST, _CLUSTERS = 8, 20
+_SEPARATOR = "\x1f"
 
 
 class PairsPanel(Panel):
@@ -73,6 +74,8 @@ class PairsPanel(Panel):
         self._path = Path(labels) if isinstance(labels, (str, Path)) else None
         given = labels if self._path is None else self._path if self._path.exists() else None
         self._labels: list[dict[str, Any]] = []
+        self._chosen: frozenset[str] | None = None
+        self._clusters: tuple[Any, str] = (None, "")
         if given is not None:
             self._labels = _read(given).select(_LABELS.names).to_pylist()
         rows = dedup.nodes_.rows
@@ -125,15 +128,26 @@ class PairsPanel(Panel):
 
     @property
     def pair(self) -> dict[str, Any] | None:
-        """The pair nearest the threshold that nobody has judged; None where all are."""
-        pairs = self.dedup.pairs_
-        done = {frozenset((row["a_id"], row["b_id"])) for row in self._labels}
+        """The pair that was chosen, else that nearest the threshold which nobody has judged; None where all are."""
+        return next(iter(self.nearest(1)), None)
+
+    def nearest(self, most: int = _NEAREST) -> list[dict[str, Any]]:
+        """The pairs that nobody has judged, a chosen one first, then those nearest the threshold."""
+        pairs, done = self.dedup.pairs_, {_both(row) for row in self._labels}
         distance = np.abs(pairs["similarity"].to_numpy() - self._threshold)
+        found: list[dict[str, Any]] = []
         for at in np.argsort(distance, kind="stable"):
-            row: dict[str, Any] = pairs.slice(int(at), 1).to_pylist()[0]
-            if frozenset((row["a_id"], row["b_id"])) not in done:
-                return row
-        return None
+            row = pairs.slice(int(at), 1).to_pylist()[0]
+            if _both(row) == self._chosen:
+                found.insert(0, row)
+            elif _both(row) not in done:
+                found.append(row)
+            if len(found) > most and self._chosen is None:
+                break
+        return found[:most]
+
+    def _pick(self, row: str) -> None:
+        self._chosen = frozenset(row.split(_SEPARATOR))
 
     def _press(self, action: str) -> None:
         pair = self.pair
@@ -141,7 +155,9 @@ class PairsPanel(Panel):
             self._labels = self._labels[:-1]
         elif pair is not None:
             label = "duplicate" if action == "same" else action
+            self._labels = [row for row in self._labels if _both(row) != _both(pair)]
             self._labels.append({"a_id": pair["a_id"], "b_id": pair["b_id"], "label": label})
+            self._chosen = None
         if self._path is not None:
             save(self.labels, self._path)
 
@@ -157,7 +173,9 @@ class PairsPanel(Panel):
         low, high = wilson(round(row["precision"] * row["merged"]), row["merged"])
         wished = self.session.state[ASKED]["precision"]
         best = self.dedup.threshold_for(self.labels, wished, self._kind)
-        recall = "" if row["recall"] is None else f", recall {row['recall']:.2f}"
+        same = sum(label["label"] == "duplicate" for label in self._labels)
+        ends = wilson(round((row["recall"] or 0.0) * same), same)
+        recall = "" if row["recall"] is None else f", recall {row['recall']:.2f} ({ends[0]:.2f} to {ends[1]:.2f})"
         there = "no threshold" if best is None else f"threshold {best:.3f}"
         return (
             f"precision {row['precision']:.2f} ({low:.2f} to {high:.2f}) of {row['merged']} judged pairs{recall};"
@@ -165,20 +183,62 @@ class PairsPanel(Panel):
         )
 
     def _body(self, answer: pa.Table) -> str:
-        pair = self.pair
-        if pair is None:
-            return paragraph("Every pair is judged.") + shown(answer)._repr_html_()
+        near = self.nearest()
+        judged = paragraph("No pairs were found." if not self.dedup.pairs_.num_rows else "Every pair is judged.")
+        parts = [self._side_by_side(near[0]) if near else judged, self._near(near), self._clustered(answer)]
+        return "".join(parts) + _plain(answer)
+
+    def _side_by_side(self, pair: dict[str, Any]) -> str:
         flags = [flag.replace("_conflict", "") for flag in _FLAGS if pair[flag]]
-        head = f"{pair['kind']}, similarity {pair['similarity']:.3f}"
-        head += f"; conflicts in {', '.join(flags)}: never merged" if flags else ""
-        left, right = side_by_side(*(mask(self._texts.get(pair[name]) or "") for name in ("a_id", "b_id")))
-        cells = f'<td class="x">{left}</td><td class="x">{right}</td>'
-        names = "".join(f'<th scope="col">{html.escape(pair[name])}</th>' for name in ("a_id", "b_id"))
+        side = "above" if pair["similarity"] >= self._threshold else "below"
+        head = f"{pair['kind']}, similarity {pair['similarity']:.3f}, {side} the threshold"
+        conflict = f' <em class="mkbadge">conflict: {", ".join(flags)}; never merged</em>' if flags else ""
+        sides = side_by_side(*(mask(self._texts.get(pair[name]) or "") for name in ("a_id", "b_id")))
+        cells = "".join(f'<td class="x">{text}</td>' for text in sides)
+        names = "".join(f'<th scope="col" class="x">{html.escape(pair[name])}</th>' for name in ("a_id", "b_id"))
         table = f"<table><thead><tr>{names}</tr></thead><tbody><tr>{cells}</tr></tbody></table>"
-        return (
-            f'<div class="mk"><style>{STYLE}</style><p>{html.escape(head)}</p>{table}</div>'
-            + shown(answer)._repr_html_()
-        )
+        return f'<div class="mk mkpair"><p><b>Same?</b> {html.escape(head)}{conflict}</p>{table}</div>'
+
+    def _near(self, near: list[dict[str, Any]]) -> str:
+        """The pairs that come next: Enter brings one forward."""
+        rows, picks = [], []
+        for pair in near:
+            flags = ", ".join(flag.replace("_conflict", "") for flag in _FLAGS if pair[flag])
+            texts = (self._texts.get(pair[name]) or "" for name in ("a_id", "b_id"))
+            rows.append((f"{pair['similarity']:.3f}", pair["kind"], flags, *texts))
+            picks.append(_SEPARATOR.join((pair["a_id"], pair["b_id"])))
+        return rows_html(("nearest", "kind", "conflict", "one (Enter: judge)", "other"), rows, picks) if rows else ""
+
+    def _clustered(self, answer: pa.Table) -> str:
+        """The clusters at the thresholds, who stays by the rule first; while a slider moves, those that were last."""
+        if self._clusters[0] is not answer and not self.session.is_moving:
+            found = self._set(self.session.state).transform(self.dedup.nodes_.rows)
+            some = found.filter(pc.is_valid(found["cluster"])).sort_by(
+                [("cluster", "ascending"), ("keep", "descending"), ("memory_id", "ascending")]
+            )
+            rows: list[tuple[str, ...]] = []
+            numbers: dict[str, int] = {}
+            for row in some.slice(0, 3 * _CLUSTERS).to_pylist():
+                number = numbers.setdefault(row["cluster"], len(numbers) + 1)
+                alike = "" if row["keep"] else f"{row['similarity'] or 0:.3f}"
+                text = row["text"] or row["memory_id"]
+                rows.append((f"{number}", "stays" if row["keep"] else "goes", alike, text))
+            rule = self.session.state[self.section]["survivor"]
+            head = ("cluster", "", "similarity", f"memory (the {rule.replace('_', ' ')} stays)")
+            more = some.num_rows - len(rows)
+            foot = paragraph(f"{more:,} more memories in clusters" if more > 0 else "")
+            self._clusters = (answer, rows_html(head, rows) + foot if rows else paragraph("No clusters."))
+        return self._clusters[1]
+
+
+def _both(row: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset((row["a_id"], row["b_id"]))
+
+
+def _plain(table: pa.Table) -> str:
+    """A table of names and counts."""
+    rows = [(str(row["measure"]).replace("_", " "), f"{row['count']:,}") for row in table.to_pylist()]
+    return rows_html(("measure", "count"), rows)
 
 
 def side_by_side(left: str, right: str) -> tuple[str, str]:

@@ -50,6 +50,7 @@ class Panel:
     asks: ClassVar[tuple[str, ...]] = ()  # of `Asked`
     actions: ClassVar[tuple[Action, ...]] = ()
     common: ClassVar[tuple[Action, ...]] = (("undo", "Undo", "z"), ("redo", "Redo", "y"), ("reset", "Reset", "0"))
+    reads: ClassVar[bool] = False  # whether what is below the picture comes first
     written_as: ClassVar[str] = ""  # the section of a profile; none for what no profile holds
 
     def __init__(self, own: Section, asked: Section, session: Session | None) -> None:
@@ -338,7 +339,7 @@ class Panel:
         }
         groups = [{"name": name, "controls": some} for name, some in own.items() if some]
         actions = [{"name": name, "label": label, "key": key} for name, label, key in (*self.actions, *self.common)]
-        known = {"profile": bool(self.declared), "presets": list(self.presets)}
+        known = {"profile": bool(self.declared), "presets": list(self.presets), "reads": self.reads}
         return {"title": self.title, "groups": groups, "actions": actions, **known}
 
     def press(self, action: str) -> None:

@@ -10,12 +10,16 @@ from typing import Any
 from memkit.display.draw import STYLE as DRAWN
 from memkit.text.secrets import mask
 
-_CELL = 70
+_CELL, _SHORT = 90, 14
 STYLE = (
     DRAWN
     + """
 .mk{max-width:none}
 .mk em.mkbadge{font-style:normal;font-size:11px;border:1px solid rgba(128,128,128,.5);border-radius:3px;padding:0 4px}
+.mk .mkprompt{white-space:pre-wrap;background:rgba(128,128,128,.12);color:inherit;padding:8px;margin:0}
+.mk .mkprompt{max-height:260px;overflow-y:auto;font-size:12px}
+.mk .mkcut td{border-bottom:2px solid #d55e00;font-weight:600;font-size:12px}
+.mk .mkasked{font-size:16px}.mkjudged{font-size:15px;border-left:3px solid #2f81c4;padding:2px 12px;max-width:80ch}
 .mkwhy{border-left:3px solid #2f81c4;padding-left:8px}
 .mkbars{display:flex;align-items:stretch;height:56px;margin:6px 0 2px}
 .mkbars i{flex:1 1 0;min-width:1px;max-width:14px;position:relative;cursor:pointer}
@@ -31,7 +35,7 @@ STYLE = (
 """
 )
 """What the pieces look like, in the page and in what is exported."""
-_MARKS = 400
+MARKS = 400
 _LINE = 24
 """Pixels between two ranks."""
 
@@ -43,11 +47,15 @@ def paragraph(text: str) -> str:
 
 def rows_html(heads: Sequence[str], rows: Sequence[tuple[str, ...]], picks: Sequence[str] = ()) -> str:
     """A small table, escaped and without secrets; with `picks`, rows that Enter sends to `Panel.pick`."""
-    head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in heads)
+    short = [all(len(row[at]) <= _SHORT for row in rows) and at + 1 < len(heads) for at in range(len(heads))]
+    kinds = [' class="w"' if one else "" for one in short]
+    head = "".join(f'<th scope="col"{kind}>{html.escape(name)}</th>' for name, kind in zip(heads, kinds, strict=True))
     body = []
     for at, row in enumerate(rows):
         live = f' data-pick="{html.escape(picks[at])}"' if picks else ""
-        cells = "".join(f"<td>{html.escape(mask(cell)[:_CELL])}</td>" for cell in row)
+        cells = "".join(
+            f"<td{kind}>{html.escape(mask(cell)[:_CELL])}</td>" for cell, kind in zip(row, kinds, strict=True)
+        )
         body.append(f"<tr{live}>{cells}</tr>")
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
     return f'<div class="mk">{table}</div>'
@@ -55,8 +63,8 @@ def rows_html(heads: Sequence[str], rows: Sequence[tuple[str, ...]], picks: Sequ
 
 def bars(label: str, marks: Sequence[tuple[str, str, float]]) -> str:
     """A bar for each of what can be picked: its pick, words and value; at most 400, those in the middle left out."""
-    if len(marks) > _MARKS:
-        marks = [*marks[: _MARKS // 2], *marks[-_MARKS // 2 :]]
+    if len(marks) > MARKS:
+        marks = [*marks[: MARKS // 2], *marks[-MARKS // 2 :]]
     top = max((abs(value) for _, _, value in marks), default=0) or 1.0
     made = []
     for pick, words, value in marks:

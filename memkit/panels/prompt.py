@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import html
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from memkit.context import Context, ContextBuilder
+from memkit.display.draw import drawn
+from memkit.display.sheet import Cell
 from memkit.panels.panel import ASKED, Panel, called, changed, moment_of
+from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
 from memkit.pictures import plot_budgets
@@ -17,9 +21,11 @@ from memkit.text.secrets import mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
 
-_MORE = 100
+_MORE, _OUT = 100, 6
+"""Characters more, and lines of each rule that are shown though they are not in."""
 
 
 class PromptPanel(Panel):
@@ -63,6 +69,8 @@ class PromptPanel(Panel):
     ) -> None:
         self.corpus = corpus
         self.builder = (ContextBuilder() if builder is None else builder).fit(corpus)
+        self._retriever = _remembering(self.builder.retriever_)
+        self._next: tuple[Any, str] = (None, "")
         own = {name: getattr(self.builder, name) for name in self.declared}
         super().__init__(own, {"query": message, "user_id": user_id, "as_of": moment_of(as_of)}, session)
 
@@ -73,7 +81,7 @@ class PromptPanel(Panel):
 
     def _build(self, state: State, **more: int) -> Context:
         asked = state[ASKED]
-        own = ContextBuilder(retriever=self.builder.retriever_, **{**state[self.section], **more})
+        own = ContextBuilder(retriever=self._retriever, **{**state[self.section], **more})
         return own.build(self.corpus, asked["user_id"], asked["query"], asked["as_of"])
 
     def _answer(self, state: State) -> Context:
@@ -103,12 +111,62 @@ class PromptPanel(Panel):
         return found
 
     def _body(self, answer: Context) -> str:
-        more = "".join(
-            f"<li>{html.escape(name)} + {_MORE}: {html.escape(mask('; '.join(lines)) or 'nothing more')}</li>"
-            for name, lines in self.next_in().items()
-        )
         prompt = html.escape(mask(answer.text)) or html.escape(answer.note or "(empty)")
-        return (
-            f'{answer._repr_html_()}<div class="mk"><h4>with a little more room</h4><ul>{more}</ul>'
-            f"<h4>the prompt</h4><pre style='white-space:pre-wrap'>{prompt}</pre></div>"
-        )
+        blocks = "".join(self._block(answer, block, limit) for block, limit in answer.limits.items())
+        head = "<h4>the prompt, exactly</h4>"
+        text = f'<pre class="mkprompt" tabindex="0" role="region" aria-label="the prompt">{prompt}</pre>'
+        return f'<div class="mk">{head}{text}</div>{self._more(answer)}{blocks}'
+
+    def _more(self, answer: Context) -> str:
+        """What more room would bring in; while a slider moves, what was said last."""
+        if self._next[0] is not answer and not self.session.is_moving:
+            rows = [
+                (f"{name.replace('_', ' ')} + {_MORE}", "; ".join(lines) or "nothing more")
+                for name, lines in self.next_in().items()
+            ]
+            self._next = (answer, rows_html((f"with {_MORE} characters more", "comes in"), rows))
+        return self._next[1]
+
+    def _block(self, answer: Context, block: str, limit: int) -> str:
+        """The lines of a block, a line where it was cut, and who was cut by which rule."""
+        own = [line for line in answer.lines if line.block == block]
+        kept = [line for line in own if line.reason is None]
+        used, rows, sum_ = len("\n".join(line.line for line in kept)), [], -1
+        for line in kept:
+            sum_ += len(line.line) + 1
+            rows.append(f'<tr><td class="n">{sum_:,}</td>{_cells(line.line, "")}</tr>')
+        cut = f"cut: {used:,} of {limit:,} characters are used"
+        rows.append(f'<tr class="mkcut"><td class="n">{limit:,}</td><td colspan="2">{cut}</td></tr>')
+        counts: Counter[str] = Counter()
+        for line in own:
+            if line.reason is not None:
+                counts[line.reason] += 1
+                if counts[line.reason] <= _OUT:
+                    rows.append(f'<tr class="no"><td class="n"></td>{_cells(line.line, line.reason)}</tr>')
+        more = [f"{n - _OUT:,} more {reason}" for reason, n in counts.items() if n > _OUT]
+        foot = f"<p><small>{', '.join(more)}</small></p>" if more else ""
+        bar = drawn(Cell("", bar=min(1.0, used / limit) if limit else 1.0))
+        heads = '<th scope="col" class="n">characters</th><th scope="col">line</th><th scope="col">left out by</th>'
+        head = f"<h4>{html.escape(block)}: {len(kept):,} of {len(own):,} memories</h4>{bar}"
+        table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+        return f'<div class="mk">{head}{table}{foot}</div>'
+
+
+def _cells(line: str, reason: str) -> str:
+    text = html.escape(mask(line.removeprefix("- ")))
+    return f'<td class="x">{text}</td><td class="w">{html.escape(reason)}</td>'
+
+
+def _remembering(search: Retriever) -> Retriever:
+    """A copy that answers what it was asked before without asking its arms again: budgets change nothing about it."""
+    own, known = copy.copy(search), dict[str, Any]()
+
+    def again(query: Any, **named: Any) -> Any:
+        key = repr((query, sorted(named.items())))
+        if key not in known:
+            known.clear()
+            known[key] = search.search(query, **named)
+        return known[key]
+
+    own.__dict__["search"] = again
+    return own

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import html
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.panels.panel import ASKED, Panel, called, moment_of
+from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
-from memkit.pictures import plot_reasons
+from memkit.pictures import plot_forecast, plot_reasons
 from memkit.policy.catalogue import POLICIES, policy_class
+from memkit.policy.expiry import Expiry
+from memkit.policy.pipeline import Pipeline
+from memkit.policy.replay import forecast
+from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,6 +30,13 @@ if TYPE_CHECKING:
 
 POLICY_NAMES = tuple(name for name in POLICIES if name not in ("deduplicator", "index_check", "split_plan"))
 """The policies that judge row by row and need no fit."""
+_OVER_TIME = ("quota", "expiry")
+_DAYS, _EVERY = (0, 7, 14, 21, 30, 365), 30
+_QUICK = 4000
+"""Memories that are judged while a slider moves."""
+_EACH, _LOOKED, _LONGEST = 12, 5000, 400
+_OWN = ("evict_rank", "expires_at", "age_days", "factor", "importance", "kind")
+_SHOWN = ("reason", "user_id", "text", "matched_span", *_OWN)
 
 
 class RowsPanel(Panel):
@@ -61,6 +77,8 @@ class RowsPanel(Panel):
     ) -> None:
         self.corpus = corpus
         self.policy: type[Annotator] = policy_class(policy)
+        self._part: pa.Table | None = None
+        self._ahead: tuple[str, Any] = ("", None)
         self.title = self.section = self.policy.name  # type: ignore[misc]  # one panel a policy
         own = {name: getattr(self.policy(), name) for name in self.declared}
         super().__init__(own, {"text": text, "as_of": moment_of(as_of)}, session)
@@ -75,11 +93,44 @@ class RowsPanel(Panel):
 
     def _answer(self, state: State) -> pa.Table:
         text = state[ASKED]["text"]
-        judged: Any = pa.table({"text": [text]}) if text else self.corpus
+        judged: Any = pa.table({"text": [text]}) if text else self._some() if self.session.is_moving else self.corpus
         return self._set(state).transform(judged, as_of=state.moment)
 
+    def _needs(self, state: State) -> Any:
+        return (super()._needs(state), self.session.is_moving and self._is_large)
+
+    @property
+    def _is_large(self) -> bool:
+        return bool(self.corpus.memories.num_rows > _QUICK)
+
+    def _some(self) -> pa.Table:
+        """While a slider moves: so many memories, evenly taken; where users share limits, all of some users."""
+        memories = self.corpus.memories
+        if not self._is_large:
+            return memories
+        if self._part is None:
+            if self.section == "quota":
+                counts = pc.value_counts(memories["user_id"])
+                users = counts.field("values").filter(pc.less_equal(pc.cumulative_sum(counts.field("counts")), _QUICK))
+                self._part = memories.filter(pc.is_in(memories["user_id"], users))
+            if not self._part or not self._part.num_rows:
+                self._part = memories.take(np.linspace(0, memories.num_rows - 1, _QUICK).astype(int))
+        return self._part
+
     def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
-        return plot_reasons(answer, ax)
+        state = self.session.state
+        if self.section not in _OVER_TIME or state[ASKED]["text"] or self._is_large:
+            return plot_reasons(answer, ax)
+        return plot_forecast(self._forecast(state), state[ASKED]["forward"], ax)
+
+    def _forecast(self, state: State) -> pa.Table:
+        """What each user keeps as the days go by; moving through them does not work it out anew."""
+        key = repr((dict(state[self.section]), state[ASKED]["as_of"]))
+        if self._ahead[0] != key:
+            days = sorted({*_DAYS, *range(0, _DAYS[-1], _EVERY)})
+            steps = Pipeline([self._set(state)] if self.section == "expiry" else [Expiry(), self._set(state)])
+            self._ahead = (key, forecast(self.corpus, steps, state[ASKED]["as_of"], days))
+        return self._ahead[1]
 
     def _code(self, state: State) -> str:
         usual, own = self.policy(), self._set(state).get_params()
@@ -91,5 +142,74 @@ class RowsPanel(Panel):
         )
 
     def _status(self, answer: pa.Table) -> str:
-        kept = sum(answer["keep"].to_pylist())
-        return f"{self.session.state.moment:%Y-%m-%d}: {kept:,} of {answer.num_rows:,} kept"
+        kept = pc.sum(answer["keep"]).as_py() or 0
+        part = " of a part; all of them at rest" if answer.num_rows < self.corpus.memories.num_rows else ""
+        part = "" if self.session.state[ASKED]["text"] else part
+        return f"{self.session.state.moment:%Y-%m-%d}: {kept:,} of {answer.num_rows:,} kept{part}"
+
+    def _body(self, answer: pa.Table) -> str:
+        if not answer.num_rows:
+            return paragraph("The corpus holds no memories.")
+        if self.session.state[ASKED]["text"]:
+            return self._judged(answer)
+        users = self._users(answer) if self.section in _OVER_TIME and "user_id" in answer.column_names else ""
+        return users + self._refused(answer)
+
+    def _judged(self, answer: pa.Table) -> str:
+        """The typed text, with what gave the reason away."""
+        row = answer.to_pylist()[0]
+        word = "kept" if row["keep"] else row["reason"]
+        made = ", ".join(f"{name} {row[name]}" for name in ("kind", "importance", "expires_at") if row.get(name))
+        text = _spanned(mask(row["text"] or ""), row.get("matched_span"))
+        said = f"<p><b>{html.escape(word)}</b> {html.escape(made)}</p>"
+        return f'<div class="mk">{said}<p style="white-space:pre-wrap">{text}</p></div>'
+
+    def _refused(self, answer: pa.Table) -> str:
+        """What is refused, with what gave the reason away, some of each reason; what is kept where nothing is."""
+        gone = answer.filter(pc.invert(answer["keep"]))
+        shown_rows = gone if gone.num_rows else answer
+        rows = []
+        counts: Counter[str] = Counter()
+        for row in shown_rows.slice(0, _LOOKED).select(_known(shown_rows, _SHOWN)).to_pylist():
+            reason = row.get("reason") or "kept"
+            counts[reason] += 1
+            if counts[reason] <= _EACH:
+                user = html.escape(mask(row.get("user_id") or ""))
+                more = " · ".join(f"{name} {row[name]}" for name in _OWN if row.get(name) is not None)
+                text = _spanned(mask(row["text"] or "")[:_LONGEST], row.get("matched_span"))
+                rows.append(
+                    f'<tr><td class="w">{html.escape(reason)}</td><td class="w">{user}</td>'
+                    f'<td class="x">{text}<br><small>{html.escape(more)}</small></td></tr>'
+                )
+        heads = "".join(f'<th scope="col">{name}</th>' for name in ("reason", "user", "memory"))
+        return (
+            f'<div class="mk"><p><b>{"refused" if gone.num_rows else "all are kept"}</b>, the first {_EACH} of each'
+            f" reason</p><table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        )
+
+    def _users(self, answer: pa.Table) -> str:
+        """How many each user keeps on the day, and why the others go."""
+        reasons = pc.if_else(answer["keep"], "kept", pc.fill_null(answer["reason"], "refused"))
+        counted = pa.table({"user": pc.fill_null(answer["user_id"], "(nobody)"), "reason": reasons})
+        counted = counted.group_by(["user", "reason"]).aggregate([([], "count_all")]).to_pylist()
+        users: dict[str, Counter[str]] = {}
+        for row in counted:
+            users.setdefault(row["user"], Counter())[row["reason"]] = row["count_all"]
+        names = ["kept", *sorted({row["reason"] for row in counted} - {"kept"})]
+        order = sorted(users, key=lambda user: (-users[user].total(), user))[:_EACH]
+        rows = [(*(f"{users[user][name]:,}" for name in names), user) for user in order]
+        return rows_html((*names, f"user, on {self.session.state.moment:%Y-%m-%d}"), rows)
+
+
+def _known(table: pa.Table, names: tuple[str, ...]) -> list[str]:
+    return [name for name in names if name in table.column_names]
+
+
+def _spanned(text: str, span: str | None) -> str:
+    """The text, escaped, the first place of a span marked."""
+    at = text.casefold().find(span.casefold()) if span else -1
+    if span is None or at < 0 or len(text.casefold()) != len(text):
+        return html.escape(text)
+    ends = at, at + len(span)
+    inside = html.escape(text[ends[0] : ends[1]])
+    return f"{html.escape(text[: ends[0]])}<mark>{inside}</mark>{html.escape(text[ends[1] :])}"

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from memkit.evaluate.known import known_items
+from memkit.evaluate.sweep import Sweep, sweep
 from memkit.panels.ages import AgesPanel
 from memkit.panels.hits import HitsPanel
 from memkit.panels.judging import JudgePanel
@@ -13,6 +16,7 @@ from memkit.panels.parts import bundle, shown_again
 from memkit.panels.prompt import PromptPanel
 from memkit.panels.rows import POLICY_NAMES, RowsPanel
 from memkit.panels.state import Session, State
+from memkit.panels.tried import SurfacePanel
 from memkit.params import AsOf
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.search.retriever import Retriever
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
 
+_KNOWN, _WEIGHTS = 60, [0.0, 0.1, 0.2, 0.4, 0.6]
 _POLICIES = tuple(name for name in POLICY_NAMES if name != "decay")
 
 
@@ -35,7 +40,9 @@ class Lab:
         Fitted; ``Retriever()`` is fitted else.
     query : str
     queries, qrels : table, data frame or path, optional
-        Labels, for verdicts and judging.
+        Labels, for verdicts, the surface and judging; where there are none, `known_items` of the corpus.
+    sweep : Sweep, optional
+        For the surface; else one over the weights of vectors and letters, made when that is first shown.
     as_of : str, date or datetime, optional
 
     Attributes
@@ -62,13 +69,14 @@ class Lab:
         qrels: Any = None,
         *,
         as_of: AsOf = None,
+        sweep: Sweep | None = None,
     ) -> None:
+        self.sweep = sweep
         self.corpus, self.query, self.queries, self.qrels = corpus, query, queries, qrels
         self.search = Retriever().fit(corpus) if search is None else search
         self.as_of = moment_of(as_of)
         self.session = Session(State())
-        judged = () if queries is None else ("judge",)
-        self.names = ("search", "decay", "dedup", *_POLICIES, "context", *judged)
+        self.names = ("search", "surface", "decay", "dedup", *_POLICIES, "context", "judge")
         self._made: dict[str, Panel] = {}
         self._view: Page | None = None
         self._shown: Any = None
@@ -92,8 +100,21 @@ class Lab:
 
             return PromptPanel(self.corpus, ContextBuilder(retriever=self.search), message=self.query, **dated)
         if name == "judge":
-            return JudgePanel(self.search, self.queries, self.qrels, **dated)
+            return JudgePanel(self.search, self.labels[0], self.qrels, **dated)
+        if name == "surface":
+            return SurfacePanel(self._swept(), **shared)
         return RowsPanel(self.corpus, name, **dated)
+
+    @cached_property
+    def labels(self) -> tuple[Any, Any]:
+        """The labels that were given, else questions that the memories' own titles and first words make."""
+        return known_items(self.corpus, _KNOWN) if self.queries is None else (self.queries, self.qrels)
+
+    def _swept(self) -> Sweep:
+        if self.sweep is None:
+            names = ["gram_weight"] if self.search.encoder is None else ["vector_weight", "gram_weight"]
+            self.sweep = sweep(self.search, *self.labels, dict.fromkeys(names, _WEIGHTS), as_of=self.as_of)
+        return self.sweep
 
     @property
     def view(self) -> Page:

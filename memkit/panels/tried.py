@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from memkit.errors import ParameterError
+from memkit.evaluate.metrics import Metric
 from memkit.evaluate.sweep import Sweep
+from memkit.evaluate.tuning import Contest, plateau
 from memkit.panels.panel import Action, Panel
-from memkit.panels.parts import rows_html
+from memkit.panels.parts import MARKS, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import Param
+from memkit.pictures import axes_for, with_words
+from memkit.schemas import Ints, Mask
 from memkit.search.settings import QuerySettings
 
 if TYPE_CHECKING:
@@ -111,43 +116,78 @@ class SurfacePanel(Panel):
     def _pick(self, row: str) -> None:
         self.set(**self.sweep.settings[int(row)])
 
-    def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
-        """The evaluated points, coloured by score, the default and the current one ringed; none is interpolated."""
-        ax.figure.clear()
-        self._axes = ax = ax.figure.subplots()
-        means = self.sweep.table[self.sweep.metrics[0]].to_numpy()
-        axes = [self._axis(name) for name in self.names[:2]]
-        places = [
-            np.array([values.index(setting[name]) for setting in self.sweep.settings])
+    @cached_property
+    def plateau(self) -> Mask:
+        """Which settings cannot be told from the best, as `mk.tune` has it; none where that cannot be said."""
+        task, scores = self.sweep.task, self.sweep.matrix() * Metric.parse(self.sweep.metrics[0]).sign
+        try:
+            return plateau(Contest.of(scores, task.unit, self.sweep.default, task.per_query))
+        except ParameterError:
+            return np.zeros(len(self.sweep.settings), bool)
+
+    @cached_property
+    def _places(self) -> list[Ints]:
+        """Where each setting stands along the first two parameters."""
+        axes = [[repr(value) for value in self._axis(name)] for name in self.names[:2]]
+        return [
+            np.array([values.index(repr(setting[name])) for setting in self.sweep.settings])
             for name, values in zip(self.names, axes, strict=False)
         ]
-        flat = len(places) == 1
-        down = means if flat else places[1]
-        points = ax.scatter(places[0], down, c=means, cmap="cividis", s=60)
-        ax.set_xticks(range(len(axes[0])), [_short(value) for value in axes[0]], rotation=30, ha="right", fontsize=8)
-        ax.set_xlabel(self.names[0])
-        ax.set_ylabel(self.sweep.metrics[0] if flat else self.names[1])
+
+    def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
+        """The evaluated points, coloured by score; the plateau outlined, the default and the current one marked."""
+        metric, means = self.sweep.metrics[0], self.sweep.table[self.sweep.metrics[0]].to_numpy()
+        flat, across = len(self._places) == 1, self._places[0]
+        down = means if flat else self._places[1]
+        some = np.arange(len(means))
+        if len(some) > MARKS:  # of more settings the best, and where one is
+            some = np.unique([*np.argsort(-means, kind="stable")[: MARKS - 3], *self._marked()])
+        edges = np.where(self.plateau[some], "black", "none")
+        ax = axes_for(ax, f"{metric} of {len(means):,} settings, {means.min():.3f} (dark) to {means.max():.3f}")
+        ax.scatter(
+            across[some], down[some], c=means[some], cmap="cividis", s=90, edgecolors=edges.tolist(), linewidths=2
+        )
+        ax.scatter([], [], s=90, color="none", edgecolors="black", linewidths=2, label="cannot be told from the best")
+        styles = {"as it is": ("s", "#D55E00"), "best": ("^", "#009E73"), "here": ("D", "#CC79A7")}
+        for at, (label, (sign, colour)) in zip(self._marked(), styles.items(), strict=False):
+            ax.scatter(
+                across[at], down[at], marker=sign, s=230, facecolors="none", edgecolors=colour, lw=2, label=label
+            )
+        values = [_short(value) for value in self._axis(self.names[0])]
+        ax.set_xticks(range(len(values)), values)
+        ax.margins(0.12, 0.2)
+        ax.set(xlabel=self.names[0], ylabel=metric if flat else self.names[1])
         if not flat:
-            ax.set_yticks(range(len(axes[1])), [_short(value) for value in axes[1]], fontsize=8)
-        rings = [(self.sweep.default, "as it is", "s", "#D55E00"), (self.sweep.best, "best", "o", "#009E73")]
-        rings += [(self.at, "here", "D", "black")] if self.at is not None else []
-        for at, label, marker, colour in rings:
-            ax.scatter(places[0][at], down[at], marker=marker, s=190, facecolors="none", edgecolors=colour, label=label)
-        ax.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1.18, 1))
-        ax.figure.colorbar(points, ax=ax, label=self.sweep.metrics[0])
-        ax.set_title(f"{len(means):,} settings, evaluated points", fontsize=10, loc="left")
-        setattr(ax, "_memkit_words", f"{len(means)} settings. {self._status(answer)}")  # noqa: B010 - an attribute of ours
-        return ax
+            values = [_short(value) for value in self._axis(self.names[1])]
+            ax.set_yticks(range(len(values)), values)
+        ax.legend(
+            frameon=False,
+            fontsize=8,
+            loc="upper right",
+            ncols=4,
+            bbox_to_anchor=(1, 1.02),
+            handletextpad=0.2,
+            markerscale=0.6,
+        )
+        order = np.argsort(-np.round(means, 12), kind="stable")[:_BEST]
+        near = ["cannot be told from the best" if one else "" for one in self.plateau]
+        rows = [(self._named(at), f"{means[at]:.3f} {near[at]}".strip()) for at in order]
+        return with_words(ax, [("here", self._status(answer)), *rows])
+
+    def _marked(self) -> list[int]:
+        return [self.sweep.default, self.sweep.best, *([] if self.at is None else [self.at])]
+
+    def _named(self, at: int) -> str:
+        return ", ".join(f"{name}={_short(value)}" for name, value in self.sweep.settings[at].items())
 
     def _body(self, answer: pa.Table) -> str:
         metric = self.sweep.metrics[0]
         means = self.sweep.table[metric].to_numpy()
         order = np.argsort(-np.round(means, 12), kind="stable")[:_BEST]
-        rows = [
-            (", ".join(f"{k}={_short(v)}" for k, v in self.sweep.settings[at].items()), f"{means[at]:.3f}")
-            for at in order
-        ]
-        return rows_html(("best settings (Enter: go there)", metric), rows, [str(at) for at in order])
+        near = ["yes" if one else "" for one in self.plateau]
+        rows = [(f"{means[at]:.3f}", near[at], self._named(int(at))) for at in order]
+        heads = (metric, "plateau", "best settings (Enter: go there); plateau: cannot be told from the best")
+        return rows_html(heads, rows, [str(at) for at in order])
 
 
 def _short(value: Any) -> str:

@@ -49,7 +49,9 @@ const model = {
 };
 window.again = async () => take(await fetch("/state"));
 await take(await fetch("/state?all"));
-panel.render({ model, el: document.getElementById("place") });
+const place = document.createElement("div"); // as JupyterLab does: drawn first, then put into the page
+panel.render({ model, el: place });
+document.getElementById("place").append(place);
 document.title = "ready";
 </script>"""
 
