@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from memkit.evaluate.statistics import queries_needed as queries_needed
     from memkit.evaluate.surface import plot_pool as plot_pool
     from memkit.evaluate.surface import plot_precision_recall as plot_precision_recall
+    from memkit.evaluate.surface import plot_similarity as plot_similarity
     from memkit.evaluate.surface import plot_surface as plot_surface
     from memkit.evaluate.sweep import sweep as sweep
     from memkit.evaluate.tune import tune as tune
@@ -102,7 +103,6 @@ if TYPE_CHECKING:
     from memkit.pictures import plot_funnel as plot_funnel
     from memkit.pictures import plot_growth as plot_growth
     from memkit.pictures import plot_ranks as plot_ranks
-    from memkit.pictures import plot_similarity as plot_similarity
     from memkit.pictures import plot_words as plot_words
     from memkit.policy.admission import Admission as Admission
     from memkit.policy.classifier import Classifier as Classifier
@@ -225,7 +225,7 @@ _PUBLIC = {
     "plot_precision_recall": ("memkit.evaluate.surface", "plot_precision_recall"),
     "plot_ranks": ("memkit.pictures", "plot_ranks"),
     "plot_scores": ("memkit.evaluate.pictures", "plot_scores"),
-    "plot_similarity": ("memkit.pictures", "plot_similarity"),
+    "plot_similarity": ("memkit.evaluate.surface", "plot_similarity"),
     "plot_stages": ("memkit.evaluate.pictures", "plot_stages"),
     "plot_surface": ("memkit.evaluate.surface", "plot_surface"),
     "plot_words": ("memkit.pictures", "plot_words"),

@@ -13,10 +13,10 @@ from memkit.decay import Decay
 from memkit.display.draw import bar
 from memkit.display.sheet import titles_of
 from memkit.errors import ParameterError
-from memkit.params import AsOf, as_of_time, check_column, check_value
+from memkit.params import AsOf, as_of_time
 from memkit.search.retriever import Retriever
 from memkit.search.stages.rank import DISPOSITIONS
-from memkit.tables.age import BY_MONTH, FORMS, UNDATED, factors
+from memkit.tables.age import BY_MONTH, UNDATED, factors
 from memkit.tables.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
 # Okabe and Ito: told apart by every kind of colour vision.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-_KINDS, _LABEL, _BINS = 7, 40, 30
+_KINDS, _LABEL = 7, 40
+_STYLES = {
+    "e_folding": ("-", COLOURS[1]),
+    "half_life": ("--", COLOURS[2]),
+    "linear": ("-.", "grey"),
+    "gauss": (":", "grey"),
+}
 
 
 def plot_growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
@@ -107,46 +113,6 @@ def plot_funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
     counted = {row["values"]: row["counts"] for row in pc.value_counts(trace["disposition"]).to_pylist()}
     rows = [(word, counted[word]) for word in DISPOSITIONS if word in counted]
     return plot_counts(rows, f"{trace.num_rows:,} candidates", ax)
-
-
-def plot_similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = None) -> Axes:
-    """How alike the pairs of a `Deduplicator` are, and which of them lie above a threshold.
-
-    Parameters
-    ----------
-    pairs : pa.Table
-        ``Deduplicator.pairs_``, or any table with ``kind`` and ``similarity``.
-    threshold : float, ratio
-    ax : matplotlib Axes, optional
-        As for `plot_growth`.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> pairs = pa.table({"kind": ["lexical", "lexical"], "similarity": [0.95, 0.86]})
-    >>> plot_words(plot_similarity(pairs)).splitlines()[0]
-    '1 of 2 pairs at 0.9 or above'
-    """
-    check_value("plot_similarity", "threshold", threshold, "float", low=0, high=1)
-    for name in ("similarity", "kind"):
-        check_column(name, pairs.column_names, "plot_similarity")
-    values = np.asarray(pairs["similarity"].to_numpy(), dtype=np.float64)
-    kinds = pairs["kind"].to_pylist()
-    ax = axes_for(ax, f"{int((values >= threshold).sum()):,} of {len(values):,} pairs at {threshold:g} or above")
-    edges = np.linspace(min([*values.tolist(), threshold]), 1.0, _BINS + 1)
-    names = sorted(set(kinds))
-    parts = [values[[kind == name for kind in kinds]] for name in names]
-    if names:
-        ax.hist(parts, bins=edges.tolist(), stacked=True, label=names, color=list(COLOURS[: len(names)]))
-        ax.legend(frameon=False)
-    ax.axvline(threshold, color="#D55E00", linestyle="--")
-    ax.set(xlabel="similarity", ylabel="pairs")
-    counts, edges = np.histogram(values, bins=10)
-    rows = [(f"{low:.2f} to {high:.2f}", int(n)) for low, high, n in zip(edges, edges[1:], counts, strict=False)]
-    return with_words(ax, rows if len(values) else [])
 
 
 def plot_ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: Axes | None = None) -> Axes:
@@ -235,87 +201,30 @@ def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: 
     0.0 to 0.1  ████████████████████ 1
     0.6 to 0.7  ████████████████████ 1
     """
-    chosen = decay or Decay()
-    return draw_ages(chosen.transform(corpus, as_of), chosen, axes_for(ax, ""))
+    return draw_ages((decay or Decay()).transform(corpus, as_of), decay or Decay(), axes_for(ax, ""))
 
 
-def draw_ages(table: pa.Table, decay: Decay, ax: Axes, most: int | None = None, every_form: bool = False) -> Axes:
+def draw_ages(table: pa.Table, decay: Decay, ax: Axes, most: int | None = None) -> Axes:
     """What `plot_decay` shows of what `Decay` made of each memory; of more than `most` a part, evenly taken by age."""
     table = table.filter(pc.is_valid(table["age_days"]))
     age, factor = table["age_days"].to_numpy(), table["factor"].to_numpy()
-    more = int((factor > 0.5).sum())
-    title = f"{more:,} of {len(age):,} dated memories keep more than half of their weight"
-    ax.set_title(title, parse_math=False, fontsize=10, loc="left")
+    more = f"{int((factor > 0.5).sum()):,} of {len(age):,}"
+    ax.set_title(f"{more} dated memories keep more than half of their weight", fontsize=10, loc="left")
     ages = np.linspace(0.0, max(float(age.max(initial=0.0)), 2 * decay.decay_days), 200)
-    for form, left, style, colour in (("e_folding", "0.368", "-", COLOURS[1]), ("half_life", "0.5", "--", COLOURS[2])):
-        label = f"{form}: {left} left after {decay.decay_days:g} days"
-        ax.plot(ages, factors(ages, form, decay.decay_days, decay.floor), style, color=colour, lw=1.5, label=label)
-    others = [form for form in FORMS if form not in ("e_folding", "half_life", "none")] if every_form else []
-    for form, style in zip(others, ("-.", ":"), strict=False):
-        ax.plot(ages, factors(ages, form, decay.decay_days, decay.floor), style, color="#999999", lw=1.2, label=form)
-    if decay.form not in ("e_folding", "half_life", *others):
-        own = factors(ages, decay.form, decay.decay_days, decay.floor)
-        ax.plot(ages, own, ":", color=COLOURS[5], lw=2, label=f"{decay.form}, as it is")
-    order = np.argsort(age, kind="stable")
-    some = (
-        order if most is None else order[np.unique(np.linspace(0, len(order) - 1, min(most, len(order))).astype(int))]
-    )
+    for form, (style, colour) in _STYLES.items():
+        left = factors(np.append(ages, decay.decay_days), form, decay.decay_days, decay.floor)
+        label = f"{form}: {left[-1]:.3g} left after {decay.decay_days:g} days"
+        ax.plot(ages, left[:-1], style, color=colour, lw=2 if form == decay.form else 1.2, label=label)
+    some = np.argsort(age, kind="stable")[
+        np.unique(np.linspace(0, len(age) - 1, min(most or len(age), len(age))).astype(int))
+    ]
     part = f"a memory of {len(age):,}, {len(some)} drawn" if len(some) < len(age) else "a memory"
     ax.scatter(age[some], factor[some], s=14, alpha=0.4, color=COLOURS[0], zorder=3, label=part)
     ax.plot(age[some], np.full(len(some), -0.05), "|", color="black", alpha=0.4, ms=8, clip_on=False)
     ax.set(xlabel="age, days", ylabel="factor", ylim=(-0.08, 1.02))
     ax.legend(frameon=False, fontsize=8, loc="upper right")
-    tenths = np.minimum((factor * 10).astype(int), 9)
-    rows = [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", int((tenths == at).sum())) for at in range(10)]
-    return with_words(ax, [row for row in rows if row[1]])
-
-
-def plot_forecast(table: pa.Table, day: int = 0, ax: Axes | None = None) -> Axes:
-    """How many memories of each user are stored as the days go by, with a line at one day; the users with the most.
-
-    Memories of nobody are drawn where there are no others.
-
-    Parameters
-    ----------
-    table : pa.Table
-        Of `forecast`.
-    day : int, days
-    ax : matplotlib Axes, optional
-        As for `plot_growth`.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import memkit as mk
-    >>> table = pa.table({"user_id": ["u1"], "kind": ["working"], "expires_at": ["2026-03-10"]})
-    >>> print(plot_words(plot_forecast(mk.forecast(table, as_of="2026-03-01", days=[0, 30]))))
-    stored memories of each of 1 users
-    u1  1 at first, 0 after 30 days
-    """
-    kept: dict[str, dict[int, int]] = {}
-    for row in table.to_pylist():
-        kept.setdefault(row["user_id"] or "(nobody)", {})[row["day"]] = row["kept"] + row["faded"]
-    if len(kept) > 1:
-        kept.pop("(nobody)", None)
-    users = sorted(kept, key=lambda user: (-max(kept[user].values()), user))[: len(COLOURS)]
-    ax = axes_for(ax, f"stored memories of each of {len(kept):,} users")
-    for user, colour, style in zip(users, COLOURS, ("-", "--", "-.", ":") * 2, strict=False):
-        (line,) = ax.plot(
-            list(kept[user]), list(kept[user].values()), style, color=colour, drawstyle="steps-post", lw=1.5
-        )
-        line.set_label(user[:_LABEL].lstrip("_") or "_")
-    ax.axvline(day, color="#D55E00", lw=1.2)
-    ax.set(xlabel="days from now", ylim=(0, 1.05 * max((max(own.values()) for own in kept.values()), default=1) or 1))
-    if users:
-        for text in ax.legend(frameon=False, fontsize=8, loc="center right").get_texts():
-            text.set_parse_math(False)
-    ends = [(user, list(kept[user].items())) for user in users]
-    return with_words(
-        ax, [(user, f"{own[0][1]:,} at first, {own[-1][1]:,} after {own[-1][0]} days") for user, own in ends]
-    )
+    tenths = np.bincount(np.minimum((factor * 10).astype(int), 9), minlength=10).tolist()
+    return with_words(ax, [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", n) for at, n in enumerate(tenths) if n])
 
 
 def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = None) -> Axes:
@@ -427,8 +336,8 @@ def plot_words(ax: Axes) -> str:
 
     Examples
     --------
-    >>> plot_words(plot_similarity(pa.table({"kind": ["exact"], "similarity": [1.0]}), threshold=1))[:34]
-    '1 of 1 pairs at 1 or above\\n0.50 to'
+    >>> plot_words(plot_counts([("kept", 4)], "4 rows"))
+    '4 rows\\nkept  ████████████████████ 4'
     """
     words = getattr(ax, "_memkit_words", None)
     if words is None:

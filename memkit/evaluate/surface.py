@@ -10,11 +10,13 @@ import pyarrow as pa
 
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluate.metrics import Metric
-from memkit.params import check_choice
+from memkit.params import check_choice, check_column, check_value
 from memkit.pictures import COLOURS, axes_for, with_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_BINS = 30
 
 
 def plot_surface(
@@ -218,3 +220,44 @@ def plot_precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
     )
     rows = [(f"{row['threshold']:.3f}", ", ".join(f"{n} {row[n]:.2f}" for n in names)) for _, row in shown.iterrows()]
     return with_words(ax, rows)
+
+
+def plot_similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = None) -> Axes:
+    """How alike the pairs of a `Deduplicator` are, and which of them lie above a threshold.
+
+    Parameters
+    ----------
+    pairs : pa.Table
+        ``Deduplicator.pairs_``, or any table with ``kind`` and ``similarity``.
+    threshold : float, ratio
+    ax : matplotlib Axes, optional
+        As for `plot_growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> pairs = pa.table({"kind": ["lexical", "lexical"], "similarity": [0.95, 0.86]})
+    >>> import memkit as mk
+    >>> mk.plot_words(plot_similarity(pairs)).splitlines()[0]
+    '1 of 2 pairs at 0.9 or above'
+    """
+    check_value("plot_similarity", "threshold", threshold, "float", low=0, high=1)
+    for name in ("similarity", "kind"):
+        check_column(name, pairs.column_names, "plot_similarity")
+    values = np.asarray(pairs["similarity"].to_numpy(), dtype=np.float64)
+    kinds = pairs["kind"].to_pylist()
+    ax = axes_for(ax, f"{int((values >= threshold).sum()):,} of {len(values):,} pairs at {threshold:g} or above")
+    edges = np.linspace(min([*values.tolist(), threshold]), 1.0, _BINS + 1)
+    names = sorted(set(kinds))
+    parts = [values[[kind == name for kind in kinds]] for name in names]
+    if names:
+        ax.hist(parts, bins=edges.tolist(), stacked=True, label=names, color=list(COLOURS[: len(names)]))
+        ax.legend(frameon=False)
+    ax.axvline(threshold, color="#D55E00", linestyle="--")
+    ax.set(xlabel="similarity", ylabel="pairs")
+    counts, edges = np.histogram(values, bins=10)
+    rows = [(f"{low:.2f} to {high:.2f}", int(n)) for low, high, n in zip(edges, edges[1:], counts, strict=False)]
+    return with_words(ax, rows if len(values) else [])

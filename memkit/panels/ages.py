@@ -110,7 +110,7 @@ class AgesPanel(Panel):
 
     def _draw(self, answer: Answer, ax: Axes) -> Axes:
         most = MARKS // 2  # a dot and a stroke each
-        return draw_ages(answer.table, answer.decay, axes_for(ax, ""), most, every_form=True)
+        return draw_ages(answer.table, answer.decay, axes_for(ax, ""), most)
 
     def _code(self, state: State) -> str:
         decay = self._decay(state)

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
+from memkit.evaluate.surface import plot_similarity
 from memkit.panels.panel import ASKED, Action, Panel, called, changed
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import Param
-from memkit.pictures import plot_similarity
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.tables.statement import as_table
 from memkit.text.secrets import mask

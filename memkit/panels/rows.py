@@ -15,7 +15,7 @@ from memkit.panels.panel import ASKED, Panel, called, moment_of
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
-from memkit.pictures import plot_forecast, plot_reasons
+from memkit.pictures import COLOURS, axes_for, plot_reasons, with_words
 from memkit.policy.catalogue import POLICIES, policy_class
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
@@ -34,7 +34,7 @@ _OVER_TIME = ("quota", "expiry")
 _DAYS, _EVERY = (0, 7, 14, 21, 30, 365), 30
 _QUICK = 4000
 """Memories that are judged while a slider moves."""
-_EACH, _LOOKED, _LONGEST = 12, 5000, 400
+_EACH, _LOOKED, _LONGEST, _NAME = 12, 5000, 400, 40
 _OWN = ("evict_rank", "expires_at", "age_days", "factor", "importance", "kind")
 _SHOWN = ("reason", "user_id", "text", "matched_span", *_OWN)
 
@@ -121,7 +121,7 @@ class RowsPanel(Panel):
         state = self.session.state
         if self.section not in _OVER_TIME or state[ASKED]["text"] or self._is_large:
             return plot_reasons(answer, ax)
-        return plot_forecast(self._forecast(state), state[ASKED]["forward"], ax)
+        return _draw_forecast(self._forecast(state), state[ASKED]["forward"], ax)
 
     def _forecast(self, state: State) -> pa.Table:
         """What each user keeps as the days go by; moving through them does not work it out anew."""
@@ -213,3 +213,28 @@ def _spanned(text: str, span: str | None) -> str:
     ends = at, at + len(span)
     inside = html.escape(text[ends[0] : ends[1]])
     return f"{html.escape(text[: ends[0]])}<mark>{inside}</mark>{html.escape(text[ends[1] :])}"
+
+
+def _draw_forecast(table: pa.Table, day: int, ax: Axes) -> Axes:
+    """How many memories of each user are stored as the days go by, with a line at one day; of nobody if of no other."""
+    kept: dict[str, dict[int, int]] = {}
+    for row in table.to_pylist():
+        kept.setdefault(row["user_id"] or "(nobody)", {})[row["day"]] = row["kept"] + row["faded"]
+    if len(kept) > 1:
+        kept.pop("(nobody)", None)
+    users = sorted(kept, key=lambda user: (-max(kept[user].values()), user))[: len(COLOURS)]
+    ax = axes_for(ax, f"stored memories of each of {len(kept):,} users")
+    for user, colour, style in zip(users, COLOURS, ("-", "--", "-.", ":") * 2, strict=False):
+        (line,) = ax.plot(
+            list(kept[user]), list(kept[user].values()), style, color=colour, drawstyle="steps-post", lw=1.5
+        )
+        line.set_label(user[:_NAME].lstrip("_") or "_")
+    ax.axvline(day, color="#D55E00", lw=1.2)
+    ax.set(xlabel="days from now", ylim=(0, 1.05 * max((max(own.values()) for own in kept.values()), default=1) or 1))
+    if users:
+        for text in ax.legend(frameon=False, fontsize=8, loc="center right").get_texts():
+            text.set_parse_math(False)
+    ends = [(user, list(kept[user].items())) for user in users]
+    return with_words(
+        ax, [(user, f"{own[0][1]:,} at first, {own[-1][1]:,} after {own[-1][0]} days") for user, own in ends]
+    )

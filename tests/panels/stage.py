@@ -75,6 +75,7 @@ class Stage:
         self._chromium.close()
         self._playwright.stop()
         self._server.shutdown()
+        self._server.server_close()
 
     def show(self, widget: Any, width: int = 1300, height: int = 1100, dark: bool = False) -> Tab:
         """A tab that shows the widget, once it is there."""
