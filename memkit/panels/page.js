@@ -46,13 +46,12 @@ function number(declared, id, set) {
   const clamp = (value) => Math.min(most ?? Infinity, Math.max(least ?? -Infinity, whole ? Math.round(value) : value));
   const slider = element("input", {
     id, type: "range", min: low, max: high, step, title: help,
-    oninput: () => { clearTimeout(rest); box.value = slider.value; say(); set(Number(slider.value), true); },
-    onchange: () => { clearTimeout(rest); rest = setTimeout(() => set(Number(slider.value), false), REST); },
+    oninput: () => { box.value = slider.value; say(); set(Number(slider.value), "live"); },
+    onchange: () => set(Number(slider.value), "rest"),
   });
-  let rest = null;
   const box = element("input", {
     type: "number", min: least, max: most, step: whole ? 1 : "any", title: help, "aria-label": `${label}, number`,
-    onchange: () => { if (box.value !== "") set(clamp(Number(box.value)), false); },
+    onchange: () => { if (box.value !== "") set(clamp(Number(box.value))); },
   });
   const say = () => slider.setAttribute("aria-valuetext", `${box.value} ${label.split(", ")[1] ?? ""}`.trim());
   const row = element("div", { class: "row" }, slider, box);
@@ -61,7 +60,7 @@ function number(declared, id, set) {
   if (nullable) {
     auto = element("input", {
       id: `${id}-auto`, type: "checkbox", title: "Leave it to memkit", "aria-label": `${label}: automatic`,
-      onchange: () => set(auto.checked ? null : Number(slider.value), false),
+      onchange: () => set(auto.checked ? null : Number(slider.value)),
     });
     row.append(element("span", { class: "row" }, auto, "auto"));
   }
@@ -122,9 +121,10 @@ function isDark(root) {
 
 function render({ model, el }) {
   const id = `mkp${Math.random().toString(36).slice(2)}`; // each panel loads this file anew: a count would not do
-  let waiting = false, next = null, url = null, spec = null, controls = {}, parts = {}, changed = false;
+  let waiting = false, next = null, url = null, spec = null, controls = {}, parts = {}, changed = false, resting = null;
 
   const send = (message) => {
+    clearTimeout(resting); // what comes now is drawn in full, or has a rest of its own
     if (waiting && message.set && next?.set) next = { set: { ...next.set, ...message.set }, live: message.live };
     else if (waiting) next = message;
     else {
@@ -165,7 +165,11 @@ function render({ model, el }) {
     controls = {};
     const groups = spec.groups.map((group) => element("fieldset", {}, element("legend", {}, group.name),
       ...group.controls.map((declared) => {
-        const made = control(declared, `${id}-${declared.name}`, (set, live) => send({ set, live: Boolean(live) }));
+        const made = control(declared, `${id}-${declared.name}`, (set, how) => {
+          if (how !== "rest") return send({ set, live: how === "live" });
+          clearTimeout(resting);
+          resting = setTimeout(() => send({ set, live: false }), REST);
+        });
         controls[declared.name] = made;
         return made.dom;
       })));

@@ -102,10 +102,9 @@ def test_a_slider_is_moved_by_keys_and_the_picture_follows(stage: Any, search: m
     tab.get_by_label("decay days, days", exact=True).focus()
     stage.press("ArrowRight", "ArrowRight")
     assert panel.params["decay_days"] == 62.0
-    assert len(panel.history) == 2  # keys in a row are one change
     assert tab.locator(".pic img").get_attribute("src") != before
     assert tab.get_by_label("decay days, days, number").input_value() == "62"
     assert isinstance(panel.result, pa.Table)
-    tab.get_by_role("button", name="Undo").press("Enter")
-    stage.settle()
+    stage.press("0")
+    tab.wait_for_timeout(400)  # a rest that was waited for is forgotten
     assert panel.params["decay_days"] == 60.0

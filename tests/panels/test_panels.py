@@ -222,6 +222,16 @@ def test_a_message_of_the_browser_sets_values_and_is_answered(panels: dict[str, 
     assert json.dumps(page.values)
 
 
+def test_the_steps_of_a_moving_slider_are_one_change(panels: dict[str, Panel]) -> None:
+    panel = panels["decay"]
+    page = panel.view
+    for days, live in ((61, True), (62, True), (63, True), (63, False), (64, True)):
+        page._take(page, {"set": {"decay_days": days}, "live": live}, [])
+    assert [state["retriever"]["decay_days"] for state in panel.history] == [60.0, 63.0, 64.0]
+    page._take(page, {"press": "undo"}, [])
+    assert panel.params["decay_days"] == 63.0
+
+
 def test_an_empty_query_and_an_empty_corpus_are_explained(search: mk.Retriever) -> None:
     panel = mk.panels.search(search, as_of=DAY)
     assert panel.result.num_rows == 0
