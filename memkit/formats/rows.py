@@ -6,7 +6,7 @@ import json
 import math
 import re
 from bisect import bisect_right
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
@@ -36,6 +36,9 @@ _BLANK: tuple[tuple[str, object], ...] = (("title", ""), ("tags", ()), ("extra",
 """What a memory has where nobody says otherwise."""
 HELD_ROWS = 10_000
 """Rows of one table that are held as dicts, each of some 1,000 bytes; the next one hands them over to Arrow."""
+
+TOLD_PROBLEMS = 100_000
+"""Problems of one rule that are listed for one file; a last one says how many more there are."""
 
 Row = dict[str, Any]
 Tables = dict[str, pa.Table]
@@ -83,6 +86,8 @@ class Rows:
         self._undecoded: deque[tuple[str, int, str]] = deque()
         self._ids = _Ids("")
         self._tests: Tests = {}
+        self._listed: Counter[tuple[str, str]] = Counter()
+        self._unlisted: Counter[tuple[str, str]] = Counter()
 
     def use(self, format: Format) -> None:
         """Let the rows that follow be those of `format`: its own rules count, or those of `rules` with its name."""
@@ -126,7 +131,11 @@ class Rows:
         memory_id: str | None = None,
         quote: bool = True,
     ) -> None:
-        """Append a problem; the message is made of its parts."""
+        """Append a problem, its message made of its parts; past `TOLD_PROBLEMS` of a rule in a file they are counted."""
+        if self._listed[path, rule] == TOLD_PROBLEMS:
+            self._unlisted[path, rule] += 1
+            return
+        self._listed[path, rule] += 1
         where = f"{path}:{line}" if line else path
         what = f"field '{field}' must be {expected}" if field else f"expected {expected}"
         if rule in ("missing_field", "missing_recommended"):
@@ -158,6 +167,7 @@ class Rows:
                 self._handed[name] += [self._to_table(name), *other._handed[name]]
                 self.tables[name].clear()
             self.tables[name] += rows
+        self._unlisted += other._unlisted
 
     def own_id(self, memory_id: str, path: str, line: int | None, field: str, group: str, own: str | None) -> None:
         """Note an id, for the linking to find it twice."""
@@ -215,6 +225,11 @@ class Rows:
 
     def to_arrow(self) -> dict[str, pa.Table]:
         """The rows as Arrow tables, each with its declared schema; every table is there."""
+        for (path, rule), count in self._unlisted.items():
+            message = f"{path}: {count:,} more problems of this rule are not listed one by one."
+            row = dict.fromkeys(self.schemas["problems"].names)
+            self.add("problems", row | {"path": path, "rule": rule, "severity": SEVERITIES[rule], "message": message})
+        self._unlisted.clear()
         return {name: pa.concat_tables([*self._handed[name], self._to_table(name)]) for name in self.tables}
 
     def memories(self) -> list[Row]:
@@ -246,25 +261,30 @@ class _Ids:
         if isinstance(own, int) and name not in self._taken:
             self._ordinals += bytes(max(0, own + 1 - len(self._ordinals)))
             self._ordinals[own] = 1
-            return name
-        return self._further(name, text) if name in self._taken or self._is_ordinal(name) else self._take(name)
+        elif self._is_taken(name):
+            return self._further(f"{name}~{hash_of(text)}")
+        else:
+            self._taken[name] = 1
+        return name
 
-    def _further(self, name: str, text: str) -> str:
-        name = f"{name}~{hash_of(text)}"
+    def _further(self, name: str) -> str:
         number, found = self._taken.get(name, 1), name
-        while found in self._taken:
+        while self._is_taken(found):
             number += 1
             found = f"{name}.{number}"
         self._taken[name] = number
-        return self._take(found)
+        return found
 
-    def _take(self, name: str) -> str:
-        self._taken.setdefault(name, 1)
-        return name
-
-    def _is_ordinal(self, name: str) -> bool:
+    def _is_taken(self, name: str) -> bool:
+        if name in self._taken:
+            return True
         number = int(name) if len(name) < 10 and name.isdecimal() else -1
-        return str(number) == name and number < len(self._ordinals) and bool(self._ordinals[number])
+        if str(number) == name:
+            return number < len(self._ordinals) and bool(self._ordinals[number])
+        # Numbered ones are known by the highest: millions of equal lines would each take 150 bytes here.
+        first, _, last = name.rpartition(".")
+        number = int(last) if "~" in first and len(last) < 10 and last.isdecimal() else 0
+        return str(number) == last and 1 < number <= self._taken.get(first, 0)
 
 
 def hash_of(text: str) -> str:

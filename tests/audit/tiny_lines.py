@@ -3,8 +3,9 @@
     python tests/audit/tiny_lines.py [MiB]
 
 Each shape is read in a process of its own; the default, 64 MiB, is the largest file that is read whole. Rows are
-handed to Arrow by the ten thousand, so what is left is the table itself: some 170 bytes for a memory, 110 for its row
-in a format's own table, 200 for a problem. With two bytes a row that is 100 to 400 times the file; a file of usual
+handed to Arrow by the ten thousand, so what is left is the table itself: some 170 bytes for a memory and 110 for its row
+in a format's own table; problems are listed up to 100,000 of a rule in a file. With two bytes a row that is 100 to 200
+times the file; a file of usual
 text takes 2 to 10 times its size.
 """
 

@@ -13,6 +13,7 @@ import pytest
 
 import memkit as mk
 from memkit.fences import Fences
+from memkit.formats import rows
 from memkit.formats.disk import files
 from memkit.formats.rows import HELD_ROWS, hash_of
 from memkit.formats.syntax import front_matter, markdown
@@ -403,6 +404,28 @@ def test_rows_of_tiny_lines_are_not_held_as_objects(tmp_path: Path, name: str, u
     folder = write_files(tmp_path / "large", {name: unit * (size // len(unit))})
     found = subprocess.run([sys.executable, "-c", MEASURE, small, folder], capture_output=True, text=True, check=True)
     assert int(found.stdout.split(" ", 1)[0]) * 1024 < most * size
+
+
+def test_many_problems_of_one_rule_in_one_file_are_listed_up_to_a_bound_and_then_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "TOLD_PROBLEMS", 100)
+    over = {"a.md": 107, "b.md": 100, "c.md": 101}
+    corpus = mk.read(write_files(tmp_path, {f"memory/lessons/{name}": "#\n" * count for name, count in over.items()}))
+    assert corpus.memories.num_rows == sum(over.values())
+    found = corpus.sql(
+        "select path[-4:], count(line), any_value(split_part(message, ': ', 2)[:6]) filter (line is null) from problems"
+        " where rule = 'empty_section' group by path order by path"
+    )
+    assert found.fetchall() == [("a.md", 100, "7 more"), ("b.md", 100, None), ("c.md", 100, "1 more")]
+
+
+def test_numbers_given_to_equal_memories_are_not_given_again(tmp_path: Path) -> None:
+    own = ["a", "a", "a", f"a~{hash_of('x')}.2", f"a~{hash_of('x')}.02", f"a~{hash_of('x')}.3"]
+    corpus = mk.read(write_files(tmp_path, {"users/u/profile.md": "\n".join(f"- [id:{name}] x" for name in own)}))
+    found = [memory_id.partition("#")[2] for memory_id in corpus.memories["memory_id"].to_pylist()]
+    assert len(set(found)) == len(own)
+    assert found[4:] == own[4:]
 
 
 def test_undecoded_lines_are_kept_with_their_memories_also_where_rows_are_handed_over(tmp_path: Path) -> None:
