@@ -37,7 +37,7 @@ _BLANK: tuple[tuple[str, object], ...] = (("title", ""), ("tags", ()), ("extra",
 HELD_ROWS = 10_000
 """Rows of one table that are held as dicts, each of some 1,000 bytes; the next one hands them over to Arrow."""
 
-TOLD_PROBLEMS = 100_000
+TOLD_PROBLEMS = 20_000
 """Problems of one rule that are listed for one file; a last one says how many more there are."""
 
 Row = dict[str, Any]
@@ -131,7 +131,7 @@ class Rows:
         memory_id: str | None = None,
         quote: bool = True,
     ) -> None:
-        """Append a problem, its message made of its parts; past `TOLD_PROBLEMS` of a rule in a file they are counted."""
+        """Append a problem, its message made of its parts; those past `TOLD_PROBLEMS` are counted."""
         if self._listed[path, rule] == TOLD_PROBLEMS:
             self._unlisted[path, rule] += 1
             return
