@@ -99,6 +99,7 @@ if TYPE_CHECKING:
     from memkit.index.cache import vector_cache as vector_cache
     from memkit.index.encode import as_encoder as as_encoder
     from memkit.index.encode import register_encoder as register_encoder
+    from memkit.index.milvus import Milvus as Milvus
     from memkit.pictures import plot_decay as plot_decay
     from memkit.pictures import plot_funnel as plot_funnel
     from memkit.pictures import plot_growth as plot_growth
@@ -170,6 +171,7 @@ _PUBLIC = {
     "IndexCheck": ("memkit.policy.index_check", "IndexCheck"),
     "MemoryIndex": ("memkit.change.workspace", "MemoryIndex"),
     "MemoryStorage": ("memkit.change.workspace", "MemoryStorage"),
+    "Milvus": ("memkit.index.milvus", "Milvus"),
     "Migrate": ("memkit.change.migrate", "Migrate"),
     "Pipeline": ("memkit.policy.pipeline", "Pipeline"),
     "Profile": ("memkit.evaluate.profile", "Profile"),

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from memkit.errors import MemkitError, NotFittedError, ParameterError
 from memkit.params import AsOf, estimator
+from memkit.search.fitted.arms import finder
 from memkit.search.fitted.index import SearchIndex, build_index, check_corpus
 from memkit.search.fitted.store import FOLDER, kept_arm, load_index, save_index
 from memkit.search.question import Question, Settings, as_queries, ask, or_by_words
@@ -79,6 +80,7 @@ class Retriever(QuerySettings, FitSettings):
         index.kept = self.found_arm
         or_by_words(index, settings, index.weights)
         _ = index.context  # a column that is none is said at once
+        self._put(index)
         index.former = None
         self._adopt(index)
         return self
@@ -232,6 +234,17 @@ class Retriever(QuerySettings, FitSettings):
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
+
+    def _put(self, index: SearchIndex) -> None:
+        """Have the engine hold the rows, where it is not memkit's own."""
+        if index.settings.engine == "local":
+            return
+        if index.context is not None:
+            raise ParameterError(
+                "Retriever: 'context_column' looks at all rows of a conversation: engine='local' alone."
+            )
+        for name in index.arms:
+            _ = finder(index, name).collection
 
     def _adopt(self, index: SearchIndex) -> None:
         corpus = index.corpus

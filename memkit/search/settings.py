@@ -47,6 +47,12 @@ class FitSettings(Estimator):
     centre: str = param(
         "none", choices=CENTRES, refit=True, doc="Take off the mean vector: of the corpus, or of each language's texts."
     )
+    engine: Any = param(
+        "local",
+        kind="object",
+        refit=True,
+        doc="Who finds candidates: 'local', 'milvus', 'milvus:URI', or an object with put, candidates and drop.",
+    )
 
 
 @estimator

@@ -190,6 +190,22 @@ def load_arm(
     return KINDS[name].load(settings, folder, chunks, texts, trust)
 
 
+def finder(index: Any, name: str) -> Any:
+    """What finds candidates by the evidence of the arm `name`: the arm itself, or an engine that holds its rows."""
+    settings = index.settings
+    if settings.engine == "local":
+        return index.arms[name]
+    from memkit.index.engine import EngineArm, as_engine
+
+    if name not in index.finders and (engine := as_engine(settings.engine)):
+        encoder = index.fingerprint if name == "vector" else None
+        state = repr((index.digests, settings.analyser, settings.lexical, settings.centre, encoder))
+        users = index.memories["user_id"].combine_chunks().dictionary_encode(null_encoding="encode").indices
+        of_row = users.to_numpy()[index.rows.memory].astype(np.int64)
+        index.finders[name] = EngineArm(engine, index.arms[name], name, state, of_row, index.rows.filled)
+    return index.finders[name]
+
+
 def searched_texts(memories: pa.Table, chunks: pa.Table, searched: Sequence[str] = SEARCHED) -> pa.ChunkedArray:
     """What is searched in each chunk: of `searched`, those columns that `memories` has, and the chunk's own text."""
     held = [name for name in searched if name == "date" or name in memories.column_names]

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from memkit.duck import identifier, rows_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.fitted.arms import KINDS
+from memkit.search.fitted.arms import KINDS, finder
 from memkit.text.when import in_days
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def best(
     index: SearchIndex, name: str, queries: Sequence[str], n: int, allowed: Mask | None, how: Mapping[str, Any]
 ) -> pa.Table:
     """What the arm `name` finds; with neighbours, where the memories are turns of conversations."""
-    arm, lends = index.arms[name], KINDS[name].lends
+    arm, lends = finder(index, name), KINDS[name].lends
     if index.context is None or not lends:
         found: pa.Table = arm.candidates(queries, n, allowed, **how)
         return found

@@ -152,6 +152,8 @@ class SearchIndex:
     former : tuple (SearchIndex, ndarray of int64, shape (n_chunks,)) or None
         The index that this one follows, and the row there of each chunk, which is beyond its last one for a new chunk.
         To be let go of once the arms are built, as it is as large as this one.
+    finders : dict of str to EngineArm
+        The arms as another engine holds them, where one finds the candidates.
     """
 
     corpus: Corpus
@@ -167,6 +169,7 @@ class SearchIndex:
     absent: dict[str, str] = field(default_factory=dict)
     kept: Callable[[SearchIndex, str], Any] = lambda index, name: None
     former: tuple[SearchIndex, Ints] | None = None
+    finders: dict[str, Any] = field(default_factory=dict)
     context = cached_property(context_of)
 
     @cached_property

@@ -50,7 +50,8 @@ def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> N
     encoder = params["encoder"]
     manifest = {
         "version": _VERSION,
-        "params": {**params, "encoder": encoder if isinstance(encoder, str) else None},
+        # An engine is not asked because somebody's file names it.
+        "params": {**params, "encoder": encoder if isinstance(encoder, str) else None, "engine": "local"},
         "encoder_is_object": encoder is not None and not isinstance(encoder, str),
         "rows": index.digests,
         "arms": sorted(index.arms),
@@ -100,7 +101,7 @@ def kept_arm(index: SearchIndex, name: str) -> Any:
         return None
     try:
         manifest = _manifest(folder)
-        wanted = index.settings.get_params(deep=False)
+        wanted = index.settings.get_params(deep=False) | {"engine": "local"}  # the arms are the same
         is_same = (
             {name: manifest["params"][name] for name in wanted} == wanted
             and not manifest["encoder_is_object"]
@@ -175,13 +176,15 @@ def _manifest(folder: Path) -> dict[str, Any]:
         manifest = read_json(folder, MANIFEST)
         if {name: type(value) for name, value in manifest.items()} != _FIELDS or manifest["version"] != _VERSION:
             raise ValueError(f"no version {_VERSION} with all fields")
-        params = {name: tuple(v) if isinstance(v, list) else v for name, v in manifest["params"].items()}
+        given = {"engine": "local"} | manifest["params"]
+        params = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
         kinds: tuple[type[Estimator], ...] = (FitSettings, QuerySettings)
         for settings in kinds:
             settings(**{name: value for name, value in params.items() if name in settings.params()}).check_params()
         unknown = [name for name in params if not any(name in settings.params() for settings in kinds)]
         missing = [name for name in FitSettings.params() if name not in params]
         others = [name for name in manifest["arms"] if name not in KINDS]
-        if unknown or missing or others or not isinstance(params["encoder"], str | None):
+        is_ours = isinstance(params["encoder"], str | None) and params["engine"] == "local"
+        if unknown or missing or others or not is_ours:
             raise ValueError(f"other parameters or arms: {[*unknown, *missing, *others]!r:.200}")
     return manifest | {"params": params}

@@ -1,0 +1,256 @@
+"""Where candidates come from: memkit's own arms, or another engine that holds the same weights and vectors.
+
+An engine knows rows by number and inner products, no word and no text: memkit stems, weighs and encodes on both sides,
+so that the scores mean the same everywhere. Fusion, decay and all that follows are not its business.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from memkit.errors import ParameterError, did_you_mean
+from memkit.index.nearest import SCORE_DIGITS, STEP
+from memkit.schemas import Floats, Ints, Mask
+
+LOCAL = "local"
+ALLOWED = 10_000
+"""Rows that an engine is told by number at a time; of more, more candidates are fetched than are needed."""
+_SLACK = 16
+_MOST = 16_000
+_PUT = 2_000
+Found = tuple[Ints, Floats]
+_NONE: Found = (np.empty(0, np.int64), np.empty(0))
+_METHODS = ("put", "candidates", "drop")
+
+
+class Engine(Protocol):
+    """Holds rows by name and number, and finds those with the largest inner product; any object with these is one."""
+
+    def put(self, name: str, rows: pa.Table) -> None:
+        """Keep `rows` under `name`; one whose number is known takes the place of the former.
+
+        Columns id and user (int64, both numbers of memkit's), and ``vector`` (list of float32) or ``terms`` (list of
+        int64) and ``weights`` (list of float32).
+        """
+
+    def candidates(
+        self, name: str, queries: pa.Table, n: int, ids: Sequence[int] | None = None, user: int | None = None
+    ) -> pa.Table:
+        """At most `n` rows for each of `queries`, best first: query, id (int64), score (float64, inner product).
+
+        `queries` have the columns of `put` without id and user. Only rows of `ids` or of `user`, where given.
+        """
+
+    def drop(self, name: str) -> None:
+        """Forget what is kept under `name`, if anything is."""
+
+
+def as_engine(spec: Any) -> Engine | None:
+    """The engine that `spec` means; None is memkit's own.
+
+    Parameters
+    ----------
+    spec : str or Engine
+        'local', 'milvus' (at ``MILVUS_URI``, else on this machine), 'milvus:URI' or 'milvus:FILE.db', or an object with
+        put, candidates and drop.
+
+    Raises
+    ------
+    ParameterError
+        For anything else.
+
+    Examples
+    --------
+    >>> as_engine("local") is None
+    True
+    """
+    if isinstance(spec, str):
+        kind, _, address = spec.partition(":")
+        if spec == LOCAL:
+            return None
+        if kind == "milvus":
+            return _milvus(address or None)
+    elif all(callable(getattr(spec, name, None)) for name in _METHODS):
+        engine: Engine = spec
+        return engine
+    raise ParameterError(
+        "Retriever: 'engine' must be 'local', 'milvus', 'milvus:URI', or an object with put, candidates and drop."
+        f" Got {spec!r:.200}.{did_you_mean(spec, (LOCAL, 'milvus'))}"
+    )
+
+
+@cache
+def _milvus(address: str | None) -> Engine:
+    from memkit.index.milvus import Milvus
+
+    return Milvus(address)
+
+
+@dataclass
+class EngineArm:
+    """Finds what a fitted arm finds, by way of an engine, which is given the arm's rows when it is first asked.
+
+    Parameters
+    ----------
+    arm : Dense, BM25, CharGrams or Grams
+    digest : str
+        Of what was fitted; rows of another fit never answer.
+    user : ndarray of int64, shape (n_rows,)
+        Whose each row is, as a number.
+    filled : ndarray of bool, shape (n_rows,), or None
+        Rows with something to find; None is all.
+    """
+
+    engine: Engine
+    arm: Any
+    name: str
+    digest: str
+    user: Ints
+    filled: Mask | None = None
+
+    def candidates(self, queries: Sequence[str], n: int, allowed: Mask | None = None, **options: Any) -> pa.Table:
+        """As those of the arm, up to the last digits of single precision."""
+        asked = _asked(self.arm, queries, options)
+        live = np.flatnonzero([len(one) > 0 for one in asked.column(0).to_pylist()])
+        found = self._best(asked.take(pa.array(live)), n, allowed) if len(live) else []
+        found = [self._filled_up(one, n, allowed) for one in found]
+        parts = [(np.full(len(rows), query), rows, scores) for query, (rows, scores) in zip(live, found, strict=True)]
+        query, row, score = (np.concatenate(column) for column in zip(*parts, strict=True)) if parts else ([], [], [])
+        columns = {"query": pa.array(query, pa.int64()), "row": pa.array(row, pa.int64())}
+        return pa.table(columns | {"score": pa.array(score, pa.float64())})
+
+    def _filled_up(self, found: Found, n: int, allowed: Mask | None) -> Found:
+        """With rows that have no vector below all others where there is room, as `Dense` has it."""
+        rows, scores = found
+        if not len(rows) or len(rows) >= n or not _is_dense(self.arm):
+            return found
+        empty = ~self.arm.vectors_.any(axis=1)
+        for mask in (self.filled, allowed):
+            empty = empty if mask is None else empty & mask
+        more = np.flatnonzero(empty)[: n - len(rows)]
+        below = np.full(len(more), np.minimum(0.0, scores[-1] - STEP).round(SCORE_DIGITS))
+        return np.concatenate([rows, more]), np.concatenate([scores, below])
+
+    @cached_property
+    def collection(self) -> str:
+        """What the engine knows the rows by; they are put where they are not all there."""
+        state = repr((self.name, self.digest, len(self.user)))
+        name = f"memkit_{self.name}_{hashlib.blake2b(state.encode(), digest_size=12).hexdigest()}"
+        count = getattr(self.engine, "count", lambda name: None)(name)
+        if count != len(self._rows):
+            for rows, held in _held(self.arm, self._rows):
+                ids = {"id": pa.array(rows, pa.int64()), "user": pa.array(self.user[rows], pa.int64())}
+                self.engine.put(name, pa.table(ids | held))
+        return name
+
+    @cached_property
+    def _rows(self) -> Ints:
+        live = self.arm.vectors_.any(axis=1) if _is_dense(self.arm) else _has_terms(self.arm.postings_.whole())
+        return np.flatnonzero(live if self.filled is None else live & self.filled)
+
+    def _best(self, asked: pa.Table, n: int, allowed: Mask | None) -> list[Found]:
+        rows = self._rows if allowed is None else self._rows[allowed[self._rows]]
+        if not len(rows):
+            return [_NONE] * len(asked)
+        if len(rows) == len(self._rows):
+            return self._settled(asked, n)
+        if len(rows) <= ALLOWED:
+            return self._settled(asked, n, rows.tolist())
+        owners, share = np.unique(self.user[rows]), len(rows) / len(self._rows)
+        return self._among(asked, n, rows, share, int(owners[0]) if len(owners) == 1 else None)
+
+    def _settled(self, asked: pa.Table, n: int, ids: list[int] | None = None) -> list[Found]:
+        """The first `n` of each query: more are fetched until the last of them is told apart from those not fetched."""
+        want = n + _SLACK
+        while True:
+            found = self._fetched(asked, want, ids)
+            if want >= _MOST or all(len(one[0]) < want or _is_settled(one, n) for one in found):
+                return [_cut(one, n) for one in found]
+            want = min(4 * want, _MOST)
+
+    def _among(self, asked: pa.Table, n: int, rows: Ints, share: float, user: int | None) -> list[Found]:
+        """More and more, until `n` of those found are of `rows`; where that is too much, these are named in parts."""
+        mask, want = np.isin(np.arange(len(self.user)), rows), int((n + _SLACK) * min(2 / share, 8))
+        while want <= _MOST:
+            found = self._fetched(asked, want, user=user)
+            kept = [(some[mask[some]], scores[mask[some]]) for some, scores in found]
+            if all(len(one[0]) < want or _is_settled(of, n) for one, of in zip(found, kept, strict=True)):
+                return [_cut(one, n) for one in kept]
+            want *= 4
+        parts = [self._settled(asked, n, rows[at : at + ALLOWED].tolist()) for at in range(0, len(rows), ALLOWED)]
+        return [_cut((np.concatenate(of[0]), np.concatenate(of[1])), n) for of in _together(parts)]
+
+    def _fetched(self, asked: pa.Table, n: int, ids: list[int] | None = None, user: int | None = None) -> list[Found]:
+        found = self.engine.candidates(self.collection, asked, n, ids, user)
+        query, row, score = (found[name].to_numpy() for name in ("query", "id", "score"))
+        order = np.argsort(query, kind="stable")
+        ends = np.searchsorted(query[order], np.arange(1, len(asked)))
+        return [(row[some], score[some].astype(np.float64)) for some in np.split(order, ends)]
+
+
+def _together(parts: Sequence[Sequence[Found]]) -> Iterator[tuple[list[Ints], list[Floats]]]:
+    for some in zip(*parts, strict=True):
+        yield [rows for rows, _ in some], [scores for _, scores in some]
+
+
+def _is_settled(found: Found, n: int) -> bool:
+    """Whether nothing that was not fetched can be among the first `n`."""
+    scores = found[1]
+    return len(scores) > n and bool(scores[n - 1] - scores[-1] > 2 * STEP)
+
+
+def _cut(found: Found, n: int) -> Found:
+    """The best `n`, ties by row: engines differ in the seventh digit."""
+    rows, scores = found[0], np.round(found[1], SCORE_DIGITS) + 0.0
+    order = np.lexsort((rows, -scores))[:n]
+    return rows[order], scores[order]
+
+
+def _is_dense(arm: Any) -> bool:
+    return hasattr(arm, "vectors_")
+
+
+def _has_terms(postings: Any) -> Mask:
+    has: Mask = np.bincount(postings.rows, minlength=postings.n_rows) > 0
+    return has
+
+
+def _asked(arm: Any, queries: Sequence[str], options: dict[str, Any]) -> pa.Table:
+    """What an engine is asked for each query; an empty list where nothing is to be found."""
+    if _is_dense(arm):
+        vectors = arm.encode_queries(queries)
+        return pa.table({"vector": _lists([vector if vector.any() else vector[:0] for vector in vectors], np.float32)})
+    weighed = arm._weigh_all(queries, options.get("function_word_weight", 1.0))
+    terms, weights = zip(*weighed, strict=True)
+    return pa.table({"terms": _lists(terms, np.int64), "weights": _lists(weights, np.float32)})
+
+
+def _held(arm: Any, rows: Ints) -> Iterator[tuple[Ints, dict[str, pa.Array]]]:
+    """What an engine holds of `rows`, some at a time."""
+    steps = [rows[at : at + _PUT] for at in range(0, len(rows), _PUT)]
+    if _is_dense(arm):
+        yield from ((some, {"vector": _lists(arm.vectors_[some], np.float32)}) for some in steps)
+        return
+    from scipy.sparse import csc_array
+
+    postings = arm.postings_.whole()
+    postings.weigh(np.arange(len(postings.terms)), arm._weights)
+    shape = (postings.n_rows, len(postings.terms))
+    by_row = csc_array((postings.weights, postings.rows, postings.offsets), shape).tocsr()
+    for some in steps:
+        found = [slice(by_row.indptr[row], by_row.indptr[row + 1]) for row in some.tolist()]
+        terms = _lists([by_row.indices[one] for one in found], np.int64)
+        yield some, {"terms": terms, "weights": _lists([by_row.data[one] for one in found], np.float32)}
+
+
+def _lists(values: Sequence[Any], kind: type) -> pa.Array:
+    ends = np.cumsum([0, *map(len, values)]).astype(np.int32)
+    joined: Any = np.concatenate([np.empty(0, kind), *values]).astype(kind)
+    return pa.ListArray.from_arrays(pa.array(ends), pa.array(joined))

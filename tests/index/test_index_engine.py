@@ -1,0 +1,182 @@
+"""Another engine finds what memkit's own arms find: Milvus Lite, and one of ten lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import memkit as mk
+from memkit.errors import MemkitError, ParameterError
+from memkit.index import engine
+from memkit.index.milvus import FOUND, Milvus
+
+WORDS = [
+    "пул",
+    "соединений",
+    "вырос",
+    "release",
+    "friday",
+    "чай",
+    "зелёный",
+    "кофе",
+    "план",
+    "задача",
+    "deploy",
+    "ночь",
+]
+N, DAY = 1000, "2026-03-01"
+QUESTIONS = ["пул соединений", "зелёный чай release", "кофе ночью", "friday deploy plan", "", "ничего такого"]
+WHERES = {
+    "all": None,
+    "one in a thousand": "memory_id = 'm0007'",
+    "one per cent": "memory_id < 'm0010'",
+    "half": "memory_id < 'm0500'",
+    "a user": "user_id = 'u1'",
+    "all but a user": "user_id is distinct from 'u1'",
+    "none": "false",
+}
+
+
+class Exact:
+    """An engine that holds lists of numbers, and notes how it was asked."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, dict[int, Any]] = {}
+        self.asked: list[tuple[int, int | None, int | None]] = []
+
+    def put(self, name: str, rows: pa.Table) -> None:
+        self.held.setdefault(name, {}).update({row["id"]: row for row in rows.to_pylist()})
+
+    def candidates(
+        self, name: str, queries: pa.Table, n: int, ids: Sequence[int] | None = None, user: int | None = None
+    ) -> pa.Table:
+        self.asked.append((n, None if ids is None else len(ids), user))
+        found = []
+        for at, query in enumerate(queries.to_pylist()):
+            rows = [row for row in self.held[name].values() if (ids is None or row["id"] in set(ids))]
+            rows = [row for row in rows if user is None or row["user"] == user]
+            scored = [(at, row["id"], product(query, row)) for row in rows]
+            found += sorted((one for one in scored if one[2] is not None), key=lambda one: -one[2])[:n]
+        columns = list(zip(*found, strict=True)) or [(), (), ()]
+        return pa.table([pa.array(column, type) for column, type in zip(columns, FOUND.types, strict=True)], FOUND)
+
+    def drop(self, name: str) -> None:
+        self.held.pop(name, None)
+
+
+def product(query: dict[str, Any], row: dict[str, Any]) -> Any:
+    if "vector" in row:
+        return float(np.dot(query["vector"], row["vector"]))
+    weights = dict(zip(row["terms"], row["weights"], strict=True))
+    shared = [weights[term] * w for term, w in zip(query["terms"], query["weights"], strict=True) if term in weights]
+    return sum(shared) if shared else None
+
+
+@pytest.fixture(scope="module")
+def corpus() -> mk.Corpus:
+    draw = np.random.default_rng(3)
+    texts = [" ".join(draw.choice(WORDS, 6)) if at % 40 else "--" for at in range(N)]
+    users = [None if at % 9 == 0 else f"u{at % 7}" for at in range(N)]
+    return mk.from_table({"memory_id": [f"m{at:04}" for at in range(N)], "text": texts, "user_id": users})
+
+
+@pytest.fixture(scope="module")
+def local(corpus: mk.Corpus) -> mk.Retriever:
+    return mk.Retriever(encoder="hash").fit(corpus)
+
+
+@pytest.fixture(scope="module")
+def milvus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Milvus]:
+    engine = Milvus(str(tmp_path_factory.mktemp("milvus") / "a.db"))
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="module", params=["milvus", "exact"])
+def other(request: pytest.FixtureRequest, corpus: mk.Corpus, milvus: Milvus) -> mk.Retriever:
+    return mk.Retriever(encoder="hash", engine=milvus if request.param == "milvus" else Exact()).fit(corpus)
+
+
+def assert_same(one: pa.Table, two: pa.Table) -> None:
+    assert one.select(["query_id", "rank", "memory_id"]).equals(two.select(["query_id", "rank", "memory_id"]))
+    for name in ("score", "bm25", "vector", "gram"):
+        a, b = (table[name].to_numpy(zero_copy_only=False).astype(float) for table in (one, two))
+        assert np.allclose(a, b, rtol=0, atol=1e-5, equal_nan=True), name
+
+
+@pytest.mark.parametrize("allowed", [10_000, 20], ids=["by number", "by asking for more"])
+@pytest.mark.parametrize("where", WHERES)
+def test_the_first_ten_are_those_of_memkits_own_arms(
+    where: str, allowed: int, local: mk.Retriever, other: mk.Retriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "ALLOWED", allowed)
+    asked = {"k": 10, "where": WHERES[where], "as_of": DAY}
+    assert_same(local.search(QUESTIONS, **asked), other.search(QUESTIONS, **asked))
+
+
+def test_other_settings_mean_the_same(local: mk.Retriever, other: mk.Retriever) -> None:
+    for values in ({"normalise": "max", "bm25_weight": 0.3, "vector_weight": 0.7}, {"fusion": "rrf", "pool": 20}):
+        one, two = (search.with_params(**values).search(QUESTIONS, as_of=DAY) for search in (local, other))
+        assert_same(one, two)
+
+
+def test_a_user_is_asked_for_as_a_user(corpus: mk.Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "ALLOWED", 5)
+    exact = Exact()
+    search = mk.Retriever(encoder=None, engine=exact).fit(corpus)
+    search.search("чай", where="user_id = 'u1'", as_of=DAY)
+    assert {ids for _, ids, _ in exact.asked} == {None}
+    assert all(user is not None for _, _, user in exact.asked)
+
+
+def test_where_too_much_would_be_asked_for_all_allowed_rows_are_named_in_parts(
+    corpus: mk.Corpus, local: mk.Retriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "ALLOWED", 30)
+    monkeypatch.setattr(engine, "_MOST", 50)
+    exact = Exact()
+    search = mk.Retriever(encoder="hash", engine=exact).fit(corpus)
+    asked = {"where": "memory_id < 'm0200'", "as_of": DAY}
+    assert_same(local.search(QUESTIONS, **asked), search.search(QUESTIONS, **asked))
+    assert max(ids or 0 for _, ids, _ in exact.asked) == 30
+
+
+def test_rows_are_put_once_and_again_where_some_are_missing(corpus: mk.Corpus, milvus: Milvus) -> None:
+    search = mk.Retriever(encoder=None, engine=milvus, gram_weight=0.0).fit(corpus)
+    before = search.search(QUESTIONS, as_of=DAY)
+    name = next(iter(search.index_.finders.values())).collection
+    full = milvus.count(name)
+    milvus._ask("delete", name, filter="id < 500")
+    milvus._ask("flush", name)
+    assert milvus.count(name) < full
+    again = mk.Retriever(encoder=None, engine=milvus, gram_weight=0.0).fit(corpus)
+    assert milvus.count(name) == full
+    assert_same(before, again.search(QUESTIONS, as_of=DAY))
+    milvus.drop(name)
+    assert name not in milvus.names()
+
+
+def test_a_milvus_that_is_down_is_one_message(corpus: mk.Corpus) -> None:
+    down = Milvus("http://127.0.0.1:9", timeout=0.5)
+    with pytest.raises(MemkitError, match=r"^Milvus at http://127\.0\.0\.1:9: .*Is it running\?"):
+        mk.Retriever(encoder=None, engine=down).fit(corpus)
+
+
+def test_what_is_no_engine_is_refused(corpus: mk.Corpus) -> None:
+    with pytest.raises(ParameterError, match="Did you mean 'milvus'"):
+        mk.Retriever(encoder=None, engine="milvs").fit(corpus)
+    talk = mk.from_table({"text": ["чай", "кофе"], "extra": ['{"talk": "a"}'] * 2})
+    with pytest.raises(ParameterError, match="context_column"):
+        mk.Retriever(encoder=None, engine=Exact(), context_column="talk").fit(talk)
+
+
+def test_a_saved_index_names_no_engine(tmp_path: Path) -> None:
+    corpus = mk.from_table({"text": ["чай", "кофе"]})
+    search = mk.Retriever(encoder=None, engine=Exact()).fit(corpus)
+    search.save(tmp_path / "search")
+    assert mk.Retriever.load(tmp_path / "search", corpus).engine == "local"
