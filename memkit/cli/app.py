@@ -27,6 +27,7 @@ from memkit.cli.common import (
     app,
     fitted,
     load,
+    load_history,
     policy_values,
     profile_of,
     settings,
@@ -116,15 +117,31 @@ def sql(
     rev: RevOption = None,
 ) -> None:
     """Ask a folder a question in SQL; fts('words', k := 5) searches its text."""
-    from memkit.tables.named import named_queries
+    from memkit.tables.commit import is_lake
+    from memkit.tables.named import named_queries, needs_history
 
-    corpus = load(path, formats=formats, rev=rev)
+    of_history = needs_history(query) and not is_lake(path)
+    corpus = load_history(path, rev).corpus if of_history else load(path, formats=formats, rev=rev)
     names = named_queries()["name"].to_pylist()
     named = query in names or (query.isidentifier() and did_you_mean(query, names) != "")  # a slip: named() says so
     result = corpus.named(query, as_of) if named else corpus.sql(query)
     if result is None:  # a statement without rows
         result = corpus.sql("select 'done' as status")
     show(result, as_json)
+
+
+@app.command()
+def history(
+    path: PathArgument,
+    since: Annotated[str | None, typer.Option(help="Only what changed from this day on, ISO 8601.")] = None,
+    rev: RevOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """What changed in a folder of a git repository, by commit and by memory; --json has a row a version."""
+    found = load_history(path, rev).since(since)
+    show(found.versions if as_json else found, as_json)
+    for row in found.problems.to_pylist():
+        print(visible(f"memkit: {row['message']}"), file=sys.stderr)
 
 
 @app.command()

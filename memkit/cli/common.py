@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memkit.evaluate.profile import Profile
     from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
+    from memkit.tables.history import History
 
 app = typer.Typer(
     name="memkit",
@@ -66,6 +67,13 @@ def load(path: Path, as_of: str | None = None, formats: list[str] | None = None,
             raise ParameterError(f"--rev: expected a folder of a git repository. Got a saved corpus, {path}.")
         return open_lake(path)
     return read(path, as_of=as_of, formats=formats or (), progress=sys.stderr.isatty(), rev=rev)
+
+
+def load_history(path: Path, rev: str | None) -> History:
+    """The history of the folder at `path`."""
+    from memkit.tables.history import history
+
+    return history(path, "HEAD" if rev is None else rev)
 
 
 def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str) -> dict[str, Any]:

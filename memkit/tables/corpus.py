@@ -141,7 +141,7 @@ class Corpus:
         Raises
         ------
         ParameterError
-            For an unknown name or parameter, or an `as_of` that is not a date.
+            For an unknown name or parameter, an `as_of` that is not a date, or a query over a history without one.
 
         Examples
         --------
@@ -149,7 +149,7 @@ class Corpus:
         >>> mk.from_table({"text": ["чай"]}).named("near_empty").fetchall()
         [('0', None, 3, 'чай')]
         """
-        return connect().from_arrow(self.ask(*named_query(name, as_of, params)))
+        return connect().from_arrow(self.ask(*named_query(name, as_of, params, "versions" in self.tables)))
 
     def ask(self, query: str, params: Any = None) -> pa.Table:
         """The rows of one SELECT that anybody may have written, and that no change on a connection shows in.

@@ -14,6 +14,7 @@ from typing import Any
 import duckdb
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, sheet_of
@@ -21,7 +22,8 @@ from memkit.formats.git.log import log
 from memkit.formats.git.repository import TIMEOUT_S, GitError, Rev, TooManyFilesError, opened, rev_text
 from memkit.formats.git.tree import MOST_PATHS, tree_of
 from memkit.formats.rows import Rows
-from memkit.params import AsOf, check_value, describe
+from memkit.params import AsOf, as_of_time, check_value, describe
+from memkit.schemas import TIMESTAMP
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import read
 from memkit.tables.versions import States, Versions
@@ -87,6 +89,15 @@ class History:
     def named(self, name: str, as_of: AsOf = None, **params: Any) -> duckdb.DuckDBPyRelation:
         """The result of one of `memkit.named_queries`, as of a corpus."""
         return self.corpus.named(name, as_of, **params)
+
+    def since(self, date: AsOf) -> History:
+        """What was made from a moment on, alone; None is all."""
+        if date is None:
+            return self
+        moment = pa.scalar(as_of_time(date), TIMESTAMP)
+        versions = self.versions.filter(pc.greater_equal(self.versions["valid_from"], moment))
+        commits = self.commits.filter(pc.greater_equal(self.commits["committed_at"], moment))
+        return History(versions, commits, self.problems, self.root)
 
     def to_pandas(self) -> Any:
         """The versions as a DataFrame."""

@@ -34,19 +34,26 @@ def _filled(sql: str) -> str:
     return sql
 
 
-def named_query(name: str, as_of: AsOf, given: Mapping[str, Any]) -> tuple[str, dict[str, Any] | None]:
+def named_query(
+    name: str, as_of: AsOf, given: Mapping[str, Any], has_history: bool = True
+) -> tuple[str, dict[str, Any] | None]:
     """The SQL of one named query, and its values: those given, else the defaults that its comments declare.
 
     Raises
     ------
     ParameterError
-        For an unknown name, a parameter that it does not take, or a value of another kind than the default.
+        For an unknown name, one that needs a history where there is none, a parameter that it does not take, or a value
+        of another kind than the default.
     """
     queries = _queries()
     if name not in queries:
         hint = did_you_mean(name, queries)
         raise ParameterError(f"named query: expected one of {', '.join(queries)}. Got {name!r}.{hint}")
     query, owner = queries[name], f"named query '{name}'"
+    if needs_history(name) and not has_history:
+        raise ParameterError(
+            f"{owner}: expected a history. Got a corpus without one: mk.history(folder).named({name!r})."
+        )
     declared = _declared(query)
     for key, value in given.items():
         if key not in declared:
@@ -56,6 +63,11 @@ def named_query(name: str, as_of: AsOf, given: Mapping[str, Any]) -> tuple[str, 
         check_value(owner, key, value, "str" if default is None else type(default).__name__, nullable=default is None)
     values = {**declared, **given} | ({"as_of": as_of_time(as_of)} if "$as_of" in query else {})
     return query, values or None
+
+
+def needs_history(name: str) -> bool:
+    """Whether a named query is over the tables of `memkit.history`."""
+    return re.search(r"\b(?:versions|commits)\b", _queries().get(name, "")) is not None
 
 
 def _declared(sql: str) -> dict[str, Any]:
@@ -76,12 +88,13 @@ def named_queries() -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Columns name, question, needs_as_of, parameters (with their defaults), sql.
+        Columns name, question, needs_as_of, needs_history (those are for `memkit.history`), parameters (with their
+        defaults), sql.
 
     Examples
     --------
     >>> named_queries().column_names
-    ['name', 'question', 'needs_as_of', 'parameters', 'sql']
+    ['name', 'question', 'needs_as_of', 'needs_history', 'parameters', 'sql']
     """
     queries = _queries()
     table = pa.table(
@@ -89,6 +102,7 @@ def named_queries() -> pa.Table:
             "name": list(queries),
             "question": [sql.partition("\n")[0].removeprefix("-- ") for sql in queries.values()],
             "needs_as_of": ["$as_of" in sql for sql in queries.values()],
+            "needs_history": [needs_history(name) for name in queries],
             "parameters": [_spelled(sql) for sql in queries.values()],
             "sql": list(queries.values()),
         }

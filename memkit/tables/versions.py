@@ -21,9 +21,10 @@ from memkit.formats.git.tree import Tree, tree_of
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options, Reading, roles_of
 from memkit.formats.registry import FORMATS, parse_file
-from memkit.formats.rows import Rows
-from memkit.schemas import TIMESTAMP, column
+from memkit.formats.rows import Rows, hash_of
+from memkit.schemas import TIMESTAMP, WORDS, column
 from memkit.tables.identity import Known, matches
+from memkit.text.secrets import find
 
 VERSIONS = pa.schema(
     [
@@ -40,6 +41,7 @@ VERSIONS = pa.schema(
         column("commit", pa.string(), "the id of that commit", nullable=False),
         column("lines_added", pa.int64(), "lines that the version before does not have", nullable=False),
         column("lines_removed", pa.int64(), "lines that only the version before has", nullable=False),
+        column("secrets", WORDS, "what is secret in the text: which kind, and a hash that tells it from others"),
         column("at_start", pa.bool_(), "in the first commit that is looked at: it may be older", nullable=False),
     ]
 )
@@ -157,6 +159,7 @@ class Versions:
         self.chars = self.alive = 0
         self.gone: dict[str, int] = {}
         self.removals: set[int] = set()
+        self.secrets: list[list[str]] = []
 
     def add(self, logged: Logged, before: list[Known], after: list[Known], files: int) -> None:
         """The versions that one commit makes."""
@@ -211,6 +214,7 @@ class Versions:
         self.added.append(lines[0])
         self.removed.append(lines[1])
         text = None if change == "removed" else memory.text
+        self.secrets.append(_secrets(text or ""))
         if text is None:
             self.removals.add(len(self.chains) - 1)
         self.texts.append((memory.memory_id, memory.kind, memory.path, memory.title, text, change))
@@ -248,6 +252,7 @@ class Versions:
             "commit": commits["commit"].combine_chunks().take(pa.array(begin)),
             "lines_added": pa.array(np.array(self.added, np.int64)),
             "lines_removed": pa.array(np.array(self.removed, np.int64)),
+            "secrets": pa.array(self.secrets, WORDS),
             "at_start": pa.array(begin == 0),
         }
         texts = pa.concat_tables(self.handed)
@@ -269,6 +274,10 @@ def _moments(commits: pa.Table) -> Any:
     """When the state of each commit began to hold, in µs: a later commit with an earlier time ends it before."""
     made = commits["committed_at"].cast(pa.int64()).to_numpy()
     return np.minimum.accumulate(made[::-1])[::-1]
+
+
+def _secrets(text: str) -> list[str]:
+    return [f"{found.name}~{hash_of(text[found.start : found.end])}" for found in find(text)]
 
 
 def _lines(memory: Known) -> list[str]:

@@ -252,3 +252,72 @@ def test_reading_a_history_writes_nothing(life: Path) -> None:
     mk.history(life)
     assert {path: path.stat().st_mtime_ns for path in life.rglob("*")} == before
     assert pc.sum(mk.history(life).versions["lines_added"]).as_py() > 0
+
+
+BODY = "одно два три четыре пять"
+DAYS: list[dict[str, str | None]] = [
+    {"MEMORY.md": f"# Пул\n{BODY}\n", "keys.md": f"# Ключ\n{KEY}\n", "still.md": f"# Бот\n{KEY[:-1]}x\n"},
+    {"MEMORY.md": f"# Пул\n{BODY} шесть\n", "keys.md": "# Ключ\nубран\n"},
+    {f"memory/2024-01-0{at}.md": f"# День {at}\nзапись {at}\n" for at in range(1, 6)},
+    {"MEMORY.md": f"# Пул\n{BODY} семь\n"},
+    {f"memory/2024-01-0{at}.md": None for at in range(1, 5)},
+]
+
+
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> mk.History:
+    return story(tmp_path_factory.mktemp("days"), *DAYS)
+
+
+def asked(found: mk.History, name: str, **how: Any) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = found.named(name, **how).to_arrow_table().to_pylist()
+    return rows
+
+
+def test_named_queries_say_what_happened(days: mk.History) -> None:
+    changed = asked(days, "history_changes", as_of="2026-01-03", days=2)
+    assert [(row["day"].day, row["change"]) for row in changed] == [(3, "added")] * 5 + [(2, "edited")] * 2
+    gone = asked(days, "history_vanished")
+    assert [(row["title"], row["with_many"], row["gone"].day) for row in gone] == [
+        (f"День {at}", True, 5) for at in range(1, 5)
+    ]
+    assert {row["text"] for row in gone} == {f"# День {at}\nзапись {at}" for at in range(1, 5)}
+    assert [(row["removed"], row["lived"]) for row in asked(days, "history_purges")] == [(4, 8)]
+    texts = {
+        day: asked(days, "history_on_day", as_of=f"2026-01-0{day}", memory_id="workspace:MEMORY.md#пул")
+        for day in (1, 3)
+    }
+    assert [rows[0]["text"].split()[-1] for rows in texts.values()] == ["пять", "шесть"]
+    assert len(asked(days, "history_on_day", as_of="2026-01-03")) == 8
+    untouched = asked(days, "history_untouched")
+    assert (untouched[0]["title"], untouched[0]["or_longer"], len(untouched)) == ("Бот", True, 4)
+    assert [(row["title"], row["changes"]) for row in asked(days, "history_rewritten")] == [("Пул", 2), ("Ключ", 1)]
+    (secret,) = asked(days, "history_secrets")
+    assert (secret["secret"], secret["memory_id"], secret["taken_out"].day) == (
+        "model_key",
+        "workspace:keys.md#ключ",
+        2,
+    )
+    (log,) = asked(days, "history_misdated")
+    assert log["days_apart"] == (log["committed"] - log["date"]).days > 700
+
+
+HISTORY = [row["name"] for row in mk.named_queries().to_pylist() if row["needs_history"]]
+
+
+@pytest.mark.parametrize("name", HISTORY)
+def test_a_query_over_a_history_is_one_statement_and_needs_one(name: str, days: mk.History, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match=rf"{name}': expected a history.*mk\.history\(folder\)"):
+        mk.from_table({"text": ["чай"]}).named(name, as_of="2026-03-01")
+    made = asked(days, name, as_of="2026-01-03")
+    days.corpus.save(tmp_path)
+    assert mk.open(tmp_path).named(name, as_of="2026-01-03").to_arrow_table().to_pylist() == made
+    (tmp_path / "empty").mkdir()
+    empty = mk.history(mk.write_commits(tmp_path / "empty", [("2026-01-01", {"a.txt": "x"})]))
+    assert asked(empty, name, as_of="2026-01-03") == []
+
+
+def test_since_leaves_what_is_older_out(days: mk.History) -> None:
+    late = days.since("2026-01-04")
+    assert (late.versions.num_rows, late.commits.num_rows) == (5, 2)
+    assert days.since(None) is days

@@ -29,7 +29,7 @@ from memkit.params import as_of_time
 
 TIMEOUT_S = 60.0
 """Seconds after which git is stopped, whatever it does."""
-_MOST_MEMORY = 768 * 2**20
+_MOST_MEMORY = 512 * 2**20
 """Bytes of addresses that git may have: objects that unpack to more than that end it."""
 _TREE_BYTES = 64 * 2**20
 _CONFIG = """[core]
@@ -37,7 +37,7 @@ repositoryformatversion = 0
 bare = true
 commitGraph = false
 multiPackIndex = false
-packedGitLimit = 256m
+packedGitLimit = 128m
 packedGitWindowSize = 32m
 bigFileThreshold = 16m
 """
