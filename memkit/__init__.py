@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from memkit.context import Context as Context
     from memkit.context import ContextBuilder as ContextBuilder
     from memkit.decay import Decay as Decay
+    from memkit.display.axes import plot_words as plot_words
     from memkit.display.notebook import show as show
     from memkit.evaluate.audit import audit as audit
     from memkit.evaluate.audit import audit_horizon as audit_horizon
@@ -104,7 +105,6 @@ if TYPE_CHECKING:
     from memkit.pictures import plot_funnel as plot_funnel
     from memkit.pictures import plot_growth as plot_growth
     from memkit.pictures import plot_ranks as plot_ranks
-    from memkit.pictures import plot_words as plot_words
     from memkit.policy.admission import Admission as Admission
     from memkit.policy.classifier import Classifier as Classifier
     from memkit.policy.dedup.deduplicator import Deduplicator as Deduplicator
@@ -230,7 +230,7 @@ _PUBLIC = {
     "plot_similarity": ("memkit.evaluate.surface", "plot_similarity"),
     "plot_stages": ("memkit.evaluate.pictures", "plot_stages"),
     "plot_surface": ("memkit.evaluate.surface", "plot_surface"),
-    "plot_words": ("memkit.pictures", "plot_words"),
+    "plot_words": ("memkit.display.axes", "plot_words"),
     "presets": ("memkit.presets", ""),
     "queries_needed": ("memkit.evaluate.statistics", "queries_needed"),
     "rank_pathways": ("memkit.tables.records", "rank_pathways"),

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.decay import Decay
-from memkit.display.draw import bar
+from memkit.display.axes import COLOURS, axes_for, say_empty, short, with_words
 from memkit.display.sheet import titles_of
 from memkit.errors import ParameterError
 from memkit.params import AsOf, as_of_time
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 
     from memkit.context import Context
 
-# Okabe and Ito: told apart by every kind of colour vision.
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
-_KINDS, _LABEL = 7, 40
+_KINDS = 7
 _STYLES = {
     "e_folding": ("-", COLOURS[1]),
     "half_life": ("--", COLOURS[2]),
@@ -54,7 +52,7 @@ def plot_growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
     --------
     >>> import memkit as mk
     >>> dated = mk.from_table({"text": ["чай", "кофе"], "created_at": ["2026-01-05", "2026-02-01"]})
-    >>> print(plot_words(plot_growth(dated)))
+    >>> print(mk.plot_words(plot_growth(dated)))
     memories by month, 0 without a date
     2026-01  ████████████████████ 1
     2026-02  ████████████████████ 1
@@ -82,6 +80,8 @@ def plot_growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
     ax.set_ylabel("memories")
     if shown:
         ax.legend(frameon=False, fontsize=8, ncols=2)
+    else:
+        say_empty(ax, "nothing is dated")
     return with_words(ax, list(zip(months, counts.sum(axis=0).tolist(), strict=True)))
 
 
@@ -103,7 +103,7 @@ def plot_funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
     --------
     >>> import memkit as mk
     >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["зелёный чай", "чёрный чай"]}))
-    >>> print(plot_words(plot_funnel(search.trace("чай", k=1, as_of="2026-03-01"))))
+    >>> print(mk.plot_words(plot_funnel(search.trace("чай", k=1, as_of="2026-03-01"))))
     2 candidates
     returned  ████████████████████ 1
     below_k   ████████████████████ 1
@@ -112,7 +112,7 @@ def plot_funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
         raise ParameterError(f"plot_funnel: expected a trace. Got columns {', '.join(trace.column_names):.200}.")
     counted = {row["values"]: row["counts"] for row in pc.value_counts(trace["disposition"]).to_pylist()}
     rows = [(word, counted[word]) for word in DISPOSITIONS if word in counted]
-    return plot_counts(rows, f"{trace.num_rows:,} candidates", ax)
+    return plot_counts(rows, f"{trace.num_rows:,} candidates", ax, "candidates")
 
 
 def plot_ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: Axes | None = None) -> Axes:
@@ -139,7 +139,7 @@ def plot_ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5,
     >>> import memkit as mk
     >>> rows = {"text": ["чай", "чай зелёный"], "kind": ["working"] * 2, "expires_at": ["2026-03-02", None]}
     >>> search = mk.Retriever(encoder=None).fit(mk.from_table(rows))
-    >>> print(plot_words(plot_ranks(search, "чай", ["2026-03-01", "2026-03-05"])))
+    >>> print(mk.plot_words(plot_ranks(search, "чай", ["2026-03-01", "2026-03-05"])))
     ranks of 2 hits for “чай”
     чай          1, –
     чай зелёный  2, 1
@@ -155,21 +155,34 @@ def plot_ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5,
         names |= dict(zip(ids, titles_of(hits, ids), strict=True))
         for memory_id, rank in zip(ids, hits["rank"].to_pylist(), strict=True):
             ranks.setdefault(memory_id, [np.nan] * len(days))[at] = rank
-    ax = axes_for(ax, f"ranks of {len(ranks)} hits for “{query[:_LABEL]}”")
+    own, named = ax is None, _apart(names)
+    ax = axes_for(ax, f"ranks of {len(ranks)} hits for “{short(query)}”")
     for at, (memory_id, row) in enumerate(ranks.items()):
         style = ("-", "--", ":", "-.")[at // len(COLOURS) % 4]
         (line,) = ax.plot(range(len(days)), row, style, marker="o", color=COLOURS[at % len(COLOURS)])
-        line.set_label(names[memory_id][:_LABEL].lstrip("_") or memory_id)
+        line.set_label(named[memory_id].lstrip("_") or memory_id)
     ax.set_xticks(range(len(days)), [f"{day:%Y-%m-%d}" for day in days], rotation=30, ha="right")
     ax.set_yticks(range(1, k + 1))
     ax.set_ylim(k + 0.5, 0.5)
     ax.set_ylabel("rank")
     if ranks:
-        legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), frameon=False, fontsize=8, ncols=2)
+        how: dict[str, Any] = {"frameon": False, "fontsize": 8, "ncols": 2}
+        if own:
+            ax.figure.set_size_inches(7, 4 + 0.1 * max(0, len(ranks) - 6))  # type: ignore[union-attr]  # a whole figure
+            legend = ax.figure.legend(loc="outside lower center", **how)
+        else:
+            legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), **how)
         for text in legend.get_texts():
             text.set_parse_math(False)
     words = {m: ", ".join("–" if rank != rank else str(int(rank)) for rank in row) for m, row in ranks.items()}
-    return with_words(ax, [(names[memory_id][:_LABEL], text) for memory_id, text in words.items()])
+    return with_words(ax, [(named[memory_id], text) for memory_id, text in words.items()])
+
+
+def _apart(names: dict[str, str]) -> dict[str, str]:
+    """Short titles by id; with the id behind those that are the same."""
+    told = {one: short(name) for one, name in names.items()}
+    same = [*told.values()]
+    return {one: name if same.count(name) == 1 else f"{short(name, 22)} {short(one, 13)}" for one, name in told.items()}
 
 
 def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: Axes | None = None) -> Axes:
@@ -196,7 +209,7 @@ def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: 
     --------
     >>> import memkit as mk
     >>> aged = mk.from_table({"text": ["a", "b"], "created_at": ["2026-02-01", "2025-02-01"]})
-    >>> print(plot_words(plot_decay(aged, as_of="2026-03-01")))
+    >>> print(mk.plot_words(plot_decay(aged, as_of="2026-03-01")))
     1 of 2 dated memories keep more than half of their weight
     0.0 to 0.1  ████████████████████ 1
     0.6 to 0.7  ████████████████████ 1
@@ -227,7 +240,7 @@ def draw_ages(table: pa.Table, decay: Decay, ax: Axes, most: int | None = None) 
     return with_words(ax, [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", n) for at, n in enumerate(tenths) if n])
 
 
-def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = None) -> Axes:
+def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = None, of: str = "rows") -> Axes:
     """A bar for each name and its count, in this order.
 
     Parameters
@@ -236,6 +249,8 @@ def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = N
     title : str
     ax : matplotlib Axes, optional
         As for `plot_growth`.
+    of : str
+        What is counted.
 
     Returns
     -------
@@ -243,7 +258,8 @@ def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = N
 
     Examples
     --------
-    >>> print(plot_words(plot_counts([("kept", 4), ("limit", 2)], "6 rows")))
+    >>> import memkit as mk
+    >>> print(mk.plot_words(plot_counts([("kept", 4), ("limit", 2)], "6 rows")))
     6 rows
     kept   ████████████████████ 4
     limit  ██████████ 2
@@ -254,6 +270,7 @@ def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = N
         ax.text(count, at, f" {count:,}", va="center")
     ax.invert_yaxis()
     ax.set_xlim(0, 1.12 * max((count for _, count in rows), default=0) or 1)  # room for the numbers
+    ax.set_xlabel(of)
     return with_words(ax, rows)
 
 
@@ -273,7 +290,8 @@ def plot_reasons(table: pa.Table, ax: Axes | None = None) -> Axes:
 
     Examples
     --------
-    >>> print(plot_words(plot_reasons(pa.table({"keep": [True, True, False], "reason": [None, None, "limit"]}))))
+    >>> import memkit as mk
+    >>> print(mk.plot_words(plot_reasons(pa.table({"keep": [True, True, False], "reason": [None, None, "limit"]}))))
     2 of 3 rows kept
     kept   ████████████████████ 2
     limit  ██████████ 1
@@ -305,7 +323,7 @@ def plot_budgets(context: Context, ax: Axes | None = None) -> Axes:
     >>> import memkit as mk
     >>> corpus = mk.from_table({"text": ["Любит чай"], "kind": ["profile"], "importance": ["high"]})
     >>> built = mk.ContextBuilder(mk.Retriever(encoder=None)).build(corpus, None, "кофе", as_of="2026-03-01")
-    >>> print(plot_words(plot_budgets(built)))
+    >>> print(mk.plot_words(plot_budgets(built)))
     characters of each block, and its limit
     PROFILE MEMORY                 11 of 800
     WORKING MEMORY                 0 of 500
@@ -320,51 +338,3 @@ def plot_budgets(context: Context, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("characters")
     ax.legend(frameon=False)
     return with_words(ax, [(block, f"{n:,} of {context.limits[block]:,}") for block, n in used.items()])
-
-
-def plot_words(ax: Axes) -> str:
-    """What a picture of memkit shows, in words, for who cannot see it.
-
-    Parameters
-    ----------
-    ax : matplotlib Axes
-        From one of the ``plot_…`` functions.
-
-    Returns
-    -------
-    str
-
-    Examples
-    --------
-    >>> plot_words(plot_counts([("kept", 4)], "4 rows"))
-    '4 rows\\nkept  ████████████████████ 4'
-    """
-    words = getattr(ax, "_memkit_words", None)
-    if words is None:
-        raise ParameterError("plot_words: expected an Axes that memkit has drawn on. Got another.")
-    return str(words)
-
-
-def axes_for(ax: Axes | None, title: str) -> Axes:
-    if ax is None:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-
-        figure = Figure(figsize=(7, 4), layout="constrained")
-        FigureCanvasAgg(figure)
-        ax = figure.subplots()
-    ax.clear()
-    ax.set_title(title, parse_math=False, fontsize=10, loc="left")
-    return ax
-
-
-def with_words(ax: Axes, rows: Sequence[tuple[str, Any]]) -> Axes:
-    """`ax`, its title and rows kept as words beside it; numbers with a bar."""
-    wide = max((len(name) for name, _ in rows), default=0)
-    top = max((value for _, value in rows if not isinstance(value, str)), default=0)
-    lines = []
-    for name, value in rows:
-        words = value if isinstance(value, str) else f"{bar(value / max(top, 1), 20).rstrip()} {value:,}"
-        lines.append(f"{name.ljust(wide)}  {words}")
-    ax._memkit_words = "\n".join([ax.get_title(loc="left"), *lines])  # type: ignore[attr-defined]  # beside what it is of
-    return ax

@@ -11,13 +11,13 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.display.axes import COLOURS, axes_for, short, with_words
 from memkit.errors import ParameterError
 from memkit.evaluate.asking import batches_of
 from memkit.evaluate.labels import read_qrels
 from memkit.evaluate.metrics import Metric
 from memkit.evaluate.stages import stages_of
 from memkit.evaluate.statistics import FEWEST, Units, detectable, detectable_of, floor_of_detectable
-from memkit.pictures import COLOURS, axes_for, with_words
 from memkit.schemas import Floats
 from memkit.text.secrets import mask
 
@@ -128,7 +128,8 @@ def plot_differences(result: Any, ax: Axes | None = None) -> Axes:
         name = "mean" if told.low is None else "mean, 95 % interval"
         ax.errorbar([told.mean], [0.16], xerr=errors, fmt="D", color=_RED, capsize=5, lw=2.5, ms=7, label=name)
     ax.set(xlabel=f"difference of {told.metric}", yticks=[], ylim=(-0.35, 1.02))
-    ax.legend(frameon=False, fontsize=8, loc="upper right")
+    right = counts[len(counts) // 2 :].max(initial=0) >= counts[: len(counts) // 2].max(initial=0)
+    ax.legend(frameon=False, fontsize=8, loc="upper left" if right else "upper right")
     rows: list[tuple[str, Any]] = [
         ("higher", int((values > _EQUAL).sum())),
         ("the same", int((np.abs(values) <= _EQUAL).sum())),
@@ -177,7 +178,7 @@ def plot_groups(result: Any, ax: Axes | None = None) -> Axes:
     ax.hlines(place, 0, mean, color="#999999", lw=1)
     sizes = 20 + 100 * shown["size"] / shown["size"].max()
     ax.scatter(mean, place, s=sizes, color=np.where(mean < -_EQUAL, _RED, _BLUE), zorder=3)
-    named = [mask(str(name))[:28] for name in shown["group"]]
+    named = [short(mask(str(name)), 28) for name in shown["group"]]
     ax.set_yticks(place, [name.replace("$", r"\$") for name in named], fontsize=8)
     ax.invert_yaxis()
     ax.set_xlabel(f"mean difference of {told.metric}; the larger the dot, the more queries")

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from memkit.display.axes import COLOURS, axes_for, short, with_words
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluate.metrics import Metric
 from memkit.params import check_choice, check_column, check_value
-from memkit.pictures import COLOURS, axes_for, with_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,9 +123,10 @@ def _places(ax: Axes, column: pd.Series, axis: str) -> pd.Series:
         some = known[np.unique(np.linspace(0, len(known) - 1, min(len(known), 8)).astype(int))]
         ticks([left, *some], ["None", *(f"{value:g}" for value in some)])
         return column.fillna(left)
-    words = list(dict.fromkeys(column.astype(str)))
-    ticks(range(len(words)), [word[:24].replace("$", r"\$") for word in words], fontsize=8)
-    return column.astype(str).map({word: at for at, word in enumerate(words)})
+    column = column.map(_said)
+    words = list(dict.fromkeys(column))
+    ticks(range(len(words)), [short(word, 24).replace("$", r"\$") for word in words], fontsize=8)
+    return column.map({word: at for at, word in enumerate(words)})
 
 
 def plot_pool(swept: Any, ax: Axes | None = None) -> Axes:

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.decay import Decay
+from memkit.display.axes import axes_for
 from memkit.display.sheet import names_of
 from memkit.evaluate.evaluation import Task
 from memkit.evaluate.metrics import parse_metrics
@@ -20,7 +21,7 @@ from memkit.panels.panel import ASKED, Panel, called, moment_of
 from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
-from memkit.pictures import axes_for, draw_ages
+from memkit.pictures import draw_ages
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
 from memkit.tables.age import factors

@@ -11,11 +11,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.display.axes import COLOURS, axes_for, with_words
 from memkit.panels.panel import ASKED, Panel, called, moment_of
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
-from memkit.pictures import COLOURS, axes_for, plot_reasons, with_words
+from memkit.pictures import plot_reasons
 from memkit.policy.catalogue import POLICIES, policy_class
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
+from memkit.display.axes import axes_for, with_words
 from memkit.errors import ParameterError
 from memkit.evaluate.metrics import Metric
 from memkit.evaluate.sweep import Sweep
@@ -17,7 +18,6 @@ from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import MARKS, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import Param
-from memkit.pictures import axes_for, with_words
 from memkit.schemas import Ints, Mask
 from memkit.search.settings import QuerySettings
 

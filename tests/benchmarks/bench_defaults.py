@@ -31,6 +31,9 @@ from memkit.search.settings import FitSettings
 from memkit.tables.corpus import Corpus
 
 METRIC, K = "ndcg@10", 10
+FIT = {*FitSettings.params()}
+LARGE = 2_000_000
+"""Characters of a set beyond which nothing is fitted but the default: its encoder would take minutes each time."""
 OTHERS: dict[str, list[dict[str, Any]]] = {
     "normalise='calibrated'": [{"normalise": how} for how in ("minmax", "max", "rank")],
     "fusion='weighted'": [{"fusion": "rrf"}],
@@ -112,11 +115,12 @@ def found(search: mk.Retriever, labelled: bench_quality.Labelled) -> pa.Table:
     return pa.Table.from_pandas(named, RUN, preserve_index=False)
 
 
-def settings(name: str) -> Iterator[dict[str, Any]]:
+def settings(labelled: bench_quality.Labelled) -> Iterator[dict[str, Any]]:
+    large = sum(map(len, labelled.memories["text"].to_pylist())) > LARGE
     yield {}
     for others in OTHERS.values():
-        yield from (one for one in others if "context_column" not in one)
-    if name in TURNS:
+        yield from (one for one in others if "context_column" not in one and not (large and FIT & {*one}))
+    if labelled.name in TURNS:
         yield {"context_column": "scope"}
 
 
@@ -135,8 +139,8 @@ def measured(folder: Path, asked: str, held: str, options: argparse.Namespace) -
         memories = memories.set_column(memories.schema.get_field_index("scope"), "scope", pa.array(talk))
     corpus, fitted = Corpus({"memories": memories}), {}
     runs = {}
-    for setting in settings(labelled.name):
-        at_fit = {key: value for key, value in setting.items() if key in FitSettings.params()}
+    for setting in settings(labelled):
+        at_fit = {key: value for key, value in setting.items() if key in FIT}
         if repr(at_fit) not in fitted:
             fitted = {"{}": fitted.get("{}")} if fitted else {}  # one beside the default's at a time
             search = mk.Retriever(encoder=options.encoder, **at_fit).fit(corpus)
@@ -149,6 +153,7 @@ def measured(folder: Path, asked: str, held: str, options: argparse.Namespace) -
 def compared(parts: list[Part], other: dict[str, Any], group: str) -> Comparison:
     """The default, b, against another setting over some sets."""
     a, b = repr(other), "{}"
+    parts = [part for part in parts if a in part.runs or "context_column" in other]
     if "context_column" in other:
         parts, a, b = [part for part in parts if part.labelled.name in TURNS], "{}", repr({"context_column": "scope"})
     queries, qrels = (pd.concat([getattr(part, name) for part in parts]) for name in ("queries", "qrels"))
@@ -163,7 +168,7 @@ def row(name: str, other: dict[str, Any], parts: list[Part]) -> str:
     together = compared(parts, other, "set").table.to_pylist()[0]
     ends = "" if together["low"] is None else f" [{together['low']:+.3f}, {together['high']:+.3f}]"
     words: dict[str, list[str]] = {"better": [], "worse": [], "practically the same": [], "cannot tell yet": []}
-    for part in parts if together["n_units"] > 1 else []:
+    for part in (part for part in parts if repr(other) in part.runs):
         told = compared([part], other, "user").table.to_pylist()[0]
         words[told["word"]].append(f"{part.labelled.name} {told['difference']:+.3f}")
     users = compared(parts, other, "user").table.to_pylist()[0]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.display.axes import axes_for, short, with_words
 from memkit.display.sheet import titles_of
 from memkit.errors import QueryError
 from memkit.schemas import Floats
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 _FILLS = ({"color": "#0072B2"}, {"color": "#E69F00", "hatch": "//"}, {"color": "#009E73", "hatch": "xx"})
 _STYLE = {arm: {**fill, "label": kind.label} for (arm, kind), fill in zip(KINDS.items(), _FILLS, strict=False)}
 _STYLE["lost"] = {"color": "#DDDDDD", "label": "lost to decay", "hatch": ".."}
-_LABEL_CHARS = 40
 
 
 def contributions(trace: pa.Table) -> pa.Table:
@@ -92,39 +92,23 @@ def plot_contributions(trace: pa.Table, ax: Axes | None = None) -> Axes:
     2
     """
     bars = contributions(trace)
-    ax = _new_axes() if ax is None else ax
-    ax.clear()
+    ax = axes_for(ax, f"what the scores of {bars.num_rows} hits are made of")
     place, left = np.arange(bars.num_rows), np.zeros(bars.num_rows)
+    names = [short(name) for name in titles_of(trace, bars["memory_id"].to_pylist())]
     for name, style in _STYLE.items():
         width = bars[name].to_numpy()
         ax.barh(place, width, left=left, edgecolor="white", **style)  # type: ignore[arg-type]  # a dict of styles
         left = left + width
-    ax.set_yticks(place, [_short(name) for name in titles_of(trace, bars["memory_id"].to_pylist())], parse_math=False)
+    ax.set_yticks(place, names, parse_math=False, fontsize=8)
     ax.invert_yaxis()
     ax.set_xlabel("score")
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 0.98), ncols=4, frameon=False, fontsize=9)
-    rows = zip(
-        titles_of(trace, bars["memory_id"].to_pylist()), *(bars[name].to_pylist() for name in _STYLE), strict=True
-    )
-    heads = ", ".join(str(style["label"]) for style in _STYLE.values())
-    lines = [f"{_short(name)}: {', '.join(f'{part:.3f}' for part in row)}" for name, *row in rows]
-    setattr(ax, "_memkit_words", "\n".join([f"parts of the score: {heads}", *lines]))  # noqa: B010 - an attribute of ours on an Axes
-    return ax
-
-
-def _new_axes() -> Any:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(7, 4), layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure.subplots()
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False, fontsize=8)
+    parts = zip(*(bars[name].to_pylist() for name in _STYLE), strict=True)
+    heads = [str(style["label"]) for style in _STYLE.values()]
+    told = [", ".join(f"{head} {part:.3f}" for head, part in zip(heads, row, strict=True)) for row in parts]
+    return with_words(ax, list(zip(names, told, strict=False)))
 
 
 def _zeroed(column: pa.ChunkedArray) -> Floats:
     values: Floats = pc.fill_null(column, 0.0).to_numpy()
     return values
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= _LABEL_CHARS else name[: _LABEL_CHARS - 1] + "…"

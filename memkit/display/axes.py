@@ -1,0 +1,82 @@
+"""What all pictures share: an Axes that shows itself in Jupyter, colours, names that fit, and the same in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from memkit.display.draw import bar
+from memkit.errors import ParameterError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# Okabe and Ito: told apart by every kind of colour vision.
+COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#999999")
+
+
+def short(name: str, most: int = 36) -> str:
+    """`name` in so many characters: its beginning and, as names often differ there, its end.
+
+    >>> short("Константин Константинопольский 12", 20)
+    'Константин Ко…кий 12'
+    """
+    kept = " ".join(name.split())
+    return kept if len(kept) <= most else f"{kept[: most - most // 3 - 1].rstrip()}…{kept[-(most // 3) :].lstrip()}"
+
+
+def plot_words(ax: Axes) -> str:
+    """What a picture of memkit shows, in words, for who cannot see it.
+
+    Parameters
+    ----------
+    ax : matplotlib Axes
+        From one of the ``plot_…`` functions.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> print(plot_words(mk.plot_growth(mk.from_table({"text": ["чай"], "created_at": ["2026-01-05"]}))))
+    memories by month, 0 without a date
+    2026-01  ████████████████████ 1
+    """
+    words = getattr(ax, "_memkit_words", None)
+    if words is None:
+        raise ParameterError("plot_words: expected an Axes that memkit has drawn on. Got another.")
+    return str(words)
+
+
+def axes_for(ax: Axes | None, title: str) -> Axes:
+    """`ax` cleared, else one of a new figure, 7 inches wide."""
+    if ax is None:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+
+        figure = Figure(figsize=(7, 4), layout="constrained")
+        FigureCanvasAgg(figure)
+        ax = figure.subplots()
+    ax.clear()
+    ax.set_title(title, parse_math=False, fontsize=10, loc="left")
+    return ax
+
+
+def say_empty(ax: Axes, what: str) -> None:
+    """Say in the middle of an empty picture that there is nothing, where a scale of 0 to 1 would look like data."""
+    ax.text(0.5, 0.5, what, transform=ax.transAxes, ha="center", va="center", color="#666666")
+    ax.set_yticks([])
+
+
+def with_words(ax: Axes, rows: Sequence[tuple[str, Any]]) -> Axes:
+    """`ax`, its title and rows kept as words beside it; numbers with a bar."""
+    wide = max((len(name) for name, _ in rows), default=0)
+    top = max((value for _, value in rows if not isinstance(value, str)), default=0)
+    lines = []
+    for name, value in rows:
+        words = value if isinstance(value, str) else f"{bar(value / max(top, 1), 20).rstrip()} {value:,}"
+        lines.append(f"{name.ljust(wide)}  {words}")
+    ax._memkit_words = "\n".join([ax.get_title(loc="left"), *lines])  # type: ignore[attr-defined]  # beside what it is of
+    return ax
