@@ -2,11 +2,15 @@
 
 A chunk is either whole lines, or a piece of one line that is longer than a chunk. Lines end at ``\\n`` only. A code
 fence that fits in a chunk stays in one piece. Neighbouring chunks share their border's lines, up to the overlap.
+
+A heading says too little to be a chunk, and would outrank those that say more. So it goes with the beginning of the
+line below it where that does not fit in whole, and blank lines alone are left out.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from itertools import accumulate
 from typing import Any, Self
@@ -25,6 +29,9 @@ from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter, counter
 _SOURCE = cite("workspace", "chunks")
 _BARE = r"^(\s*#{1,6}([ \t][^\n]*)?(\n|$))+\s*$"
 """A text of heading lines alone, as the reader of workspaces knows headings."""
+
+_SAYS_NOTHING = re.compile(r"[ ]{0,3}#{1,6}(?:[ \t].*)?|\s*")
+"""A heading, or a blank line."""
 
 Span = tuple[int, int]
 """First line and the one after the last, 0-based."""
@@ -238,12 +245,16 @@ class _Cutter:
         lines = text.split("\n")
         sizes = [self.size(line + "\n") for line in lines]
         pieces: list[tuple[str, int, int]] = []
-        for first, end in self._pack(self._blocks(text, sizes), sizes):
-            if end == first + 1 and sizes[first] - self.spare > self.limit:
-                pieces += [(piece, end, end) for piece in self._cut_line(lines[first])]
-            else:
-                pieces.append(("\n".join(lines[first:end]), first + 1, end))
-        return pieces
+        says = [_SAYS_NOTHING.fullmatch(line) is None for line in lines]
+        for first, end in self._pack(self._blocks(text, sizes), sizes, says):
+            whole = "\n".join(lines[first:end])
+            if sum(sizes[first:end]) - self.spare <= self.limit:
+                pieces += [(whole, first + 1, end)] * bool(whole.strip())
+                continue
+            head = "".join(f"{line}\n" for line in lines[first : end - 1])
+            begun, *rest = self._cut_line(lines[end - 1], head)
+            pieces += [(head + begun, first + 1, end), *((piece, end, end) for piece in rest)]
+        return pieces or [(lines[0], 1, 1)]
 
     def _blocks(self, text: str, sizes: list[int]) -> list[Span]:
         """What is not to be parted: a line, or a closed code fence that fits in a chunk."""
@@ -257,17 +268,23 @@ class _Cutter:
                 line = end
         return blocks + [(other, other + 1) for other in range(line, len(sizes))]
 
-    def _pack(self, blocks: list[Span], sizes: list[int]) -> Iterator[Span]:
-        """Spans of as many blocks as fit; a block too long for a chunk stands alone."""
+    def _pack(self, blocks: list[Span], sizes: list[int], says: list[bool]) -> Iterator[Span]:
+        """Spans of as many blocks as fit; a line too long for a chunk stands alone, or with the headings above it."""
         weights = [sum(sizes[a:b]) for a, b in blocks]
         room = self.limit + self.spare
         first, used = 0, 0
         for here, weight in enumerate(weights):
             if here > first and used + weight > room:
-                yield blocks[first][0], blocks[here - 1][1]
+                start, end = blocks[first][0], blocks[here][1]
+                if used < room / 2 and end - blocks[here][0] == 1 and says[end - 1] and not any(says[start : end - 1]):
+                    yield start, end
+                    first, used = here + 1, 0
+                    continue
+                yield start, blocks[here - 1][1]
                 first, used = self._overlap_from(weights, first, here, room - weight)
             used += weight
-        yield blocks[first][0], blocks[-1][1]
+        if first < len(blocks):
+            yield blocks[first][0], blocks[-1][1]
 
     def _overlap_from(self, weights: list[int], first: int, here: int, room: int) -> tuple[int, int]:
         """Where the next chunk starts so that it repeats what may be repeated before block `here`, and its weight."""
@@ -277,28 +294,28 @@ class _Cutter:
             used += weights[start]
         return start, used
 
-    def _cut_line(self, line: str) -> Iterator[str]:
-        """Pieces that join to `line` again, cut after a blank where there is one."""
-        start = 0
+    def _cut_line(self, line: str, head: str = "") -> Iterator[str]:
+        """Pieces that join to `line` again, cut after a blank where there is one; the first leaves room for `head`."""
+        start, room = 0, self.limit - self.size(head)
         while start < len(line):
-            end = start + self._prefix(line, start)
+            end = start + self._prefix(line, start, room)
             if end < len(line):
                 blank = max(line.rfind(" ", start, end), line.rfind("\t", start, end))
                 end = blank + 1 if blank > start else end
             yield line[start:end]
-            start = end
+            start, room = end, self.limit
 
-    def _prefix(self, line: str, start: int) -> int:
-        """How many characters from `start` fit in a chunk, at least one."""
+    def _prefix(self, line: str, start: int, room: int) -> int:
+        """How many characters from `start` fit in `room`, at least one."""
         rest = len(line) - start
         if self.size is len:
-            return min(self.limit, rest)
-        low, high = 1, min(rest, self.limit * CHARS_PER_TOKEN)
-        while high < rest and self.size(line[start : start + high]) <= self.limit:
+            return min(room, rest)
+        low, high = 1, min(rest, room * CHARS_PER_TOKEN)
+        while high < rest and self.size(line[start : start + high]) <= room:
             low, high = high, min(rest, high * 2)
         while low < high:
             middle = (low + high + 1) // 2
-            if self.size(line[start : start + middle]) <= self.limit:
+            if self.size(line[start : start + middle]) <= room:
                 low = middle
             else:
                 high = middle - 1

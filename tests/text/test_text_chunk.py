@@ -29,6 +29,11 @@ def words(text: str) -> int:
     return len(text.split())
 
 
+def says_nothing(line: str) -> bool:
+    marks, _, _ = line.strip().partition(" ")
+    return not marks or set(marks.split("\t")[0]) == {"#"}
+
+
 def check_cover(text: str, limit: int, overlap: int, counter: Any, pieces: list[tuple[str, int, int]]) -> None:
     lines = text.split("\n")
     size = counter or (lambda part: len(part) / 4)
@@ -39,13 +44,17 @@ def check_cover(text: str, limit: int, overlap: int, counter: Any, pieces: list[
         if piece == "\n".join(lines[first - 1 : last]):
             seen.update({line: lines[line - 1] for line in range(first, last + 1)})
         else:
-            assert first == last, "only a line that is cut differs from its range"
-            seen[first] = seen.get(first, "") + piece
+            *heads, begun = piece.split("\n")
+            assert heads == lines[first - 1 : last - 1], "only a line that is cut differs from its range"
+            assert all(says_nothing(line) for line in heads), "but for headings, which go with what begins below them"
+            seen.update(enumerate(heads, first))
+            seen[last] = seen.get(last, "") + begun
         assert last > previous[1] or first == last == previous[1], "each chunk brings something new"
         repeated = "\n".join(lines[first - 1 : previous[1]])
         assert first == last or size(repeated) <= overlap
         previous = (first, last)
-    assert seen == dict(enumerate(lines, 1))
+    said = {number: line for number, line in enumerate(lines, 1) if line.strip()}
+    assert {number: seen.get(number) for number in said} == said, "all but blank lines are covered"
 
 
 @pytest.mark.parametrize("counter", [None, words, len])
@@ -188,3 +197,15 @@ def test_a_section_that_is_a_heading_alone_has_no_chunk(text: str, chunks: int) 
     )
     assert Chunker().transform(of_workspace)["memory_id"].to_pylist() == ["m0"] * chunks + ["m1"]
     assert Chunker().transform(of_table).num_rows == 2
+
+
+@pytest.mark.parametrize("line", ["## Пул\n\n", "# Дом\n## Пул\n", "\n"])
+@pytest.mark.parametrize("tail", ["", "\n", "\n\n"])
+def test_no_chunk_is_a_heading_or_a_blank_line_where_more_is_said(line: str, tail: str) -> None:
+    """A long section in one line, as memories have it: its heading alone would outrank what answers a question."""
+    said = "слово " * 40
+    pieces = cut(line + said + tail, chunk_tokens=20, overlap_tokens=4)
+    assert pieces[0][0].startswith(line + "слово")
+    assert "".join(piece for piece, _, _ in pieces).strip() == (line + said).strip()
+    assert {len(piece) <= 80 for piece, _, _ in pieces} == {True}
+    assert pieces[0][1:] == (1, line.count("\n") + 1)
