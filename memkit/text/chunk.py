@@ -252,8 +252,9 @@ class _Cutter:
                 pieces += [(whole, first + 1, end)] * bool(whole.strip())
                 continue
             head = "".join(f"{line}\n" for line in lines[first : end - 1])
-            begun, *rest = self._cut_line(lines[end - 1], head)
-            pieces += [(head + begun, first + 1, end), *((piece, end, end) for piece in rest)]
+            for piece in self._cut_line(lines[end - 1], head):
+                pieces.append((head + piece, first + 1, end))
+                head, first = "", end - 1
         return pieces or [(lines[0], 1, 1)]
 
     def _blocks(self, text: str, sizes: list[int]) -> list[Span]:
