@@ -15,12 +15,13 @@ from memkit.display.sheet import names_in
 from memkit.duck import rows_of
 from memkit.errors import ParameterError
 from memkit.parallel import results, workers
-from memkit.params import AsOf, as_of_time, check_value, describe, record_as_of
+from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
 from memkit.policy.base import needed
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
 from memkit.schemas import TIMESTAMP, Ints
+from memkit.tables.sources import states_at
 from memkit.tables.statement import Annotator, as_table, input_table
 
 _FORECAST_SQL = """
@@ -42,7 +43,9 @@ ROWS_A_TASK = 20_000
 """Rows of whole users that one process judges, where several share the work."""
 
 
-def replay(corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] | AsOf = None) -> pa.Table:
+def replay(
+    corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] | AsOf = None, texts: str = "today"
+) -> pa.Table:
     """Both verdicts on every memory at every date, and whether they differ.
 
     Parameters
@@ -53,13 +56,17 @@ def replay(corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] 
         A step that learns and is not fitted is fitted on `corpus`, in a copy.
     as_of : date, str, datetime, or a sequence of them
         The days that are looked at, UTC; None is now. What was created later is not kept, for the reason ``future``,
-        and no step sees it: it fills no quota and is nobody's duplicate. Texts are today's.
+        and no step sees it: it fills no quota and is nobody's duplicate.
+    texts : 'today' or 'git'
+        Whether each day sees the memories as they are in `corpus`, or as they were then: those of the last commit up to
+        it, of the git repository that the folder of `corpus` lies in, along first parents. The result's metadata say
+        which (``texts``, and ``revisions`` by day). A step that learns is fitted on each day's own memories then.
 
     Returns
     -------
     pyarrow.Table
         memory_id (string), as_of (timestamp), keep_a, keep_b (bool), reason_a, reason_b (string), changed (bool: a
-        verdict or its reason differs); rows by date as given, then in the order of `corpus`.
+        verdict or its reason differs); rows by date as given, then in the order of `corpus`, or of that day's memories.
 
     Examples
     --------
@@ -70,13 +77,23 @@ def replay(corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] 
     dates: list[Any] = [as_of] if as_of is None or isinstance(as_of, (str, date)) else list(as_of)
     if not dates:
         raise ParameterError("replay: 'as_of' must name at least one date. Got none.")
+    check_choice("texts", texts, ("today", "git"), "replay")
     pipelines = [_pipeline(each) for each in (pipeline_a, pipeline_b)]
-    table = as_table(corpus, pipelines[0].over)
-    first, second = (each.fitted(table) for each in pipelines)
     moments = [as_of_time(date) for date in dates]
-    compared = _compared(table, first, second, moments)
+    states, days, facts = [corpus], [moments], dict[str, Any]()
+    if texts == "git":
+        states, days = states_at(corpus, moments), [[moment] for moment in moments]
+        pairs = zip(moments, states, strict=True)
+        facts["revisions"] = {moment.isoformat(): state.revision.get("revision") for moment, state in pairs}
+        facts["note"] = "each day's memories as they were then, by git"
+    tables, found = [as_table(state, pipelines[0].over) for state in states], list[pa.Table]()
+    for table, some in zip(tables, days, strict=True):
+        steps = [each.fitted(table) for each in pipelines]
+        found.append(_compared(table, steps[0], steps[1], some))
+    compared = pa.concat_tables(found)
     first = pa.concat_tables([compared.filter(compared["changed"]).slice(0, _NAMED), compared.slice(0, _NAMED)])
-    return describe(compared, memkit="replay", shown=names_in(first, table, "memory_id", most=2 * _NAMED))
+    facts["shown"] = names_in(first, pa.concat_tables(tables), "memory_id", most=2 * _NAMED)
+    return describe(compared, memkit="replay", texts=texts, **facts)
 
 
 def _pipeline(steps: Any) -> Pipeline:

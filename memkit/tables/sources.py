@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
-from memkit.errors import ParameterError
+from memkit.errors import NotFoundError, ParameterError
 from memkit.formats import reader
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.format import SEVERITIES, Format, Rule
@@ -109,6 +111,26 @@ def read(
     for root in (reading.root, reading.root.resolve()):  # as it is asked for, and as a lake names it
         give(root)
     return Corpus(reading.tables, reading=reading)
+
+
+def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:
+    """The folder of a corpus as it was at each moment, read as the corpus was; nothing before the first commit.
+
+    Raises
+    ------
+    ParameterError, MemkitError, FormatError
+        For a table, or a corpus of no folder; where that lies in no repository, or the program git is not here.
+    """
+    if not isinstance(corpus, Corpus) or not corpus.has_folder:
+        raise ParameterError("texts='git': expected a corpus that was read from a folder. Got one without a folder.")
+    states, before = list[Corpus](), corpus._source()
+    for moment in moments:
+        try:
+            before = reader.read(before.root, replace(before.options, rev=rev_text(moment)), before)
+            states.append(Corpus(before.tables, reading=before))
+        except NotFoundError:
+            states.append(Corpus({name: table.slice(0, 0) for name, table in corpus.tables.items()}))
+    return states
 
 
 def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bool = False) -> Corpus:
