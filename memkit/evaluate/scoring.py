@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric
@@ -19,7 +18,6 @@ from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.index import SearchIndex, priors
 from memkit.search.question import Settings
 from memkit.search.stages.blocks import Alike, Places
-from memkit.search.stages.diversify import Repeats
 from memkit.search.stages.many import NOWHERE, OneQuery
 from memkit.search.stages.rank import Candidates, norms
 from memkit.tables.age import ages, factors
@@ -55,17 +53,6 @@ class Found:
         asked = self._asked[found.query]
         differs: Mask = (self.index.scripts[found.row] != asked) & (asked < 2)
         return differs
-
-    @cached_property
-    def rows(self) -> Ints:
-        """Each chunk that was found for any query, once."""
-        return np.unique(self.candidates.row)
-
-    @cached_property
-    def repeats(self) -> Repeats:
-        told = self.index.told.take(pa.array(self.rows)).to_pylist()
-        memory = pa.array(self.index.rows.memory[self.rows])
-        return Repeats(told, self.index.memories["user_id"].take(memory).to_pylist())
 
 
 def _norms(name: Any, settings: Settings, part: Found) -> Floats:
@@ -131,7 +118,7 @@ class Worker:
         decaying = {decay[3] for block in plan.blocks for decay in block.decays if decay}
         self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in decaying}
         if any(block.folds for block in plan.blocks):
-            self.repeats, self.told = part.repeats, np.searchsorted(part.rows, found.row)
+            self.repeats, self.told = part.index.repeats, found.row
         if any(block.is_diverse for block in plan.blocks):
             self.similarity = index.similarity(found.row, by_vectors="vector" in plan.arms)
 

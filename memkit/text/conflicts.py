@@ -17,6 +17,7 @@ _ALIKE, _ALIKE_FACTS = 0.5, 0.3
 _NONE = (False, False, False)
 _MOST_PLACES = 250_000  # pairs of sentences; beyond, texts are compared as a whole, as facts are
 _STEM = 5
+_KEPT = 10_000
 _UNIT = re.compile(r"(?<=[.!?…;])\s+|\n+")
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
@@ -87,10 +88,13 @@ class Conflicts:
         return number, date, negation
 
     def _known(self, text: str) -> tuple[Traits, list[Traits]]:
-        if text not in self._read:
+        known = self._read.get(text)
+        if known is None:
             units = [self.traits(unit) for unit in _UNIT.split(text)] if len(text) > _FACT_CHARS else []
-            self._read[text] = self.traits(text), units
-        return self._read[text]
+            if len(self._read) >= _KEPT:
+                self._read.clear()
+            known = self._read[text] = self.traits(text), units
+        return known
 
     def traits(self, text: str) -> Traits:
         """What the text says.

@@ -14,6 +14,7 @@ from memkit.errors import ParameterError
 from memkit.search.reports.explain import explain
 from memkit.search.retriever import Retriever
 from memkit.search.stages.diversify import fold
+from memkit.text.conflicts import Conflicts
 
 DAY = "2026-03-01"
 SAID = "Пул соединений держит десять, так решили"
@@ -42,6 +43,23 @@ def test_what_stays_does_not_depend_on_what_comes_below(texts: list[str], thresh
         assert fold(texts[:size], threshold).tolist() == under[:size].tolist()
     assert (under <= np.arange(len(texts))).all()
     assert (under[under] == under).all()
+
+
+def _says_the_same(one: str, other: str, threshold: float) -> bool:
+    plain = [f"{' '.join(text.casefold().split()):\0<3}" for text in (one, other)]
+    a, b = ({text[at : at + 3] for at in range(len(text) - 2)} for text in plain)
+    return len(a & b) >= threshold * (len(a) * len(b)) ** 0.5 and not any(Conflicts()(one, other))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.text("aAбБ \n\x00İς🙂你", max_size=30), max_size=7), st.floats(0.5, 1), st.data())
+def test_folding_is_what_sets_of_trigrams_say_text_by_text(texts: list[str], threshold: float, data: Any) -> None:
+    texts += [text + data.draw(st.text("aб ", max_size=3)) for text in texts]
+    stays: list[int] = []
+    for at, text in enumerate(texts):
+        above = [one for one in stays if _says_the_same(texts[one], text, threshold)]
+        assert fold(texts, threshold)[at] == (above or [at])[0]
+        stays += [] if above else [at]
 
 
 ROWS = [SAID, SAID + "!", "чай", SAID, {"text": SAID + ".", "user_id": "u2"}, "кофе"]

@@ -25,7 +25,7 @@ from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.arms import KINDS, build_arm, searched_texts, taken
 from memkit.search.fitted.context import as_days, best, context_of
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.search.stages.diversify import Likeness
+from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import arm_weights
 from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.age import ages, decays_sql, expired, factors, naive
@@ -60,6 +60,8 @@ class Rows:
         Equal for chunks whose searched text is the same, and, `twin`, whose owner is; below n_chunks.
     filled : ndarray of bool, shape (n_chunks,), or None
         Chunks with something to search; None where all have.
+    owner : ndarray of int64, shape (n_memories,)
+        Equal for memories of one user.
     kind : tuple (codes, names)
         Kind of each memory, dictionary encoded.
     expires : ndarray of datetime64[D], shape (n_memories,)
@@ -74,6 +76,7 @@ class Rows:
     text: Ints
     twin: Ints
     filled: Mask | None
+    owner: Ints
     kind: tuple[Ints, tuple[str | None, ...]]
     expires: NDArray[np.datetime64]
     dated: NDArray[np.datetime64]
@@ -265,10 +268,10 @@ class SearchIndex:
         scales = [self.arms[name].scale(put[name], sampled[name], **given) for name, given in options.items()]
         return merge(found, self.chunks.num_rows, n, np.stack(scales, axis=1))
 
-    def told_by(self, rows: Ints) -> tuple[list[str], list[str | None]]:
-        """What each of the chunks `rows` tells, and whose it is."""
-        owners = taken(self.memories["user_id"], self.rows.memory[rows])
-        return taken(self.told, rows).to_pylist(), owners.to_pylist()
+    @cached_property
+    def repeats(self) -> Repeats:
+        """Which chunks say the same as others."""
+        return Repeats(self.told, self.rows.owner[self.rows.memory])
 
     def similarity(self, row: Ints, by_vectors: bool) -> Likeness:
         """Likeness among any of the chunks `row`: cosines, or shared terms."""
@@ -351,6 +354,7 @@ def make_rows(
         text=text,
         twin=np.unique(owner[memory] * len(text) + text, return_inverse=True)[1],
         filled=None if filled.all() else filled,
+        owner=owner,
         kind=(kind, tuple(kinds.to_pylist())),
         expires=memories["expires_at"].to_numpy().astype("datetime64[D]"),
         dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),

@@ -163,7 +163,7 @@ class Alike:
 
     @classmethod
     def of(cls, repeats: Repeats, texts: Ints, threshold: float) -> Alike | None:
-        """Those of the candidates, whose places in `repeats` are `texts`, that any threshold from this on folds."""
+        """Those of the candidates, which are the rows `texts` of `repeats`, that any threshold from this on folds."""
         likely = np.argwhere(np.triu(repeats.likely(texts, threshold), 1)).tolist() if len(texts) > 1 else []
         pairs = [(a, b) for a, b in likely if repeats.same(int(texts[a]), int(texts[b]), threshold)]
         if not pairs:

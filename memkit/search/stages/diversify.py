@@ -8,17 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.schemas import Floats, Ints
+from memkit.search.fitted.arms import taken
 from memkit.search.stages.fuse import TIE_DIGITS
 from memkit.text.conflicts import Conflicts
 
-_REMAINDERS = 509
+_BITS = 2048
 _DOUBT = 0.15
+_KEPT = 4096
+_READ_AT_ONCE = 256
+_LONGER = 1 << 30
 
 
 def mmr(score: Floats, similarity: Floats, mmr_lambda: float, depth: int | None = None) -> tuple[Ints, Floats]:
@@ -81,45 +87,59 @@ def fold(texts: Sequence[str], threshold: float, owners: Sequence[str | None] = 
     >>> fold(["Пул соединений: десять", "пул соединений - десять", "Пул соединений: пять", "чай"], 0.6).tolist()
     [0, 0, 2, 3]
     """
-    under = np.arange(len(texts))
-    if len(texts) < 2:
-        return under
-    repeats = Repeats(texts, owners or [None] * len(texts))
-    near = np.tril(repeats.likely(under, threshold), -1)
-    for at in np.flatnonzero(near.any(axis=1)).tolist():
-        for above in np.flatnonzero(near[at]).tolist():
-            if under[above] == above and repeats.same(at, above, threshold):
-                under[at] = above
-                break
-    return under
+    own: dict[str | None, int] = {}
+    owner = [own.setdefault(name, len(own)) for name in (owners or [None] * len(texts))]
+    return Repeats(list(texts), np.array(owner, np.int64)).folded(np.arange(len(texts)), threshold)
 
 
 class Repeats:
-    """Which of some texts say the same, found out as far as it is asked for.
+    """Which of some texts say the same, found out as far as it is asked for, and remembered.
 
     Parameters
     ----------
-    texts, owners
-        As for `fold`.
+    texts : list of str or pa.ChunkedArray
+    owner : ndarray of int64
+        Whose each text is, by number.
     """
 
-    def __init__(self, texts: Sequence[str], owners: Sequence[str | None]) -> None:
-        self._texts, self._conflicts = texts, Conflicts()
-        known: dict[str | None, int] = {}
-        self._owner = np.array([known.setdefault(owner, len(known)) for owner in owners], np.int64)
+    def __init__(self, texts: list[str] | pa.ChunkedArray, owner: Ints) -> None:
+        self._texts, self._owner = texts, owner
+        self._bits = np.zeros((len(owner), _BITS // 8), np.uint8)  # takes no memory before it is written to
+        self._is_read = np.zeros(len(owner), bool)
         self._grams: dict[int, Ints] = {}
-        self._sketches: dict[int, NDArray[np.float32]] = {}
         self._told_apart: dict[tuple[int, int], bool] = {}
+
+    def folded(self, rows: Ints, threshold: float) -> Ints:
+        """Under which place of `rows`, best first, each of them folds; its own where it stays."""
+        under = np.arange(len(rows))
+        if len(rows) < 2:
+            return under
+        likely = np.argwhere(np.tril(self.likely(rows, threshold), -1)).tolist()
+        names = rows.tolist()
+        for at, above in likely:
+            if under[at] == at and under[above] == above and self.same(names[at], names[above], threshold):
+                under[at] = above
+        return under
 
     def likely(self, some: Ints, threshold: float) -> NDArray[np.bool_]:
         """Which pairs of the texts `some` may reach the threshold, and are of one owner.
 
-        Most pairs are told apart by how often each remainder occurs among their trigrams' numbers, in one product.
+        Most pairs are told apart by the bits that the trigrams of both set, in one product.
         """
-        sketches = np.stack([self._sketch(at) for at in some.tolist()])
-        owner = self._owner[some]
-        near: NDArray[np.bool_] = (sketches @ sketches.T >= threshold - _DOUBT) & (owner[:, None] == owner)
+        self.read(some)
+        bits = np.unpackbits(self._bits[some], axis=1).astype(np.float32)
+        shared, owner = bits @ bits.T, self._owner[some]
+        size = np.sqrt(shared.diagonal())
+        near: NDArray[np.bool_] = (shared >= (threshold - _DOUBT) * size * size[:, None]) & (owner[:, None] == owner)
         return near
+
+    def read(self, rows: Ints) -> None:
+        """Have the bits of `rows` at hand: read together they cost less."""
+        new = np.unique(rows[~self._is_read[rows]])
+        for start in range(0, len(new), _READ_AT_ONCE):
+            some = new[start : start + _READ_AT_ONCE]
+            self._bits[some] = _bits(self._told(some))
+            self._is_read[some] = True  # not before they are there: another thread may look
 
     def same(self, one: int, other: int, threshold: float) -> bool:
         """Whether they share so much, and no number, date or negation keeps them apart."""
@@ -135,24 +155,39 @@ class Repeats:
 
     def _apart(self, one: int, other: int) -> bool:
         pair = (min(one, other), max(one, other))
-        if pair not in self._told_apart:
-            self._told_apart[pair] = any(self._conflicts(self._texts[pair[0]], self._texts[pair[1]]))
-        return self._told_apart[pair]
+        apart = self._told_apart.get(pair)
+        if apart is None:
+            apart = any(_conflicts()(*self._told(np.array(pair))))
+            _keep(self._told_apart, pair, apart)
+        return apart
 
     def _gram(self, at: int) -> Ints:
-        if at not in self._grams:
-            self._grams[at] = _trigrams(self._texts[at])
-        return self._grams[at]
+        gram = self._grams.get(at)
+        if gram is None:
+            gram = _trigrams(self._told(np.array([at]))[0])
+            _keep(self._grams, at, gram)
+        return gram
 
-    def some(self, texts: Ints) -> Repeats:
-        """The same of some of the texts, whose places there are theirs."""
-        return Repeats([self._texts[at] for at in texts.tolist()], [str(at) for at in self._owner[texts].tolist()])
+    def some(self, rows: Ints) -> Repeats:
+        """The same of some rows, whose places there are theirs: for a process that has no index."""
+        return Repeats(self._told(rows), self._owner[rows])
 
-    def _sketch(self, at: int) -> NDArray[np.float32]:
-        if at not in self._sketches:
-            sketch = np.bincount(self._gram(at) % _REMAINDERS, minlength=_REMAINDERS).astype(np.float32)
-            self._sketches[at] = sketch / np.linalg.norm(sketch)
-        return self._sketches[at]
+    def _told(self, rows: Ints) -> list[str]:
+        if isinstance(self._texts, list):
+            return [self._texts[row] for row in rows.tolist()]
+        texts: list[str] = taken(self._texts, rows).to_pylist()
+        return texts
+
+
+def _keep(known: dict[Any, Any], key: object, value: object) -> None:
+    if len(known) >= _KEPT:
+        known.clear()
+    known[key] = value
+
+
+@cache
+def _conflicts() -> Conflicts:
+    return Conflicts()
 
 
 def _trigrams(text: str) -> Ints:
@@ -160,6 +195,39 @@ def _trigrams(text: str) -> Ints:
     plain = " ".join(text.casefold().split())
     signs = np.frombuffer(f"{plain:\0<3}".encode("utf-32-le", "replace"), np.uint32).astype(np.int64)
     return np.unique((signs[:-2] << 42) + (signs[1:-1] << 21) + signs[2:])
+
+
+def _bits(texts: Sequence[str]) -> NDArray[np.uint8]:
+    """For each text a row of bits, of which each of its trigrams sets one; all texts in one go, as they are many.
+
+    Three zeros stand between texts, so that a window over signs lies in one text where its ends do.
+    """
+    signs = _signs(texts)
+    if (signs == _LONGER).any():
+        signs = _signs([text.casefold() for text in texts])
+    blank = signs == ord(" ")
+    if (repeated := blank[1:] & blank[:-1]).any():
+        signs = signs[np.append(True, ~repeated)]
+    number = signs[:-2] * np.uint32(0x9E3779B1) ^ signs[1:-1] * np.uint32(0x85EBCA77)
+    number = (number + signs[2:] * np.uint32(0xC2B2AE3D)) >> np.uint32(32 - _BITS.bit_length() + 1)
+    within = (signs[:-2] != 0) & (signs[2:] != 0)
+    ends = np.append(np.flatnonzero(signs == 0)[2::3], len(number) - 1)
+    text = np.repeat(np.arange(len(texts)), np.diff(ends, prepend=-1))
+    is_set = np.zeros(len(texts) * _BITS, bool)
+    is_set[(text * _BITS + number)[within]] = True
+    return np.packbits(is_set.reshape(-1, _BITS), axis=1)
+
+
+def _signs(texts: Sequence[str]) -> NDArray[np.uint32]:
+    joined = "\0\0\0".join([f"{text.strip():\1<3}".replace("\0", "\1") for text in texts])
+    return _folding().take(np.frombuffer(joined.encode("utf-32-le", "replace"), np.uint32), mode="clip")
+
+
+@cache
+def _folding() -> NDArray[np.uint32]:
+    """Each sign of the first plane case-folded, a blank where it is one, `_LONGER` where it becomes several."""
+    folded = [" " if sign.isspace() else sign.casefold() for sign in map(chr, range(1 << 16))]
+    return np.array([ord(sign) if len(sign) == 1 else _LONGER for sign in folded], np.uint32)
 
 
 @dataclass(frozen=True)

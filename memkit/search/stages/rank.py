@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
-from memkit.search.stages.diversify import fold, mmr
+from memkit.search.stages.diversify import mmr
 from memkit.search.stages.fuse import (
     TIE_DIGITS,
     Evidence,
@@ -309,12 +309,12 @@ def _folded(ranked: Ranked, asked: Asked) -> Ranked:
     alive = np.flatnonzero(ranked.alive)
     if asked.settings.fold == "none" or len(alive) < 2:
         return ranked
-    under = ranked.under.copy()
-    for one in np.split(alive, group_starts(ranked.found.query[alive])[1:]):
-        one = one[:FOLDED]
+    under, repeats = ranked.under.copy(), asked.index.repeats
+    each = [one[:FOLDED] for one in np.split(alive, group_starts(ranked.found.query[alive])[1:])]
+    repeats.read(ranked.found.row[np.concatenate(each)])
+    for one in each:
         rows = ranked.found.row[one]
-        told, owners = asked.index.told_by(rows)
-        found = fold(told, asked.settings.fold_threshold, owners)
+        found = repeats.folded(rows, asked.settings.fold_threshold)
         under[one] = np.where(found == np.arange(len(one)), -1, rows[found])
     return replace(ranked, under=under).labelled(ranked.alive & (under >= 0), "folded")
 
