@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +37,9 @@ from memkit.search.fitted.store import forget
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 from memkit.tables.table import from_table
+
+if TYPE_CHECKING:
+    from memkit.evaluate.profile import Profile
 
 Row = dict[str, Any]
 LEAST_SCORE = 0.35
@@ -67,13 +70,17 @@ class FactStore(Operations):
         For search and dedup by meaning; None is by words alone.
     created_tag : bool
         Whether a new fact says its day in ``[created:]``; the original bot knows no such tag.
+    profile : Profile, optional
+        Parameters of the policies, of search and of the blocks, in place of the document's.
     """
 
     policy = "facts"
 
-    def __init__(self, root: Path, encoder: Any = None, *, created_tag: bool = True) -> None:
+    def __init__(
+        self, root: Path, encoder: Any = None, *, created_tag: bool = True, profile: Profile | None = None
+    ) -> None:
         super().__init__(root)
-        self.encoder, self.created_tag = encoder, created_tag
+        self.encoder, self.created_tag, self.profile = encoder, created_tag, profile
         self._read: users.Read = {}
 
     def save(
@@ -134,7 +141,7 @@ class FactStore(Operations):
 
     def _admitted(self, table: pa.Table, moment: datetime) -> Row:
         """The row as it is classified, where admission takes it."""
-        pipeline = Pipeline([Admission(**_POLICY["admission"]), Classifier(**_POLICY["classifier"])])
+        pipeline = Pipeline([Admission(**self._values("admission")), Classifier(**self._values("classifier"))])
         row: Row = pipeline.transform(table, moment).to_pylist()[0]
         if not row["keep"]:
             span = f" Got {row['matched_span']!r:.80}." if row.get("matched_span") and row["reason"] != "secret" else ""
@@ -145,7 +152,7 @@ class FactStore(Operations):
         vectors, near = self._near(facts, new, but)
         if not near:
             return
-        values = {**_POLICY["deduplicator"], "encoder": None, "survivor": "oldest", "centre": "none"}
+        values = {**self._values("deduplicator"), "encoder": None, "survivor": "oldest", "centre": "none"}
         if vectors is None:
             values["kinds"] = ("substring",)
         table = pa.Table.from_pylist([*near, new], schema=TABLES["memories"])
@@ -168,13 +175,13 @@ class FactStore(Operations):
         given = shared_cache().encode(as_encoder(self.encoder), texts, "query", keep=True)
         vectors = Centring(mode="corpus").fit(given).transform(given)
         ids = {row["memory_id"] for row in held}
-        close = vectors[:-1] @ vectors[-1] >= _POLICY["deduplicator"]["floor"]
+        close = vectors[:-1] @ vectors[-1] >= self._values("deduplicator")["floor"]
         places = [place for place, row in enumerate(rows) if close[place] or row["memory_id"] in ids]
         return vectors[[*places, -1]], [rows[place] for place in places]
 
     def _evicted(self, facts: users.UserFacts, new: Row, moment: datetime) -> list[Row]:
         """The facts that go to make room."""
-        quota = Quota(**_POLICY["quota"])
+        quota = Quota(**self._values("quota"))
         kinds = Counter(row["kind"] for row in facts.rows if row["kind"] in TYPES) + Counter([new["kind"]])
         if (
             kinds.total() <= quota.max_facts
@@ -201,7 +208,7 @@ class FactStore(Operations):
         users.check_user(user)
         table = self._memories(user)
         if not expired:
-            kept = Expiry().transform(table, now)["keep"]
+            kept = Expiry(**self._values("expiry")).transform(table, now)["keep"]
             table = table.filter(kept)
         names = dict(zip(_READ, ("source_id", "kind", *_READ[2:7], "line_start"), strict=True))
         found = pa.table({name: table[column] for name, column in names.items()})
@@ -217,7 +224,7 @@ class FactStore(Operations):
         """
         users.check_user(user)
         corpus = self._corpus(user)
-        retriever = Retriever(encoder=self.encoder, fold="none").fit(corpus)
+        retriever = self._retriever().fit(corpus)
         hits = retriever.search(query, k=k, as_of=now)
         rows = pc.index_in(hits["memory_id"], value_set=corpus.memories["memory_id"].combine_chunks())
         return hits.append_column("source_id", corpus.memories["source_id"].take(rows))
@@ -321,7 +328,7 @@ class FactStore(Operations):
             for name in [user] if user is not None else users.users_of(draft):
                 users.check_user(name)
                 facts = users.load(draft, name, self._read)
-                judged = Expiry().cleanup(facts.table(), draft.moment)
+                judged = Expiry(**self._values("expiry")).cleanup(facts.table(), draft.moment)
                 wanted = set(judged["memory_id"].to_pylist())
                 for row in facts.rows:
                     if row["memory_id"] in wanted:
@@ -349,8 +356,17 @@ class FactStore(Operations):
         """What a prompt gets: the document's ``buildMemoryBlocksForPrompt``."""
         users.check_user(user)
         corpus = self._corpus(user)
-        retriever = Retriever(encoder=self.encoder, fold="none").fit(corpus)
-        return str(ContextBuilder(retriever=retriever).build(corpus, user, message, as_of=now).text)
+        values = dict(self.profile.context) if self.profile else {}
+        builder = ContextBuilder(retriever=self._retriever().fit(corpus), **values)
+        return str(builder.build(corpus, user, message, as_of=now).text)
+
+    def _values(self, policy: str) -> Row:
+        """The parameters of a policy: the document's, and over them the profile's."""
+        return _POLICY[policy] | (self.profile.policy(policy) if self.profile else {})
+
+    def _retriever(self) -> Retriever:
+        own = dict(self.profile.retriever) if self.profile else {}
+        return Retriever(**{"fold": "none", **own, "encoder": self.encoder})
 
     def _without_vectors(self, gone: list[Row], result: T) -> T:
         """`result`, once the cached vectors of facts that were deleted or changed are dropped."""

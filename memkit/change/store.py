@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memkit.change.notes import NoteStore
     from memkit.change.records import RecordStore
     from memkit.change.workspace import MemoryStorage
+    from memkit.evaluate.profile import Profile
 
 T = TypeVar("T")
 
@@ -87,15 +88,15 @@ class Store:
     'pf_001'
     """
 
-    def __init__(self, root: Path, encoder: Any = None) -> None:
-        self.root, self.encoder = root, encoder
+    def __init__(self, root: Path, encoder: Any = None, profile: Profile | None = None) -> None:
+        self.root, self.encoder, self.profile = root, encoder, profile
 
     @cached_property
     def facts(self) -> FactStore:
         """Fact lines of users (Memory v2)."""
         from memkit.change.facts import FactStore
 
-        return FactStore(self.root, self.encoder)
+        return FactStore(self.root, self.encoder, profile=self.profile)
 
     @cached_property
     def notes(self) -> NoteStore:
@@ -129,7 +130,7 @@ class Store:
         return f"Store({str(self.root)!r})"
 
 
-def store(root: str | Path, *, encoder: Any = None) -> Store:
+def store(root: str | Path, *, encoder: Any = None, profile: Profile | None = None) -> Store:
     """The documents' operations on a folder.
 
     Every operation is one atomic step that `memkit.undo` takes back, takes ``now=`` (None is now), and with
@@ -141,6 +142,8 @@ def store(root: str | Path, *, encoder: Any = None) -> Store:
         A folder that is there.
     encoder : object, optional
         What `as_encoder` takes, for search and for dedup by meaning; None is by words alone.
+    profile : Profile, optional
+        What was tuned: parameters of the facts' policies, of their search and of their blocks.
 
     Returns
     -------
@@ -165,4 +168,4 @@ def store(root: str | Path, *, encoder: Any = None) -> Store:
     path = Path(root)
     if not path.is_dir():
         raise FormatError(f"{path}: expected a folder. Got {'a file' if path.exists() else 'nothing there'}.")
-    return Store(path.resolve(), encoder)
+    return Store(path.resolve(), encoder, profile)

@@ -25,7 +25,7 @@ from memkit.cli.common import (
 )
 from memkit.cli.show import out, show
 from memkit.display.sheet import visible
-from memkit.errors import ParameterError
+from memkit.errors import MemkitError, ParameterError
 from memkit.params import check_choice
 
 if TYPE_CHECKING:
@@ -266,10 +266,13 @@ def serve(
     kept = profile_of(profile)
     values: dict[str, Any] = {"encoder": "use", **(kept.retriever if kept else {})}
     values |= settings(Retriever.params(), sets, "Retriever")
-    tools = Tools(path, values, log=not no_log and not read_only)
+    tools = Tools(path, values, log=not no_log and not read_only, profile=kept)
     server = make_server(tools, read_only=read_only)
-    if not read_only:
-        tools.store.facts.cleanup()
+    try:
+        if not read_only:
+            tools.store.facts.cleanup()
+    except MemkitError as error:  # another process is at work there; what is past its day is hidden all the same
+        print(f"memkit: {visible(str(error))}", file=sys.stderr)
     if http is not None:
         serve_http(server, http, announce=lambda said: print(said, file=sys.stderr, flush=True))
         return

@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from typing_extensions import TypedDict  # schemas are made of it, and below Python 3.12 not of typing's
 
@@ -20,6 +20,9 @@ from memkit.search.retriever import Retriever
 from memkit.serve.calls import Calls
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import read
+
+if TYPE_CHECKING:
+    from memkit.evaluate.profile import Profile
 
 MAX_TEXT = 1_000_000
 """Characters of a file that one answer holds at most."""
@@ -79,15 +82,24 @@ class Tools:
         Parameters of `Retriever`.
     log : bool
         Whether queries are logged.
+    profile : Profile, optional
+        Parameters of Retriever, policies and blocks; those of `retriever` come before its own.
     """
 
     READING = ("memory_search", "memory_read", "memory_get", "memory_context", "memory_reindex")
     WRITING = ("memory_append", "memory_log", "memory_save", "memory_forget", "memory_update")
     DESTROYING = ("memory_forget", "memory_update")
 
-    def __init__(self, root: Path, retriever: dict[str, Any] | None = None, *, log: bool = True) -> None:
-        self.root, self.parameters = root.resolve(), dict(retriever or {})
-        self.store = store(root, encoder=self.parameters.get("encoder"))
+    def __init__(
+        self,
+        root: Path,
+        retriever: dict[str, Any] | None = None,
+        *,
+        log: bool = True,
+        profile: Profile | None = None,
+    ) -> None:
+        self.root, self.parameters = root.resolve(), {**(profile.retriever if profile else {}), **(retriever or {})}
+        self.store = store(root, encoder=self.parameters.get("encoder"), profile=profile)
         self.calls = Calls(self.root, log)
         self._lock = threading.Lock()
         self._corpus: Corpus | None = None

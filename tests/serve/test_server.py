@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from memkit.change.disk import Disk
 from memkit.serve.server import make_server, serve_http
 from memkit.serve.tools import Tools
 
@@ -121,25 +123,101 @@ def test_over_standard_input_and_output_with_odd_names(root: Path, tmp_path: Pat
         talk(lambda: Client(stdio_client(parameters(root), errlog=errors)), odd)
 
 
-def test_a_killed_client_leaves_no_process_and_no_lock(root: Path) -> None:
+def message(id: int | None, method: str, **params: Any) -> bytes:
+    found = {"jsonrpc": "2.0", "method": method, "params": params} | ({} if id is None else {"id": id})
+    return json.dumps(found).encode() + b"\n"
+
+
+HELLO = message(
+    1, "initialize", protocolVersion="2024-11-05", capabilities={}, clientInfo={"name": "old", "version": "1"}
+) + message(None, "notifications/initialized")
+
+
+def called(id: int, name: str, **arguments: Any) -> bytes:
+    return message(id, "tools/call", name=name, arguments=arguments)
+
+
+def test_an_old_client_and_broken_lines_have_their_answers_and_never_end_the_server(root: Path) -> None:
+    """Raw lines of the protocol of 2024-11-05: NaN, halves of characters, what is no UTF-8, a megabyte, a secret."""
+    (root / os.fsdecode(b"\xff\xfe.md")).write_text("# Мёд\n\nЛиповый мёд.\n", encoding="utf-8")
+    secret = "sk-" + "a1B2" * 8
+    lines = {
+        2: called(2, "memory_search", query="чай", k=float("nan")),
+        3: called(3, "memory_search", query="липовый мёд", k=1),
+        4: called(4, "memory_save", user_id="anna", text="м" * 1_000_000),
+        5: called(5, "memory_save", user_id="anna", text=f"ключ сервиса {secret}"),
+        6: called(6, "memory_read", path="\udcff\udcfe.md"),
+        7: called(7, "memory_append", content="половина \ud83d знака"),
+        8: called(8, "memory_save", user_id="a/../../b", text="Обсуждали структуру памяти."),
+        9: called(9, "memory_search", query=f"где {secret}"),
+        10: called(10, "memory_search", query="чай " * 250_000),
+        11: called(11, "memory_save", user_id="anna", text="Обсуждали структуру памяти."),
+    }
     given = parameters(root)
-    words = [given.command, *given.args]
-    script = f"""import subprocess, time
-child = subprocess.Popen({words!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process = subprocess.Popen(
+        [given.command, *given.args],
+        env={**os.environ, **(given.env or {})},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    assert process.stdin
+    assert process.stdout
+    answers: dict[int, dict[str, Any]] = {}
+    watch = threading.Timer(60, process.kill)  # a line that never comes ends the test
+    watch.start()
+    try:
+        process.stdin.write(HELLO + b"no json\n\xff\xfe\n")
+        for id, line in {1: b"", **lines}.items():
+            process.stdin.write(line)
+            process.stdin.flush()
+            while id not in (6, 7, *answers):  # halves of characters are no JSON to the SDK, which is silent then
+                found = json.loads(process.stdout.readline())
+                answers[found.get("id")] = found
+    finally:
+        watch.cancel()
+        process.kill()
+        process.communicate()
+    assert answers[1]["result"]["protocolVersion"] == "2024-11-05"
+    results = {id: answers[id]["result"] for id in lines if id in answers}
+    told = {id: result.get("structuredContent") for id, result in results.items()}
+    assert told[3]["results"][0]["content"] == "# Мёд\n\nЛиповый мёд."
+    assert [(told[id]["ok"], told[id]["reason"]) for id in (4, 5)] == [(False, "length"), (False, "secret")]
+    assert [id for id, result in results.items() if result.get("isError")] == [2, 8]
+    assert told[11]["id"] == "ar_001"
+    assert not [path for path in root.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="parents are watched where there are parents")
+def test_a_client_killed_within_a_call_leaves_no_process_and_no_lock(root: Path) -> None:
+    given = parameters(root)
+    script = f"""import subprocess, sys
+child = subprocess.Popen({[given.command, *given.args]!r}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+child.stdin.write({HELLO!r})
+child.stdin.flush()
+child.stdout.readline()
 print(child.pid, flush=True)
-time.sleep(60)"""
+input()
+child.stdin.write({called(2, "memory_append", content="Никогда.")!r})
+child.stdin.flush()
+child.stdout.readline()"""
     env = {**os.environ, **(given.env or {})}
-    process = subprocess.Popen([sys.executable, "-c", script], env=env, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    child = int(process.stdout.readline())
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    process.stdout.close()
-    deadline = time.monotonic() + 30
-    while _is_alive(child) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not _is_alive(child)
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", script], env=env, **pipes) as process:
+        assert process.stdin
+        assert process.stdout
+        child = int(process.stdout.readline())
+        with Disk(root).locked():  # the call waits for it
+            process.stdin.write("go\n")
+            process.stdin.flush()
+            time.sleep(0.5)
+            process.send_signal(signal.SIGKILL)
+            deadline = time.monotonic() + 30
+            while _is_alive(child) and time.monotonic() < deadline:
+                time.sleep(0.05)
+            assert not _is_alive(child)
     mk.store(root).workspace.append_to_memory("Дальше.")
+    assert "Никогда." not in (root / "MEMORY.md").read_text("utf-8")
 
 
 def _is_alive(pid: int) -> bool:

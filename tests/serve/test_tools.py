@@ -85,6 +85,26 @@ def test_blocks_of_a_user_are_the_context(tools: Tools) -> None:
     assert tools.memory_context("nobody", "кто я?")["text"] == ""
 
 
+def test_a_profile_says_how_policies_search_and_blocks_are_set(tmp_path: Path) -> None:
+    profile = mk.Profile(
+        retriever={"encoder": None, "min_score": 0.99},
+        policies={"admission": {"min_chars": 3}, "quota": {"max_profile": 1}, "expiry": {"grace_days": 10}},
+        context={"profile_chars": 12},
+    )
+    (tmp_path / "root").mkdir()
+    tools = Tools(tmp_path / "root", log=False, profile=profile)
+    assert tools.memory_save("Зовут Аня", "anna")["ok"]
+    with pytest.raises(PolicyRefusal, match="limit"):
+        tools.memory_save("Предпочитает письма звонкам.", "anna")
+    assert tools.memory_save("Сейчас чиним пул соединений.", "anna", expires_at="2026-02-20")["ok"]
+    facts = tools.store.facts
+    assert facts.read("anna", now="2026-03-01")["type"].to_pylist() == ["profile", "working"]
+    assert facts.cleanup(now="2026-03-01") == []
+    assert tools.memory_context("anna", "пул")["text"].startswith("[PROFILE MEMORY]\n- Зовут Аня")
+    assert tools.memory_search("письма и соединения", user_id="anna")["results"] == []
+    assert facts.search("anna", "письма и соединения").num_rows == 0
+
+
 @pytest.mark.parametrize(
     "path", ["../secret.txt", "/etc/passwd", ".memkit/lock", "a/../../b", "MEMORY.md\x00", "link.md"]
 )
