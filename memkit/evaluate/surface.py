@@ -253,9 +253,13 @@ def plot_similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = N
     ax = axes_for(ax, f"{int((values >= threshold).sum()):,} of {len(values):,} pairs at {threshold:g} or above")
     edges = np.linspace(min([*values.tolist(), threshold]), 1.0, _BINS + 1)
     names = sorted(set(kinds))
-    parts = [values[[kind == name for kind in kinds]] for name in names]
+    below = np.zeros(_BINS)
+    for name, colour in zip(names, COLOURS, strict=False):
+        above = below + np.histogram(values[[kind == name for kind in kinds]], bins=edges)[0]
+        ax.stairs(above, edges, baseline=below, fill=True, label=name, color=colour)
+        below = above
+    ax.set_ylim(0, 1.05 * max(1.0, below.max()))
     if names:
-        ax.hist(parts, bins=edges.tolist(), stacked=True, label=names, color=list(COLOURS[: len(names)]))
         ax.legend(frameon=False)
     ax.axvline(threshold, color="#D55E00", linestyle="--")
     ax.set(xlabel="similarity", ylabel="pairs")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
 
 _METRIC, _JUDGED, _DEPTH = "ndcg@10", "judged@10", 100
-_FEW, _KEPT = 12, 500
+_FEW, _KEPT = 8, 500
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ POLICY_NAMES = tuple(name for name in POLICIES if name not in ("deduplicator", "
 """The policies that judge row by row and need no fit."""
 _OVER_TIME = ("quota", "expiry")
 _DAYS, _EVERY = (0, 7, 14, 21, 30, 365), 30
-_QUICK = 4000
+_QUICK = 1000
 """Memories that are judged while a slider moves."""
 _EACH, _LOOKED, _LONGEST, _NAME = 12, 5000, 400, 40
 _OWN = ("evict_rank", "expires_at", "age_days", "factor", "importance", "kind")
@@ -127,7 +127,7 @@ class RowsPanel(Panel):
     def _forecast(self, state: State) -> pa.Table:
         """What each user keeps as the days go by; moving through them does not work it out anew."""
         key = repr((dict(state[self.section]), state[ASKED]["as_of"]))
-        if self._ahead[0] != key:
+        if self._ahead[0] != key and not (self.session.is_moving and self._ahead[0]):
             days = sorted({*_DAYS, *range(0, _DAYS[-1], _EVERY)})
             steps = Pipeline([self._set(state)] if self.section == "expiry" else [Expiry(), self._set(state)])
             self._ahead = (key, forecast(self.corpus, steps, state[ASKED]["as_of"], days))

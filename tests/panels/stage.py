@@ -92,7 +92,8 @@ class Stage:
         """Wait until the page shows what Python has now."""
         assert self.tab is not None
         self.tab.wait_for_function(
-            "n => document.querySelector('.said').dataset.n >= n && !document.querySelector('.mkp').matches('.busy')",
+            """n => Number(document.querySelector(".said").dataset.n) >= Number(n)
+                && !document.querySelector(".mkp").matches(".busy")""",
             arg=str(self.widget.n),
         )
 

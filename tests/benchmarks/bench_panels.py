@@ -1,0 +1,172 @@
+"""From a key to the new picture in Chromium: each panel, on the data that ships and on many memories.
+
+    python tests/benchmarks/bench_panels.py [--sizes 100000] [--keys 25] [--only search decay]
+
+The widget is in this process and the page talks to it over one local connection, without Jupyter. In milliseconds:
+median and 90th percentile of the time from key to the first frame with the new picture, as the browser's clock has it;
+of it, the medians of what Python computes, draws and writes as HTML, and of the rest: transport, decoding, painting.
+"cpu" is what the first three cost in time of the processor, which says more on a machine that others use, too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime as dt
+import importlib.util
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import memkit as mk
+
+HERE = Path(__file__).parent
+DAY = "2026-03-01"
+WATCH = """() => {
+  window.timed = []; let start = 0;
+  document.addEventListener("keydown", () => (start = performance.now()), true);
+  document.querySelector(".pic img").addEventListener("load", () =>
+    requestAnimationFrame(() => { if (start) timed.push(performance.now() - start); start = 0; }));
+}"""
+
+
+def module(path: str) -> ModuleType:
+    """A script of tests/."""
+    spec = importlib.util.spec_from_file_location(Path(path).stem, HERE / path)
+    assert spec is not None
+    assert spec.loader is not None
+    made = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = made
+    spec.loader.exec_module(made)
+    return made
+
+
+def many(size: int) -> mk.Corpus:
+    """So many facts of 200 users, dated and some expiring, with the words of memories that ship."""
+    texts, rng = module("generate.py").texts(size, tokens=12), np.random.default_rng(0)
+    day = dt.date.fromisoformat(DAY)
+    made = [(day - dt.timedelta(days=int(age))).isoformat() for age in rng.integers(1500, size=size)]
+    ends = [(day + dt.timedelta(days=int(left))).isoformat() for left in rng.integers(-100, 400, size=size)]
+    return mk.from_table(
+        pa.table(
+            {
+                "memory_id": [f"m{at}" for at in range(size)],
+                "text": texts,
+                "kind": rng.choice(["profile", "working", "archive"], size, p=[0.1, 0.2, 0.7]),
+                "importance": rng.choice(["high", "normal", "low"], size, p=[0.1, 0.6, 0.3]),
+                "user_id": [f"u{user}" for user in rng.integers(200, size=size)],
+                "created_at": made,
+                "expires_at": [end if at % 5 == 0 else None for at, end in enumerate(ends)],
+            }
+        )
+    )
+
+
+def panels(corpus: mk.Corpus, search: mk.Retriever, query: str, labels: tuple[Any, ...]) -> Iterator[tuple[Any, str]]:
+    """Each panel, and the label of a slider that moves much of it."""
+    found = mk.panels.search(search, query, *labels, as_of=DAY)
+    found.press("pin")
+    yield found, "vector weight"
+    yield mk.panels.decay(search, as_of=DAY), "decay days, days"
+    yield mk.panels.dedup(mk.Deduplicator(encoder=None).fit(corpus)), "lexical threshold, ratio"
+    yield mk.panels.policy(corpus, "admission", as_of=DAY), "max chars, characters"
+    yield mk.panels.policy(corpus, "quota", as_of=DAY), "max facts, facts"
+    yield mk.panels.policy(corpus, "expiry", as_of=DAY), "forward, days"
+    user = {"user_id": "u1"} if corpus.memories.num_rows > 10_000 else {}
+    builder = mk.ContextBuilder(retriever=search)
+    yield mk.panels.context(corpus, builder, message=query, as_of=DAY, **user), "profile chars, characters"
+
+
+class Clock:
+    """How long methods of a panel take while it is moved, and what they cost the processor."""
+
+    def __init__(self, panel: Any) -> None:
+        self.first: dict[str, float] = {}
+        self.others: dict[str, float] = {}
+        self.panel = panel
+        for name, part in (("_answer", "compute"), ("_png", "draw"), ("_body", "html"), ("_strip", "html")):
+            setattr(panel, name, self._timed(getattr(panel, name), part))
+
+    def _timed(self, act: Callable[..., Any], part: str) -> Callable[..., Any]:
+        def timed(*given: Any) -> Any:
+            begin, cost = time.perf_counter(), time.thread_time()
+            made = act(*given)
+            spent = self.first if self.panel.session.is_moving else self.others
+            for name, now, then in ((part, time.perf_counter(), begin), ("cpu", time.thread_time(), cost)):
+                spent[name] = spent.get(name, 0.0) + 1000 * (now - then)
+            return made
+
+        return timed
+
+
+def measured(stage: Any, panel: Any, label: str, keys: int) -> dict[str, float]:
+    """Medians over some keys on one slider, from rest."""
+    clock = Clock(panel)
+    tab = stage.show(panel.view)
+    tab.evaluate(WATCH)
+    tab.get_by_label(label, exact=True).focus()
+    tab.keyboard.press("Home")
+    tab.wait_for_timeout(1500)
+    rows = []
+    for _ in range(keys):
+        tab.evaluate("timed.length = 0")
+        clock.first.clear()
+        tab.keyboard.press("ArrowRight")
+        tab.wait_for_timeout(200)
+        stage.settle()
+        tab.wait_for_timeout(100)
+        if not tab.evaluate("timed.length"):
+            continue  # the picture is the same one
+        spent = clock.first
+        total = tab.evaluate("timed[0]")
+        rest = total - sum(spent.get(name, 0.0) for name in ("compute", "draw", "html"))
+        rows.append(
+            {
+                "total": total,
+                **{name: spent.get(name, 0.0) for name in ("compute", "draw", "html", "cpu")},
+                "rest": rest,
+            }
+        )
+        tab.wait_for_timeout(300)
+        stage.settle()
+    rows = rows[2:]  # the first ones fill caches
+    totals = [row["total"] for row in rows]
+    medians = {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
+    return {"median": medians.pop("total"), "p90": float(np.quantile(totals, 0.9)), **medians}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", type=int, nargs="*", default=[0, 100_000], help="0 is the data that ships")
+    parser.add_argument("--keys", type=int, default=25)
+    parser.add_argument("--only", nargs="*", default=[])
+    given = parser.parse_args()
+    command = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    with module("../panels/stage.py").Stage(command) as stage:
+        for size in given.sizes:
+            data = mk.sample_data()
+            corpus = many(size) if size else mk.read(data, as_of=DAY)
+            encoder = module("bench_search.py").WordVectors(256) if size else "use"
+            search = mk.Retriever(encoder=encoder).fit(corpus)
+            query = corpus.memories["text"][0].as_py().split()[0] if size else "пул соединений"
+            labels = () if size else (data / "queries.csv", data / "qrels.csv")
+            print(f"{corpus.memories.num_rows:,} memories, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+            print(
+                f"{'panel':12}"
+                + "".join(f"{name:>9}" for name in ("median", "p90", "compute", "draw", "html", "cpu", "rest"))
+            )
+            for panel, label in panels(corpus, search, query, labels):
+                if not given.only or panel.title in given.only:
+                    row = measured(stage, panel, label, given.keys)
+                    print(f"{panel.title:12}" + "".join(f"{value:9.0f}" for value in row.values()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
