@@ -57,7 +57,7 @@ class Against:
         now, before = self._scores(live, self._pools), self._scores(pinned, self._pools)
         units = self.task.units(now[0] - before[0])
         found = verdict(units)
-        return Strip(found, units_needed(units, found.difference), float(np.nanmean(now[1])), now[0] - before[0])
+        return Strip(found, units_needed(units, found.difference), _share(now[1]), now[0] - before[0])
 
     def rough(self, live: Section, pinned: Section) -> tuple[float, int]:
         """The mean difference on a few queries, evenly taken, and how many they are."""
@@ -107,7 +107,7 @@ class Against:
         reason = f" {html.escape(v.reason)}." if v.reason else ""
         return (
             f"<p><b>{html.escape(v.word)}</b> than pinned</p><p>{_METRIC} {v.difference:+.3f}{ends}</p>"
-            f"<p>{strip.judged:.0%} of the first ten hits are judged.{reason}{more}</p>{self._bars(strip)}"
+            f"<p>{_judged(strip.judged)}{reason}{more}</p>{self._bars(strip)}"
         )
 
     def _more(self, strip: Strip) -> str:
@@ -119,3 +119,12 @@ class Against:
         ids, texts = (self.task.queries[name].to_pylist() for name in ("query_id", "text"))
         marks = [(f"query:{ids[at]}", texts[at] or "", float(strip.differences[at])) for at in order]
         return bars("queries by difference, worst first; Enter opens both result lists", marks)
+
+
+def _share(values: Floats) -> float:
+    """The mean of what is known; NaN where nothing is."""
+    return float("nan") if np.isnan(values).all() else float(np.nanmean(values))
+
+
+def _judged(share: float) -> str:
+    return "There are no hits." if np.isnan(share) else f"{share:.0%} of the first ten hits are judged."

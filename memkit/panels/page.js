@@ -247,7 +247,9 @@ function render({ model, el }) {
     changed = Boolean(parts.said.dataset.n) || changed;
     const ground = () => root.classList.toggle("dark", isDark(root));
     if (root.isConnected) ground(); else requestAnimationFrame(ground); // JupyterLab draws first, and puts it into the page then
-    for (const [name, value] of Object.entries(model.get("values"))) controls[name]?.show(value);
+    const error = model.get("error"); // what was refused stays in its box, to be mended
+    for (const [name, value] of Object.entries(model.get("values")))
+      if (!error || document.activeElement?.id !== `${id}-${name}`) controls[name]?.show(value);
     const bytes = model.get("picture");
     if (root.memkit !== bytes) {
       root.memkit = bytes;
@@ -260,7 +262,6 @@ function render({ model, el }) {
     parts.code.textContent = model.get("code");
     fill(parts.strip, model.get("strip"));
     fill(parts.body, model.get("body"));
-    const error = model.get("error");
     parts.said.textContent = error || model.get("status");
     parts.said.classList.toggle("wrong", Boolean(error));
     parts.said.dataset.n = model.get("n");

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -108,3 +109,155 @@ def test_a_slider_is_moved_by_keys_and_the_picture_follows(stage: Any, search: m
     stage.press("0")
     tab.wait_for_timeout(400)  # a rest that was waited for is forgotten
     assert panel.params["decay_days"] == 60.0
+
+
+def test_search_goes_from_pin_to_verdict_to_both_lists_by_keys(stage: Any, search: mk.Retriever) -> None:
+    panel = mk.panels.search(search, "пул", LABELS, RELEVANT, as_of=DAY)
+    tab = stage.show(panel.view)
+    tab.get_by_label("query", exact=True).focus()
+    tab.keyboard.press("Control+a")
+    tab.keyboard.type("пул соединений")
+    stage.press("Enter")
+    assert panel.values["query"] == "пул соединений"
+    tab.get_by_role("button", name="Keys ?").focus()
+    stage.press("p")
+    tab.get_by_label("min score", exact=True).focus()
+    stage.press("End")
+    assert panel.result.num_rows == 0
+    tab.wait_for_function(
+        "document.querySelector('.strip').textContent.includes('interval') ||"
+        " document.querySelector('.strip').textContent.includes('than pinned')"
+    )
+    assert panel.strip is not None
+    bars = tab.get_by_role("listbox", name="queries by difference")
+    bars.get_by_role("option").first.focus()
+    stage.press("ArrowRight", "ArrowLeft", "Enter")
+    assert panel.values["query"] in LABELS["text"]
+    assert panel.values["memory_id"] in RELEVANT["memory_id"]
+    assert tab.get_by_role("listbox", name="pinned").get_by_role("option").count() > 0
+    assert tab.get_by_role("listbox", name="now").count() == 1
+    assert "under the pinned setting" in tab.locator(".mkwhy").inner_text()
+
+
+def test_a_row_keeps_the_focus_when_it_is_opened(stage: Any, search: mk.Retriever) -> None:
+    panel = mk.panels.search(search, "пул", as_of=DAY)
+    tab = stage.show(panel.view)
+    tab.locator(".body tr[data-pick]").first.focus()
+    stage.press("ArrowDown", "Enter")
+    second = panel.result["memory_id"][1].as_py()
+    assert panel.values["memory_id"] == second
+    assert tab.evaluate("document.activeElement.dataset.pick") == f"memory:{second}"
+
+
+def test_arrows_walk_the_surface_but_move_a_slider_that_has_the_focus(stage: Any, swept: Any) -> None:
+    panel = mk.panels.surface(swept)
+    panel.set(vector_weight=0.0, min_score=0.0)
+    tab = stage.show(panel.view)
+    tab.get_by_role("group", name="picture: arrow keys walk in it").focus()
+    stage.press("ArrowRight", "ArrowUp")
+    assert panel.params == {"vector_weight": 0.5, "min_score": 0.2}
+    tab.get_by_label("min score", exact=True).focus()
+    stage.press("ArrowLeft")
+    assert panel.params["vector_weight"] == 0.5
+    assert panel.params["min_score"] < 0.2
+    tab.locator(".body tr[data-pick]").first.focus()
+    stage.press("Enter")
+    assert panel.at == swept.best
+
+
+def test_pairs_and_memories_are_judged_by_single_keys(
+    stage: Any, corpus: mk.Corpus, search: mk.Retriever, tmp_path: Path
+) -> None:
+    alike = [f"Пул соединений вырос {word} до десяти." for word in ("вчера", "сегодня", "снова", "опять")]
+    pairs = mk.panels.dedup(mk.Deduplicator(encoder=None, lexical_floor=0.1).fit(pa.table({"text": alike})))
+    tab = stage.show(pairs.view)
+    tab.get_by_role("button", name="Keys ?").focus()
+    stage.press("s", "d", "b", "c")
+    assert pairs.labels["label"].to_pylist() == ["duplicate", "contradiction"]
+    assert "precision" in tab.locator(".said").inner_text() or "judged" in tab.locator(".said").inner_text()
+    chosen = tab.locator(".body tr[data-pick]").nth(1)
+    wanted = chosen.get_attribute("data-pick")
+    tab.locator(".body tr[data-pick]").first.focus()
+    stage.press("ArrowDown", "Enter")
+    assert pairs.pair is not None
+    assert {pairs.pair["a_id"], pairs.pair["b_id"]} == set(wanted.split("\x1f"))
+
+    path = tmp_path / "qrels.parquet"
+    judge = mk.panels.judge(search, LABELS, path, as_of=DAY)
+    tab = stage.show(judge.view)
+    tab.get_by_role("button", name="Keys ?").focus()
+    stage.press("2", "s", "0", "b")
+    assert judge.result["relevance"].to_pylist() == [2.0]
+    assert mk.read_qrels(path)["relevance"].to_pylist() == [2.0]
+
+
+def test_a_policy_judges_typed_text_and_a_context_shows_its_cut(
+    stage: Any, corpus: mk.Corpus, search: mk.Retriever
+) -> None:
+    panel = mk.panels.policy(corpus, "admission", as_of=DAY)
+    tab = stage.show(panel.view)
+    tab.get_by_label("text", exact=True).focus()
+    tab.keyboard.type(f"Почему {ATTACK} сломалось?")
+    stage.press("Enter")
+    assert panel.result["reason"].to_pylist() == ["question"]
+    assert tab.locator(".body mark").inner_text() == "Почему"
+    assert tab.evaluate("window.ran") is None
+
+    prompt = mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY)
+    tab = stage.show(prompt.view)
+    tab.get_by_label("profile chars, characters, number").focus()
+    tab.keyboard.press("Control+a")
+    tab.keyboard.type("40")
+    stage.press("Enter")
+    assert prompt.params["profile_chars"] == 40
+    assert tab.get_by_role("region", name="the prompt").inner_text().strip() == prompt.answer.text.strip()
+    assert "cut:" in tab.locator(".mkcut").first.inner_text()
+
+
+def test_tabs_of_a_lab_are_walked_by_arrows_over_one_state(stage: Any, corpus: mk.Corpus, search: mk.Retriever) -> None:
+    lab = mk.panels.lab(corpus, search, "пул", LABELS, RELEVANT, as_of=DAY)
+    tab = stage.show(lab.view)
+    tab.get_by_role("tab", name="search").focus()
+    stage.press("ArrowRight", "ArrowRight")
+    assert tab.evaluate("document.activeElement.dataset.tab") == "decay"
+    tab.get_by_label("decay days, days", exact=True).focus()
+    stage.press("ArrowRight")
+    assert lab["search"].params["decay_days"] == 61.0
+    tab.get_by_role("tab", name="decay").focus()
+    stage.press("Home")
+    assert tab.get_by_label("decay days, days, number").input_value() == "61"
+
+
+def test_what_is_refused_is_said_and_the_page_goes_on(stage: Any, search: mk.Retriever) -> None:
+    panel = mk.panels.search(search, "пул", as_of=DAY)
+    tab = stage.show(panel.view, width=700, dark=True)
+    assert "dark" in tab.locator(".mkp").get_attribute("class")
+    tab.get_by_label("where", exact=True).focus()
+    tab.keyboard.type("foo bar")
+    stage.press("Enter")
+    assert "wrong" in tab.locator(".said").get_attribute("class")
+    assert tab.get_by_label("where", exact=True).input_value() == "foo bar"
+    stage.press("Control+a", "Delete", "Enter")
+    assert tab.locator(".said").get_attribute("class") == "said"
+    high = tab.evaluate("document.querySelector('.pic').getBoundingClientRect().top")
+    tab.get_by_label("k", exact=True).focus()
+    stage.press("ArrowRight")
+    assert tab.evaluate("document.querySelector('.pic').getBoundingClientRect().top") == high
+
+
+def test_presets_and_profiles_are_set_by_keys(stage: Any, search: mk.Retriever, tmp_path: Path) -> None:
+    panel = mk.panels.search(search, "пул", as_of=DAY)
+    tab = stage.show(panel.view)
+    tab.locator("details.profile summary").press("Enter")
+    tab.get_by_label("preset", exact=True).select_option("workspace")
+    stage.settle()
+    assert panel.params["normalise"] == "max"
+    tab.get_by_label("profile file, TOML or JSON").fill(str(tmp_path / "mine.toml"))
+    tab.get_by_role("button", name="Save profile").press("Enter")
+    tab.wait_for_function("document.querySelector('.said').textContent.startsWith('Saved')")
+    panel.reset()
+    tab.evaluate("again()")
+    tab.get_by_role("button", name="Load profile").press("Enter")
+    tab.wait_for_timeout(100)
+    stage.settle()
+    assert panel.params["normalise"] == "max"
