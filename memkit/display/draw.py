@@ -253,6 +253,9 @@ def _plain(text: str) -> str:
 
 
 def _placed(column: Column, text: str, width: int) -> str:
+    if column.look == "place":  # date and kind give way before the path, whose end says most
+        while cell_len(text) > width and " · " in text:
+            text = text.rpartition(" · ")[0]
     return _aligned(text, width, is_number(column), column.look == "place")
 
 

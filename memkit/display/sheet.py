@@ -218,7 +218,7 @@ def names_of(memories: pa.Table) -> dict[str, list[str]]:
     return {row[0]: _name(dict(zip(names, row, strict=True))) for row in rows}
 
 
-def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 40) -> dict[str, Any]:
+def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 200) -> dict[str, Any]:
     """`names_of` the memories that these columns of a result name in its first rows, under the key that is kept."""
     first = result.slice(0, most)
     ids = {value for column in columns for value in first[column].to_pylist()}
@@ -336,6 +336,7 @@ def _measured(value: Any, top: float, look: str) -> Cell:
     if value is None:
         return Cell("")
     words = f"{value:{_FORMATS[look]}}" if look in _FORMATS else _text_of(value)
+    words = f"{value:.1g}" if look == "exact" and value and not float(words) else words  # such a p is not 0
     share = float(value) / top if top > 0 else 0.0
     return Cell(words, None if look not in ("score", "bar") or share != share else min(1.0, max(0.0, share)))
 

@@ -103,9 +103,17 @@ def _said(value: Any) -> str:
 
 def _draw_points(ax: Axes, front: pd.DataFrame, x: Any, height: Any, name: str, flat: bool) -> None:
     own = front.index
-    edges = np.where(front["near"], "black", "none")
+    edges = np.where(front["near"], "black", "#999999")  # a rim, for the darkest are dark as a dark page
     colour: dict[str, Any] = {"c": front[name], "cmap": "viridis"} if flat else {"color": COLOURS[0]}
-    points = ax.scatter(x[own], height[own], s=70, edgecolors=edges.tolist(), linewidths=1.5, zorder=2, **colour)
+    points = ax.scatter(
+        x[own],
+        height[own],
+        s=70,
+        edgecolors=edges.tolist(),
+        linewidths=np.where(front["near"], 1.5, 0.5),
+        zorder=2,
+        **colour,
+    )
     if front["near"].any():
         ax.scatter([], [], s=70, color="none", edgecolors="black", linewidths=1.5, label="cannot be told from the best")
     if flat:

@@ -6,6 +6,7 @@ import html.parser
 import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -353,3 +354,34 @@ def test_a_comparison_says_its_verdict_first_and_the_queries_that_moved_most_by_
     gone = found.per_query.filter(pc.not_equal(found.per_query["difference"], 0)).num_rows
     assert below.count("-1.000") == gone > 0
     assert all(wcswidth(one) <= 80 for one in text.splitlines())
+
+
+def test_a_p_too_small_for_its_digits_is_not_shown_as_0() -> None:
+    right = {"query_id": [str(at) for at in range(40)], "memory_id": ["a"] * 40, "relevance": [1] * 40}
+    queries = {"query_id": right["query_id"], "text": ["чай"] * 40}
+    runs = [
+        pa.table({"query_id": right["query_id"], "memory_id": [name] * 40, "rank": [1] * 40}) for name in ("b", "a")
+    ]
+    found = mk.compare(*runs, queries, right, "mrr")
+    p = found.table["p"][0].as_py()
+    assert 0 < p < 0.0005
+    assert f"{p:.1g}" in mk.display.notebook.shown(found).text(100)
+
+
+def test_a_narrow_window_keeps_the_file_and_lets_go_of_its_kind_and_day(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "memory" / "2026-02-12.md").write_text("# День\nЗелёный чай.\n", encoding="utf-8")
+    hits = mk.Retriever(encoder=None).fit(mk.read(tmp_path)).search("чай", as_of="2026-03-01")
+    assert "memory/2026-02-12.md:1" in mk.display.notebook.shown(hits).text(70)
+    assert "memory/2026-02-12.md:1 · daily_log · 2026-02-12" in mk.display.notebook.shown(hits).text(120)
+
+
+def test_a_page_names_as_many_memories_as_it_has_rows(tmp_path: Path) -> None:
+    rows = {"memory_id": [f"m{at}" for at in range(90)], "title": [f"Имя {at}" for at in range(90)], "text": ["—"] * 90}
+    search = mk.Retriever(encoder=None).fit(mk.from_table(rows))
+    page = mk.audit(
+        search, {"query_id": [1], "text": ["Имя"]}, {"query_id": [1], "memory_id": ["m1"], "relevance": [1]}
+    )
+    text = page.report(tmp_path / "page.html").read_text("utf-8")
+    named = [at for at in range(90) if f"Имя {at}<" in text or f"Имя {at} " in text]
+    assert len(named) > 60 or not page.tables["unsearchable"].num_rows
