@@ -110,7 +110,7 @@ def _draw_points(ax: Axes, front: pd.DataFrame, x: Any, height: Any, name: str, 
         height[own],
         s=70,
         edgecolors=edges.tolist(),
-        linewidths=np.where(front["near"], 1.5, 0.5),
+        linewidths=np.where(front["near"], 1.5, 0.5).tolist(),
         zorder=2,
         **colour,
     )
