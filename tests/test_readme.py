@@ -124,3 +124,11 @@ def test_the_policy_to_copy_runs_as_it_stands() -> None:
 def test_each_document_is_named_with_its_sections() -> None:
     for document in DOCUMENTS.values():
         assert f"| `{document.format}` | {document.title} | {'; '.join(document.sections.values())} |" in README
+
+
+def test_each_picture_and_file_that_is_linked_is_there() -> None:
+    linked = [name for name in re.findall(r"\]\(([^)#]+)\)", README) if "://" not in name]
+    assert [name for name in linked if not (ROOT / name).is_file()] == []
+    pictures = [ROOT / name for name in linked if name.endswith(".png")]
+    assert len(pictures) == 4
+    assert all(picture.stat().st_size < 150_000 for picture in pictures)

@@ -26,10 +26,12 @@ METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+_PICTURE = "data:image/png;base64,"
 _WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 _PATTERNS = [
     (re.compile(pattern), replacement)
     for pattern, replacement in get_sanitize_patterns((NOTEBOOKS / ".nbval.cfg").read_text(encoding="utf-8"))
+    if _PICTURE not in pattern
 ]
 
 
@@ -79,6 +81,8 @@ def _clean_output(output: Any) -> None:
     data = output.get("data", {})
     # Without its kernel a view shows an error; what is left is the widget's text. nbval leaves views out as well.
     data.pop(_WIDGET_VIEW, None)
+    if _PICTURE in data.get("text/html", ""):
+        data.pop("image/png", None)  # a panel has it within its page
     for kind, content in data.items():
         if isinstance(content, str) and not kind.startswith(("image/png", "image/jpeg")):
             data[kind] = sanitised(content)
@@ -100,7 +104,12 @@ def main() -> None:
     """Refresh the notebooks that are named, else all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("notebooks", nargs="*", type=Path, help="default: every notebook in notebooks/")
-    for path in parser.parse_args().notebooks or sorted(NOTEBOOKS.glob("*.ipynb")):
+    named = parser.parse_args().notebooks
+    if not named:
+        from reference import TARGET, made  # the script beside this one
+
+        TARGET.write_text(made(), encoding="utf-8", newline="\n")
+    for path in named or sorted(NOTEBOOKS.glob("*.ipynb")):
         text = refreshed(path)
         changed = text != path.read_text(encoding="utf-8")
         path.write_text(text, encoding="utf-8", newline="\n")

@@ -18,13 +18,15 @@ NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
 BY_NOTEBOOK = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 
-_FORMAT = ("The rule", "The smallest data", "The same in SQL", "What real data does to it")
+_LAST = "Turn it yourself"
+_FORMAT = ("The rule", "The smallest data", "The same in SQL", "What real data does to it", _LAST)
 _STAGE = (
     "The rule and its source",
     "The smallest table that shows it",
     "The same in SQL",
     "What the knob does",
     "What it costs or breaks",
+    _LAST,
 )
 _POLICY = (_STAGE[0], "The formula with units", *_STAGE[1:])
 HEADINGS: dict[str, tuple[str, ...]] = {
@@ -37,9 +39,10 @@ HEADINGS: dict[str, tuple[str, ...]] = {
         "What would a policy do?",
         "What would a prompt get?",
         "Where to go next",
+        _LAST,
     ),
     **dict.fromkeys(("01_index_tree", "02_workspace", "03_notes", "04_records", "05_facts"), _FORMAT),
-    "10_fusion": (*_STAGE[:-1], "What it buys", _STAGE[-1]),
+    "10_fusion": (*_STAGE[:-2], "What it buys", *_STAGE[-2:]),
     **dict.fromkeys(("11_decay_in_ranking", "12_analysers", "13_trace"), _STAGE),
     **dict.fromkeys(
         (
@@ -111,6 +114,26 @@ def test_the_file_is_as_refresh_writes_it(refresh: ModuleType, path: Path) -> No
 
 def test_the_tour_is_short() -> None:
     assert len(_read(NOTEBOOKS / "00_tour.ipynb").cells) <= 20
+
+
+@BY_NOTEBOOK
+def test_a_notebook_has_less_than_25_cells(path: Path) -> None:
+    assert len(_read(path).cells) < 25
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS if path.stem != "90_reference"], ids=lambda path: path.stem)
+def test_a_notebook_ends_with_a_panel_that_is_there_without_a_kernel(path: Path) -> None:
+    last = _read(path).cells[-1]
+    assert "mk.panels." in last.source
+    page = "".join(output.data.get("text/html", "") for output in last.outputs)
+    assert "<table" in page
+    assert 'src="data:image/png;base64,' in page
+
+
+@BY_NOTEBOOK
+def test_a_notebook_starts_from_data_that_ships(path: Path) -> None:
+    sources = "\n".join(cell.source for cell in _code(path))
+    assert re.findall(r"""\bmk\.(?:read|open)\(f?["'].*""", sources) == []
 
 
 @BY_NOTEBOOK
