@@ -139,12 +139,15 @@ class AgesPanel(Panel):
 
     def _body(self, answer: Answer) -> str:
         """What falls below a twentieth next, and when."""
+        if not answer.table.num_rows:
+            return paragraph("The corpus holds no memories.")
         table = answer.table.filter(pc.fill_null(pc.equal(answer.table["note"], ""), True))
         age, factor = (table[name].to_numpy(zero_copy_only=False) for name in ("age_days", "factor"))
         if not np.isfinite(answer.fades_at):
             return paragraph("With this form and floor no memory falls below 5 %.")
         days = answer.fades_at - age
-        order = [at for at in np.argsort(days, kind="stable") if days[at] > 0 and factor[at] < 1][:_NEXT]
+        coming = np.flatnonzero((days > 0) & (factor < 1))
+        order = coming[np.argsort(days[coming], kind="stable")[:_NEXT]]
         ids = [table["memory_id"][int(at)].as_py() for at in order]
         memories = self.search.corpus_.memories
         names = names_of(memories.filter(pc.is_in(memories["memory_id"], pa.array(ids, pa.string()))))

@@ -181,18 +181,12 @@ class HitsPanel(Panel):
         """The question under `params`; the arms are asked again only for another text, scope, arm or a larger pool."""
         asked, last = state[ASKED], self._question
         live = wide = self.search.with_params(**params)
-        if last is not None and (last.queries.texts, last.where, last.moment) == (
-            (asked["query"],),
-            _visible(asked),
-            as_of_time(asked["as_of"]),
-        ):
+        if last is not None:
             settings = Settings.of(live)
             wanted = last.index.weights(settings)
-            if (
-                settings.pool <= last.found.pool
-                and wanted.keys() <= set(last.found.arms)
-                and _same_scope(last, settings)
-            ):
+            is_within = settings.pool <= last.found.pool and wanted.keys() <= set(last.found.arms)
+            now = (asked["query"],), _visible(asked), as_of_time(asked["as_of"])
+            if is_within and _same_scope(last, settings) and now == (last.queries.texts, last.where, last.moment):
                 return replace(last.but(**params), k=asked["k"])
             arms = {f"{arm}_weight": float(arm in {*wanted, *last.found.arms}) for arm in KINDS}
             wide = live.with_params(**arms, pool=max(settings.pool, last.found.pool))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from pathlib import Path
 from typing import Any
@@ -93,12 +94,12 @@ def run(panel: Panel, **names: Any) -> pa.Table:
     return eval(panel.code, {"mk": mk, "pa": pa, "panel": panel, **names})  # noqa: S307  # memkit's own
 
 
-@settings(max_examples=25)
+@settings(max_examples=30)
 @given(st.data())
 def test_the_code_gives_the_table_on_the_screen(
-    corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, data: st.DataObject
+    corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, data: st.DataObject
 ) -> None:
-    names = {"corpus": corpus, "search": search, "dedup": dedup}
+    names = {"corpus": corpus, "search": search, "dedup": dedup, "sweep": swept}
     panel = data.draw(
         st.sampled_from(
             [
@@ -107,10 +108,14 @@ def test_the_code_gives_the_table_on_the_screen(
                 mk.panels.dedup(dedup),
                 mk.panels.policy(corpus, "expiry", as_of=DAY),
                 mk.panels.policy(corpus, "admission", as_of=DAY),
+                mk.panels.policy(corpus, "quota", as_of=DAY),
+                mk.panels.policy(corpus, "classifier", as_of=DAY),
                 mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
+                mk.panels.surface(swept),
             ]
         )
     )
+    panel.session.is_moving = data.draw(st.booleans())
     unset = {"where", "as_of", "memory_id"}
     for name in data.draw(st.lists(st.sampled_from(sorted(panel.controls.keys() - unset)), max_size=4)):
         drawn = data.draw(_values(panel.controls[name], name, panel.values[name]))
@@ -338,3 +343,126 @@ def test_slider_keys_lead_to_the_ends_of_a_declaration() -> None:
                 assert declared.accepts(parsed(declared, end)), declared.name
         elif declared.default is not None:
             assert declared.accepts(parsed(declared, written(declared.default))), declared.name
+
+
+def test_judgements_are_read_again_by_the_code_on_the_screen(search: mk.Retriever, labels: Any, tmp_path: Path) -> None:
+    panel = mk.panels.judge(search, labels[0], tmp_path / "qrels.parquet", as_of=DAY)
+    for key in ("3", "0", "1"):
+        panel.press(key)
+    found = run(panel)
+    assert found.select(panel.result.column_names).to_pylist() == panel.result.to_pylist()
+    other = tmp_path / "qrels.csv"
+    other.write_text("query_id,memory_id,relevance\nq0,a,1\n", "utf-8")
+    before = other.read_bytes()
+    beside = mk.panels.judge(search, labels[0], other, beside=panel.result, as_of=DAY)
+    beside.press("2")
+    assert other.read_bytes() == before
+    assert "agree" in beside.status
+
+
+def test_agreement_is_cohens_kappa(search: mk.Retriever, labels: Any) -> None:
+    judged = {"query_id": ["q0"] * 4, "memory_id": list("abcd")}
+    panel = mk.panels.judge(search, labels[0], {**judged, "relevance": [1, 1, 0, 0]}, as_of=DAY)
+    # both say yes of one, both no of one: 2 of 4 agree, as chance would have it
+    assert panel.agreement({**judged, "relevance": [1, 0, 1, 0]}) == pytest.approx((0.5 - 0.5) / (1 - 0.5))
+    assert panel.agreement({**judged, "relevance": [2, 1, 1, 0]}) == pytest.approx((0.75 - 0.5) / (1 - 0.5))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_notebook_keeps_the_last_picture_and_table(panels: dict[str, Panel], name: str) -> None:
+    panel, kept = panels[name], []
+    data, _ = panel._repr_mimebundle_()
+    assert data["text/html"] == panel.html
+    assert base64.b64decode(data["image/png"]) == panel.picture
+    assert "application/vnd.jupyter.widget-view+json" in data
+    panel._shown = type("Handle", (), {"update": lambda self, data, raw: kept.append(data)})()
+    changes = {"search": {"k": 2}, "decay": {"decay_days": 3.0}, "dedup": {"linkage": "components"}}
+    panel.set(**changes.get(name, {}))
+    panel.view._take(panel.view, {"left": True}, [])
+    assert kept[-1]["text/html"] == panel.html
+    assert base64.b64encode(panel.picture).decode() in kept[-1]["text/html"]
+
+
+def test_a_profile_holds_the_parameters_of_a_panel(panels: dict[str, Panel], tmp_path: Path) -> None:
+    changes = {
+        "search": {"vector_weight": 0.3, "decay": "linear", "kind_weights": None},
+        "decay": {"decay_days": 14.0},
+        "dedup": {"lexical_threshold": 0.95, "survivor": "longest"},
+        "quota": {"max_facts": 3},
+        "context": {"profile_chars": 70, "fill": "knapsack"},
+    }
+    for name, values in changes.items():
+        panel = panels[name]
+        before = panel.params
+        panel.set(**values)
+        after, path = panel.params, panel.save_profile(tmp_path / f"{name}.toml")
+        panel.reset()
+        assert panel.params == before
+        panel.load_profile(path)
+        assert panel.params == after
+        assert mk.Profile.load(path) == panel.profile
+
+
+def test_every_preset_fits_its_panel(panels: dict[str, Panel]) -> None:
+    for name in ("search", "decay", "dedup", "policy", "quota", "context"):
+        panel = panels[name]
+        assert panel.presets
+        for values in panel.presets.values():
+            panel.reset(values)
+            assert all(panel.params[own] == value for own, value in values.items() if own in panel.params)
+
+
+def test_no_arm_is_asked_again_by_a_slider(search: mk.Retriever, monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = mk.panels.search(search, "пул", as_of=DAY)
+    asked: list[str] = []
+    ask = mk.Retriever.ask
+    monkeypatch.setattr(mk.Retriever, "ask", lambda self, *given: asked.append(given[0]) or ask(self, *given))
+    panel.press("pin")
+    for values in ({"k": 3}, {"vector_weight": 0.0}, {"vector_weight": 0.7}, {"decay": "linear"}, {"pool": 50},
+                   {"mmr_lambda": 0.5}, {"min_score": 0.1}, {"normalise": "max"}, {"fusion": "rrf"}):  # fmt: skip
+        panel.set(**values)
+        _ = panel.body, panel.picture
+    assert asked == []
+    panel.set(query="чай")
+    assert asked == ["чай"]
+    panel.set(pool=200)
+    assert asked == ["чай", "чай"]
+
+
+def test_budgets_of_a_context_ask_no_arm_again(panels: dict[str, Panel], monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = panels["context"]
+    _ = panel.answer
+    monkeypatch.setattr(mk.Retriever, "ask", None)
+    panel.set(profile_chars=30, top_k=2, preview_chars=20)
+    assert panel.result.num_rows
+
+
+def test_a_memory_is_named_by_its_words(search: mk.Retriever) -> None:
+    panel = mk.panels.search(search, "пул", as_of=DAY)
+    panel.set(memory_id="ДЕПЛОЙ")
+    assert panel.values["memory_id"] == "e"
+    with pytest.raises(mk.ParameterError, match="nobody wrote this"):
+        panel.set(memory_id="nobody wrote this")
+
+
+def test_a_large_corpus_is_judged_in_part_while_a_slider_moves() -> None:
+    rows = {"text": [f"Запись номер {at}" for at in range(2500)], "kind": ["archive"] * 2500}
+    corpus = mk.from_table({**rows, "user_id": [f"u{at % 50}" for at in range(2500)]})
+    for policy, name, value in (("admission", "min_chars", 20), ("quota", "max_facts", 3)):
+        panel = mk.panels.policy(corpus, policy, as_of=DAY)
+        page = panel.view
+        page._take(page, {"set": {name: value}, "live": True}, [])
+        assert 0 < panel.result.num_rows <= 1000
+        assert "at rest" in page.status
+        page._take(page, {"set": {name: value}, "live": False}, [])
+        assert panel.result.num_rows == 2500
+        assert run(panel, corpus=corpus).equals(panel.result)
+
+
+def test_pictures_have_at_most_four_hundred_marks(search: mk.Retriever) -> None:
+    rows = {"text": ["чай"] * 1000, "created_at": ["2026-01-01"] * 1000, "kind": ["archive"] * 1000}
+    panel = mk.panels.decay(mk.Retriever(encoder=None).fit(mk.from_table(rows)), as_of=DAY)
+    _ = panel.picture
+    ax = panel._drawing.axes
+    drawn = sum(len(dots.get_offsets()) for dots in ax.collections)
+    assert drawn + sum(len(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "None") <= 400
