@@ -19,6 +19,7 @@ from memkit.change.split import join, split_anew
 from memkit.change.store import Operations, missing
 from memkit.duck import literal
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
+from memkit.formats.fields import words_given
 from memkit.formats.index_tree.index import FIELDS
 from memkit.formats.index_tree.write import format_branch, format_branch_line, format_root, ordered_entry
 from memkit.formats.syntax.json_places import Splice, append, find, parts_at, set_value, spliced, start_of
@@ -153,7 +154,7 @@ class IndexStore(Operations):
             For an unknown category.
         """
         day = updated or as_of_time(now).date().isoformat()
-        fields = {"title": title, "file": file, "tags": list(tags), "priority": priority, "version": version}
+        fields = {"title": title, "file": file, "tags": words_given(tags), "priority": priority, "version": version}
         entry = ordered_entry({**fields, "updated": day, **more})
 
         def work(draft: Draft) -> str:

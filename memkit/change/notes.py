@@ -15,7 +15,7 @@ from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.store import Operations, missing, stamp
 from memkit.errors import FormatError, ParameterError
-from memkit.formats.fields import check_text
+from memkit.formats.fields import check_text, words_given
 from memkit.formats.notes.format import FIELDS
 from memkit.formats.notes.write import format_note, parse_note
 from memkit.formats.syntax.json_places import Splice, spliced
@@ -82,7 +82,7 @@ class NoteStore(Operations):
 
         def work(draft: Draft) -> str:
             time = stamp(draft.moment)
-            fields = {"id": id, "subject": subject, "keywords": list(keywords), "applies_to": applies_to}
+            fields = {"id": id, "subject": subject, "keywords": words_given(keywords), "applies_to": applies_to}
             text = format_note({**fields, "created_at": time, "updated_at": time}, f"\n{content.strip(chr(10))}\n")
             path = posixpath.join(self.folder, f"{id}.md")
             draft.write(path, text, "a new note", memory_id=f"notes:{path}#{id}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,6 +101,11 @@ def check_text(value: Any, field: str = "") -> None:
     elif isinstance(value, list):
         for item in value:
             check_text(item, field)
+
+
+def words_given(words: object) -> object:
+    """`words` as a list where they are several; one text is not taken for its letters."""
+    return list(words) if isinstance(words, Iterable) and not isinstance(words, str) else words
 
 
 Test = tuple[str, str, Callable[[object], bool]]

@@ -120,6 +120,7 @@ def test_the_three_rules_are_checked_before_saving(file: str, said: str, index: 
     [
         (lambda index: index.add_entry("lesons", "т", "lessons/honey.md", [], "low"), NotFoundError),
         (lambda index: index.add_entry("lessons", "т", "lessons/honey.md", [], "urgent"), FormatError),
+        (lambda index: index.add_entry("lessons", "т", "lessons/honey.md", "чай", "low"), FormatError),
         (lambda index: index.update_entry("lessons/tee.md", title="т"), NotFoundError),
         (lambda index: index.update_entry("lessons/tea.md", priority="urgent"), FormatError),
         (lambda index: index.update_entry("lessons/tea.md"), ParameterError),

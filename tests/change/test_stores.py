@@ -404,6 +404,8 @@ def test_notes_refuse_what_the_format_refuses(tmp_path: Path) -> None:
     notes = mk.store(tmp_path).notes
     with pytest.raises(FormatError, match="applies_to"):
         notes.create("Чай", ["чай"], "everywhere", "# Чай\n\nБез сахара.")
+    with pytest.raises(FormatError, match="a list of strings"):
+        notes.create("Чай", "чай", "global", "# Чай\n\nБез сахара.")
     with pytest.raises(FormatError, match="at least 10"):
         notes.create("Чай", ["чай"], "global", "мало")
     id = str(notes.create("Чай", ["чай"], "global", "# Чай\n\nБез сахара.", now=NOW))
