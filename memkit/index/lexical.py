@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +22,25 @@ from memkit.text.analyse import ANALYSERS, QueryTerms
 from memkit.text.function_words import FUNCTION_WORDS
 
 
+class Totals(NamedTuple):
+    """What weights depend on besides a row and its terms: of all rows, be they in several indexes.
+
+    `document_frequency` is by the numbers of the terms, and `length` the mean number of terms a row.
+    """
+
+    n_rows: int
+    document_frequency: np.ndarray
+    length: float
+
+
 class _Lexical(Estimator):
     """What arms over words share: terms are counted, and weighed by what all the rows have when a query asks."""
 
     _name: ClassVar[str]
 
     postings_: Lists
+    totals_: Totals | None = None
+    """Of all buckets; None: of these rows alone."""
 
     def fit(self, chunks: pa.Table, texts: Texts) -> Self:
         """Index `texts`, one for each row of `chunks`.
@@ -177,10 +190,11 @@ class BM25(_Lexical):
 
     def _use(self, postings: Lists) -> Self:
         super()._use(postings)
-        df = postings.document_frequency
-        self.idf_ = np.log1p((postings.n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
+        n_rows, df, mean = self.totals_ or (postings.n_rows, postings.document_frequency, 0.0)
+        self.idf_ = np.log1p((n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
         lengths = postings.sums(np.positive, np.ones(len(df)))
-        mean = postings.by_row(lengths).mean() if postings.n_rows else 0.0
+        if not self.totals_ and n_rows:
+            mean = postings.by_row(lengths).mean()
         self.norms_ = self.k1 * (1 - self.b + self.b * lengths / (mean or 1))
         self.terms_ = _terms(self, "terms_", self.analyser)
         self.function_terms_ = frozenset(term for terms in self.terms_.of(sorted(FUNCTION_WORDS)) for term in terms)
@@ -208,7 +222,8 @@ class BM25(_Lexical):
         known = {term for term in terms if term in self.postings_.terms}
         # Two known characters side by side that no text has are mostly the end of a word and the beginning of the next.
         unknown = Counter(term for term in terms if term not in known and not (len(term) == 2 and {*term} <= known))
-        rarest = np.log1p((self.postings_.n_rows + 0.5) / 0.5)  # the idf of what no text has
+        n_rows = self.totals_.n_rows if self.totals_ else self.postings_.n_rows
+        rarest = np.log1p((n_rows + 0.5) / 0.5)  # the idf of what no text has
         missed = sum(
             self._occurrences(repeats) * (function_word_weight if term in self.function_terms_ else 1.0)
             for term, repeats in unknown.items()
@@ -241,7 +256,8 @@ class CharGrams(_Lexical):
 
     def _use(self, postings: Lists) -> Self:
         super()._use(postings)
-        self.idf_ = np.log((1 + postings.n_rows) / (1 + postings.document_frequency)) + 1
+        n_rows, df, _ = self.totals_ or (postings.n_rows, postings.document_frequency, 0.0)
+        self.idf_ = np.log((1 + n_rows) / (1 + df)) + 1
         self.half_ = self._half(postings)
         halves = range(self.half_.max(initial=0) + 1)
         self.norms_ = [np.sqrt(postings.sums(_squared, self.idf_**2 * (self.half_ == half))) for half in halves]

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.duck import LONE_SURROGATE
-from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
+from memkit.errors import EncoderUnavailableError, MemkitError, ParameterError, QueryError
 from memkit.index.centre import scripts
 from memkit.index.encoders.circuit import in_haste
 from memkit.params import AsOf, as_of_time, check_value
@@ -321,6 +321,8 @@ class Question:
 
     def found_among(self, allowed: Mask | None, n: int) -> Candidates:
         """What the arms find among the chunks `allowed`, whatever the scope."""
+        if self.index.is_part:
+            raise MemkitError("a trace needs one index over all memories. Fit the Retriever to lake.whole().")
         return self.index.find(self.queries.texts, n, allowed, self.weights, self.settings, self.moment)
 
     def foreign(self, found: Candidates) -> Mask:
@@ -337,6 +339,20 @@ class Question:
         return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor, s.decay_kinds)
 
 
+def _asked_of(index: Any, queries: Queries, settings: Settings, where: str | None, moment: datetime) -> tuple[Any, ...]:
+    """Index, weights, what was found and a note, where the memories lie in buckets."""
+    is_dated = any(queries.days)
+    needed = index.corpus.needed(where)
+    scoped = [(at, make_scope(index.bucket(at), settings, where, moment, is_dated).allowed) for at in needed]
+
+    def find(settings: Settings) -> tuple[SearchIndex, dict[str, float], Candidates]:
+        small, found = index.find(queries.texts, settings.pool, scoped, settings, moment)
+        return small, index.weights(settings), found
+
+    (small, weights, found), note = or_by_words(index, settings, find)
+    return small, weights, found, note
+
+
 def ask(index: SearchIndex, settings: Settings, queries: Any, k: int, where: str | None, as_of: AsOf) -> Question:
     """Settle a question and ask the arms; parameters and errors are those of `Retriever.search`."""
     check_value("Retriever.search", "k", k, "int", low=1)
@@ -346,6 +362,10 @@ def ask(index: SearchIndex, settings: Settings, queries: Any, k: int, where: str
         raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(own)}; search and trace take them.")
     day = next(iter(own), None)
     moment = day or as_of_time(as_of)
+    if not isinstance(index, SearchIndex):
+        small, weights, found, note = _asked_of(index, asked, settings, where, moment)
+        scope = Scope(None, None, None, None)
+        return Question(small, settings, asked, k, moment, where, scope, weights, found, note)
     scope = make_scope(index, settings, where, moment, day is not None)
 
     def find(settings: Settings) -> tuple[dict[str, float], Candidates]:

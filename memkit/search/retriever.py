@@ -17,6 +17,7 @@ from memkit.search.fitted.store import FOLDER, kept_arm, load_index, save_index
 from memkit.search.question import Question, Settings, as_queries, ask, or_by_words
 from memkit.search.reports.tables import hits_table, joined, trace_table
 from memkit.search.settings import FitSettings, QuerySettings
+from memkit.tables.buckets import Buckets
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -65,7 +66,8 @@ class Retriever(QuerySettings, FitSettings):
         Parameters
         ----------
         corpus : Corpus
-            Gets a table ``chunks``; its `save` keeps the arms too.
+            Gets a table ``chunks``; its `save` keeps the arms too. Of `Buckets` only totals are kept, and the buckets
+            that a question needs are opened then, with the scores of one index; traces, sweeps and `save` need one.
 
         Raises
         ------
@@ -74,6 +76,8 @@ class Retriever(QuerySettings, FitSettings):
         MemkitError
             Where the encoder fails; one that cannot be reached is done without where `on_encoder_error` is 'words'.
         """
+        if isinstance(corpus, Buckets):
+            return self._fit_buckets(corpus)
         check_corpus(corpus)
         settings = Settings.of(self)
         index = build_index(corpus, fit := self._fit_settings(), self._former(corpus, fit))
@@ -96,6 +100,8 @@ class Retriever(QuerySettings, FitSettings):
         >>> search.fitted(old) is search, search.fitted(new).corpus_ is new
         (True, True)
         """
+        if isinstance(corpus, Buckets):
+            return self if self.__dict__.get("corpus_") is corpus else copy.copy(self).fit(corpus)
         check_corpus(corpus)
         index: SearchIndex | None = self.__dict__.get("index_")
         memories = corpus.tables["memories"]
@@ -197,7 +203,9 @@ class Retriever(QuerySettings, FitSettings):
         ------
         NotFittedError
         """
-        save_index(self._index(), self.get_params(deep=False), Path(folder).absolute())
+        index = self._index()
+        _ = index.given  # buckets are saved already
+        save_index(index, self.get_params(deep=False), Path(folder).absolute())
 
     @classmethod
     def load(cls, folder: Path | str, corpus: Corpus, encoder: Any = None, *, trust: bool = False) -> Self:
@@ -234,6 +242,16 @@ class Retriever(QuerySettings, FitSettings):
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         return other
+
+    def _fit_buckets(self, corpus: Buckets) -> Self:
+        from memkit.search.fitted.buckets import BucketIndex, empty_index
+
+        settings = self._fit_settings()
+        index: Any = BucketIndex(corpus, settings, list(empty_index(settings).weights(Settings.of(self))))
+        held: Corpus = corpus
+        self.index_, self.corpus_, self.arms_ = index, held, index.arms
+        self.__dict__.pop("chunks_", None)
+        return self
 
     def _put(self, index: SearchIndex) -> None:
         """Have the engine hold the rows, where it is not memkit's own."""
@@ -285,9 +303,11 @@ class Retriever(QuerySettings, FitSettings):
         return self._index().absent.get("vector")
 
     def _state(self) -> str:
-        index: SearchIndex | None = self.__dict__.get("index_")
+        index: Any = self.__dict__.get("index_")
         if index is None:
             return "not fitted"
+        if not isinstance(index, SearchIndex):
+            return f"{index.corpus!r}, {index.counted.n_rows:,} chunks; arms: {', '.join(index.names)}"
         arms = ", ".join(f"{a} ({index.fingerprint})" if a == "vector" else a for a in index.arms) or "none yet"
         return f"{index.memories.num_rows:,} memories, {index.chunks.num_rows:,} chunks; arms: {arms}"
 

@@ -245,11 +245,11 @@ class Corpus:
         _check_name("attach", name, "folder", (STATE, TEXT))
         self._attached[name] = write
 
-    def save(self, folder: str | Path) -> None:
-        """Write the tables and their index as Parquet, a DuckDB file for other programs, and a manifest.
+    def save(self, folder: str | Path, buckets: int | None = None) -> None:
+        """Write tables and text index as Parquet, a DuckDB file for other programs, a manifest and a Retriever's arms.
 
-        Where a Retriever was fitted, its arms are written too, into ``vectors``. A save takes the place of one that is
-        there, whole: who is killed half-way leaves the old one, and who opens it meanwhile gets the old or the new one.
+        A save takes the place of one that is there, whole: who is killed half-way leaves the old one, and who opens it
+        meanwhile gets the old or the new one.
 
         Parameters
         ----------
@@ -271,7 +271,7 @@ class Corpus:
         """
         from memkit.tables.lake import save
 
-        save(self.tables, self._database, self._reading, self._attached, Path(folder))
+        save(self.tables, self._database, self._reading, self._attached, Path(folder), buckets)
 
     def refresh(self) -> Corpus:
         """A corpus of what the folder holds now; only files that changed are opened.
@@ -293,10 +293,9 @@ class Corpus:
         Examples
         --------
         >>> import memkit as mk, tempfile
-        >>> from memkit.tables.samples import write_files
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     corpus = mk.read(write_files(folder, {"MEMORY.md": "# Чай\\n"}))
-        ...     _ = write_files(folder, {"MEMORY.md": "# Кофе\\n"})
+        ...     corpus = mk.read(mk.write_files(folder, {"MEMORY.md": "# Чай\\n"}))
+        ...     _ = mk.write_files(folder, {"MEMORY.md": "# Кофе\\n"})
         ...     corpus.refresh().memories["title"].to_pylist()
         ['Кофе']
         """

@@ -9,7 +9,8 @@ from __future__ import annotations
 import shutil
 import warnings
 from collections.abc import Callable, Mapping
-from io import BufferedReader
+from contextlib import nullcontext
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from memkit.errors import FormatError
+from memkit.errors import FormatError, MemkitError
 from memkit.formats.reader import Options, Reading
 from memkit.formats.registry import FORMATS
 from memkit.formats.rows import schemas_of
@@ -25,7 +26,7 @@ from memkit.schemas import TABLES
 from memkit.tables.commit import DATABASE, check_path, current, opened, replacing
 from memkit.tables.database import Database
 from memkit.tables.fts import TEXT_INDEX
-from memkit.tables.manifest import MANIFEST, STATE, TEXT, VERSION, Manifest
+from memkit.tables.manifest import BUCKETS, MANIFEST, STATE, TEXT, VERSION, Manifest
 from memkit.tables.untrusted import check_unique, declared, digest, read_parquet, refused, with_nulls
 
 _MEMORIES = "memories.parquet"
@@ -44,7 +45,12 @@ Writers = Mapping[str, Callable[[Path], None]]
 
 
 def save(
-    tables: dict[str, pa.Table], database: Database, reading: Reading | None, attached: Writers, folder: Path
+    tables: dict[str, pa.Table],
+    database: Database,
+    reading: Reading | None,
+    attached: Writers,
+    folder: Path,
+    buckets: int | None = None,
 ) -> None:
     """Write a corpus to `folder`, whole or not at all; cost linear in its size.
 
@@ -54,6 +60,13 @@ def save(
         Where `folder` cannot be written, or another process is saving to it.
     """
     folder = check_path(folder)
+    if buckets is not None:
+        from memkit.tables.buckets import save_buckets
+
+        save_buckets(tables, folder, buckets)
+        return
+    if (folder / BUCKETS).exists():
+        raise MemkitError(f"{folder}: a lake of buckets lies there. Pass buckets=, or choose another folder.")
     with replacing(folder) as staged:
         _write_all(staged, tables)
         _write_all(staged / TEXT, database.text_index())
@@ -74,9 +87,10 @@ def _write_all(folder: Path, tables: dict[str, pa.Table]) -> None:
         write_parquet(folder / f"{name}.parquet", table)
 
 
-def write_parquet(path: Path, table: pa.Table) -> None:
+def write_parquet(path: Path | BytesIO, table: pa.Table) -> None:
     """Write `table` so that the same rows give the same bytes."""
-    with path.open("wb") as file:  # a name may be taken for an address
+    # A name may be taken for an address.
+    with nullcontext(path) if isinstance(path, BytesIO) else path.open("wb") as file:
         pq.write_table(table.combine_chunks(), file, compression="zstd")
 
 

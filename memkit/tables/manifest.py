@@ -24,7 +24,7 @@ from memkit.tables.untrusted import is_member_name, read_json, refused
 
 VERSION = 3
 """Raised when `memkit.schemas.TABLES` or how ids are made changes, so that an older lake is known as such."""
-MANIFEST = "manifest.json"
+MANIFEST, BUCKETS = "manifest.json", "buckets.json"
 STATE, TEXT = "state", "fts"
 """Folders of a lake: what a refresh needs, and the full-text index."""
 _HASH = re.compile(r"[0-9a-f]{32}")

@@ -16,6 +16,7 @@ from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES, name_of
 from memkit.params import AsOf, as_of_time, check_choice, check_value
+from memkit.tables.buckets import Buckets, is_bucketed
 from memkit.tables.corpus import Corpus, give
 
 
@@ -152,8 +153,8 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
     Returns
     -------
     Corpus
-        As it was saved. `Retriever.fit` takes its arms from there, if they were saved with it and are made with the
-        same settings.
+        As it was saved, a `Buckets` where it was saved in buckets. `Retriever.fit` takes its arms from there, if they
+        were saved with it and are made with the same settings.
 
     Warns
     -----
@@ -176,5 +177,7 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
     from memkit.tables.lake import load
 
     place = Path(folder).absolute()
+    if is_bucketed(place):
+        return Buckets(place, trust)
     tables, reading, text_index = load(place, None if source is None else give(Path(source)), trust)
     return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=trust)

@@ -94,7 +94,7 @@ def best(
 
 def as_days(index: SearchIndex, asked: Sequence[str], moment: datetime) -> Sequence[str]:
     """`asked` with its times as days, where days are searched; else the words themselves may be there."""
-    if "date" not in index.settings.searched or np.isnat(index.rows.dated).all():
+    if "date" not in index.settings.searched or not index.is_dated:
         return asked
     return [in_days(text, moment.date()) for text in asked]
 

@@ -157,6 +157,8 @@ class SearchIndex:
         To be let go of once the arms are built, as it is as large as this one.
     finders : dict of str to EngineArm
         The arms as another engine holds them, where one finds the candidates.
+    is_part : bool
+        Whether it holds only what was found for some question in buckets.
     """
 
     corpus: Corpus
@@ -173,6 +175,7 @@ class SearchIndex:
     kept: Callable[[SearchIndex, str], Any] = lambda index, name: None
     former: tuple[SearchIndex, Ints] | None = None
     finders: dict[str, Any] = field(default_factory=dict)
+    is_part: bool = False
     context = cached_property(context_of)
 
     @cached_property
@@ -235,6 +238,11 @@ class SearchIndex:
     def keys(self) -> NDArray[np.object_]:
         """The hash of each chunk's text."""
         return PER_TEXT["keys"](self.texts)
+
+    @cached_property
+    def is_dated(self) -> bool:
+        """Whether any memory has a date."""
+        return not bool(np.isnat(self.rows.dated).all())
 
     @cached_property
     def scripts(self) -> Ints:

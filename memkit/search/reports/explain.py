@@ -61,10 +61,9 @@ def explain(
 
 def explained(question: Question, memory_id: str) -> str:
     """As `explain`, of one text that was asked already."""
-    held = question.index.memories["memory_id"]
+    held, trace = question.index.memories["memory_id"], trace_table(question)
     if not pc.any(pc.equal(held, memory_id)).as_py():
         raise QueryError(_unknown(memory_id, held))
-    trace = trace_table(question)
     rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else None
     if row is None or row["disposition"] in ("below_pool", "filtered", "expired", "future"):

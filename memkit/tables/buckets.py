@@ -1,0 +1,247 @@
+"""A corpus in buckets: whole users together, each bucket an ordinary lake, so that one user's question opens one.
+
+``buckets.json`` is written last: a save that was stopped is no lake of buckets, and the next one goes on from what is
+done. It names each bucket's manifest by its hash, so that buckets of two saves are never mixed.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from memkit.errors import FormatError, MemkitError
+from memkit.parallel import results
+from memkit.params import check_value
+from memkit.schemas import Ints
+from memkit.tables.commit import check_path, is_lake
+from memkit.tables.corpus import Corpus
+from memkit.tables.lake import load, write_parquet
+from memkit.tables.manifest import BUCKETS, MANIFEST, VERSION, read_manifest
+from memkit.tables.untrusted import digest, open_member, read_json, refuse_links, refused
+
+_VERSION = 1
+_MOST = 100_000
+_ONE_USER = re.compile(r"\s*user_id\s*=\s*'((?:[^']|'')*)'\s*(?:and\b(.*))?", re.IGNORECASE | re.DOTALL)
+_OR = re.compile(r"\bor\b|--|/\*", re.IGNORECASE)
+
+
+class Buckets(Corpus):
+    """What a lake of buckets holds. As a `Corpus` it is all of them; a Retriever opens those that it needs.
+
+    Attributes
+    ----------
+    tables : dict of str to pyarrow.Table
+        Of all buckets, which are loaded when they are first looked at.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mk.from_table({"text": ["чай", "кофе"], "user_id": ["anna", "boris"]}).save(folder, buckets=4)
+    ...     lake = mk.open(folder)
+    ...     lake, lake.bucket(lake.bucket_of("anna")).memories["text"].to_pylist()
+    (Buckets(2 memories in 4 buckets), ['чай'])
+    """
+
+    def __init__(self, folder: Path, trusted: bool = False) -> None:
+        self.folder, self.trusted, self._named = folder, trusted, _read_list(folder)
+        self._attached, self._reading, self._text_index, self._made = {}, None, None, None
+        self._lock, self.fitted = Lock(), ()
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+    @cached_property
+    def tables(self) -> dict[str, pa.Table]:  # type: ignore[override]  # loaded when they are looked at
+        """The tables of all buckets."""
+        parts = [self.bucket(number).tables for number in range(len(self))]
+        names = list(dict.fromkeys(name for part in parts for name in part))
+        return {name: pa.concat_tables([part[name] for part in parts if name in part]) for name in names}
+
+    def whole(self) -> Corpus:
+        """All buckets as one corpus in memory, for what needs one index over all: sweeps, traces, audits."""
+        return Corpus(self.tables, folder=None, trusted=self.trusted)
+
+    def bucket(self, number: int) -> Corpus:
+        """One bucket.
+
+        Raises
+        ------
+        FormatError
+            Where it is missing, damaged, or of another save than the others.
+        """
+        name, expected = self._named[number]["name"], self._named[number]["manifest"]
+        assert self.folder is not None
+        place = self.folder / name
+        if not (place / MANIFEST).is_file():
+            raise refused(place, "a bucket of this lake", "none; put it back, or save the corpus again")
+        with open_member(place, MANIFEST) as file:
+            if digest(file) != expected:
+                raise refused(place, "the bucket that was saved with the others", "another; save the corpus again")
+        tables, reading, text_index = load(place, None, self.trusted)
+        return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=self.trusted)
+
+    def bucket_of(self, user_id: str) -> int:
+        """The number of the bucket that has this user's memories, if there are any."""
+        return _place(user_id, len(self))
+
+    def needed(self, where: str | None) -> list[int]:
+        """The buckets that the predicate `where` can be true in: one, where it begins with ``user_id = '…'``."""
+        found = _ONE_USER.fullmatch(where or "")
+        if found is None or _OR.search(found[2] or ""):
+            return [*range(len(self))]
+        return [self.bucket_of(found[1].replace("''", "'"))]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"folder": self.folder, "trusted": self.trusted}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Buckets.__init__(self, **state)
+
+    def __copy__(self, memo: object = None) -> Buckets:
+        assert self.folder is not None
+        return Buckets(self.folder, self.trusted)
+
+    __deepcopy__ = __copy__
+
+    def __repr__(self) -> str:
+        return f"Buckets({sum(one['memories'] for one in self._named):,} memories in {len(self)} buckets)"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{self!r}</pre>"
+
+
+def is_bucketed(folder: Path) -> bool:
+    """Whether buckets lie in `folder`.
+
+    Raises
+    ------
+    FormatError
+        Where they were not all saved.
+    """
+    if not (folder / BUCKETS).is_file() and any(folder.glob("bucket-*")):
+        raise refused(folder, f"buckets and {BUCKETS}", "a save that was stopped; save the corpus again")
+    return (folder / BUCKETS).is_file()
+
+
+def save_buckets(tables: Mapping[str, pa.Table], folder: Path, count: int) -> None:
+    """Write `tables` to `folder` as `count` buckets; those that are there already, as they would be, are left.
+
+    Raises
+    ------
+    MemkitError
+        Where an ordinary lake lies there, or it cannot be written.
+    """
+    check_value("save", "buckets", count, "int", low=1, high=_MOST)
+    folder = check_path(folder)
+    if is_lake(folder):
+        raise MemkitError(f"{folder}: a lake without buckets lies there. Choose another folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        refuse_links(folder)
+        parts = _split(tables, count)
+        tasks = ((folder / f"bucket-{number:05}", part) for number, part in enumerate(parts))
+        (folder / BUCKETS).unlink(missing_ok=True)  # no lake from here on, until all is there
+        saved = list(results(_save_one, tasks))
+        for other in set(folder.glob("bucket-*")) - {folder / one["name"] for one in saved}:
+            shutil.rmtree(other)
+        made = folder / f".{BUCKETS}"
+        made.write_text(json.dumps({"version": _VERSION, "lake": VERSION, "buckets": saved}, indent=1))
+        made.replace(folder / BUCKETS)
+    except OSError as error:
+        raise MemkitError(f"{folder}: cannot save buckets there: {error}. Save again: what is done is kept.") from error
+
+
+def _save_one(place: Path, tables: dict[str, pa.Table]) -> dict[str, Any]:
+    if not _is_saved(place, tables):
+        Corpus(tables).save(place)
+    with open_member(place, MANIFEST) as file:
+        return {"name": place.name, "manifest": digest(file), "memories": tables["memories"].num_rows}
+
+
+def _is_saved(place: Path, tables: dict[str, pa.Table]) -> bool:
+    """Whether these very tables lie there."""
+    try:
+        manifest = read_manifest(place)
+    except FormatError:
+        return False
+    return (
+        manifest.version == VERSION
+        and set(manifest.tables) == set(tables)
+        and all(manifest.files[f"{name}.parquet"] == _digest(table) for name, table in tables.items())
+    )
+
+
+def _digest(table: pa.Table) -> str:
+    file = BytesIO()
+    write_parquet(file, table)
+    return digest(file)  # type: ignore[arg-type]  # bytes in memory are read like a file's
+
+
+def _split(tables: Mapping[str, pa.Table], count: int) -> list[dict[str, pa.Table]]:
+    """The tables of each bucket: rows go with their memory, else by their user, else by their file."""
+    memories = tables["memories"]
+    of_memory = _places(pc.coalesce(memories["user_id"], memories["path"], memories["memory_id"]), count)
+    parts: list[dict[str, pa.Table]] = [{} for _ in range(count)]
+    for name, table in tables.items():
+        at = np.full(len(table), -1)
+        if name == "memories":
+            at = of_memory
+        elif "memory_id" in table.column_names:
+            row = pc.fill_null(pc.index_in(table["memory_id"], value_set=memories["memory_id"]), -1).to_numpy()
+            at = np.where(row >= 0, of_memory[row] if len(of_memory) else 0, -1)
+        for column in ("user_id", "path"):
+            if column in table.column_names and (at < 0).any():
+                at = np.where(at < 0, _places(table[column], count), at)
+        order, at = np.argsort(at, kind="stable"), np.sort(np.maximum(at, 0))
+        ends = np.searchsorted(at, np.arange(count + 1))
+        for number, part in enumerate(parts):
+            part[name] = table.take(pa.array(order[ends[number] : ends[number + 1]])).combine_chunks()
+    return parts
+
+
+def _places(values: pa.ChunkedArray, count: int) -> Ints:
+    """The bucket of each value; -1 for null."""
+    coded = values.combine_chunks().dictionary_encode()
+    of_value: Ints = np.array([*(_place(value, count) for value in coded.dictionary.to_pylist()), -1], np.int64)
+    found: Ints = of_value[pc.fill_null(coded.indices, len(of_value) - 1).to_numpy()]
+    return found
+
+
+def _place(value: str, count: int) -> int:
+    return xxhash.xxh3_64_intdigest(value.encode("utf-8", "surrogatepass")) % count
+
+
+def _read_list(folder: Path) -> list[dict[str, Any]]:
+    """What ``buckets.json`` names, which may come from anybody."""
+    refuse_links(folder)
+    document = read_json(folder, BUCKETS)
+    if document.get("version") != _VERSION or document.get("lake") != VERSION:
+        raise refused(
+            folder / BUCKETS,
+            f"buckets of version {_VERSION} and lakes of version {VERSION}",
+            f"{document.get('version')!r:.40} and {document.get('lake')!r:.40}; save the corpus again",
+        )
+    named = document.get("buckets")
+    kinds = {"name": str, "manifest": str, "memories": int}
+    is_list = isinstance(named, list) and 1 <= len(named) <= _MOST
+    if not is_list or any(
+        not isinstance(one, dict)
+        or {key: type(value) for key, value in one.items()} != kinds
+        or one["name"] != f"bucket-{number:05}"
+        for number, one in enumerate(named or ())
+    ):
+        raise refused(folder / BUCKETS, "a list of buckets as memkit writes it", "another")
+    return list(named or ())

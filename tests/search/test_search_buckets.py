@@ -1,0 +1,237 @@
+"""A lake of buckets answers as one index over everything does."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import memkit as mk
+from memkit.errors import FormatError, MemkitError, ParameterError
+from memkit.search.fitted import buckets as fitted
+from memkit.tables import buckets
+
+DAY = "2026-03-01"
+WORDS = [
+    "пул",
+    "соединений",
+    "вырос",
+    "release",
+    "friday",
+    "чай",
+    "зелёный",
+    "кофе",
+    "план",
+    "задача",
+    "deploy",
+    "ночь",
+]
+QUESTIONS = [
+    "пул соединений",
+    "зелёный чай release",
+    "вчера кофе",
+    "friday deploy the plan",
+    "",
+    "ничего такого",
+    "чаю",
+]
+
+
+@pytest.fixture(scope="module")
+def corpus() -> mk.Corpus:
+    draw = np.random.default_rng(5)
+    n = 240
+    texts = [" ".join(draw.choice(WORDS, 1 + at % 7)) if at % 20 else "--" for at in range(n)]
+    users = [None if at % 11 == 0 else f"u{at % 13}" for at in range(n)]
+    made = [f"2026-0{1 + at % 2}-{1 + at % 28:02}" if at % 3 else None for at in range(n)]
+    kinds = ["archive" if at % 2 else "note" for at in range(n)]
+    return mk.from_table(
+        {
+            "memory_id": [f"m{at * 7 % n:04}" for at in range(n)],
+            **{
+                "text": texts,
+                "user_id": users,
+                "created_at": made,
+                "kind": kinds,
+                "path": [f"p{at}.md" for at in range(n)],
+            },
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def lake(corpus: mk.Corpus, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    folder = tmp_path_factory.mktemp("lake")
+    corpus.save(folder, buckets=3)
+    return mk.open(folder)
+
+
+def assert_same(one: pa.Table, two: pa.Table) -> None:
+    assert one.column_names == two.column_names
+    for name in one.column_names:
+        if pa.types.is_floating(one[name].type):
+            a, b = (table[name].to_numpy(zero_copy_only=False) for table in (one, two))
+            assert np.allclose(a, b, rtol=0, atol=1e-9, equal_nan=True), name
+        else:
+            assert one[name].equals(two[name]), name
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"centre": "language"},
+        {"centre": "corpus", "normalise": "max", "fold": "none", "mmr_lambda": 0.6},
+        {"encoder": None, "lexical": "char", "chunk_tokens": 3, "overlap_tokens": 1, "unit": "chunk"},
+        {"fusion": "rrf", "pool": 7, "kind_weights": {"note": 0.5}, "decay_kinds": ("*",)},
+    ],
+    ids=str,
+)
+def test_hits_are_those_of_one_index(settings: dict[str, Any], lake: Any, corpus: mk.Corpus) -> None:
+    settings = {"encoder": "hash"} | settings
+    one, many = (mk.Retriever(**settings).fit(where) for where in (corpus, lake))
+    for where in (None, "user_id = 'u3' and kind = 'note'", "user_id is null", "false"):
+        asked = {"where": where, "as_of": DAY, "k": 10}
+        assert_same(one.search(QUESTIONS, **asked), many.search(QUESTIONS, **asked))
+
+
+def test_a_users_question_opens_one_bucket(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = mk.Retriever(encoder=None).fit(lake)
+    opened: list[int] = []
+    real = buckets.Buckets.bucket
+    monkeypatch.setattr(buckets.Buckets, "bucket", lambda self, at: (opened.append(at), real(self, at))[1])
+    search.search("чай", where="user_id = 'u3' and kind = 'note'", as_of=DAY)
+    assert opened == [lake.bucket_of("u3")]
+
+
+@pytest.mark.parametrize(
+    ("where", "is_one"),
+    [
+        ("user_id = 'o''neill'", True),
+        (" USER_ID='a'  AND kind = 'note'", True),
+        ("user_id = 'a' or true", False),
+        ("user_id = 'a' and (kind = 'note' or kind = 'archive')", False),
+        ("user_id = 'a' -- or not", False),
+        ("user_id in ('a')", False),
+        ("not user_id = 'a'", False),
+        (None, False),
+    ],
+)
+def test_which_buckets_a_predicate_needs(where: str | None, is_one: bool, lake: Any) -> None:
+    assert (len(lake.needed(where)) == 1) == is_one
+
+
+def test_few_buckets_are_held_at_once(lake: Any, corpus: mk.Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitted, "OPEN", 2)
+    many = mk.Retriever(encoder=None).fit(lake)
+    one = mk.Retriever(encoder=None).fit(corpus)
+    assert_same(one.search(QUESTIONS, as_of=DAY), many.search(QUESTIONS, as_of=DAY))
+    assert len(many.index_._open) <= 2
+
+
+def test_workers_count_the_same(lake: Any) -> None:
+    alone = mk.Retriever(encoder="hash").fit(lake).search(QUESTIONS, as_of=DAY)
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+        assert_same(alone, mk.Retriever(encoder="hash").fit(lake).search(QUESTIONS, as_of=DAY))
+
+
+def test_as_a_corpus_it_is_all_buckets(lake: Any, corpus: mk.Corpus) -> None:
+    def rows(held: mk.Corpus, name: str) -> list[str]:
+        return sorted(map(str, held.tables[name].to_pylist()))
+
+    names = corpus.tables.keys() - {"chunks"}  # which a Retriever makes
+    assert {name for name in names if rows(lake, name) != rows(corpus, name)} == set()
+    assert lake.sql("select count(*) from memories").fetchone() == (corpus.memories.num_rows,)
+    owners = [set(lake.bucket(at).memories["user_id"].to_pylist()) - {None} for at in range(len(lake))]
+    assert sum(map(len, owners)) == len(set.union(*owners))
+
+
+def test_what_needs_one_index_says_so(lake: Any) -> None:
+    search = mk.Retriever(encoder=None).fit(lake)
+    with pytest.raises(MemkitError, match=r"whole\(\)"):
+        search.trace("чай", as_of=DAY)
+    with pytest.raises(MemkitError, match=r"whole\(\)"):
+        mk.explain(search, "чай", "m0001")
+    with pytest.raises(MemkitError, match=r"whole\(\)"):
+        search.save("nowhere")
+    with pytest.raises(ParameterError, match="had no weight at fit"):
+        mk.Retriever(encoder=None, gram_weight=0.0).fit(lake).with_params(gram_weight=0.5).search("чай")
+    with pytest.raises(ParameterError, match=r"whole\(\)"):
+        mk.Retriever(encoder="lsa").fit(lake)
+    assert mk.Retriever(encoder=None).fit(lake.whole()).trace("чай", as_of=DAY).num_rows
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    table = {"text": ["чай", "кофе", "пул", "план"], "user_id": ["anna", "boris", "vera", "gleb"]}
+    mk.from_table(table).save(tmp_path / "lake", buckets=3)
+    return tmp_path / "lake"
+
+
+def test_a_bucket_that_is_missing_is_said(saved: Path) -> None:
+    shutil.rmtree(saved / "bucket-00001")
+    with pytest.raises(FormatError, match=r"bucket-00001: expected a bucket of this lake\. Got none"):
+        mk.Retriever(encoder=None).fit(mk.open(saved))
+
+
+def test_a_bucket_of_another_save_is_said(saved: Path, tmp_path: Path) -> None:
+    mk.from_table({"text": ["другое"]}).save(tmp_path / "other")
+    shutil.rmtree(saved / "bucket-00001")
+    shutil.copytree(tmp_path / "other", saved / "bucket-00001")
+    with pytest.raises(FormatError, match="expected the bucket that was saved with the others"):
+        mk.Retriever(encoder=None).fit(mk.open(saved))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"version": 2},
+        {"lake": 99},
+        {"buckets": []},
+        {"buckets": [{"name": "../other", "manifest": "a", "memories": 1}]},
+        {"buckets": [{"name": "bucket-00000", "manifest": "a"}]},
+        {"buckets": "all"},
+    ],
+)
+def test_a_list_of_another_version_or_of_others_is_refused(change: dict[str, Any], saved: Path) -> None:
+    path = saved / "buckets.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    with pytest.raises(FormatError, match=r"buckets\.json: expected"):
+        mk.open(saved)
+
+
+def test_a_save_that_was_stopped_is_gone_on_with(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus, real, written = mk.open(saved).whole(), mk.Corpus.save, []
+
+    def save(self: mk.Corpus, folder: Path) -> None:
+        if len(written) == 1:
+            raise KeyboardInterrupt
+        written.append(folder.name)
+        real(self, folder)
+
+    more = mk.from_table({"text": [f"чай {n}" for n in range(9)], "user_id": list("abcdefghi")})
+    monkeypatch.setattr(mk.Corpus, "save", save)
+    with pytest.raises(KeyboardInterrupt):
+        buckets.save_buckets(more.tables, saved, 3)
+    with pytest.raises(FormatError, match="a save that was stopped"):
+        mk.open(saved)
+    monkeypatch.setattr(mk.Corpus, "save", lambda self, folder: (written.append(folder.name), real(self, folder))[1])
+    buckets.save_buckets(more.tables, saved, 3)
+    assert sorted(written) == ["bucket-00000", "bucket-00001", "bucket-00002"]
+    assert mk.open(saved).memories.num_rows == 9
+    assert corpus.memories.num_rows == 4
+
+
+def test_lakes_and_buckets_do_not_overwrite_each_other(saved: Path, tmp_path: Path) -> None:
+    corpus = mk.from_table({"text": ["чай"]})
+    with pytest.raises(MemkitError, match="a lake of buckets lies there"):
+        corpus.save(saved)
+    corpus.save(tmp_path / "plain")
+    with pytest.raises(MemkitError, match="a lake without buckets lies there"):
+        corpus.save(tmp_path / "plain", buckets=2)
