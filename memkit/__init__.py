@@ -123,6 +123,8 @@ if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus as Corpus
     from memkit.tables.history import History as History
     from memkit.tables.history import history as history
+    from memkit.tables.history import plot_alive as plot_alive
+    from memkit.tables.history import plot_changes as plot_changes
     from memkit.tables.named import named_queries as named_queries
     from memkit.tables.records import rank_pathways as rank_pathways
     from memkit.tables.records import stale_pathways as stale_pathways
@@ -216,6 +218,8 @@ _PUBLIC = {
     "panels": ("memkit.panels", ""),
     "parse_fact": ("memkit.formats.facts", "parse_fact"),
     "plan": ("memkit.change.planning", "plan"),
+    "plot_alive": ("memkit.tables.history", "plot_alive"),
+    "plot_changes": ("memkit.tables.history", "plot_changes"),
     "plot_contributions": ("memkit.search.reports.plot", "plot_contributions"),
     "plot_decay": ("memkit.pictures", "plot_decay"),
     "plot_differences": ("memkit.evaluate.pictures", "plot_differences"),

@@ -61,6 +61,7 @@ MEMORIES = pa.schema(
         column("created_at", TIMESTAMP, "a bare date is midnight UTC"),
         column("updated_at", TIMESTAMP, "missing means created_at"),
         column("expires_at", TIMESTAMP, "lives through that day, UTC"),
+        column("date_source", pa.string(), "what created_at is from: own (a field), name, heading, git, git_first"),
         column("pinned", pa.bool_(), "exempt from cleaning"),
         column("access_count", pa.int64(), "how often it was used"),
         column("heading_path", pa.string(), "what stands above it: folders, category, headings, joined by ' / '"),

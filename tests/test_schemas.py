@@ -48,6 +48,7 @@ def test_memories_has_the_columns_of_the_documentation_in_its_order() -> None:
         "created_at",
         "updated_at",
         "expires_at",
+        "date_source",  # where the dates are from: of a field, the name, the heading, git
         "pinned",
         "access_count",
         "heading_path",

@@ -29,7 +29,8 @@ _CODES = {
     " dangling_relation self_relation contradictory_relation unbalanced_fence type_file_mismatch duplicate_key"
     " missing_index empty_text secret",
     "info": "missing_recommended prefix_mismatch unknown_placeholder unindexed unclaimed not_a_fact future_date symlink"
-    " undeclared_kind empty_section deleted",
+    " undeclared_kind empty_section deleted"
+    " no_repository uncommitted",
 }
 SEVERITIES = {code: severity for severity, codes in _CODES.items() for code in codes.split()}
 """Severity of each code, error before warning before info."""
@@ -53,6 +54,8 @@ ADVICE: dict[str, str] = {
     "not_a_fact": "It is kept as text.",
     "empty_section": "It is not searched.",
     "deleted": "It is left out.",
+    "no_repository": "Memories without a date of their own have none.",
+    "uncommitted": "It has no date until it is committed.",
     "secret": "Move it and change it.",
     "undeclared_kind": "It is kept as it is; memkit.schemas.declare_kinds makes it known.",
     "symlink": "Links are not followed; a target inside of the root is read under its own name.",

@@ -46,13 +46,12 @@ from memkit.formats.git.tree import Tree, tree_of
 from memkit.formats.records.adapters import Adapter, own_adapters, register_adapter
 from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, schemas_of
-from memkit.formats.splice import merge
+from memkit.formats.splice import merge, with_own_dates
 from memkit.parallel import results, workers
 from memkit.params import describe, record_as_of
 from memkit.progress import bar
 
-BATCH_FILES = 1000
-BATCH_BYTES = 16 * 2**20
+BATCH_FILES, BATCH_BYTES = 1000, 16 * 2**20
 _SHARES = 8
 """Batches that each process should find at least, so that all end at about the same time."""
 WORTH_PROCESSES = 15_000
@@ -74,7 +73,8 @@ class Options:
     formats: tuple[str, ...] = ()
     """Names of formats of others, to be tried before memkit's own."""
     rev: str | None = None
-    """The revision that is read; None is the folder as it is."""
+    dates: str | None = None
+    """The revision that is read, None the folder as it is; 'git' where undated memories have dates of their history."""
 
 
 Seen = tuple[Stat, str, str]
@@ -179,8 +179,7 @@ def read_listing(
             del result.seen[path]
     result.tables = _finish(result.parsed, rows.to_arrow(), formats, options)
     if commit:
-        for name in ("memories", "problems"):
-            result.tables[name] = describe(result.tables[name], **commit.facts)
+        result.tables |= {name: describe(result.tables[name], **commit.facts) for name in ("memories", "problems")}
     if len(formats) > len(FORMATS):
         _warn_of_failures(result.tables["problems"])
     return result
@@ -188,9 +187,9 @@ def read_listing(
 
 def _warn_of_failures(problems: pa.Table) -> None:
     """One warning for all that the formats of others raised."""
-    failures = problems.filter(pc.equal(problems["rule"], "format_failed"))
-    if failures.num_rows:
-        message = f"{failures.num_rows} times a format of another package failed, first {failures['message'][0]}"
+    failures = problems.filter(pc.equal(problems["rule"], "format_failed"))["message"]
+    if len(failures):
+        message = f"{len(failures)} times a format of another package failed, first {failures[0]}"
         warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
@@ -376,6 +375,7 @@ def _may_be_taken(format: Format, before: tuple[Format, ...]) -> bool:
 def _finish(parsed: Tables, surveyed: Tables, formats: tuple[Format, ...], options: Options) -> Tables:
     """The finished tables: what the surveys gave, what the files gave, and the problems in reading order."""
     tables = {name: pa.concat_tables([table, parsed[name]]) for name, table in surveyed.items()}
+    tables["memories"] = with_own_dates(tables["memories"])
     problems = pa.concat_tables([tables["problems"], check(tables, formats, options.as_of)])
     places = pc.sort_indices(problems, [(name, "ascending") for name in PROBLEM_ORDER])
     is_sorted = pc.all(pc.equal(places, pa.array(np.arange(len(places), dtype=np.uint64)))).as_py()

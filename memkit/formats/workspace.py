@@ -212,7 +212,7 @@ class _File:
 
     def _section(self, section: _Section) -> None:
         path, heading, lines = self.source.path, section.heading, self._lines(section)
-        text, at, clock = "\n".join(lines), *self._moment(heading.text)
+        text, (at, clock, source) = "\n".join(lines), self._moment(heading.text)
         slug = slug_of(heading.text) if heading.level else "top"
         memory_id = self.rows.new_id("workspace", path, slug, text)
         self.first = self.first or memory_id
@@ -222,7 +222,7 @@ class _File:
         memory: Row = {"format": "workspace", "title": heading.text, "text": text}
         memory |= {"tags": loose_words(head.get("tags")), "extra": extra_of(head, ())}
         memory |= {"heading_path": above(path, *section.above)}
-        self.rows.add("memories", {**row, **memory, "created_at": at, "updated_at": at})
+        self.rows.add("memories", {**row, **memory, "created_at": at, "updated_at": at, "date_source": source})
         own = {
             "date": at.date() if at else None,
             "time": clock,
@@ -250,13 +250,14 @@ class _File:
             line = self.code.unclosed + self.above
             self.problem(_FENCE.code, _FENCE.expected, "no end", line, memory_id)
 
-    def _moment(self, heading: str) -> tuple[datetime | None, str | None]:
-        """The section's date, from its heading or else the file's name, with the heading's time where it has one."""
+    def _moment(self, heading: str) -> tuple[datetime | None, str | None, str | None]:
+        """The section's date, with the heading's time where it has one; that time; what the date is from."""
         written = _HEADING_DAY.search(heading)
         day = day_of(written.group(1)) if written else None
         clock = _clock(heading) or (self.dated.time if self.dated and not day else None)
+        source = "heading" if day else "name"
         day = day or (self.dated.day if self.dated else None)
-        return _at(day, clock), clock
+        return _at(day, clock), clock, source if day else None
 
     def _turns(self, section: _Section, memory_id: str) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""

@@ -24,6 +24,7 @@ from memkit.formats.reader import Reading
 from memkit.formats.registry import check_named, name_of
 from memkit.params import AsOf, revision_of
 from memkit.schemas import TABLES
+from memkit.tables import dates
 from memkit.tables.database import Database, TextIndex, sql_with
 from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
@@ -300,7 +301,7 @@ class Corpus:
         ['Кофе']
         """
         before = self._source()
-        reading = reader.read(before.root, before.options, before)
+        reading = dates.read(before.root, before.options, before)
         if reading.tables == {name: self.tables.get(name) for name in reading.tables}:
             return self._with(reading)
         new = Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)

@@ -189,7 +189,7 @@ class _Lake:
         table, missing = with_nulls(table, schema)
         if missing:
             message = f"{path}: written by an older memkit, so {', '.join(missing)} is null. Read the folder again."
-            if name == "memories":
+            if name == "memories" and self.manifest.version < 3:
                 message += " Its memories keep the ids that it gave them; mk.convert_ids brings labels over."
             warnings.warn(message, RuntimeWarning, stacklevel=6)
         return declared(table, schema, path)

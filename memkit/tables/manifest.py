@@ -22,14 +22,14 @@ from memkit.formats.registry import NAMES
 from memkit.schemas import TABLES
 from memkit.tables.untrusted import is_member_name, read_json, refused
 
-VERSION = 3
+VERSION = 4
 """Raised when `memkit.schemas.TABLES` or how ids are made changes, so that an older lake is known as such."""
 MANIFEST, BUCKETS = "manifest.json", "buckets.json"
 STATE, TEXT = "state", "fts"
 """Folders of a lake: what a refresh needs, and the full-text index."""
 _HASH = re.compile(r"[0-9a-f]{32}")
-_OPTIONS = ("format", "as_of", "max_file_bytes", "plugin_globs", "n_jobs", "formats", "rev")
-_OPTIONAL = ("formats", "rev")
+_OPTIONS = ("format", "as_of", "max_file_bytes", "plugin_globs", "n_jobs", "formats", "rev", "dates")
+_OPTIONAL = ("formats", "rev", "dates")
 """What a refresh repeats; rules are code and are not saved."""
 
 
@@ -131,7 +131,7 @@ def _options_of(saved: dict[str, Any]) -> Options:
     form, as_of, jobs = (saved.get(name) for name in ("format", "as_of", "n_jobs"))
     size, globs, others, rev = saved["max_file_bytes"], saved["plugin_globs"], saved["formats"], saved.get("rev")
     is_known = saved.keys() <= set(_OPTIONS) and (form is None or form in (*NAMES, *others))
-    is_known &= isinstance(rev, str | None)
+    is_known &= isinstance(rev, str | None) and saved.get("dates") in (None, "git")
     is_known &= isinstance(others, list) and all(isinstance(name, str) and name.isidentifier() for name in others)
     is_count = type(size) is int and size >= 1 and (jobs is None or (type(jobs) is int and jobs != 0))
     if not is_known or not is_count or not isinstance(globs, list) or not all(isinstance(glob, str) for glob in globs):
@@ -147,4 +147,5 @@ def _options_of(saved: dict[str, Any]) -> Options:
         n_jobs=jobs and min(jobs, os.cpu_count() or 1),
         formats=tuple(others),
         rev=rev,
+        dates=saved.get("dates"),
     )

@@ -18,6 +18,7 @@ from memkit.formats.registry import NAMES, name_of
 from memkit.params import AsOf, as_of_time, check_choice, check_value
 from memkit.tables.buckets import Buckets, is_bucketed
 from memkit.tables.corpus import Corpus, give
+from memkit.tables.dates import read as read_dated
 
 
 def read(
@@ -33,6 +34,7 @@ def read(
     n_jobs: int | None = None,
     progress: bool = False,
     rev: Rev | None = None,
+    dates: str | None = None,
 ) -> Corpus:
     """Read a folder of memories, whatever of the five formats it holds.
 
@@ -69,6 +71,10 @@ def read(
     rev : str, date or datetime, optional
         A commit, branch or tag of git, as ``HEAD~10``; or a moment, UTC, which is the last commit up to it along first
         parents. ``Corpus.revision`` says which it was, and so does the metadata of what comes of it.
+    dates : 'git', optional
+        Memories without any date of their own have those of the commits that brought and last changed them, and
+        ``date_source`` says so: git, or git_first for those of the first commit, which may be older. A text that is not
+        committed, or a folder in no repository, is a row of ``problems``.
 
     Returns
     -------
@@ -105,8 +111,12 @@ def read(
     others = [format] if format is not None and format not in NAMES else []
     names = tuple(dict.fromkeys(map(name_of, [*given, *others])))
     own_rules, of = None if rules is None else tuple(rules), None if rev is None else rev_text(rev)
-    options = Options(format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress, names, of)
-    reading = reader.read(Path(path), options)
+    if dates is not None:
+        check_choice("dates", dates, ("git",), "read")
+    options = Options(
+        format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress, names, of, dates
+    )
+    reading = read_dated(Path(path), options)
     if errors == "raise":
         reader.raise_first_error(reading.tables["problems"])
     for root in (reading.root, reading.root.resolve()):  # as it is asked for, and as a lake names it
@@ -127,7 +137,7 @@ def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:
     states, before = list[Corpus](), corpus._source()
     for moment in moments:
         try:
-            before = reader.read(before.root, replace(before.options, rev=rev_text(moment)), before)
+            before = read_dated(before.root, replace(before.options, rev=rev_text(moment)), before)
             states.append(Corpus(before.tables, reading=before))
         except NotFoundError:
             states.append(Corpus({name: table.slice(0, 0) for name, table in corpus.tables.items()}))

@@ -12,6 +12,7 @@ from memkit.errors import ParameterError
 from memkit.formats.checks import undeclared_kinds
 from memkit.formats.rows import Rows, json_text
 from memkit.formats.rules import RULES, Rule
+from memkit.formats.splice import with_own_dates
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
 from memkit.params import check_column
@@ -71,7 +72,7 @@ def from_table(data: Any) -> Corpus:
         updated = columns.get("updated_at", pa.nulls(count, TIMESTAMP))
         columns["updated_at"] = pc.coalesce(updated, columns["created_at"])
     arrays = [columns.get(field.name, pa.nulls(count, field.type)) for field in MEMORIES]
-    memories = pa.table(arrays, schema=MEMORIES)
+    memories = with_own_dates(pa.table(arrays, schema=MEMORIES))
     tables = {name: schema.empty_table() for name, schema in TABLES.items()}
     return Corpus({**tables, "memories": memories, "problems": _problems(memories, faults)})
 

@@ -15,13 +15,14 @@ import pyarrow as pa
 from memkit.formats.disk.files import MAX_FILE_BYTES, read_source
 from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Role
-from memkit.formats.git.log import Logged
-from memkit.formats.git.repository import Repository, TooManyFilesError
-from memkit.formats.git.tree import Tree, tree_of
+from memkit.formats.git.log import Logged, log
+from memkit.formats.git.repository import TIMEOUT_S, GitError, Repository, TooManyFilesError, opened
+from memkit.formats.git.tree import MOST_PATHS, Tree, tree_of
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options, Reading, roles_of
 from memkit.formats.registry import FORMATS, parse_file
 from memkit.formats.rows import Rows, hash_of
+from memkit.params import describe
 from memkit.schemas import TIMESTAMP, WORDS, column
 from memkit.tables.identity import Known, matches
 from memkit.text.secrets import find
@@ -64,6 +65,28 @@ COMMITS = pa.schema(
 
 _HELD_CHARS = 2**24
 """Characters of texts that are held as Python's; the next one hands them over to Arrow."""
+
+
+def versions_of(
+    root: Path, rev: str, max_commits: int = 10_000, timeout_s: float = TIMEOUT_S, rows: Rows | None = None
+) -> tuple[pa.Table, pa.Table]:
+    """``versions`` and ``commits`` up to a revision; what goes wrong on the way is a problem among `rows`."""
+    rows = rows or Rows()
+    with opened(root, timeout_s) as repository:
+        head = repository.commit(rev)
+        states, kept = States(root, repository), Versions()
+        try:
+            if tree_of(repository, root, head).is_too_large:  # git would run out of memory over it
+                raise TooManyFilesError
+            for logged in log(repository, head.id, max_commits):
+                kept.add(logged, *states.step(logged))
+        except TooManyFilesError:
+            rows.problem("too_many_files", ".", f"at most {MOST_PATHS} files and folders", "more", quote=False)
+        except GitError as error:
+            rows.problem("unreadable", ".", f"the history up to {head.id}", str(error), quote=False)
+        facts = {**head.facts, "note": kept.note(max_commits, repository.is_shallow)}
+    versions, commits = kept.tables()
+    return describe(versions, memkit="versions", **facts), describe(commits, memkit="commits", **facts)
 
 
 class States:

@@ -1,0 +1,70 @@
+"""Dates from git for memories that have none: the commits that brought and last changed them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.duck import rows_of
+from memkit.errors import FormatError
+from memkit.formats import reader
+from memkit.formats.reader import Options, Reading
+from memkit.formats.rows import PROBLEM_ORDER, Rows
+from memkit.tables.versions import versions_of
+
+_MADE = """
+select m.place, v.text is not null as is_committed, v.made, v.changed, v.is_first
+from undated m left join (
+    select arg_max(memory_id_then, version) as memory_id, arg_max(text, version) as text,
+        min(valid_from) as made, bool_or(at_start) as is_first,
+        max(valid_from) filter (where change <> 'removed' and (change <> 'moved' or lines_added + lines_removed > 0))
+            as changed
+    from versions group by memory_id
+    having arg_max(change, version) <> 'removed'
+) v on v.memory_id = m.memory_id and v.text = m.text
+order by m.place
+"""
+
+
+def read(root: Path, options: Options, before: Reading | None = None) -> Reading:
+    """`memkit.formats.reader.read`, and the dates that `options` ask for."""
+    result = reader.read(root, options, before)
+    if options.dates == "git":
+        rows = Rows(options.rules)
+        _fill(result, rows)
+        if found := rows.to_arrow()["problems"]:
+            problems = result.tables["problems"]
+            order = [(name, "ascending") for name in PROBLEM_ORDER]
+            merged = pa.concat_tables([problems, found]).sort_by(order)
+            result.tables["problems"] = merged.replace_schema_metadata(problems.schema.metadata)
+    return result
+
+
+def _fill(result: Reading, rows: Rows) -> None:
+    memories = result.tables["memories"]
+    is_undated = pc.is_null(memories["date_source"])
+    if not pc.any(is_undated).as_py():
+        return
+    try:
+        versions = versions_of(result.root, result.options.rev or "HEAD", rows=rows)[0]
+    except FormatError as error:
+        rows.problem("no_repository", ".", "a folder of a git repository", str(error), quote=False)
+        return
+    places = pa.array(range(len(memories)), pa.int64())
+    undated = memories.select(["memory_id", "text", "path", "line_start"]).append_column("place", places)
+    undated = undated.filter(is_undated)
+    made = rows_of(_MADE, undated=undated, versions=versions)
+    for row, is_known in zip(undated.to_pylist(), made["is_committed"].to_pylist(), strict=True):
+        if not is_known:
+            where = {"line": row["line_start"], "field": "created_at", "memory_id": row["memory_id"]}
+            rows.problem("uncommitted", row["path"], "from a text that is committed", "another", quote=False, **where)
+    source = pc.if_else(made["is_first"], "git_first", "git")
+    mask = is_undated.combine_chunks()
+    for name, values in (("created_at", made["made"]), ("updated_at", made["changed"]), ("date_source", source)):
+        place = memories.column_names.index(name)
+        column = memories[name].combine_chunks()
+        filled = pc.replace_with_mask(column, mask, values.combine_chunks().cast(column.type))
+        memories = memories.set_column(place, memories.schema.field(place), filled)
+    result.tables["memories"] = memories
