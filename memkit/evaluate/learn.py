@@ -9,6 +9,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from memkit.errors import ParameterError
@@ -134,7 +135,7 @@ def learn_weight(
 
     means = np.mean(scores, axis=1)
     table = pa.table({**{f"{arm}_weight": grid[:, at] for at, arm in enumerate(arms)}, metric: means})
-    held_out = _held_out(np.array(scores), grid, cv, seed, np.unique(task.unit[used], return_inverse=True)[1])
+    held_out = _held_out(np.array(scores), grid, cv, seed, pd.factorize(task.unit[used])[0])
     return LearnedWeight(tried[_best(means, grid)], table, held_out, float(before.mean()), int(used.sum()))
 
 
