@@ -288,10 +288,11 @@ def _chosen(table: pa.Table, view: View, rows: list[dict[str, Any]], given: bool
     known = {column.name for column in view.columns} | {view.lead} | set(view.knows)
     own = [Column(name) for name in table.column_names if name not in known]
     room = max(0, _COLUMNS - sum(not column.small for column in declared))
+    said = own if len(own) <= room else [column for column in own if _says(column, rows)]
     kinds = {field.name: field.type for field in table.schema}
     chosen = [
         column if column.look else replace(column, look=_look(kinds.get(column.name)))
-        for column in declared + own[:room]
+        for column in declared + said[:room]
     ]
     shown = {column.name for column in chosen} | {view.lead}
     return chosen, [
@@ -377,8 +378,7 @@ def _own_names(table: pa.Table, first: pa.Table, chosen: list[Column]) -> dict[s
     refers = [column.name for column in chosen if column.look == "memory" and column.name != "memory_id"]
     if not refers or not {"memory_id", "text"} <= set(table.column_names):
         return {}
-    names: dict[str, list[str]] = names_in(first, table, *refers).get("memories", {})
-    return names
+    return dict(names_in(first, table, *refers).get("memories", {}))
 
 
 def _heading(view: View, count: int, facts: dict[str, str], hide: _Words, queries: dict[str, str]) -> str:

@@ -396,4 +396,5 @@ _BY_COLUMNS = {tuple(TABLES[name].names): view for name, view in VIEWS.items() i
 
 def view_of(names: Sequence[str], label: str = "") -> View:
     """The view of a result with this label, else of the table of a corpus that has these columns, else of any table."""
-    return VIEWS.get(label) or _BY_COLUMNS.get(tuple(names), ANY)
+    whole = VIEWS["memories"] if {*TABLES["memories"].names} <= {*names} else ANY  # as memories joined to a score are
+    return VIEWS.get(label) or _BY_COLUMNS.get(tuple(names), whole)

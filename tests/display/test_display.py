@@ -385,3 +385,15 @@ def test_a_page_names_as_many_memories_as_it_has_rows(tmp_path: Path) -> None:
     text = page.report(tmp_path / "page.html").read_text("utf-8")
     named = [at for at in range(90) if f"Имя {at}<" in text or f"Имя {at} " in text]
     assert len(named) > 60 or not page.tables["unsearchable"].num_rows
+
+
+def test_memories_joined_to_a_score_look_like_memories_and_columns_without_a_value_give_way() -> None:
+    corpus = mk.from_table({"title": ["Пул"], "text": ["Вырос до десяти."]})
+    joined = corpus.sql("from fts('пул', k := 5) join memories using (memory_id)")
+    text = shown_as(joined).text(80)
+    assert "Вырос до десяти." in text
+    assert "score" in text
+    wide = pa.table({f"empty{at}": [None] for at in range(9)} | {"last": [5]})
+    assert "last" in shown_as(wide).text(80).splitlines()[1]
+    narrow = pa.table({"empty": [None], "last": [5]})
+    assert shown_as(narrow).text(80).splitlines()[1].split() == ["empty", "last"]

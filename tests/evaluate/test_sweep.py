@@ -345,3 +345,13 @@ def test_of_many_that_say_the_same_only_those_that_are_named_count(unit: str, fo
         alone = mk.evaluate(search.with_params(**setting), queries, qrels, "mrr", as_of=DAY)
         np.testing.assert_array_equal(found.matrix()[at], alone.per_query["mrr"].to_numpy())
     assert (found.matrix() == 0).any()
+
+
+def test_a_product_of_weights_leaves_out_the_setting_in_which_no_arm_has_one() -> None:
+    search = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a", "b"], "text": ["чай", "кофе"]}))
+    labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["a"], "relevance": [1]}
+    grid = {name: [0.0, 1.0] for name in ("vector_weight", "bm25_weight", "gram_weight")}
+    with pytest.warns(UserWarning, match="1 setting was left out, in which no arm has a weight"):
+        found = mk.sweep(search, *labels, grid, "mrr")
+    assert len(found.settings) == 7 + 1  # and the search's own
+    assert all(any(one.values()) or None in one.values() for one in found.settings)
