@@ -171,7 +171,7 @@ class IndexStore(Operations):
 
         return self._do(work, now, dry_run)
 
-    def update_entry(self, file: str, *, now: AsOf = None, dry_run: bool = False, **changed: Any) -> str | Edits:
+    def update_entry(self, file: str, /, *, now: AsOf = None, dry_run: bool = False, **changed: Any) -> str | Edits:
         """Give fields of an entry other values; all others, their order and unknown ones stay. Its file.
 
         ``updated`` becomes today unless given, and ``edit_count`` grows by one where there is one.
@@ -188,6 +188,9 @@ class IndexStore(Operations):
             if row["edit_count"] is not None and "edit_count" not in changed:
                 values["edit_count"] = row["edit_count"] + 1
             FIELDS.only(*values).strict(values)
+            named = str(values.get("file", file))
+            if named != file:
+                self._check_file(draft, self.load(), named)
             new = text
             for name, value in values.items():
                 new = spliced(new, [set_value(new, [*place, name], value)])
@@ -197,7 +200,7 @@ class IndexStore(Operations):
             splice = Splice(old.start, old.end, new[part.start : part.end])
             draft.splice("update", index, splice, f"changed {', '.join(changed)}", memory_id=row["memory_id"])
             self._clean_others(draft, self.load(), row["file"])
-            return file
+            return named
 
         return self._do(work, now, dry_run)
 

@@ -76,7 +76,7 @@ DAY = Type(day_of, "a date YYYY-MM-DD", "bad_date")
 TIME = Type(time_of, "an ISO 8601 time stamp", "bad_date")
 WHOLE = Type(integer_of, "a whole number", strict=_is_no_text)
 NUMBER = Type(number_of, "a number", strict=_is_no_text)
-TRUTH = Type(bool_of, "true or false")
+TRUTH = Type(bool_of, "true or false", strict=lambda value: isinstance(value, bool))
 OBJECT = Type(lambda value: value if isinstance(value, Node) else None, "an object")
 OBJECTS = Type(
     lambda value: value if isinstance(value, list) and len(_nodes(value)) == len(value) else None,

@@ -46,14 +46,15 @@ _TURN = re.compile(
         |\[(?P<in_brackets>{_CLOCK})\][ \t]*+(?P<role>[^\s:\[\]*][^:\n\[\]*]{{0,39}}):
         |\*{{0,2}}\[(?P<ahead>{_CLOCK})\](?:\*\*)?[ \t]{{1,4}}\*\*(?P<named>[^*\n\[\]:]{{1,40}})(?::\*\*|\*\*:)
         |\*\*(?P<name>[^*\n\[\]:]{{1,40}})(?::\*\*|\*\*(?:[ \t]?[(\[](?P<behind>{_CLOCK})[)\]])?[ \t]?:)
-        |(?P<word>{_ROLES})(?:[ \t]?[(\[](?P<after_word>{_CLOCK})[)\]])?[ \t]*+:
+        |\*\*(?P<first>{_CLOCK})[ \t]{{1,4}}(?P<second>[^*\n\[\]:]{{1,40}})(?::\*\*|\*\*:)
+        |(?:(?P<early>{_CLOCK})[ \t]{{1,4}})?(?P<word>{_ROLES})(?:[ \t]?[(\[](?P<after_word>{_CLOCK})[)\]])?[ \t]*+:
         |{_MARK}(?:[(\[]?(?P<before>{_CLOCK})[)\]]?[ \t])?(?P<heading>{_ROLES})
             (?:[ \t,—–-]{{1,3}}[(\[]?(?P<after>{_CLOCK})[)\]]?)?[ \t]*+:?+[ \t]*+\#*+[ \t]*+$
     )[ \t]*+(?P<text>.*)$""",
     re.IGNORECASE | re.VERBOSE,
 )
-_CLOCKS = ("in_bold", "in_brackets", "ahead", "behind", "after_word", "before", "after")
-_SPEAKERS = ("bold_role", "role", "named", "name", "word", "heading")
+_CLOCKS = ("in_bold", "in_brackets", "ahead", "behind", "first", "early", "after_word", "before", "after")
+_SPEAKERS = ("bold_role", "role", "named", "name", "second", "word", "heading")
 _KNOWN = frozenset(_ROLES.split("|"))
 _ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({_CLOCK})\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S", re.IGNORECASE)
 """A line of a log that opens with its time."""

@@ -112,7 +112,16 @@ def test_the_three_rules_are_checked_before_saving(file: str, said: str, index: 
     before = tree(root)
     with pytest.raises(ChangeRefusedError, match=said):
         index.add_entry("lessons", "т", file, [], "low", now=NOW)
+    if file != "lessons/tea.md":
+        with pytest.raises(ChangeRefusedError, match=said):
+            index.update_entry("lessons/tea.md", file=file, now=NOW)
     assert tree(root) == before
+
+
+def test_an_entry_may_name_another_file(index: IndexStore) -> None:
+    """Index standard, sections 2 and 4: a changed path is checked as a new one is."""
+    assert index.update_entry("lessons/tea.md", file="lessons/honey.md", now=NOW) == "lessons/honey.md"
+    assert index.load().tables["entries"]["file"].to_pylist() == ["lessons/honey.md"]
 
 
 @pytest.mark.parametrize(

@@ -170,6 +170,7 @@ def tree(folder: Path, entry: dict[str, object], **root: object) -> mk.Corpus:
             ("summary", 3),
             ("access_count", "3"),
             ("edit_count", "1"),
+            ("pinned", "yes"),
         ),
     ],
 )

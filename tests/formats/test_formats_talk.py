@@ -36,6 +36,8 @@ def turns(folder: Path, path: str, text: str) -> list[dict[str, Any]]:
         ("**[14:30]** **user**: да", "user", "14:30"),
         ("**user** (2:30 PM): да", "user", "14:30"),
         ("**user** [14:30]: да", "user", "14:30"),
+        ("14:30 user: да", "user", "14:30"),
+        ("**2:30 PM user**: да", "user", "14:30"),
         ("## user\nда", "user", None),
         ("### Assistant (14:30)\n\nда", "Assistant", "14:30"),
         ("## [14:30] Human:\nда", "Human", "14:30"),
