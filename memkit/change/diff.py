@@ -152,7 +152,8 @@ def diff(corpus_a: Corpus, corpus_b: Corpus) -> Difference:
     old, new = (table.select([*_SAYS, *_PLACES]).to_pylist() for table in (before, after))
     rows = [_row(None if a is None else old[a], None if b is None else new[b]) for a, b in pairs]
     kept = sorted((row for row in rows if row), key=lambda row: (_ORDER.index(row["change"]), row["memory_id"]))
-    return Difference(describe(pa.Table.from_pylist(kept, schema=DIFFERENCE), memkit="difference"))
+    of = {"before": corpus_a.revision, "after": corpus_b.revision}
+    return Difference(describe(pa.Table.from_pylist(kept, schema=DIFFERENCE), memkit="difference", **of))
 
 
 def _row(before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[str, Any] | None:

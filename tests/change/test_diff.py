@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import random
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +60,20 @@ def test_lines_that_shift_are_no_change_and_equal_titles_stay_apart(tmp_path: Pa
     edited = read(tmp_path / "c", log=day.replace("другое", "иное"))
     (row,) = mk.diff(before, edited).table.to_pylist()
     assert (row["change"], row["words_removed"], row["words_added"]) == ("changed", ["другое"], ["иное"])
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs the program git")
+def test_two_revisions_differ_by_what_was_committed_between_them(tmp_path: Path) -> None:
+    states = [("2026-01-01", {"a.md": "# Чай\nзелёный\n"}), ("2026-01-05", {"a.md": "# Чай\nчёрный\n"})]
+    root = mk.write_commits(tmp_path, states)
+    one, other = mk.read(root, rev="2026-01-02"), mk.read(root, rev="HEAD")
+    table = mk.diff(one, other).table
+    assert table.select(["change", "words_removed", "words_added"]).to_pylist() == [
+        {"change": "changed", "words_removed": ["зелёный"], "words_added": ["чёрный"]}
+    ]
+    told = {key: json.loads(table.schema.metadata[key.encode()]) for key in ("before", "after")}
+    assert told == {"before": one.revision, "after": other.revision}
+    assert mk.diff(other, mk.read(root)).table.num_rows == 0
 
 
 def test_what_a_policy_does_is_what_differs_afterwards(tmp_path: Path) -> None:

@@ -178,6 +178,16 @@ def test_odd_names_links_and_modules_are_as_in_a_folder(made: ModuleType, tmp_pa
     same_but = pc.not_equal(ours.problems["path"], "sub")
     assert ours.problems.filter(same_but).to_pylist() == theirs.problems.to_pylist()
     assert ours.memories.to_pylist() == theirs.memories.to_pylist()
+    made.git(root, "rm", "-q", "--cached", "-r", ".")
+    made.git(root, "commit", "-q", "-m", "gone")
+    made.git(
+        root, "add", "имя.md", "a\nb.md", os.fsdecode(b"\xff.md"), "q\"u'o.md", "link.md", "node_modules", ".hidden"
+    )
+    made.git(root, "commit", "-q", "-m", "back")
+    came = [
+        row["path"] for row in mk.history(root).versions.to_pylist() if row["change"] == "added" and not row["at_start"]
+    ]
+    assert sorted(came) == sorted(["имя.md", "a\nb.md", "\\xff.md", "q\"u'o.md"])
     (row,) = ours.problems.filter(pc.invert(same_but)).to_pylist()
     assert (row["rule"], row["severity"]) == ("unclaimed", "info")
     assert "submodule" in row["message"]
@@ -249,6 +259,9 @@ def test_nothing_of_a_hostile_repository_runs(trap: tuple[Path, Path, list[str]]
     root, mark, _ = trap
     assert mk.read(root, rev="HEAD").memories["title"].to_pylist() == ["Мёд", "Пул"]
     assert mk.read(root, rev="2026-01-01T02:30:00").memories["title"].to_pylist() == ["Мёд"]
+    found = mk.history(root)
+    assert found.versions["change"].to_pylist() == ["added", "added", "removed", "added"]
+    assert found.problems.num_rows == 0
     assert list(mark.iterdir()) == []
 
 
@@ -256,6 +269,13 @@ def test_the_trap_would_spring_for_git_itself(trap: tuple[Path, Path, list[str]]
     root, mark, _ = trap
     subprocess.run(["git", "-C", str(root), "log", "-1"], env=made.ENVIRONMENT, capture_output=True, check=False)
     assert list(mark.iterdir()) != []
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="needs to give files to somebody else")
+def test_a_repository_of_somebody_else_is_read(trap: tuple[Path, Path, list[str]]) -> None:
+    for path in (trap[0], *trap[0].rglob("*")):
+        os.lchown(path, 54321, 54321)
+    assert mk.read(trap[0], rev="HEAD").memories.num_rows == 2
 
 
 def test_foreign_names_for_objects_change_nothing(trap: tuple[Path, Path, list[str]], made: ModuleType) -> None:

@@ -97,6 +97,8 @@ def opened(folder: Path, timeout_s: float = TIMEOUT_S) -> Iterator[Repository]:
     MemkitError, FormatError
         Where git is not there; where `folder` is in no repository, or in one whose objects may not be read.
     """
+    if sys.platform == "win32":
+        raise MemkitError("rev, dates and history are not made for Windows yet. mk.read(folder) is.")
     program = shutil.which("git")
     if program is None:
         raise MemkitError("rev, dates and history need the program git, which is not here. mk.read(folder) does not.")
