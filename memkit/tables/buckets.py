@@ -58,7 +58,7 @@ class Buckets(Corpus):
     def __init__(self, folder: Path, trusted: bool = False) -> None:
         self.folder, self.trusted, self._named = folder, trusted, _read_list(folder)
         self._attached, self._reading, self._text_index, self._made = {}, None, None, None
-        self._lock, self.fitted = Lock(), ()
+        self._lock, self.fitted, self.buckets = Lock(), (), None
 
     def __len__(self) -> int:
         return len(self._named)

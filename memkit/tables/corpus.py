@@ -61,6 +61,7 @@ class Corpus:
         self._attached: dict[str, Callable[[Path], None]] = {}
         self._reading, self._text_index = reading, text_index
         self._made: Database | None = None
+        self.buckets: int | None = None  # how many `save` makes where it is not told
         self._lock = Lock()
         self.fitted: tuple[weakref.ref[Any], ...] = ()  # here or before a refresh; a fit may begin from there
 
@@ -272,7 +273,7 @@ class Corpus:
         """
         from memkit.tables.lake import save
 
-        save(self.tables, self._database, self._reading, self._attached, Path(folder), buckets)
+        save(self.tables, self._database, self._reading, self._attached, Path(folder), buckets or self.buckets)
 
     def refresh(self) -> Corpus:
         """A corpus of what the folder holds now; only files that changed are opened.

@@ -35,6 +35,7 @@ def read(
     progress: bool = False,
     rev: Rev | None = None,
     dates: str | None = None,
+    buckets: int | None = None,
 ) -> Corpus:
     """Read a folder of memories, whatever of the five formats it holds.
 
@@ -75,6 +76,8 @@ def read(
         Memories without any date of their own have those of the commits that brought and last changed them, and
         ``date_source`` says so: git, or git_first for those of the first commit, which may be older. A text that is not
         committed, or a folder in no repository, is a row of ``problems``.
+    buckets : int, optional
+        How many lakes of whole users `Corpus.save` makes of it, unless it is told.
 
     Returns
     -------
@@ -100,6 +103,7 @@ def read(
     [{'kind': 'long_term', 'title': 'Пул'}]
     """
     check_choice("errors", errors, ("report", "raise"), "read")
+    check_value("read", "buckets", buckets, "int", nullable=True, low=1)
     check_value("read", "max_file_bytes", max_file_bytes, "int", low=1, unit="bytes")
     check_value("read", "n_jobs", n_jobs, "int", nullable=True)
     if n_jobs == 0:
@@ -121,7 +125,9 @@ def read(
         reader.raise_first_error(reading.tables["problems"])
     for root in (reading.root, reading.root.resolve()):  # as it is asked for, and as a lake names it
         give(root)
-    return Corpus(reading.tables, reading=reading)
+    corpus = Corpus(reading.tables, reading=reading)
+    corpus.buckets = buckets
+    return corpus
 
 
 def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:

@@ -174,6 +174,14 @@ def saved(tmp_path: Path) -> Path:
     return tmp_path / "lake"
 
 
+def test_what_is_read_for_buckets_is_saved_in_them(tmp_path: Path) -> None:
+    corpus = mk.read(mk.sample_data() / "facts", buckets=3)
+    corpus.save(tmp_path / "lake")
+    lake: Any = mk.open(tmp_path / "lake")
+    assert len(lake) == 3
+    assert sorted(lake.memories["memory_id"].to_pylist()) == sorted(corpus.memories["memory_id"].to_pylist())
+
+
 def test_a_bucket_that_is_missing_is_said(saved: Path) -> None:
     shutil.rmtree(saved / "bucket-00001")
     with pytest.raises(FormatError, match=r"bucket-00001: expected a bucket of this lake\. Got none"):

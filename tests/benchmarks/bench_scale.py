@@ -1,0 +1,128 @@
+"""What a memory costs in buckets, and what workers bring: bytes on disk and in memory, seconds, by size.
+
+    python tests/benchmarks/bench_scale.py 20000 40000 [--buckets 8] [--workers 1 2]
+
+Texts are made of words with the frequencies of a language, vectors are hashed: how the costs grow is what is measured.
+Each step runs in a process of its own, whose largest size is what the system says of it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numpy as np
+import pyarrow as pa
+
+import memkit as mk
+
+AS_OF, USERS_EACH, WORDS = "2026-03-01", 500, 20
+SIZE = 64
+
+
+class Small:
+    """Vectors of 64 numbers made of a text's words: as large as is needed to see how costs grow."""
+
+    dim, fingerprint, batch_size = SIZE, "bench-small-1", 1024
+
+    def encode_document(self, texts: list[str]) -> np.ndarray:
+        rows = np.zeros((len(texts), SIZE), np.float32)
+        for row, text in zip(rows, texts, strict=True):
+            for word in text.split():
+                row[int(word[1:]) * 2654435761 % SIZE] += 1
+        return rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-9)
+
+    encode_query = encode_document
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+
+def made(n: int) -> mk.Corpus:
+    """`n` memories, 500 a user."""
+    draw = np.random.default_rng(n)
+    words = np.minimum(draw.zipf(1.3, (n, WORDS)), 50_000)
+    table = {
+        "memory_id": pa.array([f"m{at:09}" for at in range(n)]),
+        "text": pa.array([" ".join(f"w{word}" for word in row) for row in words.tolist()]),
+        "user_id": pa.array([f"u{at // USERS_EACH}" for at in range(n)]),
+    }
+    return mk.from_table(pa.table(table))
+
+
+def save(folder: str, n: int, buckets: int) -> dict[str, float]:
+    corpus = made(n)
+    start = time.perf_counter()
+    corpus.save(folder, buckets=buckets)
+    size = sum(path.stat().st_size for path in Path(folder).rglob("*") if path.is_file())
+    tables = sum(path.stat().st_size for path in Path(folder).rglob("memories.parquet"))
+    return {"save s": time.perf_counter() - start, "lake bytes": size / n, "Parquet of memories": tables / n}
+
+
+def fit(folder: str, n: int, workers: int) -> dict[str, float]:
+    lake = mk.open(folder, trust=True)
+    start = time.perf_counter()
+    with joblib.parallel_config(backend="loky", n_jobs=workers):
+        mk.Retriever(encoder=Small()).fit(lake)
+    return {f"fit by {workers} s": time.perf_counter() - start}
+
+
+def ask(folder: str, n: int, where: str | None) -> dict[str, float]:
+    search = mk.Retriever(encoder=Small()).fit(mk.open(folder, trust=True))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    start = time.perf_counter()
+    search.search("w3 w70 w900", where=where, as_of=AS_OF)
+    first = time.perf_counter() - start
+    start = time.perf_counter()
+    search.search([f"w{at} w70 w900" for at in range(20)], where=where, as_of=AS_OF)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    whose = "all" if where is None else "user"
+    took = 1000 * (time.perf_counter() - start) / 20
+    return {f"{whose}: first s": first, f"{whose}: ms a query": took, f"{whose}: peak MiB": max(before, after) / 1024}
+
+
+STEPS = {"save": save, "fit": fit, "ask": ask}
+
+
+def run(step: str, *values: Any) -> dict[str, float]:
+    done = subprocess.run(
+        [sys.executable, __file__, "--step", json.dumps([step, *values])], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        sys.exit(done.stderr)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sizes", nargs="*", type=int, default=[20_000])
+    parser.add_argument("--buckets", type=int, default=8)
+    parser.add_argument("--workers", nargs="*", type=int, default=[1, 2])
+    parser.add_argument("--step")
+    given = parser.parse_args()
+    if given.step:
+        step, *values = json.loads(given.step)
+        print(json.dumps(STEPS[step](*values)))
+        return
+    for n in given.sizes:
+        with tempfile.TemporaryDirectory() as folder:
+            told = run("save", folder, n, given.buckets)
+            for workers in given.workers:
+                told |= run("fit", folder, n, workers)
+            told |= run("ask", folder, n, "user_id = 'u1'") | run("ask", folder, n, None)
+        print(f"{n:,} memories, {given.buckets} buckets")
+        for name, value in told.items():
+            print(f"  {name:24} {value:12.2f}")
+
+
+if __name__ == "__main__":
+    main()
