@@ -56,8 +56,7 @@ class Corpus:
         folder: Path | None = None,
         trusted: bool = False,
     ) -> None:
-        self.tables = dict(tables)
-        self.folder, self.trusted = folder, trusted
+        self.tables, self.folder, self.trusted = dict(tables), folder, trusted
         self._attached: dict[str, Callable[[Path], None]] = {}
         self._reading, self._text_index = reading, text_index
         self._made: Database | None = None
