@@ -65,9 +65,8 @@ class Drawing:
         wide = max((_width(label) for label in ax.get_yticklabels()), default=0.0)
         left = 0.025 + wide / (PICTURE[0] * _DOTS) + 0.035 * bool(ax.get_ylabel())
         right = 0.985 if len(self.figure.axes) == 1 else 0.9
-        self.figure.subplots_adjust(
-            left=min(left, 0.5), right=right, top=0.9, bottom=0.145 if ax.get_xlabel() else 0.08
-        )
+        bottom = 0.25 if getattr(ax, "_has_line_below", False) else 0.145 if ax.get_xlabel() else 0.08
+        self.figure.subplots_adjust(left=min(left, 0.5), right=right, top=0.9, bottom=bottom)
 
 
 class _Axes(Axes):
@@ -99,7 +98,8 @@ class _Axes(Axes):
         sides = [(start, at - half), (end, at - half), (end, at + half), (start, at + half)]
         corners = np.stack([np.stack(side, axis=1) for side in sides], axis=1)
         look = {"facecolors": style.get("color"), "edgecolors": style.get("edgecolor", "none")}
-        bars = PolyCollection(list(corners), label=style.get("label", ""), hatch=style.get("hatch"), **look)
+        drawn = list(corners) if np.any(width) else []
+        bars = PolyCollection(drawn, label=style.get("label", ""), hatch=style.get("hatch"), **look)
         bars.sticky_edges.x.append(0)
         self.add_collection(bars, autolim=False)
         self.update_datalim(corners.reshape(-1, 2))
@@ -107,6 +107,13 @@ class _Axes(Axes):
         if names:
             self.set_yticks(at, names)
         return bars
+
+    def legend(self, *words: Any, **style: Any) -> Any:
+        """One below stands in one line, for which `Drawing` keeps room."""
+        if style.get("bbox_to_anchor", (0, 0))[1] < 0:
+            style |= {"bbox_to_anchor": (0.5, -0.185), "loc": "upper center", "ncols": 8, "borderaxespad": 0.2}
+            self._has_line_below = True
+        return super().legend(*words, **style)
 
     def set_title(self, *words: Any, **style: Any) -> Any:
         return super().set_title(*words, **{"y": 1.0, **style})  # else all else is measured to find a place for it

@@ -130,6 +130,7 @@ class HitsPanel(Panel):
         self.search = search
         self._question: Question | None = None
         self._why: list[tuple[str, str]] = []
+        self._before: tuple[str, list[str]] = ("", [])
         moment = moment_of(as_of)
         self.against = None if queries is None else Against(search, queries, qrels, moment, where)
         asked = {"query": query, "where": where, "user_id": user_id, "as_of": moment, "k": k}
@@ -278,7 +279,11 @@ class HitsPanel(Panel):
         """Where each hit of either setting stands in both."""
         if answer.pinned is None:
             return ""
-        before: list[str] = hits_table(answer.pinned)["memory_id"].to_pylist()
+        state = self.session.state
+        key = repr((dict(state[ASKED]), dict(state[PINNED])))
+        if self._before[0] != key:
+            self._before = (key, hits_table(answer.pinned)["memory_id"].to_pylist())
+        before = self._before[1]
         now: list[str] = answer.table["memory_id"].to_pylist()
         return flow(before, now, self._titles([*before, *now]))
 

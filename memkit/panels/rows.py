@@ -160,7 +160,11 @@ class RowsPanel(Panel):
         """The typed text, with what gave the reason away."""
         row = answer.to_pylist()[0]
         word = "kept" if row["keep"] else row["reason"]
-        made = ", ".join(f"{name} {row[name]}" for name in ("kind", "importance", "expires_at") if row.get(name))
+        made = ", ".join(
+            f"{name.replace('_', ' ')} {_said(row[name])}"
+            for name in ("kind", "importance", "expires_at")
+            if row.get(name)
+        )
         text = _spanned(mask(row["text"] or ""), row.get("matched_span"))
         said = f"<p><b>{html.escape(word)}</b> {html.escape(made)}</p>"
         return f'<div class="mk">{said}<p style="white-space:pre-wrap">{text}</p></div>'
@@ -176,7 +180,9 @@ class RowsPanel(Panel):
             counts[reason] += 1
             if counts[reason] <= _EACH:
                 user = html.escape(mask(row.get("user_id") or ""))
-                more = " · ".join(f"{name} {row[name]}" for name in _OWN if row.get(name) is not None)
+                more = " · ".join(
+                    f"{name.replace('_', ' ')} {_said(row[name])}" for name in _OWN if row.get(name) is not None
+                )
                 text = _spanned(mask(row["text"] or "")[:_LONGEST], row.get("matched_span"))
                 rows.append(
                     f'<tr><td class="w">{html.escape(reason)}</td><td class="w">{user}</td>'
@@ -206,6 +212,10 @@ def _known(table: pa.Table, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name in table.column_names]
 
 
+def _said(value: Any) -> str:
+    return f"{value:%Y-%m-%d}" if hasattr(value, "year") else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 def _spanned(text: str, span: str | None) -> str:
     """The text, escaped, the first place of a span marked."""
     at = text.casefold().find(span.casefold()) if span else -1
@@ -233,7 +243,7 @@ def _draw_forecast(table: pa.Table, day: int, ax: Axes) -> Axes:
     ax.axvline(day, color="#D55E00", lw=1.2)
     ax.set(xlabel="days from now", ylim=(0, 1.05 * max((max(own.values()) for own in kept.values()), default=1) or 1))
     if users:
-        for text in ax.legend(frameon=False, fontsize=8, loc="center right").get_texts():
+        for text in ax.legend(frameon=False, fontsize=8, bbox_to_anchor=(0.5, -0.15)).get_texts():
             text.set_parse_math(False)
     ends = [(user, list(kept[user].items())) for user in users]
     return with_words(

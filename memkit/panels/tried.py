@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from memkit.display.axes import axes_for, with_words
+from memkit.display.axes import COLOURS, axes_for, with_words
 from memkit.errors import ParameterError
 from memkit.evaluate.metrics import Metric
 from memkit.evaluate.sweep import Sweep
@@ -135,7 +135,7 @@ class SurfacePanel(Panel):
         ]
 
     def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
-        """The evaluated points, coloured by score; the plateau outlined, the default and the current one marked."""
+        """The evaluated points, the larger the better; the plateau outlined, the default and the current one marked."""
         metric, means = self.sweep.metrics[0], self.sweep.table[self.sweep.metrics[0]].to_numpy()
         flat, across = len(self._places) == 1, self._places[0]
         down = means if flat else self._places[1]
@@ -143,15 +143,15 @@ class SurfacePanel(Panel):
         if len(some) > MARKS:  # of more settings the best, and where one is
             some = np.unique([*np.argsort(-means, kind="stable")[: MARKS - 3], *self._marked()])
         edges = np.where(self.plateau[some], "black", "none")
-        ax = axes_for(ax, f"{metric} of {len(means):,} settings, {means.min():.3f} (dark) to {means.max():.3f}")
-        ax.scatter(
-            across[some], down[some], c=means[some], cmap="cividis", s=90, edgecolors=edges.tolist(), linewidths=2
-        )
+        ends = f"{means.min():.3f} (small) to {means.max():.3f} (large)"
+        ax = axes_for(ax, f"{metric} of {len(means):,} settings, {ends}")
+        sizes = 25 + 120 * (means - means.min()) / max(float(np.ptp(means)), 1e-9)
+        ax.scatter(across[some], down[some], color=COLOURS[0], s=sizes[some], edgecolors=edges.tolist(), linewidths=2)
         ax.scatter([], [], s=90, color="none", edgecolors="black", linewidths=2, label="cannot be told from the best")
         styles = {"as it is": ("s", "#D55E00"), "best": ("^", "#009E73"), "here": ("D", "#CC79A7")}
         for at, (label, (sign, colour)) in zip(self._marked(), styles.items(), strict=False):
             ax.scatter(
-                across[at], down[at], marker=sign, s=230, facecolors="none", edgecolors=colour, lw=2, label=label
+                across[at], down[at], marker=sign, s=330, facecolors="none", edgecolors=colour, lw=2, label=label
             )
         values = [_short(value) for value in self._axis(self.names[0])]
         ax.set_xticks(range(len(values)), values)
@@ -160,15 +160,7 @@ class SurfacePanel(Panel):
         if not flat:
             values = [_short(value) for value in self._axis(self.names[1])]
             ax.set_yticks(range(len(values)), values)
-        ax.legend(
-            frameon=False,
-            fontsize=8,
-            loc="upper right",
-            ncols=4,
-            bbox_to_anchor=(1, 1.02),
-            handletextpad=0.2,
-            markerscale=0.6,
-        )
+        ax.legend(frameon=False, fontsize=8, bbox_to_anchor=(0.5, -0.15), handletextpad=0.2, markerscale=0.5)
         order = np.argsort(-np.round(means, 12), kind="stable")[:_BEST]
         near = ["cannot be told from the best" if one else "" for one in self.plateau]
         rows = [(self._named(at), f"{means[at]:.3f} {near[at]}".strip()) for at in order]

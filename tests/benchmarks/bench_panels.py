@@ -77,7 +77,7 @@ def panels(corpus: mk.Corpus, search: mk.Retriever, query: str, labels: tuple[An
     yield mk.panels.decay(search, as_of=DAY), "decay days, days"
     yield mk.panels.dedup(mk.Deduplicator(encoder=None).fit(corpus)), "lexical threshold, ratio"
     yield mk.panels.policy(corpus, "admission", as_of=DAY), "max chars, characters"
-    yield mk.panels.policy(corpus, "quota", as_of=DAY), "max facts, facts"
+    yield mk.panels.policy(corpus, "quota", as_of=DAY), "forward, days"
     yield mk.panels.policy(corpus, "expiry", as_of=DAY), "forward, days"
     user = {"user_id": "u1"} if corpus.memories.num_rows > 10_000 else {}
     builder = mk.ContextBuilder(retriever=search)
@@ -112,7 +112,7 @@ def measured(stage: Any, panel: Any, label: str, keys: int) -> dict[str, float]:
     tab = stage.show(panel.view)
     tab.evaluate(WATCH)
     tab.get_by_label(label, exact=True).focus()
-    tab.keyboard.press("Home")
+    tab.keyboard.press("PageDown")
     tab.wait_for_timeout(1500)
     rows = []
     for _ in range(keys):
@@ -137,6 +137,8 @@ def measured(stage: Any, panel: Any, label: str, keys: int) -> dict[str, float]:
         tab.wait_for_timeout(300)
         stage.settle()
     rows = rows[2:]  # the first ones fill caches
+    if not rows:
+        return {}
     totals = [row["total"] for row in rows]
     medians = {name: float(np.median([row[name] for row in rows])) for name in rows[0]}
     return {"median": medians.pop("total"), "p90": float(np.quantile(totals, 0.9)), **medians}
