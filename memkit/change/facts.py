@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 from memkit.change import users
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
-from memkit.change.store import Operations, T, missing
+from memkit.change.migrate import Migrate
+from memkit.change.operations import Operations, T, missing
+from memkit.change.planning import plan
 from memkit.context import ContextBuilder
 from memkit.errors import NotFoundError, ParameterError, PolicyRefusal
 from memkit.formats.disk.lock import steady
@@ -36,6 +38,7 @@ from memkit.schemas import TABLES
 from memkit.search.fitted.store import forget
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
+from memkit.tables.sources import read
 from memkit.tables.table import from_table
 
 if TYPE_CHECKING:
@@ -340,10 +343,6 @@ class FactStore(Operations):
 
     def migrate_user(self, user: str, *, now: AsOf = None, dry_run: bool = False) -> bool | Edits:
         """Bring ``{user}.md`` of the old layout into a folder of its own; False where there is none to bring."""
-        from memkit.change.migrate import Migrate
-        from memkit.change.planning import plan
-        from memkit.tables.sources import read
-
         users.check_user(user)
         edits = plan(read(self.root), Migrate(steps=("users",)), now)
         paths = [path for path in edits.table["path"].to_pylist() if posixpath.basename(path) == f"{user}.md"]

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
-from memkit.change.store import Operations, missing, stamp
+from memkit.change.operations import Operations, missing, stamp
 from memkit.errors import FormatError, ParameterError
 from memkit.formats.fields import check_text, words_given
 from memkit.formats.notes.format import FIELDS

@@ -16,6 +16,7 @@ from memkit.change.disk import Disk
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits, report_of
 from memkit.change.journal import Journal, Record, opened
+from memkit.change.merge import merge_into
 from memkit.change.remove import remove_entry, remove_memory
 from memkit.change.split import split_files
 from memkit.errors import MemkitError, ParameterError
@@ -41,7 +42,7 @@ class Planner(Protocol):
         """Add rows to `draft`."""
 
 
-def plan(corpus: Corpus, policies: Any, as_of: AsOf = None) -> Edits:
+def plan(corpus: Corpus, policies: Any, as_of: AsOf = None, *, merge: bool = False) -> Edits:
     """What policies ask for, as edits of the files; nothing is written.
 
     Parameters
@@ -54,6 +55,9 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None) -> Edits:
         that its ``auto_clean`` options name, `SplitPlan` splits files.
     as_of : str, date, datetime or None
         The day that is looked at, UTC; None is now.
+    merge : bool
+        Of memories that say the same, the one that stays takes over the tags (keywords) of the others and the highest
+        importance among them; else they are dropped as they are.
 
     Returns
     -------
@@ -96,7 +100,7 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None) -> Edits:
             raise ParameterError(f"plan: expected a policy, its name, or a list of them. Got {policy!r:.200}.")
         else:
             with draft.of(policy.name):
-                kept = _judged(policy, draft, kept, moment)
+                kept = _judged(policy, draft, kept, moment, merge)
     return draft.edits([("as_of", moment.isoformat())])
 
 
@@ -104,7 +108,7 @@ def _name(policy: Any) -> str:
     return str(getattr(policy, "name", type(policy).__name__.lower()))
 
 
-def _judged(policy: Annotator, draft: Draft, kept: pa.Table, moment: datetime) -> pa.Table:
+def _judged(policy: Annotator, draft: Draft, kept: pa.Table, moment: datetime, merge: bool) -> pa.Table:
     """Draft what one policy asks for; the memories that it leaves."""
     own = _BY_CLASS.get(type(policy).__name__)
     if own is not None:
@@ -115,6 +119,7 @@ def _judged(policy: Annotator, draft: Draft, kept: pa.Table, moment: datetime) -
     if not policy.is_fitted:
         policy = copy.deepcopy(policy).fit(kept)
     judged = policy.transform(kept, moment)
+    merged: dict[str, list[dict[str, Any]]] = {}
     for row in judged.filter(pc.invert(judged["keep"])).to_pylist():
         reason = str(row["reason"])
         if reason == "limit":
@@ -122,6 +127,10 @@ def _judged(policy: Annotator, draft: Draft, kept: pa.Table, moment: datetime) -
             continue
         extra = f" of {row['duplicate_of']}" if row.get("duplicate_of") else ""
         remove_memory(draft, row, reason + extra)
+        if merge and extra and row["memory_id"] in draft.gone:
+            merged.setdefault(row["duplicate_of"], []).append(row)
+    for row in judged.filter(pc.is_in(judged["memory_id"], value_set=pa.array(list(merged), pa.string()))).to_pylist():
+        merge_into(draft, row, merged[row["memory_id"]])
     gone = pa.array(sorted(draft.gone), pa.string())
     return kept.filter(pc.invert(pc.is_in(kept["memory_id"], value_set=gone)))
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.migrate import Migrate
+from memkit.change.operations import Operations, missing, stamp
 from memkit.change.planning import plan
-from memkit.change.store import Operations, missing, stamp
 from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.records.kinds import KINDS
 from memkit.formats.records.write import checked_record, format_record, item_places

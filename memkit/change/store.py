@@ -2,65 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from memkit.change.draft import Draft
-from memkit.change.edits import Edits
-from memkit.change.journal import opened
-from memkit.errors import FormatError, NotFoundError
-from memkit.params import AsOf, as_of_time
+from memkit.change.facts import FactStore
+from memkit.change.index import IndexStore
+from memkit.change.notes import NoteStore
+from memkit.change.records import RecordStore
+from memkit.change.workspace import MemoryStorage
+from memkit.errors import FormatError
 
 if TYPE_CHECKING:
-    from memkit.change.facts import FactStore
-    from memkit.change.index import IndexStore
-    from memkit.change.notes import NoteStore
-    from memkit.change.records import RecordStore
-    from memkit.change.workspace import MemoryStorage
     from memkit.evaluate.profile import Profile
-
-T = TypeVar("T")
-
-
-class Operations:
-    """What the stores share: one operation reads, drafts and applies under one lock."""
-
-    policy = "store"
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def _do(self, work: Callable[[Draft], T], now: AsOf, dry_run: bool) -> T | Edits:
-        """What `work` gives once its draft is applied; with `dry_run` the edits alone, and nothing is written."""
-        moment = as_of_time(now)
-        if dry_run:
-            return self._drafted(work, moment)[1]
-        with opened(self.root) as journal:
-            result, edits = self._drafted(work, moment)
-            edits.apply_with(journal)
-        return result
-
-    def _drafted(self, work: Callable[[Draft], T], moment: datetime) -> tuple[T, Edits]:
-        draft = Draft(self.root, moment)
-        with draft.of(self.policy):
-            result = work(draft)
-        return result, draft.edits([("time", moment.isoformat())])
-
-
-def missing(what: str, wanted: str, known: Iterable[str]) -> NotFoundError:
-    """An error that names what is like the wanted id."""
-    near = difflib.get_close_matches(wanted, list(known), n=3, cutoff=0.4)
-    hint = f" Near it: {', '.join(near)}." if near else ""
-    return NotFoundError(f"there is no {what} {wanted!r:.200}.{hint}")
-
-
-def stamp(moment: datetime) -> str:
-    """A time as the formats write it: UTC, to the second."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class Store:
@@ -94,36 +48,26 @@ class Store:
     @cached_property
     def facts(self) -> FactStore:
         """Fact lines of users (Memory v2)."""
-        from memkit.change.facts import FactStore
-
         return FactStore(self.root, self.encoder, profile=self.profile)
 
     @cached_property
     def notes(self) -> NoteStore:
         """Notes with front matter (Memory Format)."""
-        from memkit.change.notes import NoteStore
-
         return NoteStore(self.root)
 
     @cached_property
     def records(self) -> RecordStore:
         """Pathways, memory items and wisdom facts (data formats)."""
-        from memkit.change.records import RecordStore
-
         return RecordStore(self.root)
 
     @cached_property
     def index(self) -> IndexStore:
         """Categories and entries of index trees (index standard)."""
-        from memkit.change.index import IndexStore
-
         return IndexStore(self.root)
 
     @cached_property
     def workspace(self) -> MemoryStorage:
         """MEMORY.md, daily logs and transcripts (workspace)."""
-        from memkit.change.workspace import MemoryStorage
-
         return MemoryStorage(self.root)
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.change.draft import Draft
-from memkit.change.store import missing
+from memkit.change.operations import missing
 from memkit.errors import ParameterError
 from memkit.formats.disk.source import decode
 from memkit.formats.facts import COUNTED, FORMAT, TYPES, parse, parse_fact

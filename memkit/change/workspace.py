@@ -12,7 +12,7 @@ from typing import Any
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
-from memkit.change.store import Operations
+from memkit.change.operations import Operations
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.fences import fences
 from memkit.formats.syntax.markdown import headings

@@ -45,6 +45,9 @@ def plan(
     profile: ProfileOption = None,
     sets: SetOption = None,
     where: WhereOption = None,
+    merge: Annotated[
+        bool, typer.Option("--merge", help="What stays of duplicates takes over tags and the highest importance.")
+    ] = False,
     as_diff: DiffOption = False,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
@@ -65,7 +68,7 @@ def plan(
         )
         for cls in classes
     ]
-    print_edits(_filtered(planned(load(path, formats=formats), steps, as_of), where), as_diff, as_json)
+    print_edits(_filtered(planned(load(path, formats=formats), steps, as_of, merge=merge), where), as_diff, as_json)
 
 
 def _is_of(name: str, cls: Any) -> bool:

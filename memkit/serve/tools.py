@@ -12,7 +12,8 @@ from typing_extensions import TypedDict  # schemas are made of it, and below Pyt
 
 from memkit.change.disk import Disk, check_path
 from memkit.change.facts import Saved
-from memkit.change.store import missing, store
+from memkit.change.operations import missing
+from memkit.change.store import store
 from memkit.change.users import check_user
 from memkit.duck import literal
 from memkit.errors import NotFoundError, ParameterError

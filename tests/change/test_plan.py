@@ -476,3 +476,48 @@ def test_refusals_are_shown_with_the_edits(folder: Folder) -> None:
     assert "refused" in repr(edits) or edits.refused.num_rows == 0
     assert "<table>" in edits._repr_html_()
     assert edits.to_pandas().shape[0] == len(edits)
+
+
+def test_what_stays_of_duplicates_takes_over_tags_and_importance(folder: Folder) -> None:
+    """Deduplicator, merged: notes' keywords, entries' tags, facts' importance; every other byte of them stays."""
+
+    def note(number: int, words: str) -> str:
+        return (
+            f"---\nid: 0b1f7a52-6f0c-4d5e-9d35-0c0f3f6f2b1{number}\nsubject:   'Чай'  # да\nkeywords: [{words}]\n"
+            f"applies_to: global\ncreated_at: 2026-01-0{number}\nupdated_at: 2026-01-0{number}\n---\n\n"
+            "Зелёный чай пьют без сахара и молока.\n"
+        )
+
+    def entry(name: str, tags: str) -> str:
+        fields = '"priority": "high", "version": "1.10", "updated": "2025-06-25"'
+        return f'{{"title": "Пул", "file": "l/{name}.md", "tags": {tags}, {fields}}}'
+
+    lines = [
+        "- [id:ar_001] [t:archive] [imp:low] Обсуждали погоду на море.\n",
+        "- [id:ar_002] [t:archive] [imp:high] обсуждали погоду на  море.\n",
+    ]
+    entries = [entry("a", '["x",  "y"]'), entry("b", '["z"]')]
+    root = folder(
+        {
+            "notes/0b1f7a52-6f0c-4d5e-9d35-0c0f3f6f2b11.md": note(1, "чай,  tea"),
+            "notes/0b1f7a52-6f0c-4d5e-9d35-0c0f3f6f2b12.md": note(2, "tea, мёд"),
+            "memory/index.json": '{"type": "index-root", "branches": [{"category": "l", "path": "l/index.json"}]}',
+            "memory/l/index.json": f'{{"type": "index-branch", "category": "l", "files": [{", ".join(entries)}]}}',
+            "memory/l/a.md": "В пуле десять соединений к базе.\n",
+            "memory/l/b.md": "В пуле десять соединений к базе.\n",
+            "users/anna/archive.md": "".join(lines),
+        }
+    )
+    dedup = mk.Deduplicator(encoder=None, survivor="oldest")
+    edits = mk.plan(mk.read(root), dedup, merge=True)
+    assert edits.removed() == mk.plan(mk.read(root), dedup).removed()
+    edits.apply(force=True)
+    first, second = sorted((root / "notes").iterdir())[0], root / "notes/0b1f7a52-6f0c-4d5e-9d35-0c0f3f6f2b12.md"
+    assert first.read_text("utf-8") == note(1, '"чай", tea, "мёд"')
+    assert not second.exists()
+    kept = entry("a", '["x", "y", "z"]')
+    assert f'"files": [{kept}]' in (root / "memory/l/index.json").read_text("utf-8")
+    assert (root / "users/anna/archive.md").read_text("utf-8") == lines[0].replace("imp:low", "imp:high")
+    assert mk.read(root).problems.filter(pc.field("severity") == "error").num_rows == 0
+    mk.undo(root)
+    assert (root / "users/anna/archive.md").read_text("utf-8") == "".join(lines)

@@ -1,0 +1,67 @@
+"""What the memory that stays of several that say the same takes over from those that go: tags, and importance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from memkit.change.draft import Draft
+from memkit.change.remove import entry_path
+from memkit.errors import ChangeRefusedError
+from memkit.formats.facts import parse_fact
+from memkit.formats.syntax.json_places import Splice, set_value
+from memkit.formats.syntax.yaml_places import set_field
+from memkit.schemas import IMPORTANCE_WORDS
+
+Row = dict[str, Any]
+_SCALE = ("low", "normal", "high")
+_TAG = re.compile(r"\[imp:([^\]]*)\]")
+
+
+def merge_into(draft: Draft, stays: Row, goes: list[Row]) -> None:
+    """Draft that a memory takes over what it has not; of formats that have neither tags nor importance, nothing."""
+    take = _BY_FORMAT.get(stays["format"])
+    if take is not None:
+        with draft.attempt(stays["path"], stays["memory_id"]):
+            take(draft, stays, goes, f"merged with {', '.join(row['source_id'] or row['memory_id'] for row in goes)}")
+
+
+def _tags(stays: Row, goes: list[Row]) -> list[str]:
+    """The tags of all, each once, the own ones first; none where nothing is new."""
+    found = list(dict.fromkeys(tag for row in (stays, *goes) for tag in row["tags"] or ()))
+    return found if len(found) > len(stays["tags"] or ()) else []
+
+
+def _note(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
+    if tags := _tags(stays, goes):
+        new = set_field(draft.text(stays["path"]), "keywords", tags[: max(20, len(stays["tags"]))])
+        draft.splice("update", stays["path"], new, reason, memory_id=stays["memory_id"])
+
+
+def _entry(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
+    rows = [row for row in draft.corpus.tables["entries"].to_pylist() if row["memory_id"] == stays["memory_id"]]
+    if len(rows) == 1 and (tags := _tags(stays, goes)):
+        index = rows[0]["index_path"]
+        place = entry_path(draft.text(index), rows[0])
+        new = set_value(draft.text(index), [*place, "tags"], tags)
+        draft.splice("update", index, new, reason, memory_id=stays["memory_id"])
+
+
+def _fact(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
+    best = max((row["importance"] or "normal" for row in (stays, *goes)), key=_SCALE.index)
+    start, end = draft.lines(stays["path"], stays["line_start"], stays["line_end"])
+    tag = _TAG.search(draft.text(stays["path"]), start, end)
+    fact = parse_fact(draft.text(stays["path"])[start:end]) or {}
+    if tag is None or fact.get("imp") != tag[1]:
+        raise ChangeRefusedError(f"{stays['path']}:{stays['line_start']}: the fact has no importance.")
+    if IMPORTANCE_WORDS.get(tag[1]) != best:
+        new = Splice(tag.start(1), tag.end(1), best)
+        draft.splice("update", stays["path"], new, reason, memory_id=stays["memory_id"])
+
+
+_BY_FORMAT: dict[str, Callable[[Draft, Row, list[Row], str], None]] = {
+    "notes": _note,
+    "index_tree": _entry,
+    "facts": _fact,
+}
