@@ -112,6 +112,11 @@ def test_the_file_is_as_refresh_writes_it(refresh: ModuleType, path: Path) -> No
     assert path.read_text(encoding="utf-8") == refresh.as_text(refresh.cleaned(_read(path)))
 
 
+def test_the_tour_leads_to_every_other_notebook() -> None:
+    told = "\n".join(cell.source for cell in _read(NOTEBOOKS / "00_tour.ipynb").cells)
+    assert [path.name for path in PATHS if f"({path.name})" not in told] == ["00_tour.ipynb"]
+
+
 def test_the_tour_is_short() -> None:
     assert len(_read(NOTEBOOKS / "00_tour.ipynb").cells) <= 20
 
