@@ -331,8 +331,9 @@ def use(corpus: mk.Corpus, root: Path, lake: Path) -> None:
     policies.transform(corpus, as_of=AS_OF)
     mk.Decay().transform(corpus, as_of=AS_OF)
     mk.Deduplicator(encoder=None).fit(corpus).transform(corpus, as_of=AS_OF)
-    for query in mk.named_queries()["name"].to_pylist():
-        corpus.named(query, as_of=AS_OF).fetchall()
+    for query in mk.named_queries().to_pylist():
+        if not query["needs_history"]:
+            corpus.named(query["name"], as_of=AS_OF).fetchall()
     corpus.sql("from fts('чай')").fetchall()
     mk.ContextBuilder().build(corpus, "u", "чай", as_of=AS_OF)
     corpus.save(lake)

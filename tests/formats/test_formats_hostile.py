@@ -20,7 +20,6 @@ from memkit.formats.syntax import front_matter, markdown
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import MAX_DEPTH, StructureError
 from memkit.formats.syntax.yaml import MAX_ALIASED, MAX_DIRECTIVES, load_yaml
-from memkit.tables.named import needs_history
 from memkit.tables.samples import write_files
 
 SECRET = "СЕКРЕТ secret-8821"
@@ -477,9 +476,8 @@ def test_content_never_becomes_sql(tmp_path: Path, text: str) -> None:
     assert text in corpus.sql("select title from memories where title = ?", [text]).fetchone()
     assert corpus.sql("select count(*) from fts(?)", [text]).fetchone() is not None
     assert corpus.sql("select count(match_bm25(memory_id, ?)) from memories", [text]).fetchone() is not None
-    for query in mk.named_queries()["name"].to_pylist():
-        if needs_history(query):
-            continue
-        corpus.named(query, as_of="2026-03-01").fetchall()
+    for query in mk.named_queries().to_pylist():
+        if not query["needs_history"]:
+            corpus.named(query["name"], as_of="2026-03-01").fetchall()
     corpus.save(tmp_path / "lake")
     assert mk.open(tmp_path / "lake").memories.equals(corpus.memories)
