@@ -135,7 +135,7 @@ VIEWS: dict[str, View] = {
         ),
         lead="text",
         tally="change",
-        knows=("memory_id", "version", "kind", "path", "title", "valid_to", "commit", "secrets", "at_start"),
+        knows=("memory_id", "version", "kind", "path", "title", "valid_to", "commit", "at_start"),
     ),
     "commits": View(
         "commit",

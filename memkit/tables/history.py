@@ -20,13 +20,14 @@ from memkit.display.axes import COLOURS, axes_for, say_empty, with_words
 from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.duck import rows_of
-from memkit.formats.git.repository import TIMEOUT_S, Rev, rev_text
+from memkit.formats.git.refs import Rev, rev_text
+from memkit.formats.git.repository import TIMEOUT_S
 from memkit.formats.rows import Rows
 from memkit.params import AsOf, as_of_time, check_value
 from memkit.schemas import TIMESTAMP
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import read
-from memkit.tables.versions import versions_of
+from memkit.tables.versions import secrets_of, versions_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,13 +77,14 @@ class History:
 
     @cached_property
     def corpus(self) -> Corpus:
-        """The folder at the end of the history, with ``versions`` and ``commits`` among its tables.
+        """The folder at the end of the history, with ``versions``, ``commits`` and ``version_secrets`` in its tables.
 
-        What `Corpus.save` writes has them too.
+        What `Corpus.save` writes has them too. The last says which version held which secret, by kind and a hash.
         """
         found = read(self.root, rev=(self.versions.schema.metadata or {})[b"revision"].decode())
         found.add_table("versions", self.versions)
         found.add_table("commits", self.commits)
+        found.add_table("version_secrets", secrets_of(self.versions))
         return found
 
     def sql(self, query: str, params: Any = None) -> duckdb.DuckDBPyRelation:

@@ -11,7 +11,7 @@ from memkit.errors import NotFoundError, ParameterError
 from memkit.formats import reader
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.format import SEVERITIES, Format, Rule
-from memkit.formats.git.repository import Rev, rev_text
+from memkit.formats.git.refs import Rev, rev_text
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES, name_of

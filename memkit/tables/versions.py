@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from memkit.formats.reader import Options, Reading, roles_of
 from memkit.formats.registry import FORMATS, parse_file
 from memkit.formats.rows import Rows, hash_of
 from memkit.params import describe
-from memkit.schemas import TIMESTAMP, WORDS, column
+from memkit.schemas import TIMESTAMP, column
 from memkit.tables.identity import Known, matches
 from memkit.text.secrets import find
 
@@ -42,7 +42,6 @@ VERSIONS = pa.schema(
         column("commit", pa.string(), "the id of that commit", nullable=False),
         column("lines_added", pa.int64(), "lines that the version before does not have", nullable=False),
         column("lines_removed", pa.int64(), "lines that only the version before has", nullable=False),
-        column("secrets", WORDS, "what is secret in the text: which kind, and a hash that tells it from others"),
         column("at_start", pa.bool_(), "in the first commit that is looked at: it may be older", nullable=False),
     ]
 )
@@ -63,6 +62,9 @@ COMMITS = pa.schema(
 )
 """The tables of `memkit.history`, which are in a corpus that has one."""
 
+_AHEAD = 200
+"""Commits whose files are asked for at once: a question to git at each would wait for it each time."""
+_ENDINGS = tuple({ending.encode() for format in FORMATS for ending in format.endings})
 _HELD_CHARS = 2**24
 """Characters of texts that are held as Python's; the next one hands them over to Arrow."""
 
@@ -78,8 +80,10 @@ def versions_of(
         try:
             if tree_of(repository, root, head).is_too_large:  # git would run out of memory over it
                 raise TooManyFilesError
-            for logged in log(repository, head.id, max_commits):
-                kept.add(logged, *states.step(logged))
+            for some in _together(log(repository, head.id, max_commits)):
+                repository.look_ahead(_contents(some), MAX_FILE_BYTES)
+                for logged in some:
+                    kept.add(logged, *states.step(logged))
         except TooManyFilesError:
             rows.problem("too_many_files", ".", f"at most {MOST_PATHS} files and folders", "more", quote=False)
         except GitError as error:
@@ -87,6 +91,27 @@ def versions_of(
         facts = {**head.facts, "note": kept.note(max_commits, repository.is_shallow)}
     versions, commits = kept.tables()
     return describe(versions, memkit="versions", **facts), describe(commits, memkit="commits", **facts)
+
+
+def _together(commits: Iterable[Logged]) -> Iterator[list[Logged]]:
+    """Some commits at a time; those before git failed come before it is said."""
+    some: list[Logged] = []
+    try:
+        for logged in commits:
+            some.append(logged)
+            if len(some) == _AHEAD:
+                yield some
+                some = []
+    except GitError:
+        yield some
+        raise
+    yield some
+
+
+def _contents(commits: Iterable[Logged]) -> list[bytes]:
+    """The ids of what commits changed and somebody may read."""
+    changes = (change for logged in commits for change in logged.changes)
+    return [id for name, mode, id in changes if mode.startswith(b"100") and name.lower().endswith(_ENDINGS)]
 
 
 class States:
@@ -182,7 +207,6 @@ class Versions:
         self.chars = self.alive = 0
         self.gone: dict[str, int] = {}
         self.removals: set[int] = set()
-        self.secrets: list[list[str]] = []
 
     def add(self, logged: Logged, before: list[Known], after: list[Known], files: int) -> None:
         """The versions that one commit makes."""
@@ -237,7 +261,6 @@ class Versions:
         self.added.append(lines[0])
         self.removed.append(lines[1])
         text = None if change == "removed" else memory.text
-        self.secrets.append(_secrets(text or ""))
         if text is None:
             self.removals.add(len(self.chains) - 1)
         self.texts.append((memory.memory_id, memory.kind, memory.path, memory.title, text, change))
@@ -275,7 +298,6 @@ class Versions:
             "commit": commits["commit"].combine_chunks().take(pa.array(begin)),
             "lines_added": pa.array(np.array(self.added, np.int64)),
             "lines_removed": pa.array(np.array(self.removed, np.int64)),
-            "secrets": pa.array(self.secrets, WORDS),
             "at_start": pa.array(begin == 0),
         }
         texts = pa.concat_tables(self.handed)
@@ -299,8 +321,18 @@ def _moments(commits: pa.Table) -> Any:
     return np.minimum.accumulate(made[::-1])[::-1]
 
 
-def _secrets(text: str) -> list[str]:
-    return [f"{found.name}~{hash_of(text[found.start : found.end])}" for found in find(text)]
+def secrets_of(versions: pa.Table) -> pa.Table:
+    """The secrets that versions hold: memory_id, version, and which kind with a hash that tells it from others."""
+    rows = [
+        {"memory_id": memory_id, "version": version, "secret": f"{found.name}~{hash_of(text[found.start : found.end])}"}
+        for memory_id, version, text in zip(*(versions[name].to_pylist() for name in _OF_SECRETS), strict=True)
+        for found in find(text or "")
+    ]
+    schema = pa.schema({"memory_id": pa.string(), "version": pa.int64(), "secret": pa.string()})
+    return pa.Table.from_pylist(rows, schema)
+
+
+_OF_SECRETS = ("memory_id", "version", "text")
 
 
 def _lines(memory: Known) -> list[str]:

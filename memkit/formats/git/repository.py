@@ -15,7 +15,7 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cached_property
 from io import BufferedReader
 from pathlib import Path
@@ -31,6 +31,7 @@ TIMEOUT_S = 60.0
 """Seconds after which git is stopped, whatever it does."""
 _MOST_MEMORY = 512 * 2**20
 """Bytes of addresses that git may have: objects that unpack to more than that end it."""
+_HELD_BYTES = 8 * 2**20
 _TREE_BYTES = 64 * 2**20
 _CONFIG = """[core]
 repositoryformatversion = 0
@@ -59,8 +60,6 @@ _REVISION = re.compile(r"([^\s~^:@{}\\?*\[\x00-\x20\x7f]*|@)((?:[~^]\d{0,9})*)")
 _COMMITTER = re.compile(rb"^committer .*> (-?\d{1,15}) [-+]\d{4}$", re.MULTILINE)
 _TREE = re.compile(rb"tree ([0-9a-f]{40})\n")
 
-Rev = str | date | datetime
-"""A revision: a commit, branch or tag as git spells it, or a moment, which means the last commit up to it."""
 
 Object = tuple[str, bytes]
 """Id and content."""
@@ -172,7 +171,7 @@ class Repository:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._batch: subprocess.Popen[bytes] | None = None
         self._timeout_s, self.is_late = timeout_s, False
-        self._refs, self._trees = Refs(git_dir), dict[bytes, bytes]()
+        self._refs, self._trees, self.held = Refs(git_dir), dict[bytes, bytes](), dict[bytes, bytes]()
         self._lay_out()
         self._timer = Timer(timeout_s, self._stop)
         self._timer.daemon = True
@@ -310,6 +309,20 @@ class Repository:
         self._processes.remove(process)
         self._batch = None
 
+    def look_ahead(self, ids: list[bytes], most: int) -> None:
+        """Hold the contents of objects that will be asked for soon, as far as there is room; what was held goes."""
+        self.held.clear()
+        room = _HELD_BYTES
+        wanted = list(dict.fromkeys(ids))
+        answers = self.objects([id.hex() for id in wanted], most)
+        for id, found in zip(wanted, answers, strict=True):
+            if found:
+                self.held[id] = found[1]
+                room -= len(found[1])
+            if room < 0:
+                break
+        answers.close()
+
     def head_of(self, name: str, most: int) -> tuple[int, bytes] | None:
         """Size and first bytes of an object that is too large to be read."""
         process = self.start("cat-file", "--batch")
@@ -372,19 +385,6 @@ def _bound(process: subprocess.Popen[bytes]) -> None:
 
         with suppress(OSError, ValueError):  # it has ended
             resource.prlimit(process.pid, resource.RLIMIT_AS, (_MOST_MEMORY, _MOST_MEMORY))
-
-
-def rev_text(rev: Rev) -> str:
-    """A revision as a text, which says no less.
-
-    Raises
-    ------
-    ParameterError
-        Where it is neither a text nor a moment.
-    """
-    if not isinstance(rev, (str, date)):
-        raise ParameterError(f"rev: expected a text, date or datetime. Got {rev!r:.200}.")
-    return rev if isinstance(rev, str) else as_of_time(rev).isoformat()
 
 
 def time_of(seconds: int) -> datetime:

@@ -213,6 +213,10 @@ class Tree(Listing):
         wanted = [path]
         if self._expected and self._expected[-1] == path:
             wanted = [self._expected.pop() for _ in range(min(_AT_ONCE, len(self._expected)))]
+        if ready := self.repository.held.get(self.blobs[path]):
+            self._held[path] = (len(ready), *(self.stat(path) or (0, 0, 0))[1:]), ready
+            self._expected += reversed(wanted[1:])
+            return
         answers, held = self.repository.objects([self.blobs[each].hex() for each in wanted], max_file_bytes), 0
         for done, (each, found) in enumerate(zip(wanted, answers, strict=False), 1):
             size, data = (len(found[1]), found[1]) if found else self._head(each, max_file_bytes)
