@@ -59,10 +59,11 @@ ProfileOption = Annotated[
 
 def load(path: Path, as_of: str | None = None, formats: list[str] | None = None, rev: str | None = None) -> Corpus:
     """The corpus at `path`: a saved one where there is a manifest, else what the files hold, now or at a revision."""
+    from memkit.tables.buckets import is_bucketed
     from memkit.tables.commit import is_lake
     from memkit.tables.sources import open_lake, read
 
-    if is_lake(path):
+    if is_lake(path) or is_bucketed(path):
         if rev is not None:
             raise ParameterError(f"--rev: expected a folder of a git repository. Got a saved corpus, {path}.")
         return open_lake(path)

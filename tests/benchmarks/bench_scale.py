@@ -118,6 +118,9 @@ def main() -> None:
             told = run("save", folder, n, given.buckets)
             for workers in given.workers:
                 told |= run("fit", folder, n, workers)
+            first, *more = [(count, told[f"fit by {count} s"]) for count in given.workers]
+            for count, took in more:
+                told[f"efficiency of {count}"] = first[0] * first[1] / (count * took)
             told |= run("ask", folder, n, "user_id = 'u1'") | run("ask", folder, n, None)
         print(f"{n:,} memories, {given.buckets} buckets")
         for name, value in told.items():

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
+from memkit.cli.common import load
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.search.fitted import buckets as fitted
 from memkit.tables import buckets
@@ -136,9 +137,9 @@ def test_few_buckets_are_held_at_once(lake: Any, corpus: mk.Corpus, monkeypatch:
 
 
 def test_workers_count_the_same(lake: Any) -> None:
-    alone = mk.Retriever(encoder="hash").fit(lake).search(QUESTIONS, as_of=DAY)
+    alone = mk.Retriever(encoder=None).fit(lake).search(QUESTIONS, as_of=DAY)
     with joblib.parallel_config(backend="loky", n_jobs=2):
-        assert_same(alone, mk.Retriever(encoder="hash").fit(lake).search(QUESTIONS, as_of=DAY))
+        assert_same(alone, mk.Retriever(encoder=None).fit(lake).search(QUESTIONS, as_of=DAY))
 
 
 def test_as_a_corpus_it_is_all_buckets(lake: Any, corpus: mk.Corpus) -> None:
@@ -180,6 +181,10 @@ def test_what_is_read_for_buckets_is_saved_in_them(tmp_path: Path) -> None:
     lake: Any = mk.open(tmp_path / "lake")
     assert len(lake) == 3
     assert sorted(lake.memories["memory_id"].to_pylist()) == sorted(corpus.memories["memory_id"].to_pylist())
+
+
+def test_the_command_line_opens_them(saved: Path) -> None:
+    assert load(saved).sql("select count(*) from memories").fetchone() == (4,)
 
 
 def test_a_bucket_that_is_missing_is_said(saved: Path) -> None:
