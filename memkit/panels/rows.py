@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.axes import COLOURS, axes_for, with_words
+from memkit.display.notebook import shown
 from memkit.panels.panel import ASKED, Panel, called, moment_of
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
@@ -102,7 +103,7 @@ class RowsPanel(Panel):
 
     @property
     def _is_large(self) -> bool:
-        return bool(self.corpus.memories.num_rows > _QUICK)
+        return self.section in POLICY_NAMES and self.corpus.memories.num_rows > _QUICK
 
     def _some(self) -> pa.Table:
         """While a slider moves: so many memories, evenly taken; where users share limits, all of some users."""
@@ -144,13 +145,15 @@ class RowsPanel(Panel):
 
     def _status(self, answer: pa.Table) -> str:
         kept = pc.sum(answer["keep"]).as_py() or 0
-        part = " of a part; all of them at rest" if answer.num_rows < self.corpus.memories.num_rows else ""
-        part = "" if self.session.state[ASKED]["text"] else part
+        is_part = self.session.is_moving and self._is_large and not self.session.state[ASKED]["text"]
+        part = " of a part; all of them at rest" if is_part else ""
         return f"{self.session.state.moment:%Y-%m-%d}: {kept:,} of {answer.num_rows:,} kept{part}"
 
     def _body(self, answer: pa.Table) -> str:
         if not answer.num_rows:
             return paragraph("The corpus holds no memories.")
+        if self.section not in POLICY_NAMES:  # of another table, with columns of its own
+            return shown(answer)._repr_html_()
         if self.session.state[ASKED]["text"]:
             return self._judged(answer)
         users = self._users(answer) if self.section in _OVER_TIME and "user_id" in answer.column_names else ""

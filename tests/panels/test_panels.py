@@ -459,6 +459,15 @@ def test_a_large_corpus_is_judged_in_part_while_a_slider_moves() -> None:
         assert run(panel, corpus=corpus).equals(panel.result)
 
 
+@pytest.mark.parametrize("policy", ["index_check", "split_plan"])
+def test_policies_of_other_tables_are_shown_as_they_are(policy: str) -> None:
+    corpus = mk.read(mk.sample_data() / "index_tree", as_of=DAY)
+    panel = mk.panels.policy(corpus, policy, as_of=DAY)
+    assert panel.result.num_rows
+    assert "<table>" in panel.body
+    assert "part;" not in panel.view.status
+
+
 def test_pictures_have_at_most_four_hundred_marks(search: mk.Retriever) -> None:
     rows = {"text": ["чай"] * 1000, "created_at": ["2026-01-01"] * 1000, "kind": ["archive"] * 1000}
     panel = mk.panels.decay(mk.Retriever(encoder=None).fit(mk.from_table(rows)), as_of=DAY)
