@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import blake2b
@@ -38,7 +38,7 @@ from memkit.formats.disk.files import (
     report,
     to_source,
 )
-from memkit.formats.disk.lock import steady
+from memkit.formats.disk.lock import LOCK, steady
 from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Folder, Format, Role, Rule, Survey
 from memkit.formats.git import repository
@@ -151,7 +151,7 @@ def listed(root: Path, options: Options, *, with_stat: bool = False) -> Iterator
     """The files that `options` mean, to be read within the block: those of the folder, or of a revision."""
     if options.rev is None:
         check_root(root)
-        with steady(home_of(root)):
+        with steady(home) if ((home := home_of(root)) / LOCK).exists() else nullcontext():
             yield list_files(root, with_stat=with_stat)
     else:
         with repository.opened(root) as opened:

@@ -27,6 +27,7 @@ from memkit.index.encode import Texts, Vectors, as_encoder, as_texts, check_give
 from memkit.index.encoders.base import Calibration, check_block, is_unit, unit_rows
 from memkit.index.nearest import SCORE_DIGITS, STEP, Nearest
 from memkit.index.pairs import near_pairs
+from memkit.index.postings import CANDIDATES
 from memkit.params import Estimator, estimator, param
 from memkit.schemas import Mask
 from memkit.tables.untrusted import read_json
@@ -34,10 +35,7 @@ from memkit.tables.untrusted import read_json
 __all__ = ["ANN", "CANDIDATES", "SCORE_DIGITS", "Dense", "near_pairs"]
 
 ANN = ("auto", "exact", "hnsw", "ivf")
-CANDIDATES = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.float64())])
-
 MANIFEST = "dense.json"
-
 _PREFIX = "dense-"
 _VERSION = 1
 _FIELDS: dict[str, Any] = {
@@ -158,10 +156,9 @@ class Dense(Estimator):
         """
         self._check_fitted()
         vectors = self._query_vectors(queries)
-        mask = self._mask(allowed)
         asked = np.flatnonzero(vectors.any(axis=1))
         nearest = Nearest(self.vectors_, self.index_, self.exact_up_to)
-        rows, scores = nearest.best(vectors[asked], n, mask, self.search_width, self.probes)
+        rows, scores = nearest.best(vectors[asked], n, self._mask(allowed), self.search_width, self.probes)
         if not rows.size:
             return CANDIDATES.empty_table()
         return self._with_empty_rows(asked, rows, scores, n - rows.shape[1], allowed)
@@ -170,7 +167,10 @@ class Dense(Estimator):
         """For each query the cosines that count 0 and 1 (`Calibration.scale`), against the rows `background`."""
         known = getattr(self.encoder_, "calibration", None)
         known = Calibration() if known is None or self.centre != "none" else known
-        return known.scale(self.encode_queries(queries) @ self.vectors_[background].T).round(SCORE_DIGITS)
+        of, vectors, sampled = vars(self).get("_sampled", (None, None, None))
+        if of is not background or vectors is not self.vectors_:
+            self._sampled = (background, self.vectors_, sampled := self.vectors_[background])
+        return known.scale(self.encode_queries(queries) @ sampled.T).round(SCORE_DIGITS)
 
     def encode_queries(self, queries: Texts) -> Vectors:
         """Vectors of `queries` as `candidates` compares them: encoded (or taken from the cache) and centred."""

@@ -178,8 +178,9 @@ class BM25(_Lexical):
         1 is what a text full of all the query's terms would reach, those included that no text has: a query of which
         half is unknown here is never more than half answered.
         """
-        terms = (self._most(terms, function_word_weight) for terms in self.terms_.of(queries))
-        return np.array([(0.0, most or 1.0) for most in terms]).reshape(-1, 2)
+        asked = self._asked(queries, function_word_weight)
+        most = (self._most(terms, weights, function_word_weight) for terms, (_, weights) in asked)
+        return np.array([(0.0, one or 1.0) for one in most]).reshape(-1, 2)
 
     def _count(self, texts: Texts) -> Postings:
         return Postings.count(texts, self.analyser)
@@ -197,13 +198,24 @@ class BM25(_Lexical):
             mean = postings.by_row(lengths).mean()
         self.norms_ = self.k1 * (1 - self.b + self.b * lengths / (mean or 1))
         self.terms_ = _terms(self, "terms_", self.analyser)
+        self._last: tuple[Any, list[tuple[list[str], Query]]] = (None, [])
         self.function_terms_ = frozenset(term for terms in self.terms_.of(sorted(FUNCTION_WORDS)) for term in terms)
         self.is_function_ = np.zeros(len(df), bool)
         self.is_function_[_known(postings, sorted(self.function_terms_))[0]] = True
         return self
 
     def _weigh_all(self, queries: Sequence[str], function_word_weight: float = 1.0) -> list[Query]:
-        return [self._weigh(terms, function_word_weight) for terms in self.terms_.of(queries)]
+        return [query for _, query in self._asked(queries, function_word_weight)]
+
+    def _asked(self, queries: Sequence[str], function_word_weight: float) -> list[tuple[list[str], Query]]:
+        """Terms of each query, as they are and weighed; those asked last are held, as each search needs them twice."""
+        key = (tuple(queries), function_word_weight, self.k3)
+        held, found = self._last
+        if held != key:
+            terms = self.terms_.of(queries)
+            found = [(some, self._weigh(some, function_word_weight)) for some in terms]
+            self._last = key, found
+        return found
 
     def _weigh(self, terms: list[str], function_word_weight: float = 1.0) -> Query:
         # BM25 is a sum over terms of idf · tf part. The tf part knows only the chunk and is the posting's weight, set
@@ -218,7 +230,7 @@ class BM25(_Lexical):
     def _occurrences(self, repeats: Any) -> Any:
         return repeats * (self.k3 + 1) / (repeats + self.k3)
 
-    def _most(self, terms: list[str], function_word_weight: float) -> float:
+    def _most(self, terms: list[str], weights: np.ndarray, function_word_weight: float) -> float:
         known = {term for term in terms if term in self.postings_.terms}
         # Two known characters side by side that no text has are mostly the end of a word and the beginning of the next.
         unknown = Counter(term for term in terms if term not in known and not (len(term) == 2 and {*term} <= known))
@@ -228,7 +240,7 @@ class BM25(_Lexical):
             self._occurrences(repeats) * (function_word_weight if term in self.function_terms_ else 1.0)
             for term, repeats in unknown.items()
         )
-        return float((self.k1 + 1) * (self._weigh(terms, function_word_weight)[1].sum() + rarest * missed))
+        return float((self.k1 + 1) * (weights.sum() + rarest * missed))
 
 
 @estimator

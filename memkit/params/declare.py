@@ -269,14 +269,13 @@ def revision_of(table: pa.Table) -> dict[str, str]:
     return {name: facts[name] for name in ("revision", "revision_at", "revision_path") if name in facts}
 
 
+_JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
+
+
 def describe(table: pa.Table, **facts: Any) -> pa.Table:
     """`table` with facts on its making in the schema's metadata: text as it is, the rest as JSON, nothing empty.
 
     ``memkit`` says which result it is, by its name in `memkit.display.views.VIEWS`.
     """
-    told = {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
-        for name, value in facts.items()
-        if value
-    }
+    told = {name: value if isinstance(value, str) else _JSON.encode(value) for name, value in facts.items() if value}
     return table.replace_schema_metadata({**(table.schema.metadata or {}), **told})

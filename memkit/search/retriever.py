@@ -81,7 +81,8 @@ class Retriever(QuerySettings, FitSettings):
         check_corpus(corpus)
         settings = Settings.of(self)
         index = build_index(corpus, fit := self._fit_settings(), self._former(corpus, fit))
-        index.kept = self.found_arm
+        if corpus.folder or self.found_arm is not kept_arm:
+            index.kept = self.found_arm
         or_by_words(index, settings, index.weights)
         _ = index.context  # a column that is none is said at once
         self._put(index)

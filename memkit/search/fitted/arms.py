@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, Self, cast
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.duck import session
@@ -16,6 +18,8 @@ from memkit.errors import StaleIndexError
 from memkit.schemas import Ints, Mask
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.text.analyse import SEARCHED, searchable_sql
+from memkit.text.chunk import Chunker
+from memkit.text.when import in_days
 
 
 class Arm(Protocol):
@@ -78,6 +82,7 @@ class Kind:
     nothing: str
 
 
+_AROUND = ("date", "heading_path")
 _K3 = 1000.0
 """Each repetition of a word in a question counts, as in most engines: on long questions it is worth a tenth of nDCG."""
 
@@ -206,6 +211,23 @@ def finder(index: Any, name: str) -> Any:
     return index.finders[name]
 
 
+def as_days(index: Any, asked: Sequence[str], moment: datetime) -> Sequence[str]:
+    """`asked` with its times as days, where days are searched; else the words themselves may be there."""
+    if "date" not in index.settings.searched or not index.is_dated:
+        return asked
+    return [in_days(text, moment.date()) for text in asked]
+
+
+def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
+    """The chunks of `memories`, with what is searched in each and what each tells."""
+    chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
+    chunks = chunker.transform(memories)
+    own = [name for name in settings.searched if name not in _AROUND]
+    searched = searched_texts(memories, chunks, settings.searched)
+    told = searched_texts(memories, chunks, own) if own else searched
+    return chunks.append_column("searched", searched).append_column("told", told)
+
+
 def searched_texts(memories: pa.Table, chunks: pa.Table, searched: Sequence[str] = SEARCHED) -> pa.ChunkedArray:
     """What is searched in each chunk: of `searched`, those columns that `memories` has, and the chunk's own text."""
     held = [name for name in searched if name == "date" or name in memories.column_names]
@@ -236,3 +258,24 @@ def taken(table: pa.Table | pa.ChunkedArray, rows: Ints) -> Any:
     is_table = isinstance(table, pa.Table)
     joined = pa.concat_tables(found) if is_table else pa.chunked_array([c for part in found for c in part.chunks])
     return joined.take(pa.array(np.argsort(order)))
+
+
+def said(texts: pa.ChunkedArray) -> tuple[Ints, Mask]:
+    """Which texts are equal, and which hold more than blanks."""
+    return codes(texts)[0], pc.not_equal(pc.utf8_trim_whitespace(texts), "").to_numpy()
+
+
+def places(values: pa.ChunkedArray, known: pa.ChunkedArray) -> Ints:
+    """Where each value is among the `known` ones; -1 where it is not."""
+    at: Ints = pc.fill_null(pc.index_in(values, value_set=known), -1).to_numpy().astype(np.int64)
+    return at
+
+
+def codes(column: pa.Array | pa.ChunkedArray) -> tuple[Ints, pa.Array]:
+    """Each value's number, and the values by number; where there are nulls, of one array alone."""
+    column = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
+    encoded = pc.dictionary_encode(column, null_encoding="encode").unify_dictionaries()
+    if not encoded.num_chunks:
+        return np.empty(0, np.int64), pa.array([], column.type)
+    codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
+    return np.concatenate(codes).astype(np.int64), encoded.chunk(0).dictionary

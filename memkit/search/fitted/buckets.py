@@ -31,8 +31,7 @@ from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.index.postings import Postings
 from memkit.parallel import results
 from memkit.schemas import Floats, Ints
-from memkit.search.fitted.arms import KINDS, taken
-from memkit.search.fitted.context import as_days
+from memkit.search.fitted.arms import KINDS, as_days, taken
 from memkit.search.fitted.index import _BACKGROUND, SearchIndex, build_index
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.rank import Candidates, merge

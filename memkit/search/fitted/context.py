@@ -1,4 +1,4 @@
-"""What stands around: days for the times in questions, and neighbours for turns of a conversation.
+"""Neighbours for turns of a conversation.
 
 A turn is found by the words and the meaning of its neighbours too, at a part of their weight.
 
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +20,6 @@ import pyarrow.compute as pc
 from memkit.duck import identifier, rows_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.schemas import Floats, Ints, Mask
-from memkit.search.fitted.arms import KINDS, finder
-from memkit.text.when import in_days
 
 if TYPE_CHECKING:
     from memkit.search.fitted.index import SearchIndex
@@ -79,24 +76,6 @@ class Context:
         if allowed is not None:
             there &= allowed[self.rows]
         return weights, 1.0 + there @ weights
-
-
-def best(
-    index: SearchIndex, name: str, queries: Sequence[str], n: int, allowed: Mask | None, how: Mapping[str, Any]
-) -> pa.Table:
-    """What the arm `name` finds; with neighbours, where the memories are turns of conversations."""
-    arm, lends = finder(index, name), KINDS[name].lends
-    if index.context is None or not lends:
-        found: pa.Table = arm.candidates(queries, n, allowed, **how)
-        return found
-    return index.context.best(arm, queries, n, allowed, how, lends == "mean")
-
-
-def as_days(index: SearchIndex, asked: Sequence[str], moment: datetime) -> Sequence[str]:
-    """`asked` with its times as days, where days are searched; else the words themselves may be there."""
-    if "date" not in index.settings.searched or not index.is_dated:
-        return asked
-    return [in_days(text, moment.date()) for text in asked]
 
 
 def context_of(index: SearchIndex) -> Context | None:

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.schemas import Ints, Mask
-from memkit.search.fitted.index import Rows, SearchIndex, places, said
+from memkit.search.fitted.arms import places, said
+from memkit.search.fitted.index import Rows, SearchIndex
 
 _FEW = 32
 _PIECES = 4096

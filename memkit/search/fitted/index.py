@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from memkit.display.sheet import NAMED
 from memkit.duck import session
 from memkit.errors import ParameterError
 from memkit.index.centre import scripts
@@ -22,20 +23,18 @@ from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration
 from memkit.index.store import rows_digest
 from memkit.schemas import Floats, Ints, Mask, check_kinds
-from memkit.search.fitted.arms import KINDS, build_arm, searched_texts, taken
-from memkit.search.fitted.context import as_days, best, context_of
+from memkit.search.fitted.arms import KINDS, as_days, build_arm, codes, cut, finder, places, said, taken
+from memkit.search.fitted.context import Context, context_of
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import arm_weights
 from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.age import ages, decays_sql, expired, factors, naive
 from memkit.text.analyse import QueryTerms, content_key
-from memkit.text.chunk import Chunker
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
-_AROUND = ("date", "heading_path")
 _BACKGROUND = 256
 _NO_ROWS = np.empty(0, np.int64)
 PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
@@ -83,6 +82,16 @@ class Rows:
     made: NDArray[np.datetime64]
     decays: Mask
 
+    @cached_property
+    def has_expiry(self) -> bool:
+        """Whether any memory has a last day."""
+        return not np.isnat(self.expires).all()
+
+    @cached_property
+    def has_dates(self) -> bool:
+        """Whether any memory has a date."""
+        return not np.isnat(self.dated).all()
+
     def hidden(self, kinds: Sequence[str]) -> Mask | None:
         """Memories of one of `kinds`; None if no memory is."""
         check_kinds(kinds, "Retriever: 'kinds_hidden'", also=self.kind[1])
@@ -99,8 +108,8 @@ class Rows:
 
     def expired(self, moment: datetime) -> Mask | None:
         """Memories whose last day lies before the day of `moment`; None if no memory is."""
-        gone = expired(self.expires, moment)
-        return gone if gone.any() else None
+        gone = expired(self.expires, moment) if self.has_expiry else None
+        return gone if gone is not None and gone.any() else None
 
     def future(self, moment: datetime) -> Mask | None:
         """Memories created after `moment`; None if no memory is. One without a date is not."""
@@ -111,6 +120,8 @@ class Rows:
         self, memory: Ints, moment: datetime, form: str, days: float, floor: float, kinds: Sequence[str] = "*"
     ) -> tuple[Floats, Floats]:
         """Age in days (NaN without a date, 0 in the future) and factor of each of the rows `memory`."""
+        if not self.has_dates:
+            return np.full(len(memory), np.nan), np.ones(len(memory))
         age = ages(self.dated[memory], moment)
         return age, np.where(self.may_decay(memory, kinds), factors(age, form, days, floor), 1.0)
 
@@ -176,7 +187,11 @@ class SearchIndex:
     former: tuple[SearchIndex, Ints] | None = None
     finders: dict[str, Any] = field(default_factory=dict)
     is_part: bool = False
-    context = cached_property(context_of)
+
+    @cached_property
+    def context(self) -> Context | None:
+        """Who stands beside whom, where a column says so."""
+        return None if self.settings.context_column is None else context_of(self)
 
     @cached_property
     def digests(self) -> dict[str, Any]:
@@ -242,7 +257,7 @@ class SearchIndex:
     @cached_property
     def is_dated(self) -> bool:
         """Whether any memory has a date."""
-        return not bool(np.isnat(self.rows.dated).all())
+        return self.rows.has_dates
 
     @cached_property
     def scripts(self) -> Ints:
@@ -271,10 +286,23 @@ class SearchIndex:
             return merge(dict.fromkeys(arms, _NOTHING), 0, n)
         options = {name: KINDS[name].options(how) for name in arms}
         put = {name: dated if KINDS[name].reads_dates else asked for name in options}
-        found = {name: best(self, name, put[name], n, allowed, given) for name, given in options.items()}
+        found = {name: self._best(name, put[name], n, allowed, given) for name, given in options.items()}
         sampled = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
         scales = [self.arms[name].scale(put[name], sampled[name], **given) for name, given in options.items()]
         return merge(found, self.chunks.num_rows, n, np.stack(scales, axis=1))
+
+    def _best(self, name: str, asked: Sequence[str], n: int, allowed: Mask | None, how: Mapping[str, Any]) -> pa.Table:
+        """What the arm `name` finds; with neighbours, where the memories are turns of conversations."""
+        arm, lends = finder(self, name), KINDS[name].lends
+        if self.context is None or not lends:
+            return arm.candidates(asked, n, allowed, **how)
+        return self.context.best(arm, asked, n, allowed, how, lends == "mean")
+
+    @cached_property
+    def named(self) -> pa.Table:
+        """What the memories are called by, without columns that hold nothing."""
+        held = self.memories.select([name for name in NAMED if name in self.memories.column_names])
+        return held.select([name for name in held.column_names if name == "text" or held[name].null_count < len(held)])
 
     @cached_property
     def repeats(self) -> Repeats:
@@ -326,16 +354,6 @@ def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | Non
     return index
 
 
-def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
-    """The chunks of `memories`, with what is searched in each and what each tells."""
-    chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
-    chunks = chunker.transform(memories)
-    own = [name for name in settings.searched if name not in _AROUND]
-    searched = searched_texts(memories, chunks, settings.searched)
-    told = searched_texts(memories, chunks, own) if own else searched
-    return chunks.append_column("searched", searched).append_column("told", told)
-
-
 def follow() -> Any:
     """What a refit needs, imported for one."""
     from memkit.search.fitted import follow
@@ -354,9 +372,9 @@ def make_rows(
         Rows of before, and for each chunk the one among them with its text; beyond their last one for a new chunk.
     """
     memory = places(chunks["memory_id"], memories["memory_id"])
-    owner, _ = _codes(memories["user_id"].combine_chunks())
+    owner, _ = codes(memories["user_id"].combine_chunks())
     text, filled = said(texts) if former is None else follow().said_since(texts, *former)
-    kind, kinds = _codes(memories["kind"].combine_chunks())
+    kind, kinds = codes(memories["kind"].combine_chunks())
     return Rows(
         memory=memory,
         text=text,
@@ -371,29 +389,8 @@ def make_rows(
     )
 
 
-def said(texts: pa.ChunkedArray) -> tuple[Ints, Mask]:
-    """Which texts are equal, and which hold more than blanks."""
-    return _codes(texts)[0], pc.not_equal(pc.utf8_trim_whitespace(texts), "").to_numpy()
-
-
-def places(values: pa.ChunkedArray, known: pa.ChunkedArray) -> Ints:
-    """Where each value is among the `known` ones; -1 where it is not."""
-    at: Ints = pc.fill_null(pc.index_in(values, value_set=known), -1).to_numpy().astype(np.int64)
-    return at
-
-
 def _decays(memories: pa.Table) -> Mask:
     with session() as con:
         exempt = con.from_arrow(memories.select(["kind", "importance"])).project(f"{decays_sql()} as decays")
         decays: Mask = exempt.to_arrow_table()["decays"].to_numpy().astype(bool)
         return decays
-
-
-def _codes(column: pa.Array | pa.ChunkedArray) -> tuple[Ints, pa.Array]:
-    """Each value's number, and the values by number; where there are nulls, of one array alone."""
-    column = pa.chunked_array([column]) if isinstance(column, pa.Array) else column
-    encoded = pc.dictionary_encode(column, null_encoding="encode").unify_dictionaries()
-    if not encoded.num_chunks:
-        return np.empty(0, np.int64), pa.array([], column.type)
-    codes = [chunk.indices.to_numpy(zero_copy_only=False) for chunk in encoded.chunks]
-    return np.concatenate(codes).astype(np.int64), encoded.chunk(0).dictionary

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.sheet import NAMED, names_of
-from memkit.params import describe, record_as_of, revision_of
+from memkit.display.sheet import names_of
+from memkit.params import describe, revision_of
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS, taken
 from memkit.search.question import Queries, Question
@@ -207,8 +207,8 @@ def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
     borrowed = by_vectors and None in given and index.stored is None
     weights = "those of the default encoder: none are stored for this one" if borrowed else None
     facts |= revision_of(index.memories)
-    told = describe(table, arms=question.weights, encoder=encoder, weights=weights, **facts)
-    return record_as_of(told, question.moment)
+    moment = question.moment.isoformat()
+    return describe(table, arms=question.weights, encoder=encoder, weights=weights, **facts, as_of=moment)
 
 
 def _names(question: Question, found: Candidates, most: int = 40) -> dict[str, Any]:
@@ -216,8 +216,7 @@ def _names(question: Question, found: Candidates, most: int = 40) -> dict[str, A
     index, queries = question.index, question.queries
     memory = np.unique(index.rows.memory[found.row[:most]])
     texts = dict(list(zip(queries.ids, queries.texts, strict=True))[:most])
-    columns = [name for name in NAMED if name in index.memories.column_names]
-    return {"queries": texts, "memories": names_of(taken(index.memories.select(columns), memory))}
+    return {"queries": texts, "memories": names_of(taken(index.named, memory))}
 
 
 def _empty_note(question: Question, ranked: Ranked) -> str:
@@ -284,7 +283,7 @@ def _of_chunks(question: Question, row: Ints, names: tuple[str, ...]) -> dict[st
 
 
 def _ids(queries: Queries, query: Ints) -> pa.Array:
-    return pa.array(queries.ids, pa.string()).take(pa.array(query))
+    return pa.array([queries.ids[at] for at in query.tolist()], pa.string())
 
 
 def _floats(values: Floats) -> pa.Array:

@@ -42,7 +42,9 @@ def group_starts(query: Ints) -> Ints:
 
 def spread(values: NDArray[Value], starts: Ints, size: int) -> NDArray[Value]:
     """One value a query, repeated for each of its rows."""
-    return np.repeat(values, np.diff(starts, append=size))
+    ends = np.empty_like(starts)  # np.diff would take as long as all the rest
+    ends[:-1], ends[-1:] = starts[1:], size
+    return np.repeat(values, ends - starts)
 
 
 def rank_within(query: Ints, score: Floats) -> Ints:

@@ -8,7 +8,7 @@ shows all of them, so the two cannot disagree.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -205,10 +205,12 @@ class Ranked:
 
     def take(self, index: Ints) -> Self:
         """The rows at `index`, in that order."""
-        return type(self)(*(_taken(getattr(self, column.name), index) for column in fields(self)))
+        return type(self)(*(_taken(column, index) for column in vars(self).values()))
 
     def labelled(self, where: NDArray[np.bool_], name: str) -> Self:
         """With the disposition `name` on the rows `where`."""
+        if not where.any():
+            return self
         return replace(self, disposition=np.where(where, np.int8(_CODE[name]), self.disposition))
 
     @property
@@ -267,6 +269,8 @@ def _one_a_memory(ranked: Ranked, asked: Asked) -> Ranked:
         return ranked
     found = ranked.found
     memory = asked.index.rows.memory[found.row]
+    if (changes(memory) | changes(found.query)).all():  # rows are in the order of memories
+        return ranked
     order = np.lexsort((found.row, -np.round(ranked.fused, TIE_DIGITS), memory, found.query))
     return ranked.take(order[changes(memory[order]) | changes(found.query[order])])
 
@@ -295,9 +299,12 @@ def _above_min_score(ranked: Ranked, asked: Asked) -> Ranked:
 def _said_once(ranked: Ranked, asked: Asked) -> Ranked:
     """Drop what says the same as a better hit of the same owner."""
     twin, alive = asked.index.rows.twin, ranked.alive
-    says = ranked.found.query * (len(twin) + 1) + twin[ranked.found.row]
     at = np.flatnonzero(alive)
-    _, first, which = np.unique(says[at], return_index=True, return_inverse=True)
+    says = (ranked.found.query * (len(twin) + 1) + twin[ranked.found.row])[at]
+    ordered = np.sort(says)
+    if changes(ordered).all():
+        return ranked
+    _, first, which = np.unique(says, return_index=True, return_inverse=True)
     under = ranked.under.copy()
     under[at] = np.where(at == at[first][which], -1, ranked.found.row[at[first]][which])
     alive[at[first]] = False
