@@ -283,9 +283,9 @@ def size(row: Mapping[str, Any]) -> str:
     ('over 40 queries in 8 groups by user_id', 'over 40 queries, each for itself')
     """
     queries = f"over {row['n_queries']} {'query' if row['n_queries'] == 1 else 'queries'}"
-    apart = row["unit"] == "query_id"
-    groups = f"{row['n_units']} {'group' if row['n_units'] == 1 else 'groups'}"
-    return f"{queries}, each for itself" if apart else f"{queries} in {groups} by {row['unit']}"
+    if row["unit"] == "query_id":
+        return f"{queries}, each for itself"
+    return f"{queries} in {row['n_units']} {'group' if row['n_units'] == 1 else 'groups'} by {row['unit']}"
 
 
 def check_seed(owner: str, seed: object) -> None:
