@@ -16,9 +16,9 @@ from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES, name_of
 from memkit.params import AsOf, as_of_time, check_choice, check_value
+from memkit.tables import dates as git_dates
 from memkit.tables.buckets import Buckets, is_bucketed
 from memkit.tables.corpus import Corpus, give
-from memkit.tables.dates import read as read_dated
 
 
 def read(
@@ -120,7 +120,7 @@ def read(
     options = Options(
         format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress, names, of, dates
     )
-    reading = read_dated(Path(path), options)
+    reading = (reader if dates is None else git_dates).read(Path(path), options)
     if errors == "raise":
         reader.raise_first_error(reading.tables["problems"])
     for root in (reading.root, reading.root.resolve()):  # as it is asked for, and as a lake names it
@@ -143,7 +143,7 @@ def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:
     states, before = list[Corpus](), corpus._source()
     for moment in moments:
         try:
-            before = read_dated(before.root, replace(before.options, rev=rev_text(moment)), before)
+            before = git_dates.read(before.root, replace(before.options, rev=rev_text(moment)), before)
             states.append(Corpus(before.tables, reading=before))
         except NotFoundError:
             states.append(Corpus({name: table.slice(0, 0) for name, table in corpus.tables.items()}))
