@@ -285,7 +285,7 @@ class Panel:
             f'<div class="mk"><style>{STYLE}</style><p><b>{html.escape(self.title)}</b> {html.escape(self.status)}</p>'
             f"<p><code>{html.escape(self.code)}</code></p>"
             f'<img alt="{html.escape(self.words)}" src="data:image/png;base64,{image}" style="max-width:100%">'
-            f"</div>{self.strip_html}{self.body}"
+            f'</div><div class="mk">{self.strip_html}</div>{self.body}'
             '<div class="mk"><details aria-label="values"><summary>values</summary>'
             f"<table>{rows}</table></details></div>"
         )
