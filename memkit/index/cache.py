@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from memkit.errors import MemkitError, StaleIndexError
 from memkit.index import store
+from memkit.index.encoders import base
 from memkit.index.encoders.base import ROLES, Encoder, Texts, Vectors, as_texts, check_block, is_unit, unit_rows
 from memkit.index.encoders.circuit import CIRCUITS
 from memkit.parallel import results
@@ -36,7 +37,6 @@ from memkit.text.analyse import content_key
 MAX_MEMORY = 512 << 20
 MAX_DISK = 4 << 30
 _BATCH = 2048  # texts encoded between two shards at most: what an interrupted run can lose
-_STEPS = 16  # batches of the encoder between two shards, where that is less: for as many cores
 _SMALL_SHARD = 4 << 20
 _MAX_SMALL = 32  # small shards; more are merged into one
 _LONG = 60.0  # seconds of encoding from which it is said how long it takes
@@ -287,7 +287,7 @@ class VectorCache:
 
 def _batches(todo: list[Key], encoder: Encoder) -> list[list[Key]]:
     """Parts of `todo`, the same whoever encodes them: a batch of the encoder may hold the same texts each time."""
-    step = min(_BATCH, _STEPS * getattr(encoder, "batch_size", _BATCH))
+    step = min(_BATCH, base.SHORT_WORK * getattr(encoder, "batch_size", _BATCH))
     return [todo[at : at + step] for at in range(0, len(todo), step)]
 
 

@@ -203,8 +203,8 @@ def test_long_work_shows_one_bar_and_short_work_none(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("memkit.index.cache.bar", spy)
     monkeypatch.setattr("memkit.index.encoders.base.bar", spy)
-    VectorCache().encode(Counting(), [f"запись {i}" for i in range(40)])
-    assert [silent for _, silent in bars] == [False, True, True, True]  # 40 texts by 4 batches of 4
+    VectorCache().encode(Counting(), [f"запись {i}" for i in range(160)])
+    assert [silent for _, silent in bars] == [False, True, True, True]  # 160 texts by 16 batches of 4
     bars.clear()
     VectorCache().encode(Counting(), ["пул"])
     assert all(silent for _, silent in bars)
@@ -330,13 +330,13 @@ def test_texts_that_are_compared_are_kept_too(users: Callable[..., VectorCache])
 def test_work_of_more_than_a_minute_is_announced_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    clock = iter(range(0, 10**6, 32))  # 16 texts take 32 seconds, so the 24 that are left 48, or the 84 left 168
+    clock = iter(range(0, 10**6, 32))  # 64 texts take 32 seconds, so the 96 that are left 48, or the 336 left 168
     monkeypatch.setattr("memkit.index.cache.time.monotonic", lambda: float(next(clock)))
-    VectorCache().encode(Counting(), [f"запись {i}" for i in range(40)])
+    VectorCache().encode(Counting(), [f"запись {i}" for i in range(160)])
     assert caplog.messages == []
-    VectorCache().encode(Counting(), [f"запись {i}" for i in range(100)])
+    VectorCache().encode(Counting(), [f"запись {i}" for i in range(400)])
     assert len(caplog.messages) == 1
-    assert caplog.messages[0].startswith("memkit: encoding 100 texts takes some 3 minutes here.")
+    assert caplog.messages[0].startswith("memkit: encoding 400 texts takes some 3 minutes here.")
 
 
 def test_batches_side_by_side_come_in_their_order_and_leave_the_users_threads_alone(

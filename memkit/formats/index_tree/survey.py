@@ -139,7 +139,7 @@ class _Trees:
                 if values[name] and (name, values[name]) in before:
                     expected = f"a {name} that no other branch has"
                     self.rows.problem("bad_value", path, expected, values[name], line=branch.line, field=name)
-            before |= values.items()
+            before.update(values.items())  # |= would copy the set each time
             if written is None:
                 self.unplaced.append({"index": path, "holds": {"category": category}})
                 continue

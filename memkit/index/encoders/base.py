@@ -31,7 +31,7 @@ Texts: TypeAlias = Sequence[str] | Any  # or an Arrow array of strings, which ha
 
 _UNIT_ROWS = 8192  # normalised at a time: double precision doubles the memory
 _UNIT_ERROR = 1e-6
-_SHORT_WORK = 4  # batches without a bar; the cache asks for so many at a time and shows its own
+SHORT_WORK = 16  # batches without a bar; the cache asks for so many at a time, for as many cores, and shows its own
 _PRIOR_TEXTS = 30
 _LEAST_DEVIATION = 0.005
 _FAR = 10.0  # deviations; a chunk asked for by its own text lies some 8 above the mean
@@ -166,7 +166,7 @@ class TextEncoder:
         cleaned = [self._clean(text) for text in as_texts(texts)]
         filled = [i for i, text in enumerate(cleaned) if text.strip()]
         found: list[Vectors] = []
-        silent = not self.show_progress or len(filled) <= _SHORT_WORK * self.batch_size
+        silent = not self.show_progress or len(filled) <= SHORT_WORK * self.batch_size
         batches = [filled[at : at + self.batch_size] for at in range(0, len(filled), self.batch_size)]
         with bar(f"encoding ({self.kind})", silent=silent, total=len(filled), unit="text") as shown:
             blocks = self._blocks([[cleaned[i] for i in rows] for rows in batches], role)
