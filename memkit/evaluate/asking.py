@@ -139,6 +139,11 @@ def _day(rows: pa.Table) -> datetime | None:
     return day
 
 
+def read_from(search: Any) -> dict[str, str]:
+    """The revision of the memories that `search` was fitted on, for what comes of it; nothing for a run."""
+    return dict(getattr(getattr(search, "corpus_", None), "revision", {}))
+
+
 def _visible(rows: pa.Table, where: str | None) -> str | None:
     """The predicate for what a batch may see; None for everything."""
     user = rows["user_id"][0].as_py()

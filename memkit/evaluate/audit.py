@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.sheet import ROWS, Sheet, names_in, sheet_of
+from memkit.evaluate.asking import read_from
 from memkit.evaluate.horizon import LATER, NEVER, horizon_of
 from memkit.evaluate.result import Result
 from memkit.evaluate.unfound import Asked, hubs_of, shadowed_of, unreached_of, unsearchable_of
@@ -124,7 +125,7 @@ def audit(
     each = bar("auditing", list(AUDITS.items()), leave=False)
     tables = {name: _kept(search, name, of(asked), asked) for name, of in each}
     rows = [{"audit": name, **_summary(name, table, asked)} for name, table in tables.items()]
-    table = record_as_of(describe(pa.Table.from_pylist(rows), memkit="audit"), asked.task.moment)
+    table = record_as_of(describe(pa.Table.from_pylist(rows), memkit="audit", **read_from(search)), asked.task.moment)
     return Audit(table, tables)
 
 
@@ -290,7 +291,7 @@ def _kept(search: Any, name: str, table: pa.Table, asked: Asked | None = None) -
     """`table` as a result, and as a table of the corpus."""
     columns = ["memory_id", *(["by_id"] if "by_id" in table.column_names else [])]
     shown = names_in(table, search.corpus_.memories, *columns)
-    told = describe(table, memkit=f"audit_{name}", shown=shown)
+    told = describe(table, memkit=f"audit_{name}", shown=shown, **read_from(search))
     if asked is not None:
         told = record_as_of(told, asked.task.moment)
     search.corpus_.add_table(f"audit_{name}", told)

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
-from memkit.evaluate.asking import hits_of
+from memkit.evaluate.asking import hits_of, read_from
 from memkit.evaluate.evaluation import Task, check_seed, deepest, nullable, size
 from memkit.evaluate.labels import QRELS, read_queries
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
@@ -224,7 +224,8 @@ def compare(
         to_judge = pa.concat_tables([unseen for _, _, unseen in found])
     ranks = _ranks(both[0], both[1], asked, k)
     shifts = pa.Table.from_pandas(ranks.drop(columns="first"), preserve_index=False)
-    table = record_as_of(describe(table, memkit="compare"), moment)
+    of = {"of_a": read_from(a), "of_b": read_from(b)} if read_from(a) != read_from(b) else read_from(a)
+    table = record_as_of(describe(table, memkit="compare", **of), moment)
     return Comparison(table, _agreement(ranks, asked.num_rows, k), shifts, per_query, to_judge)
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluate.asking import batches_of, hits_of
+from memkit.evaluate.asking import batches_of, hits_of, read_from
 from memkit.evaluate.labels import read_qrels, read_queries
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.result import Result
@@ -264,7 +264,7 @@ def evaluate(
         }
     )
     per_query = describe(per_query, memkit="per_query")
-    table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate")
+    table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate", **read_from(search))
     lost = _stages(search, task, wanted, depth, where) if stages else STAGES.empty_table()
     return Evaluation(record_as_of(table, task.moment), per_query, hits, lost)
 

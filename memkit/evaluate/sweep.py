@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from memkit.duck import connect
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluate.asking import check_fitted
+from memkit.evaluate.asking import check_fitted, read_from
 from memkit.evaluate.evaluation import Task, check_seed, deepest, nullable, size
 from memkit.evaluate.grid import Grid, Setting
 from memkit.evaluate.metrics import Metric, parse_metrics
@@ -212,7 +212,7 @@ def sweep(
     pools = Pools(search, task, wanted, deepest(wanted, depth), where)
     scores, with_hits = pools.scores(settings, points.names, n_jobs, resume)
     values = {metric.name: scores[at] for at, metric in enumerate(wanted)}
-    table = _table(settings, points.names, values, with_hits, task)
+    table = describe(_table(settings, points.names, values, with_hits, task), **read_from(search))
     names = [metric.name for metric in wanted]
     return Sweep(record_as_of(table, task.moment), settings, default, task.queries, names, task, values, where)
 

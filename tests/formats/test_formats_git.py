@@ -108,6 +108,11 @@ def test_the_revision_stands_in_what_comes_of_it(life: Any) -> None:
     built = mk.ContextBuilder(search).build(corpus, None, "чай", as_of="2026-02-01")
     results = [corpus.memories, corpus.problems, search.search("чай"), search.trace("чай"), built.table]
     results += [mk.Expiry().transform(corpus), mk.overview(corpus).table]
+    found = search.search("чай")["memory_id"][0].as_py()
+    labels = {"query_id": ["q"], "text": ["чай"]}, {"query_id": ["q"], "memory_id": [found], "relevance": [1]}
+    results += [mk.evaluate(search, *labels).table, mk.compare(search, search, *labels).table]
+    results += [mk.sweep(search, *labels, {"pool": [10, 20]}).table]
+    results += [mk.audit(search, *labels).table, mk.audit_shadowed(search)]
     for table in results:
         assert table.schema.metadata[b"revision"].decode() == corpus.revision["revision"]
         assert {b"revision_at", b"revision_path"} <= table.schema.metadata.keys()
