@@ -156,11 +156,16 @@ def diff(corpus_a: Corpus, corpus_b: Corpus) -> Difference:
     return Difference(describe(pa.Table.from_pylist(kept, schema=DIFFERENCE), memkit="difference", **of))
 
 
+def _said(value: Any) -> Any:
+    """A value without the blank lines at a text's end, which come and go with what is written below it."""
+    return value.rstrip() if isinstance(value, str) else value
+
+
 def _row(before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[str, Any] | None:
     """What became of one memory; None where nothing did."""
     old, new = before or {}, after or {}
     is_both = before is not None and after is not None
-    fields = [name for name in _SAYS if is_both and old[name] != new[name]]
+    fields = [name for name in _SAYS if is_both and _said(old[name]) != _said(new[name])]
     moved = is_both and old["path"] != new["path"]
     if is_both and not fields and not moved:
         return None

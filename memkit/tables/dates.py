@@ -23,7 +23,7 @@ from undated m left join (
             as changed
     from versions group by memory_id
     having arg_max(change, version) <> 'removed'
-) v on v.memory_id = m.memory_id and v.text = m.text
+) v on v.memory_id = m.memory_id and rtrim(v.text, e' \\n\\t\\r') = rtrim(m.text, e' \\n\\t\\r')
 order by m.place
 """
 

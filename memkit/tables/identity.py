@@ -36,6 +36,11 @@ class Known:
     row: int = -1
     """Its version, for who keeps a history."""
 
+    @property
+    def said(self) -> str:
+        """The text without blank lines at its end, which come and go with what is written below it."""
+        return self.text.rstrip()
+
     @cached_property
     def body(self) -> str:
         """The text without the heading that it begins with."""

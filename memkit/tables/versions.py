@@ -336,12 +336,12 @@ _OF_SECRETS = ("memory_id", "version", "text")
 
 
 def _lines(memory: Known) -> list[str]:
-    return memory.text.split("\n")
+    return memory.said.split("\n")
 
 
 def _change(old: Known, new: Known) -> tuple[str, int, int] | None:
     """What became of a memory, and the lines that came and went; None where it says the same in the same file."""
-    if old.path == new.path and old.text == new.text and old.title == new.title:
+    if old.path == new.path and old.said == new.said and old.title == new.title:
         return None
     before, after = Counter(_lines(old)), Counter(_lines(new))
     come, went = (after - before).total(), (before - after).total()

@@ -41,16 +41,16 @@ def lived(life: Path) -> mk.History:
 
 
 def alive(found: mk.History, moment: object) -> list[tuple[str, ...]]:
-    """Path, title and text of what the versions say lived at a moment."""
+    """Path, title and text, but for blank lines at its end, of what the versions say lived at a moment."""
     rows = found.versions.to_pylist()
     there = [
         row for row in rows if row["valid_from"] <= moment and (row["valid_to"] is None or row["valid_to"] > moment)
     ]
-    return sorted((row["path"], row["title"], row["text"]) for row in there if row["change"] != "removed")
+    return sorted((row["path"], row["title"], row["text"].rstrip()) for row in there if row["change"] != "removed")
 
 
 def said(corpus: mk.Corpus) -> list[tuple[str, ...]]:
-    return sorted((row["path"], row["title"], row["text"]) for row in corpus.memories.to_pylist())
+    return sorted((row["path"], row["title"], row["text"].rstrip()) for row in corpus.memories.to_pylist())
 
 
 def test_at_every_commit_the_versions_are_what_a_read_gives(life: Path, lived: mk.History) -> None:
@@ -321,3 +321,20 @@ def test_since_leaves_what_is_older_out(days: mk.History) -> None:
     late = days.since("2026-01-04")
     assert (late.versions.num_rows, late.commits.num_rows) == (5, 2)
     assert days.since(None) is days
+
+
+def test_what_is_written_below_changes_nothing_above(tmp_path: Path) -> None:
+    first, second = "# Чай\n\nЗелёный.\n", "# Чай\n\nЗелёный.\n\n# Кофе\n\nЭфиопия.\n"
+    states = [("2026-01-01", {"MEMORY.md": first}), ("2026-02-01", {"MEMORY.md": second})]
+    mk.write_commits(tmp_path, states)
+    found = mk.history(tmp_path)
+    assert found.versions.select(["title", "change", "lines_added"]).to_pylist() == [
+        {"title": "Чай", "change": "added", "lines_added": 3},
+        {"title": "Кофе", "change": "added", "lines_added": 3},
+    ]
+    difference = mk.diff(mk.read(tmp_path, rev="2026-01-02"), mk.read(tmp_path)).table
+    assert [(row["change"], row["title"]) for row in difference.to_pylist()] == [("added", "Кофе")]
+    (tmp_path / "MEMORY.md").write_text(f"{second}\n# Вода\n\nИз крана.\n")
+    dated = mk.read(tmp_path, dates="git")
+    assert dated.memories["date_source"].to_pylist() == ["git_first", "git", None]
+    assert dated.memories["updated_at"].to_pylist() == dated.memories["created_at"].to_pylist()
