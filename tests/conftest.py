@@ -64,7 +64,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 QUICK_A_FILE = 6
-LONG = {"test_the_example_runs_as_it_stands", "test_a_notes_folder_of_seven_thousand_files"}
+LONG = {
+    "test_the_example_runs_as_it_stands",
+    "test_a_notes_folder_of_seven_thousand_files",
+    "test_two_processes_read_what_one_reads",
+    "test_hidden_queries_are_harder_than_plain_ones_and_score_as_a_corpus_without_the_field",
+    "test_every_commit_reads_as_git_checks_it_out",
+    "test_a_pipeline_at_the_command_line",
+    "test_the_commands_write_the_page",
+    "test_after_scattered_edits_rows_are_told_as_after_a_fresh_fit",
+}
+LONG_FILES = {
+    *("test_parallel", "test_search_buckets", "test_search_threads", "test_tables_lake_writers", "test_server"),
+    *("test_planted", "test_evaluate_honesty", "test_evaluate_pictures"),
+    *("test_index_engine", "test_cli_history", "test_policy_history", "test_cli_measure"),
+}
+"""Of workers, threads and servers; of many drawn corpora or pictures; of other engines, repositories, whole verbs."""
 ELSEWHERE = {"browser", "subprocess", "multiprocessing", "Pool", "n_jobs", "server", "killing"}
 """What a test names that starts a process, a browser or a server."""
 _taken: Counter[Path] = Counter()
@@ -81,7 +96,11 @@ def _is_quick(item: pytest.Function) -> bool:
     cases = getattr(item, "callspec", None)
     is_first = cases is None or not any(cases.indices.values())
     is_property = hasattr(item.function, "hypothesis")
-    is_long = item.originalname in LONG or {"slow", "growth"} & {mark.name for mark in item.iter_markers()}
+    is_long = (
+        item.originalname in LONG
+        or item.path.stem in LONG_FILES
+        or {"slow", "growth"} & {mark.name for mark in item.iter_markers()}
+    )
     named = {*item.fixturenames} | _named(item.function, set())
     return is_first and not is_property and not is_long and not ELSEWHERE & named
 
