@@ -44,7 +44,7 @@ class Pools:
 
     def __init__(self, search: Any, task: Task, metrics: Sequence[Metric], depth: int, where: str | None) -> None:
         self.task, self.metrics, self.depth = task, list(metrics), depth
-        self.batches: list[Batch] = batches_of(search, task.queries, task.qrels, task.moment, where)
+        self.batches: list[Batch] = batches_of(search.over_all(), task.queries, task.qrels, task.moment, where)
         self.index: SearchIndex = self.batches[0].search._index()
         self.settings = Settings.of(self.batches[0].search)
         self._number = {name: at for at, name in enumerate(task.queries["query_id"].to_pylist())}

@@ -200,7 +200,7 @@ def hubs_of(asked: Asked) -> pa.Table:
 
 def _filled(search: Any) -> set[str]:
     """The memories that have a text, headings apart."""
-    index = search._index()
+    index = search.over_all()._index()
     pairs = zip(index.chunks["memory_id"].to_pylist(), index.told.to_pylist(), strict=True)
     return {memory for memory, text in pairs if text.strip()}
 
@@ -208,7 +208,7 @@ def _filled(search: Any) -> set[str]:
 def unsearchable_of(search: Any) -> pa.Table:
     """What `audit_unsearchable` returns."""
     check_fitted(search, "audit_unsearchable")
-    index, memories, filled = search._index(), search.corpus_.memories, _filled(search)
+    index, memories, filled = search.over_all()._index(), search.corpus_.memories, _filled(search)
     terms = QueryTerms(index.settings.analyser).of(index.told.to_pylist())
     worded = {memory for memory, some in zip(index.chunks["memory_id"].to_pylist(), terms, strict=True) if some}
     rows = []

@@ -67,7 +67,8 @@ class Retriever(QuerySettings, FitSettings):
         ----------
         corpus : Corpus
             Gets a table ``chunks``; its `save` keeps the arms too. Of `Buckets` only totals are kept, and the buckets
-            that a question needs are opened then, with the scores of one index; traces, sweeps and `save` need one.
+            that a question needs are opened then, with the scores of one index; for traces, sweeps and audits see
+            `over_all`.
 
         Raises
         ------
@@ -187,7 +188,33 @@ class Retriever(QuerySettings, FitSettings):
             of the arms and the parameters.
         """
         asked = as_queries(queries)
-        return joined([trace_table(self.ask(part, k, where, as_of)) for part in asked.by_day()], asked.ids)
+        whole = self.over_all()
+        return joined([trace_table(whole.ask(part, k, where, as_of)) for part in asked.by_day()], asked.ids)
+
+    def over_all(self) -> Self:
+        """This one; where it was fitted to buckets, one over all their memories, for what looks at more than hits.
+
+        Traces, sweeps and audits ask for it themselves. It is made at its first use, with vectors from the cache, and
+        kept beside the buckets.
+
+        Raises
+        ------
+        MemkitError
+            Where there are too many memories to be held at once.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> search = Retriever(encoder=None).fit(mk.from_table({"text": ["чай"]}))
+        >>> search.over_all() is search
+        True
+        """
+        index: Any = self._index()
+        if isinstance(index, SearchIndex):
+            return self
+        other = copy.copy(self)._use(index.whole)
+        other.corpus_ = self.corpus_
+        return other
 
     def ask(self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None) -> Question:
         """The question behind `search` and `trace`, with what the arms found; parameters and errors as for `search`.
@@ -275,7 +302,11 @@ class Retriever(QuerySettings, FitSettings):
                 index, {**self.get_params(deep=False), **index.settings.get_params(deep=False)}, folder
             ),
         )
+        self._use(index)
+
+    def _use(self, index: SearchIndex) -> Self:
         self.index_, self.corpus_, self.chunks_, self.arms_ = index, index.corpus, index.chunks, index.arms
+        return self
 
     def _former(self, corpus: Corpus, settings: FitSettings) -> SearchIndex | None:
         """An index with these settings that is likely to know the memories of `corpus`."""

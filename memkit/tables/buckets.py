@@ -63,6 +63,11 @@ class Buckets(Corpus):
     def __len__(self) -> int:
         return len(self._named)
 
+    @property
+    def n_memories(self) -> int:
+        """How many memories there are in all."""
+        return sum(one["memories"] for one in self._named)
+
     @cached_property
     def tables(self) -> dict[str, pa.Table]:  # type: ignore[override]  # loaded when they are looked at
         """The tables of all buckets."""
@@ -117,7 +122,7 @@ class Buckets(Corpus):
     __deepcopy__ = __copy__
 
     def __repr__(self) -> str:
-        return f"Buckets({sum(one['memories'] for one in self._named):,} memories in {len(self)} buckets)"
+        return f"Buckets({self.n_memories:,} memories in {len(self)} buckets)"
 
     def _repr_html_(self) -> str:
         return f"<pre>{self!r}</pre>"

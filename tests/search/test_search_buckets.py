@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -153,12 +154,75 @@ def test_as_a_corpus_it_is_all_buckets(lake: Any, corpus: mk.Corpus) -> None:
     assert sum(map(len, owners)) == len(set.union(*owners))
 
 
+@pytest.fixture(scope="module")
+def labels(corpus: mk.Corpus) -> tuple[pa.Table, pa.Table]:
+    draw, ids = np.random.default_rng(9), corpus.memories["memory_id"].to_pylist()
+    names = [str(at) for at in range(12)]
+    users = [None if at % 3 == 0 else f"u{at}" for at in range(12)]
+    asked = pa.table({"query_id": names, "text": [" ".join(draw.choice(WORDS, 3)) for _ in names], "user_id": users})
+    return asked, pa.table({"query_id": names, "memory_id": draw.choice(ids, 12), "relevance": [1] * 12})
+
+
+def by_id(table: pa.Table) -> pa.Table:
+    """The rows in the order of their ids: those of buckets come bucket by bucket."""
+    return table.sort_by([(name, "ascending") for name in table.column_names if name in ("memory_id", "as_of")])
+
+
+GRID = {"vector_weight": [0.2, 0.7], "decay_days": [30.0, 60.0], "decay_kinds": ["*"], "pool": [5, 50]}
+STRICT = [mk.Admission(), mk.Deduplicator(encoder=None), mk.Quota(max_facts=5)]
+LOOKS: dict[str, Callable[[mk.Retriever, mk.Corpus, pa.Table, pa.Table], list[pa.Table]]] = {
+    "evaluate": lambda search, _, asked, right: [mk.evaluate(search, asked, right, as_of=DAY).table],
+    "compare": lambda search, _, asked, right: [
+        mk.compare(search, search.with_params(vector_weight=0.1), asked, right, as_of=DAY).table
+    ],
+    "sweep": lambda search, _, asked, right: [
+        (swept := mk.sweep(search, asked, right, GRID, ["ndcg@10"], as_of=DAY)).table,
+        swept.scores,
+    ],
+    "trace": lambda search, _, asked, right: [search.trace(asked, as_of=DAY, where="kind = 'note'")],
+    "audits": lambda search, _, asked, right: [
+        *(table for _, table in sorted(mk.audit(search, k=3, n=20, as_of=DAY).tables.items())),
+        *(table for _, table in sorted(mk.audit(search, asked, right, k=3, as_of=DAY).tables.items())),
+    ],
+    "policies": lambda _, held, asked, right: [
+        by_id(policy.transform(held, as_of=DAY)) for policy in (mk.Admission(), mk.Quota(), mk.Expiry(), mk.Decay())
+    ],
+    "dedup": lambda _, held, asked, right: [mk.Deduplicator(encoder="hash", floor=0.5).fit(held).pairs_],
+    "replay": lambda _, held, asked, right: [
+        by_id(mk.replay(held, mk.Quota(), mk.Pipeline(STRICT), as_of=["2026-02-01", DAY])),
+        mk.forecast(held, as_of=DAY),
+    ],
+}
+
+
+@pytest.fixture(scope="module")
+def fitted_to(corpus: mk.Corpus, lake: Any) -> list[tuple[mk.Retriever, mk.Corpus]]:
+    return [(mk.Retriever(encoder="hash").fit(held), held) for held in (corpus, lake)]
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_measures_audits_and_policies_are_those_of_one_corpus(
+    name: str, fitted_to: list[tuple[mk.Retriever, mk.Corpus]], labels: tuple[pa.Table, pa.Table]
+) -> None:
+    one, many = (LOOKS[name](search, held, *labels) for search, held in fitted_to)
+    for ours, theirs in zip(one, many, strict=True):
+        assert_same(ours, theirs)
+
+
+def test_an_explanation_is_that_of_one_index(fitted_to: list[tuple[mk.Retriever, mk.Corpus]]) -> None:
+    one, many = (mk.explain(search, "зелёный чай", "m0007", as_of=DAY) for search, _ in fitted_to)
+    assert one == many
+
+
+def test_what_is_too_much_for_one_index_says_so(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    search = mk.Retriever(encoder=None).fit(lake)
+    monkeypatch.setattr(fitted, "AT_ONCE", 100)
+    with pytest.raises(MemkitError, match=r"at most 100\. Got 240"):
+        search.trace("чай", as_of=DAY)
+
+
 def test_what_needs_one_index_says_so(lake: Any) -> None:
     search = mk.Retriever(encoder=None).fit(lake)
-    with pytest.raises(MemkitError, match=r"whole\(\)"):
-        search.trace("чай", as_of=DAY)
-    with pytest.raises(MemkitError, match=r"whole\(\)"):
-        mk.explain(search, "чай", "m0001")
     with pytest.raises(MemkitError, match=r"whole\(\)"):
         search.save("nowhere")
     with pytest.raises(ParameterError, match="had no weight at fit"):

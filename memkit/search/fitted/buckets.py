@@ -12,6 +12,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from heapq import nsmallest
 from pathlib import Path
 from threading import Lock
@@ -40,6 +41,8 @@ from memkit.tables.corpus import Corpus
 
 OPEN = 8
 """Buckets whose indexes are held at once; the one asked longest ago goes first."""
+AT_ONCE = 2_000_000
+"""Memories of which one index may be made in memory, for what looks at more than hits."""
 _VECTOR = "vector"
 
 
@@ -158,6 +161,22 @@ class BucketIndex:
         self.arms: dict[str, Any] = dict.fromkeys(self.names)
         self.fingerprint = as_encoder(settings.encoder).fingerprint if _VECTOR in self.names else None
         self.absent: dict[str, str] = {} if settings.encoder is not None else {_VECTOR: "encoder is None"}
+
+    @cached_property
+    def whole(self) -> SearchIndex:
+        """One index over all memories, for what looks at more than hits.
+
+        Raises
+        ------
+        MemkitError
+            Where they are too many to be held at once.
+        """
+        if self.corpus.n_memories > AT_ONCE:
+            raise MemkitError(
+                f"this holds all memories in memory at once, at most {AT_ONCE:,}. Got {self.corpus.n_memories:,}: fit"
+                " the Retriever to some buckets, lake.bucket(number), or to a sample of the users."
+            )
+        return build_index(self.corpus.whole(), self.settings)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):

@@ -56,7 +56,7 @@ def explain(
     "'b' is not returned: lexical score 0 (no term of the query occurs in it) and no letters in common."
     """
     check_unicode(memory_id)
-    return explained(search.ask(query, k, where, as_of), memory_id)
+    return explained(search.over_all().ask(query, k, where, as_of), memory_id)
 
 
 def explained(question: Question, memory_id: str) -> str:
