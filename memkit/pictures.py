@@ -270,6 +270,7 @@ def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = N
         ax.text(count, at, f" {count:,}", va="center")
     ax.invert_yaxis()
     ax.set_xlim(0, 1.12 * max((count for _, count in rows), default=0) or 1)  # room for the numbers
+    ax.locator_params(axis="x", integer=True)
     ax.set_xlabel(of)
     return with_words(ax, rows)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import io
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 import memkit as mk
 from memkit.panels.controls import control, parsed, written
@@ -475,3 +477,35 @@ def test_pictures_have_at_most_four_hundred_marks(search: mk.Retriever) -> None:
     ax = panel._drawing.axes
     drawn = sum(len(dots.get_offsets()) for dots in ax.collections)
     assert drawn + sum(len(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "None") <= 400
+
+
+def _edges(picture: bytes) -> list[bytes]:
+    """The outermost pixels of each side."""
+    image = Image.open(io.BytesIO(picture)).convert("L")
+    wide, high = image.size
+    boxes = ((0, 0, wide, 1), (0, high - 1, wide, high), (0, 0, 1, high), (wide - 1, 0, wide, high))
+    return [image.crop(box).tobytes() for box in boxes]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_nothing_of_a_picture_is_cut_off(panels: dict[str, Panel], name: str) -> None:
+    panel = panels[name]
+    for values in ({}, {"query": "пул чай деплой connection", "k": 8}, {"forward": 3000}):
+        panel.set(**{key: value for key, value in values.items() if key in panel.controls})
+        assert all(set(edge) == {255} for edge in _edges(panel.picture))
+
+
+def test_long_names_in_any_script_stay_within_the_picture() -> None:
+    users = [f"пользователь с очень длинным именем {at}" for at in range(6)] + ["記憶の所有者", "_$x^2$"]
+    rows = {"text": ["чай"] * 8, "kind": ["archive"] * 8, "user_id": users, "created_at": ["2026-01-01"] * 8}
+    panel = mk.panels.policy(mk.from_table(rows), "quota", as_of=DAY)
+    assert all(set(edge) == {255} for edge in _edges(panel.picture))
+
+
+def test_a_picture_is_the_same_after_another_was_drawn(corpus: mk.Corpus) -> None:
+    panel = mk.panels.policy(corpus, "quota", as_of=DAY)
+    first = panel.picture
+    panel.set(text="Каждое утро пьёт зелёный чай.")
+    assert panel.picture != first
+    panel.set(text="")
+    assert panel.picture == first
