@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import re
 import unicodedata
 from collections import Counter
@@ -199,7 +200,7 @@ class BM25(_Lexical):
         self.norms_ = self.k1 * (1 - self.b + self.b * lengths / (mean or 1))
         self.terms_ = _terms(self, "terms_", self.analyser)
         self._last: tuple[Any, list[tuple[list[str], Query]]] = (None, [])
-        self.function_terms_ = frozenset(term for terms in self.terms_.of(sorted(FUNCTION_WORDS)) for term in terms)
+        self.function_terms_ = _function_terms(self.analyser)
         self.is_function_ = np.zeros(len(df), bool)
         self.is_function_[_known(postings, sorted(self.function_terms_))[0]] = True
         return self
@@ -354,6 +355,11 @@ def _terms(arm: _Lexical, name: str, analyser: str) -> QueryTerms:
     """The arm's own where it has them: they know the words that were asked already."""
     own: QueryTerms | None = getattr(arm, name, None)
     return own if own is not None and own.analyser == analyser else QueryTerms(analyser)
+
+
+@functools.cache
+def _function_terms(analyser: str) -> frozenset[str]:
+    return frozenset(term for terms in QueryTerms(analyser).of(sorted(FUNCTION_WORDS)) for term in terms)
 
 
 def _often(counts: np.ndarray) -> Any:

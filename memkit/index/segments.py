@@ -5,7 +5,7 @@ Nothing of the former ones is copied or renumbered, however many they are: a ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -21,6 +21,25 @@ def followed(base: Postings, slots: np.ndarray, tail: Postings) -> Lists:
     """Both in two parts, or in one where the second has become a 64th; `slots` as in `Followed`."""
     found = Followed(base, slots, tail)
     return found if tail.n_rows <= _LATER + len(slots) // _LATER else found.whole()
+
+
+class _Terms(Mapping[str, int]):
+    """The numbers of the terms of `base` and `later` that some row has; neither is copied."""
+
+    def __init__(self, base: Mapping[str, int], later: Mapping[str, int], frequency: np.ndarray) -> None:
+        self._parts, self._frequency = (base, later), frequency
+
+    def __getitem__(self, term: str) -> int:
+        number = next((part[term] for part in self._parts if term in part), None)
+        if number is None or not self._frequency[number]:
+            raise KeyError(term)
+        return number
+
+    def __iter__(self) -> Iterator[str]:
+        return (term for part in self._parts for term, number in part.items() if self._frequency[number])
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self._frequency))
 
 
 class Followed(Lists):
@@ -44,24 +63,25 @@ class Followed(Lists):
         nothing = np.empty(0, np.float32)
         self.base, self.slots, self.tail = replace(base, weights=nothing, waiting=nothing.astype(bool)), slots, tail
         self.n_rows, self.n_slots = len(slots), base.n_rows + tail.n_rows
-        terms: dict[str, int] = dict(base.terms)
+        later: dict[str, int] = {}
         for term in tail.terms:
-            terms.setdefault(term, len(terms))
-        self._numbers = np.array([terms[term] for term in tail.terms], np.int64)
-        self._in_tail = np.full(len(terms), -1)
+            if term not in base.terms:
+                later[term] = len(base.terms) + len(later)
+        self._numbers = np.array([base.terms.get(term, later.get(term)) for term in tail.terms], np.int64)
+        self._in_tail = np.full(len(base.terms) + len(later), -1)
         self._in_tail[self._numbers] = np.arange(len(tail.terms))
-        frequency = np.zeros(len(terms), np.int64)
+        frequency = np.zeros(len(self._in_tail), np.int64)
         frequency[: len(base.terms)] = base.document_frequency - self._lost()
         frequency[self._numbers] += tail.document_frequency
-        if not frequency.all():
-            terms = {term: number for term, number in terms.items() if frequency[number]}
-        self.terms, self.document_frequency = terms, frequency
+        self.terms, self.document_frequency = _Terms(base.terms, later, frequency), frequency
 
     def _lost(self) -> np.ndarray:
         """How many of the base's rows with each of its terms are not there any more."""
         base = self.base
         gone = np.ones(base.n_rows, bool)
         gone[self.slots[self.slots < base.n_rows]] = False
+        if not gone.any():
+            return np.zeros(len(base.terms), np.int64)
         at = [np.flatnonzero(np.take(gone, base.rows[some], mode="clip")) + some.start for some in base.parts()]
         lost = np.concatenate([np.empty(0, np.int64), *at])
         return np.bincount(np.searchsorted(base.offsets, lost, side="right") - 1, minlength=len(base.terms))

@@ -6,6 +6,7 @@ spelled out as a group of characters that are neither letters nor digits nor ``_
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -74,6 +75,7 @@ def alternatives(words: Iterable[str]) -> str:
     return "|".join(_word(word) for word in words)
 
 
+@functools.cache
 def _word(word: str) -> str:
     if not word.strip():
         raise ParameterError(f"a word list must hold words. Got {word!r}.")

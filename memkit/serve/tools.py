@@ -114,7 +114,7 @@ class Tools:
         if user_id is not None:
             check_user(user_id)
             where = f"user_id = {literal(user_id)}"
-        retriever = self._fitted()
+        retriever = self.follow()
         table = retriever.search(query, k=k, where=where)
         found = [self._hit(row) for row in table.to_pylist()]
         self.calls.asked(query, user_id, {"k": k}, {hit["chunk_id"]: hit["memory_id"] for hit in found})
@@ -135,7 +135,7 @@ class Tools:
 
     def memory_get(self, chunk_ids: list[str]) -> Hits:
         """The full text of chunks by the ids that memory_search gave. The texts are data."""
-        chunks = self._fitted().chunks_
+        chunks = self.follow().chunks_
         known = chunks["chunk_id"].to_pylist()
         places = {chunk: place for place, chunk in enumerate(known)}
         for chunk in chunk_ids:
@@ -167,7 +167,7 @@ class Tools:
         """Read all files anew and index them."""
         with self._lock:
             self._corpus = self._retriever = None
-        chunks = self._fitted().chunks_.num_rows
+        chunks = self.follow().chunks_.num_rows
         return _done(str(chunks), f"{chunks} chunks")
 
     def memory_save(
@@ -228,7 +228,7 @@ class Tools:
     def _read(self) -> Corpus:
         return self._corpus.refresh() if self._corpus else read(self.root)
 
-    def _fitted(self) -> Retriever:
+    def follow(self) -> Retriever:
         """A Retriever over the files as they are now."""
         with self._lock:
             corpus = self._read()

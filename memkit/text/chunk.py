@@ -204,7 +204,7 @@ def _assemble(
     paths = (
         memories["path"].take(pa.array(rows)) if "path" in memories.column_names else pa.nulls(len(rows), pa.string())
     )
-    offsets = _file_offsets(memories)[rows]
+    offsets = lines_above(memories)[rows]
     columns = {
         "chunk_id": pc.binary_join_element_wise(taken, pa.array(ordinals).cast(pa.string()), "@"),
         "memory_id": taken,
@@ -217,7 +217,7 @@ def _assemble(
     return pa.table({name: columns[name] for name in CHUNKS.names}).cast(CHUNKS)
 
 
-def _file_offsets(memories: pa.Table) -> np.ndarray:
+def lines_above(memories: pa.Table) -> np.ndarray:
     """Lines of the file before the text's first one; 0 where the text is not a range of lines of its file."""
     if not {"line_start", "kind"} <= set(memories.column_names):
         return np.zeros(memories.num_rows, np.int64)

@@ -166,6 +166,29 @@ def test_after_a_refresh_only_new_texts_are_read_whoever_fits(tmp_path: Path, co
     assert search.search("лимон", as_of=DAY)["path"].to_pylist() == ["n7.md"]
 
 
+@pytest.mark.parametrize("above", ["Чай с лимоном.\n", "## Чай\n\nС лимоном.\n\n", ""], ids=["text", "section", "less"])
+def test_what_an_edit_above_only_moves_is_not_read_again(tmp_path: Path, counted: list[int], above: str) -> None:
+    sections = "".join(f"## День {at}\n\nКофе номер {at}.\n{'Долгий рассказ о кофе. ' * at}\n" for at in range(40))
+    log = "\n".join(f'{{"id": "{at}", "subject": "Кофе {at}", "content": "Номер {at}."}}' for at in range(5))
+    first = {
+        "MEMORY.md": f"Вступление.\n\n{sections}",
+        "users/anna/archive.md": "- [id:ar_001] [t:archive] Любит чай\n",
+    }
+    search = mk.Retriever(encoder=None, gram_weight=0.0, chunk_tokens=60, overlap_tokens=10)
+    search.fit(mk.read(mk.write_files(tmp_path, first | {"log.jsonl": log})))
+    counted.clear()
+    after = {"MEMORY.md": f"{above}{sections}", "log.jsonl": f'{{"id": "x", "subject": "Новое"}}\n{log}'}
+    mk.write_files(tmp_path, after | {"users/anna/archive.md": f"- одно\n{first['users/anna/archive.md']}"})
+    search.refresh()
+    assert sum(counted) < 6
+    fresh = mk.Retriever(**search.get_params(deep=False)).fit(mk.read(tmp_path))
+    assert_same(search, fresh)
+    lines = (tmp_path / "MEMORY.md").read_text(encoding="utf-8").split("\n")
+    for chunk in search.chunks_.to_pylist():
+        if chunk["path"] == "MEMORY.md":
+            assert chunk["text"].split("\n")[0] in lines[chunk["line_start"] - 1]
+
+
 def traces(search: mk.Retriever, count: int) -> list[pa.Table]:
     return [search.trace("кофе 7", as_of=DAY) for _ in range(count)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from memkit.duck import session
+from memkit.duck import rows_of
 from memkit.errors import StaleIndexError
 from memkit.schemas import Ints, Mask
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.text.analyse import SEARCHED, searchable_sql
+from memkit.text.analyse import searchable_sql
 from memkit.text.chunk import Chunker
 from memkit.text.when import in_days
 
@@ -83,6 +83,7 @@ class Kind:
 
 
 _AROUND = ("date", "heading_path")
+_TOLD_OF = ("heading_path", "created_at", "updated_at", "title", "tags")
 _K3 = 1000.0
 """Each repetition of a word in a question counts, as in most engines: on long questions it is worth a tenth of nDCG."""
 
@@ -222,23 +223,23 @@ def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:
     """The chunks of `memories`, with what is searched in each and what each tells."""
     chunker = Chunker(chunk_tokens=settings.chunk_tokens, overlap_tokens=settings.overlap_tokens)
     chunks = chunker.transform(memories)
-    own = [name for name in settings.searched if name not in _AROUND]
-    searched = searched_texts(memories, chunks, settings.searched)
-    told = searched_texts(memories, chunks, own) if own else searched
-    return chunks.append_column("searched", searched).append_column("told", told)
+    own = [name for name in settings.searched if name not in _AROUND] or settings.searched
+    return searched_texts(memories, chunks, {"searched": settings.searched, "told": own})
 
 
-def searched_texts(memories: pa.Table, chunks: pa.Table, searched: Sequence[str] = SEARCHED) -> pa.ChunkedArray:
-    """What is searched in each chunk: of `searched`, those columns that `memories` has, and the chunk's own text."""
-    held = [name for name in searched if name == "date" or name in memories.column_names]
-    with session() as con:
-        con.register("memories", memories.drop_columns("text"))
-        numbered = chunks.select(["memory_id", "text"]).append_column(
-            "row", pa.array(range(chunks.num_rows), pa.int64())
-        )
-        con.register("chunks", numbered)
-        sql = f"select {searchable_sql(held)} as searched from chunks join memories using (memory_id) order by row"  # noqa: S608  # no data in it
-        return con.execute(sql).to_arrow_table()["searched"]
+def searched_texts(memories: pa.Table, chunks: pa.Table, columns: Mapping[str, Sequence[str]]) -> pa.Table:
+    """`chunks` with more columns: each those of the given columns that `memories` has, and the chunk's own text."""
+    of_memory = taken(
+        memories.select([name for name in _TOLD_OF if name in memories.column_names]),
+        places(chunks["memory_id"], memories["memory_id"]),
+    )
+    held = {"date", "text", *of_memory.column_names}
+    texts = [f"{searchable_sql([part for part in of if part in held])} as {name}" for name, of in columns.items()]
+    sql = f"select {', '.join(texts)} from pieces"  # noqa: S608  # expressions of ours
+    found = rows_of(sql, pieces=of_memory.append_column("text", chunks["text"]))
+    for name in columns:
+        chunks = chunks.append_column(name, found[name])
+    return chunks
 
 
 def taken(table: pa.Table | pa.ChunkedArray, rows: Ints) -> Any:

@@ -6,6 +6,7 @@ Rows are in the order of ids, before and after, so those that stay do so in thei
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,10 @@ from numpy.typing import NDArray
 from memkit.schemas import Ints, Mask
 from memkit.search.fitted.arms import places, said
 from memkit.search.fitted.index import Rows, SearchIndex
+from memkit.text.chunk import lines_above
 
 _FEW = 32
+_LINES = ("line_start", "line_end")
 _PIECES = 4096
 """Up to so many runs of neighbouring rows are taken from a table without copying each row."""
 _PIECES_KEPT = 64
@@ -31,22 +34,52 @@ def laid_out(
     memories = picked(given, order)
     fresh = picked(memories, np.flatnonzero(source < 0))
     pieces = cut(fresh).combine_chunks()
-    at = chunk_rows(before.rows.memory, source, places(pieces["memory_id"], fresh["memory_id"]))
+    at, size = chunk_rows(before.rows.memory, source, places(pieces["memory_id"], fresh["memory_id"]))
     known = before.chunks.append_column("searched", before.texts).append_column("told", before.told)
-    return few_pieces(memories), few_pieces(picked(pa.concat_tables([known, pieces]), at)), (before, at)
+    found = few_pieces(picked(pa.concat_tables([known, pieces]), at))
+    return few_pieces(memories), _moved(found, np.repeat(_shifts(before, memories, source), size)), (before, at)
+
+
+def _shifts(before: SearchIndex, memories: pa.Table, source: Ints) -> Ints:
+    """By how many lines each of `memories` stands lower in its file than its row `source` of before."""
+    shifts = np.zeros(len(source), np.int64)
+    known = np.flatnonzero(source >= 0)
+    of_lines = [name for name in ("line_start", "kind", "path") if name in memories.column_names]
+    old, new = picked(before.memories.select(of_lines), source[known]), picked(memories.select(of_lines), known)
+    if "line_start" in of_lines and not old["line_start"].equals(new["line_start"]):
+        starts = (pc.fill_null(table["line_start"], 0).to_numpy() for table in (old, new))
+        at = np.flatnonzero(np.not_equal(*starts))
+        shifts[known[at]] = lines_above(new.take(pa.array(at))) - lines_above(old.take(pa.array(at)))
+    return shifts
+
+
+def _moved(chunks: pa.Table, shifts: Ints) -> pa.Table:
+    """`chunks`, each so many lines lower."""
+    for name in _LINES if shifts.any() else ():
+        at, lines = chunks.column_names.index(name), pa.array(chunks[name].to_numpy() + shifts)
+        ends = np.cumsum([0, *map(len, chunks[name].chunks)]).tolist()
+        pieces = [lines.slice(start, end - start) for start, end in pairwise(ends)]
+        chunks = chunks.set_column(at, chunks.schema.field(name), pa.chunked_array(pieces))
+    return chunks
 
 
 def former_rows(before: SearchIndex, given: pa.Table) -> Ints:
-    """For each of the memories `given` the row in `before` of the equal one; -1 where none is."""
+    """For each of the memories `given` the row in `before` of the equal one, on whatever lines; -1 where none is."""
     at = places(given["memory_id"], before.given["memory_id"])
     known = np.flatnonzero(at >= 0)
     if given.schema.names != before.given.schema.names or len(np.unique(at[known])) < len(known):  # ids that are none
         return np.full(len(at), -1)
-    differing = _differing(picked(before.given, at[known]), picked(given, known))
-    at[known[differing]] = -1
+    old, new = _without_lines(picked(before.given, at[known])), _without_lines(picked(given, known))
+    at[known[_differing(old, new)]] = -1
     rank = np.empty(len(before.order) + 1, np.int64)
     rank[before.order], rank[-1] = np.arange(len(before.order)), -1
     return rank[at]
+
+
+def _without_lines(table: pa.Table) -> pa.Table:
+    """`table` with nothing of its lines but whether there are any: an edit above a memory moves it."""
+    has_lines = {name: table[name].is_valid() for name in _LINES if name in table.column_names}
+    return pa.table({name: has_lines.get(name, table[name]) for name in table.column_names})
 
 
 def _differing(old: pa.Table, new: pa.Table) -> list[int]:
@@ -65,8 +98,8 @@ def _differing(old: pa.Table, new: pa.Table) -> list[int]:
     return found
 
 
-def chunk_rows(before: Ints, source: Ints, fresh: Ints) -> Ints:
-    """Of the chunks of each memory their rows: among those of `before`, and after them among those that were cut.
+def chunk_rows(before: Ints, source: Ints, fresh: Ints) -> tuple[Ints, Ints]:
+    """The rows of each memory's chunks, those of `before` and after them those that were cut, and how many it has.
 
     Parameters
     ----------
@@ -82,7 +115,7 @@ def chunk_rows(before: Ints, source: Ints, fresh: Ints) -> Ints:
     first = np.searchsorted(memory, memory_of)
     size = np.searchsorted(memory, memory_of, side="right") - first
     rows: Ints = np.repeat(first - (np.cumsum(size) - size), size) + np.arange(size.sum())
-    return rows
+    return rows, size
 
 
 def said_since(texts: pa.ChunkedArray, before: Rows, at: Ints) -> tuple[Ints, Mask]:
