@@ -46,20 +46,48 @@ class Parsed:
 
     @classmethod
     def of(cls, path: str, text: str, before: Parsed | None = None) -> Parsed:
-        """What `text` holds; where it begins as the file did `before`, only what follows is read."""
+        """What `text` holds; of the lines at its beginning and end that are as they were `before`, nothing is read."""
         if before is not None and before.text == text:
             return before
-        if before is None or not before.text.endswith("\n") or not text.startswith(before.text):
-            before = cls("", [], [], {})
-        rows = _rows(path, text[len(before.text) :], before.text.count("\n"))
-        if {row["memory_id"] for row in rows} & {row["memory_id"] for row in before.rows}:  # an id that is there twice
-            before, rows = cls("", [], [], {}), _rows(path, text, 0)
-        highest = dict(before.highest)
+        whole = cls("", [], [], {}) if before is None else before
+        old, new = whole.text.split("\n"), text.split("\n")
+        first = _alike(old, new, 0) if before else 0
+        last = _alike(old[::-1], new[::-1], first) if before else 0
+        kept = [place for place, row in enumerate(whole.rows) if not first < row["line_end"] <= len(old) - last]
+        later = [place for place in kept if whole.rows[place]["line_start"] > first]
+        part = "\n".join(new[first : len(new) - last])
+        fresh = _rows(path, part, first)
+        ids = {whole.rows[place]["memory_id"] for place in kept}
+        if before is not None and (
+            any(not _has_own_id(row) for row in (*(whole.rows[place] for place in later), *fresh))
+            or any(row["memory_id"] in ids for row in fresh)
+            or "\ufeff" in (part[:1], whole.text[:1])
+        ):  # what a line says depends on the others
+            return cls.of(path, text)
+        above = kept[: len(kept) - len(later)]
+        moved = [_lower(whole.rows[place], len(new) - len(old)) for place in later]
+        said = normalise([row["text"] if row["kind"] in TYPES else "" for row in fresh])
+        rows = [*(whole.rows[place] for place in above), *fresh, *moved]
+        highest: dict[str, int] = {}
         for row in rows:
             if match := _ID.fullmatch(row["source_id"] or ""):
                 highest[match[1]] = max(highest.get(match[1], 0), int(match[2]))
-        said = normalise([row["text"] if row["kind"] in TYPES else "" for row in rows])
-        return cls(text, before.rows + rows, before.said + said, highest)
+        return cls(text, rows, [whole.said[p] for p in above] + said + [whole.said[p] for p in later], highest)
+
+
+def _alike(old: list[str], new: list[str], taken: int) -> int:
+    """How many lines are the same from the beginning on, but for the last `taken` ones."""
+    most = min(len(old), len(new)) - taken
+    return next((place for place in range(most) if old[place] != new[place]), most)
+
+
+def _has_own_id(row: Row) -> bool:
+    return bool(row["source_id"]) and row["memory_id"].endswith(f"#{row['source_id']}")
+
+
+def _lower(row: Row, lines: int) -> Row:
+    """`row`, so many lines lower."""
+    return {**row, **{name: row[name] + lines for name in ("line_start", "line_end")}} if lines else row
 
 
 def _rows(path: str, text: str, above: int) -> list[Row]:
@@ -68,7 +96,7 @@ def _rows(path: str, text: str, above: int) -> list[Row]:
     rows.use(FORMAT)
     parse(File(decode(path, text.encode())), rows)
     found: list[Row] = rows.to_arrow()["memories"].to_pylist()
-    return [{**row, **{name: row[name] + above for name in ("line_start", "line_end")}} for row in found]
+    return [_lower(row, above) for row in found]
 
 
 Read = dict[str, Parsed]

@@ -56,9 +56,12 @@ def shown(value: object, limit: int = 80) -> str:
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
+_JSON = json.JSONEncoder(ensure_ascii=False, default=str)
+
+
 def json_text(value: object) -> str:
     """`value` as JSON that keeps its letters."""
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return "{}" if value == {} else _JSON.encode(value)
 
 
 @dataclass

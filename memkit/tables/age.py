@@ -17,14 +17,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import lru_cache
+from itertools import product
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.duck import literals
-from memkit.schemas import Floats, kinds_where
+from memkit.duck import literals, rows_of
+from memkit.schemas import Floats, Mask, kinds_where
 
 AS_OF = "$as_of"
+_PAIR = ("kind", "importance")
 # A statement a call would cost more than the search, so that a form is written twice, on one line. Tests hold it equal.
 _FORMULAS: dict[str, tuple[str, Callable[[Floats, float | Floats], Floats]]] = {
     "e_folding": ("exp(-({age}) / {days})", lambda age, days: np.exp(-age / days)),
@@ -89,6 +93,23 @@ def decays_sql(prefix: str = "", kinds: Sequence[str] = "*") -> str:
     if "*" in kinds:
         return decays
     return f"{decays} and {kind} in ({literals(kinds)})" if kinds else "false"
+
+
+def decaying(memories: pa.Table) -> Mask:
+    """Which of `memories` decay where they have a date; it depends on two columns, so each pair is looked at once."""
+    pair = [memories[name].combine_chunks().dictionary_encode(null_encoding="encode") for name in _PAIR]
+    kinds, importances = (tuple(part.dictionary.to_pylist()) for part in pair)
+    at = pair[0].indices.to_numpy().astype(np.int64) * len(importances) + pair[1].indices.to_numpy()
+    mask: Mask = np.array(_pairs_decay(kinds, importances), bool)[at]
+    return mask
+
+
+@lru_cache(256)
+def _pairs_decay(kinds: tuple[str | None, ...], importances: tuple[str | None, ...]) -> list[bool]:
+    rows = [dict(zip(_PAIR, pair, strict=True)) for pair in product(kinds, importances)]
+    table = pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in _PAIR]))
+    found: list[bool] = rows_of(f"select {decays_sql()} as decays from pairs", pairs=table)["decays"].to_pylist()  # noqa: S608  # no data in it
+    return found
 
 
 def decay_sql(

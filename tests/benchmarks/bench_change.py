@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import statistics
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -96,9 +98,20 @@ def saves(root: Path, user: str, turns: int = 20) -> None:
         print(f"{what:<60}{'  of the processor '.join(said)}")
 
 
-def words(chance: random.Random, n: int = 5) -> str:
-    """A text that is like no other."""
-    return " ".join("".join(chance.choices("абвгдежзиклмнопрст", k=7)) for _ in range(n))
+@cache
+def vocabulary() -> tuple[str, ...]:
+    """The words of the shipped sample, the commonest first."""
+    found = Counter(
+        word for text in mk.read("data").memories["text"].to_pylist() for word in re.findall(r"[^\W\d_]+", text)
+    )
+    return tuple(word for word, _ in found.most_common())
+
+
+def words(chance: random.Random, n: int = 8) -> str:
+    """A text that is like no other, of words that are as common as words are."""
+    known = vocabulary()
+    said = [known[int(len(known) ** chance.random())] for _ in range(n)]
+    return f"{' '.join(said)} {chance.randrange(10**6)}"
 
 
 def archive(root: Path) -> Path:

@@ -12,9 +12,12 @@ from zlib import crc32
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.change.facts import FactStore, Saved
+from memkit.change.users import Parsed
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError, ParameterError, PolicyRefusal
 from memkit.index.cache import MODELS
 from memkit.index.encode import ROLES
@@ -560,3 +563,29 @@ def test_a_dry_run_writes_nothing_at_all(tmp_path: Path) -> None:
 def test_a_store_needs_a_folder(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="expected a folder"):
         mk.store(tmp_path / "none")
+
+
+LINES = (
+    "",
+    "\r",
+    "  ",
+    "просто строка",
+    "# Заголовок",
+    "\ufeff",
+    "- [t:archive] [imp:low] без номера",
+    "- [id:] [t:archive] пустой номер",
+    "- [id:ar_007] [t:working] [imp:low] #ar_007",
+    *(f"- [id:ar_{number:03d}] [t:archive] [imp:low] Текст {number % 3}" for number in range(12)),
+)
+
+
+@given(edits=st.lists(st.tuples(st.sampled_from("+++-="), st.integers(0, 20), st.sampled_from(LINES)), max_size=25))
+def test_a_fact_file_that_is_followed_reads_as_one_that_is_read_whole(edits: list[tuple[str, int, str]]) -> None:
+    lines: list[str] = []
+    before = None
+    for what, at, line in edits:
+        place = min(at, len(lines))
+        lines[place : place + (what != "+")] = [line] * (what != "-")
+        text = "\n".join(lines)
+        before = Parsed.of("users/u/archive.md", text, before)
+        assert before == Parsed.of("users/u/archive.md", text)

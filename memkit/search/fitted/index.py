@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from heapq import nsmallest
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.display.sheet import NAMED
-from memkit.duck import rows_of
 from memkit.errors import ParameterError
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
@@ -29,14 +28,13 @@ from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import arm_weights
 from memkit.search.stages.rank import Candidates, merge
-from memkit.tables.age import ages, decays_sql, expired, factors, naive
+from memkit.tables.age import ages, decaying, expired, factors, naive
 from memkit.text.analyse import QueryTerms, content_key
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
 _BACKGROUND = 256
-_PAIR = ("kind", "importance")
 _NO_ROWS = np.empty(0, np.int64)
 PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
@@ -386,21 +384,5 @@ def make_rows(
         expires=memories["expires_at"].to_numpy().astype("datetime64[D]"),
         dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),
         made=memories["created_at"].to_numpy().astype("datetime64[us]"),
-        decays=_decays(memories),
+        decays=decaying(memories),
     )
-
-
-def _decays(memories: pa.Table) -> Mask:
-    """Which of `memories` decay where they have a date; it depends on two columns, so each pair is looked at once."""
-    pairs = [memories[name].combine_chunks().dictionary_encode(null_encoding="encode") for name in _PAIR]
-    kinds, importances = (tuple(part.dictionary.to_pylist()) for part in pairs)
-    at: Ints = pairs[0].indices.to_numpy().astype(np.int64) * len(importances) + pairs[1].indices.to_numpy()
-    return np.array(_decaying(kinds, importances), bool)[at]
-
-
-@lru_cache(256)
-def _decaying(kinds: tuple[str | None, ...], importances: tuple[str | None, ...]) -> list[bool]:
-    rows = [(kind, importance) for kind in kinds for importance in importances]
-    table = pa.table({name: pa.array([row[at] for row in rows], pa.string()) for at, name in enumerate(_PAIR)})
-    decays: list[bool] = rows_of(f"select {decays_sql()} as decays from pairs", pairs=table)["decays"].to_pylist()  # noqa: S608  # no data in it
-    return decays
