@@ -358,9 +358,9 @@ def test_a_lake_is_cleared_of_its_own_folder_alone(tmp_path: Path, facts: FactSt
     facts.save("anna", "Обсуждали погоду на море.", now=NOW)
     other = mk.write_files(tmp_path / "other", {"MEMORY.md": "# Чай\n"})
     mk.read(other).save(tmp_path / "lake")
-    for given in ({"lake": tmp_path / "lake", "clear": True}, {"lake": tmp_path / "lake"}):
+    for said in ({"lake": tmp_path / "lake", "clear": True}, {"lake": tmp_path / "lake"}):
         with pytest.raises(ParameterError, match="lake"):
-            mk.undo(tmp_path, **given)
+            mk.undo(tmp_path, **said)
     mk.undo(tmp_path)
 
 
