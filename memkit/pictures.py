@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from memkit.context import Context
 
 _KINDS = 7
+_FEW_MONTHS = 6
+_MANY_MONTHS = 240
 _STYLES = {
     "e_folding": ("-", COLOURS[1]),
     "half_life": ("--", COLOURS[2]),
@@ -59,7 +61,7 @@ def plot_growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
     """
     counted = (corpus if isinstance(corpus, pa.Table) else corpus.ask(BY_MONTH)).to_pylist()
     rows = [row for row in counted if row["month"] != UNDATED]
-    months = sorted({row["month"] for row in rows})
+    months = _months([row["month"] for row in rows])
     totals: dict[str, int] = {}
     for row in rows:
         totals[row["kind"]] = totals.get(row["kind"], 0) + row["memories"]
@@ -77,12 +79,22 @@ def plot_growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
         left = left + row
     every = max(1, len(months) // 12)
     ax.set_xticks(range(0, len(months), every), months[::every], rotation=30, ha="right")
+    ax.set_xlim(-0.7, max(len(months), _FEW_MONTHS) - 0.3)
     ax.set_ylabel("memories")
     if shown:
-        ax.legend(frameon=False, fontsize=8, ncols=2)
+        ax.legend(frameon=False, fontsize=8, loc="upper left", bbox_to_anchor=(1, 1), borderaxespad=0)
     else:
         say_empty(ax, "nothing is dated")
-    return with_words(ax, list(zip(months, counts.sum(axis=0).tolist(), strict=True)))
+    made = [pair for pair in zip(months, counts.sum(axis=0).tolist(), strict=True) if pair[1]]
+    return with_words(ax, made)
+
+
+def _months(found: Collection[str]) -> list[str]:
+    """From the first month to the last, those without a memory too; where a wrong date lies far off, those found."""
+    ends = [12 * int(month[:-3]) + int(month[-2:]) - 1 for month in (min(found), max(found))] if found else [0, -1]
+    if ends[1] - ends[0] > _MANY_MONTHS:
+        return sorted(set(found))
+    return [f"{number // 12:04d}-{number % 12 + 1:02d}" for number in range(ends[0], ends[1] + 1)]
 
 
 def plot_funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:

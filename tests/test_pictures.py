@@ -112,6 +112,15 @@ def test_decay_draws_each_dated_memory_at_its_age(pictures: dict[str, Any]) -> N
     assert sorted(points.get_offsets()[:, 0].tolist()) == [18, 28, 40, 50, 393]
 
 
+def test_a_month_without_a_memory_has_its_place() -> None:
+    ax = mk.plot_growth(mk.from_table({"text": ["a", "b"], "created_at": ["2025-11-02", "2026-02-03"]}))
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["2025-11", "2025-12", "2026-01", "2026-02"]
+    assert [bar.get_height() for bar in ax.patches] == [1, 0, 0, 1]
+    assert "2025-12" not in mk.plot_words(ax)
+    far = mk.plot_growth(mk.from_table({"text": ["a", "b"], "created_at": ["0005-11-02", "2026-02-03"]}))
+    assert len(far.patches) == 2
+
+
 def test_wrong_tables_and_no_days_are_refused(corpus: mk.Corpus) -> None:
     with pytest.raises(ParameterError, match="expected a trace"):
         mk.plot_funnel(pa.table({"a": [1]}))
