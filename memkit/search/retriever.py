@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -18,6 +19,7 @@ from memkit.search.question import Question, Settings, as_queries, ask, or_by_wo
 from memkit.search.reports.tables import hits_table, joined, trace_table
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.buckets import Buckets
+from memkit.tables.manifest import TOTALS
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -277,6 +279,7 @@ class Retriever(QuerySettings, FitSettings):
         settings = self._fit_settings()
         index: Any = BucketIndex(corpus, settings, list(empty_index(settings).weights(Settings.of(self))))
         held: Corpus = corpus
+        self._attach_totals(held, index.counted, index.names)
         self.index_, self.corpus_, self.arms_ = index, held, index.arms
         self.__dict__.pop("chunks_", None)
         return self
@@ -302,7 +305,19 @@ class Retriever(QuerySettings, FitSettings):
                 index, {**self.get_params(deep=False), **index.settings.get_params(deep=False)}, folder
             ),
         )
+        self._attach_totals(corpus, index)
         self._use(index)
+
+    def _attach_totals(self, corpus: Corpus, counted: Any, arms: Sequence[str] | None = None) -> None:
+        """Have a save in buckets keep what all of them are together."""
+        settings = self._fit_settings()
+
+        def keep(folder: Path) -> None:
+            from memkit.search.fitted.buckets import keep_totals
+
+            keep_totals(folder, counted, settings, list(counted.weights(Settings.of(self))) if arms is None else arms)
+
+        corpus.attach(TOTALS, keep)
 
     def _use(self, index: SearchIndex) -> Self:
         self.index_, self.corpus_, self.chunks_, self.arms_ = index, index.corpus, index.chunks, index.arms

@@ -28,11 +28,13 @@ from memkit.schemas import Ints
 from memkit.tables.commit import check_path, is_lake
 from memkit.tables.corpus import Corpus
 from memkit.tables.lake import load, write_parquet
-from memkit.tables.manifest import BUCKETS, MANIFEST, VERSION, read_manifest
+from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION, read_manifest
 from memkit.tables.untrusted import digest, open_member, read_json, refuse_links, refused
 
 _VERSION = 1
 _MOST = 100_000
+VECTORS = "vectors"
+"""A table of a lake of buckets with columns memory_id and vector: vectors that are given, rather than encoded."""
 _ONE_USER = re.compile(r"\s*user_id\s*=\s*'((?:[^']|'')*)'\s*(?:and\b(.*))?", re.IGNORECASE | re.DOTALL)
 _OR = re.compile(r"\bor\b|--|/\*", re.IGNORECASE)
 
@@ -109,6 +111,28 @@ class Buckets(Corpus):
             return [*range(len(self))]
         return [self.bucket_of(found[1].replace("''", "'"))]
 
+    def save(self, folder: str | Path, buckets: int | None = None) -> None:
+        """As `Corpus.save`; to its own folder, only what a Retriever counted over all buckets is written.
+
+        A fit to these buckets takes it from there and reads none of them.
+
+        Examples
+        --------
+        >>> import memkit as mk, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     mk.from_table({"text": ["чай", "кофе"]}).save(folder, buckets=2)
+        ...     lake = mk.open(folder)
+        ...     _ = mk.Retriever(encoder=None).fit(lake)
+        ...     lake.save(folder)
+        ...     sorted(path.name for path in Path(folder).iterdir())
+        ['bucket-00000', 'bucket-00001', 'buckets.json', 'totals']
+        """
+        if buckets is None and self.folder == check_path(Path(folder)):
+            if TOTALS in self._attached:
+                self._attached[TOTALS](self.folder / TOTALS)
+            return
+        super().save(folder, buckets)
+
     def __getstate__(self) -> dict[str, Any]:
         return {"folder": self.folder, "trusted": self.trusted}
 
@@ -162,11 +186,17 @@ def save_buckets(tables: Mapping[str, pa.Table], folder: Path, count: int) -> No
         saved = list(results(_save_one, tasks))
         for other in set(folder.glob("bucket-*")) - {folder / one["name"] for one in saved}:
             shutil.rmtree(other)
-        made = folder / f".{BUCKETS}"
-        made.write_text(json.dumps({"version": _VERSION, "lake": VERSION, "buckets": saved}, indent=1))
-        made.replace(folder / BUCKETS)
+        _write_list(folder, saved)
     except OSError as error:
         raise MemkitError(f"{folder}: cannot save buckets there: {error}. Save again: what is done is kept.") from error
+
+
+def _write_list(folder: Path, saved: list[dict[str, Any]]) -> None:
+    """From here on it is a lake; what was counted of other buckets goes."""
+    shutil.rmtree(folder / TOTALS, ignore_errors=True)
+    made = folder / f".{BUCKETS}"
+    made.write_text(json.dumps({"version": _VERSION, "lake": VERSION, "buckets": saved}, indent=1))
+    made.replace(folder / BUCKETS)
 
 
 def _save_one(place: Path, tables: dict[str, pa.Table]) -> dict[str, Any]:

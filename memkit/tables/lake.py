@@ -26,7 +26,7 @@ from memkit.schemas import TABLES
 from memkit.tables.commit import DATABASE, check_path, current, opened, replacing
 from memkit.tables.database import Database
 from memkit.tables.fts import TEXT_INDEX
-from memkit.tables.manifest import BUCKETS, MANIFEST, STATE, TEXT, VERSION, Manifest
+from memkit.tables.manifest import BUCKETS, MANIFEST, STATE, TEXT, TOTALS, VERSION, Manifest
 from memkit.tables.untrusted import check_unique, declared, digest, read_parquet, refused, with_nulls
 
 _MEMORIES = "memories.parquet"
@@ -64,6 +64,8 @@ def save(
         from memkit.tables.buckets import save_buckets
 
         save_buckets(tables, folder, buckets)
+        if TOTALS in attached:
+            attached[TOTALS](folder / TOTALS)
         return
     if (folder / BUCKETS).exists():
         raise MemkitError(f"{folder}: a lake of buckets lies there. Pass buckets=, or choose another folder.")
@@ -73,7 +75,8 @@ def save(
         if reading is not None:
             _write_all(staged / STATE, _state(reading))
         for name, write in attached.items():
-            write(staged / name)
+            if name != TOTALS:
+                write(staged / name)
         files = _digests(staged)
         root, options = (str(reading.root.resolve()), reading.options) if reading else (None, Options())
         manifest = Manifest(VERSION, _still_valid(folder, files, attached) | files, root, options)

@@ -312,3 +312,60 @@ def test_lakes_and_buckets_do_not_overwrite_each_other(saved: Path, tmp_path: Pa
     corpus.save(tmp_path / "plain")
     with pytest.raises(MemkitError, match="a lake without buckets lies there"):
         corpus.save(tmp_path / "plain", buckets=2)
+
+
+SEVERAL = ({}, {"centre": "language"}, {"encoder": None, "lexical": "char"})
+
+
+@pytest.mark.parametrize("settings", SEVERAL, ids=str)
+@pytest.mark.parametrize("from_one", [True, False], ids=["fitted to one corpus", "fitted to buckets"])
+def test_totals_are_saved_so_that_a_users_question_reads_one_bucket(
+    settings: dict[str, Any], from_one: bool, corpus: mk.Corpus, tmp_path: Path
+) -> None:
+    settings = {"encoder": "hash"} | settings
+    held = mk.from_table(corpus.memories)
+    one = mk.Retriever(**settings).fit(held)
+    held.save(tmp_path / "lake", buckets=4)
+    if not from_one:
+        shutil.rmtree(tmp_path / "lake" / "totals")
+        lake = mk.open(tmp_path / "lake")
+        mk.Retriever(**settings).fit(lake)
+        lake.save(tmp_path / "lake")
+    lake = mk.open(tmp_path / "lake")
+    own: Any = lake.bucket_of("u3")
+    for other in set(range(4)) - {own}:
+        shutil.rmtree(tmp_path / "lake" / f"bucket-{other:05}")
+    many = mk.Retriever(**settings).fit(lake)
+    asked = {"where": "user_id = 'u3'", "as_of": DAY}
+    assert_same(one.search(QUESTIONS, **asked), many.search(QUESTIONS, **asked))
+    with pytest.raises(FormatError, match=r"expected a bucket of this lake\. Got none"):
+        many.search(QUESTIONS, as_of=DAY)
+
+
+def test_totals_of_other_settings_or_buckets_are_not_taken(lake: Any, corpus: mk.Corpus, tmp_path: Path) -> None:
+    def counted(held: mk.Corpus, **settings: Any) -> bool:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(fitted, "count", lambda *_: called.append(1) or fitted.Counted(1, lengths={"bm25": 1}))
+            called: list[int] = []
+            mk.Retriever(**{"encoder": None, "gram_weight": 0.0} | settings).fit(held)
+            return bool(called)
+
+    held = mk.from_table(corpus.memories)
+    mk.Retriever(encoder=None, gram_weight=0.0).fit(held)
+    held.save(tmp_path, buckets=2)
+    assert not counted(mk.open(tmp_path))
+    assert counted(mk.open(tmp_path), chunk_tokens=50)
+    assert counted(mk.open(tmp_path), gram_weight=0.2)
+    mk.from_table({"text": ["чай"]}).save(tmp_path, buckets=2)
+    assert counted(mk.open(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["terms.parquet", "sample.parquet"])
+def test_damaged_totals_are_said(name: str, corpus: mk.Corpus, tmp_path: Path) -> None:
+    held = mk.from_table(corpus.memories)
+    mk.Retriever(encoder=None).fit(held)
+    held.save(tmp_path, buckets=2)
+    (path,) = tmp_path.glob(f"totals/*/{name}")
+    path.write_bytes(b"PAR1")
+    with pytest.raises(FormatError, match=name):
+        mk.Retriever(encoder=None).fit(mk.open(tmp_path))

@@ -8,12 +8,10 @@ index over everything gives. What the buckets find is laid out as a small index 
 from __future__ import annotations
 
 import copy
-from collections import Counter, OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from heapq import nsmallest
 from pathlib import Path
 from threading import Lock
 from typing import Any, NoReturn
@@ -24,113 +22,39 @@ import pyarrow.compute as pc
 
 from memkit.errors import MemkitError, ParameterError
 from memkit.index.cache import shared_cache
-from memkit.index.centre import MIN_ROWS, Centring, scripts
+from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder, as_texts
 from memkit.index.encoders.base import Calibration
 from memkit.index.lexical import Totals
 from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.index.postings import Postings
 from memkit.parallel import results
-from memkit.schemas import Floats, Ints
-from memkit.search.fitted.arms import KINDS, as_days, taken
-from memkit.search.fitted.index import _BACKGROUND, SearchIndex, build_index
+from memkit.schemas import TABLES, Floats, Ints, Mask
+from memkit.search.fitted.arms import KINDS, places, taken
+from memkit.search.fitted.counted import VECTOR, Counted, counts_of, key_of, vectors_of
+from memkit.search.fitted.index import SearchIndex, build_index
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.buckets import Buckets
 from memkit.tables.corpus import Corpus
+from memkit.tables.manifest import TOTALS
+from memkit.tables.untrusted import with_nulls
 
 OPEN = 8
 """Buckets whose indexes are held at once; the one asked longest ago goes first."""
 AT_ONCE = 2_000_000
 """Memories of which one index may be made in memory, for what looks at more than hits."""
-_VECTOR = "vector"
 
 
-@dataclass
-class Counted:
-    """What one bucket, or all, add to the weights.
-
-    Attributes
-    ----------
-    n_rows : int
-    is_dated : bool
-    terms : dict of str to Counter
-        By arm, how many rows have each term.
-    lengths : dict of str to int
-        By arm, the terms of all rows.
-    sample : list of tuple (key, place, vector, text)
-        Rows with the least hashes, and where they are in the order of ids.
-    sums : list of tuple (ndarray of shape (dim,), int)
-        Of the vectors of all texts, of Latin and of Cyrillic ones, and how many these are.
-    """
-
-    n_rows: int = 0
-    is_dated: bool = False
-    terms: dict[str, Counter[str]] = field(default_factory=dict)
-    lengths: dict[str, int] = field(default_factory=dict)
-    sample: list[tuple[Any, tuple[str, int], Any, str]] = field(default_factory=list)
-    sums: list[tuple[Any, int]] = field(default_factory=list)
-
-    def add(self, other: Counted) -> None:
-        """Take in those of another bucket."""
-        self.n_rows, self.is_dated = self.n_rows + other.n_rows, self.is_dated or other.is_dated
-        for name, counts in other.terms.items():
-            self.terms.setdefault(name, Counter()).update(counts)
-            self.lengths[name] = self.lengths.get(name, 0) + other.lengths[name]
-        first: dict[Any, Any] = {}
-        for one in sorted([*self.sample, *other.sample], key=lambda one: one[1]):
-            first.setdefault(one[0], one)
-        self.sample = sorted((first[key] for key in nsmallest(_BACKGROUND, first)), key=lambda one: one[1])
-        if other.sums:
-            own = self.sums or [(0.0, 0)] * len(other.sums)
-            self.sums = [(a + c, b + d) for (a, b), (c, d) in zip(own, other.sums, strict=True)]
-
-    def means(self, mode: str) -> Floats:
-        """What is taken off Latin, Cyrillic and other vectors, as `Centring.fit` learns it."""
-        (total, n), *others = self.sums
-        common = total / n if n >= MIN_ROWS else np.zeros_like(total)
-        if mode == "corpus":
-            return np.tile(common, (3, 1))
-        return np.stack([*(one / m if m >= MIN_ROWS else common for one, m in others), common])
+_Part = tuple[SearchIndex, dict[str, pa.Table]]
+"""A bucket's index, and what each arm found there."""
 
 
 def count(folder: Path, trusted: bool, number: int, settings: FitSettings, arms: Sequence[str]) -> Counted:
     """What a bucket adds to the weights; vectors of its texts are in the cache from then on."""
     index = build_index(Buckets(folder, trusted).bucket(number), settings)
-    found = Counted(index.chunks.num_rows, index.is_dated)
-    for name in arms:
-        if name != _VECTOR:
-            postings = _counts(index, name)
-            found.terms[name] = Counter(dict(zip(postings.terms, postings.document_frequency.tolist(), strict=True)))
-            found.lengths[name] = int(postings.counts.sum())
-        elif found.n_rows:
-            _sample(index, found)
-    return found
-
-
-def _counts(index: SearchIndex, name: str) -> Postings:
-    postings: Postings = KINDS[name].make(index.settings)._count(index.texts)  # type: ignore[attr-defined]  # lexical
-    return postings
-
-
-def _encoded(index: SearchIndex) -> Any:
-    return shared_cache().encode(as_encoder(index.settings.encoder), as_texts(index.texts))
-
-
-def _sample(index: SearchIndex, found: Counted) -> None:
-    vectors, texts = _encoded(index), as_texts(index.texts)
-    rows, chunks = index.background, index.chunks
-    names, ordinals = (taken(chunks[name], rows).to_pylist() for name in ("memory_id", "ordinal"))
-    keys = index.keys[rows].tolist()
-    found.sample = [
-        (key, (name, ordinal), vectors[row], texts[row])
-        for key, name, ordinal, row in zip(keys, names, ordinals, rows.tolist(), strict=True)
-    ]
-    if index.settings.centre == "none":
-        return
-    live, script = vectors.any(axis=1), scripts(texts)
-    for chosen in (live, live & (script == 0), live & (script == 1)):
-        found.sums.append((vectors[chosen].sum(axis=0, dtype=np.float64), int(chosen.sum())))
+    postings = {name: counts_of(index, name) for name in arms if name != VECTOR}
+    return Counted.of(index, postings, vectors_of(index) if VECTOR in arms and index.chunks.num_rows else None)
 
 
 class BucketIndex:
@@ -143,24 +67,26 @@ class BucketIndex:
     """
 
     def __init__(self, corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> None:
-        if getattr(as_encoder(settings.encoder), "refitted", False) if settings.encoder is not None else False:
-            raise ParameterError("Retriever: an encoder that learns from the corpus needs one index: fit to whole().")
-        if settings.context_column is not None or settings.engine != "local":
-            raise ParameterError(
-                "Retriever: buckets are searched by local arms without context_column: fit to whole()."
-            )
+        check_settings(settings)
         self.corpus, self.settings, self.names = corpus, settings, tuple(arms)
-        assert corpus.folder is not None
-        tasks = ((corpus.folder, corpus.trusted, number, settings, self.names) for number in range(len(corpus)))
-        self.counted = Counted()
-        for found in results(count, tasks):
-            self.counted.add(found)
+        self.counted = self._all_counted()
         self._totals = {name: self._total(name) for name in self.counted.terms}
         self._open: OrderedDict[int, SearchIndex] = OrderedDict()
         self._lock = Lock()
         self.arms: dict[str, Any] = dict.fromkeys(self.names)
-        self.fingerprint = as_encoder(settings.encoder).fingerprint if _VECTOR in self.names else None
-        self.absent: dict[str, str] = {} if settings.encoder is not None else {_VECTOR: "encoder is None"}
+        self.fingerprint = as_encoder(settings.encoder).fingerprint if VECTOR in self.names else None
+        self.absent: dict[str, str] = {} if settings.encoder is not None else {VECTOR: "encoder is None"}
+
+    def _all_counted(self) -> Counted:
+        """What was saved beside the buckets, else what is counted in them."""
+        assert self.corpus.folder is not None
+        folder, trusted = self.corpus.folder, self.corpus.trusted
+        if (kept := folder / TOTALS / key_of(self.corpus, self.settings, self.names)).is_dir():
+            return Counted.load(kept, trusted)
+        every = Counted()
+        for found in results(count, ((folder, trusted, n, self.settings, self.names) for n in range(len(self.corpus)))):
+            every.add(found)
+        return every
 
     @cached_property
     def whole(self) -> SearchIndex:
@@ -209,21 +135,21 @@ class BucketIndex:
         index = build_index(corpus, self.settings)
         index.is_dated = self.counted.is_dated
         for name in self.names if index.chunks.num_rows else ():
-            index.arms[name] = self._dense(index) if name == _VECTOR else self._lexical(index, name)
+            index.arms[name] = self._dense(index) if name == VECTOR else self._lexical(index, name)
         return index
 
     def _lexical(self, index: SearchIndex, name: str) -> Any:
         arm: Any = KINDS[name].make(self.settings)
         terms, arm.totals_ = self._totals[name]
-        own = _counts(index, name)
+        own = counts_of(index, name)
         lengths = np.zeros(len(terms), np.int64)
         lengths[np.fromiter((terms[term] for term in own.terms), np.int64, len(own.terms))] = own.document_frequency
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         return arm._use(Postings(terms, offsets, own.rows, own.counts, own.n_rows))
 
     def _dense(self, index: SearchIndex) -> Any:
-        arm: Any = KINDS[_VECTOR].make(self.settings)
-        raw, texts = _encoded(index), as_texts(index.texts)
+        arm: Any = KINDS[VECTOR].make(self.settings)
+        raw, texts = vectors_of(index), as_texts(index.texts)
         arm.encoder_, arm.cache_, arm.centring_ = as_encoder(self.settings.encoder), shared_cache(), self._centring()
         arm.vectors_ = arm.centring_.transform(raw, texts)
         arm.index_ = arm._build(arm.vectors_)
@@ -259,79 +185,69 @@ class BucketIndex:
             Numbers of buckets, and which of their chunks may be found.
         """
         weights = self.weights(how)
-        parts = []
+        parts: list[_Part] = []
         for number, allowed in scoped:
             index = self.bucket(number)
-            parts.append((index, index.find(asked, n, allowed, weights, how, on)))
-        small, places = self._small(parts)
-        found = {name: self._best(name, n, parts, places) for name in weights}
+            if index.chunks.num_rows:
+                put = index.put(asked, weights, how, on)
+                parts.append((index, {name: index.found_by(name, put[name], n, allowed, how) for name in weights}))
+        best = _best(parts, list(weights), n)
+        small, rows = self._small(parts, best)
+        found = {
+            name: table.select(["query", "score"]).append_column("row", [rows[name]]) for name, table in best.items()
+        }
         scale = self._scale(parts[0][0], asked, weights, how, on) if small.chunks.num_rows else None
         return small, merge(found, small.chunks.num_rows, n, scale)
 
-    def _small(self, parts: Sequence[tuple[SearchIndex, Candidates]]) -> tuple[SearchIndex, list[Ints]]:
-        """An index of the memories found, and for each part the rows there of its chunks, -1 for those that are not."""
-        chosen = [np.unique(index.rows.memory[found.row]) for index, found in parts]
-        memories = [taken(index.memories, some) for (index, _), some in zip(parts, chosen, strict=True)]
-        small = build_index(Corpus({"memories": pa.concat_tables(memories)}), self.settings)
-        small.is_part, small.is_dated, ids = True, self.counted.is_dated, small.chunks["chunk_id"]
-        places = [
-            pc.fill_null(pc.index_in(index.chunks["chunk_id"], value_set=ids), -1).to_numpy() for index, _ in parts
-        ]
+    def _small(self, parts: Sequence[_Part], best: Mapping[str, pa.Table]) -> tuple[SearchIndex, dict[str, Ints]]:
+        """An index of the memories found, and where in it each chunk is that an arm found."""
+        at = {name: (table["part"].to_numpy(), table["row"].to_numpy()) for name, table in best.items()}
+        chosen = [_memories_of(index, number, at.values()) for number, (index, _) in enumerate(parts)]
+        tables = [rows_of(index, some) for (index, _), some in zip(parts, chosen, strict=True)]
+        memories = pa.concat_tables([TABLES["memories"].empty_table(), *tables], promote_options="default")
+        small = build_index(Corpus({"memories": memories}), self.settings)
+        small.is_part, small.is_dated = True, self.counted.is_dated
+        first = np.searchsorted(small.rows.memory, np.arange(memories.num_rows))
+        starts = [first[places(table["memory_id"], small.memories["memory_id"])] for table in tables]
+        rows = {name: np.empty(len(of_part), np.int64) for name, (of_part, _) in at.items()}
+        vectors = None
+        for number, ((index, _), some, start) in enumerate(zip(parts, chosen, starts, strict=True)):
+            for name, (of_part, row) in at.items():
+                own = row[of_part == number]
+                memory = index.rows.memory[own]
+                rows[name][of_part == number] = start[np.searchsorted(some, memory)] + own - _first(index, memory)
+            if VECTOR in self.names:
+                arm = index.arms[VECTOR]
+                vectors = (
+                    np.zeros((small.chunks.num_rows, arm.vectors_.shape[1]), np.float32) if vectors is None else vectors
+                )
+                lengths = _first(index, some + 1) - _first(index, some)
+                within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+                vectors[np.repeat(start, lengths) + within] = arm.vectors_[
+                    np.repeat(_first(index, some), lengths) + within
+                ]
         for name in self.names:
-            small.arms[name] = copy.copy(next((i.arms[name] for i, _ in parts if name in i.arms), None))
-        if small.arms.get(_VECTOR) is not None:
-            vectors = np.zeros((small.chunks.num_rows, small.arms[_VECTOR].vectors_.shape[1]), np.float32)
-            for (index, _), place in zip(parts, places, strict=True):
-                there = np.flatnonzero(place >= 0)
-                if len(there):
-                    vectors[place[there]] = index.arms[_VECTOR].vectors_[there]
-            small.arms[_VECTOR].vectors_ = vectors
-        return small, places
-
-    def _best(
-        self, name: str, n: int, parts: Sequence[tuple[SearchIndex, Candidates]], places: Sequence[Ints]
-    ) -> pa.Table:
-        """The best `n` of an arm for each query; rows without a vector after all others, as `Dense` has them."""
-        columns: list[tuple[Any, ...]] = []
-        for (index, found), place in zip(parts, places, strict=True):
-            if name not in found.arms:
-                continue
-            at = found.arms.index(name)
-            some = np.flatnonzero(found.rank[:, at] > 0)
-            if not len(some):
-                continue
-            row = found.row[some]
-            empty = ~index.arms[name].vectors_[row].any(axis=1) if name == _VECTOR else np.zeros(len(row), bool)
-            columns.append((found.query[some], place[row], found.raw[some, at], empty))
-        if not columns:
-            return pa.table({name: pa.array([], type) for name, type in _FOUND.items()})
-        query, row, score, empty = (np.concatenate(column) for column in zip(*columns, strict=True))
-        order = np.lexsort((row, -score, empty, query))
-        query, row, score, empty = query[order], row[order], score[order], empty[order]
-        first = np.searchsorted(query, query)
-        kept = np.arange(len(query)) - first < n
-        last = np.minimum.reduceat(np.where(empty, np.inf, score), np.unique(first)) if len(query) else score
-        below = np.minimum(0.0, last - STEP).round(SCORE_DIGITS)[np.unique(first, return_inverse=True)[1]]
-        score = np.where(empty, below, score)
-        return pa.table({"query": query[kept], "row": row[kept], "score": score[kept]})
+            small.arms[name] = copy.copy(next((index.arms[name] for index, _ in parts), None))
+        if vectors is not None:
+            small.arms[VECTOR].vectors_ = vectors
+        return small, rows
 
     def _scale(
         self, index: SearchIndex, asked: Sequence[str], weights: dict[str, float], how: QuerySettings, on: datetime
     ) -> Floats:
         """As `SearchIndex.find` has it of all rows."""
-        dated = as_days(index, asked, on) if how.read_dates else asked
-        scales = []
-        for name in weights:
-            put = dated if KINDS[name].reads_dates else asked
-            if name == _VECTOR:
-                scales.append(self._vector_scale(index, put))
-            else:
-                arm = self._lexical(index, name) if name not in index.arms else index.arms[name]
-                scales.append(arm.scale(put, np.empty(0, np.int64), **KINDS[name].options(how)))
+        put = index.put(asked, weights, how, on)
+        nothing = np.empty(0, np.int64)
+        scales = [
+            self._vector_scale(index, put[name])
+            if name == VECTOR
+            else index.arms[name].scale(put[name], nothing, **KINDS[name].options(how))
+            for name in weights
+        ]
         return np.stack(scales, axis=1)
 
     def _vector_scale(self, index: SearchIndex, asked: Sequence[str]) -> Floats:
-        arm = index.arms.get(_VECTOR) or self._dense(index)
+        arm = index.arms[VECTOR]
         sample = np.stack([one[2] for one in self.counted.sample])
         background = arm.centring_.transform(sample, [one[3] for one in self.counted.sample])
         known = getattr(arm.encoder_, "calibration", None)
@@ -340,11 +256,93 @@ class BucketIndex:
         return scale
 
 
-_FOUND = {"query": pa.int64(), "row": pa.int64(), "score": pa.float64()}
+_FOUND = {"query": pa.int64(), "row": pa.int64(), "score": pa.float64(), "part": pa.int64()}
+
+
+def _best(parts: Sequence[_Part], arms: Sequence[str], n: int) -> dict[str, pa.Table]:
+    """By arm the best `n` chunks over all parts for each query: query, row (in its part), score and part."""
+    rows = [np.unique(np.concatenate([table["row"].to_numpy() for table in found.values()])) for _, found in parts]
+    ranks = _ranks([index for index, _ in parts], rows)
+    best = {}
+    for name in arms:
+        columns: list[tuple[Any, ...]] = [
+            (*(np.empty(0, np.int64) for _ in _FOUND), np.empty(0, bool), np.empty(0, int))
+        ]
+        for number, (index, found) in enumerate(parts):
+            query, row, score = (found[name][column].to_numpy() for column in ("query", "row", "score"))
+            empty = ~index.arms[name].vectors_[row].any(axis=1) if name == VECTOR else np.zeros(len(row), bool)
+            rank = ranks[number][np.searchsorted(rows[number], row)]
+            columns.append((query, row, score, np.full(len(row), number), empty, rank))
+        best[name] = _cut(n, *(np.concatenate(column) for column in zip(*columns, strict=True)))
+    return best
+
+
+def _ranks(indexes: Sequence[SearchIndex], rows: Sequence[Ints]) -> list[Ints]:
+    """The place of each of the `rows` of each index in the order of ids over all of them."""
+    if not indexes:
+        return []
+    named = [
+        taken(index.memories["memory_id"], index.rows.memory[some]) for index, some in zip(indexes, rows, strict=True)
+    ]
+    ids = pa.chunked_array([chunk for one in named for chunk in one.chunks], pa.string())
+    order = pc.sort_indices(
+        pa.table({"id": ids, "row": np.concatenate(rows)}), sort_keys=[("id", "ascending"), ("row", "ascending")]
+    ).to_numpy()
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return np.split(rank, np.cumsum([len(some) for some in rows])[:-1])
+
+
+def _cut(n: int, query: Ints, row: Ints, score: Floats, part: Ints, empty: Mask, rank: Ints) -> pa.Table:
+    """The best `n` of each query, ties by `rank`; rows without a vector after all others, as `Dense` has them."""
+    order = np.lexsort((rank, -score, empty, query))
+    query, row, score, part, empty = query[order], row[order], score[order], part[order], empty[order]
+    first = np.searchsorted(query, query)
+    kept = np.arange(len(query)) - first < n
+    last = np.minimum.reduceat(np.where(empty, np.inf, score), np.unique(first)) if len(query) else score
+    below = np.minimum(0.0, last - STEP).round(SCORE_DIGITS)[np.unique(first, return_inverse=True)[1]]
+    score = np.where(empty, below, score)
+    columns: tuple[Any, ...] = query[kept], row[kept], score[kept], part[kept]
+    return pa.table([pa.array(column, type) for column, type in zip(columns, _FOUND.values(), strict=True)], [*_FOUND])
+
+
+def _memories_of(index: SearchIndex, number: int, found: Iterable[tuple[Ints, Ints]]) -> Ints:
+    """The memories, ascending, whose chunks were found in the part `number`."""
+    rows = [row[part == number] for part, row in found]
+    return np.unique(index.rows.memory[np.concatenate([np.empty(0, np.int64), *rows])]).astype(np.int64)
+
+
+def _first(index: SearchIndex, memory: Ints) -> Ints:
+    """The first chunk of each of the memories; the one after the last chunk for what is beyond the last memory."""
+    of_chunk = index.rows.memory
+    return np.searchsorted(of_chunk, memory.astype(of_chunk.dtype))
+
+
+def rows_of(index: SearchIndex, memory: Ints) -> pa.Table:
+    """Some memories of a bucket with all their columns."""
+    return with_nulls(taken(index.memories, memory), TABLES["memories"])[0]
+
+
+def check_settings(settings: FitSettings) -> None:
+    """Raise where buckets cannot be searched with these settings."""
+    if getattr(as_encoder(settings.encoder), "refitted", False) if settings.encoder is not None else False:
+        raise ParameterError("Retriever: an encoder that learns from the corpus needs one index: fit to whole().")
+    if settings.context_column is not None or settings.engine != "local":
+        raise ParameterError("Retriever: buckets are searched by local arms without context_column: fit to whole().")
+
+
+def keep_totals(folder: Path, counted: Counted | SearchIndex, settings: FitSettings, arms: Sequence[str]) -> None:
+    """Write to `folder`, beside buckets, what was counted over all memories, be it in one index."""
+    try:
+        check_settings(settings)
+    except ParameterError:  # then buckets are not searched with them
+        return
+    if isinstance(counted, SearchIndex):
+        postings = {name: counts_of(counted, name) for name in arms if name != VECTOR}
+        counted = Counted.of(counted, postings, vectors_of(counted) if VECTOR in arms else None)
+    counted.save(folder / key_of(Buckets(folder.parent), settings, arms))
 
 
 def empty_index(settings: FitSettings) -> SearchIndex:
     """An index of nothing, which knows what the arms weigh."""
-    from memkit.schemas import TABLES
-
     return build_index(Corpus({"memories": TABLES["memories"].empty_table()}), settings)

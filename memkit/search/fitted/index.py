@@ -277,18 +277,28 @@ class SearchIndex:
         self, asked: Sequence[str], n: int, allowed: Mask | None, arms: Iterable[str], how: QuerySettings, on: datetime
     ) -> Candidates:
         """The best `n` chunks of each arm for each text, asked at `on`; a chunk without any text is never found."""
-        filled = self.rows.filled
-        dated = as_days(self, asked, on) if how.read_dates else asked
-        if filled is not None:
-            allowed = filled if allowed is None else filled & allowed
         if not self.chunks.num_rows:
             return merge(dict.fromkeys(arms, _NOTHING), 0, n)
         options = {name: KINDS[name].options(how) for name in arms}
-        put = {name: dated if KINDS[name].reads_dates else asked for name in options}
-        found = {name: self._best(name, put[name], n, allowed, given) for name, given in options.items()}
+        put = self.put(asked, options, how, on)
+        found = {name: self.found_by(name, put[name], n, allowed, how) for name in options}
         sampled = {name: self.background if KINDS[name].everywhere else _NO_ROWS for name in options}
         scales = [self.arms[name].scale(put[name], sampled[name], **given) for name, given in options.items()]
         return merge(found, self.chunks.num_rows, n, np.stack(scales, axis=1))
+
+    def put(
+        self, asked: Sequence[str], arms: Iterable[str], how: QuerySettings, on: datetime
+    ) -> dict[str, Sequence[str]]:
+        """What each arm is asked for each text: with its times as days, where the arm looks for these."""
+        dated = as_days(self, asked, on) if how.read_dates else asked
+        return {name: dated if KINDS[name].reads_dates else asked for name in arms}
+
+    def found_by(self, name: str, put: Sequence[str], n: int, allowed: Mask | None, how: QuerySettings) -> pa.Table:
+        """The best `n` chunks of one arm for what it is asked: query, row and score."""
+        filled = self.rows.filled
+        if filled is not None:
+            allowed = filled if allowed is None else filled & allowed
+        return self._best(name, put, n, allowed, KINDS[name].options(how))
 
     def _best(self, name: str, asked: Sequence[str], n: int, allowed: Mask | None, how: Mapping[str, Any]) -> pa.Table:
         """What the arm `name` finds; with neighbours, where the memories are turns of conversations."""

@@ -1,0 +1,211 @@
+"""What all buckets together say of the weights, counted bucket by bucket and kept as files beside them.
+
+Files may come from anybody and are checked, like all of a lake.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from heapq import nsmallest
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.index.cache import shared_cache
+from memkit.index.centre import MIN_ROWS, scripts
+from memkit.index.encode import as_encoder, as_texts
+from memkit.index.encoders.base import Vectors, unit_rows
+from memkit.index.postings import Postings
+from memkit.schemas import Floats
+from memkit.search.fitted.arms import KINDS, taken
+from memkit.search.fitted.index import _BACKGROUND, SearchIndex
+from memkit.search.settings import FitSettings
+from memkit.tables.buckets import VECTORS, Buckets
+from memkit.tables.lake import write_parquet
+from memkit.tables.manifest import BUCKETS
+from memkit.tables.untrusted import digest, open_member, read_parquet, refused
+
+VECTOR = "vector"
+_VERSION = 1
+_TERMS = pa.schema(
+    [pa.field(name, kind, nullable=False) for name, kind in (("arm", pa.string()), ("term", pa.string()))]
+    + [pa.field("rows", pa.int64(), nullable=False)]
+)
+_SAMPLE = pa.schema(
+    [
+        pa.field("key", pa.binary(), nullable=False),
+        pa.field("memory_id", pa.string(), nullable=False),
+        pa.field("ordinal", pa.int64(), nullable=False),
+        pa.field("text", pa.string(), nullable=False),
+        pa.field("vector", pa.list_(pa.float32()), nullable=False),
+    ]
+)
+_FILES = {"terms": _TERMS, "sample": _SAMPLE}
+
+
+@dataclass
+class Counted:
+    """What one bucket, or all, add to the weights.
+
+    Attributes
+    ----------
+    n_rows : int
+    is_dated : bool
+    terms : dict of str to Counter
+        By arm, how many rows have each term.
+    lengths : dict of str to int
+        By arm, the terms of all rows.
+    sample : list of tuple (key, place, vector, text)
+        Rows with the least hashes, and where they are in the order of ids.
+    sums : list of tuple (ndarray of shape (dim,), int)
+        Of the vectors of all texts, of Latin and of Cyrillic ones, and how many these are.
+    """
+
+    n_rows: int = 0
+    is_dated: bool = False
+    terms: dict[str, Counter[str]] = field(default_factory=dict)
+    lengths: dict[str, int] = field(default_factory=dict)
+    sample: list[tuple[Any, tuple[str, int], Any, str]] = field(default_factory=list)
+    sums: list[tuple[Any, int]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, index: SearchIndex, postings: Mapping[str, Postings], vectors: Vectors | None) -> Self:
+        """Those of one bucket: of its `postings` by arm, and the `vectors` of its chunks."""
+        found = cls(index.chunks.num_rows, index.is_dated)
+        for name, of_arm in postings.items():
+            found.terms[name] = Counter(dict(zip(of_arm.terms, of_arm.document_frequency.tolist(), strict=True)))
+            found.lengths[name] = int(of_arm.counts.sum())
+        if vectors is not None and found.n_rows:
+            found._add_vectors(index, vectors)
+        return found
+
+    def _add_vectors(self, index: SearchIndex, vectors: Vectors) -> None:
+        rows, chunks = index.background, index.chunks
+        columns = [taken(chunks[name], rows).to_pylist() for name in ("memory_id", "ordinal")]
+        keys, texts = index.keys[rows].tolist(), taken(index.texts, rows).to_pylist()
+        self.sample = [
+            (key, (name, ordinal), vectors[row], text)
+            for key, name, ordinal, row, text in zip(keys, *columns, rows.tolist(), texts, strict=True)
+        ]
+        if index.settings.centre != "none":
+            live, script = vectors.any(axis=1), scripts(as_texts(index.texts))
+            for chosen in (live, live & (script == 0), live & (script == 1)):
+                self.sums.append((vectors[chosen].sum(axis=0, dtype=np.float64), int(chosen.sum())))
+
+    def add(self, other: Counted) -> None:
+        """Take in those of another bucket."""
+        self.n_rows, self.is_dated = self.n_rows + other.n_rows, self.is_dated or other.is_dated
+        for name, counts in other.terms.items():
+            self.terms.setdefault(name, Counter()).update(counts)
+            self.lengths[name] = self.lengths.get(name, 0) + other.lengths[name]
+        first: dict[Any, Any] = {}
+        for one in sorted([*self.sample, *other.sample], key=lambda one: one[1]):
+            first.setdefault(one[0], one)
+        self.sample = sorted((first[key] for key in nsmallest(_BACKGROUND, first)), key=lambda one: one[1])
+        if other.sums:
+            own = self.sums or [(0.0, 0)] * len(other.sums)
+            self.sums = [(a + c, b + d) for (a, b), (c, d) in zip(own, other.sums, strict=True)]
+
+    def means(self, mode: str) -> Floats:
+        """What is taken off Latin, Cyrillic and other vectors, as `Centring.fit` learns it."""
+        (total, n), *others = self.sums
+        common = total / n if n >= MIN_ROWS else np.zeros_like(total)
+        if mode == "corpus":
+            return np.tile(common, (3, 1))
+        return np.stack([*(one / m if m >= MIN_ROWS else common for one, m in others), common])
+
+    def save(self, folder: Path) -> None:
+        """Write ``terms.parquet`` and, last, ``sample.parquet``."""
+        folder.mkdir(parents=True, exist_ok=True)
+        terms = [(name, *one) for name, counts in self.terms.items() for one in sorted(counts.items())]
+        keys, at, vectors, texts = zip(*self.sample, strict=True) if self.sample else ((), (), (), ())
+        sample = [keys, [one for one, _ in at], [one for _, one in at], texts, [one.tolist() for one in vectors]]
+        told = {
+            "version": _VERSION,
+            "n_rows": self.n_rows,
+            "is_dated": self.is_dated,
+            "lengths": self.lengths,
+            "sums": [[total.tolist(), n] for total, n in self.sums],
+        }
+        tables = {
+            "terms": pa.table([list(column) for column in zip(*terms, strict=True)] or [[], [], []], schema=_TERMS),
+            "sample": pa.table(
+                [pa.array(column, one.type) for column, one in zip(sample, _SAMPLE, strict=True)], _SAMPLE
+            ),
+        }
+        tables["sample"] = tables["sample"].replace_schema_metadata({"memkit": json.dumps(told)})
+        for name, table in tables.items():
+            write_parquet(folder / f".{name}", table)
+            (folder / f".{name}").replace(folder / f"{name}.parquet")
+
+    @classmethod
+    def load(cls, folder: Path, trust: bool = False) -> Self:
+        """What `save` wrote.
+
+        Raises
+        ------
+        FormatError
+            Where it is missing, or not that.
+        """
+        tables = {}
+        for name, schema in _FILES.items():
+            with open_member(folder, f"{name}.parquet") as file:
+                tables[name] = read_parquet(file, folder / f"{name}.parquet", schema, trust)
+        try:
+            told = json.loads(tables["sample"].schema.metadata[b"memkit"])
+            if told.pop("version") != _VERSION:
+                raise ValueError("another version")
+            found = cls(int(told["n_rows"]), bool(told["is_dated"]))
+            found.lengths = {name: int(n) for name, n in told["lengths"].items() if name in KINDS}
+            found.sums = [(np.array(total, np.float64), int(n)) for total, n in told["sums"]]
+            rows = tables["terms"]["rows"].to_numpy()
+            if len(rows) and not 0 <= rows.min() <= rows.max() <= found.n_rows:
+                raise ValueError("rows that are not there")
+            for name in found.lengths:
+                own = tables["terms"].filter(pc.equal(tables["terms"]["arm"], name))
+                found.terms[name] = Counter(dict(zip(own["term"].to_pylist(), own["rows"].to_pylist(), strict=True)))
+            sizes = {len(row["vector"]) for row in tables["sample"].to_pylist()} | {len(one) for one, _ in found.sums}
+            if len(sizes) > 1:
+                raise ValueError("vectors of several sizes")
+            found.sample = [
+                (row["key"], (row["memory_id"], row["ordinal"]), np.array(row["vector"], np.float32), row["text"])
+                for row in tables["sample"].to_pylist()
+            ]
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise refused(folder, "what a Retriever counted over buckets", f"{error!s:.200}; fit again") from error
+        return found
+
+
+def key_of(corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> str:
+    """What files about these buckets with these settings are called by."""
+    assert corpus.folder is not None
+    values = settings.get_params(deep=False) | {"engine": ""}
+    encoder = None if settings.encoder is None else as_encoder(settings.encoder).fingerprint
+    with open_member(corpus.folder, BUCKETS) as file:
+        state = repr((_VERSION, sorted((values | {"encoder": encoder}).items()), tuple(arms), digest(file)))
+    return hashlib.blake2b(state.encode(), digest_size=16).hexdigest()
+
+
+def counts_of(index: SearchIndex, name: str) -> Postings:
+    """What a lexical arm counts in the chunks of a bucket."""
+    postings: Postings = KINDS[name].make(index.settings)._count(index.texts)  # type: ignore[attr-defined]  # lexical
+    return postings
+
+
+def vectors_of(index: SearchIndex) -> Vectors:
+    """The vectors of the chunks of a bucket: given for their memories, else encoded."""
+    given = index.corpus.tables.get(VECTORS)
+    if given is None:
+        return shared_cache().encode(as_encoder(index.settings.encoder), as_texts(index.texts))
+    at = pc.index_in(index.chunks["memory_id"], value_set=given["memory_id"])
+    flat = taken(given["vector"], pc.fill_null(at, 0).to_numpy()).combine_chunks()
+    vectors = flat.flatten().to_numpy(zero_copy_only=False).reshape(len(flat), -1).astype(np.float32)
+    vectors[pc.is_null(at).to_numpy()] = 0
+    return unit_rows(vectors)
