@@ -21,11 +21,10 @@ from memkit.text.secrets import mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
 
-_MORE, _OUT = 100, 6
-"""Characters more, and lines of each rule that are shown though they are not in."""
+_MORE, _OUT, _KNOWN = 100, 6, 4
+"""Characters more, lines of each rule that are shown though they are not in, and answers that are kept."""
 
 
 class PromptPanel(Panel):
@@ -69,7 +68,8 @@ class PromptPanel(Panel):
     ) -> None:
         self.corpus = corpus
         self.builder = (ContextBuilder() if builder is None else builder).fit(corpus)
-        self._retriever = _remembering(self.builder.retriever_)
+        self._retriever = _remembering(self.builder.retriever_, "search")
+        self._memories = _remembering(corpus, "ask")
         self._next: tuple[Any, str] = (None, "")
         own = {name: getattr(self.builder, name) for name in self.declared}
         super().__init__(own, {"query": message, "user_id": user_id, "as_of": moment_of(as_of)}, session)
@@ -82,7 +82,7 @@ class PromptPanel(Panel):
     def _build(self, state: State, **more: int) -> Context:
         asked = state[ASKED]
         own = ContextBuilder(retriever=self._retriever, **{**state[self.section], **more})
-        return own.build(self.corpus, asked["user_id"], asked["query"], asked["as_of"])
+        return own.build(self._memories, asked["user_id"], asked["query"], asked["as_of"])
 
     def _answer(self, state: State) -> Context:
         return self._build(state)
@@ -157,16 +157,17 @@ def _cells(line: str, reason: str) -> str:
     return f'<td class="x">{text}</td><td class="w">{html.escape(reason)}</td>'
 
 
-def _remembering(search: Retriever) -> Retriever:
-    """A copy that answers what it was asked before without asking its arms again: budgets change nothing about it."""
-    own, known = copy.copy(search), dict[str, Any]()
+def _remembering(asked: Any, name: str) -> Any:
+    """A copy, a method of which does not look again for what it was asked last: budgets change nothing about it."""
+    own, known, look = copy.copy(asked), dict[str, Any](), getattr(asked, name)
 
-    def again(query: Any, **named: Any) -> Any:
-        key = repr((query, sorted(named.items())))
+    def again(*given: Any, **named: Any) -> Any:
+        key = repr((given, sorted(named.items())))
         if key not in known:
-            known.clear()
-            known[key] = search.search(query, **named)
+            if len(known) >= _KNOWN:
+                known.clear()
+            known[key] = look(*given, **named)
         return known[key]
 
-    own.__dict__["search"] = again
+    own.__dict__[name] = again
     return own

@@ -93,13 +93,17 @@ class Annotator(Estimator):
         """
         source, moment = self._source(table), as_of_time(as_of)
         relations = self.relations(source, moment)
-        with session() as con:
-            for name, relation in relations.items():
-                con.register(name, relation)
-            found = run(con, self._sql_for(relations["input"]), tuple(self.adds), moment)
+        found = self._found(source, relations, moment)
         result, note = annotate(source, with_meanings(found, self.adds)), self._note(source, relations["input"])
         facts = {"memkit": "policy", "policy": type(self).__name__, "note": note, **revision_of(source)}
         return record_as_of(describe(result, **facts), moment)
+
+    def _found(self, source: pa.Table, relations: dict[str, pa.Table], moment: datetime) -> pa.Table:
+        """What the statement says of the rows of `source`."""
+        with session() as con:
+            for name, relation in relations.items():
+                con.register(name, relation)
+            return run(con, self._sql_for(relations["input"]), tuple(self.adds), moment)
 
     def sql(self, as_of: AsOf = None) -> str:
         """The statement that runs, over the relations in `relations`; the day is ``$as_of`` unless one is given.

@@ -19,6 +19,7 @@ from memkit.panels.controls import control, parsed, written
 from memkit.panels.panel import Panel
 from memkit.panels.state import Asked, Session, State
 from memkit.search.settings import QuerySettings
+from memkit.tables.statement import run as run_
 
 DAY = "2026-03-01"
 ATTACK = "<script>document.title='ran'</script><img src=x onerror=alert(1)>"
@@ -509,3 +510,30 @@ def test_a_picture_is_the_same_after_another_was_drawn(corpus: mk.Corpus) -> Non
     assert panel.picture != first
     panel.set(text="")
     assert panel.picture == first
+
+
+@pytest.mark.parametrize("policy", ["admission", "classifier"])
+def test_what_a_policy_read_of_texts_before_does_not_stay_when_its_words_change(corpus: mk.Corpus, policy: str) -> None:
+    panel = mk.panels.policy(corpus, policy, as_of=DAY)
+    words = [("пул",), ("it's 'a' said_0", "регламент"), ("чай", "text", "said_1"), ("деплой", "пул")]
+    for name in (name for name, declared in panel.declared.items() if declared.kind == "words"):
+        for some in words:
+            panel.set(**{name: some})
+            assert run(panel, corpus=corpus).equals(panel.result)
+    for name in (name for name, declared in panel.declared.items() if declared.kind == "int"):
+        before = panel.result
+        panel.set(**{name: 31})
+        assert run(panel, corpus=corpus).equals(panel.result)
+        panel.undo()
+        assert panel.result.equals(before)
+
+
+def test_a_slider_of_a_policy_makes_no_pattern_ready_again(corpus: mk.Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    panel = mk.panels.policy(corpus, "admission", as_of=DAY)
+    asked: list[str] = []
+    monkeypatch.setattr("memkit.panels.rows.run", lambda con, sql, *more: asked.append(sql) or run_(con, sql, *more))
+    panel.set(max_chars=31)
+    assert len(asked) == 1
+    assert "regexp_extract" not in asked[0]
+    assert "(text" not in asked[0].replace("length(text)", "")
+    assert "length" in panel.result["reason"].to_pylist()

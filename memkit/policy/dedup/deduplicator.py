@@ -163,10 +163,11 @@ class Deduplicator(Policy):
         }
         for flag in ("number_conflict", "date_conflict", "negation_conflict", "contradiction"):
             counts[flag] = pc.sum(self.pairs_[flag]).as_py() or 0
-        found = self._verdicts(self.nodes_.rows)
+        merging = self._merging()
+        found = verdicts(self.nodes_, merging, self.nodes_.rows, self.survivor, self.linkage)
         counts["refused"] = pc.sum(pc.not_equal(found["survivor"], found["memory_id"])).as_py() or 0
         counts["clusters"] = pc.count_distinct(found["cluster"]).as_py()
-        counts["chains"] = pc.count_distinct(self.chains_["chain"]).as_py()
+        counts["chains"] = pc.count_distinct(chains(self.nodes_, merging, found)["chain"]).as_py()
         return pa.table({"measure": list(counts), "count": pa.array(counts.values(), pa.int64())})
 
     def precision_recall(self, labels: Any, kind: str = "semantic", guarded: bool = True) -> pa.Table:
