@@ -46,57 +46,54 @@ class Parsed:
 
     @classmethod
     def of(cls, path: str, text: str, before: Parsed | None = None) -> Parsed:
-        """What `text` holds; of the lines at its beginning and end that are as they were `before`, nothing is read."""
+        """What `text` holds; a line that was there `before` is not read again."""
         if before is not None and before.text == text:
             return before
-        whole = cls("", [], [], {}) if before is None else before
-        old, new = whole.text.split("\n"), text.split("\n")
-        first = _alike(old, new, 0) if before else 0
-        last = _alike(old[::-1], new[::-1], first) if before else 0
-        kept = [place for place, row in enumerate(whole.rows) if not first < row["line_end"] <= len(old) - last]
-        later = [place for place in kept if whole.rows[place]["line_start"] > first]
-        part = "\n".join(new[first : len(new) - last])
-        fresh = _rows(path, part, first)
-        ids = {whole.rows[place]["memory_id"] for place in kept}
-        if before is not None and (
-            any(not _has_own_id(row) for row in (*(whole.rows[place] for place in later), *fresh))
-            or any(row["memory_id"] in ids for row in fresh)
-            or "\ufeff" in (part[:1], whole.text[:1])
-        ):  # what a line says depends on the others
-            return cls.of(path, text)
-        above = kept[: len(kept) - len(later)]
-        moved = [_lower(whole.rows[place], len(new) - len(old)) for place in later]
-        said = normalise([row["text"] if row["kind"] in TYPES else "" for row in fresh])
-        rows = [*(whole.rows[place] for place in above), *fresh, *moved]
+        rows, said = before.followed(path, text) if before else ([], [])
+        if not rows:
+            rows = _rows(path, text)
+            said = _said(rows)
         highest: dict[str, int] = {}
         for row in rows:
             if match := _ID.fullmatch(row["source_id"] or ""):
                 highest[match[1]] = max(highest.get(match[1], 0), int(match[2]))
-        return cls(text, rows, [whole.said[p] for p in above] + said + [whole.said[p] for p in later], highest)
+        return cls(text, rows, said, highest)
+
+    def followed(self, path: str, text: str) -> tuple[list[Row], list[str]]:
+        """Rows and texts for dedup of `text`, of which only new lines are read; nothing where lines are not enough.
+
+        An id depends on the other lines where it is none of the line's own, or there twice.
+        """
+        old, lines = self.text.split("\n"), text.split("\n")
+        known = {old[row["line_start"] - 1]: place for place, row in enumerate(self.rows)}
+        new = [number for number, line in enumerate(lines) if line.strip() and line not in known]
+        fresh = _rows(path, "\n".join(lines[number] for number in new))
+        if "\ufeff" in text or text.endswith("\r") or len(fresh) < len(new):
+            return [], []
+        there = {
+            number: (self.rows[known[line]], self.said[known[line]])
+            for number, line in enumerate(lines)
+            if line in known
+        }
+        there |= dict(zip(new, zip(fresh, _said(fresh), strict=True), strict=True))
+        rows = [{**there[n][0], "line_start": n + 1, "line_end": n + 1} for n in sorted(there)]
+        has_own_ids = all(row["source_id"] and row["memory_id"].endswith(f"#{row['source_id']}") for row in rows)
+        if not has_own_ids or len({row["memory_id"] for row in rows}) < len(rows):
+            return [], []
+        return rows, [there[n][1] for n in sorted(there)]
 
 
-def _alike(old: list[str], new: list[str], taken: int) -> int:
-    """How many lines are the same from the beginning on, but for the last `taken` ones."""
-    most = min(len(old), len(new)) - taken
-    return next((place for place in range(most) if old[place] != new[place]), most)
+def _said(rows: list[Row]) -> list[str]:
+    return normalise([row["text"] if row["kind"] in TYPES else "" for row in rows])
 
 
-def _has_own_id(row: Row) -> bool:
-    return bool(row["source_id"]) and row["memory_id"].endswith(f"#{row['source_id']}")
-
-
-def _lower(row: Row, lines: int) -> Row:
-    """`row`, so many lines lower."""
-    return {**row, **{name: row[name] + lines for name in ("line_start", "line_end")}} if lines else row
-
-
-def _rows(path: str, text: str, above: int) -> list[Row]:
-    """The memories of a part of a file that so many lines stand above."""
+def _rows(path: str, text: str) -> list[Row]:
+    """The memories of a file."""
     rows = Rows()
     rows.use(FORMAT)
     parse(File(decode(path, text.encode())), rows)
     found: list[Row] = rows.to_arrow()["memories"].to_pylist()
-    return [_lower(row, above) for row in found]
+    return found
 
 
 Read = dict[str, Parsed]

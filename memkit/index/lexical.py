@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import copy
-import functools
 import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -143,6 +143,7 @@ class _Lexical(Estimator):
 
     def _use(self, postings: Lists) -> Self:
         self.postings_ = postings
+        vars(self).pop("norms_", None)
         return self
 
 
@@ -192,18 +193,22 @@ class BM25(_Lexical):
 
     def _use(self, postings: Lists) -> Self:
         super()._use(postings)
-        n_rows, df, mean = self.totals_ or (postings.n_rows, postings.document_frequency, 0.0)
+        n_rows, df, _ = self.totals_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log1p((n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
-        lengths = postings.sums(np.positive, np.ones(len(df)))
-        if not self.totals_ and n_rows:
-            mean = postings.by_row(lengths).mean()
-        self.norms_ = self.k1 * (1 - self.b + self.b * lengths / (mean or 1))
         self.terms_ = _terms(self, "terms_", self.analyser)
         self._last: tuple[Any, list[tuple[list[str], Query]]] = (None, [])
         self.function_terms_ = _function_terms(self.analyser)
         self.is_function_ = np.zeros(len(df), bool)
         self.is_function_[_known(postings, sorted(self.function_terms_))[0]] = True
         return self
+
+    @cached_property
+    def norms_(self) -> np.ndarray:
+        """What the length of each row, beside the mean, lets its weights lose; found when a query first asks."""
+        postings = self.postings_
+        lengths = postings.sums(np.positive, np.ones(len(postings.document_frequency)))
+        mean = self.totals_.length if self.totals_ else postings.by_row(lengths).mean() if postings.n_rows else 0.0
+        return np.asarray(self.k1 * (1 - self.b + self.b * lengths / (mean or 1)))
 
     def _weigh_all(self, queries: Sequence[str], function_word_weight: float = 1.0) -> list[Query]:
         return [query for _, query in self._asked(queries, function_word_weight)]
@@ -219,9 +224,8 @@ class BM25(_Lexical):
         return found
 
     def _weigh(self, terms: list[str], function_word_weight: float = 1.0) -> Query:
-        # BM25 is a sum over terms of idf · tf part. The tf part knows only the chunk and is the posting's weight, set
-        # set once; idf and the k3 part know only the query. So a score is an inner product, and a query costs no
-        # more than the lists of its terms.
+        # BM25 is a sum over terms of idf · tf part. The tf part knows only the chunk and is the posting's weight; idf
+        # and the k3 part know only the query. So a score is an inner product, which costs the lists of its terms.
         known, repeats = _known(self.postings_, terms)
         weights = (self.idf_[known] * self._occurrences(repeats)).astype(np.float32)
         if function_word_weight != 1.0:
@@ -262,7 +266,7 @@ class CharGrams(_Lexical):
 
     def scale(self, queries: Sequence[str], background: object, *, function_word_weight: float = 1.0) -> np.ndarray:
         """The score is from 0 to 1 as it is."""
-        return _as_it_is(queries)
+        return np.tile([0.0, 1.0], (len(queries), 1))
 
     def _count(self, texts: Texts) -> Postings:
         return Postings.count(texts, "char").renamed(_GRAM).followed_by(Postings.count(texts, "auto"))
@@ -272,10 +276,14 @@ class CharGrams(_Lexical):
         n_rows, df, _ = self.totals_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log((1 + n_rows) / (1 + df)) + 1
         self.half_ = self._half(postings)
-        halves = range(self.half_.max(initial=0) + 1)
-        self.norms_ = [np.sqrt(postings.sums(_squared, self.idf_**2 * (self.half_ == half))) for half in halves]
         self.stem_terms_, self.gram_terms_ = _terms(self, "stem_terms_", "auto"), _terms(self, "gram_terms_", "char")
         return self
+
+    @cached_property
+    def norms_(self) -> list[np.ndarray]:
+        """The length of each half of each row; found when a query first asks."""
+        of_half = (self.idf_**2 * (self.half_ == half) for half in range(self.half_.max(initial=0) + 1))
+        return [np.sqrt(self.postings_.sums(_squared, factors)) for factors in of_half]
 
     def _half(self, postings: Lists) -> np.ndarray:
         """Of each term whether it is a stem, 1, or a gram, 0."""
@@ -323,6 +331,11 @@ class Grams(CharGrams):
         return [_unit_weights(self.postings_, self.idf_, grams) for grams in terms]
 
 
+@cache
+def _function_terms(analyser: str) -> frozenset[str]:
+    return frozenset(term for terms in QueryTerms(analyser).of(sorted(FUNCTION_WORDS)) for term in terms)
+
+
 _SOUNDS = "абвгдеёжзийклмнопрстуфхцчшщыэюяіїєґ", "abvgdeejziiklmnoprstufhccssyeuaiieg"
 _LETTERS = str.maketrans(_SOUNDS[0] + _SOUNDS[0].upper(), _SOUNDS[1] * 2, "ьъЬЪ")
 _WORDS = re.compile(r"\w+")
@@ -343,10 +356,6 @@ def _unless_function(word: re.Match[str]) -> str:
     return "" if word[0].lower().replace("ё", "е") in FUNCTION_WORDS else word[0]
 
 
-def _as_it_is(queries: Sequence[str]) -> np.ndarray:
-    return np.tile([0.0, 1.0], (len(queries), 1))
-
-
 # Sets a gram apart from a stem of the same letters; no term holds a tab.
 _GRAM = "\t"
 
@@ -355,11 +364,6 @@ def _terms(arm: _Lexical, name: str, analyser: str) -> QueryTerms:
     """The arm's own where it has them: they know the words that were asked already."""
     own: QueryTerms | None = getattr(arm, name, None)
     return own if own is not None and own.analyser == analyser else QueryTerms(analyser)
-
-
-@functools.cache
-def _function_terms(analyser: str) -> frozenset[str]:
-    return frozenset(term for terms in QueryTerms(analyser).of(sorted(FUNCTION_WORDS)) for term in terms)
 
 
 def _often(counts: np.ndarray) -> Any:

@@ -77,7 +77,7 @@ def saves(root: Path, user: str, turns: int = 20) -> None:
     spent: Spent = {}
     for turn in range(turns + 3):
         text = f"Обсуждали {words(chance)}."
-        save = partial(tools.memory_save, text, user)
+        save = partial(tools.memory_save, text, user, type="archive", importance="low")
         if turn < 3:  # what is made once is there then
             count = syncs(save)
             tools.memory_search(text)
