@@ -362,8 +362,7 @@ _GRAM = "\t"
 
 def _terms(arm: _Lexical, name: str, analyser: str) -> QueryTerms:
     """The arm's own where it has them: they know the words that were asked already."""
-    own: QueryTerms | None = getattr(arm, name, None)
-    return own if own is not None and own.analyser == analyser else QueryTerms(analyser)
+    return own if (own := getattr(arm, name, None)) and own.analyser == analyser else QueryTerms(analyser)
 
 
 def _often(counts: np.ndarray) -> Any:
