@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -20,18 +21,23 @@ from memkit.change.merge import merge_into
 from memkit.change.remove import remove_entry, remove_memory
 from memkit.change.split import split_files
 from memkit.errors import MemkitError, ParameterError
+from memkit.formats.disk.lock import CALLS, STATE
 from memkit.formats.disk.source import decode
 from memkit.formats.format import File
 from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows
-from memkit.params import AsOf, as_of_time
+from memkit.params import AsOf, as_of_time, describe
 from memkit.policy.catalogue import policy_class
+from memkit.policy.dedup.near import normalise
 from memkit.policy.index_check import IndexCheck
 from memkit.policy.split_plan import SplitPlan
 from memkit.tables.corpus import Corpus
 from memkit.tables.origin import home
 from memkit.tables.sources import open_lake
 from memkit.tables.statement import Annotator
+
+_QUOTE = 12
+"""Letters of a text that quote it: no fact is shorter."""
 
 
 @runtime_checkable
@@ -170,15 +176,16 @@ def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = Non
     root : str or Path
         The folder that was changed.
     clear : bool
-        Instead forget how to undo: the old texts are removed from the journal, and their vectors from the user's
-        cache. No other place under the folder has them.
+        Instead forget how to undo: the old texts are removed from the journal, their vectors from the user's cache,
+        and from the log of ``memkit serve`` the queries that quote one, or that found it. No other place under the
+        folder has them.
     lake : str or Path, optional
         With `clear`: a lake that was saved of the folder, which is saved anew without them.
 
     Returns
     -------
     pyarrow.Table
-        The files: path, op, sha256_before, sha256_after; none with `clear`.
+        The files: path, op, sha256_before, sha256_after; with `clear` none, and its note says what was removed.
 
     Raises
     ------
@@ -210,11 +217,48 @@ def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = Non
         images = list(journal.images())
         now = ((path, journal.disk.read(path) or b"") for path in dict(images))
         before, after = (_memories_in(files) for files in (images, now))
-        journal.clear()
+        changes = journal.clear()
+        queries = forget_queries(journal.disk, before, after)
     forget(before.filter(pc.invert(pc.is_in(before["text"], value_set=after["text"]))))
     if kept is not None:
         kept.refresh().save(str(lake))
-    return report_of(Record(0, ()))
+    note = f"Old texts of {changes} changes are gone, and {queries} lines of the log that quote or found one."
+    return describe(report_of(Record(0, ())), note=note)
+
+
+def forget_queries(disk: Disk, before: pa.Table, after: pa.Table) -> int:
+    """Drop from the log of ``memkit serve`` each query that quotes a text of `before` that is not in `after`.
+
+    Or that found it: then it may say the same in other words. How many lines there were.
+    """
+    log = disk.read(CALLS) or b""
+    texts, left = normalise(before["text"].to_pylist()), {*normalise(after["text"].to_pylist()), ""}
+    gone = {text for text in texts if text not in left}
+    ids = {
+        id.partition(":")[2] for id, text in zip(before["memory_id"].to_pylist(), texts, strict=True) if text in gone
+    }
+    joined = "\n".join(sorted(gone))
+
+    def quotes(line: bytes) -> bool:
+        try:
+            row = json.loads(line)
+            query, found = str(row["text"]), {*row["shown"], *row["used"]}
+        except (ValueError, TypeError, LookupError):  # a line of somebody else's
+            query, found = line.decode("utf-8", "replace"), set()
+        (asked,) = normalise([query])
+        return bool(found & ids) or (len(asked) >= _QUOTE and asked in joined) or any(text in asked for text in gone)
+
+    lines = log.splitlines(keepends=True)
+    kept = [line for line in lines if not quotes(line)]
+    if len(kept) < len(lines):
+        fresh = f"{CALLS}.new"
+        if disk.status(fresh):
+            disk.remove(fresh)
+        disk.write(fresh, b"".join(kept), disk.status(CALLS))
+        disk.sync(fresh)
+        disk.rename(fresh, CALLS)
+        disk.sync_folder(STATE)
+    return len(lines) - len(kept)
 
 
 def _memories_in(files: Iterable[tuple[str, bytes]]) -> pa.Table:

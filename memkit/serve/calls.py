@@ -9,10 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from memkit.formats.disk.lock import STATE
+from memkit.formats.disk.lock import CALLS
 from memkit.text.secrets import mask
-
-LOG = f"{STATE}/calls.jsonl"
 
 
 class Calls:
@@ -26,9 +24,10 @@ class Calls:
     """
 
     def __init__(self, root: Path, is_on: bool = True) -> None:
-        self.path, self.is_on = root / LOG, is_on
+        self.path, self.is_on = root / CALLS, is_on
         self._lock = threading.Lock()
         self._last: dict[str, dict[str, Any]] = {}
+        self._file = 0
         self._count = 0
         self._session = f"{os.getpid()}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
 
@@ -45,6 +44,7 @@ class Calls:
             row |= {"time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "session": self._session}
             row |= {"parameters": json.dumps(parameters), "shown": shown, "used": []}
             self._last = {chunk: {"row": row, "memory_id": memory} for chunk, memory in found.items()}
+            self._file = 0
             self._write(row)
 
     def fetched(self, chunk_ids: list[str]) -> None:
@@ -57,13 +57,19 @@ class Calls:
                 self._write(row)
 
     def _write(self, row: dict[str, Any]) -> None:
-        """One whole line by one write, so that two servers do not mix theirs."""
+        """One whole line by one write, so that two servers do not mix theirs.
+
+        A query that is in another file than the log is now, because old texts were cleared, is not written again.
+        """
         if not self.is_on:
             return
         self.path.parent.mkdir(exist_ok=True)
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
         descriptor = os.open(self.path, flags, 0o600)
         try:
-            os.write(descriptor, f"{json.dumps(row, ensure_ascii=False)}\n".encode("utf-8", "replace"))
+            file = os.fstat(descriptor).st_ino
+            if self._file in (0, file):
+                self._file = file
+                os.write(descriptor, f"{json.dumps(row, ensure_ascii=False)}\n".encode("utf-8", "replace"))
         finally:
             os.close(descriptor)

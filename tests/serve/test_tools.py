@@ -144,3 +144,41 @@ def test_a_secret_in_a_query_is_masked_in_the_log_and_no_log_is_none(tools: Tool
 def test_half_a_character_never_reaches_the_wire() -> None:
     assert clean("чай\udcff🍯").startswith("чай")
     assert clean("чай\udcff🍯").encode("utf-8").endswith("🍯".encode())
+
+
+def holding(word: str, *folders: Path) -> set[str]:
+    """The files that hold a word."""
+    paths = (path for folder in folders for path in folder.rglob("*") if path.is_file())
+    return {path.name for path in paths if word.encode() in path.read_bytes()}
+
+
+def test_what_was_forgotten_is_in_no_query_of_the_log(tools: Tools) -> None:
+    """Memory v2, tools: memory_forget; the log holds queries, and a query can quote the text."""
+    saved = tools.memory_save("Обсуждали тайное слово кукумбер.", "anna")["id"]
+    tools.memory_save("Обсуждали погоду на море.", "anna")
+    tools.memory_search("зелёный чай")
+    tools.memory_search("обсуждали  Тайное слово кукумбер. Что это?", user_id="boris")  # quotes it and finds nothing
+    tools.memory_search("слово кукумбер", user_id="boris")  # a part of it
+    tools.memory_search("кукумбер", user_id="anna")
+    with (tools.root / ".memkit/calls.jsonl").open("a", encoding="utf-8") as log:
+        log.write("строка не наша\n")
+    other = Tools(tools.root, {"encoder": None})  # another server, whose last search found both
+    both = [hit["chunk_id"] for hit in other.memory_search("обсуждали", user_id="anna")["results"]]
+    tools.memory_forget("anna", fact_id=saved)
+    assert "calls.jsonl" in holding("кукумбер", tools.root)
+    cleared = mk.undo(tools.root, clear=True)
+    assert holding("кукумбер", tools.root) == set()
+    assert cleared.schema.metadata[b"note"].startswith(b"Old texts of 3 changes are gone, and 4 lines")
+    assert (tools.root / ".memkit/calls.jsonl").read_text("utf-8").endswith("}\nстрока не наша\n")
+    kept = [chunk for chunk in both if saved not in chunk]
+    assert kept
+    other.memory_get(kept)  # it was of use: of a query that is not in the log any more nothing is said
+    assert [row["text"] for row in log_of_ours(tools)] == ["зелёный чай"]
+    other.memory_search("погода", user_id="anna")
+    other.memory_get(kept)
+    assert [row["text"] for row in log_of_ours(tools)] == ["зелёный чай", "погода", "погода"]
+
+
+def log_of_ours(tools: Tools) -> list[dict[str, object]]:
+    lines = (tools.root / ".memkit/calls.jsonl").read_text("utf-8").splitlines()
+    return [json.loads(line) for line in lines if line.startswith("{")]

@@ -23,6 +23,8 @@ STATE = ".memkit"
 """The folder at a root that holds lock and journal; hidden, so that no reader takes it for memories."""
 LOCK = f"{STATE}/lock"
 JOURNAL = f"{STATE}/journal"
+CALLS = f"{STATE}/calls.jsonl"
+"""What was asked of ``memkit serve``, a line a search."""
 TODO = ".todo"
 """How the record of a change ends that is decided and not yet made."""
 PATIENCE = 5.0
