@@ -119,6 +119,7 @@ if TYPE_CHECKING:
     from memkit.search.reports.plot import contributions as contributions
     from memkit.search.reports.plot import plot_contributions as plot_contributions
     from memkit.search.retriever import Retriever as Retriever
+    from memkit.tables.buckets import write_buckets as write_buckets
     from memkit.tables.convert import convert_ids as convert_ids
     from memkit.tables.corpus import Corpus as Corpus
     from memkit.tables.history import History as History
@@ -261,6 +262,7 @@ _PUBLIC = {
     "undo": ("memkit.change.planning", "undo"),
     "vector_cache": ("memkit.index.cache", "vector_cache"),
     "wisdom_support": ("memkit.tables.records", "wisdom_support"),
+    "write_buckets": ("memkit.tables.buckets", "write_buckets"),
     "write_commits": ("memkit.tables.samples", "write_commits"),
     "write_files": ("memkit.tables.samples", "write_files"),
     "write_labels": ("memkit.evaluate.labels", "write_labels"),

@@ -67,21 +67,36 @@ def build_hnsw(vectors: NDArray[np.float32], links: int, width: int) -> Any:
     return index
 
 
-def build_ivf(vectors: NDArray[np.float32], seed: int) -> Any:
-    """Lists around seeded k-means centres, about 4 sqrt(n) of them; the same on any number of threads."""
-    faiss = _faiss()
-    n, dim = vectors.shape
+def build_ivf(vectors: NDArray[np.float32], seed: int, around: NDArray[np.float32] | None = None) -> Any:
+    """Lists around centres: given ones, or about 4 sqrt(n) of seeded k-means; the same on any number of threads."""
+    n = len(vectors)
     lists = max(1, min(int(4 * np.sqrt(n)), n // 39))  # k-means warns below 39 points a centre
-    centres = faiss.IndexFlatIP(dim)
-    index = faiss.IndexIVFScalarQuantizer(
-        centres, dim, lists, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_INNER_PRODUCT, False
-    )
+    index = _lists(vectors, lists, seed) if around is None else _lists(around, len(around), seed, around)
+    index.add(vectors)
+    return index
+
+
+def centres(sample: NDArray[np.float32], lists: int, seed: int) -> NDArray[np.float32]:
+    """So many centres of seeded k-means."""
+    index = _lists(sample, lists, seed)  # which has to live as long as its quantizer is asked
+    found: NDArray[np.float32] = index.quantizer.reconstruct_n(0, lists)
+    return found
+
+
+def _lists(sample: NDArray[np.float32], lists: int, seed: int, around: NDArray[np.float32] | None = None) -> Any:
+    """Empty lists around centres of `sample`, or around given ones."""
+    faiss = _faiss()
+    dim = sample.shape[1]
+    quantizer = faiss.IndexFlatIP(dim)
+    if around is not None:
+        quantizer.add(around)
+    half = faiss.ScalarQuantizer.QT_fp16
+    index = faiss.IndexIVFScalarQuantizer(quantizer, dim, lists, half, faiss.METRIC_INNER_PRODUCT, False)
     index.own_fields = False
-    index.referenced_objects = [centres]
+    index.referenced_objects = [quantizer]
     index.cp.seed = seed
     index.cp.max_points_per_centroid = 64
-    index.train(vectors)
-    index.add(vectors)
+    index.train(sample)
     return index
 
 
@@ -105,7 +120,7 @@ def write(index: Any, path: Path) -> None:
     faiss.write_index(index, str(path))
 
 
-def read(path: Path) -> Any:
-    """An index that `write` wrote."""
+def read(path: Path, mapped: bool = False) -> Any:
+    """An index that `write` wrote; `mapped`, its lists are left in the file until a search opens them."""
     faiss = _faiss()
-    return faiss.read_index(str(path))
+    return faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if mapped else 0)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from functools import cached_property
 from io import BytesIO
 from pathlib import Path
@@ -19,20 +20,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import xxhash
 
-from memkit.errors import FormatError, MemkitError
+from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.parallel import results
 from memkit.params import check_value
-from memkit.schemas import Ints
+from memkit.schemas import TABLES, Ints
 from memkit.tables.commit import check_path, is_lake
 from memkit.tables.corpus import Corpus
-from memkit.tables.lake import load, write_parquet
-from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION, read_manifest
-from memkit.tables.untrusted import digest, open_member, read_json, refuse_links, refused
+from memkit.tables.lake import load, save_tables, write_parquet
+from memkit.tables.manifest import BUCKETS, MANIFEST, MAPPED, TOTALS, VERSION, read_manifest
+from memkit.tables.sealed import Scanned
+from memkit.tables.statement import as_table
+from memkit.tables.table import from_table
+from memkit.tables.untrusted import check_unique, digest, open_member, read_json, refuse_links, refused
 
 _VERSION = 1
 _MOST = 100_000
+_PARTS = ".parts"
 VECTORS = "vectors"
 """A table of a lake of buckets with columns memory_id and vector: vectors that are given, rather than encoded."""
 _ONE_USER = re.compile(r"\s*user_id\s*=\s*'((?:[^']|'')*)'\s*(?:and\b(.*))?", re.IGNORECASE | re.DOTALL)
@@ -89,16 +95,26 @@ class Buckets(Corpus):
         FormatError
             Where it is missing, damaged, or of another save than the others.
         """
+        place = self._place(number)
+        tables, reading, text_index = load(place, None, self.trusted)
+        return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=self.trusted)
+
+    def scanned(self, number: int) -> Scanned:
+        """One bucket to be asked in SQL: its Parquet is scanned, not loaded. Errors as for `bucket`."""
+        place = self._place(number)
+        return Scanned({name: place / f"{name}.parquet" for name in read_manifest(place).tables})
+
+    def _place(self, number: int) -> Path:
+        """The folder of a bucket, which is there and of this save."""
         name, expected = self._named[number]["name"], self._named[number]["manifest"]
         assert self.folder is not None
-        place = self.folder / name
+        place: Path = self.folder / name
         if not (place / MANIFEST).is_file():
             raise refused(place, "a bucket of this lake", "none; put it back, or save the corpus again")
         with open_member(place, MANIFEST) as file:
             if digest(file) != expected:
                 raise refused(place, "the bucket that was saved with the others", "another; save the corpus again")
-        tables, reading, text_index = load(place, None, self.trusted)
-        return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=self.trusted)
+        return place
 
     def bucket_of(self, user_id: str) -> int:
         """The number of the bucket that has this user's memories, if there are any."""
@@ -191,12 +207,99 @@ def save_buckets(tables: Mapping[str, pa.Table], folder: Path, count: int) -> No
         raise MemkitError(f"{folder}: cannot save buckets there: {error}. Save again: what is done is kept.") from error
 
 
+def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) -> None:
+    """Lay out more memories than fit into memory: table after table is taken, and a lake of buckets is left.
+
+    Parameters
+    ----------
+    folder : str or Path
+        As for `Corpus.save`; nothing else may lie there.
+    tables : iterable of pyarrow.Table or pandas.DataFrame
+        Each as `mk.from_table` takes it, with a column ``memory_id``: an id comes once in all of them. A column
+        ``vector`` (lists of numbers, of one length) holds vectors that are given; they are not encoded again.
+    buckets : int
+        A bucket has to fit into memory, some times over.
+
+    Raises
+    ------
+    MemkitError, ParameterError
+        Where something else lies there, an id is missing or comes twice in a bucket, or it cannot be written.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> days = ({"memory_id": [f"{day}"], "text": [f"день {day}"], "user_id": ["anna"]} for day in range(3))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     mk.write_buckets(folder, days, buckets=2)
+    ...     mk.open(folder)
+    Buckets(3 memories in 2 buckets)
+    """
+    check_value("write_buckets", "buckets", buckets, "int", low=1, high=_MOST)
+    place = check_path(Path(folder))
+    if is_lake(place) or (place / BUCKETS).exists():
+        raise MemkitError(f"{place}: a lake lies there. Choose another folder.")
+    parts = place / _PARTS
+    try:
+        shutil.rmtree(parts, ignore_errors=True)
+        parts.mkdir(parents=True)
+        refuse_links(place)
+        with ExitStack() as stack:
+            writers: dict[Path, pq.ParquetWriter] = {}
+            for given in tables:
+                for number, part in enumerate(_split(_with_vectors(given), buckets)):
+                    for name, table in part.items():
+                        if table.num_rows:
+                            path = parts / f"{number:05}-{name}.parquet"
+                            if path not in writers:
+                                file = stack.enter_context(path.open("wb"))  # a name may be taken for an address
+                                writers[path] = stack.enter_context(pq.ParquetWriter(file, table.schema))
+                            writers[path].write_table(table)
+        tasks = ((place / f"bucket-{number:05}", parts, f"{number:05}-") for number in range(buckets))
+        _write_list(place, list(results(_save_parts, tasks)))
+        shutil.rmtree(parts)
+    except OSError as error:
+        raise MemkitError(f"{place}: cannot write buckets there: {error}.") from error
+
+
+def _with_vectors(given: Any) -> dict[str, pa.Table]:
+    """The tables of a corpus, and that of the vectors that are given."""
+    table = as_table(given, owner="write_buckets: 'tables'")
+    if "memory_id" not in table.column_names:
+        raise ParameterError("write_buckets: expected a column 'memory_id' in each table. Got none.")
+    if "vector" not in table.column_names:
+        return from_table(table).tables
+    flat = pc.list_flatten(table["vector"]).combine_chunks().cast(pa.float32())
+    size, rest = divmod(len(flat), max(len(table), 1))
+    if rest or table["vector"].null_count:
+        raise ParameterError("write_buckets: expected vectors of one length in the column 'vector'. Got others.")
+    held = from_table(table.drop_columns(["vector"])).tables
+    vectors = pa.FixedSizeListArray.from_arrays(flat, size)
+    return {**held, VECTORS: pa.table({"memory_id": held["memories"]["memory_id"], "vector": vectors})}
+
+
+def _read_part(path: Path) -> pa.Table:
+    with path.open("rb") as file:
+        return pq.ParquetFile(file).read()
+
+
+def _save_parts(place: Path, parts: Path, prefix: str) -> dict[str, Any]:
+    """A bucket of what lies in parts; what is made of its tables, as text indexes are, is made when it is asked for."""
+    names = [path.name.removeprefix(prefix).removesuffix(".parquet") for path in sorted(parts.glob(f"{prefix}*"))]
+    found = {name: _read_part(parts / f"{prefix}{name}.parquet") for name in names}
+    tables = {name: schema.empty_table() for name, schema in TABLES.items()} | found
+    check_unique(tables["memories"], "memory_id", place)
+    save_tables(tables, place)
+    with open_member(place, MANIFEST) as file:
+        return {"name": place.name, "manifest": digest(file), "memories": tables["memories"].num_rows}
+
+
 def _write_list(folder: Path, saved: list[dict[str, Any]]) -> None:
     """From here on it is a lake; what was counted of other buckets goes."""
-    shutil.rmtree(folder / TOTALS, ignore_errors=True)
-    made = folder / f".{BUCKETS}"
-    made.write_text(json.dumps({"version": _VERSION, "lake": VERSION, "buckets": saved}, indent=1))
-    made.replace(folder / BUCKETS)
+    for made in (TOTALS, MAPPED):
+        shutil.rmtree(folder / made, ignore_errors=True)
+    written = folder / f".{BUCKETS}"
+    written.write_text(json.dumps({"version": _VERSION, "lake": VERSION, "buckets": saved}, indent=1))
+    written.replace(folder / BUCKETS)
 
 
 def _save_one(place: Path, tables: dict[str, pa.Table]) -> dict[str, Any]:

@@ -84,7 +84,15 @@ def save(
         (staged / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
 
 
-def _write_all(folder: Path, tables: dict[str, pa.Table]) -> None:
+def save_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
+    """Write tables alone: a text index is made when it is asked for, and no database for other programs."""
+    with replacing(folder) as staged:
+        _write_all(staged, tables)
+        (staged / MANIFEST).write_text(Manifest(VERSION, _digests(staged), None, Options()).to_json(), encoding="utf-8")
+    (folder / DATABASE).unlink(missing_ok=True)
+
+
+def _write_all(folder: Path, tables: Mapping[str, pa.Table]) -> None:
     folder.mkdir(exist_ok=True)
     for name, table in tables.items():
         write_parquet(folder / f"{name}.parquet", table)

@@ -25,8 +25,9 @@ from memkit.tables.untrusted import is_member_name, read_json, refused
 VERSION = 4
 """Raised when `memkit.schemas.TABLES` or how ids are made changes, so that an older lake is known as such."""
 MANIFEST, BUCKETS = "manifest.json", "buckets.json"
-STATE, TEXT, TOTALS = "state", "fts", "totals"
-"""Folders of a lake: what a refresh needs, the full-text index, and, beside buckets, what they are together."""
+STATE, TEXT, TOTALS, MAPPED = "state", "fts", "totals", "mapped"
+"""Folders of a lake: what a refresh needs, the full-text index, and, beside buckets, what they are together
+and their indexes as files that are mapped."""
 _HASH = re.compile(r"[0-9a-f]{32}")
 _OPTIONS = ("format", "as_of", "max_file_bytes", "plugin_globs", "n_jobs", "formats", "rev", "dates")
 _OPTIONAL = ("formats", "rev", "dates")

@@ -11,13 +11,14 @@ import functools
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from memkit.duck import check_unicode, connect, identifier, put
+from memkit.duck import check_unicode, connect, identifier, literal, put
 from memkit.errors import QueryError, did_you_mean
 from memkit.tables.fts import add_fts
 from memkit.text.analyse import load_fts
@@ -90,7 +91,7 @@ class Sealed:
             name, hint = min(strange), did_you_mean(min(strange), self._tables)
             raise QueryError(f"expected a table of the corpus: {', '.join(self._tables)}. Got {name!r}.{hint}")
         with self._lock:
-            con = self._con = self._con or _sealed()
+            con = self._con = self._con or self._open()
             if not self._has_text and asked.functions & _TEXT_FUNCTIONS:
                 add_fts(con, self._text_index())
                 self._has_text = True
@@ -101,6 +102,12 @@ class Sealed:
             return cursor.execute(query, params).to_arrow_table()
         except duckdb.Error as error:
             raise QueryError(f"expected a SELECT over the tables of the corpus. {error}") from error
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        con = connect()
+        load_fts(con)
+        con.execute(_SEAL)
+        return con
 
     def _hold(self, con: duckdb.DuckDBPyConnection, name: str, asked: Asked) -> None:
         """Have the table in the database, with the columns that may be read."""
@@ -117,11 +124,41 @@ class Sealed:
         self._held[name], self._columns[name] = table, columns
 
 
-def _sealed() -> duckdb.DuckDBPyConnection:
-    con = connect()
-    load_fts(con)
-    con.execute(_SEAL)
-    return con
+class Scanned(Sealed):
+    """The same over Parquet files, of which it reads what a SELECT needs; it can open no others.
+
+    Parameters
+    ----------
+    files : mapping of str to Path
+        By the name of the table.
+
+    Examples
+    --------
+    >>> import pyarrow.parquet as pq, tempfile
+    >>> from pathlib import Path
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     pq.write_table(pa.table({"a": [1, 2]}), f"{folder}/t.parquet")
+    ...     Scanned({"t": Path(folder) / "t.parquet"}).ask("select max(a) as b from t").to_pylist()
+    [{'b': 2}]
+    """
+
+    def __init__(self, files: Mapping[str, Path]) -> None:
+        super().__init__(dict.fromkeys(files), self._text_index_of_none)
+        self._files = files
+
+    def _open(self) -> duckdb.DuckDBPyConnection:
+        con, paths = connect(), ", ".join(literal(str(path)) for path in self._files.values())
+        con.execute(f"set allowed_paths = [{paths}]; {_SEAL}")
+        return con
+
+    def _hold(self, con: duckdb.DuckDBPyConnection, name: str, asked: Asked) -> None:
+        con.execute(
+            f"create view if not exists {identifier(name)} as from read_parquet([{literal(str(self._files[name]))}])"
+        )
+
+    @staticmethod
+    def _text_index_of_none() -> dict[str, pa.Table]:
+        raise QueryError("expected a corpus in memory for fts and match_bm25. Got files that are scanned.")
 
 
 @functools.lru_cache(maxsize=256)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -84,23 +85,39 @@ def assert_same(one: pa.Table, two: pa.Table) -> None:
             assert one[name].equals(two[name]), name
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {},
-        {"centre": "language"},
-        {"centre": "corpus", "normalise": "max", "fold": "none", "mmr_lambda": 0.6},
-        {"encoder": None, "lexical": "char", "chunk_tokens": 3, "overlap_tokens": 1, "unit": "chunk"},
-        {"fusion": "rrf", "pool": 7, "kind_weights": {"note": 0.5}, "decay_kinds": ("*",)},
-    ],
-    ids=str,
-)
-def test_hits_are_those_of_one_index(settings: dict[str, Any], lake: Any, corpus: mk.Corpus) -> None:
-    settings = {"encoder": "hash"} | settings
-    one, many = (mk.Retriever(**settings).fit(where) for where in (corpus, lake))
-    for where in (None, "user_id = 'u3' and kind = 'note'", "user_id is null", "false"):
-        asked = {"where": where, "as_of": DAY, "k": 10}
-        assert_same(one.search(QUESTIONS, **asked), many.search(QUESTIONS, **asked))
+SETTINGS: list[dict[str, Any]] = [
+    {},
+    {"centre": "language"},
+    {"centre": "corpus", "normalise": "max", "fold": "none", "mmr_lambda": 0.6},
+    {"encoder": None, "lexical": "char", "chunk_tokens": 3, "overlap_tokens": 1, "unit": "chunk"},
+    {"fusion": "rrf", "pool": 7, "kind_weights": {"note": 0.5}, "decay_kinds": ("*",)},
+]
+WHERES = [None, "user_id = 'u3' and kind = 'note'", "user_id is null", "false"]
+
+
+@pytest.fixture(scope="module")
+def trusted(lake: Any) -> Any:
+    return mk.open(lake.folder, trust=True)
+
+
+@pytest.fixture(scope="module")
+def answers(corpus: mk.Corpus) -> Callable[[dict[str, Any]], list[pa.Table]]:
+    """The hits of one index, by settings."""
+
+    @cache
+    def found(at: int) -> list[pa.Table]:
+        one = mk.Retriever(**{"encoder": "hash"} | SETTINGS[at]).fit(corpus)
+        return [one.search(QUESTIONS, where=where, as_of=DAY, k=10) for where in WHERES]
+
+    return lambda settings: found(SETTINGS.index(settings))
+
+
+@pytest.mark.parametrize("engine", ["local", "mapped"])
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_hits_are_those_of_one_index(settings: dict[str, Any], engine: str, trusted: Any, answers: Any) -> None:
+    many = mk.Retriever(**{"encoder": "hash", "engine": engine} | settings).fit(trusted)
+    for where, one in zip(WHERES, answers(settings), strict=True):
+        assert_same(one, many.search(QUESTIONS, where=where, as_of=DAY, k=10))
 
 
 def test_a_users_question_opens_one_bucket(lake: Any, monkeypatch: pytest.MonkeyPatch) -> None:

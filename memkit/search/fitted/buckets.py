@@ -25,7 +25,6 @@ from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder, as_texts
 from memkit.index.encoders.base import Calibration
-from memkit.index.lexical import Totals
 from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.index.postings import Postings
 from memkit.parallel import results
@@ -33,11 +32,12 @@ from memkit.schemas import TABLES, Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS, places, taken
 from memkit.search.fitted.counted import VECTOR, Counted, counts_of, key_of, vectors_of
 from memkit.search.fitted.index import SearchIndex, build_index
+from memkit.search.fitted.mapped import Mapped
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.buckets import Buckets
 from memkit.tables.corpus import Corpus
-from memkit.tables.manifest import TOTALS
+from memkit.tables.manifest import MAPPED, TOTALS
 from memkit.tables.untrusted import with_nulls
 
 OPEN = 8
@@ -69,8 +69,10 @@ class BucketIndex:
     def __init__(self, corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> None:
         check_settings(settings)
         self.corpus, self.settings, self.names = corpus, settings, tuple(arms)
-        self.counted = self._all_counted()
-        self._totals = {name: self._total(name) for name in self.counted.terms}
+        self.own = local(settings)
+        self.mapped = Mapped(corpus, self.own, self.names) if settings.engine == MAPPED else None
+        self.counted = self.mapped.counted if self.mapped else self._all_counted()
+        self._totals = {} if self.mapped else {name: self.counted.total(name) for name in self.counted.terms}
         self._open: OrderedDict[int, SearchIndex] = OrderedDict()
         self._lock = Lock()
         self.arms: dict[str, Any] = dict.fromkeys(self.names)
@@ -102,7 +104,7 @@ class BucketIndex:
                 f"this holds all memories in memory at once, at most {AT_ONCE:,}. Got {self.corpus.n_memories:,}: fit"
                 " the Retriever to some buckets, lake.bucket(number), or to a sample of the users."
             )
-        return build_index(self.corpus.whole(), self.settings)
+        return build_index(self.corpus.whole(), self.own)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -112,22 +114,15 @@ class BucketIndex:
             " lake.whole(), or to one bucket, lake.bucket(number)."
         )
 
-    def _total(self, name: str) -> tuple[dict[str, int], Totals]:
-        counts = self.counted.terms[name]
-        terms = sorted(counts)
-        df = np.array([counts[term] for term in terms], np.int64)
-        mean = self.counted.lengths[name] / self.counted.n_rows
-        return dict(zip(terms, range(len(terms)), strict=True)), Totals(self.counted.n_rows, df, mean)
-
     def bucket(self, number: int) -> SearchIndex:
         """The index of one bucket."""
         with self._lock:
             if number in self._open:
                 self._open.move_to_end(number)
                 return self._open[number]
-            index = self._opened(self.corpus.bucket(number))
+            index = self.mapped.opened(number) if self.mapped else self._opened(self.corpus.bucket(number))
             self._open[number] = index
-            while len(self._open) > OPEN:
+            while len(self._open) > OPEN and not self.mapped:
                 self._open.popitem(last=False)
             return index
 
@@ -205,7 +200,7 @@ class BucketIndex:
         chosen = [_memories_of(index, number, at.values()) for number, (index, _) in enumerate(parts)]
         tables = [rows_of(index, some) for (index, _), some in zip(parts, chosen, strict=True)]
         memories = pa.concat_tables([TABLES["memories"].empty_table(), *tables], promote_options="default")
-        small = build_index(Corpus({"memories": memories}), self.settings)
+        small = build_index(Corpus({"memories": memories}), self.own)
         small.is_part, small.is_dated = True, self.counted.is_dated
         first = np.searchsorted(small.rows.memory, np.arange(memories.num_rows))
         starts = [first[places(table["memory_id"], small.memories["memory_id"])] for table in tables]
@@ -327,8 +322,13 @@ def check_settings(settings: FitSettings) -> None:
     """Raise where buckets cannot be searched with these settings."""
     if getattr(as_encoder(settings.encoder), "refitted", False) if settings.encoder is not None else False:
         raise ParameterError("Retriever: an encoder that learns from the corpus needs one index: fit to whole().")
-    if settings.context_column is not None or settings.engine != "local":
+    if settings.context_column is not None or settings.engine not in ("local", MAPPED):
         raise ParameterError("Retriever: buckets are searched by local arms without context_column: fit to whole().")
+
+
+def local(settings: FitSettings) -> FitSettings:
+    """The same with arms in memory."""
+    return FitSettings(**settings.get_params(deep=False) | {"engine": "local"})
 
 
 def keep_totals(folder: Path, counted: Counted | SearchIndex, settings: FitSettings, arms: Sequence[str]) -> None:
@@ -345,4 +345,4 @@ def keep_totals(folder: Path, counted: Counted | SearchIndex, settings: FitSetti
 
 def empty_index(settings: FitSettings) -> SearchIndex:
     """An index of nothing, which knows what the arms weigh."""
-    return build_index(Corpus({"memories": TABLES["memories"].empty_table()}), settings)
+    return build_index(Corpus({"memories": TABLES["memories"].empty_table()}), local(settings))

@@ -22,6 +22,7 @@ from memkit.index.cache import shared_cache
 from memkit.index.centre import MIN_ROWS, scripts
 from memkit.index.encode import as_encoder, as_texts
 from memkit.index.encoders.base import Vectors, unit_rows
+from memkit.index.lexical import Totals
 from memkit.index.postings import Postings
 from memkit.schemas import Floats
 from memkit.search.fitted.arms import KINDS, taken
@@ -120,6 +121,14 @@ class Counted:
         if mode == "corpus":
             return np.tile(common, (3, 1))
         return np.stack([*(one / m if m >= MIN_ROWS else common for one, m in others), common])
+
+    def total(self, name: str) -> tuple[dict[str, int], Totals]:
+        """The numbers of an arm's terms, and what its weights depend on."""
+        counts = self.terms[name]
+        terms = sorted(counts)
+        df = np.array([counts[term] for term in terms], np.int64)
+        mean = self.lengths[name] / max(self.n_rows, 1)
+        return dict(zip(terms, range(len(terms)), strict=True)), Totals(self.n_rows, df, mean)
 
     def save(self, folder: Path) -> None:
         """Write ``terms.parquet`` and, last, ``sample.parquet``."""

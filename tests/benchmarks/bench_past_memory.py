@@ -1,0 +1,190 @@
+"""What is past memory: a lake of buckets written, indexed as mapped files and searched, under a bound on memory.
+
+    python tests/benchmarks/bench_past_memory.py 1000000 --buckets 8 [--gib 8] [--workers 2] [--folder /tmp/lake]
+
+Memories are generated: inflected Russian and English words with the frequencies of a language (`generate.py`), 500 a
+user, and given vectors of 64 numbers around 20,000 seeded centres. Each step is a process of its own, which may not
+take more anonymous memory than is said; what is mapped is the system's to drop. Recall is of the vector arm at 100,
+over all buckets, for questions that are no memories, against a search of all vectors.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import generate
+import joblib
+import numpy as np
+import pyarrow as pa
+
+import memkit as mk
+
+AS_OF, USERS_EACH, TOKENS, DIM, CENTRES, CHUNK = "2026-03-01", 500, 12, 64, 20_000, 100_000
+ASKED = 50
+
+
+def near(centre: np.ndarray, seed: int) -> np.ndarray:
+    """Vectors of length 1 near the centres of those numbers."""
+    around = np.random.default_rng(0).standard_normal((CENTRES, DIM), np.float32)
+    around /= np.linalg.norm(around, axis=1, keepdims=True)
+    noise = np.random.default_rng(seed).standard_normal((len(centre), DIM), np.float32) / np.sqrt(DIM)
+    found = around[centre] + 0.8 * noise
+    vectors: np.ndarray = found / np.linalg.norm(found, axis=1, keepdims=True)
+    return vectors.astype(np.float32)
+
+
+class Given:
+    """Vectors of memories are given; a question "7 …" is near the centre 7."""
+
+    dim, fingerprint, batch_size = DIM, "bench-given-1", 1024
+
+    def encode_document(self, texts: list[str]) -> np.ndarray:
+        raise AssertionError("vectors are given")
+
+    def encode_query(self, texts: list[str]) -> np.ndarray:
+        return np.concatenate([near(np.array([int(text.split()[0])]), crc32(text.encode())) for text in texts])
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+
+def tables(n: int) -> Iterator[pa.Table]:
+    for start in range(0, n, CHUNK):
+        rows = np.arange(start, min(start + CHUNK, n))
+        vectors = near(np.random.default_rng([1, start]).integers(0, CENTRES, len(rows)), start + 2)
+        yield pa.table(
+            {
+                "memory_id": pa.array([f"m{row:09}" for row in rows.tolist()]),
+                "text": pa.array(generate.texts(len(rows), TOKENS, seed=start)),
+                "user_id": pa.array([f"u{row // USERS_EACH}" for row in rows.tolist()]),
+                "kind": pa.array(["archive"] * len(rows)),
+                "created_at": pa.array([f"2026-0{1 + row % 2}-{1 + row % 28:02}" for row in rows.tolist()]),
+                "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), DIM),
+            }
+        )
+
+
+def search() -> mk.Retriever:
+    return mk.Retriever(encoder=Given(), engine="mapped", vector_weight=0.5, bm25_weight=0.5, gram_weight=0.0)
+
+
+def used() -> dict[str, float]:
+    """Memory of this process: what it took, and with it what of files it had mapped at most."""
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    peak = max(resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return {"own MiB": int(status["RssAnon"].split()[0]) / 1024, "peak MiB, mapped files too": peak / 1024}
+
+
+def write(folder: str, n: int, buckets: int, workers: int) -> dict[str, float]:
+    with joblib.parallel_config(backend="loky", n_jobs=workers):
+        mk.write_buckets(folder, tables(n), buckets=buckets)
+    files = [path for path in Path(folder).rglob("*.parquet") if path.is_file()]
+    memories = sum(path.stat().st_size for path in files if path.name == "memories.parquet")
+    vectors = sum(path.stat().st_size for path in files if path.name == "vectors.parquet")
+    return {"Parquet of memories": memories / n, "Parquet of vectors": vectors / n}
+
+
+def build(folder: str, n: int, buckets: int, workers: int) -> dict[str, float]:
+    with joblib.parallel_config(backend="loky", n_jobs=workers):
+        index = search().fit(mk.open(folder, trust=True)).index_
+    told = index.mapped.told
+    return {"recall at 100 on the sample": told["recall_at_100"]} | {
+        f"mapped: {name}": size / n for name, size in sorted(told["bytes"].items(), key=lambda one: -one[1])
+    }
+
+
+def questions() -> list[str]:
+    draw = np.random.default_rng(9)
+    words = generate.texts(ASKED, 4, seed=5)
+    return [f"{centre} {text}" for centre, text in zip(draw.integers(0, CENTRES, ASKED), words, strict=True)]
+
+
+def ask(folder: str, n: int, buckets: int, workers: int) -> dict[str, float]:
+    start = time.perf_counter()
+    held = search().fit(mk.open(folder, trust=True))
+    told = {"open s": time.perf_counter() - start}
+    for whose, where in (("user", "user_id = 'u7'"), ("all", None), ("kind", "kind = 'archive' and text like '%ба%'")):
+        asked = questions()[: 10 if whose == "kind" else ASKED]
+        start = time.perf_counter()
+        held.search(asked[:1], where=where, as_of=AS_OF)
+        told[f"{whose}: first s"] = time.perf_counter() - start
+        start = time.perf_counter()
+        for one in asked[1:]:
+            held.search(one, where=where, as_of=AS_OF)
+        told[f"{whose}: ms a query"] = 1000 * (time.perf_counter() - start) / (len(asked) - 1)
+        told |= {f"{whose}: {name}": value for name, value in used().items()}
+    return told
+
+
+def recall(folder: str, n: int, buckets: int, workers: int) -> dict[str, float]:
+    """Of the arm alone, over all buckets; all vectors are gone through, some at a time."""
+    asked = questions()
+    put = Given().encode_query(asked)
+    best = np.full((len(asked), 100), -2.0)
+    for table in tables(n):
+        scores = put @ table["vector"].combine_chunks().flatten().to_numpy().reshape(-1, DIM).T
+        best = -np.sort(-np.concatenate([best, scores], axis=1), axis=1)[:, :100]
+    held = (
+        search()
+        .set_params(vector_weight=1.0, bm25_weight=0.0, fold="none", decay="none")
+        .fit(mk.open(folder, trust=True))
+    )
+    found = held.search(asked, k=100, as_of=AS_OF)
+    query, cosine = found["query_id"].to_numpy(zero_copy_only=False).astype(int), found["vector"].to_numpy()
+    return {
+        "recall at 100": float(
+            np.mean([np.sum(cosine[query == at] >= best[at, -1] - 1e-5) / 100 for at in range(len(asked))])
+        )
+    }
+
+
+STEPS = {"write": write, "build": build, "ask": ask, "recall": recall}
+
+
+def run(step: str, gib: float, *values: Any) -> dict[str, float]:
+    start = time.perf_counter()
+    command = [sys.executable, __file__, "--gib", str(gib), "--step", json.dumps([step, *values])]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stderr[-3000:])
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return {f"{step} s": time.perf_counter() - start, **found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("sizes", nargs="*", type=int, default=[100_000])
+    parser.add_argument("--buckets", type=int, default=8)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--gib", type=float, default=8.0)
+    parser.add_argument("--folder")
+    parser.add_argument("--steps", nargs="*", default=list(STEPS))
+    parser.add_argument("--step")
+    given = parser.parse_args()
+    if given.step:
+        bound = int(given.gib * 2**30)
+        resource.setrlimit(resource.RLIMIT_DATA, (bound, bound))  # what a process takes; mapped files are not counted
+        step, *values = json.loads(given.step)
+        print(json.dumps(STEPS[step](*values) | ({} if step == "ask" else used())))
+        return
+    for n in given.sizes:
+        with tempfile.TemporaryDirectory() as made:
+            folder = given.folder or made
+            print(f"{n:,} generated memories, {given.buckets} buckets, at most {given.gib:g} GiB a process", flush=True)
+            for step in given.steps:
+                for name, value in run(step, given.gib, folder, n, given.buckets, given.workers).items():
+                    print(f"  {name:40} {value:12.2f}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
