@@ -15,9 +15,9 @@ from memkit.formats.index_tree.write import format_root
 from memkit.formats.records.adapters import CURRENT, adapt, shape_of
 from memkit.formats.records.format import kind_of
 from memkit.formats.records.kinds import KINDS
-from memkit.formats.records.write import item_places, pretty
+from memkit.formats.records.write import item_places
 from memkit.formats.syntax.json import load_json
-from memkit.formats.syntax.json_places import Splice, start_of
+from memkit.formats.syntax.json_places import Splice, pretty, start_of
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import text_of
 from memkit.formats.syntax.yaml_places import rename_field, set_field

@@ -164,11 +164,12 @@ def test_an_item_is_appended_in_the_way_of_its_neighbours(
 
 
 def test_an_appended_entry_is_indented_as_those_before_it() -> None:
-    text = '{\n    "files": [\n        {\n            "a": 1\n        }\n    ]\n}\n'
-    assert spliced(text, [append(text, ["files"], {"b": [1]})]) == (
-        '{\n    "files": [\n        {\n            "a": 1\n        },\n        {\n            "b": [\n'
-        "                1\n            ]\n        }\n    ]\n}\n"
-    )
+    """Index standard, section 1: words on one line; over lines where those before them are."""
+    text = '{\n    "files": [\n        {\n            "a": %s\n        }\n    ]\n}\n'
+    item = text.replace("}\n    ]", '},\n        {\n            "b": %s\n        }\n    ]')
+    tall = "[\n                1\n            ]"
+    for old, new in (("1", "[1]"), ("[1]", "[1]"), (tall, tall)):
+        assert spliced(text % old, [append(text % old, ["files"], {"b": [1]})]) == item % (old, new)
 
 
 @pytest.mark.parametrize(

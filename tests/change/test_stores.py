@@ -378,7 +378,7 @@ def test_two_processes_lose_no_fact_give_no_id_twice_and_keep_what_one_would() -
 
 
 def test_a_note_is_created_listed_changed_and_deleted(tmp_path: Path) -> None:
-    """Memory Format: id of version 4 names the file; created_at never changes; updated_at sorts."""
+    """Memory Format: id of version 4 names the file; created_at stays; updated_at sorts. Search, Validation Rules."""
     notes = mk.store(tmp_path).notes
     one = notes.create("Чай", ["чай", "tea"], "area:кухня", "# Чай\n\nБез сахара.", now=NOW)
     two = notes.create("Мёд", ["мёд"], "global", "# Мёд\n\nЛиповый, жидкий.", now="2026-03-02")

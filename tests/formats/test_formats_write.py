@@ -15,9 +15,9 @@ import memkit as mk
 from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.index_tree.write import format_branch, format_root
 from memkit.formats.notes.write import format_note, parse_note
-from memkit.formats.records.write import format_record, pretty
+from memkit.formats.records.write import format_record
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.json_places import spliced
+from memkit.formats.syntax.json_places import pretty, spliced
 from memkit.formats.syntax.yaml_places import block, scalar, set_field, set_value
 
 # --- the documents' examples, byte for byte ----------------------------------------------------------------------
@@ -45,6 +45,69 @@ BRANCH = """{
   ]
 }
 """
+GLOBAL_NOTE = """---
+id: 550e8400-e29b-41d4-a716-446655440000
+subject: Error handling convention
+keywords:
+  - errors
+  - exceptions
+  - error-handling
+  - conventions
+applies_to: global
+created_at: 2025-01-15T10:30:00Z
+updated_at: 2025-01-15T10:30:00Z
+---
+
+# Error Handling Convention
+
+All errors in this project should:
+
+1. Extend the base `AppError` class
+2. Include an error code for client handling
+3. Be logged with full stack trace in development
+
+## Example
+
+```typescript
+class ValidationError extends AppError {
+  constructor(message: string, field: string) {
+    super(message, 'VALIDATION_ERROR', { field });
+  }
+}
+```
+"""
+FILE_NOTE = """---
+id: 6ba7b810-9dad-11d1-80b4-00c04fd430c8
+subject: Auth middleware requires user context
+keywords:
+  - auth
+  - middleware
+  - user-context
+  - authentication
+applies_to: file:src/middleware/auth.ts
+created_at: 2025-01-16T14:20:00Z
+updated_at: 2025-01-16T14:20:00Z
+---
+
+# Auth Middleware Context
+
+The auth middleware in `src/middleware/auth.ts` attaches user context to requests.
+
+## Important Notes
+
+- Token is extracted from `Authorization` header
+- User object is attached to `req.user`
+- Unauthenticated requests get `req.user = null`
+
+## Usage
+
+```typescript
+app.get('/profile', authMiddleware, (req, res) => {
+  // req.user is guaranteed to be populated here
+  res.json(req.user);
+});
+```
+"""
 NOTE = """---
 id: 6ba7b811-9dad-11d1-80b4-00c04fd430c8
 subject: Database connection pooling settings
@@ -59,19 +122,23 @@ updated_at: 2025-01-18T11:30:00Z
 ---
 
 # Database Connection Pooling
-"""
-FILE_NOTE = """---
-id: 6ba7b810-9dad-11d1-80b4-00c04fd430c8
-subject: Auth middleware requires user context
-keywords:
-  - auth
-  - user-context
-applies_to: file:src/middleware/auth.ts
-created_at: 2025-01-16T14:20:00Z
-updated_at: 2025-01-16T14:20:00Z
----
 
-# Auth Middleware Context
+The database layer uses connection pooling with these settings:
+
+| Setting | Value | Reason |
+|---------|-------|--------|
+| min | 2 | Keep warm connections |
+| max | 10 | Prevent overload |
+| idleTimeout | 30000 | Release unused connections |
+
+## Configuration Location
+
+Settings are in `src/config/database.ts`
+
+## Performance Notes
+
+- Pool size was increased from 5 to 10 after load testing
+- Idle timeout reduced from 60s to 30s to free resources faster
 """
 PATHWAY = """{
   "format_version": "1.0.0",
@@ -164,7 +231,7 @@ def test_the_index_standards_examples_are_written_as_they_stand() -> None:
     assert format_branch("lessons", shuffled) == BRANCH
 
 
-@pytest.mark.parametrize("text", [NOTE, FILE_NOTE])
+@pytest.mark.parametrize("text", [GLOBAL_NOTE, FILE_NOTE, NOTE])
 def test_the_memory_formats_examples_are_written_as_they_stand(text: str) -> None:
     """Memory Format, Examples: front matter in this order and style."""
     fields, body = parse_note(text)

@@ -9,7 +9,7 @@ from typing import Any
 from memkit.errors import FormatError
 from memkit.formats.fields import check_text
 from memkit.formats.index_tree.index import FIELDS
-from memkit.formats.records.write import pretty
+from memkit.formats.syntax.json_places import pretty
 
 
 def format_root(branches: Iterable[Mapping[str, str]]) -> str:

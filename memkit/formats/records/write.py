@@ -14,7 +14,7 @@ from memkit.formats.fields import check_text
 from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.records.kinds import KINDS, WITHIN
 from memkit.formats.syntax.json import load_json
-from memkit.formats.syntax.json_places import parts_at, start_of
+from memkit.formats.syntax.json_places import parts_at, pretty, start_of
 from memkit.formats.syntax.node import StructureError
 from memkit.formats.syntax.yaml_places import block
 
@@ -148,29 +148,3 @@ def checked_record(record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
                 inner.strict(part)
     names = [field.name for field in fields.fields if field.name in record]
     return kind, {name: record[name] for name in [*names, *(name for name in record if name not in fields.names)]}
-
-
-def pretty(value: Any, indent: str = "") -> str:
-    """JSON as the documents show it: two blanks a level, a list of plain values on one line.
-
-    Examples
-    --------
-    >>> print(pretty({"tags": ["чай", 1], "files": [{"a": {}}]}))
-    {
-      "tags": ["чай", 1],
-      "files": [
-        {
-          "a": {}
-        }
-      ]
-    }
-    """
-    inner = f"{indent}  "
-    if isinstance(value, Mapping) and value:
-        members = (
-            f"{inner}{json.dumps(key, ensure_ascii=False)}: {pretty(item, inner)}" for key, item in value.items()
-        )
-        return "{\n" + ",\n".join(members) + f"\n{indent}}}"
-    if isinstance(value, list) and any(isinstance(item, (list, Mapping)) for item in value):
-        return "[\n" + ",\n".join(f"{inner}{pretty(item, inner)}" for item in value) + f"\n{indent}]"
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the stubs leave it out
 from typing import Any, NamedTuple
@@ -14,6 +14,8 @@ from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
 
 _BLANK = re.compile(r"[ \t\n\r]*")
+_TALL = re.compile(r"\[\s*\n\s*[^\s{\[\]]")
+"""A list of plain values that stands over lines."""
 _DECODER = json.JSONDecoder(strict=False)
 
 
@@ -199,7 +201,39 @@ def written(text: str, value: Any, lead: str = "") -> str:
         return json.dumps(value, ensure_ascii=is_ascii, allow_nan=False)
     newline, indent = ("\r\n" if "\r" in lead else "\n"), lead.rpartition("\n")[2]
     step = _step(text, indent)
-    return json.dumps(value, ensure_ascii=is_ascii, allow_nan=False, indent=step).replace("\n", newline + indent)
+    if _TALL.search(text):
+        found = json.dumps(value, ensure_ascii=is_ascii, allow_nan=False, indent=step)
+    else:
+        found = pretty(value, step=step, is_ascii=is_ascii)
+    return found.replace("\n", newline + indent)
+
+
+def pretty(value: Any, indent: str = "", *, step: str = "  ", is_ascii: bool = False) -> str:
+    """JSON as the documents show it: two blanks a level, a list of plain values on one line.
+
+    Examples
+    --------
+    >>> print(pretty({"tags": ["чай", 1], "files": [{"a": {}}]}))
+    {
+      "tags": ["чай", 1],
+      "files": [
+        {
+          "a": {}
+        }
+      ]
+    }
+    """
+    inner = f"{indent}{step}"
+
+    def at(item: Any) -> str:
+        return pretty(item, inner, step=step, is_ascii=is_ascii)
+
+    if isinstance(value, Mapping) and value:
+        members = (f"{inner}{json.dumps(key, ensure_ascii=is_ascii)}: {at(item)}" for key, item in value.items())
+        return "{\n" + ",\n".join(members) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(item, (list, Mapping)) for item in value):
+        return "[\n" + ",\n".join(f"{inner}{at(item)}" for item in value) + f"\n{indent}]"
+    return json.dumps(value, ensure_ascii=is_ascii, allow_nan=False)
 
 
 def _appended(text: str, above: Part, member: str) -> Splice:
