@@ -280,7 +280,7 @@ def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = N
     ax.barh([name for name, _ in rows], [count for _, count in rows], color=COLOURS[0])
     for at, (_, count) in enumerate(rows):
         ax.text(count, at, f" {count:,}", va="center")
-    ax.invert_yaxis()
+    ax.set_ylim(max(len(rows), 4) - 0.5, -0.5)  # few bars are no thicker than four
     ax.set_xlim(0, 1.12 * max((count for _, count in rows), default=0) or 1)  # room for the numbers
     ax.locator_params(axis="x", integer=True)
     ax.set_xlabel(of)

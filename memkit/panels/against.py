@@ -97,7 +97,7 @@ class Against:
             return f"<p><b>…</b></p><p>{_METRIC} {difference:+.3f} on {n} of {every} queries; all of them at rest.</p>"
         strip = self.strip(live, pinned)
         v = strip.verdict
-        ends = "" if v.low is None else f" <small>95 % interval {v.low:+.3f} to {v.high:+.3f}</small>"
+        ends = "" if v.low is None else f" <small>95 % interval {v.low:+.3f} to {v.high:+.3f}</small>".replace("-", "−")
         unit = "queries" if self.task.unit_name == "query_id" else "users"
         more = (
             ""

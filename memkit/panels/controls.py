@@ -12,9 +12,11 @@ _STEPS = 100
 
 def control(declared: Param) -> dict[str, Any]:
     """How a page shows a parameter: a list of choices, a box to tick, a slider with a number, or a line of text."""
+    words = declared.name.split("_")
+    unit = "" if declared.unit.startswith(words[-1].rstrip("s")) else declared.unit  # "decay days" says it
     about = {
         "name": declared.name,
-        "label": declared.name.replace("_", " ") + (f", {declared.unit}" if declared.unit else ""),
+        "label": " ".join(words) + (f", {unit}" if unit else ""),
         "help": f"{declared.doc} Expected {declared.expected}."
         + (f" Source: {declared.source}." * bool(declared.source)),
         "nullable": declared.nullable,

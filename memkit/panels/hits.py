@@ -291,7 +291,7 @@ class HitsPanel(Panel):
         sheet = sheet_of(answer.table, max(1, answer.table.num_rows))
         if not answer.table.num_rows:
             note = (answer.table.schema.metadata or {}).get(b"note", b"").decode()
-            return paragraph(note or "No hits.")
+            return paragraph(note.replace(" for query '0':", ":") or "No hits.")
         ids, alike = (answer.table[name].to_pylist() for name in ("memory_id", "n_alike"))
         undated = self._undated(answer)
         said = [[f"+{n} alike"] * bool(n) + ["no date"] * (at + 1 in undated) for at, n in enumerate(alike)]

@@ -176,7 +176,7 @@ class JudgePanel(Panel):
     def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
         counted = {row["values"]: row["counts"] for row in pc.value_counts(answer["relevance"]).to_pylist()}
         grades = [(label, counted.get(int(name), 0)) for name, label, _ in self.actions if name.isdigit()]
-        return plot_counts(grades, f"{answer.num_rows:,} judged, {len(self._queue):,} to go", ax)
+        return plot_counts(grades, f"{answer.num_rows:,} judged, {len(self._queue):,} to go", ax, "judgements")
 
     def _code(self, state: State) -> str:
         return "panel.result" if self._path is None else f"mk.read_qrels({str(self._path)!r})"

@@ -202,8 +202,8 @@ function render({ model, el }) {
     }
     root.replaceChildren(...(list.length ? [element("div", { class: "tabs", role: "tablist", "aria-label": "panels" }, ...list)] : []),
       top, help, element("div", { class: groups.length ? "all" : "all alone" }, set, element("div", { class: spec.reads ? "seen first" : "seen" },
-        element("div", { class: "shown" }, pic, element("div", { class: "side" }, parts.said, parts.code,
-          element("details", { "aria-label": "picture in words" }, element("summary", {}, "picture in words"), parts.words))), parts.body)));
+        element("div", {}, element("div", { class: "shown" }, pic, element("div", { class: "side" }, parts.said,
+          element("details", { "aria-label": "picture in words" }, element("summary", {}, "picture in words"), parts.words))), parts.code), parts.body)));
   };
   const toggle = () => {
     parts.help.hidden = !parts.help.hidden;

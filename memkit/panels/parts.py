@@ -10,11 +10,11 @@ from typing import Any
 from memkit.display.draw import STYLE as DRAWN
 from memkit.text.secrets import mask
 
-_CELL, _SHORT = 90, 14
+_CELL, _SHORT = 90, 20
 STYLE = (
     DRAWN
     + """
-.mk{max-width:none}
+.mk{max-width:none}.mk+.mk{margin-top:10px}.mk th.w{white-space:nowrap}
 .mk em.mkbadge{font-style:normal;font-size:11px;border:1px solid rgba(128,128,128,.5);border-radius:3px;padding:0 4px}
 .mk .mkprompt{white-space:pre-wrap;background:rgba(128,128,128,.12);color:inherit;padding:8px;margin:0}
 .mk .mkprompt{max-height:260px;overflow-y:auto;font-size:12px}
@@ -45,6 +45,15 @@ def paragraph(text: str) -> str:
     return f'<div class="mk"><p>{html.escape(text)}</p></div>' if text else ""
 
 
+def cut(text: str, most: int) -> str:
+    """The text in so many characters, with a sign that there is more.
+
+    >>> cut("зелёный чай", 9)
+    'зелёный…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
 def rows_html(heads: Sequence[str], rows: Sequence[tuple[str, ...]], picks: Sequence[str] = ()) -> str:
     """A small table, escaped and without secrets; with `picks`, rows that Enter sends to `Panel.pick`."""
     short = [all(len(row[at]) <= _SHORT for row in rows) and at + 1 < len(heads) for at in range(len(heads))]
@@ -54,7 +63,7 @@ def rows_html(heads: Sequence[str], rows: Sequence[tuple[str, ...]], picks: Sequ
     for at, row in enumerate(rows):
         live = f' data-pick="{html.escape(picks[at])}"' if picks else ""
         cells = "".join(
-            f"<td{kind}>{html.escape(mask(cell)[:_CELL])}</td>" for cell, kind in zip(row, kinds, strict=True)
+            f"<td{kind}>{html.escape(cut(mask(cell), _CELL))}</td>" for cell, kind in zip(row, kinds, strict=True)
         )
         body.append(f"<tr{live}>{cells}</tr>")
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>"
@@ -69,7 +78,7 @@ def bars(label: str, marks: Sequence[tuple[str, str, float]]) -> str:
     made = []
     for pick, words, value in marks:
         high, sign = round(50 * abs(value) / top), "up" if value > 0 else "down"
-        name = html.escape(f"{mask(words)[:_CELL]}: {value:+.3f}")
+        name = html.escape(f"{cut(mask(words), _CELL)}: {value:+.3f}")
         made.append(
             f'<i role="option" class="{sign}" data-pick="{html.escape(pick)}" aria-label="{name}" title="{name}">'
             f'<b style="height:{high}%"></b></i>'

@@ -146,7 +146,10 @@ class PromptPanel(Panel):
         more = [f"{n - _OUT:,} more {reason}" for reason, n in counts.items() if n > _OUT]
         foot = f"<p><small>{', '.join(more)}</small></p>" if more else ""
         bar = drawn(Cell("", bar=min(1.0, used / limit) if limit else 1.0))
-        heads = '<th scope="col" class="n">characters</th><th scope="col">line</th><th scope="col">left out by</th>'
+        heads = "".join(
+            f'<th scope="col"{kind}>{name}</th>'
+            for name, kind in (("characters", ' class="n"'), ("line", ""), ("left out by", ' class="w"'))
+        )
         head = f"<h4>{html.escape(block)}: {len(kept):,} of {len(own):,} memories</h4>{bar}"
         table = f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
         return f'<div class="mk">{head}{table}{foot}</div>'

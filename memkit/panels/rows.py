@@ -18,10 +18,10 @@ from memkit.display.axes import COLOURS, axes_for, with_words
 from memkit.display.notebook import shown
 from memkit.duck import session
 from memkit.panels.panel import ASKED, Panel, called, moment_of
-from memkit.panels.parts import paragraph, rows_html
-from memkit.panels.state import Session, State
+from memkit.panels.parts import cut, paragraph, rows_html
+from memkit.panels.state import Section, Session, State
 from memkit.params import AsOf, Param
-from memkit.pictures import plot_reasons
+from memkit.pictures import plot_counts, plot_reasons
 from memkit.policy.catalogue import POLICIES, policy_class
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
@@ -166,9 +166,13 @@ class RowsPanel(Panel):
 
     def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
         state = self.session.state
+        if self.section == "classifier":
+            kinds = pc.value_counts(pc.fill_null(answer["kind"], "(none)")).to_pylist()
+            rows = sorted(((row["values"], row["counts"]) for row in kinds), key=lambda row: (-row[1], row[0]))
+            return plot_counts(rows, f"{answer.num_rows:,} rows by the kind that they get", ax)
         if self.section not in _OVER_TIME or state[ASKED]["text"] or self._is_large:
             return plot_reasons(answer, ax)
-        return _draw_forecast(self._forecast(state), state[ASKED]["forward"], ax)
+        return _draw_forecast(self._forecast(state), state[ASKED], ax)
 
     def _forecast(self, state: State) -> pa.Table:
         """What each user keeps as the days go by; moving through them does not work it out anew."""
@@ -231,15 +235,16 @@ class RowsPanel(Panel):
                 more = " · ".join(
                     f"{name.replace('_', ' ')} {_said(row[name])}" for name in _OWN if row.get(name) is not None
                 )
-                text = _spanned(mask(row["text"] or "")[:_LONGEST], row.get("matched_span"))
+                text = _spanned(cut(mask(row["text"] or ""), _LONGEST), row.get("matched_span"))
                 rows.append(
                     f'<tr><td class="w">{html.escape(reason)}</td><td class="w">{user}</td>'
                     f'<td class="x">{text}<br><small>{html.escape(more)}</small></td></tr>'
                 )
         heads = "".join(f'<th scope="col">{name}</th>' for name in ("reason", "user", "memory"))
+        told = f"the first {_EACH} of each reason" if gone.num_rows else f"the first {_EACH}"
+        head = f"<p><b>{'refused' if gone.num_rows else 'all are kept'}</b>, {told}</p>"
         return (
-            f'<div class="mk"><p><b>{"refused" if gone.num_rows else "all are kept"}</b>, the first {_EACH} of each'
-            f" reason</p><table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+            f'<div class="mk">{head}<table><thead><tr>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table></div>'
         )
 
     def _users(self, answer: pa.Table) -> str:
@@ -274,7 +279,7 @@ def _spanned(text: str, span: str | None) -> str:
     return f"{html.escape(text[: ends[0]])}<mark>{inside}</mark>{html.escape(text[ends[1] :])}"
 
 
-def _draw_forecast(table: pa.Table, day: int, ax: Axes) -> Axes:
+def _draw_forecast(table: pa.Table, asked: Section, ax: Axes) -> Axes:
     """How many memories of each user are stored as the days go by, with a line at one day; of nobody if of no other."""
     kept: dict[str, dict[int, int]] = {}
     for row in table.to_pylist():
@@ -288,8 +293,9 @@ def _draw_forecast(table: pa.Table, day: int, ax: Axes) -> Axes:
             list(kept[user]), list(kept[user].values()), style, color=colour, drawstyle="steps-post", lw=1.5
         )
         line.set_label(user[:_NAME].lstrip("_") or "_")
-    ax.axvline(day, color="#D55E00", lw=1.2)
-    ax.set(xlabel="days from now", ylim=(0, 1.05 * max((max(own.values()) for own in kept.values()), default=1) or 1))
+    ax.axvline(asked["forward"], color="#D55E00", lw=1.2)
+    top = max((max(own.values()) for own in kept.values()), default=1) or 1
+    ax.set(xlabel=f"days from {asked['as_of']:.10}", ylim=(0, 1.05 * top))
     if users:
         for text in ax.legend(frameon=False, fontsize=8, bbox_to_anchor=(0.5, -0.15)).get_texts():
             text.set_parse_math(False)

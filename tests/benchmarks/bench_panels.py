@@ -74,14 +74,14 @@ def panels(corpus: mk.Corpus, search: mk.Retriever, query: str, labels: tuple[An
     found = mk.panels.search(search, query, *labels, as_of=DAY)
     found.press("pin")
     yield found, "vector weight"
-    yield mk.panels.decay(search, as_of=DAY), "decay days, days"
+    yield mk.panels.decay(search, as_of=DAY), "decay days"
     yield mk.panels.dedup(mk.Deduplicator(encoder=None).fit(corpus)), "lexical threshold, ratio"
-    yield mk.panels.policy(corpus, "admission", as_of=DAY), "max chars, characters"
+    yield mk.panels.policy(corpus, "admission", as_of=DAY), "max chars"
     yield mk.panels.policy(corpus, "quota", as_of=DAY), "forward, days"
     yield mk.panels.policy(corpus, "expiry", as_of=DAY), "forward, days"
     user = {"user_id": "u1"} if corpus.memories.num_rows > 10_000 else {}
     builder = mk.ContextBuilder(retriever=search)
-    yield mk.panels.context(corpus, builder, message=query, as_of=DAY, **user), "profile chars, characters"
+    yield mk.panels.context(corpus, builder, message=query, as_of=DAY, **user), "profile chars"
 
 
 class Clock:

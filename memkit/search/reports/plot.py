@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.axes import axes_for, short, with_words
+from memkit.display.axes import axes_for, say_empty, short, with_words
 from memkit.display.sheet import titles_of
 from memkit.errors import QueryError
 from memkit.schemas import Floats
@@ -95,6 +95,9 @@ def plot_contributions(trace: pa.Table, ax: Axes | None = None) -> Axes:
     ax = axes_for(ax, f"what the scores of {bars.num_rows} hits are made of")
     place, left = np.arange(bars.num_rows), np.zeros(bars.num_rows)
     names = [short(name) for name in titles_of(trace, bars["memory_id"].to_pylist())]
+    if not names:
+        say_empty(ax, "nothing was found")
+        return with_words(ax, [])
     for name, style in _STYLE.items():
         width = bars[name].to_numpy()
         ax.barh(place, width, left=left, edgecolor="white", **style)  # type: ignore[arg-type]  # a dict of styles
