@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
+from tempfile import TemporaryFile
 from typing import Any, Protocol
 
 import numpy as np
@@ -150,6 +151,15 @@ class EngineArm:
                 self.engine.put(name, pa.table(ids | held))
         return name
 
+    def let_go(self) -> None:
+        """Have the arm's own rows in a file, not in memory, as the engine holds them; MMR still looks at some."""
+        if _is_dense(self.arm):
+            self.arm.vectors_ = _in_file(self.arm.vectors_)
+            return
+        postings = self.arm.postings_ = self.arm.postings_.whole()
+        for name in ("rows", "counts", "weights"):
+            setattr(postings, name, _in_file(getattr(postings, name)))
+
     @cached_property
     def _rows(self) -> Ints:
         live = self.arm.vectors_.any(axis=1) if _is_dense(self.arm) else _has_terms(self.arm.postings_.whole())
@@ -193,6 +203,17 @@ class EngineArm:
         order = np.argsort(query, kind="stable")
         ends = np.searchsorted(query[order], np.arange(1, len(asked)))
         return [(row[some], score[some].astype(np.float64)) for some in np.split(order, ends)]
+
+
+def _in_file(array: Any) -> Any:
+    """The same in a file without a name, which is read when it is looked at and gone with the array."""
+    if not array.size:
+        return array
+    with TemporaryFile(prefix="memkit-") as file:
+        mapped = np.memmap(file, array.dtype, "w+", shape=array.shape)
+    mapped[...] = array
+    mapped.flush()
+    return np.asarray(mapped)
 
 
 def _together(parts: Sequence[Sequence[Found]]) -> Iterator[tuple[list[Ints], list[Floats]]]:

@@ -298,7 +298,8 @@ class Retriever(QuerySettings, FitSettings):
                 "Retriever: 'context_column' looks at all rows of a conversation: engine='local' alone."
             )
         for name in index.arms:
-            _ = finder(index, name).collection
+            _ = (arm := finder(index, name)).collection
+            arm.let_go()
 
     def _adopt(self, index: SearchIndex) -> None:
         corpus = index.corpus

@@ -252,7 +252,9 @@ def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) 
                             path = parts / f"{number:05}-{name}.parquet"
                             if path not in writers:
                                 file = stack.enter_context(path.open("wb"))  # a name may be taken for an address
-                                writers[path] = stack.enter_context(pq.ParquetWriter(file, table.schema))
+                                writers[path] = stack.enter_context(
+                                    pq.ParquetWriter(file, table.schema, use_dictionary=False)
+                                )
                             writers[path].write_table(table)
         tasks = ((place / f"bucket-{number:05}", parts, f"{number:05}-") for number in range(buckets))
         _write_list(place, list(results(_save_parts, tasks)))

@@ -102,7 +102,10 @@ def write_parquet(path: Path | BytesIO, table: pa.Table) -> None:
     """Write `table` so that the same rows give the same bytes."""
     # A name may be taken for an address.
     with nullcontext(path) if isinstance(path, BytesIO) else path.open("wb") as file:
-        pq.write_table(table.combine_chunks(), file, compression="zstd")
+        # Numbers of vectors are all different: to look for equal ones takes longer than to write them.
+        is_plain = any(pa.types.is_fixed_size_list(column) for column in table.schema.types)
+        how = {"compression": "none", "use_dictionary": False} if is_plain else {"compression": "zstd"}
+        pq.write_table(table.combine_chunks(), file, **how)
 
 
 def _digests(folder: Path) -> dict[str, str]:

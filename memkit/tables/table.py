@@ -121,6 +121,8 @@ def _extra(table: pa.Table, given: pa.ChunkedArray | None, faults: list[Fault]) 
     except (OverflowError, ValueError) as error:
         expected = f"from_table: columns {', '.join(names)} must hold what JSON can, and dates of the years 1 to 9999"
         raise ParameterError(f"{expected}. {error}") from error
+    if not names and not faults and given is None:
+        return pa.repeat("{}", table.num_rows)
     for row, rule, value in faults:
         own[row][rule.field] = value
     old = given.to_pylist() if given is not None else [None] * table.num_rows

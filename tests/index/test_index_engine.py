@@ -180,3 +180,18 @@ def test_a_saved_index_names_no_engine(tmp_path: Path) -> None:
     search = mk.Retriever(encoder=None, engine=Exact()).fit(corpus)
     search.save(tmp_path / "search")
     assert mk.Retriever.load(tmp_path / "search", corpus).engine == "local"
+
+
+def in_file(array: Any) -> bool:
+    while array is not None and not isinstance(array, np.memmap):
+        array = array.base
+    return array is not None
+
+
+def test_what_another_engine_holds_is_not_held_in_memory_too(corpus: mk.Corpus, local: mk.Retriever) -> None:
+    search = mk.Retriever(encoder="hash", engine=Exact(), mmr_lambda=0.5).fit(corpus)
+    arms = search.arms_
+    assert in_file(arms["vector"].vectors_)
+    assert all(in_file(getattr(arms["bm25"].postings_, name)) for name in ("rows", "counts", "weights"))
+    alone = local.with_params(mmr_lambda=0.5).search(QUESTIONS, as_of=DAY)
+    assert_same(search.search(QUESTIONS, as_of=DAY), alone)
