@@ -25,7 +25,7 @@ ROWS = 20
 _READ, _SHOWN, _LEAD, _LONG_LEAD = 4000, 160, 240, 600
 """Characters that are looked at, that a cell shows, and the lead: of a text around what was asked for, of a message."""
 _COLUMNS = 10
-_NAME, _SHORT = 400, 60
+_NAME, _SHORT = 240, 60
 NAMED = ("memory_id", "title", "text", "path", "line_start", "kind", "created_at", "updated_at")
 """What names of memories are made of."""
 _BLANK = re.compile(r"\s+")
@@ -211,11 +211,10 @@ def _day(value: datetime | date | str) -> str:
 
 def names_of(memories: pa.Table) -> dict[str, list[str]]:
     """Title, place, kind and date of each memory, by id: what a result keeps to be read without its corpus."""
-    names = [name for name in NAMED if name in memories.column_names]
-    columns = {name: memories[name] for name in names}
-    columns["text"] = pc.utf8_slice_codeunits(columns["text"], 0, _NAME)
-    rows = zip(*(column.to_pylist() for column in columns.values()), strict=True)
-    return {row[0]: _name(dict(zip(names, row, strict=True))) for row in rows}
+    held = {name: memories[name] for name in NAMED if name in memories.column_names}
+    held["text"] = pc.utf8_slice_codeunits(held["text"], 0, _NAME)
+    values = [held[name].to_pylist() if name in held else [None] * len(memories) for name in NAMED]
+    return {one: _name(*of_it) for one, *of_it in zip(*values, strict=True)}
 
 
 def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 200) -> dict[str, Any]:
@@ -227,15 +226,13 @@ def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 20
     return {"memories": names_of(memories.filter(pc.is_in(memories["memory_id"], pa.array(ids, pa.string()))))}
 
 
-def _name(row: dict[str, Any]) -> list[str]:
-    when = row.get("created_at") or row.get("updated_at")
-    title = row.get("title") or " ".join((row.get("text") or "").split())
+def _name(title: Any, text: Any, path: Any, line: Any, kind: Any, created_at: Any, updated_at: Any) -> list[str]:
+    when = created_at or updated_at
     date = (when if isinstance(when, str) else _day(when))[:10] if when else ""
-    return [title[:_SHOWN], _place(row), row.get("kind") or "", date]
+    return [(title or " ".join((text or "").split()))[:_SHOWN], _place(path, line), kind or "", date]
 
 
-def _place(row: dict[str, Any]) -> str:
-    path, line = row.get("path"), row.get("line_start") or row.get("line")
+def _place(path: str | None, line: int | None) -> str:
     return f"{path}:{line}" if path and line else path or ""
 
 
@@ -260,9 +257,10 @@ def _told(shown: str) -> dict[str, dict[Any, Any]]:
 def _named(row: dict[str, Any], memories: dict[str, list[str]]) -> dict[str, Any]:
     """A row with title, place, kind and date of its memory, where it has none of its own."""
     known = memories.get(row.get("memory_id", ""))
-    title, place, kind, when = known or _name(row)
+    line = row.get("line_start") or row.get("line")
+    title, place, kind, when = known or _name(*(line if name == "line_start" else row.get(name) for name in NAMED[1:]))
     if known and is_verbatim(kind, row.get("path")):  # a chunk of a file has lines of its own
-        place = _place(row) or place
+        place = _place(row.get("path"), line) or place
     ends = (row.get("low"), row.get("difference", row.get("value")), row.get("high"))
     interval = ends if all(isinstance(end, float) for end in ends) else None
     named = {"title": title, "place": place, "kind": kind or None, "date": when or None, "interval": interval}

@@ -27,12 +27,11 @@ import pyarrow.parquet as pq
 from memkit.errors import MemkitError, StaleIndexError
 from memkit.index import store
 from memkit.index.encoders import base
-from memkit.index.encoders.base import ROLES, Encoder, Texts, Vectors, as_texts, check_block, is_unit, unit_rows
+from memkit.index.encoders.base import ROLES, Encoder, Texts, Vectors, as_texts, content_key
 from memkit.index.encoders.circuit import CIRCUITS
 from memkit.parallel import results
 from memkit.params import check_choice, check_value
 from memkit.progress import bar
-from memkit.text.analyse import content_key
 
 MAX_MEMORY = 512 << 20
 MAX_DISK = 4 << 30
@@ -322,8 +321,8 @@ def _checked(encoder: Encoder, role: str) -> Callable[[list[str]], Vectors]:
     def ask(texts: list[str]) -> Vectors:
         with CIRCUITS.guard(str(encoder.fingerprint)):
             rows = np.asarray(function(texts))
-        block = check_block(rows, range(len(texts)), str(encoder.fingerprint))
-        return np.ascontiguousarray(block, dtype=np.float32) if is_unit(block) else unit_rows(block)
+        block = base.check_block(rows, range(len(texts)), str(encoder.fingerprint))
+        return np.ascontiguousarray(block, dtype=np.float32) if base.is_unit(block) else base.unit_rows(block)
 
     return ask
 

@@ -15,9 +15,8 @@ from importlib import import_module
 from typing import Any
 
 from memkit.errors import ParameterError, StaleIndexError, did_you_mean
-from memkit.index.encoders.base import ROLES, Encoder, TextEncoder, Texts, Vectors, as_texts, unit_rows
+from memkit.index.encoders.base import ROLES, Encoder, TextEncoder, Texts, Vectors, as_texts, clean, unit_rows
 from memkit.plugins import Plugins
-from memkit.text.analyse import clean
 
 __all__ = [
     "ENCODERS",

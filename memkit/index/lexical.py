@@ -19,7 +19,7 @@ from memkit.index import store
 from memkit.index.postings import Lists, Postings, Query, Texts, strings
 from memkit.params import Estimator, estimator, param
 from memkit.tables.fts import K1, B
-from memkit.text.analyse import ANALYSERS, QueryTerms
+from memkit.text.analyse import ANALYSERS, terms_by
 from memkit.text.function_words import FUNCTION_WORDS
 
 
@@ -195,7 +195,6 @@ class BM25(_Lexical):
         super()._use(postings)
         n_rows, df, _ = self.totals_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log1p((n_rows - df + 0.5) / (df + 0.5)).astype(np.float32)
-        self.terms_ = _terms(self, "terms_", self.analyser)
         self._last: tuple[Any, list[tuple[list[str], Query]]] = (None, [])
         self.function_terms_ = _function_terms(self.analyser)
         self.is_function_ = np.zeros(len(df), bool)
@@ -218,7 +217,7 @@ class BM25(_Lexical):
         key = (tuple(queries), function_word_weight, self.k3)
         held, found = self._last
         if held != key:
-            terms = self.terms_.of(queries)
+            terms = terms_by(self.analyser).of(queries)
             found = [(some, self._weigh(some, function_word_weight)) for some in terms]
             self._last = key, found
         return found
@@ -276,7 +275,6 @@ class CharGrams(_Lexical):
         n_rows, df, _ = self.totals_ or (postings.n_rows, postings.document_frequency, 0.0)
         self.idf_ = np.log((1 + n_rows) / (1 + df)) + 1
         self.half_ = self._half(postings)
-        self.stem_terms_, self.gram_terms_ = _terms(self, "stem_terms_", "auto"), _terms(self, "gram_terms_", "char")
         return self
 
     @cached_property
@@ -297,7 +295,7 @@ class CharGrams(_Lexical):
 
     def _weigh_all(self, queries: Sequence[str], function_word_weight: float) -> list[Query]:
         queries = _less(queries, function_word_weight)
-        pairs = zip(self.stem_terms_.of(queries), self.gram_terms_.of(queries), strict=True)
+        pairs = zip(terms_by("auto").of(queries), terms_by("char").of(queries), strict=True)
         return [self._weigh(stems, grams) for stems, grams in pairs]
 
     def _weigh(self, stems: list[str], grams: list[str]) -> Query:
@@ -327,13 +325,13 @@ class Grams(CharGrams):
         return np.zeros(len(self.idf_), np.int8)
 
     def _weigh_all(self, queries: Sequence[str], function_word_weight: float) -> list[Query]:
-        terms = self.gram_terms_.of([_plain_letters(query) for query in _less(queries, function_word_weight)])
+        terms = terms_by("char").of([_plain_letters(query) for query in _less(queries, function_word_weight)])
         return [_unit_weights(self.postings_, self.idf_, grams) for grams in terms]
 
 
 @cache
 def _function_terms(analyser: str) -> frozenset[str]:
-    return frozenset(term for terms in QueryTerms(analyser).of(sorted(FUNCTION_WORDS)) for term in terms)
+    return frozenset(term for terms in terms_by(analyser).of(sorted(FUNCTION_WORDS)) for term in terms)
 
 
 _SOUNDS = "абвгдеёжзийклмнопрстуфхцчшщыэюяіїєґ", "abvgdeejziiklmnoprstufhccssyeuaiieg"
@@ -358,11 +356,6 @@ def _unless_function(word: re.Match[str]) -> str:
 
 # Sets a gram apart from a stem of the same letters; no term holds a tab.
 _GRAM = "\t"
-
-
-def _terms(arm: _Lexical, name: str, analyser: str) -> QueryTerms:
-    """The arm's own where it has them: they know the words that were asked already."""
-    return own if (own := getattr(arm, name, None)) and own.analyser == analyser else QueryTerms(analyser)
 
 
 def _often(counts: np.ndarray) -> Any:

@@ -7,7 +7,6 @@ single query more than the whole of its sum (measured on 100,000 chunks: 16 ms a
 
 from __future__ import annotations
 
-import functools
 import itertools
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +20,7 @@ from memkit.duck import session
 from memkit.errors import ParameterError
 from memkit.parallel import results, workers
 from memkit.params import check_value
-from memkit.text.analyse import QueryTerms, load_fts, spelling_sql, vocabulary_sql
+from memkit.text.analyse import load_fts, spelling_sql, terms_by, vocabulary_sql
 
 Query = tuple[np.ndarray, np.ndarray]
 """Term numbers (int64, ascending) and their weights (float32), of equal length."""
@@ -177,7 +176,7 @@ class Postings(Lists):
         """`count`, term by term as a query's are found: a statement takes longer to be made ready than they."""
         from scipy.sparse import csr_array
 
-        found = _terms_of(analyser).of([text or "" for text in texts])
+        found = terms_by(analyser).of([text or "" for text in texts])
         terms = sorted({term for of_text in found for term in of_text})
         numbers = dict(zip(terms, range(len(terms)), strict=True))
         places = [(row, numbers[term]) for row, of_text in enumerate(found) for term in of_text]
@@ -326,9 +325,6 @@ def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarr
         """).fetchnumpy()
         terms = con.execute("select term from terms order by number").to_arrow_table()["term"].to_pylist()
     return _unmasked(words), _unmasked(spelled), terms
-
-
-_terms_of = functools.cache(QueryTerms)
 
 
 def _small(counts: np.ndarray) -> np.ndarray:

@@ -216,10 +216,7 @@ def make_scope(
 ) -> Scope:
     """The scope of a question, by its `where` and, of the settings, `expired`, `future` and `kinds_hidden`.
 
-    Parameters
-    ----------
-    is_dated : bool
-        Whether the queries have a day of their own.
+    `is_dated` says that the queries have a day of their own.
     """
     ids, out = index.memories["memory_id"], []
     if where is not None:
@@ -321,6 +318,8 @@ class Question:
 
     def found_among(self, allowed: Mask | None, n: int) -> Candidates:
         """What the arms find among the chunks `allowed`, whatever the scope."""
+        if allowed is self.scope.allowed and n <= self.found.pool and self.index.is_steady:
+            return self.found.of(tuple(self.weights), n)
         if self.index.is_part:
             raise MemkitError("a trace needs one index over all memories. Fit the Retriever to lake.whole().")
         return self.index.find(self.queries.texts, n, allowed, self.weights, self.settings, self.moment)
@@ -353,8 +352,13 @@ def _asked_of(index: Any, queries: Queries, settings: Settings, where: str | Non
     return small, weights, found, note
 
 
-def ask(index: SearchIndex, settings: Settings, queries: Any, k: int, where: str | None, as_of: AsOf) -> Question:
-    """Settle a question and ask the arms; parameters and errors are those of `Retriever.search`."""
+def ask(
+    index: SearchIndex, settings: Settings, queries: Any, k: int, where: str | None, as_of: AsOf, to_trace: bool = False
+) -> Question:
+    """Settle a question and ask the arms; parameters and errors are those of `Retriever.search`.
+
+    A question that is to be traced has the arms asked for two pools at once, where one is the beginning of the other.
+    """
     check_value("Retriever.search", "k", k, "int", low=1)
     asked = as_queries(queries)
     own = set(asked.days)
@@ -370,7 +374,8 @@ def ask(index: SearchIndex, settings: Settings, queries: Any, k: int, where: str
 
     def find(settings: Settings) -> tuple[dict[str, float], Candidates]:
         weights = index.weights(settings)
-        return weights, index.find(asked.texts, settings.pool, scope.allowed, weights, settings, moment)
+        pools = 2 if to_trace and scope.allowed is None and index.is_steady else 1
+        return weights, index.find(asked.texts, pools * settings.pool, scope.allowed, weights, settings, moment)
 
     (weights, found), note = or_by_words(index, settings, find)
     return Question(index, settings, asked, k, moment, where, scope, weights, found, note)

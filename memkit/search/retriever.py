@@ -195,8 +195,9 @@ class Retriever(QuerySettings, FitSettings):
             of the arms and the parameters.
         """
         asked = as_queries(queries)
-        whole = self.over_all()
-        return joined([trace_table(whole.ask(part, k, where, as_of)) for part in asked.by_day()], asked.ids)
+        index, settings = self.over_all()._index(), Settings.of(self)
+        parts = [ask(index, settings, part, k, where, as_of, to_trace=True) for part in asked.by_day()]
+        return joined(list(map(trace_table, parts)), asked.ids)
 
     def over_all(self) -> Self:
         """This one; where it was fitted to buckets, one over all their memories, for what looks at more than hits.

@@ -24,10 +24,9 @@ terms of a word once; all other texts go through the SQL.
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib.util
+import os
 import re
-import unicodedata
 import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -55,8 +54,6 @@ _CYRILLIC = ((0x0400, 0x052F),)
 _LATIN = ((0x0061, 0x024F),)
 _EMOJI = ((0x2600, 0x27BF), (0x1F000, 0x1FAFF))
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-_SURROGATES = re.compile(r"[\ud800-\udfff]")
 
 # Greek final sigma and ё change; acute and grave (stress marks, after NFC) and the soft hyphen have no image and go.
 _FOLD_FROM, _FOLD_TO = "ёς\u0301\u0300\u00ad", "еσ"
@@ -224,7 +221,12 @@ def analyse(texts: Sequence[str], analyser: str = "auto") -> list[list[str]]:
     >>> analyse(["Пулы соединений", "snake_case", "東京"])
     [['пул', 'соединен'], ['snake_case', 'snake', 'case'], ['東京', '東', '京']]
     """
-    return QueryTerms(analyser).of([texts] if isinstance(texts, str) else texts)
+    return terms_by(analyser).of([texts] if isinstance(texts, str) else texts)
+
+
+def terms_by(analyser: str) -> QueryTerms:
+    """The `QueryTerms` of this process: what becomes of a word depends on the analyser alone."""
+    return _terms_by(analyser, os.getpid())  # a forked process has its parent's memory and none of its threads
 
 
 class QueryTerms:
@@ -283,6 +285,11 @@ class QueryTerms:
         return row[0]  # type: ignore[no-any-return,index]  # one list of what the expression gives
 
 
+@functools.cache
+def _terms_by(analyser: str, process: int) -> QueryTerms:
+    return QueryTerms(analyser)
+
+
 MONTHS = (
     "января January,февраля February,марта March,апреля April,мая May,июня June,июля July,августа August,"
     "сентября September,октября October,ноября November,декабря December"
@@ -300,27 +307,6 @@ _SEARCHABLE = {
 SEARCHABLE = tuple(_SEARCHABLE)
 """What can be searched; "date" is the day on which a memory was made, in words of both languages."""
 SEARCHED = ("title", "tags", "text")
-
-
-def clean(text: str) -> str:
-    """NFC without control characters and lone surrogates, which end or break texts in C libraries.
-
-    >>> clean("a" + chr(0) + "b")
-    'a b'
-    """
-    if text.isascii() and text.isprintable():
-        return text
-    whole = _SURROGATES.sub("\ufffd", _CONTROLS.sub(" ", text))
-    return unicodedata.normalize("NFC", whole)
-
-
-def content_key(text: str, role: str) -> bytes:
-    """blake2b-128 over the role and the clean text.
-
-    >>> content_key("a", "query") == content_key("a", "document")
-    False
-    """
-    return hashlib.blake2b(f"{role}|{clean(text)}".encode(), digest_size=16).digest()
 
 
 def searchable_sql(fields: Sequence[str] = SEARCHED) -> str:

@@ -21,8 +21,8 @@ from memkit.change.users import Parsed
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError, ParameterError, PolicyRefusal
 from memkit.index.cache import MODELS
 from memkit.index.encode import ROLES
+from memkit.index.encoders.base import content_key
 from memkit.search.fitted.store import cached_arm
-from memkit.text.analyse import content_key
 
 NOW = "2026-03-01T10:00:00"
 

@@ -18,10 +18,9 @@ from memkit.errors import MemkitError, ParameterError, StaleIndexError
 from memkit.index import store
 from memkit.index.cache import VectorCache, shared_cache
 from memkit.index.encode import TextEncoder, as_encoder
-from memkit.index.encoders.base import cores, one_thread
+from memkit.index.encoders.base import content_key, cores, one_thread
 from memkit.index.store import rows_digest
 from memkit.progress import bar
-from memkit.text.analyse import content_key
 
 TEXTS = ["пул соединений", "connection pool", "кот спит", "", "пул соединений"]
 

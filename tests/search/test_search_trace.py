@@ -7,6 +7,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import memkit as mk
+from memkit.search.fitted.index import SearchIndex
 from memkit.search.reports.tables import TRACE
 
 DAY = "2026-03-01"
@@ -98,3 +100,24 @@ def test_several_queries_are_traced_one_after_the_other(retriever_over: Any) -> 
         {"query_id": "y", "memory_id": "m2", "disposition": "filtered"},
         {"query_id": "x", "memory_id": "m4", "disposition": "returned"},
     ]
+
+
+@pytest.mark.parametrize("params", [{}, {"unit": "chunk"}, {"encoder": None}, {"pool": 3}, {"normalise": "minmax"}])
+def test_arms_that_are_asked_once_for_two_pools_say_what_they_say_asked_twice(
+    params: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["пул", "pool", "чай", "tea", "кот", "cat", "лес", "wood"]
+    texts = [" ".join(words[(at * step) % 8] for step in (1, 3, 5, 2)[: 1 + at % 4]) for at in range(60)]
+    search = mk.Retriever(**{"encoder": "hash", "pool": 7, **params}).fit(mk.from_table({"text": texts}))
+    queries = ["пул чай", "cat wood", "неведомо", ""]
+    once = search.trace(queries, k=4, as_of=DAY)
+    monkeypatch.setattr(SearchIndex, "is_steady", False)
+    assert search.trace(queries, k=4, as_of=DAY).equals(once, check_metadata=True)
+    assert "below_pool" in once["disposition"].to_pylist()
+
+
+def test_an_approximate_index_is_asked_for_one_pool_at_a_time(retriever_over: Any) -> None:
+    search = retriever_over(ROWS, bm25=ANSWERS, encoder=None)
+    assert search.index_.is_steady
+    search.arms_["bm25"].index_ = object()
+    assert not search.index_.is_steady

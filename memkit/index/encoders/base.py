@@ -9,6 +9,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -23,7 +25,6 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  
 
 from memkit.errors import MemkitError, ParameterError
 from memkit.progress import bar
-from memkit.text.analyse import clean
 
 ROLES = ("query", "document")
 Vectors = NDArray[np.float32]
@@ -34,7 +35,30 @@ _UNIT_ERROR = 1e-6
 SHORT_WORK = 16  # batches without a bar; the cache asks for so many at a time, for as many cores, and shows its own
 _PRIOR_TEXTS = 30
 _LEAST_DEVIATION = 0.005
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_SURROGATES = re.compile(r"[\ud800-\udfff]")
 _FAR = 10.0  # deviations; a chunk asked for by its own text lies some 8 above the mean
+
+
+def clean(text: str) -> str:
+    """NFC without control characters and lone surrogates, which end or break texts in C libraries.
+
+    >>> clean("a" + chr(0) + "b")
+    'a b'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    whole = _SURROGATES.sub("\ufffd", _CONTROLS.sub(" ", text))
+    return unicodedata.normalize("NFC", whole)
+
+
+def content_key(text: str, role: str) -> bytes:
+    """blake2b-128 over the role and the clean text.
+
+    >>> content_key("a", "query") == content_key("a", "document")
+    False
+    """
+    return hashlib.blake2b(f"{role}|{clean(text)}".encode(), digest_size=16).digest()
 
 
 class Calibration(NamedTuple):

