@@ -20,9 +20,16 @@ _TAG = re.compile(r"\[imp:([^\]]*)\]")
 
 
 def merge_into(draft: Draft, stays: Row, goes: list[Row]) -> None:
-    """Draft that a memory takes over what it has not; of formats that have neither tags nor importance, nothing."""
+    """Draft that a note, an entry or a fact takes over what it has not.
+
+    No document says how records or sections would be merged: they stay as they are, and tags that are lost are said.
+    """
     take = _BY_FORMAT.get(stays["format"])
-    if take is not None:
+    lost = [tag for tag in _tags(stays, goes) if tag not in (stays["tags"] or ())]
+    if take is None and lost:
+        said = "only notes, entries and facts take over what others have. Tags that go with the others"
+        draft.refuse(stays["path"], stays["memory_id"], f"merge: {said}: {', '.join(lost)}.")
+    elif take is not None:
         with draft.attempt(stays["path"], stays["memory_id"]):
             take(draft, stays, goes, f"merged with {', '.join(row['source_id'] or row['memory_id'] for row in goes)}")
 

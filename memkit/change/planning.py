@@ -62,8 +62,9 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None, *, merge: bool = Fal
     as_of : str, date, datetime or None
         The day that is looked at, UTC; None is now.
     merge : bool
-        Of memories that say the same, the one that stays takes over the tags (keywords) of the others and the highest
-        importance among them; else they are dropped as they are.
+        Of notes, index entries and facts that say the same, the one that stays takes over the tags (keywords) of the
+        others and the highest importance among them; else they are dropped as they are, as records and sections of a
+        workspace always are: no document merges those, and ``refused`` says which tags are lost.
 
     Returns
     -------

@@ -522,3 +522,15 @@ def test_what_stays_of_duplicates_takes_over_tags_and_importance(folder: Folder)
     assert mk.read(root).problems.filter(pc.field("severity") == "error").num_rows == 0
     mk.undo(root)
     assert (root / "users/anna/archive.md").read_text("utf-8") == "".join(lines)
+
+
+def test_a_record_takes_over_nothing_and_lost_tags_are_said(folder: Folder) -> None:
+    """Data formats, section 2.2: what says the same is dropped; no document says how records are merged."""
+    item = {"format_version": "1.0.0", "user_id": "u", "input": "Чай?", "response": "Без сахара и молока, пожалуйста."}
+    one = {**item, "timestamp": "2026-01-01T00:00:00Z", "tags": ["чай"]}
+    two = {**item, "timestamp": "2026-01-02T00:00:00Z", "tags": ["чай", "мёд"]}
+    root = folder({"one.json": json.dumps(one), "two.json": json.dumps(two), "A.md": "# Чай\n\nБез.\n" * 2})
+    edits = mk.plan(mk.read(root), mk.Deduplicator(encoder=None, survivor="oldest"), merge=True)
+    assert [row["op"] for row in edits.table.to_pylist() if row["path"].endswith("json")] == ["delete"]
+    (said,) = edits.refused.to_pylist()
+    assert (said["path"], said["reason"].endswith("Tags that go with the others: мёд.")) == ("one.json", True)
