@@ -17,7 +17,7 @@ from memkit.change import users
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.migrate import Migrate
-from memkit.change.operations import Operations, T, missing
+from memkit.change.operations import Operations, T, checked, missing
 from memkit.change.planning import plan
 from memkit.context import ContextBuilder
 from memkit.errors import NotFoundError, ParameterError, PolicyRefusal
@@ -121,7 +121,7 @@ class FactStore(Operations):
 
     def _save(self, draft: Draft, user: str, text: str, given: Row) -> Saved:
         facts = users.load(draft, user, self._read)
-        text = " ".join(text.split("\n")).strip()
+        text = " ".join(checked(text, "text", filled=False).split("\n")).strip()
         new = {"memory_id": "~new", "format": "facts", "user_id": user, "text": text, "title": "", "tags": [], **given}
         new |= {"extra": "{}", "created_at": draft.moment, "updated_at": draft.moment, "path": "~", "heading_path": ""}
         kept = self._admitted(pa.Table.from_pylist([new], schema=TABLES["memories"]), draft.moment)
@@ -144,11 +144,11 @@ class FactStore(Operations):
 
     def _admitted(self, table: pa.Table, moment: datetime) -> Row:
         """The row as it is classified, where admission takes it."""
-        pipeline = Pipeline([Admission(**self._values("admission")), Classifier(**self._values("classifier"))])
+        admission = Admission(**self._values("admission"))
+        pipeline = Pipeline([admission, Classifier(**self._values("classifier"))])
         row: Row = pipeline.transform(table, moment).to_pylist()[0]
         if not row["keep"]:
-            span = f" Got {row['matched_span']!r:.80}." if row.get("matched_span") and row["reason"] != "secret" else ""
-            raise PolicyRefusal(f"{row['reason']}: the text is none that is kept.{span}", row["reason"])
+            raise users.refusal(row, admission)
         return row
 
     def _refuse_duplicate(self, facts: users.UserFacts, new: Row, moment: datetime, but: str = "") -> None:
@@ -312,7 +312,7 @@ class FactStore(Operations):
         def work(draft: Draft) -> str:
             facts = users.load(draft, user, self._read)
             row = facts.fact(found)
-            said = " ".join(text.split("\n")).strip()
+            said = " ".join(checked(text, "text", filled=False).split("\n")).strip()
             new = {**row, "memory_id": "~new", "text": said, "created_at": draft.moment, "updated_at": draft.moment}
             self._admitted(pa.Table.from_pylist([new], schema=TABLES["memories"]), draft.moment)
             self._refuse_duplicate(facts, new, draft.moment, but=row["memory_id"])

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
-from memkit.change.operations import Operations, missing, stamp
+from memkit.change.operations import Operations, checked, missing, stamp
 from memkit.errors import FormatError, ParameterError
 from memkit.formats.fields import check_text, words_given
 from memkit.formats.notes.format import FIELDS
@@ -83,7 +83,9 @@ class NoteStore(Operations):
         def work(draft: Draft) -> str:
             time = stamp(draft.moment)
             fields = {"id": id, "subject": subject, "keywords": words_given(keywords), "applies_to": applies_to}
-            text = format_note({**fields, "created_at": time, "updated_at": time}, f"\n{content.strip(chr(10))}\n")
+            text = format_note(
+                {**fields, "created_at": time, "updated_at": time}, f"\n{checked(content, 'content').strip(chr(10))}\n"
+            )
             path = posixpath.join(self.folder, f"{id}.md")
             draft.write(path, text, "a new note", memory_id=f"notes:{path}#{id}")
             return id
@@ -122,11 +124,12 @@ class NoteStore(Operations):
             for name, value in (*values.items(), ("updated_at", time)):
                 new = spliced(new, [set_field(new, name, value)])
             if "content" in changed:
-                if len(changed["content"].strip()) < 10:
+                body = checked(changed["content"], "content", filled=False)
+                if len(body.strip()) < 10:
                     raise FormatError("field 'content' must be at least 10 characters.", field="content")
                 newline = "\r\n" if "\r\n" in text else "\n"
                 end = len(new) - len(body.replace("\n", newline))
-                content = f"\n{changed['content'].strip(chr(10))}\n".replace("\n", newline)
+                content = f"\n{body.strip(chr(10))}\n".replace("\n", newline)
                 new = spliced(new, [Splice(end, len(new), content)])
             draft.write(path, new, f"changed {', '.join(changed) or 'nothing'}", memory_id=row["memory_id"])
             return id
@@ -180,7 +183,7 @@ class NoteStore(Operations):
 
     def _row(self, id: str) -> dict[str, Any]:
         notes = self._notes()
-        rows = notes.filter(pc.equal(notes["id"], id)).to_pylist()
+        rows = notes.filter(pc.equal(notes["id"], checked(id, "id"))).to_pylist()
         if not rows:
             raise missing("note", id, [word for word in notes["id"].to_pylist() if word])
         if len(rows) > 1 or not rows[0]["path"].lower().endswith((".md", ".markdown")):

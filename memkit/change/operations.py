@@ -11,7 +11,8 @@ from typing import TypeVar
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.journal import opened
-from memkit.errors import NotFoundError
+from memkit.errors import NotFoundError, ParameterError
+from memkit.formats.fields import check_text
 from memkit.params import AsOf, as_of_time
 
 T = TypeVar("T")
@@ -40,6 +41,20 @@ class Operations:
         with draft.of(self.policy):
             result = work(draft)
         return result, draft.edits([("time", moment.isoformat())])
+
+
+def checked(text: object, name: str, *, filled: bool = True) -> str:
+    """`text`, where it is one that UTF-8 can hold and, unless not `filled`, says something.
+
+    Raises
+    ------
+    ParameterError, FormatError
+    """
+    if not isinstance(text, str) or (filled and not text.strip()):
+        got = "a blank one" if isinstance(text, str) else f"{text!r:.80}"
+        raise ParameterError(f"{name}: expected a text. Got {got}.")
+    check_text(text, name)
+    return text
 
 
 def missing(what: str, wanted: str, known: Iterable[str]) -> NotFoundError:

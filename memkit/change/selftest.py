@@ -24,7 +24,13 @@ def selftest(root: Path, user: str = "test-user", now: AsOf = None) -> pa.Table:
     -------
     pyarrow.Table
         step, ok, detail.
+
+    Raises
+    ------
+    FormatError
+        Where there is no such folder.
     """
+    store(root)
     rows: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as place:
         copy = Path(place) / "copy"

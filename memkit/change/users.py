@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from memkit.change.draft import Draft
 from memkit.change.operations import missing
-from memkit.errors import ParameterError
+from memkit.errors import ParameterError, PolicyRefusal
 from memkit.formats.disk.source import decode
 from memkit.formats.facts import COUNTED, FORMAT, TYPES, parse, parse_fact
 from memkit.formats.format import File
 from memkit.formats.rows import Rows
 from memkit.formats.syntax.json_places import Splice, find, set_value, spliced, start_of
 from memkit.formats.syntax.values import day_of
+from memkit.policy.admission import Admission
 from memkit.policy.dedup.near import normalise
 from memkit.schemas import TABLES
 
@@ -220,6 +221,22 @@ def replace_text(draft: Draft, row: Row, text: str) -> None:
         raise ParameterError(f"update: the text would be read as something else. Got {text!r:.80}.")
     splice = Splice(start, start + len(line), new)
     draft.splice("update", row["path"], splice, "another text", memory_id=row["memory_id"])
+
+
+_REFUSED = {
+    "length": "a fact has {low} to {high} characters.",
+    "question": "a question is no fact.",
+    "command": "a command is no fact.",
+    "secret": "what looks like a key, token or password is not kept.",
+}
+
+
+def refusal(row: Row, admission: Admission) -> PolicyRefusal:
+    """Why admission does not take a text; what looks like a secret is not said again."""
+    reason = row["reason"]
+    said = _REFUSED[reason].format(low=admission.min_chars, high=admission.max_chars)
+    span = f" Got {row['matched_span']!r:.80}." if row["matched_span"] and reason != "secret" else ""
+    return PolicyRefusal(f"{reason}: {said}{span}", reason)
 
 
 def check_user(user: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
-from memkit.change.operations import Operations
+from memkit.change.operations import Operations, checked
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.fences import fences
 from memkit.formats.syntax.markdown import headings
@@ -119,7 +119,7 @@ class MemoryStorage(Operations):
         self, slug: str, role: str, content: str, *, now: AsOf = None, dry_run: bool = False
     ) -> Path | Edits:
         """Append one turn to a transcript of today; where it lies."""
-        if not role.strip() or set(role) & set("*:\n\r[]"):
+        if set(checked(role, "role")) & set("*:\n\r[]"):
             raise ParameterError(f"role: expected a word without '*', ':' and brackets. Got {role!r:.80}.")
 
         def work(draft: Draft) -> Path:
@@ -287,7 +287,7 @@ def slug_of(text: str) -> str:
 
 def _kept(content: str, level: int) -> str:
     """Content whose own headings stay below `level`: those that would end the entry are indented out of being one."""
-    text = content.replace("\r\n", "\n").strip("\n")
+    text = checked(content, "content").replace("\r\n", "\n").strip("\n")
     lines = text.split("\n")
     for heading in headings(text, fences(text)):
         if heading.level <= level:
@@ -297,7 +297,7 @@ def _kept(content: str, level: int) -> str:
 
 def _turn(content: str) -> str:
     """Content of which no line reads as another turn or heading."""
-    text = content.replace("\r\n", "\n").strip("\n")
+    text = checked(content, "content").replace("\r\n", "\n").strip("\n")
     first, *rest = text.split("\n")
     return "\n".join(
         [
@@ -311,4 +311,4 @@ def _turn(content: str) -> str:
 
 
 def _ended(content: str) -> str:
-    return content if content.endswith("\n") else f"{content}\n"
+    return checked(content, "content").removesuffix("\n") + "\n"

@@ -147,11 +147,11 @@ class Tools:
 
     def memory_append(self, content: str) -> Done:
         """Append to MEMORY.md what is to be remembered for long: preferences, decisions, facts."""
-        return _done(str(self.store.workspace.append_to_memory(_filled(content))))
+        return _done(str(self.store.workspace.append_to_memory(clean(content))))
 
     def memory_log(self, content: str) -> Done:
         """Append an entry with the time to today's log."""
-        return _done(str(self.store.workspace.append_to_daily_log(_filled(content))))
+        return _done(str(self.store.workspace.append_to_daily_log(clean(content))))
 
     def memory_context(self, user_id: str | None = None, message: str | None = None) -> Text:
         """MEMORY.md and the logs of the last two days; with a user, the blocks of the user's facts for a message."""
@@ -257,12 +257,6 @@ class Tools:
 def clean(text: str) -> str:
     """`text` as UTF-8 can hold it: half a character in an answer would end the connection."""
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-
-
-def _filled(content: str) -> str:
-    if not content.strip():
-        raise ParameterError("content: expected a text. Got a blank one.")
-    return clean(content)
 
 
 def _done(id: str, message: str = "") -> Done:

@@ -589,3 +589,36 @@ def test_a_fact_file_that_is_followed_reads_as_one_that_is_read_whole(edits: lis
         text = "\n".join(lines)
         before = Parsed.of("users/u/archive.md", text, before)
         assert before == Parsed.of("users/u/archive.md", text)
+
+
+BROKEN = "плохой \udcff байт в тексте"
+CALLS: dict[str, Any] = {
+    "save": lambda store, text: store.facts.save("anna", text),
+    "update": lambda store, text: store.facts.update("anna", "ar_001", text=text),
+    "find": lambda store, text: store.facts.search("anna", text),
+    "forget": lambda store, text: store.facts.forget("anna", text),
+    "note": lambda store, text: store.notes.create("Тема", ["чай"], "global", text),
+    "change": lambda store, text: store.notes.update(text, subject="x"),
+    "record": lambda store, text: store.records.record_use(text, True),
+    "category": lambda store, text: store.index.add_category(text),
+    "memory": lambda store, text: store.workspace.append_to_memory(text),
+    "log": lambda store, text: store.workspace.append_to_daily_log(text),
+    "session": lambda store, text: store.workspace.save_session("a", text),
+    "turn": lambda store, text: store.workspace.append_to_session("a", "user", text),
+    "role": lambda store, text: store.workspace.append_to_session("a", text, "Привет."),
+}
+
+
+@pytest.mark.parametrize("text", [BROKEN, "", " \n", None, 5], ids=["half", "empty", "blank", "none", "number"])
+@pytest.mark.parametrize("call", CALLS)
+def test_what_is_no_text_is_refused_by_every_operation_and_nothing_is_written(
+    call: str, text: Any, tmp_path: Path
+) -> None:
+    store = mk.store(tmp_path)
+    store.facts.save("anna", "Обсуждали погоду на море.", now=NOW)
+    before = tree(tmp_path)
+    if call in ("find", "forget", "category", "record", "change") and text is not BROKEN:
+        return  # an id or a question, which are looked up
+    with pytest.raises(mk.MemkitError):
+        CALLS[call](store, text)
+    assert tree(tmp_path) == before
