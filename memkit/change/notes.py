@@ -124,12 +124,12 @@ class NoteStore(Operations):
             for name, value in (*values.items(), ("updated_at", time)):
                 new = spliced(new, [set_field(new, name, value)])
             if "content" in changed:
-                body = checked(changed["content"], "content", filled=False)
-                if len(body.strip()) < 10:
+                said = checked(changed["content"], "content", filled=False)
+                if len(said.strip()) < 10:
                     raise FormatError("field 'content' must be at least 10 characters.", field="content")
                 newline = "\r\n" if "\r\n" in text else "\n"
                 end = len(new) - len(body.replace("\n", newline))
-                content = f"\n{body.strip(chr(10))}\n".replace("\n", newline)
+                content = f"\n{said.strip(chr(10))}\n".replace("\n", newline)
                 new = spliced(new, [Splice(end, len(new), content)])
             draft.write(path, new, f"changed {', '.join(changed) or 'nothing'}", memory_id=row["memory_id"])
             return id
