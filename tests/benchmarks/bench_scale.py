@@ -1,20 +1,25 @@
 """What a memory costs in buckets, and what workers bring: bytes on disk and in memory, seconds, by size.
 
     python tests/benchmarks/bench_scale.py 20000 40000 [--buckets 8] [--workers 1 2]
+    python tests/benchmarks/bench_scale.py --slopes
 
 Texts are made of words with the frequencies of a language, vectors are hashed: how the costs grow is what is measured.
-Each step runs in a process of its own, whose largest size is what the system says of it.
+Each step runs in a process of its own, whose largest size is what the system says of it. `--slopes` tells how reading,
+fitting, asking and sweeping grow: seconds of the processor, which others on the machine hardly change, for sizes that
+double; what one more costs, and the power of the size that the seconds grow with.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +94,66 @@ def ask(folder: str, n: int, where: str | None) -> dict[str, float]:
     return {f"{whose}: first s": first, f"{whose}: ms a query": took, f"{whose}: peak MiB": max(before, after) / 1024}
 
 
-STEPS = {"save": save, "fit": fit, "ask": ask}
+def _files(folder: str, n: int) -> Callable[[], Any]:
+    place = Path(folder) / f"files-{n}"
+    place.mkdir()
+    words = [
+        " ".join(f"w{word}" for word in row) for row in np.random.default_rng(n).integers(0, 9_000, (n, WORDS)).tolist()
+    ]
+    for at, text in enumerate(words):
+        (place / f"{at:06}.md").write_text(f"# Note {at}\n\n{text}\n")
+    return lambda: mk.read(place)
+
+
+def _chunks(folder: str, n: int) -> Callable[[], Any]:
+    corpus = made(n)
+    return lambda: mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus)
+
+
+def _queries(folder: str, n: int) -> Callable[[], Any]:
+    search = mk.Retriever(encoder=None, gram_weight=0.0).fit(made(20_000))
+    asked = [f"w{at} w{at % 90} w{7 * at}" for at in range(n)]
+    search.search(asked[:9], as_of=AS_OF)
+    return lambda: search.search(asked, as_of=AS_OF)
+
+
+def _settings(folder: str, n: int) -> Callable[[], Any]:
+    corpus = made(5_000)
+    search = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus)
+    names = [str(at) for at in range(200)]
+    asked = pa.table({"query_id": names, "text": [f"w{at} w{at % 90}" for at in range(200)]})
+    right = pa.table(
+        {"query_id": names, "memory_id": corpus.memories["memory_id"].slice(0, 200), "relevance": [1] * 200}
+    )
+    grid = {"min_score": [at / n for at in range(n)]}
+    return lambda: mk.sweep(search, asked, right, grid, ["mrr"], as_of=AS_OF)
+
+
+GROWS = {
+    "files read": (_files, (1_000, 2_000, 4_000)),
+    "chunks fitted": (_chunks, (25_000, 50_000, 100_000)),
+    "queries, of 20,000 chunks": (_queries, (250, 500, 1_000)),
+    "settings, of 200 queries": (_settings, (250, 500, 1_000)),
+}
+
+
+def grow(folder: str, what: str) -> dict[str, float]:
+    prepare, sizes = GROWS[what]
+    took = []
+    for size in sizes:
+        act = prepare(folder, size)
+        each = []
+        for _ in range(3):
+            before = time.process_time()
+            act()
+            each.append(time.process_time() - before)
+        took.append(min(each))
+    slope = np.polyfit(sizes, took, 1)[0]
+    power = np.polyfit(np.log(sizes), np.log(took), 1)[0]
+    return {f"{what}: ms each": 1000 * slope, f"{what}: power": power}
+
+
+STEPS = {"save": save, "fit": fit, "ask": ask, "grow": grow}
 
 
 def run(step: str, *values: Any) -> dict[str, float]:
@@ -107,12 +171,20 @@ def main() -> None:
     parser.add_argument("sizes", nargs="*", type=int, default=[20_000])
     parser.add_argument("--buckets", type=int, default=8)
     parser.add_argument("--workers", nargs="*", type=int, default=[1, 2])
+    parser.add_argument("--slopes", action="store_true")
     parser.add_argument("--step")
     given = parser.parse_args()
     if given.step:
         step, *values = json.loads(given.step)
         print(json.dumps(STEPS[step](*values)))
         return
+    if given.slopes:
+        with tempfile.TemporaryDirectory() as folder:
+            for what in GROWS:
+                for name, value in run("grow", folder, what).items():
+                    print(f"  {name:40} {value:8.3f}")
+        return
+    print(f"load before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
     for n in given.sizes:
         with tempfile.TemporaryDirectory() as folder:
             told = run("save", folder, n, given.buckets)
