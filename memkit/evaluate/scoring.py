@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -13,8 +12,8 @@ import pyarrow.compute as pc
 
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric
 from memkit.evaluate.plans import Plan
-from memkit.index.centre import scripts
 from memkit.schemas import Floats, Ints, Mask
+from memkit.search.fitted.across import said_across
 from memkit.search.fitted.index import SearchIndex, priors
 from memkit.search.question import Settings
 from memkit.search.stages.blocks import Alike, Places
@@ -44,21 +43,15 @@ class Found:
     moment: Any
     candidates: Candidates
 
-    @cached_property
-    def _asked(self) -> Ints:
-        return scripts(self.texts)
-
-    def foreign(self, found: Candidates) -> Mask:
-        """As `Question.foreign`."""
-        asked = self._asked[found.query]
-        differs: Mask = (self.index.scripts[found.row] != asked) & (asked < 2)
-        return differs
+    def across(self, found: Candidates) -> Floats:
+        """As `Question.across`."""
+        return said_across(self.index, self.texts, found)
 
 
 def _norms(name: Any, settings: Settings, part: Found) -> Floats:
     if name is None:  # places alone count
         return np.zeros(part.candidates.raw.shape)
-    return norms(part.candidates, settings.but(normalise=name[0], across_weight=name[1]), part.foreign)
+    return norms(part.candidates, settings.but(normalise=name[0], across_weight=name[1]), part.across)
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 
 from memkit.duck import LONE_SURROGATE
 from memkit.errors import EncoderUnavailableError, MemkitError, ParameterError, QueryError
-from memkit.index.centre import scripts
 from memkit.index.encoders.circuit import in_haste
 from memkit.params import AsOf, as_of_time, check_value
 from memkit.schemas import Floats, Ints, Mask, check_kinds
+from memkit.search.fitted.across import said_across
 from memkit.search.fitted.index import SearchIndex
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.rank import Candidates, Ranked, rank
@@ -324,11 +324,9 @@ class Question:
             raise MemkitError("a trace needs one index over all memories. Fit the Retriever to lake.whole().")
         return self.index.find(self.queries.texts, n, allowed, self.weights, self.settings, self.moment)
 
-    def foreign(self, found: Candidates) -> Mask:
-        """Which candidates are in another script than their query, so that they share no words."""
-        asked = scripts(self.queries.texts)[found.query]
-        differs: Mask = (self.index.scripts[found.row] != asked) & (asked < 2)
-        return differs
+    def across(self, found: Candidates) -> Floats:
+        """As `said_across`."""
+        return said_across(self.index, self.queries.texts, found)
 
     def decay(self, memory: Ints) -> tuple[Floats, Floats]:
         """Age in days and factor of each of the rows `memory`."""

@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from memkit.errors import MemkitError, NotFittedError, ParameterError
 from memkit.params import AsOf, estimator
-from memkit.search.fitted.arms import finder
-from memkit.search.fitted.index import SearchIndex, build_index, check_corpus
+from memkit.search.fitted.arms import check_corpus, finder
+from memkit.search.fitted.index import SearchIndex, build_index
 from memkit.search.fitted.store import FOLDER, kept_arm, load_index, save_index
 from memkit.search.question import Question, Settings, as_queries, ask, or_by_words
 from memkit.search.reports.tables import hits_table, joined, trace_table

@@ -87,11 +87,12 @@ class QuerySettings(Estimator):
         doc="Whether words and letters look for the days that a query names: 'вчера', \"last week\", 2026-03-01.",
     )
     across_weight: float = param(
-        0.5,
+        0.6,
         low=0,
         high=1,
         unit="ratio",
-        doc="Calibrated, what a chunk in another script than the query gets for words, as a share of its vector's.",
+        doc="Calibrated, what a chunk in another script than the query gets for words: this share of its vector's, and"
+        " the rest of what the words mean there, where the encoder tells; 0: what it has of them.",
     )
     normalise: str = param(
         "calibrated", choices=("calibrated", *HOW), doc="How an arm's scores come to a common scale, per query."

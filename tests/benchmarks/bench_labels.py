@@ -30,7 +30,7 @@ CHOICES: list[dict[str, Any]] = [
     {"kind_weights": {"daily_log": 0.7}},
     {"kind_weights": {"daily_log": 0.8, "session": 0.8}},
     {"fold": "none"},
-    *({"across_weight": weight} for weight in (0.0, 0.25, 0.75)),
+    *({"across_weight": weight} for weight in (0.0, 0.3, 0.8)),
     *({"function_word_weight": weight} for weight in (0.0, 0.3, 1.0)),
 ]
 

@@ -62,13 +62,17 @@ def content_key(text: str, role: str) -> bytes:
 
 
 class Calibration(NamedTuple):
-    """What a search knows of an encoder: the weights of the arms beside it, and its cosines to texts at random."""
+    """What a search knows of an encoder: the weights of the arms beside it, and its cosines to texts at random.
+
+    `alike` is the cosine from which single words of two languages mean the same; None where that is not known.
+    """
 
     vector: float = 0.2
     bm25: float = 0.6
     gram: float = 0.2
     mean: float = 0.05
     deviation: float = 0.08
+    alike: float | None = None
 
     def scale(self, cosines: Vectors) -> NDArray[np.float64]:
         """The cosines that count 0 and 1 for each query, shape (n_queries, 2), from its `cosines` to texts at random.

@@ -179,7 +179,7 @@ class UseEncoder(TextEncoder):
     # Best F1 on STS-B in Russian (.84) and English (.86), cosine without centring.
     dedup_threshold = 0.85
     # Chosen on labelled sets: flat from half to twice as much weight of words.
-    calibration = Calibration()
+    calibration = Calibration(alike=0.6)
 
     @property
     def dim(self) -> int:

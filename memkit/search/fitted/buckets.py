@@ -29,6 +29,7 @@ from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.index.postings import Postings
 from memkit.parallel import results
 from memkit.schemas import TABLES, Floats, Ints, Mask
+from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.arms import KINDS, places, taken
 from memkit.search.fitted.counted import VECTOR, Counted, counts_of, key_of, vectors_of
 from memkit.search.fitted.index import SearchIndex, build_index
@@ -72,9 +73,10 @@ class BucketIndex:
         self.own = local(settings)
         self.mapped = Mapped(corpus, self.own, self.names) if settings.engine == MAPPED else None
         self.counted = self.mapped.counted if self.mapped else self._all_counted()
-        self._totals = {} if self.mapped else {name: self.counted.total(name) for name in self.counted.terms}
+        self._totals = self.mapped.totals if self.mapped else {n: self.counted.total(n) for n in self.counted.terms}
         self._open: OrderedDict[int, SearchIndex] = OrderedDict()
         self._lock = Lock()
+        self._vocabulary: Vocabulary | None = None
         self.arms: dict[str, Any] = dict.fromkeys(self.names)
         self.fingerprint = as_encoder(settings.encoder).fingerprint if VECTOR in self.names else None
         self.absent: dict[str, str] = {} if settings.encoder is not None else {VECTOR: "encoder is None"}
@@ -225,6 +227,8 @@ class BucketIndex:
             small.arms[name] = copy.copy(next((index.arms[name] for index, _ in parts), None))
         if vectors is not None:
             small.arms[VECTOR].vectors_ = vectors
+        small.kept = self._lexical
+        self._vocabulary = small.vocabulary = self._vocabulary or small.vocabulary
         return small, rows
 
     def _scale(

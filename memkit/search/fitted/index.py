@@ -16,13 +16,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.display.sheet import NAMED
-from memkit.errors import ParameterError
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, content_key
 from memkit.index.store import rows_digest
 from memkit.schemas import Floats, Ints, Mask, check_kinds
-from memkit.search.fitted.arms import KINDS, as_days, build_arm, codes, cut, finder, places, said, taken
+from memkit.search.fitted.across import Vocabulary, vocabulary_of
+from memkit.search.fitted.arms import KINDS, as_days, build_arm, check_corpus, codes, cut, finder, places, said, taken
 from memkit.search.fitted.context import Context, context_of
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
@@ -268,6 +268,11 @@ class SearchIndex:
         is_exact = all(getattr(arm, "index_", None) is None for arm in self.arms.values())
         return is_exact and self.settings.engine == "local" and self.context is None and not self.is_part
 
+    @cached_property
+    def vocabulary(self) -> Vocabulary | None:
+        """Its terms by what they mean, where the encoder tells."""
+        return vocabulary_of(self)
+
     def _followed(self, name: str) -> Any:
         """The former index's arm, brought up to date; None where there is none that can be."""
         arm = self.former and self.former[0].arms.get(name)
@@ -328,15 +333,6 @@ class SearchIndex:
             return Likeness(None, self.arms["vector"].vectors_)
         known = np.unique(row)
         return Likeness(known, terms_by(self.settings.analyser).of(taken(self.texts, known).to_pylist()))
-
-
-def check_corpus(corpus: object) -> None:
-    """Raise where that is no corpus, and say what makes one."""
-    if not isinstance(getattr(corpus, "tables", None), dict):
-        raise ParameterError(
-            f"Retriever: expected a Corpus. Got {type(corpus).__name__}; mk.from_table makes one of a table with a"
-            " column 'text', mk.read of a folder."
-        )
 
 
 def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | None = None) -> SearchIndex:

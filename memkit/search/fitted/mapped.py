@@ -130,6 +130,11 @@ class Mapped:
         terms, arm.totals_ = self.counted.total(name)
         return arm._use(Postings(terms, np.zeros(len(terms) + 1, np.int64), _NONE.astype(np.int32), _NONE, 0))
 
+    @property
+    def totals(self) -> dict[str, tuple[Any, Any]]:
+        """Terms, and what weights depend on, of each arm that searches words."""
+        return {name: (arm.postings_.terms, arm.totals_) for name, arm in self._shared.items() if name != VECTOR}
+
     def opened(self, number: int) -> SearchIndex:
         """The index of one bucket; nothing of it is read before it is needed."""
         place = self.folder / self.names[number]

@@ -109,7 +109,7 @@ def _made_of(question: Question, row: dict[str, Any]) -> str:
     parts = []
     for arm, weight in question.weights.items():
         if row[arm] is None:
-            parts.append(f"no {KINDS[arm].score} among the best {question.settings.pool}")
+            parts.append(f"no {KINDS[arm].score} among the best {question.settings.pool}{_granted(arm, row)}")
             continue
         on_scale = f"{row[f'{arm}_norm']:.2f} on the common scale, " if question.settings.fusion != "rrf" else ""
         parts.append(f"{KINDS[arm].score} {row[arm]:.3g} (rank {row[f'{arm}_rank']}, {on_scale}weight {weight:.2f})")
@@ -120,6 +120,11 @@ def _made_of(question: Question, row: dict[str, Any]) -> str:
         age = f"{row['age_days']:.0f} day{'' if round(row['age_days']) == 1 else 's'}"
         words += f", decay is {row['decay']:.2f} after {age}, so its score is {row['score']:.3f}"
     return words
+
+
+def _granted(arm: str, row: dict[str, Any]) -> str:
+    granted = row["bm25_norm"] if arm == "bm25" else None
+    return f" but {granted:.2f} by what the words mean in other letters" if granted else ""
 
 
 def _cut(question: Question, row: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.schemas import Floats, Ints, Mask
+from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS
 from memkit.search.stages.diversify import mmr
 from memkit.search.stages.fuse import (
@@ -46,7 +46,7 @@ class Asked(Protocol):
     def weights(self) -> Mapping[str, float]: ...
     @property
     def depth(self) -> int | None: ...
-    def foreign(self, found: Candidates, /) -> Mask: ...
+    def across(self, found: Candidates, /) -> Floats: ...
     def decay(self, memory: Ints, /) -> tuple[Floats, Floats]: ...
 
 
@@ -230,11 +230,11 @@ def _taken(column: Any, index: Ints) -> Any:
 
 def _normalised(ranked: Ranked, asked: Asked) -> Ranked:
     """Bring the arms to one scale."""
-    return replace(ranked, norm=norms(ranked.found, asked.settings, asked.foreign))
+    return replace(ranked, norm=norms(ranked.found, asked.settings, asked.across))
 
 
-def norms(found: Candidates, settings: Any, foreign: Callable[[Candidates], Mask]) -> Floats:
-    """The scores of the arms on the scale that `settings` ask for; `foreign` tells what shares no words by its script.
+def norms(found: Candidates, settings: Any, across: Callable[[Candidates], Floats]) -> Floats:
+    """The scores of the arms on the scale that `settings` ask for; `across` tells what words mean in other letters.
 
     The queries of one arm follow on those of another, so that one call does all.
     """
@@ -247,8 +247,10 @@ def norms(found: Candidates, settings: Any, foreign: Callable[[Candidates], Mask
         norm = np.stack(columns, axis=1)
         if "vector" in found.arms and "bm25" in found.arms and settings.across_weight:
             words, vectors = found.arms.index("bm25"), found.arms.index("vector")
-            granted = np.where(foreign(found), settings.across_weight * norm[:, vectors], 0.0)
-            norm[:, words] = np.maximum(norm[:, words], granted)
+            said = np.nan_to_num(found.raw[:, words]) + across(found)
+            meant = calibrate(found.query, said, scale[:, words, 0], scale[:, words, 1], everywhere=False)
+            granted = settings.across_weight * norm[:, vectors] + (1 - settings.across_weight) * meant
+            norm[:, words] = np.where(np.isnan(said), norm[:, words], np.maximum(norm[:, words], granted))
         return norm
     arms, queries = len(found.arms), found.query.max(initial=0) + 1
     query = np.concatenate([found.query + arm * queries for arm in range(arms)])

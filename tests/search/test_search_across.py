@@ -1,0 +1,132 @@
+"""Words that mean the same in other letters: an encoder that knows what single words mean finds them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import memkit as mk
+from memkit.index.encoders.base import Calibration
+from memkit.index.lexical import BM25
+from memkit.search.fitted.across import Vocabulary
+
+DAY = "2026-03-01"
+SAME = {"пул": "pool", "пула": "pool", "чай": "tea", "чая": "tea", "реле": "release"}
+
+
+class Bilingual:
+    """A text is the mean of its words, and a word of `SAME` is the other one; nothing else is alike."""
+
+    dim = 64
+    fingerprint = "bilingual"
+    calibration = Calibration(alike=0.9)
+    lasting = False
+
+    def encode(self, texts: list[str]) -> np.ndarray:
+        return np.array([sum(map(_vector, re.findall(r"\w+", text.lower())), np.zeros(self.dim)) for text in texts])
+
+    encode_query = encode_document = encode
+
+    def get_config(self) -> dict[str, Any]:
+        return {}
+
+
+def _vector(word: str) -> np.ndarray:
+    seed = hashlib.md5(SAME.get(word, word).encode()).digest()[:4]  # no secret
+    return np.random.default_rng(int.from_bytes(seed)).normal(size=Bilingual.dim)
+
+
+TEXTS = ["The pool holds ten", "Cats sleep a lot", "зелёный чай остыл", "the tea", "release on Friday"]
+
+
+def corpus(texts: list[str] = TEXTS) -> mk.Corpus:
+    return mk.from_table({"memory_id": [f"m{at}" for at in range(len(texts))], "text": texts})
+
+
+def traced(search: mk.Retriever, query: str) -> dict[str, dict[str, Any]]:
+    return {row["memory_id"]: row for row in search.trace(query, as_of=DAY).to_pylist()}
+
+
+def test_a_word_counts_for_the_one_that_means_the_same_as_it_would_count_itself() -> None:
+    search = mk.Retriever(encoder=Bilingual(), across_weight=0.25).fit(corpus())
+    row = traced(search, "пул")["m0"]
+    arm = BM25(k3=1000.0).fit(pa.table({"chunk_id": [str(at) for at in range(len(TEXTS))]}), TEXTS)
+    (of_tf,) = arm.candidates(["pool"], 1)["score"].to_pylist()
+    idf = np.log1p((len(TEXTS) - 1 + 0.5) / 1.5)
+    meant = of_tf / idf / 2.2  # no text has «пул»: its own idf is in both, and leaves the part of the row
+    assert row["bm25"] is None
+    assert row["bm25_norm"] == pytest.approx(0.25 * row["vector_norm"] + 0.75 * meant, rel=1e-4)
+    assert "what the words mean in other letters" in mk.explain(search, "пул", "m0")
+
+
+def test_without_a_share_for_other_letters_only_equal_words_count() -> None:
+    search = mk.Retriever(encoder=Bilingual(), across_weight=0.0).fit(corpus())
+    assert traced(search, "пул")["m0"]["bm25_norm"] is None
+
+
+def test_what_shares_a_word_as_well_never_loses_by_it() -> None:
+    texts = [*TEXTS, "error E4021 in the pool"]
+    search = mk.Retriever(encoder=Bilingual()).fit(corpus(texts))
+    with_meaning, alone = (
+        traced(search.with_params(across_weight=w), "E4021 пула")["m5"]["bm25_norm"] for w in (0.6, 0.0)
+    )
+    assert with_meaning > alone > 0
+
+
+def test_an_encoder_that_was_not_measured_on_words_is_not_asked_for_them() -> None:
+    search = mk.Retriever(encoder="hash", across_weight=0.5).fit(corpus())
+    assert search.index_.vocabulary is None
+    row = traced(search, "пул")["m0"]
+    assert row["bm25_norm"] == pytest.approx(0.5 * row["vector_norm"])
+
+
+def test_words_are_not_searched_by_meaning_where_vectors_have_no_weight() -> None:
+    search = mk.Retriever(encoder=Bilingual()).fit(corpus()).with_params(vector_weight=0.0, gram_weight=0.0)
+    assert search.search("пул", as_of=DAY).num_rows == 0
+
+
+def test_settings_over_what_was_found_and_a_refit_give_what_a_search_gives() -> None:
+    search = mk.Retriever(encoder=Bilingual()).fit(corpus())
+    ranked = search.ask(["пул", "tea release"]).but(across_weight=0.9, pool=2).ranked()
+    alone = search.with_params(across_weight=0.9, pool=2).ask(["пул", "tea release"]).ranked()
+    assert ranked.score.tolist() == alone.score.tolist()
+    more = corpus([*TEXTS, "a second pool", "второй пул"])
+    again, fresh = search.fit(more), mk.Retriever(encoder=Bilingual()).fit(more)
+    assert again.trace(["пул", "tea"], as_of=DAY).equals(fresh.trace(["пул", "tea"], as_of=DAY))
+
+
+@pytest.mark.parametrize("engine", ["local", "mapped"])
+def test_buckets_answer_as_one_index_does(tmp_path: Path, engine: str) -> None:
+    draw = np.random.default_rng(2)
+    words = ["pool", "пул", "tea", "чай", "cats", "реле", "release", "кот", "план", "friday"]
+    users = [f"u{at % 7}" for at in range(60)]
+    texts = [" ".join(draw.choice(words, 1 + at % 5)) for at in range(60)]
+    whole = mk.from_table({"memory_id": [f"m{at:02}" for at in range(60)], "text": texts, "user_id": users})
+    whole.save(tmp_path / "lake", buckets=3)
+    one = mk.Retriever(encoder=Bilingual()).fit(whole)
+    many = mk.Retriever(encoder=Bilingual(), engine=engine).fit(mk.open(tmp_path / "lake", trust=True))
+    asked = ["пул", "the tea of friday", "реле чая"]
+    left, right = (search.search(asked, k=10, as_of=DAY) for search in (one, many))
+    assert left["memory_id"].equals(right["memory_id"])
+    assert left["score"].to_pylist() == pytest.approx(right["score"].to_pylist(), abs=1e-9)
+
+
+def test_the_terms_most_alike_come_with_their_cosine_and_function_words_are_none() -> None:
+    search = mk.Retriever(encoder=Bilingual()).fit(corpus())
+    vocabulary = search.index_.vocabulary
+    assert isinstance(vocabulary, Vocabulary)
+    (pool,), (nothing,) = vocabulary.meant(["пул"], 1), vocabulary.meant(["the"], 0)
+    assert pool == (("pool", 1.0),)
+    assert nothing == ()
+
+
+@pytest.mark.parametrize("query", ["", "  ", "池", "ПУЛ\x00", "the и", "1234", "a" * 5000])
+def test_any_text_may_be_asked(query: str) -> None:
+    search = mk.Retriever(encoder=Bilingual()).fit(corpus())
+    assert search.search(query, as_of=DAY).num_rows >= 0
