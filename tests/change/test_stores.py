@@ -338,6 +338,59 @@ def test_forgetting_is_real_once_the_journal_is_cleared(cache: Path, tmp_path: P
     assert mk.open(lake, source=root).memories["text"].to_pylist() == mk.read(root).memories["text"].to_pylist()
 
 
+class Counting(Chance):
+    """Says how many texts it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def encode_query(self, texts: list[str]) -> Any:
+        self.asked += len(texts)
+        return super().encode_query(texts)
+
+    encode_document = encode_query
+
+
+def begin_anew() -> None:
+    """As a new process does: what vectors there are lie on the disk."""
+    shared = mk.vector_cache()
+    shared._memory.clear()  # type: ignore[attr-defined]  # what a process has, and another has not
+    shared._bytes, shared._shards = 0, {}  # type: ignore[attr-defined]
+
+
+def test_a_fresh_store_encodes_only_what_is_new_and_forgets_for_all(cache: Path, tmp_path: Path) -> None:
+    """Memory v2, memory_forget: the vectors of a store stand in the user's cache, by their texts."""
+    (root := tmp_path / "root").mkdir()
+    texts = [f"Обсуждали {what} долго." for what in ("погоду", "оперу", "футбол", "кино", "ремонт", "рыбалку")]
+    encoder = Counting()
+    facts = mk.store(root, encoder=encoder).facts
+    for text in texts:
+        facts.save("anna", text, now=NOW)
+    assert facts.search("anna", "опера", k=1, now=NOW).num_rows == 1
+    in_all = encoder.asked
+    begin_anew()
+    encoder.asked = 0
+    fresh = mk.store(root, encoder=encoder).facts
+    fresh.save("anna", "Слушали джаз вчера.", now=NOW)
+    assert encoder.asked == 1  # of seven texts
+    fresh.search("anna", "опера", k=1, now=NOW)
+    assert encoder.asked <= 3 < in_all  # the new one as a document, and the question
+
+    wanted = {content_key(texts[1], role) for role in ROLES}
+    assert wanted & keys_in(cache)
+    fresh.forget("anna", "ar_002", now=NOW)
+    begin_anew()
+    assert not wanted & keys_in(cache)
+    encoder.asked = 0
+    last = mk.store(root, encoder=encoder).facts
+    last.save("anna", "Смотрели балет зимой.", now=NOW)
+    assert encoder.asked == 1
+    last.update("anna", "ar_003", text="Обсуждали хоккей долго.", now=NOW)
+    assert not {content_key(texts[2], role) for role in ROLES} & keys_in(cache)
+    last.save("anna", texts[1], now=NOW)  # said again, it is encoded again
+    assert encoder.asked == 3
+
+
 def keys_in(cache: Path) -> set[bytes]:
     return {
         key for shard in cache.glob("*/*.parquet") for key in pq.read_table(shard, partitioning=None)["key"].to_pylist()
