@@ -2,6 +2,8 @@
 
     python tests/benchmarks/bench_panels.py [--sizes 100000] [--keys 25] [--only search decay]
 
+What it writes to the standard output stands in README.md, word by word; the rest goes beside it.
+
 The widget is in this process and the page talks to it over one local connection, without Jupyter. In milliseconds:
 median and 90th percentile of the time from key to the first frame with the new picture, as the browser's clock has it;
 of it, the medians of what Python computes, draws and writes as HTML, and of the rest: transport, decoding, painting.
@@ -14,6 +16,7 @@ import argparse
 import datetime as dt
 import importlib.util
 import os
+import platform
 import shutil
 import sys
 import time
@@ -29,6 +32,8 @@ import memkit as mk
 
 HERE = Path(__file__).parent
 DAY = "2026-03-01"
+_ENDS, _PARTS = ("median", "p90"), ("compute", "draw", "html", "rest")
+_SAID = {"search": "search (with a verdict on 46 queries; without labels on 100,000)"}
 WATCH = """() => {
   window.timed = []; let start = 0;
   document.addEventListener("keydown", () => (start = performance.now()), true);
@@ -144,12 +149,34 @@ def measured(stage: Any, panel: Any, label: str, keys: int) -> dict[str, float]:
     return {"median": medians.pop("total"), "p90": float(np.quantile(totals, 0.9)), **medians}
 
 
+def told(found: dict[int, dict[str, dict[str, float]]], load: float) -> str:
+    """The block of README.md: when and where it was measured, and the table; a size that was not measured is empty."""
+    heads = "".join(f" {size:,} memories | computed, drawn, HTML, rest |" for size in found)
+    lines = [f"Measured {dt.datetime.now(dt.UTC):%Y-%m-%d}, {machine()}, load {load:.1f} at the start.", ""]
+    lines += [f"| panel |{heads}", "|---|" + "---|---|" * len(found)]
+    for panel in dict.fromkeys(panel for rows in found.values() for panel in rows):
+        cells = []
+        for row in (rows.get(panel, {}) for rows in found.values()):
+            cells += [", ".join(f"{row[name]:.0f}" for name in names if name in row) for names in (_ENDS, _PARTS)]
+        lines.append(f"| {_SAID.get(panel, panel)} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def machine() -> str:
+    """The processor, and how many of it there are."""
+    about = Path("/proc/cpuinfo")
+    words = about.read_text() if about.exists() else ""
+    names = [line.partition(":")[2].strip() for line in words.splitlines() if line.startswith("model name")]
+    return f"{os.cpu_count()} cores of {names[0] if names else platform.processor() or platform.machine()}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=int, nargs="*", default=[0, 100_000], help="0 is the data that ships")
     parser.add_argument("--keys", type=int, default=25)
     parser.add_argument("--only", nargs="*", default=[])
     given = parser.parse_args()
+    load, found = os.getloadavg()[0], dict[int, dict[str, dict[str, float]]]()
     command = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
     with module("../panels/stage.py").Stage(command) as stage:
         for size in given.sizes:
@@ -159,15 +186,15 @@ def main() -> None:
             search = mk.Retriever(encoder=encoder).fit(corpus)
             query = corpus.memories["text"][0].as_py().split()[0] if size else "пул соединений"
             labels = () if size else (data / "queries.csv", data / "qrels.csv")
-            print(f"{corpus.memories.num_rows:,} memories, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
-            print(
-                f"{'panel':12}"
-                + "".join(f"{name:>9}" for name in ("median", "p90", "compute", "draw", "html", "cpu", "rest"))
-            )
+            rows = found.setdefault(corpus.memories.num_rows, {})
+            print(f"{corpus.memories.num_rows:,} memories, load {os.getloadavg()[0]:.1f}", file=sys.stderr)
+            print(f"{'panel':12}" + "".join(f"{name:>9}" for name in (*_ENDS, *_PARTS, "cpu")), file=sys.stderr)
             for panel, label in panels(corpus, search, query, labels):
                 if not given.only or panel.title in given.only:
-                    row = measured(stage, panel, label, given.keys)
-                    print(f"{panel.title:12}" + "".join(f"{value:9.0f}" for value in row.values()), flush=True)
+                    row = rows[panel.title] = measured(stage, panel, label, given.keys)
+                    cells = "".join(f"{row.get(name, float('nan')):9.0f}" for name in (*_ENDS, *_PARTS, "cpu"))
+                    print(f"{panel.title:12}{cells}", file=sys.stderr, flush=True)
+    print(told(found, load))
 
 
 if __name__ == "__main__":
