@@ -231,7 +231,7 @@ def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: 
 
 def draw_ages(table: pa.Table, decay: Decay, ax: Axes, most: int | None = None) -> Axes:
     """What `plot_decay` shows of what `Decay` made of each memory; of more than `most` a part, evenly taken by age."""
-    table = table.filter(pc.is_valid(table["age_days"]))
+    table = table.select(["age_days", "factor"]).filter(pc.is_valid(table["age_days"]))
     age, factor = table["age_days"].to_numpy(), table["factor"].to_numpy()
     more = f"{int((factor > 0.5).sum()):,} of {len(age):,}"
     ax.set_title(f"{more} dated memories keep more than half of their weight", fontsize=10, loc="left")

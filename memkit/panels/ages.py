@@ -141,7 +141,8 @@ class AgesPanel(Panel):
         """What falls below a twentieth next, and when."""
         if not answer.table.num_rows:
             return paragraph("The corpus holds no memories.")
-        table = answer.table.filter(pc.fill_null(pc.equal(answer.table["note"], ""), True))
+        named = answer.table.select(["memory_id", "age_days", "factor"])
+        table = named.filter(pc.fill_null(pc.equal(answer.table["note"], ""), True))
         age, factor = (table[name].to_numpy(zero_copy_only=False) for name in ("age_days", "factor"))
         if not np.isfinite(answer.fades_at):
             return paragraph("With this form and floor no memory falls below 5 %.")
