@@ -90,7 +90,8 @@ class Against:
         """The strip as HTML."""
         if not pinned:
             n = self.task.queries.num_rows
-            return f"<p>{n} labelled queries. <b>Pin</b> a setting, and a verdict on every other follows.</p>"
+            of = "labelled query" if n == 1 else "labelled queries"
+            return f"<p>{n:,} {of}. <b>Pin</b> a setting, and a verdict on every other follows.</p>"
         if is_moving:
             difference, n = self.rough(live, pinned)
             every = self.task.queries.num_rows

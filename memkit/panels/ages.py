@@ -87,8 +87,8 @@ class AgesPanel(Panel):
     ) -> None:
         self.search, moment = search, moment_of(as_of)
         self._pools = None
-        if queries is not None:
-            task = Task.of(queries, qrels, None, None, "apart", moment)
+        task = None if queries is None else Task.of(queries, qrels, None, None, "apart", moment)
+        if task is not None and task.qrels["valid_to"].null_count < task.qrels.num_rows:
             self._pools = Pools(search, task, parse_metrics(_STALE), 10, None)
         own = {name: getattr(search, name) for name in QuerySettings.params()}
         super().__init__(own, {"as_of": moment}, session)
@@ -131,7 +131,7 @@ class AgesPanel(Panel):
 
     @property
     def stale(self) -> float:
-        """The share of stale memories among ten hits of the labelled queries; NaN without labels."""
+        """The share of stale memories among ten hits of the labelled queries; NaN without labels that know of any."""
         if self._pools is None:
             return float("nan")
         own = {name: self.session.state[self.section][name] for name in _OWN}

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 PINNED = "pinned"
-_NEAR = 4
-"""Memories of each stage that are named."""
+_NEAR, _DRAWN = 4, 16
+"""Memories of each stage that are named, and hits that a picture has room for."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +195,7 @@ class HitsPanel(Panel):
         return self._question if wide is live else self._question.but(**params)
 
     def _draw(self, answer: Answer, ax: Axes) -> Axes:
-        return plot_contributions(answer.trace, ax)
+        return plot_contributions(answer.trace, ax, _DRAWN)
 
     def _code(self, state: State) -> str:
         asked = state[ASKED]
@@ -208,7 +208,7 @@ class HitsPanel(Panel):
 
     def _status(self, answer: Answer) -> str:
         words = Counter(answer.trace["disposition"].to_pylist())
-        found = f"{answer.table.num_rows} hits"
+        found = "1 hit" if answer.table.num_rows == 1 else f"{answer.table.num_rows:,} hits"
         others = ", ".join(f"{n} {word}" for word, n in words.most_common() if word != "returned")
         undated = self._undated(answer)
         return (

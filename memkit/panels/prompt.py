@@ -111,7 +111,7 @@ class PromptPanel(Panel):
         return found
 
     def _body(self, answer: Context) -> str:
-        prompt = html.escape(mask(answer.text)) or html.escape(answer.note or "(empty)")
+        prompt = html.escape(mask(answer.text)) or html.escape(answer.note.replace(" for query '0'", "") or "(empty)")
         blocks = "".join(self._block(answer, block, limit) for block, limit in answer.limits.items())
         head = "<h4>the prompt, exactly</h4>"
         text = f'<pre class="mkprompt" tabindex="0" role="region" aria-label="the prompt">{prompt}</pre>'

@@ -287,7 +287,8 @@ def _draw_forecast(table: pa.Table, asked: Section, ax: Axes) -> Axes:
     if len(kept) > 1:
         kept.pop("(nobody)", None)
     users = sorted(kept, key=lambda user: (-max(kept[user].values()), user))[: len(COLOURS)]
-    ax = axes_for(ax, f"stored memories of each of {len(kept):,} users")
+    of = "one user" if len(kept) == 1 else f"each of {len(kept):,} users"
+    ax = axes_for(ax, f"stored memories of {of}")
     for user, colour, style in zip(users, COLOURS, ("-", "--", "-.", ":") * 2, strict=False):
         (line,) = ax.plot(
             list(kept[user]), list(kept[user].values()), style, color=colour, drawstyle="steps-post", lw=1.5

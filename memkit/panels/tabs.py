@@ -92,7 +92,7 @@ class Lab:
         if name == "search":
             return HitsPanel(self.search, self.query, self.queries, self.qrels, **dated)
         if name == "decay":
-            return AgesPanel(self.search, **dated)
+            return AgesPanel(self.search, self.queries, self.qrels, **dated)
         if name == "dedup":
             return PairsPanel(Deduplicator().fit(self.corpus), **shared)
         if name == "context":

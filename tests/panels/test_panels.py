@@ -537,3 +537,30 @@ def test_a_slider_of_a_policy_makes_no_pattern_ready_again(corpus: mk.Corpus, mo
     assert "regexp_extract" not in asked[0]
     assert "(text" not in asked[0].replace("length(text)", "")
     assert "length" in panel.result["reason"].to_pylist()
+
+
+def test_a_picture_of_many_hits_stays_one_that_can_be_read() -> None:
+    rows = {"text": [f"чай {at}" for at in range(300)], "memory_id": [f"m{at}" for at in range(300)]}
+    panel = mk.panels.search(mk.Retriever(encoder=None).fit(mk.from_table(rows)), "чай", as_of=DAY)
+    panel.set(pool=1000, k=1000)
+    assert panel.result.num_rows == 300
+    assert "first 16 of 300" in panel.words
+    assert sum(len(bars.get_paths()) for bars in panel._drawing.axes.collections) <= 400
+
+
+def test_stale_memories_are_counted_where_labels_know_of_any(search: mk.Retriever) -> None:
+    queries = {"query_id": ["q"], "text": ["пул соединений"]}
+    qrels = {"query_id": ["q", "q"], "memory_id": ["a", "b"], "relevance": [1, 1]}
+    assert "stale" not in mk.panels.decay(search, queries, qrels, as_of=DAY).status
+    known = mk.panels.decay(search, queries, {**qrels, "valid_to": ["2026-02-01", None]}, as_of=DAY)
+    found = search.search("пул соединений", k=10, as_of=DAY)["memory_id"].to_pylist()
+    assert f"stale@10 {('a' in found) / len(found):.3f}" in known.status
+
+
+@pytest.mark.parametrize("name", ["search", "dedup", "quota", "context", "policy"])
+def test_a_label_names_its_unit_once(panels: dict[str, Panel], name: str) -> None:
+    labels = [one["label"] for group in panels[name].spec()["groups"] for one in group["controls"]]
+    assert len(set(labels)) == len(labels)
+    for label in labels:
+        words = label.replace(",", "").split()
+        assert len(set(words)) == len(words), label

@@ -64,7 +64,7 @@ def contributions(trace: pa.Table) -> pa.Table:
     return pa.table({"memory_id": hits["memory_id"], **parts, "lost": fused - score})
 
 
-def plot_contributions(trace: pa.Table, ax: Axes | None = None) -> Axes:
+def plot_contributions(trace: pa.Table, ax: Axes | None = None, most: int | None = None) -> Axes:
     """Stacked bars, best hit on top: what each arm gave, and what decay took.
 
     Parameters
@@ -73,6 +73,8 @@ def plot_contributions(trace: pa.Table, ax: Axes | None = None) -> Axes:
         From `Retriever.trace`, of one query.
     ax : matplotlib Axes, optional
         Cleared and drawn on; a new figure (not pyplot's) by default.
+    most : int, optional
+        How many hits are drawn, the best; all by default.
 
     Returns
     -------
@@ -91,8 +93,10 @@ def plot_contributions(trace: pa.Table, ax: Axes | None = None) -> Axes:
     >>> len(ax.get_yticklabels())
     2
     """
-    bars = contributions(trace)
-    ax = axes_for(ax, f"what the scores of {bars.num_rows} hits are made of")
+    found = contributions(trace)
+    bars = found.slice(0, most)
+    some = f"the first {bars.num_rows} of " if bars.num_rows < found.num_rows else ""
+    ax = axes_for(ax, f"what the scores of {some}{found.num_rows:,} hits are made of")
     place, left = np.arange(bars.num_rows), np.zeros(bars.num_rows)
     names = [short(name) for name in titles_of(trace, bars["memory_id"].to_pylist())]
     if not names:
