@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -35,12 +36,17 @@ AS_OF, USERS_EACH, TOKENS, DIM, CENTRES, CHUNK = "2026-03-01", 500, 8, 64, 20_00
 ASKED, HALVES = 50, 400_000
 
 
+@cache
+def around() -> np.ndarray:
+    """The centres."""
+    made = np.random.default_rng(0).standard_normal((CENTRES, DIM), np.float32)
+    return made / np.linalg.norm(made, axis=1, keepdims=True)
+
+
 def near(centre: np.ndarray, seed: int) -> np.ndarray:
     """Vectors of length 1 near the centres of those numbers."""
-    around = np.random.default_rng(0).standard_normal((CENTRES, DIM), np.float32)
-    around /= np.linalg.norm(around, axis=1, keepdims=True)
     noise = np.random.default_rng(seed).standard_normal((len(centre), DIM), np.float32) / np.sqrt(DIM)
-    found = around[centre] + 0.8 * noise
+    found = around()[centre] + 0.8 * noise
     vectors: np.ndarray = found / np.linalg.norm(found, axis=1, keepdims=True)
     return vectors.astype(np.float32)
 

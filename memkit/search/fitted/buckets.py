@@ -158,6 +158,10 @@ class BucketIndex:
         centring.means_ = np.zeros((3, 1)) if self.settings.centre == "none" else self.counted.means(centring.mode)
         return centring
 
+    @cached_property
+    def _nothing(self) -> SearchIndex:
+        return empty_index(self.settings)
+
     def weights(self, settings: QuerySettings) -> dict[str, float]:
         """As `SearchIndex.weights`.
 
@@ -166,7 +170,7 @@ class BucketIndex:
         ParameterError
             For an arm that had no weight at fit.
         """
-        weights = empty_index(self.settings).weights(settings)
+        weights = self._nothing.weights(settings)
         if unknown := [name for name in weights if name not in self.names]:
             raise ParameterError(f"Retriever: the arm '{unknown[0]}' had no weight at fit. Fit again with its weight.")
         return weights
