@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -189,8 +190,8 @@ class Rows:
 
     def failing(self, name: str, value: object) -> list[Rule]:
         """The rules with a test that `value` fails as the field `name`; a null fails none."""
-        tests = self._tests.get(name, ()) if value is not None else ()
-        return [rule for rule, passes in tests if not passes(value)]
+        tests = self._tests.get(name) if value is not None else None
+        return [] if not tests else [rule for rule, passes in tests if not passes(value)]
 
     def keep_text(self, source: Source, format: str, expected: str, got: str, line: int) -> None:
         """A file that cannot be parsed as a row with its text, and the problem."""
@@ -306,6 +307,7 @@ def slug_of(title: str) -> str:
     return _NO_WORD.sub("-", title.casefold()).strip("-")[:_MAX_SLUG].rstrip("-") or "section"
 
 
+@functools.lru_cache(1024)
 def above(path: str, *names: str) -> str:
     """What stands above a memory, outermost first: the folders of its file, its category, the headings over it.
 

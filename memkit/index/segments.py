@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -30,13 +30,24 @@ class _Terms(Mapping[str, int]):
         self._parts, self._frequency = (base, later), frequency
 
     def __getitem__(self, term: str) -> int:
-        number = next((part[term] for part in self._parts if term in part), None)
-        if number is None or not self._frequency[number]:
+        number = self.get(term)
+        if number is None:
             raise KeyError(term)
-        return number
+        return int(number)
+
+    def get(self, term: str, default: Any = None) -> Any:
+        """What most ask for, without an exception for what is not there."""
+        base, later = self._parts
+        number = base.get(term, later.get(term))
+        return default if number is None or not self._frequency[number] else number
 
     def __iter__(self) -> Iterator[str]:
-        return (term for part in self._parts for term, number in part.items() if self._frequency[number])
+        return (term for term, _ in self.items())
+
+    def items(self) -> Any:
+        """Terms and numbers."""
+        there = self._frequency.astype(bool).tolist()
+        return ((term, number) for part in self._parts for term, number in part.items() if there[number])
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._frequency))
@@ -125,9 +136,10 @@ class Followed(Lists):
         """The same in one part, with the terms in order."""
         from scipy.sparse import coo_array
 
-        names = sorted(self.terms)
+        terms = dict(self.terms.items())
+        names = sorted(terms)
         column, row = np.full(len(self.document_frequency), -1, np.int32), np.full(self.n_slots, -1, np.int32)
-        column[[self.terms[name] for name in names]] = np.arange(len(names))
+        column[[terms[name] for name in names]] = np.arange(len(names))
         row[self.slots] = np.arange(self.n_rows)
         parts = (
             (self.base, column[: len(self.base.terms)], row),

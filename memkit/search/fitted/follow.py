@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.schemas import Ints, Mask
-from memkit.search.fitted.arms import places, said
+from memkit.search.fitted.arms import codes, places, said
 from memkit.search.fitted.index import Rows, SearchIndex
 from memkit.text.chunk import lines_above
 
@@ -28,8 +28,8 @@ _PIECES_KEPT = 64
 
 def laid_out(
     before: SearchIndex, given: pa.Table, order: Ints, cut: Callable[[pa.Table], pa.Table]
-) -> tuple[pa.Table, pa.Table, tuple[SearchIndex, Ints]]:
-    """The memories `given` in their `order`, their chunks, and for each of these its row in `before`."""
+) -> tuple[pa.Table, pa.Table, tuple[SearchIndex, Ints], Ints]:
+    """The memories `given` in their `order`, their chunks, for each of these its row in `before`, and its memory's."""
     source = former_rows(before, given)[order]
     memories = picked(given, order)
     fresh = picked(memories, np.flatnonzero(source < 0))
@@ -37,7 +37,8 @@ def laid_out(
     at, size = chunk_rows(before.rows.memory, source, places(pieces["memory_id"], fresh["memory_id"]))
     known = before.chunks.append_column("searched", before.texts).append_column("told", before.told)
     found = few_pieces(picked(pa.concat_tables([known, pieces]), at))
-    return few_pieces(memories), _moved(found, np.repeat(_shifts(before, memories, source), size)), (before, at)
+    memory: Ints = np.repeat(np.arange(len(size)), size)
+    return few_pieces(memories), _moved(found, _shifts(before, memories, source)[memory]), (before, at), memory
 
 
 def _shifts(before: SearchIndex, memories: pa.Table, source: Ints) -> Ints:
@@ -67,7 +68,9 @@ def former_rows(before: SearchIndex, given: pa.Table) -> Ints:
     """For each of the memories `given` the row in `before` of the equal one, on whatever lines; -1 where none is."""
     at = places(given["memory_id"], before.given["memory_id"])
     known = np.flatnonzero(at >= 0)
-    if given.schema.names != before.given.schema.names or len(np.unique(at[known])) < len(known):  # ids that are none
+    if (
+        given.schema.names != before.given.schema.names or np.bincount(at[known], minlength=1).max() > 1
+    ):  # ids that are none
         return np.full(len(at), -1)
     old, new = _without_lines(picked(before.given, at[known])), _without_lines(picked(given, known))
     at[known[_differing(old, new)]] = -1
@@ -127,7 +130,7 @@ def said_since(texts: pa.ChunkedArray, before: Rows, at: Ints) -> tuple[Ints, Ma
     sizes = pc.binary_length(texts).to_numpy()
     alike = np.isin(sizes, sizes[new])
     text[alike], filled[alike] = said(texts.filter(pa.array(alike)))
-    return np.unique(text, return_inverse=True)[1], filled
+    return codes(pa.array(text))[0], filled
 
 
 def take_over(

@@ -347,12 +347,12 @@ def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | Non
     given = corpus.tables["memories"]
     order = pc.sort_indices(given["memory_id"]).to_numpy().astype(np.int64)
     if before is None:
-        memories, former = given.take(pa.array(order)).combine_chunks(), None
+        memories, former, memory = given.take(pa.array(order)).combine_chunks(), None, None
         pieces = cut(memories, settings).combine_chunks()
     else:
-        memories, pieces, former = follow().laid_out(before, given, order, partial(cut, settings=settings))
+        memories, pieces, former, memory = follow().laid_out(before, given, order, partial(cut, settings=settings))
     chunks, texts, told = pieces.drop_columns(["searched", "told"]), pieces["searched"], pieces["told"]
-    rows = make_rows(memories, chunks, told, former and (former[0].rows, former[1]))
+    rows = make_rows(memories, chunks, told, memory, former and (former[0].rows, former[1]))
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
     index = SearchIndex(corpus, given, settings, order, memories, chunks, texts, told, rows)
     index.absent, index.former, index.is_dated = absent, former, rows.has_dates
@@ -369,23 +369,29 @@ def follow() -> Any:
 
 
 def make_rows(
-    memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, former: tuple[Rows, Ints] | None = None
+    memories: pa.Table,
+    chunks: pa.Table,
+    texts: pa.ChunkedArray,
+    memory: Ints | None = None,
+    former: tuple[Rows, Ints] | None = None,
 ) -> Rows:
     """Arrays over `memories` and their `chunks`; `texts` is what each chunk tells.
 
     Parameters
     ----------
+    memory : ndarray of int64, shape (n_chunks,), optional
+        Of each chunk the row of its memory, where it is known.
     former : tuple (Rows, ndarray of int64, shape (n_chunks,)), optional
-        Rows of before, and for each chunk the one among them with its text; beyond their last one for a new chunk.
+        Rows of before, and of each chunk the one with its text; beyond their last one for a new chunk.
     """
-    memory = places(chunks["memory_id"], memories["memory_id"])
+    memory = places(chunks["memory_id"], memories["memory_id"]) if memory is None else memory
     owner, _ = codes(memories["user_id"].combine_chunks())
     text, filled = said(texts) if former is None else follow().said_since(texts, *former)
     kind, kinds = codes(memories["kind"].combine_chunks())
     return Rows(
         memory=memory,
         text=text,
-        twin=np.unique(owner[memory] * len(text) + text, return_inverse=True)[1],
+        twin=codes(pa.array(owner[memory] * len(text) + text))[0],
         filled=None if filled.all() else filled,
         owner=owner,
         kind=(kind, tuple(kinds.to_pylist())),
