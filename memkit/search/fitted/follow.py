@@ -28,7 +28,7 @@ _PIECES_KEPT = 64
 
 def laid_out(
     before: SearchIndex, given: pa.Table, order: Ints, cut: Callable[[pa.Table], pa.Table]
-) -> tuple[pa.Table, pa.Table, tuple[SearchIndex, Ints], Ints]:
+) -> tuple[pa.Table, pa.Table, tuple[SearchIndex, Ints, Ints]]:
     """The memories `given` in their `order`, their chunks, for each of these its row in `before`, and its memory's."""
     source = former_rows(before, given)[order]
     memories = picked(given, order)
@@ -38,7 +38,7 @@ def laid_out(
     known = before.chunks.append_column("searched", before.texts).append_column("told", before.told)
     found = few_pieces(picked(pa.concat_tables([known, pieces]), at))
     memory: Ints = np.repeat(np.arange(len(size)), size)
-    return few_pieces(memories), _moved(found, _shifts(before, memories, source)[memory]), (before, at), memory
+    return few_pieces(memories), _moved(found, _shifts(before, memories, source)[memory]), (before, at, memory)
 
 
 def _shifts(before: SearchIndex, memories: pa.Table, source: Ints) -> Ints:

@@ -347,17 +347,17 @@ def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | Non
     given = corpus.tables["memories"]
     order = pc.sort_indices(given["memory_id"]).to_numpy().astype(np.int64)
     if before is None:
-        memories, former, memory = given.take(pa.array(order)).combine_chunks(), None, None
+        memories, former = given.take(pa.array(order)).combine_chunks(), None
         pieces = cut(memories, settings).combine_chunks()
     else:
-        memories, pieces, former, memory = follow().laid_out(before, given, order, partial(cut, settings=settings))
+        memories, pieces, former = follow().laid_out(before, given, order, partial(cut, settings=settings))
     chunks, texts, told = pieces.drop_columns(["searched", "told"]), pieces["searched"], pieces["told"]
-    rows = make_rows(memories, chunks, told, memory, former and (former[0].rows, former[1]))
+    rows = make_rows(memories, chunks, told, former and (former[0].rows, *former[1:]))
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
     index = SearchIndex(corpus, given, settings, order, memories, chunks, texts, told, rows)
-    index.absent, index.former, index.is_dated = absent, former, rows.has_dates
+    index.absent, index.former, index.is_dated = absent, former and former[:2], rows.has_dates
     if former is not None:
-        follow().take_over(index, *former, PER_TEXT)
+        follow().take_over(index, *former[:2], PER_TEXT)
     return index
 
 
@@ -368,25 +368,20 @@ def follow() -> Any:
     return follow
 
 
-def make_rows(
-    memories: pa.Table,
-    chunks: pa.Table,
-    texts: pa.ChunkedArray,
-    memory: Ints | None = None,
-    former: tuple[Rows, Ints] | None = None,
-) -> Rows:
+Known = tuple[Rows, Ints, Ints]
+
+
+def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, former: Known | None = None) -> Rows:
     """Arrays over `memories` and their `chunks`; `texts` is what each chunk tells.
 
     Parameters
     ----------
-    memory : ndarray of int64, shape (n_chunks,), optional
-        Of each chunk the row of its memory, where it is known.
-    former : tuple (Rows, ndarray of int64, shape (n_chunks,)), optional
-        Rows of before, and of each chunk the one with its text; beyond their last one for a new chunk.
+    former : tuple (Rows, ndarray of int64, ndarray of int64, each of shape (n_chunks,)), optional
+        Rows of before, of each chunk the one with its text (beyond their last one for a new chunk), and its memory.
     """
-    memory = places(chunks["memory_id"], memories["memory_id"]) if memory is None else memory
+    memory = former[2] if former else places(chunks["memory_id"], memories["memory_id"])
     owner, _ = codes(memories["user_id"].combine_chunks())
-    text, filled = said(texts) if former is None else follow().said_since(texts, *former)
+    text, filled = said(texts) if former is None else follow().said_since(texts, *former[:2])
     kind, kinds = codes(memories["kind"].combine_chunks())
     return Rows(
         memory=memory,
