@@ -200,8 +200,6 @@ def save_buckets(tables: Mapping[str, pa.Table], folder: Path, count: int) -> No
         tasks = ((folder / f"bucket-{number:05}", part) for number, part in enumerate(parts))
         (folder / BUCKETS).unlink(missing_ok=True)  # no lake from here on, until all is there
         saved = list(results(_save_one, tasks))
-        for other in set(folder.glob("bucket-*")) - {folder / one["name"] for one in saved}:
-            shutil.rmtree(other)
         _write_list(folder, saved)
     except OSError as error:
         raise MemkitError(f"{folder}: cannot save buckets there: {error}. Save again: what is done is kept.") from error
@@ -296,9 +294,10 @@ def _save_parts(place: Path, parts: Path, prefix: str) -> dict[str, Any]:
 
 
 def _write_list(folder: Path, saved: list[dict[str, Any]]) -> None:
-    """From here on it is a lake; what was counted of other buckets goes."""
-    for made in (TOTALS, MAPPED):
-        shutil.rmtree(folder / made, ignore_errors=True)
+    """From here on it is a lake; other buckets, and what was counted of them, go."""
+    others = set(folder.glob("bucket-*")) - {folder / one["name"] for one in saved}
+    for left in (folder / TOTALS, folder / MAPPED, *others):
+        shutil.rmtree(left, ignore_errors=True)
     written = folder / f".{BUCKETS}"
     written.write_text(json.dumps({"version": _VERSION, "lake": VERSION, "buckets": saved}, indent=1))
     written.replace(folder / BUCKETS)

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.errors import MemkitError, ParameterError, QueryError
+from memkit.errors import FormatError, MemkitError, ParameterError, QueryError
 from memkit.search.fitted import mapped
 
 DAY, DIM, N = "2026-03-01", 16, 3_000
@@ -172,6 +172,24 @@ def test_what_cannot_be_laid_out_is_said(given: list[dict[str, Any]], message: s
     with pytest.raises(MemkitError, match=message):
         mk.write_buckets(tmp_path, map(pa.table, given), buckets=1)
     assert not (tmp_path / "buckets.json").exists()
+
+
+def test_a_layout_that_was_stopped_is_no_lake_until_it_is_laid_out_again(tmp_path: Path) -> None:
+    def stopping() -> Iterator[pa.Table]:
+        yield next(tables())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        mk.write_buckets(tmp_path, stopping(), buckets=3)
+    with pytest.raises(FormatError):
+        mk.open(tmp_path)
+    (tmp_path / "bucket-00002").mkdir()  # as a stop a moment later would have left it
+    with pytest.raises(FormatError, match="a save that was stopped"):
+        mk.open(tmp_path)
+    mk.write_buckets(tmp_path, tables(), buckets=2)
+    held: Any = mk.open(tmp_path)
+    assert held.n_memories == N
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["bucket-00000", "bucket-00001", "buckets.json"]
 
 
 def test_another_lake_is_left_alone(folder: Path) -> None:
