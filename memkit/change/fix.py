@@ -11,7 +11,7 @@ from memkit.change.remove import entry_path
 from memkit.errors import ChangeRefusedError
 from memkit.fences import fences
 from memkit.formats.facts import COUNTED, parse_fact
-from memkit.formats.format import FIXES
+from memkit.formats.faults import FIXES
 from memkit.formats.index_tree.write import ordered_entry
 from memkit.formats.records.adapters import CURRENT
 from memkit.formats.records.write import item_places

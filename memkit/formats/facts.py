@@ -19,8 +19,9 @@ import pyarrow as pa
 
 from memkit.errors import FormatError, did_you_mean
 from memkit.formats.disk.source import Source
+from memkit.formats.faults import Rule
 from memkit.formats.fields import DAY, TAG, WHOLE, Field, Fields, Problem, words_test
-from memkit.formats.format import MARKDOWN, File, Folder, Format, Rule, Survey
+from memkit.formats.format import MARKDOWN, File, Folder, Format, Survey
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.json import load_json, name_lines
 from memkit.formats.syntax.node import Node, StructureError, clean

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memkit.errors import FormatError
-from memkit.formats.format import Rule, one_of
+from memkit.formats.faults import Rule, one_of
 from memkit.formats.rows import Row, Rows
 from memkit.formats.syntax.node import Node, clean
 from memkit.formats.syntax.values import (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -12,131 +10,16 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from memkit.formats.disk.source import Source
+from memkit.formats.faults import Rule, Tests, tests_of
+from memkit.formats.rows import Rows, Tables
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.schemas import Kind
 
 if TYPE_CHECKING:
     from memkit.formats.disk.files import Content, Listing
-    from memkit.formats.rows import Rows, Tables
 
 MARKDOWN = (".md", ".markdown")
-
-_CODES = {
-    "error": "unparsable unreadable unsupported_version outside_root plugin_path missing_file duplicate_id out_of_range"
-    " bad_date file_too_large too_many_files foreign_index format_failed",
-    "warning": "missing_field bad_value not_uuid4 name_mismatch implausible_date encoding counter_mismatch"
-    " dangling_relation self_relation contradictory_relation unbalanced_fence type_file_mismatch duplicate_key"
-    " missing_index empty_text secret",
-    "info": "missing_recommended prefix_mismatch unknown_placeholder unindexed unclaimed not_a_fact future_date symlink"
-    " undeclared_kind empty_section deleted"
-    " no_repository uncommitted",
-}
-SEVERITIES = {code: severity for severity, codes in _CODES.items() for code in codes.split()}
-"""Severity of each code, error before warning before info."""
-
-ADVICE: dict[str, str] = {
-    "unparsable": "It is kept as text; mend the syntax.",
-    "unreadable": "It is left out; check its permissions.",
-    "unsupported_version": "It is kept as text only; add an adapter or a newer memkit.",
-    "outside_root": "Nothing outside of the root is read; copy the file in or drop the reference.",
-    "plugin_path": "An index must not name the plugin's own files; drop the entry.",
-    "missing_file": "Restore the file or drop the reference.",
-    "duplicate_id": "Give each its own id.",
-    "file_too_large": "Its first 64 KiB are its text; split the file or raise max_file_bytes.",
-    "too_many_files": "Nothing of it is read; name a folder below.",
-    "foreign_index": "It is not read; rename it if it does not belong to the agent's memory.",
-    "format_failed": "The other formats are tried; tell the package's author.",
-    "encoding": "Save the file as UTF-8; other bytes are replaced by U+FFFD.",
-    "duplicate_key": "The first value counts, the later ones are kept in extra; remove one.",
-    "unindexed": "It is read all the same; name it in an index.",
-    "missing_index": "Its files are read all the same; add one and name it in the root.",
-    "not_a_fact": "It is kept as text.",
-    "empty_section": "It is not searched.",
-    "deleted": "It is left out.",
-    "no_repository": "Memories without a date of their own have none.",
-    "uncommitted": "It has no date until it is committed.",
-    "secret": "Move it and change it.",
-    "undeclared_kind": "It is kept as it is; memkit.schemas.declare_kinds makes it known.",
-    "symlink": "Links are not followed; a target inside of the root is read under its own name.",
-}
-"""What to do, where one sentence serves every case of a code."""
-
-
-FIXES: dict[tuple[str, str, str], str] = {
-    ("counter_mismatch", "facts", ""): "the facts are counted again",
-    ("name_mismatch", "notes", "id"): "the file is named after its id",
-    ("missing_field", "index_tree", "updated"): "the day of the fix is written",
-    ("missing_field", "records", "format_version"): "1.0.0 is written",
-    ("unindexed", "index_tree", ""): "the index of its folder names it, priority medium, without tags",
-}
-"""What `memkit.Fix` does, by code, format and field: only where one answer is right or harmless."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One check.
-
-    Attributes
-    ----------
-    code : str
-        A key of `SEVERITIES`.
-    format : str
-        The format whose reader makes the check, or 'any'.
-    field : str
-        The field checked, as the format spells it; empty for a whole file or record.
-    expected : str
-        What should be there, in words; the message says it.
-    test : callable or None
-        ``test(value) -> bool`` on the value as read; None where the reader itself decides.
-    """
-
-    code: str
-    format: str
-    field: str
-    expected: str
-    test: Callable[[object], bool] | None = None
-
-    @property
-    def fix(self) -> str:
-        """How `memkit.Fix` mends it; empty where no way is safe."""
-        return FIXES.get((self.code, self.format, self.field), "")
-
-    @property
-    def severity(self) -> str:
-        """error, warning or info."""
-        return SEVERITIES[self.code]
-
-    @property
-    def said(self) -> tuple[str, str, str]:
-        """What a problem says where a reader finds it broken: code, field, expected."""
-        return self.code, self.field, self.expected
-
-
-def length(low: int, high: int = sys.maxsize) -> Callable[[object], bool]:
-    """Whether a text has so many characters, the blanks around it not counted."""
-    return lambda value: low <= len(str(value).strip()) <= high
-
-
-def matches(pattern: str) -> Callable[[object], bool]:
-    """Whether a value as text is what `pattern` describes."""
-    compiled = re.compile(pattern, re.DOTALL)
-    return lambda value: compiled.fullmatch(str(value)) is not None
-
-
-def one_of(*words: str) -> Callable[[object], bool]:
-    """Whether a value is one of `words`."""
-    return lambda value: value in words
-
-
-def is_ratio(value: object) -> bool:
-    """Whether a value is a number in 0..1."""
-    return isinstance(value, (int, float)) and 0 <= value <= 1
-
-
-def is_not_negative(value: object) -> bool:
-    """Whether a value is a number from 0 on."""
-    return isinstance(value, (int, float)) and value >= 0
 
 
 @dataclass(frozen=True)
@@ -307,15 +190,3 @@ class Format:
     def may_read(self, file: File) -> bool:
         """Whether ``read(format=...)`` can force it on `file`."""
         return file.has_ending(self.endings) or self.claims_file(file)
-
-
-Tests = dict[str, list[tuple[Rule, Callable[[object], bool]]]]
-
-
-def tests_of(rules: Iterable[Rule]) -> Tests:
-    """The tests of `rules` by their field."""
-    found: Tests = {}
-    for rule in rules:
-        if rule.test:
-            found.setdefault(rule.field, []).append((rule, rule.test))
-    return found

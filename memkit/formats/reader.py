@@ -40,13 +40,14 @@ from memkit.formats.disk.files import (
 )
 from memkit.formats.disk.lock import LOCK, steady
 from memkit.formats.disk.source import Source
-from memkit.formats.format import File, Folder, Format, Role, Rule, Survey
+from memkit.formats.faults import Rule
+from memkit.formats.format import File, Folder, Format, Role, Survey
 from memkit.formats.git import repository
 from memkit.formats.git.tree import Tree, tree_of
 from memkit.formats.records.adapters import Adapter, own_adapters, register_adapter
 from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
-from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, schemas_of
-from memkit.formats.splice import merge, with_own_dates
+from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, schemas_of, with_own_dates
+from memkit.formats.splice import merge
 from memkit.parallel import results, workers
 from memkit.params import describe, record_as_of
 from memkit.progress import bar
@@ -77,11 +78,8 @@ class Options:
     """The revision that is read, None the folder as it is; 'git' where undated memories have dates of their history."""
 
 
-Seen = tuple[Stat, str, str]
-"""A file as it was parsed: its stat, the key of its role, and the hash of its content, "" where it could not be read.
-
-No class: one is made for every file of every read.
-"""
+Seen = tuple[Stat, str, str]  # no class: one is made for every file of every read
+"""A file as it was parsed: its stat, the key of its role, and the hash of its content, "" where it could not be read."""
 _UNSEEN: Seen = ((-1, -1, -1), "", "")
 
 

@@ -15,7 +15,8 @@ import pyarrow as pa
 
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import facts, workspace
-from memkit.formats.format import SEVERITIES, File, Format
+from memkit.formats.faults import SEVERITIES
+from memkit.formats.format import File, Format
 from memkit.formats.index_tree import format as index_tree
 from memkit.formats.notes import format as notes
 from memkit.formats.records import format as records

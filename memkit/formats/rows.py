@@ -8,16 +8,17 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import groupby
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.formats.disk.source import Source
-from memkit.formats.format import ADVICE, SEVERITIES, Format, Rule, Tests, tests_of
+from memkit.formats.faults import ADVICE, SEVERITIES, Rule, Tests, tests_of
 from memkit.formats.syntax.node import Node
 from memkit.schemas import TABLES
 
@@ -45,7 +46,18 @@ Row = dict[str, Any]
 Tables = dict[str, pa.Table]
 
 
-def schemas_of(formats: Iterable[Format]) -> dict[str, pa.Schema]:
+class Form(Protocol):
+    """What is asked of a `memkit.formats.format.Format` here."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def tests(self) -> Tests: ...
+    @property
+    def schemas(self) -> Mapping[str, pa.Schema]: ...
+
+
+def schemas_of(formats: Iterable[Form]) -> dict[str, pa.Schema]:
     """The tables that reading with these formats fills."""
     own = {name: schema for format in formats for name, schema in format.schemas.items()}
     return RAW_SCHEMAS | own
@@ -93,7 +105,7 @@ class Rows:
         self._listed: Counter[tuple[str, str]] = Counter()
         self._unlisted: Counter[tuple[str, str]] = Counter()
 
-    def use(self, format: Format) -> None:
+    def use(self, format: Form) -> None:
         """Let the rows that follow be those of `format`: its own rules count, or those of `rules` with its name."""
         for name in format.schemas.keys() - self.schemas.keys():
             self.schemas[name], self.tables[name], self._handed[name] = format.schemas[name], [], []
@@ -344,3 +356,11 @@ def extra_of(fields: Row, known: Container[str]) -> str:
     """JSON object of the `fields` that no column holds."""
     rest = {key: value for key, value in fields.items() if key not in known}
     return json_text(rest) if rest else "{}"
+
+
+def with_own_dates(memories: pa.Table) -> pa.Table:
+    """`memories` that say of each date where it is from: a field of its own, where its reader says nothing else."""
+    is_dated = pc.or_(pc.is_valid(memories["created_at"]), pc.is_valid(memories["updated_at"]))
+    sources = pc.if_else(is_dated, pc.fill_null(memories["date_source"], "own"), None)
+    place = memories.column_names.index("date_source")
+    return memories.set_column(place, memories.schema.field(place), sources)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from memkit.formats.format import ADVICE, SEVERITIES, Rule
+from memkit.formats.faults import ADVICE, SEVERITIES, Rule
 from memkit.formats.registry import FORMATS
 from memkit.params import describe
 

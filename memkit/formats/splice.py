@@ -51,11 +51,3 @@ def _splice(
         pieces += [old.slice(at, start - at), new.filter(pc.equal(new_paths, path))]
         at = stop
     return pa.concat_tables([*pieces, old.slice(at)])
-
-
-def with_own_dates(memories: pa.Table) -> pa.Table:
-    """`memories` that say of each date where it is from: a field of its own, where its reader says nothing else."""
-    is_dated = pc.or_(pc.is_valid(memories["created_at"]), pc.is_valid(memories["updated_at"]))
-    sources = pc.if_else(is_dated, pc.fill_null(memories["date_source"], "own"), None)
-    place = memories.column_names.index("date_source")
-    return memories.set_column(place, memories.schema.field(place), sources)

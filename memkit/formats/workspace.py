@@ -17,7 +17,8 @@ import pyarrow.compute as pc
 
 from memkit.fences import fences
 from memkit.formats.disk.source import Source
-from memkit.formats.format import MARKDOWN, File, Format, Role, Rule
+from memkit.formats.faults import Rule
+from memkit.formats.format import MARKDOWN, File, Format, Role
 from memkit.formats.rows import Row, Rows, Tables, above, extra_of, slug_of
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.markdown import Heading, headings

@@ -10,7 +10,8 @@ from typing import Any
 from memkit.errors import NotFoundError, ParameterError
 from memkit.formats import reader
 from memkit.formats.disk.files import MAX_FILE_BYTES
-from memkit.formats.format import SEVERITIES, Format, Rule
+from memkit.formats.faults import SEVERITIES, Rule
+from memkit.formats.format import Format
 from memkit.formats.git.refs import Rev, rev_text
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options

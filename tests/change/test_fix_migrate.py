@@ -12,7 +12,7 @@ import pytest
 import memkit as mk
 from memkit.change.fix import CODES
 from memkit.errors import ChangeRefusedError, ParameterError
-from memkit.formats.format import FIXES
+from memkit.formats.faults import FIXES
 
 DAY = "2026-03-01"
 

@@ -10,8 +10,8 @@ import pytest
 
 import memkit as mk
 from memkit.formats import facts
+from memkit.formats.faults import Rule
 from memkit.formats.fields import Field
-from memkit.formats.format import Rule
 from memkit.formats.index_tree import index
 from memkit.formats.notes import format as notes
 from memkit.tables.samples import write_files

@@ -28,7 +28,7 @@ MODULE = '''
 import pyarrow as pa
 
 import memkit as mk
-from memkit.formats.format import Rule
+from memkit.formats.faults import Rule
 from memkit.formats.syntax.values import day_of
 
 CARDS = pa.schema([("memory_id", pa.string()), ("path", pa.string()), ("due", pa.timestamp("us", tz="UTC"))])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from memkit.formats.disk.source import Source
-from memkit.formats.format import File, Format, Rule
+from memkit.formats.faults import Rule
+from memkit.formats.format import File, Format
 from memkit.formats.index_tree.index import BRANCH, FIELDS, NAMED, ROOT, Claim
 from memkit.formats.index_tree.survey import survey
 from memkit.formats.index_tree.whole import RULES, check_split

@@ -6,8 +6,8 @@ from collections.abc import Container
 from dataclasses import dataclass
 from typing import Any
 
+from memkit.formats.faults import is_not_negative, length
 from memkit.formats.fields import DAY, TRUTH, WHOLE, WORDS, Field, Fields, Test, Type, words_test
-from memkit.formats.format import is_not_negative, length
 from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.rows import Row, Rows, extra_of
 from memkit.formats.syntax.node import Node

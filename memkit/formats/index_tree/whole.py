@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from memkit.formats.disk.source import Source
+from memkit.formats.faults import Rule
 from memkit.formats.fields import ANY, DAY, Field, Fields, Type
-from memkit.formats.format import MARKDOWN, Rule
+from memkit.formats.format import MARKDOWN
 from memkit.formats.rows import Rows
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.node import Node

@@ -10,8 +10,9 @@ from uuid import UUID
 
 from memkit.fences import fences
 from memkit.formats.disk.source import Source
+from memkit.formats.faults import Rule, length, matches
 from memkit.formats.fields import TIME, WORDS, Field, Fields
-from memkit.formats.format import MARKDOWN, File, Format, Rule, length, matches
+from memkit.formats.format import MARKDOWN, File, Format
 from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT, MIN_BODY, read_plain
 from memkit.formats.rows import Rows, extra_of
 from memkit.formats.syntax.front_matter import FrontMatter

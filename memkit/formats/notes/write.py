@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from memkit.errors import FormatError
+from memkit.formats.faults import length
 from memkit.formats.fields import check_text
-from memkit.formats.format import length
 from memkit.formats.notes.batch import MIN_BODY
 from memkit.formats.notes.format import FIELDS
 from memkit.formats.syntax import front_matter

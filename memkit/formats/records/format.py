@@ -9,7 +9,8 @@ from itertools import chain
 from typing import Any
 
 from memkit.formats.disk.source import Source
-from memkit.formats.format import File, Format, Rule
+from memkit.formats.faults import Rule
+from memkit.formats.format import File, Format
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
 from memkit.formats.records.kinds import KINDS, RULES, Kind, Record, check
 from memkit.formats.rows import Row, Rows, json_text

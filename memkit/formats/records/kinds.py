@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.formats.faults import Rule, is_not_negative, is_ratio
 from memkit.formats.fields import NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Test, Type, words_test
-from memkit.formats.format import Rule, is_not_negative, is_ratio
 from memkit.formats.records.adapters import CURRENT, is_version
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.node import Node
