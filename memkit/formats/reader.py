@@ -79,7 +79,7 @@ class Options:
 
 
 Seen = tuple[Stat, str, str]  # no class: one is made for every file of every read
-"""A file as it was parsed: its stat, the key of its role, and the hash of its content, "" where it could not be read."""
+"""A file as it was parsed: its stat, the key of its role, the hash of its content, "" where it could not be read."""
 _UNSEEN: Seen = ((-1, -1, -1), "", "")
 
 

@@ -66,11 +66,13 @@ class _Lexical(Estimator):
         chunks, texts
             As for `fit`.
         """
+        from memkit.index.segments import updated
+
         postings = _fitted(self)
         if isinstance(postings, Postings) and len(postings.counts) < len(postings.rows):
             return None
         fresh = self._count(texts.filter(pa.array(at >= postings.n_rows)))
-        return copy.copy(self)._use(postings.updated(at, fresh))
+        return copy.copy(self)._use(updated(postings, at, fresh))
 
     def candidates(
         self,

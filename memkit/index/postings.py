@@ -73,10 +73,6 @@ class Lists:
         """Add to `scores`, one a slot, the weights of `terms` times their factors; rows likely to be among the best."""
         raise NotImplementedError
 
-    def updated(self, at: np.ndarray, fresh: Postings) -> Lists:
-        """Those of other rows, most of them these."""
-        raise NotImplementedError
-
     def whole(self) -> Postings:
         """The same in one part."""
         raise NotImplementedError
@@ -155,10 +151,8 @@ class Postings(Lists):
         from scipy.sparse import csr_array
 
         if len(texts) > ROWS_A_TASK and workers() > 1:
-            from memkit.index.segments import one_after_another
-
             parts = ((strings(texts[at : at + ROWS_A_TASK]), analyser) for at in range(0, len(texts), ROWS_A_TASK))
-            return one_after_another(list(results(cls.count, parts)))
+            return cls.one_after_another(list(results(cls.count, parts)))
         if not len(texts):
             return cls({}, np.zeros(1, np.int64), np.empty(0, np.int32), np.empty(0, np.uint8), 0)
         if len(texts) <= _FEW_TEXTS:
@@ -190,18 +184,19 @@ class Postings(Lists):
         rows = plain(counts.indices, np.int32)
         return cls(numbers, counts.indptr.astype(np.int64), rows, _small(counts.data), counts.shape[0])
 
-    def updated(self, at: np.ndarray, fresh: Postings) -> Lists:
-        """The counts of other rows, most of them these: what `count` gives over all their texts, without reading those.
+    @classmethod
+    def one_after_another(cls, parts: Sequence[Self]) -> Self:
+        """The rows of all parts, one part after the other: what `count` gives for all their texts."""
+        from scipy.sparse import csr_array, vstack
 
-        Parameters
-        ----------
-        at : ndarray of shape (n_rows,), int64
-            For each row the one of these with its text, in rising order; n_rows of these and more: a row of `fresh`.
-        """
-        from memkit.index.segments import followed
-
-        is_new = at >= self.n_rows
-        return followed(self, np.where(is_new, self.n_rows - 1 + np.cumsum(is_new), at), fresh)
+        terms = sorted(set().union(*(part.terms for part in parts)))
+        number = dict(zip(terms, range(len(terms)), strict=True))
+        matrices = []
+        for part in parts:
+            columns = np.fromiter((number[term] for term in part.terms), np.int64, len(part.terms))
+            at = (part.rows, np.repeat(columns, part.document_frequency))
+            matrices.append(csr_array((part.counts.astype(np.float32), at), (part.n_rows, len(terms))))
+        return cls.of(terms, vstack(matrices, format="csc"))
 
     def whole(self) -> Self:
         """These, which are in one part."""

@@ -5,16 +5,35 @@ Nothing of the former ones is copied or renumbered, however many they are: a ref
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from memkit.index.postings import Lists, Postings, Weights
 
 _LATER = 64
-P = TypeVar("P", bound=Postings)
+
+
+def updated(before: Lists, at: np.ndarray, fresh: Postings) -> Lists:
+    """The lists of other rows, most of them those of `before`: as `Postings.count` of all their texts, unread.
+
+    Parameters
+    ----------
+    at : ndarray of shape (n_rows,), int64
+        For each row the one of `before` with its text, in rising order; n_rows of these and more: a row of `fresh`.
+    """
+    is_new = at >= before.n_rows
+    if not isinstance(before, Followed):
+        return followed(before.whole(), np.where(is_new, before.n_rows - 1 + np.cumsum(is_new), at), fresh)
+    # The base stays, and the rows that it does not have are brought together.
+    slots, first = np.append(before.slots, 0)[np.where(is_new, -1, at)], before.base.n_rows
+    later = is_new | (slots >= first)
+    own = slots[later] - first
+    own[is_new[later]] = before.tail.n_rows + np.arange(is_new.sum())
+    slots[later] = first + np.arange(later.sum())
+    return followed(before.base, slots, Followed(before.tail, own, fresh).whole())
 
 
 def followed(base: Postings, slots: np.ndarray, tail: Postings) -> Lists:
@@ -122,16 +141,6 @@ class Followed(Lists):
         self.tail.add_up(scores[self.base.n_rows :], later[later >= 0], factors[later >= 0], n)
         return np.empty(0, np.int64)
 
-    def updated(self, at: np.ndarray, fresh: Postings) -> Lists:
-        """As `Postings` does: the base stays, and the rows that it does not have are brought together."""
-        is_new, first = at >= self.n_rows, self.base.n_rows
-        slots = np.append(self.slots, 0)[np.where(is_new, -1, at)]
-        later = is_new | (slots >= first)
-        own = slots[later] - first
-        own[is_new[later]] = self.tail.n_rows + np.arange(is_new.sum())
-        slots[later] = first + np.arange(later.sum())
-        return followed(self.base, slots, Followed(self.tail, own, fresh).whole())
-
     def whole(self) -> Postings:
         """The same in one part, with the terms in order."""
         from scipy.sparse import coo_array
@@ -154,17 +163,3 @@ def _cells(part: Postings, column: np.ndarray, row: np.ndarray) -> tuple[np.ndar
     rows = np.take(row, part.rows)
     is_there = rows >= 0
     return part.counts[is_there], rows[is_there], np.repeat(column, part.document_frequency)[is_there]
-
-
-def one_after_another(parts: Sequence[P]) -> P:
-    """The rows of all parts, one part after the other: what `Postings.count` gives for all their texts."""
-    from scipy.sparse import csr_array, vstack
-
-    terms = sorted(set().union(*(part.terms for part in parts)))
-    number = dict(zip(terms, range(len(terms)), strict=True))
-    matrices = []
-    for part in parts:
-        columns = np.fromiter((number[term] for term in part.terms), np.int64, len(part.terms))
-        at = (part.rows, np.repeat(columns, part.document_frequency))
-        matrices.append(csr_array((part.counts.astype(np.float32), at), (part.n_rows, len(terms))))
-    return type(parts[0]).of(terms, vstack(matrices, format="csc"))

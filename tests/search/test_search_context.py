@@ -11,7 +11,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import ParameterError
-from memkit.search.fitted.context import LENT, context_of
+from memkit.search.fitted.context import LENT
 
 DAY = "2026-03-01"
 FOUND = {"q": {2: 4.0}}
@@ -66,7 +66,7 @@ def test_the_order_is_seq_then_creation_then_as_given() -> None:
         return mk.Retriever(encoder=None, context_column="talk").fit(mk.from_table(given))
 
     def after(search: mk.Retriever) -> list[int]:
-        context = context_of(search.index_)
+        context = search.index_.context
         assert context is not None
         return [int(row) for row in context.rows[:, list(LENT).index(1)]]
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,9 +20,6 @@ import pyarrow.compute as pc
 from memkit.duck import identifier, rows_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.schemas import Floats, Ints, Mask
-
-if TYPE_CHECKING:
-    from memkit.search.fitted.index import SearchIndex
 
 LENT = {-1: 0.5, -2: 0.25, 1: 0.3, 2: 0.1}
 """What the turns before and after lend, by their distance."""
@@ -78,27 +75,34 @@ class Context:
         return weights, 1.0 + there @ weights
 
 
-def context_of(index: SearchIndex) -> Context | None:
-    """Who stands beside whom, by equal values of `context_column` in the order of ``seq``, creation and rows as given.
+def context_of(given: pa.Table, column: str | None, order: Ints, of_chunk: Ints) -> Context | None:
+    """Who stands beside whom, by equal values of `column` in the order of ``seq``, creation and rows as given.
 
-    None without such a column, or where the middle row has more than 40 words.
+    None without a column, or where the middle row has more than 40 words.
+
+    Parameters
+    ----------
+    given : pa.Table
+        Memories.
+    order : ndarray of int64, shape (n_memories,)
+        The row of `given` that each memory of the index is.
+    of_chunk : ndarray of int64, shape (n_chunks,)
+        The memory of the index that each chunk is cut from.
 
     Raises
     ------
     ParameterError
         Where no memory has the column.
     """
-    given, column = index.given, index.settings.context_column
     if column is None:
         return None
     row, number = _in_order(given, column)
     words = pc.count_substring_regex(given["text"], r"[\p{L}\p{N}_]+")
     if len(words) and pc.quantile(words, 0.5)[0].as_py() > _LONGEST:
         return None
-    memory = np.argsort(index.order)[row]  # in `memories`, of each turn
+    memory = np.argsort(order)[row]  # in `memories`, of each turn
     place, talk = np.full(given.num_rows, -1), np.full(given.num_rows, -1)
     place[memory], talk[memory] = np.arange(len(memory)), number
-    of_chunk = index.rows.memory
     chunks = np.lexsort((np.arange(len(of_chunk)), place[of_chunk]))
     chunks = chunks[talk[of_chunk[chunks]] >= 0]
     rows = np.full((len(of_chunk), len(LENT)), -1, np.int64)

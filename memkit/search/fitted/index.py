@@ -194,7 +194,7 @@ class SearchIndex:
     @cached_property
     def context(self) -> Context | None:
         """Who stands beside whom, where a column says so."""
-        return None if self.settings.context_column is None else context_of(self)
+        return context_of(self.given, self.settings.context_column, self.order, self.rows.memory)
 
     @cached_property
     def digests(self) -> dict[str, Any]:
