@@ -42,9 +42,19 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imported(path: Path) -> Iterator[tuple[int, str]]:
+class Untyped(ast.NodeTransformer):
+    """A module without what it imports for its types alone."""
+
+    def visit_If(self, node: ast.If) -> ast.AST | None:  # the name that ast asks for
+        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
+
+
+def imported(path: Path, with_types: bool = True) -> Iterator[tuple[int, str]]:
     """Line and dotted name of every import anywhere in a module, also within functions and TYPE_CHECKING."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if not with_types:
+        tree = Untyped().visit(tree)
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -86,13 +96,6 @@ def test_a_wrong_way_import_would_be_found(tmp_path: Path) -> None:
 
 
 CIRCLES = {
-    # A page shows a panel, and asks it what to show; a panel makes its page when it is shown.
-    (
-        *("panels.ages", "panels.hits", "panels.judging", "panels.page", "panels.pairs", "panels.panel"),
-        *("panels.prompt", "panels.rows", "panels.tabs", "panels.tried"),
-    ),
-    # What a refit does to an index is imported for a refit alone.
-    ("search.fitted.follow", "search.fitted.index"),
     # A corpus that is saved in buckets is saved as one corpus a bucket.
     ("tables.buckets", "tables.corpus", "tables.lake", "tables.table"),
 }
@@ -115,8 +118,8 @@ def circles(modules: dict[str, set[str]]) -> set[tuple[str, ...]]:
 
 
 def modules_in(path: Path, known: Container[str]) -> set[str]:
-    """The modules that a module imports; of a package from which modules are taken, those alone."""
-    names = {name for _, name in imported(path) if name in known}
+    """The modules that a module loads, at once or in a function; of a package from which modules are taken, those."""
+    names = {name for _, name in imported(path, with_types=False) if name in known}
     return {name for name in names if not any(other.startswith(f"{name}.") for other in names)}
 
 

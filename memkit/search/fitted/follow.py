@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,8 +16,10 @@ from numpy.typing import NDArray
 
 from memkit.schemas import Ints, Mask
 from memkit.search.fitted.arms import codes, places, said
-from memkit.search.fitted.index import Rows, SearchIndex
 from memkit.text.chunk import lines_above
+
+if TYPE_CHECKING:
+    from memkit.search.fitted.index import Rows, SearchIndex
 
 _FEW = 32
 _LINES = ("line_start", "line_end")
