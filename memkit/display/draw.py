@@ -33,6 +33,7 @@ STYLE = """
 """.strip()
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _GAP = "  "
+_NOTE = 5  # lines; in 60 columns a verdict takes four, and its end says what could not be seen
 _BAR, _LINE, _LEAST = 4, 11, 7
 _PAGE, _LEAD_WIDTH, _WORD_WIDTH, _SHORT = 670, 240, 11, 18
 """Pixels of a narrow page and of what is read; characters of a column of texts at least, of a short one at most."""
@@ -155,7 +156,7 @@ def as_text(sheet: Sheet, width: int = 80, colour: bool = False) -> str:
     """The sheet as lines of at most `width` cells, columns aligned whatever the script; bold where `colour`."""
     lines = fold(sheet.heading, width)
     lines += [] if sheet.bar is None else [f"▕{bar(sheet.bar, min(40, width - 2))}▏"]
-    lines += [line for note in sheet.notes for line in fold(note, width, 2)]
+    lines += [line for note in sheet.notes for line in fold(note, width, _NOTE)]
     most = 2 if len(sheet.rows) <= _LONG else 1
     rows = sheet.rows[: _LINES // (1 + most)] if sheet.leads and len(sheet.rows) <= ROWS else sheet.rows
     columns, table = _joined(sheet)

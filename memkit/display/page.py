@@ -24,7 +24,7 @@ body{{background:Canvas;color:CanvasText}}{style}
 _STYLE = """
 h1{font-size:1.5em;overflow-wrap:anywhere}figure{margin:1.2em 0}
 figure>svg{max-width:100%;height:auto;fill:currentColor;color:inherit}
-details{font-size:13px;opacity:.85}pre{overflow-x:auto;white-space:pre-wrap}
+.mk{overflow-x:auto}details{font-size:13px;opacity:.85}pre{overflow-x:auto;white-space:pre-wrap}
 .mk th button{all:unset;cursor:pointer;font:inherit}.mk th button:focus-visible{outline:2px solid Highlight}
 .mk th[aria-sort] button::after{content:" \\25B2"}.mk th[aria-sort=descending] button::after{content:" \\25BC"}
 """

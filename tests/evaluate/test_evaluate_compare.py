@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
+from memkit.display.draw import as_text
 from memkit.evaluate.compare import Comparison
 
 Ranked = dict[str, list[str]]
@@ -232,6 +233,13 @@ def test_a_comparison_shows_its_sentence_and_both_tables() -> None:
     assert "b is better than a" in html
     assert "overlap@10" in html
     assert pa.table(found).equals(found.table)
+
+
+def test_a_narrow_terminal_shows_the_whole_verdict() -> None:
+    found = even(30, 10).compare(*swapped(300, 21, 19))
+    assert str(found).endswith("would rarely show.")
+    shown = " ".join(as_text(found._sheets()[0], 60).split("metric")[0].split())
+    assert shown.endswith("would rarely show.")
 
 
 def test_of_what_is_superseded_less_is_better() -> None:
