@@ -98,7 +98,8 @@ class Against:
             return f"<p><b>…</b></p><p>{_METRIC} {difference:+.3f} on {n} of {every} queries; all of them at rest.</p>"
         strip = self.strip(live, pinned)
         v = strip.verdict
-        ends = "" if v.low is None else f" <small>95 % interval {v.low:+.3f} to {v.high:+.3f}</small>".replace("-", "−")
+        ends = "" if v.low is None else f" <small>95 % interval {v.low:+.3f} to {v.high:+.3f}</small>"
+        told = f"{_METRIC} {v.difference:+.3f}{ends}".replace("-", "−")
         unit = "queries" if self.task.unit_name == "query_id" else "users"
         more = (
             ""
@@ -107,7 +108,7 @@ class Against:
         )
         reason = f" {html.escape(v.reason)}." if v.reason else ""
         return (
-            f"<p><b>{html.escape(v.word)}</b> than pinned</p><p>{_METRIC} {v.difference:+.3f}{ends}</p>"
+            f"<p><b>{html.escape(v.word)}</b> than pinned</p><p>{told}</p>"
             f"<p>{_judged(strip.judged)}{reason}{more}</p>{self._bars(strip)}"
         )
 
