@@ -23,6 +23,8 @@ from memkit.text.conflicts import Conflicts
 _BITS = 2048
 _DOUBT = 0.15
 _KEPT = 4096
+_FEW, _FEW_KEPT = 400, 64
+"""Texts of which it is kept how like each other they are, and of how many questions; some megabytes."""
 _READ_AT_ONCE = 256
 _LONGER = 1 << 30
 
@@ -108,6 +110,7 @@ class Repeats:
         self._is_read = np.zeros(len(owner), bool)
         self._grams: dict[int, Ints] = {}
         self._told_apart: dict[tuple[int, int], bool] = {}
+        self._likely: dict[tuple[bytes, float], NDArray[np.bool_]] = {}
 
     def folded(self, rows: Ints, threshold: float) -> Ints:
         """Under which place of `rows`, best first, each of them folds; its own where it stays."""
@@ -124,13 +127,19 @@ class Repeats:
     def likely(self, some: Ints, threshold: float) -> NDArray[np.bool_]:
         """Which pairs of the texts `some` may reach the threshold, and are of one owner.
 
-        Most pairs are told apart by the bits that the trigrams of both set, in one product.
+        Most pairs are told apart by the bits that the trigrams of both set, in one product. A question that is asked
+        again, as while a slider moves, has the same candidates.
         """
+        known = (some.tobytes(), threshold)
+        if known in self._likely:
+            return self._likely[known]
         self.read(some)
         bits = np.unpackbits(self._bits[some], axis=1).astype(np.float32)
         shared, owner = bits @ bits.T, self._owner[some]
         size = np.sqrt(shared.diagonal())
         near: NDArray[np.bool_] = (shared >= (threshold - _DOUBT) * size * size[:, None]) & (owner[:, None] == owner)
+        if len(some) <= _FEW:
+            _keep(self._likely, known, near, _FEW_KEPT)
         return near
 
     def read(self, rows: Ints) -> None:
@@ -179,8 +188,8 @@ class Repeats:
         return texts
 
 
-def _keep(known: dict[Any, Any], key: object, value: object) -> None:
-    if len(known) >= _KEPT:
+def _keep(known: dict[Any, Any], key: object, value: object, most: int = _KEPT) -> None:
+    if len(known) >= most:
         known.clear()
     known[key] = value
 
