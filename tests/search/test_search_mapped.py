@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +202,17 @@ def test_another_lake_is_left_alone(folder: Path) -> None:
 def test_nothing_can_be_laid_out_and_asked(tmp_path: Path) -> None:
     mk.write_buckets(tmp_path, [], buckets=2)
     assert mk.Retriever(encoder=None, engine="mapped").fit(mk.open(tmp_path, trust=True)).search("чай").num_rows == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "buckets"), [(1_000_000, 4), (10_000_000, 32)])
+def test_more_memories_than_memory_holds_are_searched_in_eight_gigabytes(
+    n: int, buckets: int, script: Callable[[str], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "benchmarks")
+    bench, told = script("benchmarks/bench_past_memory.py"), {}
+    for step in bench.STEPS:  # each in a process that may not take more
+        told |= bench.run(step, 8.0, str(tmp_path), n, buckets, 1)
+    assert told["recall at 100"] >= 0.95
+    assert told["recall at 100 on the sample"] >= 0.95
+    assert max(value for name, value in told.items() if "own MiB" in name) < 4_096
