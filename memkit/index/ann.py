@@ -123,4 +123,9 @@ def write(index: Any, path: Path) -> None:
 def read(path: Path, mapped: bool = False) -> Any:
     """An index that `write` wrote; `mapped`, its lists are left in the file until a search opens them."""
     faiss = _faiss()
-    return faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY if mapped else 0)
+    if not mapped:
+        return faiss.read_index(str(path))
+    index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
+    # Each index would start 32 threads to read ahead: of many buckets their stacks alone are more than memory.
+    faiss.downcast_InvertedLists(index.invlists).prefetch_nthread = 0
+    return index
