@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import xxhash
 
 from memkit.display.draw import as_html
-from memkit.display.notebook import Shown
+from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.fences import fences
@@ -71,7 +71,7 @@ _COUNTS = """
 
 
 @dataclass(frozen=True)
-class Overview:
+class Overview(Tabular):
     """What `overview` found.
 
     Attributes
@@ -85,13 +85,6 @@ class Overview:
 
     table: pa.Table
     tables: Mapping[str, pa.Table]
-
-    def to_pandas(self) -> Any:
-        """The findings as a DataFrame."""
-        return self.table.to_pandas()
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
-        return self.table.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         return repr(Shown(*self._sheets()))

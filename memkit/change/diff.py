@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.display.draw import as_html
-from memkit.display.notebook import Shown
+from memkit.display.notebook import Shown, Tabular
 from memkit.display.sheet import ROWS, Sheet, sheet_of, visible
 from memkit.params import describe
 from memkit.schemas import MEMORIES, WORDS
@@ -74,7 +74,7 @@ _ORDER = ("removed", "changed", "moved", "added")
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Tabular):
     """What differs between two corpora, by memory. Made by `diff`.
 
     Attributes
@@ -98,13 +98,6 @@ class Difference:
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
-
-    def to_pandas(self) -> Any:
-        """The rows as a DataFrame."""
-        return self.table.to_pandas()
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> Any:
-        return self.table.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         return repr(Shown(*self._sheets()))

@@ -16,7 +16,7 @@ from memkit.change.counters import counted
 from memkit.change.diff import Diff, diff_of
 from memkit.change.disk import Disk, check_path
 from memkit.change.journal import Change, Journal, Record, hash_of, opened
-from memkit.display.notebook import Shown, shown
+from memkit.display.notebook import Shown, Tabular, shown
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, QueryError, StaleSourceError
 from memkit.formats.syntax.json_places import Splice, spliced, without
 from memkit.params import describe
@@ -47,7 +47,7 @@ _BARE = "select edit from edits where "
 Row = dict[str, Any]
 
 
-class Edits:
+class Edits(Tabular):
     """What would change, as rows. Made by `memkit.plan`, by a store with ``dry_run=True``, or by `from_json`.
 
     Parameters
@@ -316,13 +316,6 @@ class Edits:
         found = cls(Path(root), rows)
         found._contents(found.table.to_pylist())  # what stands nowhere is refused now, not when it is applied
         return found
-
-    def to_pandas(self) -> Any:
-        """`table` as a DataFrame."""
-        return self.table.to_pandas()
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self.table.__arrow_c_stream__(requested_schema)
 
     def _sheets(self, rows: int = 20, show_secrets: bool = False) -> Any:
         found = shown(self.table, rows, None, show_secrets).sheets

@@ -6,7 +6,7 @@ import io
 import shutil
 import sys
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -16,6 +16,9 @@ from memkit.display.views import ANY, view_of
 from memkit.duck import worded
 from memkit.errors import ParameterError, did_you_mean
 from memkit.params import check_value
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Shown:
@@ -33,6 +36,25 @@ class Shown:
 
     def __repr__(self) -> str:
         return self.text(terminal_width())
+
+
+class Tabular:
+    """A result that is one table, and that any data frame library takes.
+
+    Attributes
+    ----------
+    table : pa.Table
+    """
+
+    table: pa.Table
+
+    def to_pandas(self) -> pd.DataFrame:
+        """`table` as a data frame."""
+        frame: pd.DataFrame = self.table.to_pandas()
+        return frame
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.table.__arrow_c_stream__(requested_schema)
 
 
 def show(

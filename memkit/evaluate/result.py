@@ -8,11 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import pandas as pd
-import pyarrow as pa
-
 from memkit.display.draw import as_html
-from memkit.display.notebook import Shown
+from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
@@ -68,25 +65,13 @@ class Plots:
         return ax
 
 
-class Result:
-    """A table that any data frame library takes, what belongs to it, and a sentence that says it.
-
-    Attributes
-    ----------
-    table : pa.Table
-    """
-
-    table: pa.Table
+class Result(Tabular):
+    """A table that any data frame library takes, what belongs to it, and a sentence that says it."""
 
     @property
     def plot(self) -> Plots:
         """Its pictures."""
         return Plots(self)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """`table` as a data frame."""
-        frame: pd.DataFrame = self.table.to_pandas()
-        return frame
 
     def report(self, path: str | Path, title: str | None = None) -> Path:
         """Write one page that needs nothing else: the tables, sorted by their headings, and the pictures with words.
@@ -105,9 +90,6 @@ class Result:
         figures = [as_figure(ax) for ax in self.plot.all()]
         body = as_html(*self._sheets(_ROWS)) + "".join(figures)
         return write_page(path, f"memkit: {type(self).__name__.lower()}" if title is None else title, body, True)
-
-    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
-        return self.table.__arrow_c_stream__(requested_schema)
 
     def __repr__(self) -> str:
         return str(self)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from memkit.display.notebook import shown
 from memkit.errors import MemkitError, ParameterError, did_you_mean
 from memkit.panels.controls import control
-from memkit.panels.parts import STYLE, bundle, shown_again
+from memkit.panels.parts import STYLE, Displayed, bundle
 from memkit.panels.state import Asked, Section, Session, State
 from memkit.params import AsOf, Estimator, Param, as_of_time
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
@@ -36,7 +36,7 @@ Action = tuple[str, str, str]
 """What a button does, by name; its label; and its key."""
 
 
-class Panel:
+class Panel(Displayed):
     """One panel: values that may be changed, the table that they give, a picture of it, and the code that makes it.
 
     Attributes
@@ -62,7 +62,6 @@ class Panel:
         self._drawn: tuple[Any, bytes] = (None, b"")
         self._drawing: Drawing | None = None
         self._page: Page | None = None
-        self._shown: Any = None
         self._check(self.session.state)
 
     # What each panel says for itself.
@@ -316,14 +315,6 @@ class Panel:
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         return bundle(self.view, self.html, repr(self), self.picture)
-
-    def _ipython_display_(self) -> None:
-        self._shown = shown_again(self)
-
-    def keep(self) -> None:
-        """Put the panel as it stands into the notebook's output, so that the file shows it without a kernel."""
-        if self._shown is not None:
-            self._shown.update(self._repr_mimebundle_()[0], raw=True)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}: {self.code}"

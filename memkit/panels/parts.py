@@ -124,8 +124,20 @@ def bundle(view: Any, page: str, words: str, picture: bytes) -> tuple[dict[str, 
     return {**data, "text/html": page, "text/plain": words, "image/png": image}, metadata
 
 
-def shown_again(panel: Any) -> Any:
-    """Display in a way that can be brought up to date later; the handle for that."""
-    from IPython.display import display
+class Displayed:
+    """What is displayed in a way that can be brought up to date later."""
 
-    return display(panel._repr_mimebundle_()[0], raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython has no types here
+    _shown: Any = None
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        raise NotImplementedError
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        self._shown = display(self._repr_mimebundle_()[0], raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython has no types here
+
+    def keep(self) -> None:
+        """Put it as it stands into the notebook's output, so that the file shows it without a kernel."""
+        if self._shown is not None:
+            self._shown.update(self._repr_mimebundle_()[0], raw=True)

@@ -12,7 +12,7 @@ from memkit.panels.hits import HitsPanel
 from memkit.panels.judging import JudgePanel
 from memkit.panels.pairs import PairsPanel
 from memkit.panels.panel import Panel, moment_of
-from memkit.panels.parts import bundle, shown_again
+from memkit.panels.parts import Displayed, bundle
 from memkit.panels.prompt import PromptPanel
 from memkit.panels.rows import POLICY_NAMES, RowsPanel
 from memkit.panels.state import Session, State
@@ -30,7 +30,7 @@ _KNOWN, _WEIGHTS = 60, [0.0, 0.1, 0.2, 0.4, 0.6]
 _POLICIES = tuple(name for name in POLICY_NAMES if name != "decay")
 
 
-class Lab:
+class Lab(Displayed):
     """The panels of a corpus; each is made when it is first shown, and all share what is asked.
 
     Parameters
@@ -79,7 +79,6 @@ class Lab:
         self.names = ("search", "surface", "decay", "dedup", *_POLICIES, "context", "judge")
         self._made: dict[str, Panel] = {}
         self._view: Page | None = None
-        self._shown: Any = None
 
     def __getitem__(self, name: str) -> Panel:
         if name not in self._made:
@@ -132,14 +131,6 @@ class Lab:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
         panel = self.view.panel
         return bundle(self.view, panel.html, repr(self), panel.picture)
-
-    def _ipython_display_(self) -> None:
-        self._shown = shown_again(self)
-
-    def keep(self) -> None:
-        """As `Panel.keep`, of the panel that is chosen."""
-        if self._shown is not None:
-            self._shown.update(self._repr_mimebundle_()[0], raw=True)
 
     def __repr__(self) -> str:
         return f"Lab: {', '.join(self.names)}"

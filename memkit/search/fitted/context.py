@@ -75,10 +75,10 @@ class Context:
         return weights, 1.0 + there @ weights
 
 
-def context_of(given: pa.Table, column: str | None, order: Ints, of_chunk: Ints) -> Context | None:
+def context_of(given: pa.Table, column: str, order: Ints, of_chunk: Ints) -> Context | None:
     """Who stands beside whom, by equal values of `column` in the order of ``seq``, creation and rows as given.
 
-    None without a column, or where the middle row has more than 40 words.
+    None where the middle row has more than 40 words.
 
     Parameters
     ----------
@@ -94,8 +94,6 @@ def context_of(given: pa.Table, column: str | None, order: Ints, of_chunk: Ints)
     ParameterError
         Where no memory has the column.
     """
-    if column is None:
-        return None
     row, number = _in_order(given, column)
     words = pc.count_substring_regex(given["text"], r"[\p{L}\p{N}_]+")
     if len(words) and pc.quantile(words, 0.5)[0].as_py() > _LONGEST:

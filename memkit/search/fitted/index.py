@@ -194,7 +194,8 @@ class SearchIndex:
     @cached_property
     def context(self) -> Context | None:
         """Who stands beside whom, where a column says so."""
-        return context_of(self.given, self.settings.context_column, self.order, self.rows.memory)
+        column = self.settings.context_column
+        return None if column is None else context_of(self.given, column, self.order, self.rows.memory)
 
     @cached_property
     def digests(self) -> dict[str, Any]:
