@@ -229,7 +229,10 @@ def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 20
 def _name(title: Any, text: Any, path: Any, line: Any, kind: Any, created_at: Any, updated_at: Any) -> list[str]:
     when = created_at or updated_at
     date = (when if isinstance(when, str) else _day(when))[:10] if when else ""
-    return [(title or " ".join((text or "").split()))[:_SHOWN], _place(path, line), kind or "", date]
+    said = title or text or ""
+    if not title and not (said.isprintable() and "  " not in said):
+        said = " ".join(said.split())
+    return [said[:_SHOWN].strip(), _place(path, line), kind or "", date]
 
 
 def _place(path: str | None, line: int | None) -> str:

@@ -202,13 +202,10 @@ class Scope:
     future: Mask | None
     allowed: Mask | None
 
-    def reason(self, memory: Ints, otherwise: str) -> list[str]:
-        """Per row of memories: 'filtered', 'future', 'expired' or `otherwise`."""
-        words = np.full(len(memory), otherwise, dtype=object)
-        for mask, word in ((self.expired, "expired"), (self.future, "future"), (self.filtered, "filtered")):
-            if mask is not None:
-                words[mask[memory]] = word
-        return [str(word) for word in words]
+    def reasons(self) -> list[tuple[str, Mask]]:
+        """Those that leave out any; of a memory with several the last one counts."""
+        masks = {"expired": self.expired, "future": self.future, "filtered": self.filtered}
+        return [(word, mask) for word, mask in masks.items() if mask is not None]
 
 
 def make_scope(

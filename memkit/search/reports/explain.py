@@ -159,7 +159,7 @@ def _outside(question: Question, memory_id: str) -> str:
     """Why a memory is not a candidate, from scores of its own."""
     index = question.index
     memory = pc.index(index.memories["memory_id"], memory_id).as_py()
-    reason = question.scope.reason(np.array([memory]), otherwise="")[0]
+    reason = next((word for word, mask in reversed(question.scope.reasons()) if mask[memory]), "")
     if reason == "expired":
         day = index.memories["expires_at"][memory].as_py().date()
         return f"it expired on {day}, before {question.moment.date()}, and expired memories are hidden"

@@ -164,7 +164,7 @@ def trace_table(question: Question, *, outside: bool = True) -> pa.Table:
         columns[f"{arm}_norm"] = _floats(np.where(counted, ranked.norm[:, column], np.nan))
     table = _table(columns, TRACE, len(ranked.rank))
     note = _note(question, inside)
-    facts = {"memkit": "trace", "params": question.settings.get_params(), "shown": _names(question, found)}
+    facts = {"memkit": "trace", "params": question.settings.get_params(deep=False), "shown": _names(question, found)}
     return _described(table, question, note=note, **facts)
 
 
@@ -181,15 +181,16 @@ def _with_outside(question: Question, ranked: Ranked) -> Ranked:
     _, first = np.unique(query * (len(shown_as) + 1) + shown, return_index=True)
     kept = order[np.sort(first[first >= inside]) - inside]
     both = _joined(ranked, _outside(question, wide.take(kept)))
-    return both.take(np.argsort(both.found.query, kind="stable"))
+    return both if len(question.queries) == 1 else both.take(np.argsort(both.found.query, kind="stable"))
 
 
 def _outside(question: Question, found: Candidates) -> Ranked:
     memory = question.index.rows.memory[found.row]
     age_days, factor = question.decay(memory)
-    words = question.scope.reason(memory, otherwise="below_pool")
-    codes = np.array([CODES[word] for word in words], np.int8)
-    return replace(Ranked.unranked(found), age_days=age_days, decay=factor, disposition=codes)
+    outside = Ranked.unranked(found, "below_pool")
+    for word, mask in question.scope.reasons():
+        outside.disposition[mask[memory]] = CODES[word]
+    return replace(outside, age_days=age_days, decay=factor)
 
 
 def _joined(first: Ranked, second: Ranked) -> Ranked:
