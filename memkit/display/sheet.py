@@ -229,9 +229,7 @@ def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 20
 def _name(title: Any, text: Any, path: Any, line: Any, kind: Any, created_at: Any, updated_at: Any) -> list[str]:
     when = created_at or updated_at
     date = (when if isinstance(when, str) else _day(when))[:10] if when else ""
-    said = title or text or ""
-    if not title and not (said.isprintable() and "  " not in said):
-        said = " ".join(said.split())
+    said = title or (text if text and text.isprintable() and "  " not in text else " ".join((text or "").split()))
     return [said[:_SHOWN].strip(), _place(path, line), kind or "", date]
 
 
