@@ -152,7 +152,7 @@ def measured(stage: Any, panel: Any, label: str, keys: int) -> dict[str, float]:
 def told(found: dict[int, dict[str, dict[str, float]]], load: float) -> str:
     """The block of README.md: when and where it was measured, and the table; a size that was not measured is empty."""
     heads = "".join(f" {size:,} memories | computed, drawn, HTML, rest |" for size in found)
-    lines = [f"Measured {dt.datetime.now(dt.UTC):%Y-%m-%d}, {machine()}, load {load:.1f} at the start.", ""]
+    lines = [f"Measured {dt.datetime.now(dt.UTC):%Y-%m-%d}, {machine()}, load {load:.1f} at the start{priority()}.", ""]
     lines += [f"| panel |{heads}", "|---|" + "---|---|" * len(found)]
     for panel in dict.fromkeys(panel for rows in found.values() for panel in rows):
         cells = []
@@ -168,6 +168,12 @@ def machine() -> str:
     words = about.read_text() if about.exists() else ""
     names = [line.partition(":")[2].strip() for line in words.splitlines() if line.startswith("model name")]
     return f"{os.cpu_count()} cores of {names[0] if names else platform.processor() or platform.machine()}"
+
+
+def priority() -> str:
+    """Whether this process comes before others, which it may on a machine that they use."""
+    is_first = hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) != os.SCHED_OTHER
+    return ", at real-time priority" if is_first else ", at raised priority" if os.nice(0) < 0 else ""
 
 
 def main() -> None:
