@@ -218,9 +218,9 @@ def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = Non
         images = list(journal.images())
         now = ((path, journal.disk.read(path) or b"") for path in dict(images))
         before, after = (_memories_in(files) for files in (images, now))
-        changes = journal.clear()
         queries = forget_queries(journal.disk, before, after)
-    forget(before.filter(pc.invert(pc.is_in(before["text"], value_set=after["text"]))))
+        forget(before.filter(pc.invert(pc.is_in(before["text"], value_set=after["text"]))))
+        changes = journal.clear()  # last: without the old texts nobody could tell what else is to go
     if kept is not None:
         kept.refresh().save(str(lake))
     note = f"Old texts of {changes} changes are gone, and {queries} lines of the log that quote or found one."

@@ -179,6 +179,26 @@ def test_what_was_forgotten_is_in_no_query_of_the_log(tools: Tools) -> None:
     assert [row["text"] for row in log_of_ours(tools)] == ["зелёный чай", "погода", "погода"]
 
 
+def test_clearing_that_is_cut_off_can_be_done_again(tools: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Memory v2, tools: memory_forget; the old texts, which tell what else is to go, go last."""
+    saved = tools.memory_save("Обсуждали тайное слово кукумбер.", "anna")["id"]
+    tools.memory_search("кукумбер")
+    tools.memory_forget("anna", fact_id=saved)
+    log, aside = tools.root / ".memkit/calls.jsonl", tools.root / ".memkit/aside.jsonl"
+    log.rename(aside)
+    log.symlink_to(aside)
+    with pytest.raises(ChangeRefusedError, match="link"):
+        mk.undo(tools.root, clear=True)
+    aside.replace(log)
+    with monkeypatch.context() as patch:
+        patch.setattr("memkit.search.fitted.store.forget", lambda memories: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            mk.undo(tools.root, clear=True)
+    assert holding("кукумбер", tools.root)
+    mk.undo(tools.root, clear=True)
+    assert holding("кукумбер", tools.root) == set()
+
+
 def log_of_ours(tools: Tools) -> list[dict[str, object]]:
     lines = (tools.root / ".memkit/calls.jsonl").read_text("utf-8").splitlines()
     return [json.loads(line) for line in lines if line.startswith("{")]
