@@ -209,15 +209,20 @@ class Scope:
 
 
 def make_scope(
-    index: SearchIndex, settings: Settings, where: str | None, moment: datetime, is_dated: bool = False
+    index: SearchIndex,
+    settings: Settings,
+    where: str | pa.ChunkedArray | None,
+    moment: datetime,
+    is_dated: bool = False,
 ) -> Scope:
     """The scope of a question, by its `where` and, of the settings, `expired`, `future` and `kinds_hidden`.
 
-    `is_dated` says that the queries have a day of their own.
+    `where` may be the ids of the memories that pass it; `is_dated` says that the queries have a day of their own.
     """
     ids, out = index.memories["memory_id"], []
     if where is not None:
-        out.append(~pc.is_in(ids, value_set=memories_where(index.corpus.ask, where)).to_numpy())
+        passed = memories_where(index.corpus.ask, where) if isinstance(where, str) else where
+        out.append(~pc.is_in(ids, value_set=passed).to_numpy())
     if (hidden := index.rows.hidden(settings.kinds_hidden)) is not None:
         out.append(hidden)
     gone = index.rows.expired(moment)
@@ -337,7 +342,8 @@ def _asked_of(index: Any, queries: Queries, settings: Settings, where: str | Non
     """Index, weights, what was found and a note, where the memories lie in buckets."""
     is_dated = any(queries.days)
     needed = index.corpus.needed(where)
-    scoped = [(at, make_scope(index.bucket(at), settings, where, moment, is_dated).allowed) for at in needed]
+    seen = memories_where(index.ask, where) if where and index.looks_further(where) else where
+    scoped = [(at, make_scope(index.bucket(at), settings, seen, moment, is_dated).allowed) for at in needed]
 
     def find(settings: Settings) -> tuple[SearchIndex, dict[str, float], Candidates]:
         small, found = index.find(queries.texts, settings.pool, scoped, settings, moment)

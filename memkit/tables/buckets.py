@@ -99,10 +99,13 @@ class Buckets(Corpus):
         tables, reading, text_index = load(place, None, self.trusted)
         return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=self.trusted)
 
-    def scanned(self, number: int) -> Scanned:
-        """One bucket to be asked in SQL: its Parquet is scanned, not loaded. Errors as for `bucket`."""
-        place = self._place(number)
-        return Scanned({name: place / f"{name}.parquet" for name in read_manifest(place).tables})
+    def scanned(self, *numbers: int) -> Scanned:
+        """Some buckets to be asked in SQL: their Parquet is scanned, not loaded. Errors as for `bucket`."""
+        files: dict[str, list[Path]] = {}
+        for place in map(self._place, numbers):
+            for name in read_manifest(place).tables:
+                files.setdefault(name, []).append(place / f"{name}.parquet")
+        return Scanned(files)
 
     def _place(self, number: int) -> Path:
         """The folder of a bucket, which is there and of this save."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
@@ -129,7 +129,7 @@ class Scanned(Sealed):
 
     Parameters
     ----------
-    files : mapping of str to Path
+    files : mapping of str to sequence of Path
         By the name of the table.
 
     Examples
@@ -138,27 +138,29 @@ class Scanned(Sealed):
     >>> from pathlib import Path
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     pq.write_table(pa.table({"a": [1, 2]}), f"{folder}/t.parquet")
-    ...     Scanned({"t": Path(folder) / "t.parquet"}).ask("select max(a) as b from t").to_pylist()
+    ...     Scanned({"t": [Path(folder) / "t.parquet"]}).ask("select max(a) as b from t").to_pylist()
     [{'b': 2}]
     """
 
-    def __init__(self, files: Mapping[str, Path]) -> None:
+    def __init__(self, files: Mapping[str, Sequence[Path]]) -> None:
         super().__init__(dict.fromkeys(files), self._text_index_of_none)
         self._files = files
 
     def _open(self) -> duckdb.DuckDBPyConnection:
-        con, paths = connect(), ", ".join(literal(str(path)) for path in self._files.values())
-        con.execute(f"set allowed_paths = [{paths}]; {_SEAL}")
+        con = connect()
+        con.execute(f"set allowed_paths = {_paths(*self._files.values())}; {_SEAL}")
         return con
 
     def _hold(self, con: duckdb.DuckDBPyConnection, name: str, asked: Asked) -> None:
-        con.execute(
-            f"create view if not exists {identifier(name)} as from read_parquet([{literal(str(self._files[name]))}])"
-        )
+        con.execute(f"create view if not exists {identifier(name)} as from read_parquet({_paths(self._files[name])})")
 
     @staticmethod
     def _text_index_of_none() -> dict[str, pa.Table]:
         raise QueryError("expected a corpus in memory for fts and match_bm25. Got files that are scanned.")
+
+
+def _paths(*files: Sequence[Path]) -> str:
+    return f"[{', '.join(literal(str(path)) for some in files for path in some)}]"
 
 
 @functools.lru_cache(maxsize=256)

@@ -92,7 +92,8 @@ SETTINGS: list[dict[str, Any]] = [
     {"encoder": None, "lexical": "char", "chunk_tokens": 3, "overlap_tokens": 1, "unit": "chunk"},
     {"fusion": "rrf", "pool": 7, "kind_weights": {"note": 0.5}, "decay_kinds": ("*",)},
 ]
-WHERES = [None, "user_id = 'u3' and kind = 'note'", "user_id is null", "false"]
+OF_ALL = "memory_id in (select max(memory_id) from memories)"
+WHERES = [None, "user_id = 'u3' and kind = 'note'", "user_id is null", "false", OF_ALL]
 
 
 @pytest.fixture(scope="module")

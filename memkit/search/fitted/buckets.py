@@ -8,6 +8,7 @@ index over everything gives. What the buckets find is laid out as a small index 
 from __future__ import annotations
 
 import copy
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -115,6 +116,15 @@ class BucketIndex:
             f"this needs one index over all memories ('{name}'), and the Retriever was fitted to buckets. Fit it to"
             " lake.whole(), or to one bucket, lake.bucket(number)."
         )
+
+    @staticmethod
+    def looks_further(where: str) -> bool:
+        """Whether a predicate may have a subquery, which looks at all memories, wherever they lie."""
+        return re.search(r"(?i)\b(?:select|from|with)\b", where) is not None
+
+    def ask(self, query: str) -> pa.Table:
+        """The rows of one SELECT over all buckets."""
+        return self.corpus.scanned(*range(len(self.corpus))).ask(query) if self.mapped else self.corpus.ask(query)
 
     def bucket(self, number: int) -> SearchIndex:
         """The index of one bucket."""
