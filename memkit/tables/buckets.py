@@ -32,8 +32,7 @@ from memkit.tables.corpus import Corpus
 from memkit.tables.lake import load, save_tables, write_parquet
 from memkit.tables.manifest import BUCKETS, MANIFEST, MAPPED, TOTALS, VERSION, read_manifest
 from memkit.tables.sealed import Scanned
-from memkit.tables.statement import as_table
-from memkit.tables.table import from_table
+from memkit.tables.table import from_table, given_table
 from memkit.tables.untrusted import check_unique, digest, open_member, read_json, refuse_links, refused
 
 _VERSION = 1
@@ -236,6 +235,8 @@ def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) 
     Buckets(3 memories in 2 buckets)
     """
     check_value("write_buckets", "buckets", buckets, "int", low=1, high=_MOST)
+    if isinstance(tables, dict | str) or not isinstance(tables, Iterable) or hasattr(tables, "columns"):
+        raise ParameterError(f"write_buckets: 'tables' must be tables, one after another. Got {type(tables).__name__}.")
     place = check_path(Path(folder))
     if is_lake(place) or (place / BUCKETS).exists():
         raise MemkitError(f"{place}: a lake lies there. Choose another folder.")
@@ -266,7 +267,7 @@ def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) 
 
 def _with_vectors(given: Any) -> dict[str, pa.Table]:
     """The tables of a corpus, and that of the vectors that are given."""
-    table = as_table(given, owner="write_buckets: 'tables'")
+    table = given_table(given, "write_buckets: 'tables'")
     if "memory_id" not in table.column_names:
         raise ParameterError("write_buckets: expected a column 'memory_id' in each table. Got none.")
     if "vector" not in table.column_names:

@@ -17,7 +17,7 @@ from memkit.formats.syntax.node import StructureError
 from memkit.params import check_column
 from memkit.schemas import IMPORTANCE_WORDS, MEMORIES, TABLES, TIMESTAMP
 from memkit.tables.corpus import Corpus
-from memkit.tables.statement import as_column, as_table, is_frame
+from memkit.tables.statement import as_column, as_table
 
 
 class Fault(NamedTuple):
@@ -54,7 +54,7 @@ def from_table(data: Any) -> Corpus:
     >>> from_table({"text": ["чай", "tea"], "user_id": ["u1", "u2"]}).memories["memory_id"].to_pylist()
     ['0', '1']
     """
-    table = as_table(_as_arrow(data), owner="from_table")
+    table = given_table(data, "from_table: 'data'")
     check_column("text", table.column_names, "from_table")
     given = [field for field in MEMORIES if field.name in table.column_names]
     columns = {field.name: as_column(table[field.name], field, "from_table") for field in given}
@@ -76,14 +76,14 @@ def from_table(data: Any) -> Corpus:
     return Corpus({**tables, "memories": memories, "problems": _problems(memories, faults)})
 
 
-def _as_arrow(data: Any) -> Any:
-    """What ``pyarrow.table`` takes as a table; a table or a DataFrame as it is."""
-    if isinstance(data, pa.Table) or is_frame(data):
-        return data
-    try:
-        return pa.table(data)
-    except (pa.ArrowException, TypeError, ValueError) as error:  # ValueError: a text with half a character
-        raise ParameterError(f"from_table: every column must have one Arrow type. {error}") from error
+def given_table(data: Any, owner: str) -> pa.Table:
+    """What a user gives as a table: all that `as_table` takes, and a dict of columns."""
+    if isinstance(data, dict):
+        try:
+            data = pa.table(data)
+        except (pa.ArrowException, TypeError, ValueError) as error:  # ValueError: a text with half a character
+            raise ParameterError(f"{owner}: every column must have one Arrow type. {error}") from error
+    return as_table(data, owner=owner)
 
 
 def _faults(name: str, given: pa.ChunkedArray, columns: dict[str, Any]) -> list[Fault]:
