@@ -67,15 +67,16 @@ class WordVectors:
 
 @contextmanager
 def timed(result: dict[str, float], name: str) -> Iterator[None]:
-    """Processor seconds of this process, threads included, under `name`.
+    """Processor seconds of this process, under `name`; without collections of garbage, as timeit does.
 
-    What was thrown away before is collected before: a full collection takes 35 ms, falls where the count of objects
-    made so far says, and would be most of what it falls into.
+    A full collection takes 35 ms and falls where the count of objects made so far says: it would be most of some parts.
     """
     gc.collect()
+    gc.disable()
     start = time.process_time()
     yield
     result[name] = time.process_time() - start
+    gc.enable()
 
 
 def measure_read(data: Path, result: dict[str, float]) -> None:
@@ -168,7 +169,8 @@ def make_data(folder: Path, scale: float) -> None:
 
 def run(checkout: Path, part: str, data: Path) -> dict[str, float]:
     """One part of the work in a process that imports memkit from `checkout`."""
-    environment = os.environ | {"PYTHONPATH": str(checkout), "PYTHONHASHSEED": "0"}
+    # One thread, as idle ones spin for some milliseconds, and their time would be counted.
+    environment = os.environ | {"PYTHONPATH": str(checkout), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"}
     command = [sys.executable, str(HERE), "--run", part, str(checkout), str(data)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
