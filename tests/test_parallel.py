@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import Any
@@ -161,6 +162,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
     with (
         dask.config.set(temporary_directory=str(tmp_path_factory.mktemp("dask"))),
+        suppress(KeyError),  # a cluster that closes may be told once more of a worker that was killed
         distributed.LocalCluster(n_workers=3, threads_per_worker=1, processes=True, **quiet) as cluster,
         distributed.Client(cluster),
     ):
