@@ -124,7 +124,7 @@ KINDS: dict[str, Callable[[Sample], list[pa.Table]]] = {
     "replay": _replay,
     "fit": _fit,
 }
-KILLS = [(name, 3) for name in KINDS] + [("sweep", 2)]
+KILLS = [(name, 3) for name in KINDS]
 if os.environ.get("MEMKIT_KILLS") == "all":  # each kind of work by any number of workers; one alone is this process
     KILLS = [(name, count) for count in (3, 4, 2) for name in KINDS]
 
