@@ -8,6 +8,7 @@ import os
 import resource
 import shutil
 import stat
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ import memkit as mk
 from memkit.change.disk import Disk, check_path
 from memkit.change.journal import KEPT, Change, Journal, opened, to_record
 from memkit.errors import ChangeRefusedError, MemkitError, StaleSourceError
+
+SOMEBODY = 54321
 
 
 @pytest.fixture(scope="module")
@@ -134,13 +137,25 @@ def test_where_the_disk_is_full_nothing_changes_and_the_next_change_works(root: 
         journal.apply([*faults.changes(), big], {})
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
-def test_a_read_only_folder_is_refused(root: Path, faults: ModuleType) -> None:
-    (root / "memory/lessons").chmod(0o500)
-    with opened(root) as journal, pytest.raises(MemkitError, match="nothing was changed: Permission denied"):
+@pytest.fixture
+def unprivileged(faults: ModuleType) -> Iterator[Path]:
+    """The root of a user who may not write everywhere: root itself is somebody else meanwhile."""
+    with tempfile.TemporaryDirectory() as folder:
+        root, me = faults.write_tree(Path(folder) / "root", faults.OLD), os.geteuid()
+        if me == 0:
+            for path in (Path(folder), *Path(folder).rglob("*")):
+                os.chown(path, SOMEBODY, -1)
+            os.seteuid(SOMEBODY)
+        yield root
+        os.seteuid(me)
+
+
+def test_a_read_only_folder_is_refused(unprivileged: Path, faults: ModuleType) -> None:
+    (unprivileged / "memory/lessons").chmod(0o500)
+    with opened(unprivileged) as journal, pytest.raises(MemkitError, match="nothing was changed: Permission denied"):
         journal.apply(faults.changes(), {})
-    (root / "memory/lessons").chmod(0o700)
-    assert faults.state_of(root) == "old"
+    (unprivileged / "memory/lessons").chmod(0o700)
+    assert faults.state_of(unprivileged) == "old"
 
 
 def test_a_read_only_file_is_refused(root: Path, journal: Journal, faults: ModuleType) -> None:

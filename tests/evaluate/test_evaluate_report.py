@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html.parser
 import re
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from memkit.cli.app import app
 from memkit.display.page import as_figure, write_page
 from memkit.tables.samples import write_files
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 DAY = "2026-03-01"
 _OWN = ("#", "data:image/png;base64,")  # a place in the page, the ramp of a colour bar
 KEY = "sk-" + "a1B2" * 8
@@ -93,10 +91,10 @@ def test_a_picture_takes_the_colours_of_the_page() -> None:
     assert "20 queries" in drawn  # in words
 
 
-def browse(page: Path, size: str) -> str:
+def browse(browser: str, page: Path, size: str) -> str:
     done = subprocess.run(
         [
-            str(BROWSER),
+            browser,
             "--headless",
             "--no-sandbox",
             "--disable-gpu",
@@ -112,10 +110,11 @@ def browse(page: Path, size: str) -> str:
     return done.stdout
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium here")
-def test_in_a_browser_headings_sort_and_nothing_else_runs(results: dict[str, Any], tmp_path: Path) -> None:
+def test_in_a_browser_headings_sort_and_nothing_else_runs(
+    results: dict[str, Any], tmp_path: Path, browser: str
+) -> None:
     page = results["sweep"].report(tmp_path / "page.html", title="still")
-    dom = browse(page, "700,900")
+    dom = browse(browser, page, "700,900")
     assert dom.count('<button type="button">') == dom.count('<th scope="col"')  # so the script ran, under the policy
     probe = """<script>
     const heads = [...document.querySelectorAll('.mk th')], at = heads.findIndex(h => h.textContent === 'ndcg@10');
@@ -128,7 +127,9 @@ def test_in_a_browser_headings_sort_and_nothing_else_runs(results: dict[str, Any
     text = re.sub(r"<meta http-equiv[^>]*>", "", page.read_text("utf-8")).replace("</body>", probe)
     for size in ("700,900", "1300,900"):
         page.write_text(text, encoding="utf-8")
-        focused, up, order, down, fits, title = re.search(r'data-told="([^"]*)"', browse(page, size))[1].split("|")
+        focused, up, order, down, fits, title = re.search(r'data-told="([^"]*)"', browse(browser, page, size))[1].split(
+            "|"
+        )
         assert (focused, order, fits, title) == ("true", "descending", "true", "still")
         values = np.array(up.split(), float)
         assert (np.diff(values) >= 0).all()

@@ -188,7 +188,6 @@ def test_an_old_client_and_broken_lines_have_their_answers_and_never_end_the_ser
     assert not [path for path in root.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="parents are watched where there are parents")
 def test_a_client_killed_within_a_call_leaves_no_process_and_no_lock(root: Path) -> None:
     given = parameters(root)
     script = f"""import subprocess, sys
