@@ -127,9 +127,8 @@ def test_in_a_browser_headings_sort_and_nothing_else_runs(
     text = re.sub(r"<meta http-equiv[^>]*>", "", page.read_text("utf-8")).replace("</body>", probe)
     for size in ("700,900", "1300,900"):
         page.write_text(text, encoding="utf-8")
-        focused, up, order, down, fits, title = re.search(r'data-told="([^"]*)"', browse(browser, page, size))[1].split(
-            "|"
-        )
+        told = re.search(r'data-told="([^"]*)"', browse(browser, page, size))
+        focused, up, order, down, fits, title = told[1].split("|")
         assert (focused, order, fits, title) == ("true", "descending", "true", "still")
         values = np.array(up.split(), float)
         assert (np.diff(values) >= 0).all()
