@@ -14,12 +14,15 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from functools import cache
 from typing import Any, TypeVar
 
 from memkit.errors import MemkitError
 
 Done = TypeVar("Done")
+PATIENCE = 300.0
+"""Seconds that shared work waits for workers where the last of them was lost; then it is given up with an error."""
 _here = threading.local()
 """``inside`` where a piece of shared work is done, which is not shared again."""
 
@@ -75,7 +78,8 @@ def results(
     Raises
     ------
     MemkitError
-        Where the cluster is lost, or a worker lacks a package. The errors of `act` come as they are.
+        Where the cluster is lost, or has had no worker for `PATIENCE` seconds, or a worker lacks a package. The errors
+        of `act` come as they are.
     """
     given = iter(tasks)
     first = list(itertools.islice(given, 2))
@@ -88,9 +92,12 @@ def results(
 
 def _shared(act: Callable[..., Done], tasks: list[tuple[Any, ...]], n_jobs: int | None, prefer: str) -> Iterator[Done]:
     from joblib import Parallel, delayed
+    from joblib.parallel import get_active_backend
 
-    done = 0
+    done, over = 0, threading.Event()
     parallel = Parallel(n_jobs=n_jobs, return_as="generator", prefer=prefer)
+    told = (parallel, get_active_backend(prefer=prefer)[0], n_jobs, over)
+    threading.Thread(target=_watch, args=told, daemon=True).start()
     try:
         # A tuple goes with its piece of work. joblib would lay arguments by themselves on one worker, lost with it.
         for result in parallel(delayed(_do)(os.getpid(), act, task) for task in tasks):
@@ -99,10 +106,29 @@ def _shared(act: Callable[..., Done], tasks: list[tuple[Any, ...]], n_jobs: int 
     except BrokenProcessPool:
         yield from (act(*task) for task in tasks[done:])
     except Exception as error:
-        explained = _explained(error)
+        explained = _explained(error) if parallel.timeout is None else _lost(f"no worker for {PATIENCE:g} seconds")
         if explained is error:
             raise
         raise explained from error
+    finally:
+        over.set()
+
+
+def _watch(parallel: Any, backend: Any, n_jobs: int | None, over: threading.Event) -> None:
+    """Have joblib end its waiting where there are no workers, for which a cluster waits without end or a word."""
+    seen = time.monotonic()
+    while not over.wait(PATIENCE / 10):
+        with suppress(Exception):
+            backend.effective_n_jobs(n_jobs)  # raises where there is none
+            seen = time.monotonic()
+        parallel.timeout = 0.0 if time.monotonic() - seen > PATIENCE else None
+
+
+def _lost(how: str) -> MemkitError:
+    return MemkitError(
+        f"the cluster was lost: {how}. Nothing half done was kept; connect to a scheduler that runs and has workers,"
+        " and start again."
+    )
 
 
 def _explained(error: Exception) -> Exception:
@@ -114,10 +140,7 @@ def _explained(error: Exception) -> Exception:
     if isinstance(error, ImportError):  # met before there was memkit to catch it there
         return _lacking(error)
     if type(error).__module__.partition(".")[0] in ("distributed", "dask", "tornado"):
-        return MemkitError(
-            f"the cluster was lost: {str(error)[:300]}. Nothing half done was kept; connect to a scheduler that runs,"
-            " and start again."
-        )
+        return _lost(str(error)[:300])
     if isinstance(error, TimeoutError) and "has no worker" in str(error):
         return MemkitError(f"the cluster has no worker: {str(error)[:300]}")
     return error

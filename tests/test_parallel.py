@@ -160,8 +160,10 @@ def alone(sample: Sample) -> dict[str, list[bytes]]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     quiet = {"dashboard_address": "127.0.0.1:0", "silence_logs": 50}
+    # By default a cluster of this machine gives a worker up for ever that is not back 15 seconds after it was lost.
+    back = {"distributed.deploy.lost-worker-timeout": "10 minutes"}
     with (
-        dask.config.set(temporary_directory=str(tmp_path_factory.mktemp("dask"))),
+        dask.config.set({"temporary_directory": str(tmp_path_factory.mktemp("dask"))} | back),
         suppress(KeyError),  # a cluster that closes may be told once more of a worker that was killed
         distributed.LocalCluster(n_workers=3, threads_per_worker=1, processes=True, **quiet) as cluster,
         distributed.Client(cluster),
@@ -268,8 +270,8 @@ def test_a_worker_that_lacks_a_package_is_said(sample: Sample, cluster: Any, spr
 
 
 @pytest.fixture
-def programs(tmp_path: Path) -> Iterator[tuple[Any, int]]:
-    """A scheduler and two workers, as they are started by hand, and the scheduler's process."""
+def programs(tmp_path: Path) -> Iterator[tuple[Any, list[int]]]:
+    """A scheduler and two workers, as they are started by hand, and their processes."""
     file = tmp_path / "scheduler.json"
     told = [f"--scheduler-file={file}", "--no-dashboard", "--host=127.0.0.1"]
     own = ["--no-nanny", "--nthreads=1", f"--local-directory={tmp_path}"]
@@ -281,25 +283,35 @@ def programs(tmp_path: Path) -> Iterator[tuple[Any, int]]:
     try:
         with distributed.Client(scheduler_file=str(file), set_as_default=False) as client:
             client.wait_for_workers(2, timeout=60)
-            yield client, started[0].pid
+            yield client, [process.pid for process in started]
     finally:
         for process in started:
             process.kill()
             process.wait()
 
 
-def test_a_scheduler_that_is_lost_is_said(programs: tuple[Any, int]) -> None:
-    client, scheduler = programs
+@pytest.mark.parametrize(
+    ("which", "said"),
+    [(slice(1), "lost: (?!no)"), (slice(1, 3), "lost: no worker for 1 seconds")],
+    ids=["it", "workers"],
+)
+def test_a_scheduler_that_is_lost_or_all_its_workers_is_said(
+    which: slice, said: str, programs: tuple[Any, list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parallel, "PATIENCE", 1.0)
+    client, pids = programs
+    killed = pids[which]
 
     def act(at: int) -> int:
         if at == 3:
-            os.kill(scheduler, signal.SIGKILL)
+            for pid in sorted(killed, key=os.getpid().__eq__):  # itself last
+                os.kill(pid, signal.SIGKILL)
             time.sleep(60)
         return at
 
     with (
-        joblib.parallel_config(backend="dask", client=client),
-        pytest.raises(MemkitError, match="the cluster was lost"),
+        joblib.parallel_config(backend="dask", client=client, wait_for_workers_timeout=1),
+        pytest.raises(MemkitError, match=said),
     ):
         list(parallel.results(act, [(at,) for at in range(8)]))
 
