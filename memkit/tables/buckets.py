@@ -1,42 +1,33 @@
-"""A corpus in buckets: whole users together, each bucket an ordinary lake, so that one user's question opens one.
-
-``buckets.json`` is written last: a save that was stopped is no lake of buckets, and the next one goes on from what is
-done. It names each bucket's manifest by its hash, so that buckets of two saves are never mixed.
-"""
+"""A corpus in buckets: whole users together, each bucket an ordinary lake, so that one user's question opens one."""
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import cached_property
-from io import BytesIO
 from pathlib import Path
 from threading import Lock
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-import xxhash
 
-from memkit.errors import FormatError, MemkitError, ParameterError
+from memkit.errors import MemkitError, ParameterError
 from memkit.parallel import results
 from memkit.params import check_value
-from memkit.schemas import TABLES, Ints
+from memkit.schemas import TABLES
 from memkit.tables.commit import check_path, is_lake
 from memkit.tables.corpus import Corpus
-from memkit.tables.lake import load, save_tables, write_parquet
-from memkit.tables.manifest import BUCKETS, MANIFEST, MAPPED, TOTALS, VERSION, read_manifest
+from memkit.tables.lake import load, save_tables
+from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION, read_manifest
 from memkit.tables.sealed import Scanned
+from memkit.tables.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
 from memkit.tables.table import from_table, given_table
 from memkit.tables.untrusted import check_unique, digest, open_member, read_json, refuse_links, refused
 
-_VERSION = 1
-_MOST = 100_000
 _PARTS = ".parts"
 VECTORS = "vectors"
 """A table of a lake of buckets with columns memory_id and vector: vectors that are given, rather than encoded."""
@@ -120,7 +111,7 @@ class Buckets(Corpus):
 
     def bucket_of(self, user_id: str) -> int:
         """The number of the bucket that has this user's memories, if there are any."""
-        return _place(user_id, len(self))
+        return place_of(user_id, len(self))
 
     def needed(self, where: str | None) -> list[int]:
         """The buckets that the predicate `where` can be true in: one, where it begins with ``user_id = '…'``."""
@@ -183,30 +174,6 @@ def is_bucketed(folder: Path) -> bool:
     return (folder / BUCKETS).is_file()
 
 
-def save_buckets(tables: Mapping[str, pa.Table], folder: Path, count: int) -> None:
-    """Write `tables` to `folder` as `count` buckets; those that are there already, as they would be, are left.
-
-    Raises
-    ------
-    MemkitError
-        Where an ordinary lake lies there, or it cannot be written.
-    """
-    check_value("save", "buckets", count, "int", low=1, high=_MOST)
-    folder = check_path(folder)
-    if is_lake(folder):
-        raise MemkitError(f"{folder}: a lake without buckets lies there. Choose another folder.")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        refuse_links(folder)
-        parts = _split(tables, count)
-        tasks = ((folder / f"bucket-{number:05}", part) for number, part in enumerate(parts))
-        (folder / BUCKETS).unlink(missing_ok=True)  # no lake from here on, until all is there
-        saved = list(results(_save_one, tasks))
-        _write_list(folder, saved)
-    except OSError as error:
-        raise MemkitError(f"{folder}: cannot save buckets there: {error}. Save again: what is done is kept.") from error
-
-
 def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) -> None:
     """Lay out more memories than fit into memory: table after table is taken, and a lake of buckets is left.
 
@@ -234,7 +201,7 @@ def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) 
     ...     mk.open(folder)
     Buckets(3 memories in 2 buckets)
     """
-    check_value("write_buckets", "buckets", buckets, "int", low=1, high=_MOST)
+    check_value("write_buckets", "buckets", buckets, "int", low=1, high=MOST_BUCKETS)
     if isinstance(tables, dict | str) or not isinstance(tables, Iterable) or hasattr(tables, "columns"):
         raise ParameterError(f"write_buckets: 'tables' must be tables, one after another. Got {type(tables).__name__}.")
     place = check_path(Path(folder))
@@ -248,7 +215,7 @@ def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) 
         with ExitStack() as stack:
             writers: dict[Path, pq.ParquetWriter] = {}
             for given in tables:
-                for number, part in enumerate(_split(_with_vectors(given), buckets)):
+                for number, part in enumerate(split(_with_vectors(given), buckets)):
                     for name, table in part.items():
                         if table.num_rows:
                             path = parts / f"{number:05}-{name}.parquet"
@@ -259,7 +226,7 @@ def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) 
                                 )
                             writers[path].write_table(table)
         tasks = ((place / f"bucket-{number:05}", parts, f"{number:05}-") for number in range(buckets))
-        _write_list(place, list(results(_save_parts, tasks)))
+        write_list(place, list(results(_save_parts, tasks)))
         shutil.rmtree(parts)
     except OSError as error:
         raise MemkitError(f"{place}: cannot write buckets there: {error}.") from error
@@ -293,93 +260,22 @@ def _save_parts(place: Path, parts: Path, prefix: str) -> dict[str, Any]:
     tables = {name: schema.empty_table() for name, schema in TABLES.items()} | found
     check_unique(tables["memories"], "memory_id", place)
     save_tables(tables, place)
-    with open_member(place, MANIFEST) as file:
-        return {"name": place.name, "manifest": digest(file), "memories": tables["memories"].num_rows}
-
-
-def _write_list(folder: Path, saved: list[dict[str, Any]]) -> None:
-    """From here on it is a lake; other buckets, and what was counted of them, go."""
-    others = set(folder.glob("bucket-*")) - {folder / one["name"] for one in saved}
-    for left in (folder / TOTALS, folder / MAPPED, *others):
-        shutil.rmtree(left, ignore_errors=True)
-    written = folder / f".{BUCKETS}"
-    written.write_text(json.dumps({"version": _VERSION, "lake": VERSION, "buckets": saved}, indent=1))
-    written.replace(folder / BUCKETS)
-
-
-def _save_one(place: Path, tables: dict[str, pa.Table]) -> dict[str, Any]:
-    if not _is_saved(place, tables):
-        Corpus(tables).save(place)
-    with open_member(place, MANIFEST) as file:
-        return {"name": place.name, "manifest": digest(file), "memories": tables["memories"].num_rows}
-
-
-def _is_saved(place: Path, tables: dict[str, pa.Table]) -> bool:
-    """Whether these very tables lie there."""
-    try:
-        manifest = read_manifest(place)
-    except FormatError:
-        return False
-    return (
-        manifest.version == VERSION
-        and set(manifest.tables) == set(tables)
-        and all(manifest.files[f"{name}.parquet"] == _digest(table) for name, table in tables.items())
-    )
-
-
-def _digest(table: pa.Table) -> str:
-    file = BytesIO()
-    write_parquet(file, table)
-    return digest(file)  # type: ignore[arg-type]  # bytes in memory are read like a file's
-
-
-def _split(tables: Mapping[str, pa.Table], count: int) -> list[dict[str, pa.Table]]:
-    """The tables of each bucket: rows go with their memory, else by their user, else by their file."""
-    memories = tables["memories"]
-    of_memory = _places(pc.coalesce(memories["user_id"], memories["path"], memories["memory_id"]), count)
-    parts: list[dict[str, pa.Table]] = [{} for _ in range(count)]
-    for name, table in tables.items():
-        at = np.full(len(table), -1)
-        if name == "memories":
-            at = of_memory
-        elif "memory_id" in table.column_names:
-            row = pc.fill_null(pc.index_in(table["memory_id"], value_set=memories["memory_id"]), -1).to_numpy()
-            at = np.where(row >= 0, of_memory[row] if len(of_memory) else 0, -1)
-        for column in ("user_id", "path"):
-            if column in table.column_names and (at < 0).any():
-                at = np.where(at < 0, _places(table[column], count), at)
-        order, at = np.argsort(at, kind="stable"), np.sort(np.maximum(at, 0))
-        ends = np.searchsorted(at, np.arange(count + 1))
-        for number, part in enumerate(parts):
-            part[name] = table.take(pa.array(order[ends[number] : ends[number + 1]])).combine_chunks()
-    return parts
-
-
-def _places(values: pa.ChunkedArray, count: int) -> Ints:
-    """The bucket of each value; -1 for null."""
-    coded = values.combine_chunks().dictionary_encode()
-    of_value: Ints = np.array([*(_place(value, count) for value in coded.dictionary.to_pylist()), -1], np.int64)
-    found: Ints = of_value[pc.fill_null(coded.indices, len(of_value) - 1).to_numpy()]
-    return found
-
-
-def _place(value: str, count: int) -> int:
-    return xxhash.xxh3_64_intdigest(value.encode("utf-8", "surrogatepass")) % count
+    return as_listed(place, tables)
 
 
 def _read_list(folder: Path) -> list[dict[str, Any]]:
     """What ``buckets.json`` names, which may come from anybody."""
     refuse_links(folder)
     document = read_json(folder, BUCKETS)
-    if document.get("version") != _VERSION or document.get("lake") != VERSION:
+    if document.get("version") != LIST_VERSION or document.get("lake") != VERSION:
         raise refused(
             folder / BUCKETS,
-            f"buckets of version {_VERSION} and lakes of version {VERSION}",
+            f"buckets of version {LIST_VERSION} and lakes of version {VERSION}",
             f"{document.get('version')!r:.40} and {document.get('lake')!r:.40}; save the corpus again",
         )
     named = document.get("buckets")
     kinds = {"name": str, "manifest": str, "memories": int}
-    is_list = isinstance(named, list) and 1 <= len(named) <= _MOST
+    is_list = isinstance(named, list) and 1 <= len(named) <= MOST_BUCKETS
     if not is_list or any(
         not isinstance(one, dict)
         or {key: type(value) for key, value in one.items()} != kinds

@@ -26,12 +26,12 @@ from memkit.params import AsOf, revision_of
 from memkit.schemas import TABLES
 from memkit.tables import dates
 from memkit.tables.database import Database, TextIndex, sql_with
+from memkit.tables.lake import save, unread
 from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
+from memkit.tables.split import save_buckets
 from memkit.tables.statement import as_table
-
-_GIVEN: set[Path] = set()
-"""The roots that were named in this process, absolute; a lake that names another is not followed there unasked."""
+from memkit.tables.untrusted import give, is_given
 
 
 class Corpus:
@@ -85,7 +85,7 @@ class Corpus:
     def root(self) -> Path | None:
         """The folder that it was read from, where that is known in this process; None for a table or another's lake."""
         root = self._reading and self._reading.root
-        return root if root and (self.trusted or root.absolute() in _GIVEN) else None  # looking would be following
+        return root if root and (self.trusted or is_given(root)) else None  # looking would be following
 
     @property
     def revision(self) -> dict[str, str]:
@@ -256,6 +256,8 @@ class Corpus:
         ----------
         folder : str or Path
             Made unless it exists; other files in it stay.
+        buckets : int, optional
+            Parts of whole users, each a lake of its own; None is as many as `memkit.read` was told, or none.
 
         Raises
         ------
@@ -270,9 +272,11 @@ class Corpus:
         ...     mk.open(folder)
         Corpus(1 memories: 1 other; 0 problems)
         """
-        from memkit.tables.lake import save
-
-        save(self.tables, self._database, self._reading, self._attached, Path(folder), buckets or self.buckets)
+        count = self.buckets if buckets is None else buckets
+        if count is None:
+            save(self.tables, self._database, self._reading, self._attached, Path(folder))
+        else:
+            save_buckets(self.tables, Path(folder), count, self._attached)
 
     def refresh(self) -> Corpus:
         """A corpus of what the folder holds now; only files that changed are opened.
@@ -369,8 +373,6 @@ class Corpus:
         return {"tables": self.tables, "source": before, "folder": self.folder, "trusted": self.trusted}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        from memkit.tables.lake import unread
-
         source = state.pop("source")
         Corpus.__init__(self, reading=source and unread(*source), **state)
         if source:
@@ -387,12 +389,6 @@ class Corpus:
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> list[Sheet]:
         return [sheet_of_kinds(self.memories, self.problems.num_rows, rows, show_secrets)]
-
-
-def give(root: Path) -> Path:
-    """`root`, noted as one that was named in this process."""
-    _GIVEN.add(root.absolute())
-    return root
 
 
 def _check_name(owner: str, name: object, what: str, taken: Container[object]) -> None:

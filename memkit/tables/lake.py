@@ -45,12 +45,7 @@ Writers = Mapping[str, Callable[[Path], None]]
 
 
 def save(
-    tables: dict[str, pa.Table],
-    database: Database,
-    reading: Reading | None,
-    attached: Writers,
-    folder: Path,
-    buckets: int | None = None,
+    tables: dict[str, pa.Table], database: Database, reading: Reading | None, attached: Writers, folder: Path
 ) -> None:
     """Write a corpus to `folder`, whole or not at all; cost linear in its size.
 
@@ -60,13 +55,6 @@ def save(
         Where `folder` cannot be written, or another process is saving to it.
     """
     folder = check_path(folder)
-    if buckets is not None:
-        from memkit.tables.buckets import save_buckets
-
-        save_buckets(tables, folder, buckets)
-        if TOTALS in attached:
-            attached[TOTALS](folder / TOTALS)
-        return
     if (folder / BUCKETS).exists():
         raise MemkitError(f"{folder}: a lake of buckets lies there. Pass buckets=, or choose another folder.")
     with replacing(folder) as staged:

@@ -19,7 +19,9 @@ from memkit.formats.registry import NAMES, name_of
 from memkit.params import AsOf, as_of_time, check_choice, check_value
 from memkit.tables import dates as git_dates
 from memkit.tables.buckets import Buckets, is_bucketed
-from memkit.tables.corpus import Corpus, give
+from memkit.tables.corpus import Corpus
+from memkit.tables.lake import load
+from memkit.tables.untrusted import give
 
 
 def read(
@@ -191,8 +193,6 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
     ...     mk.open(folder).sql("select memory_id from fts('чай')").fetchall()
     [('0',)]
     """
-    from memkit.tables.lake import load
-
     place = Path(folder).absolute()
     if is_bucketed(place):
         return Buckets(place, trust)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import memkit as mk
 from memkit.cli.common import load
 from memkit.errors import FormatError, MemkitError, ParameterError
 from memkit.search.fitted import buckets as fitted
-from memkit.tables import buckets
+from memkit.tables import buckets, split
 
 DAY = "2026-03-01"
 WORDS = [
@@ -305,22 +305,22 @@ def test_a_list_of_another_version_or_of_others_is_refused(change: dict[str, Any
 
 
 def test_a_save_that_was_stopped_is_gone_on_with(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    corpus, real, written = mk.open(saved).whole(), mk.Corpus.save, []
+    corpus, real, written = mk.open(saved).whole(), split.save, list[str]()
 
-    def save(self: mk.Corpus, folder: Path) -> None:
-        if len(written) == 1:
+    def save(*given: Any, stop_after: int = 1) -> None:
+        if len(written) == stop_after:
             raise KeyboardInterrupt
-        written.append(folder.name)
-        real(self, folder)
+        written.append(given[-1].name)
+        real(*given)
 
     more = mk.from_table({"text": [f"чай {n}" for n in range(9)], "user_id": list("abcdefghi")})
-    monkeypatch.setattr(mk.Corpus, "save", save)
+    monkeypatch.setattr(split, "save", save)
     with pytest.raises(KeyboardInterrupt):
-        buckets.save_buckets(more.tables, saved, 3)
+        more.save(saved, buckets=3)
     with pytest.raises(FormatError, match="a save that was stopped"):
         mk.open(saved)
-    monkeypatch.setattr(mk.Corpus, "save", lambda self, folder: (written.append(folder.name), real(self, folder))[1])
-    buckets.save_buckets(more.tables, saved, 3)
+    monkeypatch.setattr(split, "save", partial(save, stop_after=9))
+    more.save(saved, buckets=3)
     assert sorted(written) == ["bucket-00000", "bucket-00001", "bucket-00002"]
     assert mk.open(saved).memories.num_rows == 9
     assert corpus.memories.num_rows == 4

@@ -1,0 +1,134 @@
+"""The rows of a corpus parted among buckets, whole users together, and each bucket written as a lake of its own.
+
+``buckets.json`` is written last: a save that was stopped is no lake of buckets, and the next one goes on from what is
+done. It names each bucket's manifest by its hash, so that buckets of two saves are never mixed.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import xxhash
+
+from memkit.errors import FormatError, MemkitError
+from memkit.parallel import results
+from memkit.params import check_value
+from memkit.schemas import Ints
+from memkit.tables.commit import check_path, is_lake
+from memkit.tables.database import Database
+from memkit.tables.lake import Writers, save, write_parquet
+from memkit.tables.manifest import BUCKETS, MANIFEST, MAPPED, TOTALS, VERSION, read_manifest
+from memkit.tables.untrusted import digest, open_member, refuse_links
+
+LIST_VERSION = 1
+MOST_BUCKETS = 100_000
+
+
+def save_buckets(tables: Mapping[str, pa.Table], folder: Path, count: int, attached: Writers) -> None:
+    """Write `tables` to `folder` as `count` buckets; those that are there already, as they would be, are left.
+
+    Raises
+    ------
+    MemkitError
+        Where an ordinary lake lies there, or it cannot be written.
+    """
+    check_value("save", "buckets", count, "int", low=1, high=MOST_BUCKETS)
+    folder = check_path(folder)
+    if is_lake(folder):
+        raise MemkitError(f"{folder}: a lake without buckets lies there. Choose another folder.")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        refuse_links(folder)
+        parts = split(tables, count)
+        tasks = ((folder / f"bucket-{number:05}", part) for number, part in enumerate(parts))
+        (folder / BUCKETS).unlink(missing_ok=True)  # no lake from here on, until all is there
+        saved = list(results(_save_one, tasks))
+        write_list(folder, saved)
+    except OSError as error:
+        raise MemkitError(f"{folder}: cannot save buckets there: {error}. Save again: what is done is kept.") from error
+    if TOTALS in attached:
+        attached[TOTALS](folder / TOTALS)
+
+
+def _save_one(place: Path, tables: dict[str, pa.Table]) -> dict[str, Any]:
+    if not _is_saved(place, tables):
+        save(tables, Database(tables), None, {}, place)
+    return as_listed(place, tables)
+
+
+def as_listed(place: Path, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
+    """What ``buckets.json`` says of a bucket that holds these tables."""
+    with open_member(place, MANIFEST) as file:
+        return {"name": place.name, "manifest": digest(file), "memories": tables["memories"].num_rows}
+
+
+def _is_saved(place: Path, tables: dict[str, pa.Table]) -> bool:
+    """Whether these very tables lie there."""
+    try:
+        manifest = read_manifest(place)
+    except FormatError:
+        return False
+    return (
+        manifest.version == VERSION
+        and set(manifest.tables) == set(tables)
+        and all(manifest.files[f"{name}.parquet"] == _digest(table) for name, table in tables.items())
+    )
+
+
+def _digest(table: pa.Table) -> str:
+    file = BytesIO()
+    write_parquet(file, table)
+    return digest(file)  # type: ignore[arg-type]  # bytes in memory are read like a file's
+
+
+def split(tables: Mapping[str, pa.Table], count: int) -> list[dict[str, pa.Table]]:
+    """The tables of each bucket: rows go with their memory, else by their user, else by their file."""
+    memories = tables["memories"]
+    of_memory = _places(pc.coalesce(memories["user_id"], memories["path"], memories["memory_id"]), count)
+    parts: list[dict[str, pa.Table]] = [{} for _ in range(count)]
+    for name, table in tables.items():
+        at = np.full(len(table), -1)
+        if name == "memories":
+            at = of_memory
+        elif "memory_id" in table.column_names:
+            row = pc.fill_null(pc.index_in(table["memory_id"], value_set=memories["memory_id"]), -1).to_numpy()
+            at = np.where(row >= 0, of_memory[row] if len(of_memory) else 0, -1)
+        for column in ("user_id", "path"):
+            if column in table.column_names and (at < 0).any():
+                at = np.where(at < 0, _places(table[column], count), at)
+        order, at = np.argsort(at, kind="stable"), np.sort(np.maximum(at, 0))
+        ends = np.searchsorted(at, np.arange(count + 1))
+        for number, part in enumerate(parts):
+            part[name] = table.take(pa.array(order[ends[number] : ends[number + 1]])).combine_chunks()
+    return parts
+
+
+def _places(values: pa.ChunkedArray, count: int) -> Ints:
+    """The bucket of each value; -1 for null."""
+    coded = values.combine_chunks().dictionary_encode()
+    of_value: Ints = np.array([*(place_of(value, count) for value in coded.dictionary.to_pylist()), -1], np.int64)
+    found: Ints = of_value[pc.fill_null(coded.indices, len(of_value) - 1).to_numpy()]
+    return found
+
+
+def place_of(value: str, count: int) -> int:
+    """The bucket of a user or file."""
+    return xxhash.xxh3_64_intdigest(value.encode("utf-8", "surrogatepass")) % count
+
+
+def write_list(folder: Path, saved: list[dict[str, Any]]) -> None:
+    """From here on it is a lake; other buckets, and what was counted of them, go."""
+    others = set(folder.glob("bucket-*")) - {folder / one["name"] for one in saved}
+    for left in (folder / TOTALS, folder / MAPPED, *others):
+        shutil.rmtree(left, ignore_errors=True)
+    written = folder / f".{BUCKETS}"
+    written.write_text(json.dumps({"version": LIST_VERSION, "lake": VERSION, "buckets": saved}, indent=1))
+    written.replace(folder / BUCKETS)
