@@ -63,10 +63,10 @@ class Decay(Annotator):
     true as keep,
     case when {_DATED} > $as_of then 'future' end as reason,
     {age_sql()} as age_days,
-    {decay_sql(self.form, self.decay_days, self.floor, kinds=self.decay_kinds)} as factor,
+    {decay_sql(self.form, self.decay_days, self.floor, self.decay_kinds)} as factor,
     case
         when {_DATED} is null then 'undated'
         when {_DATED} > $as_of then 'future'
-        when not ({decays_sql(kinds=self.decay_kinds)}) then 'exempt'
+        when not ({decays_sql(self.decay_kinds)}) then 'exempt'
     end as note
 from input"""  # noqa: S608  # declared parameters only

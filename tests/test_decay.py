@@ -124,7 +124,7 @@ def test_the_expression_serves_any_candidate_table_in_any_time_zone() -> None:
             "create table hits (kind varchar, importance varchar, created_at timestamp, updated_at timestamptz)"
         )
         con.execute("insert into hits values ('archive', null, timestamp '2026-01-30 00:00', null)")
-        query = f"select {decay_sql('half_life', 30.0, prefix='h.')}, {age_sql(prefix='h.')} from hits h"  # noqa: S608  # our own expression
+        query = f"select {decay_sql('half_life', 30.0)}, {age_sql()} from hits"  # noqa: S608  # our own expression
         assert con.execute(query, {"as_of": AS_OF}).fetchall() == [(0.5, 30.0)]
 
 

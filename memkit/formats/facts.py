@@ -26,7 +26,7 @@ from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.json import load_json, name_lines
 from memkit.formats.syntax.node import Node, StructureError, clean
 from memkit.formats.syntax.values import day_of
-from memkit.schemas import IMPORTANCE_WORDS
+from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES
 
 TAGS = ("id", "t", "imp", "exp", "created")
 TYPES = ("profile", "working", "archive")
@@ -38,7 +38,7 @@ FIELDS = Fields(
     "a fact line",
     Field("id", TAG, required=True),
     Field("t", TAG, required=True, tests=(words_test(*TYPES),)),
-    Field("imp", TAG, required=True, tests=(words_test("high", "normal", "low"),)),
+    Field("imp", TAG, required=True, tests=(words_test(*IMPORTANCES),)),
     *(Field(name, DAY) for name in _DATES),
     Field("text", TAG),
 )

@@ -39,7 +39,7 @@ class Expiry(Policy):
     )
 
     def _sql(self) -> str:
-        expired = expired_sql(grace_days=self.grace_days)
+        expired = expired_sql(self.grace_days)
         return f"""select *,
     reason is null as keep
 from (

@@ -47,24 +47,13 @@ BY_MONTH = f"""
 """SQL: how many memories of each kind were made in each month."""
 _LEAST_FACTOR = 1e-300
 _DAY = 86400e6  # microseconds
-_DATES = ("updated_at", "created_at")
 
 
-def age_sql(as_of: str = AS_OF, prefix: str = "", dates: Sequence[str] = _DATES) -> str:
-    """SQL for the age in days over the first of `dates` that is known; null without a date, 0 in the future.
-
-    Parameters
-    ----------
-    as_of : str
-        SQL of the moment, a parameter or a column.
-    prefix : str
-        The relation's alias with its dot, as ``m.``.
-    dates : sequence of str
-        Names of columns.
-    """
+def age_sql(dates: Sequence[str] = ("updated_at", "created_at")) -> str:
+    """SQL for the age in days over the first known of the columns `dates`; null without one, 0 in the future."""
     # epoch_us means the same for naive and zoned stamps, whatever the connection's time zone.
-    dated = f"coalesce({', '.join(f'epoch_us({prefix}{date})' for date in dates)})"
-    return f"case when {dated} is not null then greatest(0, epoch_us({as_of}) - {dated}) / {_DAY!r} end"
+    dated = f"coalesce({', '.join(f'epoch_us({date})' for date in dates)})"
+    return f"case when {dated} is not null then greatest(0, epoch_us({AS_OF}) - {dated}) / {_DAY!r} end"
 
 
 def ages(dated: NDArray[np.datetime64], moment: datetime | NDArray[np.datetime64]) -> Floats:
@@ -74,17 +63,15 @@ def ages(dated: NDArray[np.datetime64], moment: datetime | NDArray[np.datetime64
     return np.where(np.isnat(dated), np.nan, age)
 
 
-def decays_sql(prefix: str = "", kinds: Sequence[str] = "*") -> str:
+def decays_sql(kinds: Sequence[str] = "*") -> str:
     """SQL for "archive/normal decays, profile and high never do", among `kinds`; a null importance counts as normal.
 
     Parameters
     ----------
-    prefix : str
-        See `age_sql`.
     kinds : sequence of str
         The kinds that may decay, "*" for all; a null kind is never among those named.
     """
-    kind, importance = f"coalesce({prefix}kind, '')", f"coalesce({prefix}importance, 'normal')"
+    kind, importance = "coalesce(kind, '')", "coalesce(importance, 'normal')"
     always, never = (literals(kinds_where(decays=when)) for when in ("always", "never"))
     decays = (
         f"({kind} in ({always}) or {importance} not in ('high', 'low'))"
@@ -112,14 +99,7 @@ def _pairs_decay(kinds: tuple[str | None, ...], importances: tuple[str | None, .
     return found
 
 
-def decay_sql(
-    form: str = "e_folding",
-    days: float = 60.0,
-    floor: float = 0.0,
-    as_of: str = AS_OF,
-    prefix: str = "",
-    kinds: Sequence[str] = "*",
-) -> str:
+def decay_sql(form: str = "e_folding", days: float = 60.0, floor: float = 0.0, kinds: Sequence[str] = "*") -> str:
     """SQL for the factor over columns kind, importance, created_at and updated_at.
 
     Parameters
@@ -130,8 +110,6 @@ def decay_sql(
         The age that the form is named for, above 0.
     floor : float, ratio
         The least factor, 0 to 1.
-    as_of, prefix : str
-        See `age_sql`.
     kinds : sequence of str
         See `decays_sql`.
 
@@ -141,11 +119,11 @@ def decay_sql(
     '1.0::double'
     """
     if form == "none":
-        return "1.0::double"
-    formula = _FORMULAS[form][0].format(age=age_sql(as_of, prefix), days=_double(days))
+        return _FORMULAS[form][0]
+    formula = _FORMULAS[form][0].format(age=age_sql(), days=_double(days))
     least = _double(max(floor, _LEAST_FACTOR))
-    undated = f"coalesce({prefix}updated_at, {prefix}created_at) is null"
-    return f"case when {undated} or not ({decays_sql(prefix, kinds)}) then 1.0 else greatest({least}, {formula}) end"
+    undated = "coalesce(updated_at, created_at) is null"
+    return f"case when {undated} or not ({decays_sql(kinds)}) then 1.0 else greatest({least}, {formula}) end"
 
 
 def factors(age: Floats, form: str, days: float | Floats, floor: float | Floats) -> Floats:
@@ -155,13 +133,13 @@ def factors(age: Floats, form: str, days: float | Floats, floor: float | Floats)
     return np.where(np.isnan(age), 1.0, factor)
 
 
-def expired_sql(as_of: str = AS_OF, grace_days: int = 0) -> str:
+def expired_sql(grace_days: int = 0) -> str:
     """SQL that tests whether a memory lived through its last day, UTC, and so many more; one without never expires.
 
     >>> expired_sql()
     'coalesce(expires_at::date < $as_of::date, false)'
     """
-    return f"coalesce(expires_at::date < {as_of}::date{f' - {int(grace_days)}' if grace_days else ''}, false)"
+    return f"coalesce(expires_at::date < {AS_OF}::date{f' - {int(grace_days)}' if grace_days else ''}, false)"
 
 
 def expired(expires: NDArray[np.datetime64], moment: datetime) -> NDArray[np.bool_]:

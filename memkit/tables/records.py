@@ -51,7 +51,7 @@ from bounds
 order by low desc nulls last, hits desc nulls last, id, memory_id"""
 
 STALE_SQL = f"""select memory_id, id, tier, hits, success_rate, last_used_at,
-    {age_sql(dates=["last_used_at"])} as idle_days,
+    {age_sql(["last_used_at"])} as idle_days,
     case when last_used_at is null then 'undated' when last_used_at > $as_of then 'future' end as note,
     coalesce(idle_days > $days, false) as stale
 from pathways

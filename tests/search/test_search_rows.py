@@ -52,10 +52,9 @@ def test_age_and_factor_are_those_of_the_decay_statement(
     age, factor = rows.decay(np.arange(len(given_rows)), NOON, form, days, floor, kinds)
     with connect() as con:
         con.register("memories", table)
-        factor_sql = decay_sql(form, days, floor, "$now", kinds=kinds)
-        sql = f"select {age_sql('$now')} as age, {factor_sql} as factor from memories"  # noqa: S608  # no data in it
-        used = {"now": NOON} if "$now" in sql else None
-        expected = con.execute(sql, used).to_arrow_table()
+        factor_sql = decay_sql(form, days, floor, kinds)
+        sql = f"select {age_sql()} as age, {factor_sql} as factor from memories"  # noqa: S608  # no data in it
+        expected = con.execute(sql, {"as_of": NOON}).to_arrow_table()
     assert [None if np.isnan(a) else a for a in age] == expected["age"].to_pylist()
     np.testing.assert_allclose(factor, expected["factor"].cast(pa.float64()).to_numpy(), rtol=1e-12)
 

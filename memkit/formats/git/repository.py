@@ -111,12 +111,6 @@ def opened(folder: Path, timeout_s: float = TIMEOUT_S) -> Iterator[Repository]:
             repository.close()
 
 
-def is_in_repository(folder: Path) -> bool:
-    """Whether some folder above `folder`, or that itself, has a ``.git``."""
-    place = folder.resolve()
-    return any((above / ".git").exists() for above in (place, *place.parents)) or _is_git_dir(place)
-
-
 def _found(folder: Path) -> tuple[Path, tuple[bytes, ...]]:
     """The git folder, and the names that lead from the top of the work tree to `folder`."""
     place = folder.resolve()
