@@ -60,13 +60,21 @@ def session() -> duckdb.DuckDBPyConnection:
     []
     """
     con = _own(os.getpid()).cursor()
-    con.execute("set enable_progress_bar = false")  # which a cursor does not take over
+    if _is_interactive():
+        con.execute("set enable_progress_bar = false")  # which a cursor does not take over
     return con
 
 
 @functools.cache
 def _own(process: int) -> duckdb.DuckDBPyConnection:
     return connect()  # one each: a forked process has its parent's memory and none of its threads
+
+
+@functools.cache
+def _is_interactive() -> bool:
+    """Whether DuckDB takes this process, once and for all, for one in which somebody looks on."""
+    with _own(os.getpid()).cursor() as con:
+        return con.execute("select current_setting('enable_progress_bar')").fetchone() == (True,)
 
 
 def rows_of(sql: str, values: Mapping[str, Any] | None = None, /, **tables: pa.Table) -> pa.Table:

@@ -27,9 +27,10 @@ def test_a_connection_and_its_cursors_count_in_utc_and_fetch_nothing() -> None:
 def test_nothing_is_printed_where_python_is_interactive() -> None:
     """DuckDB takes a program without a file for one, and shows there how far a statement of two seconds is."""
     shown = "print(con.execute(\"select current_setting('enable_progress_bar')\").fetchone())"
-    code = f"import duckdb\nfrom memkit.duck import connect\nfor con in (duckdb.connect(), connect()): {shown}"
+    every = "(duckdb.connect(), connect(), session())"
+    code = f"import duckdb\nfrom memkit.duck import connect, session\nfor con in {every}: {shown}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split("\n") == ["(True,)", "(False,)", ""]
+    assert done.stdout.split("\n") == ["(True,)", "(False,)", "(False,)", ""]
 
 
 def test_a_function_of_an_extension_that_is_not_loaded_is_an_error_not_a_download() -> None:
