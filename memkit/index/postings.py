@@ -138,7 +138,7 @@ class Postings(Lists):
         if len(self.waiting) < len(self.terms):
             self.waiting = np.full(len(self.terms), is_bare)
         if is_bare:
-            self.weights = np.zeros(len(self.rows), np.float32)  # takes no memory before it is written to
+            self.weights = np.empty(len(self.rows), np.float32)  # written before they are read, by `weigh`
         self.n_slots, self.document_frequency = self.n_rows, np.diff(self.offsets)
 
     def by_row(self, values: np.ndarray) -> np.ndarray:
