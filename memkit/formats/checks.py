@@ -31,7 +31,10 @@ def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> 
 def _duplicates(ids: pa.Table, rows: Rows) -> None:
     if len(pc.unique(ids["id"])) == ids.num_rows:
         return
-    codes = pc.binary_join_element_wise(ids["group"], ids["id"], "\x1f").combine_chunks().dictionary_encode().indices
+    encoded = pc.binary_join_element_wise(ids["group"], ids["id"], "\x1f").combine_chunks().dictionary_encode()
+    if len(encoded.dictionary) == ids.num_rows:
+        return
+    codes = encoded.indices
     counts = pc.value_counts(codes)
     repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
     first: dict[int, str] = {}

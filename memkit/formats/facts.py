@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from memkit.errors import FormatError, did_you_mean
 from memkit.formats.disk.source import Source
@@ -300,8 +301,7 @@ def _parse_meta(source: Source, rows: Rows) -> None:
 
 def _check(tables: Tables, rows: Rows) -> None:
     """The counters, beside the facts that were read."""
-    counted = tables["facts"].group_by("path").aggregate([("memory_id", "count")])
-    counts = dict(zip(counted["path"].to_pylist(), counted["memory_id_count"].to_pylist(), strict=True))
+    counts = {row["values"]: row["counts"] for row in pc.value_counts(tables["facts"]["path"]).to_pylist()}
     for row in tables["_counters"].to_pylist():
         real = counts.get(row["file"], 0)
         if real != row["count"]:

@@ -16,7 +16,7 @@ def merge(before: Tables, fresh: Tables, changed: set[str]) -> Tables:
     places = pa.concat_tables([tables["memories"].select(["memory_id", "path"]) for tables in (before, fresh)])
     merged = {}
     for name, new in fresh.items():
-        old = before.get(name, new.schema.empty_table())
+        old = before[name] if name in before else new.schema.empty_table()
         if old.num_rows == new.num_rows == 0:
             merged[name] = old
             continue
