@@ -7,10 +7,11 @@ exactly its lines. A heading with nothing below it but a deeper heading is not a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from itertools import chain, pairwise
+from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,44 +24,24 @@ from memkit.formats.rows import Row, Rows, Tables, above, extra_of, slug_of
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.markdown import Heading, headings
 from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.values import day_of, loose_words, text_of
+from memkit.formats.syntax.speech import CLOCK, KNOWN, Said, clock_of, said_in
+from memkit.formats.syntax.values import day_of, loose_words, text_of, time_of
 
+T = TypeVar("T")
 _DATED = re.compile(r"(\d{4}-\d{2}-\d{2})(?:[-_T ]+([01]\d|2[0-3])[-:h]?([0-5]\d)(?![\w]))?(?:[-_ .]+(.+))?")
 _HEADING_DAY = re.compile(r"(?<!\d)(\d{4}-\d{2}-\d{2})(?!\d)")
-_HEADING_TIME = re.compile(
-    r"(?<![\d:.])([01]?\d|2[0-3]):([0-5]\d)(?::[0-5]\d)?(?:[ \u00a0\u202f]?([ap])\.?m\b)?(?![\d:])", re.IGNORECASE
-)
 _DATE_FOLDER = re.compile(r"\d{4}(?:-\d{2}){0,2}|\d{2}")
 _PLAUSIBLE = timedelta(days=366)
 _MIN_LOGS = 3
 _BOX = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\[([ xX])\]\s*(.*)$")
-_ROLES = (
-    "user|assistant|system|human|ai|bot|agent|tool|developer|claude|chatgpt|gpt|gemini|copilot|"
-    "пользователь|ассистент|система|бот|агент|человек|помощник|инструмент"
-)
-_CLOCK = r"(?:\d{4}-\d{2}-\d{2}[T ])?\d{1,2}:\d{2}(?::\d{2})?(?:[ \u00a0\u202f]?[ap]\.?m\.?)?"
-_MARK = r"\#{1,6}[ \t]{1,4}(?:[^\w\s\[(#][^\w\s\[(#]?[ \t])?"
-"""A heading's, and a sign that some put before the speaker."""
-_TURN = re.compile(
-    rf"""^(?:
-        \*\*\[(?P<in_bold>{_CLOCK})\](?P<bold_role>[^*\n:]++)(?::\*\*|\*\*:?)
-        |\[(?P<in_brackets>{_CLOCK})\][ \t]*+(?P<role>[^\s:\[\]*][^:\n\[\]*]{{0,39}}):
-        |\*{{0,2}}\[(?P<ahead>{_CLOCK})\](?:\*\*)?[ \t]{{1,4}}\*\*(?P<named>[^*\n\[\]:]{{1,40}})(?::\*\*|\*\*:)
-        |\*\*(?P<name>[^*\n\[\]:]{{1,40}})(?::\*\*|\*\*(?:[ \t]?[(\[](?P<behind>{_CLOCK})[)\]])?[ \t]?:)
-        |\*\*(?P<first>{_CLOCK})[ \t]{{1,4}}(?P<second>[^*\n\[\]:]{{1,40}})(?::\*\*|\*\*:)
-        |(?:(?P<early>{_CLOCK})[ \t]{{1,4}})?(?P<word>{_ROLES})(?:[ \t]?[(\[](?P<after_word>{_CLOCK})[)\]])?[ \t]*+:
-        |{_MARK}(?:[(\[]?(?P<before>{_CLOCK})[)\]]?[ \t])?(?P<heading>{_ROLES})
-            (?:[ \t,—–-]{{1,3}}[(\[]?(?P<after>{_CLOCK})[)\]]?)?[ \t]*+:?+[ \t]*+\#*+[ \t]*+$
-    )[ \t]*+(?P<text>.*)$""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_CLOCKS = ("in_bold", "in_brackets", "ahead", "behind", "first", "early", "after_word", "before", "after")
-_SPEAKERS = ("bold_role", "role", "named", "name", "second", "word", "heading")
-_KNOWN = frozenset(_ROLES.split("|"))
-_ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({_CLOCK})\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S", re.IGNORECASE)
+_ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S", re.IGNORECASE)
 """A line of a log that opens with its time."""
 _NO_DAY = Rule("bad_date", "workspace", "", "a real date in the file's name")
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
+_TITLES = ("title", "name")
+_CREATED = ("created_at", "created", "date")
+_UPDATED = ("updated_at", "updated", "modified", "last_modified", "lastmod")
+"""What note takers and coding assistants call these in front matter, at its top or below `metadata`."""
 _OF_ENTRY = -1
 """The level of such a line, where a log has no headings."""
 
@@ -131,6 +112,8 @@ class _File:
     ----------
     above : int
         Lines of the front matter.
+    created, updated : datetime or None
+        What the front matter says of sections whose date neither their heading nor the file's name tells.
     first : str
         The id of the first section.
     turn : int
@@ -146,14 +129,24 @@ class _File:
         self.above = front.body_line - 1 if front else 0
         self.body = source.text[front.body_at :] if front else source.text
         self.code = fences(self.body)
+        self.created = self._in_front(_CREATED, time_of)
+        self.updated = self._in_front(_UPDATED, time_of) or self.created
         self.first, self.turn = "", 0
         self.talks = self.kind == "session" or (self.kind == "daily_log" and self._is_transcript())
+
+    def _in_front(self, names: tuple[str, ...], read: Callable[[object], T | None]) -> T | None:
+        """What `read` makes of the first field of the front matter among `names` that it can read."""
+        if self.front is None:
+            return None
+        inner = self.front.fields.get("metadata")
+        places = [self.front.fields, inner] if isinstance(inner, dict) else [self.front.fields]
+        return next(filter(None, (read(place.get(name)) for place in places for name in names)), None)
 
     def _is_transcript(self) -> bool:
         """Whether in a log somebody speaks: one of the usual roles where its name has a time, else two of them."""
         needed, roles = 1 if self.dated and self.dated.time else 2, set()
         for _, line in self._text_lines(range(1, len(self.source.lines) + 1)):
-            if said := _said(line, _KNOWN):
+            if said := said_in(line, KNOWN):
                 roles.add(said.role.casefold())
                 if len(roles) >= needed:
                     return True
@@ -197,8 +190,7 @@ class _File:
             first = next(found, None)
         ahead = self.source.lines[: first.line - 1] if first else []
         if first is None or "".join(ahead).strip():
-            title = text_of(self.front.fields.get("title")) if self.front else None
-            yield Heading(1, 0, title or "")
+            yield Heading(1, 0, self._in_front(_TITLES, text_of) or "")
         elif ahead:
             first = replace(first, line=1)  # blank lines before the first heading belong to it
         if first:
@@ -209,7 +201,7 @@ class _File:
         """The lines of a log that open with their time, as if each were a heading."""
         is_log = self.kind == "daily_log" and not self.talks
         for number, line in self._text_lines(range(self.above + 1, len(self.source.lines) + 1)) if is_log else ():
-            if (match := _ENTRY.match(line)) and _clock(match.group(1)):
+            if (match := _ENTRY.match(line)) and clock_of(match.group(1)):
                 yield Heading(number, _OF_ENTRY, match.group(1))
 
     def _section(self, section: _Section) -> None:
@@ -224,7 +216,9 @@ class _File:
         memory: Row = {"format": "workspace", "title": heading.text, "text": text}
         memory |= {"tags": loose_words(head.get("tags")), "extra": extra_of(head, ())}
         memory |= {"heading_path": above(path, *section.above)}
-        self.rows.add("memories", {**row, **memory, "created_at": at, "updated_at": at, "date_source": source})
+        created, updated = (at, at) if at else (self.created, self.updated)
+        memory |= {"created_at": created, "updated_at": updated, "date_source": source}
+        self.rows.add("memories", {**row, **memory})
         own = {
             "date": at.date() if at else None,
             "time": clock,
@@ -256,16 +250,16 @@ class _File:
         """The section's date, with the heading's time where it has one; that time; what the date is from."""
         written = _HEADING_DAY.search(heading)
         day = day_of(written.group(1)) if written else None
-        clock = _clock(heading) or (self.dated.time if self.dated and not day else None)
+        clock = clock_of(heading) or (self.dated.time if self.dated and not day else None)
         source = "heading" if day else "name"
         day = day or (self.dated.day if self.dated else None)
         return _at(day, clock), clock, source if day else None
 
     def _turns(self, section: _Section, memory_id: str) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""
-        opened: tuple[int, _Said] | None = None
+        opened: tuple[int, Said] | None = None
         for number, line in self._text_lines(section.lines):
-            if said := _said(line, None if self.kind == "session" else _KNOWN):
+            if said := said_in(line, None if self.kind == "session" else KNOWN):
                 if opened:
                     self._turn(memory_id, range(opened[0], number), opened[1])
                 opened = number, said
@@ -277,9 +271,9 @@ class _File:
         texts = enumerate(self.source.lines[lines.start - 1 : lines.stop - 1], lines.start)
         return ((number, line) for number, line in texts if number - self.above not in self.code)
 
-    def _turn(self, memory_id: str, lines: range, said: _Said) -> None:
+    def _turn(self, memory_id: str, lines: range, said: Said) -> None:
         own_day = _HEADING_DAY.match(said.time or "")
-        day, at = self.dated.day if self.dated else None, _clock(said.time or "")
+        day, at = self.dated.day if self.dated else None, clock_of(said.time or "")
         day = day_of(own_day.group(1)) if own_day else day
         text = "\n".join([said.text, *self.source.lines[lines.start : lines.stop - 1]]).rstrip()
         row: Row = {"memory_id": memory_id, "path": self.source.path, "ordinal": self.turn}
@@ -294,37 +288,6 @@ class _File:
                 row: Row = {"memory_id": memory_id, "path": self.source.path, "line": number}
                 done = match.group(1) != " "
                 self.rows.add("checklist", {**row, "done": done, "text": match.group(2).strip()})
-
-
-@dataclass(frozen=True, slots=True)
-class _Said:
-    """How a speech turn opens: who speaks, when as written, and what follows on the line."""
-
-    role: str
-    time: str | None
-    text: str
-
-
-def _said(line: str, roles: frozenset[str] | None) -> _Said | None:
-    """The turn that `line` opens, if it does and the speaker is one of `roles`."""
-    match = _TURN.match(line)
-    if match is None:
-        return None
-    role = next(filter(None, map(match.group, _SPEAKERS))).strip()
-    if roles is not None and role.casefold() not in roles:
-        return None
-    return _Said(role, next(filter(None, map(match.group, _CLOCKS)), None), match.group("text"))
-
-
-def _clock(text: str) -> str | None:
-    """HH:MM of the first time of day in `text`, of twice twelve hours or of 24."""
-    match = _HEADING_TIME.search(text)
-    if match is None:
-        return None
-    hour, half = int(match.group(1)), (match.group(3) or "").lower()
-    if half and 1 <= hour <= 12:
-        hour = hour % 12 + (12 if half == "p" else 0)
-    return f"{hour:02d}:{match.group(2)}"
 
 
 def _at(day: datetime | None, clock: str | None) -> datetime | None:
