@@ -22,7 +22,7 @@ from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.fences import fences
 from memkit.formats import reader
-from memkit.formats.rules import ADVICE
+from memkit.formats.faults import ADVICE
 from memkit.params import AsOf, as_of_time, check_value, describe
 from memkit.tables.age import BY_MONTH
 from memkit.tables.corpus import Corpus

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -34,42 +35,45 @@ def column(name: str, kind: pa.DataType, meaning: str, unit: str = "", nullable:
     return pa.field(name, kind, nullable=nullable, metadata=metadata)
 
 
+def table(*columns: pa.Field) -> pa.Schema:
+    """The columns of one table."""
+    return pa.schema(columns)
+
+
 _MEMORY_ID = column("memory_id", pa.string(), "the row of memories that this one belongs to")
 _PATH = column("path", pa.string(), "file, relative to the root, with '/'")
 _LINE = column("line", pa.int64(), "1-based line in the file")
 _EXTRA = column("extra", pa.string(), "JSON object of every field that has no column")
 _FORMAT_VERSION = column("format_version", pa.string(), "as written, MAJOR.MINOR.PATCH")
 
-MEMORIES = pa.schema(
-    [
-        column(
-            "memory_id",
-            pa.string(),
-            "unique and stable: {format}:{path}#{own id, else the title's letters, else ordinal}",
-            nullable=False,
-        ),
-        column("format", pa.string(), "index_tree, workspace, notes, records, facts or table", nullable=False),
-        column("kind", pa.string(), "what the memory is within its format"),
-        column("source_id", pa.string(), "the record's own id, as written"),
-        column("user_id", pa.string(), "owner"),
-        column("scope", pa.string(), "applies_to, category or tier"),
-        column("title", pa.string(), "heading, subject or id; searched", nullable=False),
-        column("text", pa.string(), "the memory itself, as read; searched", nullable=False),
-        column("tags", WORDS, "keywords, tags, triggers; searched", nullable=False),
-        column("importance", pa.string(), "high, normal or low; null counts as normal"),
-        column("confidence", pa.float64(), "how far the record is trusted", "ratio"),
-        column("created_at", TIMESTAMP, "a bare date is midnight UTC"),
-        column("updated_at", TIMESTAMP, "missing means created_at"),
-        column("expires_at", TIMESTAMP, "lives through that day, UTC"),
-        column("date_source", pa.string(), "what created_at is from: own (a field), name, heading, git, git_first"),
-        column("pinned", pa.bool_(), "exempt from cleaning"),
-        column("access_count", pa.int64(), "how often it was used"),
-        column("heading_path", pa.string(), "what stands above it: folders, category, headings, joined by ' / '"),
-        _PATH,
-        column("line_start", pa.int64(), "first line of text in the file, 1-based"),
-        column("line_end", pa.int64(), "last line of text in the file, inclusive"),
-        _EXTRA,
-    ]
+MEMORIES = table(
+    column(
+        "memory_id",
+        pa.string(),
+        "unique and stable: {format}:{path}#{own id, else the title's letters, else ordinal}",
+        nullable=False,
+    ),
+    column("format", pa.string(), "index_tree, workspace, notes, records, facts or table", nullable=False),
+    column("kind", pa.string(), "what the memory is within its format"),
+    column("source_id", pa.string(), "the record's own id, as written"),
+    column("user_id", pa.string(), "owner"),
+    column("scope", pa.string(), "applies_to, category or tier"),
+    column("title", pa.string(), "heading, subject or id; searched", nullable=False),
+    column("text", pa.string(), "the memory itself, as read; searched", nullable=False),
+    column("tags", WORDS, "keywords, tags, triggers; searched", nullable=False),
+    column("importance", pa.string(), "high, normal or low; null counts as normal"),
+    column("confidence", pa.float64(), "how far the record is trusted", "ratio"),
+    column("created_at", TIMESTAMP, "a bare date is midnight UTC"),
+    column("updated_at", TIMESTAMP, "missing means created_at"),
+    column("expires_at", TIMESTAMP, "lives through that day, UTC"),
+    column("date_source", pa.string(), "what created_at is from: own (a field), name, heading, git, git_first"),
+    column("pinned", pa.bool_(), "exempt from cleaning"),
+    column("access_count", pa.int64(), "how often it was used"),
+    column("heading_path", pa.string(), "what stands above it: folders, category, headings, joined by ' / '"),
+    _PATH,
+    column("line_start", pa.int64(), "first line of text in the file, 1-based"),
+    column("line_end", pa.int64(), "last line of text in the file, inclusive"),
+    _EXTRA,
 )
 
 IN_JSON = r"(?i)\.(jsonl|ndjson)$"
@@ -77,199 +81,171 @@ IN_JSON = r"(?i)\.(jsonl|ndjson)$"
 PARTS = "(parts)"
 """The key of extra under which a memory of several files names them: a list of path, line_start and chars."""
 
-PROBLEMS = pa.schema(
-    [
-        _PATH,
-        _LINE,
-        column("field", pa.string(), "the field, as the format spells it"),
-        column("rule", pa.string(), "code of the rule; mk.rules() lists them", nullable=False),
-        column("severity", pa.string(), "error, warning or info", nullable=False),
-        column("status", pa.string(), "missing or invalid for index entries, else null"),
-        column("message", pa.string(), "what was expected, what came, where, what to do", nullable=False),
-        _MEMORY_ID,
-    ]
+PROBLEMS = table(
+    _PATH,
+    _LINE,
+    column("field", pa.string(), "the field, as the format spells it"),
+    column("rule", pa.string(), "code of the rule; mk.rules() lists them", nullable=False),
+    column("severity", pa.string(), "error, warning or info", nullable=False),
+    column("status", pa.string(), "missing or invalid for index entries, else null"),
+    column("message", pa.string(), "what was expected, what came, where, what to do", nullable=False),
+    _MEMORY_ID,
 )
 
-CHUNKS = pa.schema(
-    [
-        column("chunk_id", pa.string(), "{memory_id}@{ordinal}", nullable=False),
-        column("memory_id", pa.string(), "the memory that the chunk is cut from", nullable=False),
-        column("ordinal", pa.int64(), "0-based place within the memory", nullable=False),
-        column("text", pa.string(), "whole lines of the memory; a longer line is cut", nullable=False),
-        _PATH,
-        column("line_start", pa.int64(), "first line, 1-based: in the file, or in the memory's text", nullable=False),
-        column("line_end", pa.int64(), "last line, inclusive", nullable=False),
-    ]
+CHUNKS = table(
+    column("chunk_id", pa.string(), "{memory_id}@{ordinal}", nullable=False),
+    column("memory_id", pa.string(), "the memory that the chunk is cut from", nullable=False),
+    column("ordinal", pa.int64(), "0-based place within the memory", nullable=False),
+    column("text", pa.string(), "whole lines of the memory; a longer line is cut", nullable=False),
+    _PATH,
+    column("line_start", pa.int64(), "first line, 1-based: in the file, or in the memory's text", nullable=False),
+    column("line_end", pa.int64(), "last line, inclusive", nullable=False),
 )
 
 TABLES: dict[str, pa.Schema] = {
     "memories": MEMORIES,
     "problems": PROBLEMS,
-    "entries": pa.schema(
-        [
-            _MEMORY_ID,
-            column("index_path", pa.string(), "the index that names the entry"),
-            _LINE,
-            column("category", pa.string(), "the branch"),
-            column("title", pa.string(), "as written"),
-            column("file", pa.string(), "as written"),
-            column("path", pa.string(), "where the file was found; null where it was not"),
-            column("status", pa.string(), "valid, missing or invalid"),
-            column("reason", pa.string(), "why the entry is not valid"),
-            column("tags", WORDS, "as written"),
-            column("priority", pa.string(), "high, medium or low"),
-            column("version", pa.string(), "as written"),
-            column("updated", TIMESTAMP, "the day of the last change"),
-            column("summary", pa.string(), "optional"),
-            column("context_priority", pa.string(), "optional"),
-            column("pinned", pa.bool_(), "optional"),
-            column("access_count", pa.int64(), "optional"),
-            column("edit_count", pa.int64(), "optional"),
-            column("parts", WORDS, "files that the text was split into"),
-            _EXTRA,
-        ]
+    "entries": table(
+        _MEMORY_ID,
+        column("index_path", pa.string(), "the index that names the entry"),
+        _LINE,
+        column("category", pa.string(), "the branch"),
+        column("title", pa.string(), "as written"),
+        column("file", pa.string(), "as written"),
+        column("path", pa.string(), "where the file was found; null where it was not"),
+        column("status", pa.string(), "valid, missing or invalid"),
+        column("reason", pa.string(), "why the entry is not valid"),
+        column("tags", WORDS, "as written"),
+        column("priority", pa.string(), "high, medium or low"),
+        column("version", pa.string(), "as written"),
+        column("updated", TIMESTAMP, "the day of the last change"),
+        column("summary", pa.string(), "optional"),
+        column("context_priority", pa.string(), "optional"),
+        column("pinned", pa.bool_(), "optional"),
+        column("access_count", pa.int64(), "optional"),
+        column("edit_count", pa.int64(), "optional"),
+        column("parts", WORDS, "files that the text was split into"),
+        _EXTRA,
     ),
-    "documents": pa.schema(
-        [
-            _MEMORY_ID,
-            _PATH,
-            column("kind", pa.string(), "long_term, daily_log, session, heartbeat or document"),
-            column("date", pa.date32(), "from the file's name"),
-            column("time", pa.string(), "HH:MM from the heading or the file's name"),
-            column("slug", pa.string(), "the rest of a dated file's name"),
-            column("heading", pa.string(), "the section's heading; null before the first"),
-            column("level", pa.int64(), "1 to 6; 0 before the first heading"),
-            column("ordinal", pa.int64(), "0-based section within the file"),
-            column("line_start", pa.int64(), "first line, 1-based"),
-            column("line_end", pa.int64(), "last line, inclusive"),
-            column("chars", pa.int64(), "length of the text", "characters"),
-        ]
+    "documents": table(
+        _MEMORY_ID,
+        _PATH,
+        column("kind", pa.string(), "long_term, daily_log, session, heartbeat or document"),
+        column("date", pa.date32(), "from the file's name"),
+        column("time", pa.string(), "HH:MM from the heading or the file's name"),
+        column("slug", pa.string(), "the rest of a dated file's name"),
+        column("heading", pa.string(), "the section's heading; null before the first"),
+        column("level", pa.int64(), "1 to 6; 0 before the first heading"),
+        column("ordinal", pa.int64(), "0-based section within the file"),
+        column("line_start", pa.int64(), "first line, 1-based"),
+        column("line_end", pa.int64(), "last line, inclusive"),
+        column("chars", pa.int64(), "length of the text", "characters"),
     ),
-    "turns": pa.schema(
-        [
-            _MEMORY_ID,
-            _PATH,
-            column("ordinal", pa.int64(), "0-based turn within the file"),
-            column("line_start", pa.int64(), "first line, 1-based"),
-            column("line_end", pa.int64(), "last line, inclusive"),
-            column("said_at", TIMESTAMP, "the file's date with the turn's time"),
-            column("time", pa.string(), "HH:MM, as written"),
-            column("role", pa.string(), "who speaks, as written"),
-            column("text", pa.string(), "what was said"),
-        ]
+    "turns": table(
+        _MEMORY_ID,
+        _PATH,
+        column("ordinal", pa.int64(), "0-based turn within the file"),
+        column("line_start", pa.int64(), "first line, 1-based"),
+        column("line_end", pa.int64(), "last line, inclusive"),
+        column("said_at", TIMESTAMP, "the file's date with the turn's time"),
+        column("time", pa.string(), "HH:MM, as written"),
+        column("role", pa.string(), "who speaks, as written"),
+        column("text", pa.string(), "what was said"),
     ),
-    "checklist": pa.schema(
-        [
-            _MEMORY_ID,
-            _PATH,
-            _LINE,
-            column("done", pa.bool_(), "whether the box is ticked"),
-            column("text", pa.string(), "the task"),
-        ]
+    "checklist": table(
+        _MEMORY_ID,
+        _PATH,
+        _LINE,
+        column("done", pa.bool_(), "whether the box is ticked"),
+        column("text", pa.string(), "the task"),
     ),
-    "notes": pa.schema(
-        [
-            _MEMORY_ID,
-            _PATH,
-            column("id", pa.string(), "UUID, as written"),
-            column("uuid_version", pa.int64(), "the format asks for 4; null where id is no UUID"),
-            column("subject", pa.string(), "as written"),
-            column("keywords", WORDS, "as written"),
-            column("applies_to", pa.string(), "global, file:<path> or area:<name>"),
-            column("applies_kind", pa.string(), "global, file or area"),
-            column("applies_target", pa.string(), "the path or the name"),
-            column("created_at", TIMESTAMP, ""),
-            column("updated_at", TIMESTAMP, ""),
-            column("occurred_at", TIMESTAMP, "the later variant's one date"),
-            column("content_hash", pa.string(), "the later variant's hash, as written"),
-            column("body_chars", pa.int64(), "length of the body, trimmed", "characters"),
-            _EXTRA,
-        ]
+    "notes": table(
+        _MEMORY_ID,
+        _PATH,
+        column("id", pa.string(), "UUID, as written"),
+        column("uuid_version", pa.int64(), "the format asks for 4; null where id is no UUID"),
+        column("subject", pa.string(), "as written"),
+        column("keywords", WORDS, "as written"),
+        column("applies_to", pa.string(), "global, file:<path> or area:<name>"),
+        column("applies_kind", pa.string(), "global, file or area"),
+        column("applies_target", pa.string(), "the path or the name"),
+        column("created_at", TIMESTAMP, ""),
+        column("updated_at", TIMESTAMP, ""),
+        column("occurred_at", TIMESTAMP, "the later variant's one date"),
+        column("content_hash", pa.string(), "the later variant's hash, as written"),
+        column("body_chars", pa.int64(), "length of the body, trimmed", "characters"),
+        _EXTRA,
     ),
-    "pathways": pa.schema(
-        [
-            _MEMORY_ID,
-            _PATH,
-            _FORMAT_VERSION,
-            column("id", pa.string(), "as written"),
-            column("triggers", WORDS, "words, patterns, intents"),
-            column("template", pa.string(), "as written"),
-            column("variables", pa.string(), "JSON object"),
-            column("tier", pa.string(), "core, adaptive or experimental"),
-            column("hits", pa.int64(), "uses"),
-            column("success_rate", pa.float64(), "successful uses", "ratio"),
-            column("last_used_at", TIMESTAMP, ""),
-            _EXTRA,
-        ]
+    "pathways": table(
+        _MEMORY_ID,
+        _PATH,
+        _FORMAT_VERSION,
+        column("id", pa.string(), "as written"),
+        column("triggers", WORDS, "words, patterns, intents"),
+        column("template", pa.string(), "as written"),
+        column("variables", pa.string(), "JSON object"),
+        column("tier", pa.string(), "core, adaptive or experimental"),
+        column("hits", pa.int64(), "uses"),
+        column("success_rate", pa.float64(), "successful uses", "ratio"),
+        column("last_used_at", TIMESTAMP, ""),
+        _EXTRA,
     ),
-    "memory_items": pa.schema(
-        [
-            _MEMORY_ID,
-            _PATH,
-            _FORMAT_VERSION,
-            column("user_id", pa.string(), "as written"),
-            column("input", pa.string(), "what the user said"),
-            column("response", pa.string(), "what the system answered"),
-            column("timestamp", TIMESTAMP, ""),
-            column("tags", WORDS, "as written"),
-            _EXTRA,
-        ]
+    "memory_items": table(
+        _MEMORY_ID,
+        _PATH,
+        _FORMAT_VERSION,
+        column("user_id", pa.string(), "as written"),
+        column("input", pa.string(), "what the user said"),
+        column("response", pa.string(), "what the system answered"),
+        column("timestamp", TIMESTAMP, ""),
+        column("tags", WORDS, "as written"),
+        _EXTRA,
     ),
-    "wisdom_facts": pa.schema(
-        [
-            _MEMORY_ID,
-            _PATH,
-            _FORMAT_VERSION,
-            column("fact_id", pa.string(), "as written"),
-            column("category", pa.string(), "as written"),
-            column("content", pa.string(), "as written"),
-            column("confidence", pa.float64(), "how far the fact is trusted", "ratio"),
-            _EXTRA,
-        ]
+    "wisdom_facts": table(
+        _MEMORY_ID,
+        _PATH,
+        _FORMAT_VERSION,
+        column("fact_id", pa.string(), "as written"),
+        column("category", pa.string(), "as written"),
+        column("content", pa.string(), "as written"),
+        column("confidence", pa.float64(), "how far the fact is trusted", "ratio"),
+        _EXTRA,
     ),
-    "facts": pa.schema(
-        [
-            _MEMORY_ID,
-            _PATH,
-            _LINE,
-            column("user_id", pa.string(), "the folder"),
-            column("id", pa.string(), "as written"),
-            column("type", pa.string(), "profile, working or archive, as written"),
-            column("importance", pa.string(), "high, normal or low, as written"),
-            column("expires_at", TIMESTAMP, "the day in exp"),
-            column("created_at", TIMESTAMP, "the day in created"),
-            column("text", pa.string(), "without the tags"),
-        ]
+    "facts": table(
+        _MEMORY_ID,
+        _PATH,
+        _LINE,
+        column("user_id", pa.string(), "the folder"),
+        column("id", pa.string(), "as written"),
+        column("type", pa.string(), "profile, working or archive, as written"),
+        column("importance", pa.string(), "high, normal or low, as written"),
+        column("expires_at", TIMESTAMP, "the day in exp"),
+        column("created_at", TIMESTAMP, "the day in created"),
+        column("text", pa.string(), "without the tags"),
     ),
-    "users": pa.schema(
-        [
-            column("user_id", pa.string(), "the folder"),
-            _PATH,
-            column("version", pa.string(), "of the layout, as written"),
-            column("profile_count", pa.int64(), "profileCount, as written"),
-            column("working_count", pa.int64(), "workingCount, as written"),
-            column("archive_count", pa.int64(), "archiveCount, as written"),
-            _EXTRA,
-        ]
+    "users": table(
+        column("user_id", pa.string(), "the folder"),
+        _PATH,
+        column("version", pa.string(), "of the layout, as written"),
+        column("profile_count", pa.int64(), "profileCount, as written"),
+        column("working_count", pa.int64(), "workingCount, as written"),
+        column("archive_count", pa.int64(), "archiveCount, as written"),
+        _EXTRA,
     ),
-    "relations": pa.schema(
-        [
-            column("from_id", pa.string(), "fact_id of the record that holds the relation"),
-            column("to_id", pa.string(), "fact_id it points to"),
-            column("type", pa.string(), "supports, contradicts or extends, as written"),
-            column("weight", pa.float64(), "strength", "ratio"),
-            _MEMORY_ID,
-        ]
+    "relations": table(
+        column("from_id", pa.string(), "fact_id of the record that holds the relation"),
+        column("to_id", pa.string(), "fact_id it points to"),
+        column("type", pa.string(), "supports, contradicts or extends, as written"),
+        column("weight", pa.float64(), "strength", "ratio"),
+        _MEMORY_ID,
     ),
-    "migrations": pa.schema(
-        [
-            _MEMORY_ID,
-            _PATH,
-            column("kind", pa.string(), "pathway, memory_item, wisdom_fact or entry"),
-            column("from_version", pa.string(), "the shape that was read"),
-            column("to_version", pa.string(), "the shape that it became"),
-            column("reason", pa.string(), "what the step changed and why"),
-        ]
+    "migrations": table(
+        _MEMORY_ID,
+        _PATH,
+        column("kind", pa.string(), "pathway, memory_item, wisdom_fact or entry"),
+        column("from_version", pa.string(), "the shape that was read"),
+        column("to_version", pa.string(), "the shape that it became"),
+        column("reason", pa.string(), "what the step changed and why"),
     ),
 }
 
@@ -370,21 +346,23 @@ def check_kinds(kinds: Iterable[str], owner: str, also: Collection[str | None] =
             raise ParameterError(f"{owner}: expected kinds among {', '.join(KINDS)}. Got {kind!r}.{hint}")
 
 
+_of_lines = partial(Kind, verbatim=True)
+_fact = partial(Kind, fact=True, counted=True)
 declare_kinds(
-    Kind("entry", "a file that an index names", verbatim=True),
-    Kind("long_term", "a section of MEMORY.md", verbatim=True),
-    Kind("daily_log", "a section of a day's log", verbatim=True),
-    Kind("session", "a section of a conversation", verbatim=True),
-    Kind("heartbeat", "a section of HEARTBEAT.md, a list of tasks", verbatim=True, searched=False),
-    Kind("document", "a section of any other Markdown", verbatim=True),
-    Kind("note", "a Markdown file with front matter", verbatim=True),
+    _of_lines("entry", "a file that an index names"),
+    _of_lines("long_term", "a section of MEMORY.md"),
+    _of_lines("daily_log", "a section of a day's log"),
+    _of_lines("session", "a section of a conversation"),
+    _of_lines("heartbeat", "a section of HEARTBEAT.md, a list of tasks", searched=False),
+    _of_lines("document", "a section of any other Markdown"),
+    _of_lines("note", "a Markdown file with front matter"),
     Kind("pathway", "a learned answer with its triggers"),
     Kind("memory_item", "a question and its answer"),
     Kind("wisdom_fact", "a statement with a confidence and relations to others"),
-    Kind("profile", "a fact about who the user is", fact=True, counted=True, decays="never"),
-    Kind("working", "a fact about what the user does now", fact=True, counted=True),
-    Kind("archive", "any other fact about the user", fact=True, counted=True, decays="always"),
-    Kind("line", "a line of a fact file that is not a fact", verbatim=True, decays="never", judged=False),
+    _fact("profile", "a fact about who the user is", decays="never"),
+    _fact("working", "a fact about what the user does now"),
+    _fact("archive", "any other fact about the user", decays="always"),
+    _of_lines("line", "a line of a fact file that is not a fact", decays="never", judged=False),
     Kind("quarantined", "a record of an unknown version", searched=False, decays="never", judged=False),
 )
 

@@ -16,7 +16,7 @@ from memkit.change.journal import hash_of
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError
 from memkit.formats.syntax.json_places import Splice
 from memkit.tables.corpus import Corpus
-from memkit.tables.origin import exact_text
+from memkit.tables.sources import exact_text
 
 Row = dict[str, Any]
 

@@ -12,7 +12,7 @@ from memkit.errors import ChangeRefusedError
 from memkit.fences import fences
 from memkit.formats.facts import COUNTED, parse_fact
 from memkit.formats.faults import FIXES
-from memkit.formats.index_tree.write import ordered_entry
+from memkit.formats.index_tree.index import ordered_entry
 from memkit.formats.records.adapters import CURRENT
 from memkit.formats.records.write import item_places
 from memkit.formats.syntax import front_matter, markdown

@@ -20,8 +20,7 @@ from memkit.change.split import join, split_anew
 from memkit.duck import literal
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.fields import words_given
-from memkit.formats.index_tree.index import FIELDS
-from memkit.formats.index_tree.write import format_branch, format_branch_line, format_root, ordered_entry
+from memkit.formats.index_tree.index import FIELDS, format_branch, format_branch_line, format_root, ordered_entry
 from memkit.formats.syntax.json_places import Splice, append, find, parts_at, set_value, spliced, start_of
 from memkit.params import AsOf, as_of_time
 from memkit.policy.index_check import IndexCheck

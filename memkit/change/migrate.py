@@ -10,8 +10,7 @@ from memkit.change.draft import Draft
 from memkit.change.fix import title_of
 from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import format_fact, parse_fact
-from memkit.formats.index_tree.index import FIELDS
-from memkit.formats.index_tree.write import format_root
+from memkit.formats.index_tree.index import FIELDS, format_root
 from memkit.formats.records.adapters import CURRENT, adapt, shape_of
 from memkit.formats.records.format import kind_of
 from memkit.formats.records.kinds import KINDS

@@ -16,8 +16,7 @@ from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked, missing, stamp
 from memkit.errors import FormatError, ParameterError
 from memkit.formats.fields import check_text, words_given
-from memkit.formats.notes.format import FIELDS
-from memkit.formats.notes.write import format_note, parse_note
+from memkit.formats.notes.format import FIELDS, format_note, parse_note
 from memkit.formats.syntax.json_places import Splice, spliced
 from memkit.formats.syntax.yaml_places import set_field
 from memkit.params import AsOf, as_of_time, describe

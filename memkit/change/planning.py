@@ -32,8 +32,7 @@ from memkit.policy.dedup.near import normalise
 from memkit.policy.index_check import IndexCheck
 from memkit.policy.split_plan import SplitPlan
 from memkit.tables.corpus import Corpus
-from memkit.tables.origin import home
-from memkit.tables.sources import open_lake
+from memkit.tables.sources import home, open_lake
 from memkit.tables.statement import Annotator
 
 _QUOTE = 12

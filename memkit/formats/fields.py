@@ -170,6 +170,14 @@ class Fields:
         chosen = (field for field in self.fields if field.name in names)
         return Fields(self.format, self.holder, *chosen, missing=self.missing)
 
+    def ordered(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """What is `given` in the order of the declaration, further fields after it."""
+        return {
+            name: given[name]
+            for name in dict.fromkeys((*(field.name for field in self.fields), *given))
+            if name in given
+        }
+
     def strict(self, given: Mapping[str, Any]) -> None:
         """Raise at the first field that `read` would report, or that no reader could tell the type of.
 

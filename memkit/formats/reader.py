@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import FormatError, VersionError
-from memkit.formats.checks import check
 from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
     Content,
@@ -47,6 +46,7 @@ from memkit.formats.git.tree import Tree, tree_of
 from memkit.formats.records.adapters import Adapter, own_adapters, register_adapter
 from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, schemas_of, with_own_dates
+from memkit.formats.rules import check
 from memkit.formats.splice import merge
 from memkit.parallel import results, workers
 from memkit.params import describe, record_as_of

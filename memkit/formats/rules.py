@@ -1,4 +1,4 @@
-"""Every check that memkit makes when it reads, as one list: `RULES`.
+"""Every check that memkit makes when it reads, as one list, `RULES`; and those across files that no format makes.
 
 A rule with a `test` is tried on its field's value wherever its format is read; one without is raised by the reader
 that meets the defect. To add a rule, add a row to its format (or pass ``rules=RULES + (Rule(...),)`` to `mk.read`): the
@@ -7,13 +7,18 @@ reader, ``mk.rules()``, messages and documentation take it from there.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime
+
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from memkit.formats.faults import ADVICE, SEVERITIES, Rule
-from memkit.formats.registry import FORMATS
+from memkit.formats.faults import SEVERITIES, Rule
+from memkit.formats.format import Format
+from memkit.formats.registry import FORMATS, guarded
+from memkit.formats.rows import Rows, Tables
 from memkit.params import describe
-
-__all__ = ["ADVICE", "RULES", "SEVERITIES", "Rule", "rules"]
+from memkit.schemas import KINDS
 
 _ANY = (
     Rule("unparsable", "any", "", "JSON, YAML or front matter that parses"),
@@ -57,15 +62,69 @@ def rules() -> pa.Table:
     {'code': 'bad_value', 'checks': '1 to 200 characters'}
     """
     ranks = list(SEVERITIES)
-    ordered = sorted(RULES, key=lambda rule: ranks.index(rule.code))
-    table = pa.table(
-        {
-            "code": [rule.code for rule in ordered],
-            "severity": [rule.severity for rule in ordered],
-            "format": [rule.format for rule in ordered],
-            "field": [rule.field for rule in ordered],
-            "checks": [rule.expected for rule in ordered],
-            "fix": [rule.fix for rule in ordered],
-        }
-    )
+    rows = [
+        (rule.code, rule.severity, rule.format, rule.field, rule.expected, rule.fix)
+        for rule in sorted(RULES, key=lambda rule: ranks.index(rule.code))
+    ]
+    names = ["code", "severity", "format", "field", "checks", "fix"]
+    table = pa.table([*zip(*rows, strict=True)], names)
     return describe(table, memkit="rules")
+
+
+def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> pa.Table:
+    """The problems that only all files together show; cost grows with the rows, and loops only over the faulty ones."""
+    rows = Rows()
+    _duplicates(tables["_ids"], rows)
+    for format in formats:
+        if format.check and any(tables[name].num_rows for name in (*format.tables, *format.schemas)):
+            with guarded(format, ".", rows):
+                format.check(tables, rows)
+    undeclared_kinds(tables["memories"], rows)
+    if as_of is not None:
+        _future(tables["memories"], {format.name: format for format in formats}, as_of, rows)
+    return rows.to_arrow()["problems"]
+
+
+def _duplicates(ids: pa.Table, rows: Rows) -> None:
+    if len(pc.unique(ids["id"])) == ids.num_rows:
+        return
+    encoded = pc.binary_join_element_wise(ids["group"], ids["id"], "\x1f").combine_chunks().dictionary_encode()
+    if len(encoded.dictionary) == ids.num_rows:
+        return
+    codes = encoded.indices
+    counts = pc.value_counts(codes)
+    repeated = counts.field("values").filter(pc.greater(counts.field("counts"), 1))
+    first: dict[int, str] = {}
+    mask = pc.is_in(codes, value_set=repeated)
+    for code, row in zip(codes.filter(mask).to_pylist(), ids.filter(mask).to_pylist(), strict=True):
+        if code in first:
+            expected = f"an id of its own ({first[code]} has it)"
+            where = {"line": row["line"], "field": row["field"], "memory_id": row["memory_id"]}
+            rows.problem("duplicate_id", row["path"], expected, row["id"], **where)
+        first.setdefault(code, row["path"])
+
+
+def undeclared_kinds(memories: pa.Table, rows: Rows) -> None:
+    """A problem for each kind that nobody declared, with the first memory that has it."""
+    kinds = memories["kind"].combine_chunks()
+    for kind in pc.unique(kinds).to_pylist():
+        if kind is not None and kind not in KINDS:
+            row = memories.slice(pc.index(kinds, kind).as_py(), 1).select(["memory_id", "path"]).to_pylist()[0]
+            path = row["path"] or row["memory_id"]
+            expected = "a kind that is declared in memkit.schemas.KINDS"
+            rows.problem("undeclared_kind", path, expected, kind, field="kind", memory_id=row["memory_id"])
+
+
+def _future(memories: pa.Table, formats: dict[str, Format], as_of: datetime, rows: Rows) -> None:
+    limit = pa.scalar(as_of, memories.schema.field("created_at").type)
+    for name in ("created_at", "updated_at"):
+        late = pc.fill_null(pc.greater(memories[name], limit), False)
+        if name == "updated_at":
+            both = pc.fill_null(pc.equal(memories["created_at"], memories["updated_at"]), False)
+            late = pc.and_(late, pc.invert(both))
+        for row in memories.filter(late).select(["memory_id", "path", "line_start", "format", name]).to_pylist():
+            format = formats[row["format"]]
+            expected, got = f"no date after {as_of.isoformat()}", row[name].isoformat()
+            where = {"line": row["line_start"] if format.dates_in_lines else None, "memory_id": row["memory_id"]}
+            field = format.dates.get(name, name)
+            rows.problem("future_date", row["path"], expected, got, field=field, quote=False, **where)

@@ -18,7 +18,7 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
 from memkit.duck import check_unicode, connect, is_table_name
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import reader
-from memkit.formats.disk.files import whole_texts
+from memkit.formats.disk.files import give, is_given, whole_texts
 from memkit.formats.format import MARKDOWN
 from memkit.formats.reader import Reading
 from memkit.formats.registry import check_named, name_of
@@ -31,7 +31,6 @@ from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
 from memkit.tables.split import save_buckets
 from memkit.tables.statement import as_table
-from memkit.tables.untrusted import give, is_given
 
 
 class Corpus:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.formats.rules import ADVICE, SEVERITIES
+from memkit.formats.faults import ADVICE, SEVERITIES
 from memkit.schemas import PROBLEMS, is_verbatim
 from memkit.text.secrets import SECRETS, Found, find
 

@@ -1,4 +1,4 @@
-"""Where a corpus comes from: a folder that is read, or a lake that is opened."""
+"""Where a corpus comes from: a folder that is read, whose files may have changed since, or a lake that is opened."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memkit.errors import NotFoundError, ParameterError
+from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError, StaleSourceError
 from memkit.formats import reader
-from memkit.formats.disk.files import MAX_FILE_BYTES
+from memkit.formats.disk.files import MAX_FILE_BYTES, digest_of, give, home_of
+from memkit.formats.disk.source import decode
 from memkit.formats.faults import SEVERITIES, Rule
 from memkit.formats.format import Format
 from memkit.formats.git.refs import Rev, rev_text
@@ -21,7 +22,6 @@ from memkit.tables import dates as git_dates
 from memkit.tables.buckets import Buckets, is_bucketed
 from memkit.tables.corpus import Corpus
 from memkit.tables.lake import load
-from memkit.tables.untrusted import give
 
 
 def read(
@@ -198,3 +198,44 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
         return Buckets(place, trust)
     tables, reading, text_index = load(place, None if source is None else give(Path(source)), trust)
     return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=trust)
+
+
+def home(corpus: Corpus) -> Path:
+    """The folder that the paths of a corpus are relative to.
+
+    Raises
+    ------
+    MemkitError
+        For a corpus of no folder, or of one that nobody gave in this process.
+    ChangeRefusedError
+        For one of a revision, whose files are not those that would be changed.
+    """
+    reading = corpus._source()
+    if reading.options.rev is not None:
+        raise ChangeRefusedError(f"the corpus is of revision {reading.options.rev}. Read the folder as it is.")
+    return home_of(reading.root)
+
+
+def exact_text(corpus: Corpus, path: str, data: bytes | None) -> str:
+    """The bytes of a file as text, BOM and line ends and all, where they are what the corpus was made of.
+
+    Raises
+    ------
+    StaleSourceError
+        Where the file changed since it was read, or is gone.
+    ChangeRefusedError
+        Where it is no UTF-8.
+    """
+    reading = corpus._source()
+    if data is None or not _is_same(reading.seen.get(path), reading.surveyed.get(path), data):
+        raise StaleSourceError(f"{path}: it was changed since it was read. Read the folder again.", path)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ChangeRefusedError(f"{path}: it holds bytes that are no UTF-8, and is left alone.") from error
+
+
+def _is_same(seen: object, surveyed: object, data: bytes) -> bool:
+    if isinstance(seen, tuple):
+        return bool(digest_of(((len(data), 0, 0), data)) == seen[2])
+    return not isinstance(surveyed, tuple) or decode("", data).text == surveyed[1].text

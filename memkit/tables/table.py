@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.formats.checks import undeclared_kinds
+from memkit.formats.faults import Rule
 from memkit.formats.rows import Rows, json_text, with_own_dates
-from memkit.formats.rules import RULES, Rule
+from memkit.formats.rules import RULES, undeclared_kinds
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
 from memkit.params import check_column

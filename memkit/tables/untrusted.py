@@ -31,21 +31,6 @@ _PART = re.compile(r"[^./\\:\x00-\x1f][^/\\:\x00-\x1f]{0,250}")
 _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY", "O_CLOEXEC"))
 
 
-_GIVEN: set[Path] = set()
-"""The roots that were named in this process, absolute; a lake that names another is not followed there unasked."""
-
-
-def give(root: Path) -> Path:
-    """`root`, noted as one that was named in this process."""
-    _GIVEN.add(root.absolute())
-    return root
-
-
-def is_given(root: Path) -> bool:
-    """Whether `root` was named in this process."""
-    return root.absolute() in _GIVEN
-
-
 def is_member_name(name: object) -> bool:
     """Whether `name`, with '/' between its parts, can only mean a file inside of a folder.
 

@@ -23,42 +23,38 @@ from memkit.formats.reader import Options, Reading, roles_of
 from memkit.formats.registry import FORMATS, parse_file
 from memkit.formats.rows import Rows, hash_of
 from memkit.params import describe
-from memkit.schemas import TIMESTAMP, column
+from memkit.schemas import TIMESTAMP, column, table
 from memkit.tables.identity import Known, matches
 from memkit.text.secrets import find
 
-VERSIONS = pa.schema(
-    [
-        column("memory_id", pa.string(), "the memory, as it is called now, or was when it was removed", nullable=False),
-        column("version", pa.int64(), "1 is the first that the history shows", nullable=False),
-        column("memory_id_then", pa.string(), "as it was called in this version", nullable=False),
-        column("kind", pa.string(), "what it was within its format"),
-        column("path", pa.string(), "file, relative to the root, with '/'"),
-        column("title", pa.string(), "heading, subject or id"),
-        column("text", pa.string(), "the memory in this version; null where it was removed"),
-        column("change", pa.string(), "added, grew, edited, shortened, moved, retitled or removed", nullable=False),
-        column("valid_from", TIMESTAMP, "when the commit was made that brought it", nullable=False),
-        column("valid_to", TIMESTAMP, "when the next version came; null for what is so at the end"),
-        column("commit", pa.string(), "the id of that commit", nullable=False),
-        column("lines_added", pa.int64(), "lines that the version before does not have", nullable=False),
-        column("lines_removed", pa.int64(), "lines that only the version before has", nullable=False),
-        column("at_start", pa.bool_(), "in the first commit that is looked at: it may be older", nullable=False),
-    ]
+VERSIONS = table(
+    column("memory_id", pa.string(), "the memory, as it is called now, or was when it was removed", nullable=False),
+    column("version", pa.int64(), "1 is the first that the history shows", nullable=False),
+    column("memory_id_then", pa.string(), "as it was called in this version", nullable=False),
+    column("kind", pa.string(), "what it was within its format"),
+    column("path", pa.string(), "file, relative to the root, with '/'"),
+    column("title", pa.string(), "heading, subject or id"),
+    column("text", pa.string(), "the memory in this version; null where it was removed"),
+    column("change", pa.string(), "added, grew, edited, shortened, moved, retitled or removed", nullable=False),
+    column("valid_from", TIMESTAMP, "when the commit was made that brought it", nullable=False),
+    column("valid_to", TIMESTAMP, "when the next version came; null for what is so at the end"),
+    column("commit", pa.string(), "the id of that commit", nullable=False),
+    column("lines_added", pa.int64(), "lines that the version before does not have", nullable=False),
+    column("lines_removed", pa.int64(), "lines that only the version before has", nullable=False),
+    column("at_start", pa.bool_(), "in the first commit that is looked at: it may be older", nullable=False),
 )
-COMMITS = pa.schema(
-    [
-        column("commit", pa.string(), "its id", nullable=False),
-        column("parent", pa.string(), "the first parent's id; null for the first of all"),
-        column("committed_at", TIMESTAMP, "when it was made", nullable=False),
-        column("authored_at", TIMESTAMP, "when its author made it first", nullable=False),
-        column("author", pa.string(), "the name alone"),
-        column("subject", pa.string(), "the first line of its message"),
-        column("files", pa.int64(), "files that it changed", nullable=False),
-        column("added", pa.int64(), "memories that it brought", nullable=False),
-        column("edited", pa.int64(), "memories that it changed, moved or gave another title", nullable=False),
-        column("removed", pa.int64(), "memories that it took away", nullable=False),
-        column("alive", pa.int64(), "memories that there were after it", nullable=False),
-    ]
+COMMITS = table(
+    column("commit", pa.string(), "its id", nullable=False),
+    column("parent", pa.string(), "the first parent's id; null for the first of all"),
+    column("committed_at", TIMESTAMP, "when it was made", nullable=False),
+    column("authored_at", TIMESTAMP, "when its author made it first", nullable=False),
+    column("author", pa.string(), "the name alone"),
+    column("subject", pa.string(), "the first line of its message"),
+    column("files", pa.int64(), "files that it changed", nullable=False),
+    column("added", pa.int64(), "memories that it brought", nullable=False),
+    column("edited", pa.int64(), "memories that it changed, moved or gave another title", nullable=False),
+    column("removed", pa.int64(), "memories that it took away", nullable=False),
+    column("alive", pa.int64(), "memories that there were after it", nullable=False),
 )
 """The tables of `memkit.history`, which are in a corpus that has one."""
 

@@ -20,7 +20,8 @@ import memkit as mk
 from memkit.formats import reader
 from memkit.formats.disk import files
 from memkit.formats.disk.lock import LOCK
-from memkit.formats.rules import RULES, Rule
+from memkit.formats.faults import Rule
+from memkit.formats.rules import RULES
 from memkit.tables.database import Database
 from memkit.tables.lake import write_parquet
 from memkit.tables.samples import sample_data, write_files

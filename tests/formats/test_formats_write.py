@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.errors import ChangeRefusedError, FormatError
-from memkit.formats.index_tree.write import format_branch, format_root
-from memkit.formats.notes.write import format_note, parse_note
+from memkit.formats.index_tree.index import format_branch, format_root
+from memkit.formats.notes.format import format_note, parse_note
 from memkit.formats.records.write import format_record
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.json_places import pretty, spliced

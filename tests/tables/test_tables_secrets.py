@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import memkit as mk
-from memkit.formats.rules import SEVERITIES
+from memkit.formats.faults import SEVERITIES
 from memkit.schemas import PROBLEMS
 from memkit.tables.samples import sample_data, write_files
 from memkit.tables.secrets import secret_problems

@@ -31,6 +31,8 @@ SKIPPED_FOLDERS = frozenset({"node_modules", "venv", "virtualenv", "site-package
 """Folders that hold no memory; hidden ones are skipped too."""
 SKIPPED_WITH = frozenset({IGNORE_FILE, "pyvenv.cfg"})
 """Files that have their folder skipped."""
+_GIVEN: set[Path] = set()
+"""The roots that were named in this process, absolute; a lake that names another is not followed there unasked."""
 
 
 Stat = tuple[int, int, int]
@@ -131,6 +133,17 @@ class Listing:
             rows.problem("unreadable", path, "a file or folder that can be read", reason, quote=False)
         for path in self.raw_names:
             rows.problem("encoding", path, "a file name in UTF-8", path)
+
+
+def give(root: Path) -> Path:
+    """`root`, noted as one that was named in this process."""
+    _GIVEN.add(root.absolute())
+    return root
+
+
+def is_given(root: Path) -> bool:
+    """Whether `root` was named in this process."""
+    return root.absolute() in _GIVEN
 
 
 def check_root(root: Path) -> None:

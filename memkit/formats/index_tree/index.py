@@ -1,15 +1,18 @@
-"""What an ``index.json`` is by its fields, as names are shared with other tools; and what an entry of it says."""
+"""What an ``index.json`` is by its fields, as names are shared with other tools; what its entries say; and its text."""
 
 from __future__ import annotations
 
-from collections.abc import Container
+import json
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from memkit.errors import FormatError
 from memkit.formats.faults import is_not_negative, length
-from memkit.formats.fields import DAY, TRUTH, WHOLE, WORDS, Field, Fields, Test, Type, words_test
+from memkit.formats.fields import DAY, TRUTH, WHOLE, WORDS, Field, Fields, Test, Type, check_text, words_test
 from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.rows import Row, Rows, extra_of
+from memkit.formats.syntax.json_places import pretty
 from memkit.formats.syntax.node import Node
 
 
@@ -109,3 +112,81 @@ def _may_hold_records(value: Any) -> bool:
 
 def _objects(value: Any, keys: set[str]) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(i, Node) and keys <= i.keys() for i in value)
+
+
+def format_root(branches: Iterable[Mapping[str, str]]) -> str:
+    """The root index that names these branches, each with category and path.
+
+    Examples
+    --------
+    >>> print(format_root([{"category": "lessons", "path": "lessons/index.json"}]), end="")
+    {
+      "type": "index-root",
+      "branches": [
+        { "category": "lessons", "path": "lessons/index.json" }
+      ]
+    }
+    """
+    lines = ",\n".join(f"    {format_branch_line(branch)}" for branch in branches)
+    inner = f"[\n{lines}\n  ]" if lines else "[]"
+    return f'{{\n  "type": "index-root",\n  "branches": {inner}\n}}\n'
+
+
+def format_branch_line(branch: Mapping[str, str]) -> str:
+    """One branch of a root, on a line.
+
+    Raises
+    ------
+    FormatError
+        Where category or path is not a string that says something.
+    """
+    for name in ("category", "path"):
+        if not isinstance(branch.get(name), str) or not branch[name].strip():
+            raise FormatError(f"field '{name}' must be a string. Got {branch.get(name)!r}.", field=name)
+    check_text(branch)
+    members = (f"{json.dumps(key)}: {json.dumps(text, ensure_ascii=False)}" for key, text in branch.items())
+    return f"{{ {', '.join(members)} }}"
+
+
+def format_branch(category: str, entries: Iterable[Mapping[str, Any]] = ()) -> str:
+    """The index of a category with these entries.
+
+    Raises
+    ------
+    FormatError
+        Where a field of an entry is missing or not as the standard wants it.
+
+    Examples
+    --------
+    >>> print(format_branch("lessons", [{"title": "Intro Lesson", "file": "lessons/intro.md", "tags": ["intro"],
+    ...     "priority": "high", "version": "1.0", "updated": "2025-06-25"}]), end="")
+    {
+      "type": "index-branch",
+      "category": "lessons",
+      "files": [
+        {
+          "title": "Intro Lesson",
+          "file": "lessons/intro.md",
+          "tags": ["intro"],
+          "priority": "high",
+          "version": "1.0",
+          "updated": "2025-06-25"
+        }
+      ]
+    }
+    """
+    check_text({"category": category})
+    return pretty({"type": "index-branch", "category": category, "files": [ordered_entry(e) for e in entries]}) + "\n"
+
+
+def ordered_entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of an entry in the standard's order, others after them, every one as the standard wants it.
+
+    Raises
+    ------
+    FormatError
+        At the first that is not.
+    """
+    FIELDS.strict(entry)
+    check_text(entry)
+    return FIELDS.ordered(entry)

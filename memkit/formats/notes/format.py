@@ -1,24 +1,29 @@
 """Notes: one Markdown file a memory, with front matter id, subject, keywords, applies_to, created_at, updated_at.
 
-The later variant has one date, ``occurred_at`` (and a ``content_hash``): created and updated are both that.
+The later variant has one date, ``occurred_at`` (and a ``content_hash``): created and updated are both that. Written
+notes have their front matter in the order of the format's document, then the body as it is.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
+from memkit.errors import FormatError
 from memkit.fences import fences
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule, length, matches
-from memkit.formats.fields import TIME, WORDS, Field, Fields
+from memkit.formats.fields import TIME, WORDS, Field, Fields, check_text
 from memkit.formats.format import MARKDOWN, File, Format
 from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT, MIN_BODY, read_plain
 from memkit.formats.rows import Rows, extra_of
+from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.values import text_of, words_in
+from memkit.formats.syntax.yaml_places import block
 
 LINES = (".jsonl", ".ndjson")
 _ACTIONS = ("add", "delete", "embedding")
@@ -214,6 +219,64 @@ def _claims_log(file: File) -> bool:
     first = next(filter(str.strip, file.source.lines), "")
     node = _node(first) if '"action"' in first else None
     return node is not None and text_of(node.get("action")) in _ACTIONS and "id" in node
+
+
+def parse_note(text: str) -> tuple[dict[str, Any], str]:
+    """The fields and the body of one note, as written.
+
+    Raises
+    ------
+    FormatError
+        Where it has no front matter that can be parsed.
+
+    Examples
+    --------
+    >>> parse_note("---\\nid: 1\\nsubject: Чай\\n---\\nБез сахара.\\n")
+    ({'id': '1', 'subject': 'Чай'}, 'Без сахара.\\n')
+    """
+    front = front_matter.split(text)
+    if front is None or front.fault:
+        raise FormatError(f"expected front matter. Got {text[:40]!r}.")
+    return dict(front.fields), text[front.body_at :]
+
+
+def format_note(fields: Mapping[str, Any], body: str) -> str:
+    """The text that `parse_note` reads back as `fields` and `body`.
+
+    Parameters
+    ----------
+    fields : mapping
+        id, subject, keywords, applies_to, created_at, updated_at, and any others, which follow in their order.
+    body : str
+        As it is to stand below the front matter.
+
+    Raises
+    ------
+    FormatError
+        Where a field is missing or not as the format wants it; it names the field, what was expected and what came.
+
+    Examples
+    --------
+    >>> print(format_note({"id": "550e8400-e29b-41d4-a716-446655440000", "subject": "Tea", "keywords": ["tea"],
+    ...     "applies_to": "global", "created_at": "2025-01-15T10:30:00Z", "updated_at": "2025-01-15T10:30:00Z"},
+    ...     "\\nWithout sugar.\\n"), end="")
+    ---
+    id: 550e8400-e29b-41d4-a716-446655440000
+    subject: Tea
+    keywords:
+      - tea
+    applies_to: global
+    created_at: 2025-01-15T10:30:00Z
+    updated_at: 2025-01-15T10:30:00Z
+    ---
+    <BLANKLINE>
+    Without sugar.
+    """
+    FIELDS.strict(fields)
+    if not length(MIN_BODY)(body):
+        raise FormatError(f"field 'content' must be at least {MIN_BODY} characters. Got {body!r:.80}.", field="content")
+    check_text({**fields, "content": body})
+    return f"---\n{block(FIELDS.ordered(fields), loose=True)}---\n{body}"
 
 
 FORMAT = Format(

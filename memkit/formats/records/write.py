@@ -146,5 +146,4 @@ def checked_record(record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
         for part in [node[name]] if isinstance(node.get(name), dict) else node.get(name) or ():
             if name in fields.names:
                 inner.strict(part)
-    names = [field.name for field in fields.fields if field.name in record]
-    return kind, {name: record[name] for name in [*names, *(name for name in record if name not in fields.names)]}
+    return kind, fields.ordered(record)
