@@ -39,9 +39,11 @@ _ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})\]?(?:\*\*)?(?=[ \t:
 _NO_DAY = Rule("bad_date", "workspace", "", "a real date in the file's name")
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
 _TITLES = ("title", "name")
-_CREATED = ("created_at", "created", "date")
-_UPDATED = ("updated_at", "updated", "modified", "last_modified", "lastmod")
+_CREATED = ("createdat", "created", "datecreated", "date")
+_UPDATED = ("updatedat", "updated", "modified", "datemodified", "lastmodified", "lastmodifiedat", "lastmod")
 """What note takers and coding assistants call these in front matter, at its top or below `metadata`."""
+_SPELLING = str.maketrans("", "", "-_ ")
+"""What parts the words of a name, where it is not a capital."""
 _OF_ENTRY = -1
 """The level of such a line, where a log has no headings."""
 
@@ -140,7 +142,8 @@ class _File:
             return None
         inner = self.front.fields.get("metadata")
         places = [self.front.fields, inner] if isinstance(inner, dict) else [self.front.fields]
-        return next(filter(None, (read(place.get(name)) for place in places for name in names)), None)
+        fields = [{key.lower().translate(_SPELLING): value for key, value in place.items()} for place in places]
+        return next(filter(None, (read(place.get(name)) for place in fields for name in names)), None)
 
     def _is_transcript(self) -> bool:
         """Whether in a log somebody speaks: one of the usual roles where its name has a time, else two of them."""

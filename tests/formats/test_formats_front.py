@@ -53,6 +53,8 @@ def test_the_front_matter_of_an_assistants_file_names_and_dates_it(tmp_path: Pat
         ("lastmod: 2026-02-03T01:00:00+02:00", None, moment(2026, 2, 2, 23)),
         ("created: soon\ndate: 2026-01-02", moment(2026, 1, 2), moment(2026, 1, 2)),
         ("created: [2026-01-02]\nmetadata: {updated: 20260203}", None, moment(2026, 2, 3)),
+        ("createdAt: 2026-01-02\nlast_modified_at: 2026-02-03", moment(2026, 1, 2), moment(2026, 2, 3)),
+        ("Date Created: 2026-01-02\nupdated-at: 2026-02-03", moment(2026, 1, 2), moment(2026, 2, 3)),
         ("metadata: 2026-01-02", None, None),
         ("date: 2026-02-30", None, None),
     ],
