@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, names_in, sheet_of
+from memkit.documents import cite
 from memkit.duck import literal, literals
 from memkit.errors import ParameterError, did_you_mean
 from memkit.params import AsOf, Estimator, as_of_time, describe, estimator, param, record_as_of, revision_of
-from memkit.presets import cite
 from memkit.schemas import kinds_where
 from memkit.tables.age import expired_sql
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from memkit.documents import cite
 from memkit.duck import check_unicode
 from memkit.params import estimator, param
-from memkit.presets import cite
 from memkit.schemas import TABLES, check_kinds
 from memkit.tables.age import FORMS, age_sql, decay_sql, decays_sql
 from memkit.tables.statement import Annotator

@@ -18,14 +18,14 @@ PACKAGE = Path(memkit.__file__).parent
 ROWS = [
     ["errors"],
     ["schemas", "params", "duck", "fences", "plugins", "progress", "parallel"],
-    ["presets"],
+    ["documents"],
     ["formats", "text"],
     ["display"],
     ["tables"],
     ["index"],
     ["decay"],
     ["search", "policy"],
-    ["context"],
+    ["context", "presets"],
     ["pictures"],
     ["glance"],
     ["evaluate"],
@@ -50,7 +50,7 @@ class Untyped(ast.NodeTransformer):
 
 
 def imported(path: Path, with_types: bool = True) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of every import anywhere in a module, also within functions and TYPE_CHECKING."""
+    """Line and dotted name of every import anywhere in a module, also within functions, TYPE_CHECKING and by name."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     if not with_types:
         tree = Untyped().visit(tree)
@@ -61,6 +61,8 @@ def imported(path: Path, with_types: bool = True) -> Iterator[tuple[int, str]]:
             assert node.level == 0, f"{path}:{node.lineno}: imports are absolute"
             yield node.lineno, str(node.module)
             yield from ((node.lineno, f"{node.module}.{alias.name}") for alias in node.names)
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from ((node.lineno, name.value) for name in node.args if isinstance(name, ast.Constant))
 
 
 def faults(path: Path, room: str) -> list[str]:
@@ -88,6 +90,7 @@ def test_a_wrong_way_import_would_be_found(tmp_path: Path) -> None:
     for text in (
         "from memkit.tables.corpus import Corpus",
         "import memkit.cli",
+        "import importlib\nimportlib.import_module('memkit.policy.catalogue')",
         "def f():\n    from memkit import tables",
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from memkit.text.chunk import Chunker",
     ):

@@ -20,6 +20,7 @@ from memkit.change.migrate import Migrate
 from memkit.change.operations import Operations, T, checked, missing
 from memkit.change.planning import plan
 from memkit.context import ContextBuilder
+from memkit.documents import POLICY
 from memkit.errors import NotFoundError, ParameterError, PolicyRefusal
 from memkit.formats.disk.lock import steady
 from memkit.formats.facts import TYPES, format_fact
@@ -33,7 +34,6 @@ from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
-from memkit.presets import POLICY
 from memkit.schemas import TABLES
 from memkit.search.fitted.store import forget
 from memkit.search.retriever import Retriever

@@ -217,10 +217,9 @@ def pipeline(
 ) -> None:
     """Show what a document's policies together would keep; --set takes POLICY__NAME=VALUE."""
     from memkit import presets
-    from memkit.policy.catalogue import preset_pipeline
 
     check_choice("--preset", preset, presets.PIPELINES, "pipeline")
-    steps = preset_pipeline(preset)
+    steps = presets.preset_pipeline(preset)
     kept = policy_values(profile, steps.names)
     steps.set_params(**{f"{step}__{name}": value for step, some in kept.items() for name, value in some.items()})
     declared = {f"{step.name}__{name}": p for step in steps.steps for name, p in step.params().items()}

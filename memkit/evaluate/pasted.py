@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from memkit.presets import DOCUMENTS
+from memkit.documents import DOCUMENTS
 
 _BOT, _WORKSPACE, _INDEX = (DOCUMENTS[name].name for name in ("memory_v2", "workspace", "index_standard"))
 # Which setting of which system a parameter is: section, parameter, document, setting, unit, what it means there.

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from memkit import presets
+from memkit.documents import memory_v2_policy
 from memkit.duck import literal
 from memkit.errors import ParameterError
 from memkit.params import estimator
@@ -28,7 +28,7 @@ from memkit.policy.base import (
 )
 
 _own = partial(of_document, "admission")
-_V2: dict[str, Any] = presets.memory_v2_policy["admission"]
+_V2: dict[str, Any] = memory_v2_policy["admission"]
 _MORE_QUESTION_WORDS = ("что", "где", "кто", "зачем", "какой", "сколько", "where", "who", "which")
 
 _QUESTION_MARK = r"([?？][!?！？]*)" + BLANK + "*$"

@@ -6,9 +6,7 @@ import warnings
 from importlib import import_module
 from importlib.metadata import entry_points
 
-from memkit import presets
 from memkit.errors import ParameterError, did_you_mean
-from memkit.policy.pipeline import Pipeline
 from memkit.tables.statement import Annotator
 
 POLICIES = {
@@ -54,14 +52,3 @@ def policy_class(name: str) -> type[Annotator]:
     if not (isinstance(cls, type) and issubclass(cls, Annotator)):
         raise ParameterError(f"policy: expected {found[name]} to be a Policy. Got {cls!r}.")
     return cls
-
-
-def preset_pipeline(preset: str) -> Pipeline:
-    """The policies of a preset, in its order, with its values.
-
-    Examples
-    --------
-    >>> preset_pipeline("memory_v2").names
-    ['admission', 'classifier', 'deduplicator', 'quota', 'expiry']
-    """
-    return Pipeline([policy_class(name)(**presets.POLICY[preset][name]) for name in presets.PIPELINES[preset]])

@@ -6,9 +6,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from memkit.documents import cite
 from memkit.params import AsOf, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed, only_kept
-from memkit.presets import cite
 from memkit.tables.age import expired_sql
 
 

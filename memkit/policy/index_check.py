@@ -6,9 +6,9 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from memkit.documents import cite
 from memkit.params import estimator, param
 from memkit.policy.base import VERDICT, Policy
-from memkit.presets import cite
 from memkit.schemas import TABLES
 
 _SOURCE = cite("index_standard", "validation")

@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from memkit.documents import cite
 from memkit.fences import fences
 from memkit.formats.syntax import front_matter, markdown
 from memkit.formats.syntax.values import loose_words, text_of
 from memkit.params import AsOf, as_of_time, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed, only_kept
-from memkit.presets import cite
 from memkit.tables.corpus import Corpus
 from memkit.tables.statement import input_table
 from memkit.text.count import Counter, checked_counter, count_tokens, counter_param

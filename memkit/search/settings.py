@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from memkit.documents import cite
 from memkit.index.centre import CENTRES
 from memkit.index.dense import ANN
 from memkit.params import Estimator, estimator, param
-from memkit.presets import cite
 from memkit.schemas import kinds_where
 from memkit.search.stages.fuse import HOW, METHODS
 from memkit.tables.age import FORMS

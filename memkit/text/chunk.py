@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.documents import cite
 from memkit.errors import ParameterError
 from memkit.fences import fences
 from memkit.params import Estimator, estimator, param
-from memkit.presets import cite
 from memkit.schemas import CHUNKS, IN_JSON, PARTS, kinds_where
 from memkit.text.count import CHARS_PER_TOKEN, Counter, checked_counter, counter_param
 

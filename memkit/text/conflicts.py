@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from memkit.documents import DATE_WORDS, NEGATIONS, NUMBER_WORDS
 from memkit.errors import ParameterError
-from memkit.presets import DATE_WORDS, NEGATIONS, NUMBER_WORDS
 
 _FACT_CHARS = 240
 _ALIKE, _ALIKE_FACTS = 0.5, 0.3

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.sheet import names_in
+from memkit.documents import DATE_WORDS, NEGATIONS, NUMBER_WORDS, cite
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.params import describe, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
 from memkit.policy.dedup.pairs import Nodes, find_pairs, mergeable, node_table
 from memkit.policy.dedup.survivors import SURVIVORS, chains, verdicts
-from memkit.presets import DATE_WORDS, NEGATIONS, NUMBER_WORDS, cite
 from memkit.schemas import kinds_where
 from memkit.tables.statement import as_table, input_table
 
@@ -81,7 +81,7 @@ class Deduplicator(Policy):
     )
     across_users: bool = _fitted_with(False, doc="Compare the memories of different users.")
     number_words: tuple[str, ...] = _fitted_with(
-        None, stands_for=NUMBER_WORDS, doc="Spelled numbers, as word=digits; None: presets.py has them."
+        None, stands_for=NUMBER_WORDS, doc="Spelled numbers, as word=digits; None: documents.py has them."
     )
     date_words: tuple[str, ...] = _fitted_with(
         None, stands_for=DATE_WORDS, doc="Months and days; Cyrillic ones as beginnings."
