@@ -2,7 +2,7 @@
 
     python tests/benchmarks/bench_panels.py [--sizes 100000] [--keys 25] [--only search decay]
 
-What it writes to the standard output stands in README.md, word by word; the rest goes beside it.
+What it writes to the standard output stands in RESULTS.md, word by word; the rest goes beside it.
 
 The widget is in this process and the page talks to it over one local connection, without Jupyter. In milliseconds:
 median and 90th percentile of the time from key to the first frame with the new picture, as the browser's clock has it;
@@ -150,7 +150,7 @@ def measured(stage: Any, panel: Any, label: str, keys: int) -> dict[str, float]:
 
 
 def told(found: dict[int, dict[str, dict[str, float]]], load: float) -> str:
-    """The block of README.md: when and where it was measured, and the table; a size that was not measured is empty."""
+    """The block of RESULTS.md: when and where it was measured, and the table; a size that was not measured is empty."""
     heads = "".join(f" {size:,} memories | computed, drawn, HTML, rest |" for size in found)
     lines = [f"Measured {dt.datetime.now(dt.UTC):%Y-%m-%d}, {machine()}, load {load:.1f} at the start{priority()}.", ""]
     lines += [f"| panel |{heads}", "|---|" + "---|---|" * len(found)]
