@@ -9,73 +9,39 @@ from typing import Any
 from memkit.documents import DOCUMENTS
 
 _BOT, _WORKSPACE, _INDEX = (DOCUMENTS[name].name for name in ("memory_v2", "workspace", "index_standard"))
-# Which setting of which system a parameter is: section, parameter, document, setting, unit, what it means there.
-_SAME = (
-    ("context", "top_k", _BOT, "topK", "facts", "hits that may enter [RELEVANT MEMORY FOR THIS TURN]"),
-    (
-        "context",
-        "profile_chars",
-        _BOT,
-        "profileLimit",
-        "characters",
-        "of [PROFILE MEMORY]; the document names no variable",
-    ),
-    (
-        "context",
-        "working_chars",
-        _BOT,
-        "workingLimit",
-        "characters",
-        "of [WORKING MEMORY]; the document names no variable",
-    ),
-    (
-        "context",
-        "relevant_chars",
-        _BOT,
-        "relevantLimit",
-        "characters",
-        "of [RELEVANT MEMORY]; the document names no variable",
-    ),
-    ("quota", "max_facts", _BOT, "maxFactsPerUser", "facts", "over it the oldest of archive go, low before normal"),
-    ("quota", "max_profile", _BOT, "maxProfileFacts", "facts", "a further one is refused"),
-    ("quota", "max_working", _BOT, "maxWorkingFacts", "facts", "that have not expired; a further one is refused"),
-    ("admission", "min_chars", _BOT, "minLength", "characters", "of a fact; the document names no variable"),
-    ("admission", "max_chars", _BOT, "maxLength", "characters", "of a fact; the document names no variable"),
-    (
-        "classifier",
-        "working_days",
-        _BOT,
-        "workingDays",
-        "days",
-        "until a working fact expires; the document names none",
-    ),
-    (
-        "retriever",
-        "chunk_tokens",
-        _WORKSPACE,
-        "CHUNK_SIZE",
-        "tokens",
-        "of about 4 characters; index again after a change",
-    ),
-    ("retriever", "overlap_tokens", _WORKSPACE, "CHUNK_OVERLAP", "tokens", "that two chunks share"),
-    (
-        "split_plan",
-        "max_tokens_per_file",
-        _INDEX,
-        "memory_settings.max_tokens_per_file",
-        "tokens",
-        "a longer file is split",
-    ),
-    ("index_check", "auto_clean_invalid", _INDEX, "auto_clean_invalid", "", "whether invalid entries are removed"),
-    (
-        "index_check",
-        "auto_clean_missing",
-        _INDEX,
-        "auto_clean_missing",
-        "",
-        "whether entries without a file are removed",
-    ),
-)
+_UNNAMED = "; the document names no variable"
+_SAME = {
+    ("context", _BOT): {
+        "top_k": ("topK", "facts", "hits that may enter [RELEVANT MEMORY FOR THIS TURN]"),
+        "profile_chars": ("profileLimit", "characters", "of [PROFILE MEMORY]" + _UNNAMED),
+        "working_chars": ("workingLimit", "characters", "of [WORKING MEMORY]" + _UNNAMED),
+        "relevant_chars": ("relevantLimit", "characters", "of [RELEVANT MEMORY]" + _UNNAMED),
+    },
+    ("quota", _BOT): {
+        "max_facts": ("maxFactsPerUser", "facts", "over it the oldest of archive go, low before normal"),
+        "max_profile": ("maxProfileFacts", "facts", "a further one is refused"),
+        "max_working": ("maxWorkingFacts", "facts", "that have not expired; a further one is refused"),
+    },
+    ("admission", _BOT): {
+        "min_chars": ("minLength", "characters", "of a fact" + _UNNAMED),
+        "max_chars": ("maxLength", "characters", "of a fact" + _UNNAMED),
+    },
+    ("classifier", _BOT): {
+        "working_days": ("workingDays", "days", "until a working fact expires; the document names none"),
+    },
+    ("retriever", _WORKSPACE): {
+        "chunk_tokens": ("CHUNK_SIZE", "tokens", "of about 4 characters; index again after a change"),
+        "overlap_tokens": ("CHUNK_OVERLAP", "tokens", "that two chunks share"),
+    },
+    ("split_plan", _INDEX): {
+        "max_tokens_per_file": ("memory_settings.max_tokens_per_file", "tokens", "a longer file is split"),
+    },
+    ("index_check", _INDEX): {
+        "auto_clean_invalid": ("auto_clean_invalid", "", "whether invalid entries are removed"),
+        "auto_clean_missing": ("auto_clean_missing", "", "whether entries without a file are removed"),
+    },
+}
+"""Which setting of a document's system a parameter is: what it is called there, its unit, and what it means."""
 
 
 def settings_of(profile: Any) -> list[dict[str, str]]:
@@ -84,7 +50,8 @@ def settings_of(profile: Any) -> list[dict[str, str]]:
     rows = [*_decay(profile.retriever), *_threshold(profile.dedup), *_weights(profile)]
     rows += [
         (document, setting, _spelled(sections[section][name]), unit, note)
-        for section, name, document, setting, unit, note in _SAME
+        for (section, document), settings in _SAME.items()
+        for name, (setting, unit, note) in settings.items()
         if sections.get(section, {}).get(name) is not None
     ]
     order = [document.name for document in DOCUMENTS.values()]
