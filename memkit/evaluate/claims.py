@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from memkit.evaluate.statistics import (
     Units,
     flip_p,
     interval,
+    too_few,
     units_needed,
     verdict,
 )
@@ -42,7 +43,7 @@ class Needed(NamedTuple):
     groups: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TuneVerdict:
     """What may be said of a choice among settings; as text one sentence.
 
@@ -83,15 +84,15 @@ class TuneVerdict:
     word: str
     reason: str
     metric: str
-    gain: float | None
+    gain: float | None = None
     apparent: float
-    low: float | None
-    high: float | None
-    p: float | None
-    p_worse: float | None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    p_worse: float | None = None
     epsilon: float
-    detectable: float | None
-    needed: Needed | None
+    detectable: float | None = None
+    needed: Needed | None = None
     looks: int
     tested_on: str
     unit: str
@@ -99,8 +100,8 @@ class TuneVerdict:
     n_settings: int
     n_queries: int
     n_groups: int
-    n_flips: int
-    n_resamples: int
+    n_flips: int = 0
+    n_resamples: int = 0
 
     def __str__(self) -> str:
         return f"{self.head}: {'; '.join(self.parts)}"
@@ -172,55 +173,44 @@ def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any])
         **about,
     }
     if contest.n_units < FEWEST:
-        return _too_few(told), None
+        needed = _more_of(FEWEST, contest.units(contest.value[contest.best]))
+        return TuneVerdict(word=OPEN, reason=too_few(contest.n_units), needed=needed, **told), None
     found, gain = retune(contest, seed), expected_gain(contest, seed)
     (low, high), narrow = (_holding(gain, found.interval(level)) for level in (0.95, 0.9))
     word, reason = _word(found, (low, high), narrow, epsilon)
-    needed = _needed(found, max(abs(gain or 0.0), epsilon), told) if word == OPEN else None
     return TuneVerdict(
-        word,
-        reason,
+        word=word,
+        reason=reason,
         gain=gain,
         low=low,
         high=high,
         p=found.p,
         p_worse=found.p_worse,
         detectable=found.detectable,
-        needed=needed,
+        needed=_needed(found, max(abs(gain or 0.0), epsilon)) if word == OPEN else None,
         n_flips=found.n_flips,
         n_resamples=RESAMPLES,
         **told,
     ), found
 
 
-def claim_apart(units: Units, seed: int, told: Mapping[str, Any]) -> TuneVerdict:
+def claim_apart(units: Units, seed: int, chosen: TuneVerdict, tested_on: str) -> TuneVerdict:
     """The verdict on one setting by labels that had no part in its choice: one ordinary test."""
-    found = verdict(units, told["epsilon"], seed)
-    told = {**told, "n_queries": found.n_queries, "n_groups": found.n_units}
-    if found.p is None:
-        return _too_few(told)
-    more = units_needed(units, max(abs(found.difference), told["epsilon"])) if found.word == OPEN else None
-    return TuneVerdict(
-        found.word,
-        found.reason,
-        gain=found.difference,
-        low=found.low,
-        high=found.high,
-        p=found.p,
+    found, few = verdict(units, chosen.epsilon, seed), len(units) < FEWEST
+    least = units_needed(units, max(abs(found.difference), chosen.epsilon)) if found.word == OPEN else None
+    return replace(
+        chosen,
+        word=found.word,
+        reason=found.reason,
+        gain=None if few else found.difference,
         p_worse=None,
-        detectable=found.detectable,
-        needed=_more_of(more, told),
-        n_flips=found.n_flips,
+        needed=_more_of(FEWEST if few else least, units),
+        tested_on=tested_on,
+        n_queries=found.n_queries,
+        n_groups=found.n_units,
         n_resamples=0,
-        **told,
+        **{name: getattr(found, name) for name in ("low", "high", "p", "detectable", "n_flips")},
     )
-
-
-def _too_few(told: Mapping[str, Any]) -> TuneVerdict:
-    groups = told["n_groups"]
-    reason = f"too few users: {groups}, and fewer than {FEWEST} allow no conclusion"
-    nothing = dict.fromkeys(("gain", "low", "high", "p", "p_worse", "detectable"))
-    return TuneVerdict(OPEN, reason, needed=_more_of(FEWEST, told), n_flips=0, n_resamples=0, **nothing, **told)  # type: ignore[arg-type]  # of None
 
 
 def _holding(gain: float | None, ends: tuple[float, float]) -> tuple[float, float]:
@@ -241,17 +231,17 @@ def _word(found: Retuned, wide: tuple[float, float], narrow: tuple[float, float]
     return OPEN, f"p is above {_ALPHA:g}, and the interval reaches beyond ± {epsilon:g}"
 
 
-def _needed(found: Retuned, gain: float, told: Mapping[str, Any]) -> Needed | None:
+def _needed(found: Retuned, gain: float) -> Needed | None:
     plain = float(stdtrit(len(found.held) - 1, 0.975) + stdtrit(len(found.held) - 1, 0.8)) * found.held.error
     if not found.detectable or not gain:
         return None
-    return _more_of(units_needed(found.held, gain * plain / found.detectable), told)
+    return _more_of(units_needed(found.held, gain * plain / found.detectable), found.held)
 
 
-def _more_of(groups: int | None, told: Mapping[str, Any]) -> Needed | None:
+def _more_of(groups: int | None, units: Units) -> Needed | None:
     """So many groups in all, as what is still to come."""
-    more = (groups or 0) - told["n_groups"]
-    return Needed(math.ceil(more * told["n_queries"] / told["n_groups"]), more) if more > 0 else None
+    more = (groups or 0) - len(units)
+    return Needed(math.ceil(more * units.n_queries / len(units)), more) if more > 0 else None
 
 
 GUARDS = pa.schema(

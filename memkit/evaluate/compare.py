@@ -13,11 +13,11 @@ import pyarrow as pa
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluate.asking import hits_of, read_from
-from memkit.evaluate.evaluation import Task, check_seed, deepest, nullable, size
+from memkit.evaluate.evaluation import Task, check_seed, deepest, known_mean, nullable, size
 from memkit.evaluate.labels import QRELS, read_queries
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.result import Result
-from memkit.evaluate.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict, word_of
+from memkit.evaluate.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict
 from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats
 
@@ -261,7 +261,7 @@ class _Pair:
         if metric.sign < 0:
             told = replace(told, word={BETTER: WORSE, WORSE: BETTER}.get(told.word, told.word))
         better, worse = int((gain > _EQUAL).sum()), int((gain < -_EQUAL).sum())
-        shares = [Metric("judged", metric.k)(Judged.of(hits, task.labels, self.depth)) for hits in (self.a, self.b)]
+        judged = [known_mean(shares) for shares in self.scores(Metric("judged", metric.k), task.labels)]
         against = (mean > _EQUAL and worse > better) or (mean < -_EQUAL and better > worse)
         row = {
             **{name: getattr(told, name) for name in _TABLE.names if hasattr(told, name)},
@@ -271,8 +271,8 @@ class _Pair:
             "better": better,
             "worse": worse,
             "same": told.n_queries - better - worse,
-            "judged_a": float(np.nanmean(shares[0])) if not np.isnan(shares[0]).all() else None,
-            "judged_b": float(np.nanmean(shares[1])) if not np.isnan(shares[1]).all() else None,
+            "judged_a": judged[0],
+            "judged_b": judged[1],
             "n_to_judge": to_judge.num_rows,
             "estimate": task.estimate,
             "per_query": task.units(d, True).mean,
@@ -293,7 +293,7 @@ class _Pair:
 
         def word(count: int) -> str:
             a, b = self.scores(metric, self._with_relevant(unseen.slice(0, count)))
-            return word_of(self.task.units(np.where(without, np.nan, b - a)), self.epsilon, self.seed)
+            return self.verdict(np.where(without, np.nan, b - a)).word
 
         if not unseen.num_rows or word(unseen.num_rows) == told.word:
             return told, _TO_JUDGE.empty_table()

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluate.asking import batches_of, hits_of, read_from
-from memkit.evaluate.labels import read_qrels, read_queries
+from memkit.evaluate.labels import read_qrels, read_queries, some_of
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.result import Result
 from memkit.evaluate.stages import STAGES, stages_of
@@ -23,7 +23,6 @@ from memkit.params import AsOf, as_of_time, check_choice, check_value, describe,
 from memkit.schemas import Floats, Ints
 
 METRICS = ("ndcg@10", "recall@5", "mrr")
-_SHOWN = 5
 _LARGEST = 0.25
 """A unit with a larger share of the queries would decide a mean over queries alone."""
 
@@ -63,11 +62,7 @@ class Task:
         if not labels.n_relevant.any():
             raise ParameterError("qrels: expected a relevant memory for some of the queries. Got none.")
         name, unit = _units(queries, group)
-        if mean_of is not None:
-            check_choice("mean_of", mean_of, ("queries", "units"), "evaluate")
-        largest = np.bincount(unit).max() / len(unit)
-        per_query = mean_of == "queries" if mean_of else largest <= _LARGEST
-        return cls(queries, qrels, labels, moment, unit, name, per_query)
+        return cls(queries, qrels, labels, moment, unit, name, is_per_query(mean_of, unit, name, "evaluate"))
 
     def check_known(self, search: Any) -> None:
         """Raise where a memory was judged that the corpus of `search` does not hold."""
@@ -77,9 +72,9 @@ class Task:
         known = corpus.memories["memory_id"]
         ours = self.qrels.filter(pc.is_in(self.qrels["query_id"], value_set=self.labels.queries))["memory_id"]
         if unknown := pc.unique(ours.filter(pc.invert(pc.is_in(ours, value_set=known)))).to_pylist():
-            near = did_you_mean(unknown[0], known.to_pylist())
+            shown, near = some_of([*map(repr, unknown)]), did_you_mean(unknown[0], known.to_pylist())
             raise ParameterError(
-                f"qrels: expected memories of this corpus. Got {_some(unknown)}: they can never be found.{near}"
+                f"qrels: expected memories of this corpus. Got {shown}: they can never be found.{near}"
             )
 
     def units(self, scores: Floats, per_query: bool | None = None) -> Units:
@@ -94,7 +89,16 @@ class Task:
 
     @property
     def estimate(self) -> str:
-        return "per query" if self.per_query or self.unit_name == "query_id" else f"per {self.unit_name}"
+        return "per query" if self.per_query else f"per {self.unit_name}"
+
+
+def is_per_query(mean_of: str | None, unit: Ints, unit_name: str, owner: str) -> bool:
+    """Whether a mean is over queries, where that is not said: each is its own unit, or no unit has most of them."""
+    if mean_of is not None:
+        check_choice("mean_of", mean_of, ("queries", "units"), owner)
+    if unit_name == "query_id":
+        return True
+    return mean_of == "queries" if mean_of else bool(np.bincount(unit).max(initial=0) <= _LARGEST * len(unit))
 
 
 def _check_judged(queries: pa.Table, qrels: pa.Table, unjudged: str) -> None:
@@ -102,14 +106,9 @@ def _check_judged(queries: pa.Table, qrels: pa.Table, unjudged: str) -> None:
     missing = queries["query_id"].filter(pc.invert(pc.is_in(queries["query_id"], value_set=qrels["query_id"])))
     if len(missing) and (unjudged == "raise" or len(missing) == queries.num_rows):
         raise ParameterError(
-            f"qrels: expected a judgement for each query. Got none for {_some(missing.to_pylist())} of"
+            f"qrels: expected a judgement for each query. Got none for {some_of([*map(repr, missing.to_pylist())])} of"
             f" {queries.num_rows} queries; unjudged='apart' (--apart) counts them apart, if that is meant."
         )
-
-
-def _some(names: list[Any]) -> str:
-    rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(map(repr, names[:_SHOWN])) + rest
 
 
 def _units(queries: pa.Table, group: str | None) -> tuple[str, Ints]:
@@ -298,6 +297,11 @@ def deepest(metrics: Sequence[Metric], depth: int) -> int:
     return max(metric.k or depth for metric in metrics)
 
 
+def known_mean(values: Floats) -> float | None:
+    """The mean of what is no NaN; None where nothing is."""
+    return None if np.isnan(values).all() else float(np.nanmean(values))
+
+
 def nullable(values: Floats) -> pa.Array:
     """NaN as null."""
     return pa.array(values, mask=np.isnan(values))
@@ -325,7 +329,6 @@ _TABLE = pa.schema(
 def _row(task: Task, run: Judged, metric: Metric, scores: Floats, seed: int) -> dict[str, Any]:
     units = task.units(scores)
     low, high = interval(units, 0.95, seed) or (None, None)
-    judged = Metric("judged", metric.k)(run)
     return {
         "metric": metric.name,
         "value": units.mean if len(units) else None,
@@ -334,7 +337,7 @@ def _row(task: Task, run: Judged, metric: Metric, scores: Floats, seed: int) -> 
         "estimate": task.estimate,
         "per_query": task.units(scores, True).mean if len(units) else None,
         "per_unit": task.units(scores, False).mean if len(units) else None,
-        "judged": float(np.nanmean(judged)) if metric.kind not in OF_HITS else None,
+        "judged": known_mean(Metric("judged", metric.k)(run)) if metric.kind not in OF_HITS else None,
         "unit": task.unit_name,
         "n_units": len(units),
         "n_queries": units.n_queries,

@@ -246,9 +246,11 @@ _WORDS = {"string": "a text", "double": "a number", "int64": "a whole number", s
 def _check_once(table: pa.Table, columns: tuple[str, ...], what: str, expected: str) -> None:
     rows = Counter(zip(*(table[name].to_pylist() for name in reversed(columns)), strict=True))
     if twice := [row for row, count in rows.items() if count > 1]:
-        shown = ", ".join(" for ".join(map(repr, row)) for row in twice[:_SHOWN])
-        raise ParameterError(f"{what}: expected {expected}. Got more than once: {shown}{_more(len(twice))}.")
+        shown = some_of([" for ".join(map(repr, row)) for row in twice])
+        raise ParameterError(f"{what}: expected {expected}. Got more than once: {shown}.")
 
 
-def _more(count: int) -> str:
-    return f" and {count - _SHOWN} more" if count > _SHOWN else ""
+def some_of(names: list[str]) -> str:
+    """The first few of the names, and how many more there are."""
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -88,20 +88,16 @@ class Labels:
         return np.where((memory >= 0) & (self.key[at] == key), at, -1)
 
 
-class Standing(Protocol):
-    """What metrics look at of labels, by row."""
-
-    @property
-    def n_relevant(self) -> Ints: ...
-    def ideal(self, k: int) -> Floats: ...
-
-
 @dataclass(frozen=True)
 class Judged:
     """Hits against labels, a row a query, a column a place.
 
     Attributes
     ----------
+    n_relevant : ndarray of int
+        How many memories are relevant, by row.
+    ideal : callable
+        The discounted gain of the best first k, by row.
     gain : ndarray of float
         The highest of the hit and of what is folded under it; a memory counts where it comes first.
     covered : ndarray of int
@@ -110,7 +106,8 @@ class Judged:
         Whether the hit or what it folds was judged; whether the hit is superseded; whether there is a hit.
     """
 
-    labels: Standing
+    n_relevant: Ints
+    ideal: Callable[[int], Floats]
     gain: Floats
     covered: Ints
     judged: Mask
@@ -141,7 +138,7 @@ class Judged:
         hit, told = hit[first], labels.gain[at[first]]
         np.maximum.at(gain, (query[hit], place[hit]), told)
         np.add.at(covered, (query[hit], place[hit]), told > 0)
-        return cls(labels, gain, covered, judged, stale, filled)
+        return cls(labels.n_relevant, labels.ideal, gain, covered, judged, stale, filled)
 
 
 def _with_folded(hits: pa.Table) -> tuple[Ints, pa.Array, Mask]:
@@ -160,31 +157,31 @@ def _with_folded(hits: pa.Table) -> tuple[Ints, pa.Array, Mask]:
 
 def _ndcg(run: Judged, k: int) -> Floats:
     discounted = run.gain[:, :k] / np.log2(np.arange(2, min(k, run.gain.shape[1]) + 2))
-    return _over(discounted.sum(axis=1), run.labels.ideal(k))
+    return _over(discounted.sum(axis=1), run.ideal(k))
 
 
 def _recall(run: Judged, k: int) -> Floats:
-    return _over(run.covered[:, :k].sum(axis=1), run.labels.n_relevant)
+    return _over(run.covered[:, :k].sum(axis=1), run.n_relevant)
 
 
 def _precision(run: Judged, k: int) -> Floats:
-    return np.where(run.labels.n_relevant > 0, (run.gain[:, :k] > 0).sum(axis=1) / k, np.nan)
+    return np.where(run.n_relevant > 0, (run.gain[:, :k] > 0).sum(axis=1) / k, np.nan)
 
 
 def _mrr(run: Judged, k: int) -> Floats:
     right = run.gain[:, :k] > 0
     first = np.where(right.any(axis=1), 1 / (right.argmax(axis=1) + 1), 0.0)
-    return np.where(run.labels.n_relevant > 0, first, np.nan)
+    return np.where(run.n_relevant > 0, first, np.nan)
 
 
 def _map(run: Judged, k: int) -> Floats:
     right = run.gain[:, :k] > 0
     precision = right.cumsum(axis=1) / np.arange(1, right.shape[1] + 1)
-    return _over((precision * right).sum(axis=1), run.labels.n_relevant)
+    return _over((precision * right).sum(axis=1), run.n_relevant)
 
 
 def _hit(run: Judged, k: int) -> Floats:
-    return np.where(run.labels.n_relevant > 0, (run.gain[:, :k] > 0).any(axis=1), np.nan)
+    return np.where(run.n_relevant > 0, (run.gain[:, :k] > 0).any(axis=1), np.nan)
 
 
 def _judged(run: Judged, k: int) -> Floats:

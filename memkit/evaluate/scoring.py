@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -52,17 +52,6 @@ def _norms(name: Any, settings: Settings, part: Found) -> Floats:
     if name is None:  # places alone count
         return np.zeros(part.candidates.raw.shape)
     return norms(part.candidates, settings.but(normalise=name[0], across_weight=name[1]), part.across)
-
-
-@dataclass(frozen=True)
-class _Standing:
-    """The labels of one query, once for each setting."""
-
-    n_relevant: Ints
-    best: Callable[[int], float]
-
-    def ideal(self, k: int) -> Floats:
-        return np.full(len(self.n_relevant), self.best(k))
 
 
 class Looked:
@@ -208,8 +197,11 @@ class Worker:
                 self._mark(mine, places, judged, stale, bool(told.stale[label]))
         if looked.looks_at_hits:
             filled = np.arange(shape[1]) < places.hits[:, None]
-        standing = _Standing(np.full(shape[0], looked.n_relevant[query]), lambda k: float(looked.ideal(k)[query]))
-        return Judged(standing, gain, covered, judged, stale, filled)
+
+        def each(values: Any) -> Any:
+            return np.full(shape[0], values[query])
+
+        return Judged(each(looked.n_relevant), lambda k: each(looked.ideal(k)), gain, covered, judged, stale, filled)
 
     def _mark(self, mine: Ints, places: Places, judged: Mask, stale: Mask, is_stale: bool) -> None:
         """Mark the places of candidates of one memory that was judged."""

@@ -7,10 +7,10 @@ or whatever groups queries that are not independent. All of it is arithmetic ove
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.special import stdtrit
@@ -256,7 +256,7 @@ def queries_needed(difference: float, spread: float = 0.25, *, a_unit: int = 1, 
     return math.ceil((7.85 * (spread / difference) ** 2 + 1.9) * (1 + (a_unit - 1) * alike))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
     """What may be said of a difference.
 
@@ -284,14 +284,19 @@ class Verdict:
     word: str
     reason: str
     difference: float
-    low: float | None
-    high: float | None
-    p: float | None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
     epsilon: float
-    detectable: float | None
+    detectable: float | None = None
     n_queries: int
     n_units: int
-    n_flips: int
+    n_flips: int = 0
+
+
+def too_few(n_units: int) -> str:
+    """Why there is no verdict on so few units."""
+    return f"too few users: {n_units}, and fewer than {FEWEST} allow no conclusion"
 
 
 def verdict(units: Units, epsilon: float = 0.01, seed: int = 0) -> Verdict:
@@ -307,42 +312,22 @@ def verdict(units: Units, epsilon: float = 0.01, seed: int = 0) -> Verdict:
     >>> verdict(Units.of(np.full(30, 0.1), np.arange(30) % 5, per_query=True)).reason
     'too few users: 5, and fewer than 6 allow no conclusion'
     """
-    size = len(units)
-    told = {"difference": units.mean, "epsilon": epsilon, "n_queries": units.n_queries, "n_units": size}
+    told: dict[str, Any] = {"difference": units.mean, "epsilon": epsilon, "n_queries": units.n_queries}
+    told |= {"n_units": len(units)}
     wide, narrow = interval(units, 0.95, seed), interval(units, 0.9, seed)
     if wide is None or narrow is None:
-        reason = f"too few users: {size}, and fewer than {FEWEST} allow no conclusion"
-        return Verdict(OPEN, reason, low=None, high=None, p=None, detectable=None, n_flips=0, **told)  # type: ignore[arg-type]  # a dict of numbers
-    p = flip_p(units, seed)
-    word, reason = _word(wide, narrow, lambda: p, epsilon)
-    return Verdict(
-        word,
-        reason,
-        low=wide[0],
-        high=wide[1],
-        p=p,
-        detectable=detectable(units),
-        n_flips=n_flips(size),
-        **told,  # type: ignore[arg-type]
-    )
+        return Verdict(word=OPEN, reason=too_few(len(units)), **told)
+    told |= {"low": wide[0], "high": wide[1], "p": flip_p(units, seed), "detectable": detectable(units)}
+    word, reason = _word(wide, narrow, told["p"], epsilon)
+    return Verdict(word=word, reason=reason, n_flips=n_flips(len(units)), **told)
 
 
-def word_of(units: Units, epsilon: float, seed: int) -> str:
-    """The word of `verdict` alone, which needs no flips where the interval holds 0."""
-    wide, narrow = interval(units, 0.95, seed), interval(units, 0.9, seed)
-    if wide is None or narrow is None:
-        return OPEN
-    return _word(wide, narrow, lambda: flip_p(units, seed), epsilon)[0]
-
-
-def _word(
-    wide: tuple[float, float], narrow: tuple[float, float], p: Callable[[], float], epsilon: float
-) -> tuple[str, str]:
+def _word(wide: tuple[float, float], narrow: tuple[float, float], p: float, epsilon: float) -> tuple[str, str]:
     if wide[0] > 0 or wide[1] < 0:
-        if p() < 0.05:
+        if p < 0.05:
             return (BETTER if wide[0] > 0 else WORSE), ""
         if not -epsilon <= narrow[0] <= narrow[1] <= epsilon:
-            return OPEN, f"the interval leaves out 0, the flip test does not (p = {p():.3f})"
+            return OPEN, f"the interval leaves out 0, the flip test does not (p = {p:.3f})"
     if -epsilon <= narrow[0] <= narrow[1] <= epsilon:
         return SAME, ""
     return OPEN, f"the interval holds 0 and reaches beyond ± {epsilon:g}"

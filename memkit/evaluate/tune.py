@@ -15,16 +15,14 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluate.baselines import baselines
 from memkit.evaluate.claims import HOLDOUT, LABELS, LATER, Looks, set_aside
 from memkit.evaluate.compare import compare
-from memkit.evaluate.evaluation import Task, check_seed
+from memkit.evaluate.evaluation import Task, check_seed, is_per_query, known_mean
 from memkit.evaluate.labels import as_arrow_table
 from memkit.evaluate.metrics import OF_HITS, Metric
 from memkit.evaluate.statistics import OPEN, SAME, WORSE, Units
 from memkit.evaluate.sweep import Sweep, sweep
 from memkit.evaluate.tuned import Plan, Scored, Tuning, tuned
 from memkit.params import AsOf, as_of_time, check_choice, check_value
-from memkit.schemas import Floats, Mask
-
-_LARGEST = 0.25
+from memkit.schemas import Mask
 
 
 def tune(
@@ -164,7 +162,7 @@ def _scored(swept: Sweep, metric: str) -> Scored:
         task.unit_names.to_pylist(),
         task.unit,
         task.unit_name,
-        task.per_query or task.unit_name == "query_id",
+        task.per_query,
     )
 
 
@@ -322,12 +320,9 @@ def _from_table(source: Any, default: str, group: str | None, mean_of: str | Non
     groups = cases if group is None else _names(table[group].to_pylist(), cases)
     values = np.array([pc.fill_null(pc.cast(table[name], pa.float64()), np.nan).to_numpy() for name in names])
     _, unit = np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)
-    if mean_of is not None:
-        check_choice("mean_of", mean_of, ("queries", "units"), "tune_scores")
-    largest = np.bincount(unit).max(initial=0) / max(len(unit), 1)
-    per_query = mean_of == "queries" if mean_of else group is None or largest <= _LARGEST
+    unit_name = group or "query_id"
     settings = [{"setting": name} for name in _numbers(names)]
-    rows = pa.table({"setting": np.arange(len(names)), "name": names, metric: [_mean(row) for row in values]})
+    rows = pa.table({"setting": np.arange(len(names)), "name": names, metric: [known_mean(row) for row in values]})
     return Scored(
         values.reshape(len(names), -1),
         settings,
@@ -337,8 +332,8 @@ def _from_table(source: Any, default: str, group: str | None, mean_of: str | Non
         cases,
         groups,
         unit,
-        group or "query_id",
-        per_query,
+        unit_name,
+        is_per_query(mean_of, unit, unit_name, "tune_scores"),
     )
 
 
@@ -358,8 +353,3 @@ def _numbers(names: Sequence[str]) -> list[Any]:
         return [float(name) for name in names]
     except ValueError:
         return list(names)
-
-
-def _mean(scores: Floats) -> float | None:
-    has = scores[~np.isnan(scores)]
-    return float(has.mean()) if len(has) else None

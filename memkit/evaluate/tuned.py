@@ -247,22 +247,7 @@ def _tested_apart(scored: Scored, plan: Plan, candidate: int, chosen: TuneVerdic
     """The verdict of what was held apart; of a holdout that another choice has seen, that it cannot be told."""
     if np.isnan(scored.values[scored.default, plan.apart]).all():
         raise ParameterError(f"tune: expected a query with something to find among the {plan.tested_on}. Got none.")
-    told = {
-        name: getattr(chosen, name)
-        for name in (
-            "metric",
-            "unit",
-            "estimate",
-            "looks",
-            "epsilon",
-            "apparent",
-            "n_settings",
-            "n_queries",
-            "n_groups",
-        )
-    }
-    told |= {"tested_on": plan.tested_on}
-    found = claim_apart(scored.units(candidate, plan.apart), plan.seed, told)
+    found = claim_apart(scored.units(candidate, plan.apart), plan.seed, chosen, plan.tested_on)
     if plan.tested_on != HOLDOUT:
         return found
     labels, choice = fingerprint(scored.values[scored.default, plan.apart]), scored.settings[candidate]

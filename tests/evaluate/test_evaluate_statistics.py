@@ -21,7 +21,6 @@ from memkit.evaluate.statistics import (
     queries_needed,
     units_needed,
     verdict,
-    word_of,
 )
 
 SEEDS = range(12)
@@ -223,11 +222,3 @@ def test_the_number_of_queries_before_there_are_any() -> None:
     assert queries_needed(0.05, a_unit=5, alike=0.1) == pytest.approx(198.15 * 1.4, abs=1)
     with pytest.raises(mk.ParameterError, match="above 0"):
         queries_needed(0.0)
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_the_word_alone_is_that_of_the_verdict(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    scores, unit = draw(seed, int(random.integers(4, 30)), shift=random.choice([0.0, 1.0, 2.0]))
-    units, epsilon = Units.of(scores, unit, bool(seed % 2)), random.choice([0.01, 1.0, 3.0])
-    assert word_of(units, epsilon, seed) == verdict(units, epsilon, seed).word
