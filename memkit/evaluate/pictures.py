@@ -52,17 +52,15 @@ class _Differences:
             held = frame["held_out"].notna().any() and told.tested_on == "labels"
             frame["difference"] = frame["held_out"] if held else frame["difference"]
             what = " of settings chosen without them" if held else " of the candidate"
-            per_query = getattr(result.sweep_, "task", None) is None or result.sweep_.task.per_query
             ends = (told.gain, told.low, told.high, told.epsilon)
-            made = cls(frame, told.metric, told.unit, per_query, *ends, f"{told.word}: {told.metric} gained{what}")
+            said = f"{told.word}: {told.metric} gained{what}"
+            made = cls(frame, told.metric, told.unit, told.estimate == "per query", *ends, said)
         elif getattr(result, "table", None) is not None and "word" in result.table.column_names and len(result.table):
             row, frame = result.table.slice(0, 1).to_pylist()[0], result.per_query.to_pandas()
             frame = frame[frame["metric"] == row["metric"]].rename(columns={"unit": "group"})
-            per_query = row["difference"] == row["per_query"]
             ends = (row["difference"], row["low"], row["high"], row["epsilon"])
-            made = cls(
-                frame, row["metric"], row["unit"], per_query, *ends, f"{row['word']}: {row['metric']}, b minus a"
-            )
+            said = f"{row['word']}: {row['metric']}, b minus a"
+            made = cls(frame, row["metric"], row["unit"], row["estimate"] == "per query", *ends, said)
         else:
             raise ParameterError("expected what mk.compare with labels, or mk.tune, gave. Got another result.")
         return replace(made, frame=made.frame.dropna(subset=["difference"]))

@@ -156,6 +156,15 @@ def test_power_starts_where_the_labels_are_and_more_queries_of_the_same_users_ha
         assert mk.queries_needed(difference) == pytest.approx(size, abs=1)
 
 
+def test_power_of_means_over_users_is_that_of_users(tuned: Any) -> None:
+    uneven = {name: [*values, *list(values)[:4] * 3] for name, values in scores().items()}
+    found = mk.tune_scores(uneven, "a", group="user_id", mean_of="units")
+    gain = found.per_query_.to_pandas().dropna(subset=["held_out"])
+    by_user = gain.groupby("group")["held_out"].mean().to_numpy()
+    least = detectable(Units.of(by_user, np.arange(len(by_user)), per_query=True))
+    assert mk.plot_power(found).lines[0].get_ydata()[0] == pytest.approx(least)
+
+
 def test_scores_of_relevant_hits_are_those_of_the_judgements(search: mk.Retriever) -> None:
     found = mk.evaluate(search, *LABELS, "recall@5", as_of=DAY)
     right = {(r["query_id"], r["memory_id"]) for r in mk.read_qrels(LABELS[1]).to_pylist() if r["relevance"] > 0}
