@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ import pyarrow as pa
 from memkit.errors import ParameterError
 from memkit.evaluate.asking import check_fitted
 from memkit.evaluate.evaluation import Task, check_seed
+from memkit.evaluate.grid import shares
 from memkit.evaluate.metrics import parse_metrics
 from memkit.evaluate.pools import Pools
 from memkit.params import AsOf, check_value
@@ -126,7 +126,7 @@ def learn_weight(
     if len(arms) < 2:
         raise ParameterError(f"learn_weight: expected a Retriever with two arms. It has {', '.join(arms)}.")
     arms.sort(key=["vector", "bm25", "gram"].index)
-    grid = _grid(len(arms), steps)
+    grid = np.round(shares(1 / steps, len(arms)), 9)
     tried = [dict(zip(arms, row, strict=True)) for row in grid.tolist()]
     own = {name: getattr(search, name) for name in (*_as_params({}), "fusion")}
     found, _ = pools.scores([*map(_as_params, tried), own], list(own), None, None)
@@ -141,7 +141,7 @@ def learn_weight(
 
 def _labelled(queries: Any) -> Any:
     """Bare texts as a table of queries named by their places, as `Retriever.search` names them."""
-    if isinstance(queries, str) or (isinstance(queries, (list, tuple)) and all(isinstance(q, str) for q in queries)):
+    if isinstance(queries, (list, tuple)) and all(isinstance(text, str) for text in queries):
         asked = as_queries(queries)
         return {"query_id": list(asked.ids), "text": list(asked.texts)}
     return queries
@@ -149,12 +149,6 @@ def _labelled(queries: Any) -> Any:
 
 def _as_params(weights: Mapping[str, float]) -> dict[str, float]:
     return {f"{arm}_weight": weights.get(arm, 0.0) for arm in KINDS}
-
-
-def _grid(arms: int, steps: int) -> Floats:
-    """All weights of `arms` in `steps` that add up to 1, the first arm's rising."""
-    parts = [cut for cut in product(range(steps + 1), repeat=arms - 1) if sum(cut) <= steps]
-    return np.round(np.array([(*cut, steps - sum(cut)) for cut in parts]) / steps, 9)
 
 
 def _best(means: Floats, grid: Floats) -> int:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from sklearn.metrics import ndcg_score
 
 from memkit.errors import ParameterError
+from memkit.evaluate.labels import write_labels
 from memkit.evaluate.learn import learn_weight
 
 DAY = "2026-03-01"
@@ -29,6 +31,15 @@ def test_the_arm_that_is_right_gets_the_weight(retriever_over: Any) -> None:
     found = learned.apply(search).search("q0", k=1, as_of=DAY)
     assert found["memory_id"].to_pylist() == ["m1"]
     assert search.vector_weight == 0.3
+
+
+def test_labels_are_taken_from_files_and_as_bare_texts(retriever_over: Any, tmp_path: Path) -> None:
+    search = retriever_over(TEXTS, bm25=BM25, vector=VECTOR)
+    path = write_labels(QUERIES, tmp_path / "queries.csv")
+    places = QRELS.set_column(0, "query_id", pa.array([str(at) for at in range(6)]))
+    found = [learn_weight(search, str(path), QRELS, as_of=DAY), learn_weight(search, list(BM25), places, as_of=DAY)]
+    assert [one.n_queries for one in found] == [6, 6]
+    assert found[0].table == found[1].table
 
 
 def test_the_table_is_the_mean_of_scikit_learns_ndcg(retriever_over: Any) -> None:
