@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.evaluate.evaluation import Task
+from memkit.evaluate.evaluation import Task, known_mean
 from memkit.evaluate.metrics import parse_metrics
 from memkit.evaluate.pools import Pools
-from memkit.evaluate.statistics import Verdict, units_needed, verdict
+from memkit.evaluate.statistics import OPEN, Verdict, units_needed, verdict
 from memkit.panels.parts import bars
 from memkit.panels.state import Section
 from memkit.schemas import Floats
@@ -31,13 +31,15 @@ class Strip:
 
     Attributes
     ----------
-    judged : float
-        The share of the first ten hits that was judged.
+    more : int or None
+        Further units like these that would show the difference, where it cannot be told yet.
+    judged : float or None
+        The share of the first ten hits that was judged; None without hits.
     """
 
     verdict: Verdict
-    needed: int | None
-    judged: float
+    more: int | None
+    judged: float | None
     differences: Floats
 
 
@@ -57,7 +59,9 @@ class Against:
         now, before = self._scores(live, self._pools), self._scores(pinned, self._pools)
         units = self.task.units(now[0] - before[0])
         found = verdict(units)
-        return Strip(found, units_needed(units, found.difference), _share(now[1]), now[0] - before[0])
+        least = units_needed(units, abs(found.difference)) if found.word == OPEN else None
+        more = None if least is None else least - len(units)
+        return Strip(found, more, known_mean(now[1]), now[0] - before[0])
 
     def rough(self, live: Section, pinned: Section) -> tuple[float, int]:
         """The mean difference on a few queries, evenly taken, and how many they are."""
@@ -101,19 +105,12 @@ class Against:
         ends = "" if v.low is None else f" <small>95 % interval {v.low:+.3f} to {v.high:+.3f}</small>"
         told = f"{_METRIC} {v.difference:+.3f}{ends}".replace("-", "−")
         unit = "queries" if self.task.unit_name == "query_id" else "users"
-        more = (
-            ""
-            if strip.needed is None or v.word == "better"
-            else f" About {self._more(strip)} more {unit} would show this difference."
-        )
+        more = f" About {strip.more:,} more {unit} would show this difference." if strip.more else ""
         reason = f" {html.escape(v.reason)}." if v.reason else ""
         return (
             f"<p><b>{html.escape(v.word)}</b> than pinned</p><p>{told}</p>"
             f"<p>{_judged(strip.judged)}{reason}{more}</p>{self._bars(strip)}"
         )
-
-    def _more(self, strip: Strip) -> str:
-        return f"{max(0, (strip.needed or 0) - strip.verdict.n_units):,}"
 
     def _bars(self, strip: Strip) -> str:
         """All labelled queries by their difference, the worst first."""
@@ -123,10 +120,5 @@ class Against:
         return bars("queries by difference, worst first; Enter opens both result lists", marks)
 
 
-def _share(values: Floats) -> float:
-    """The mean of what is known; NaN where nothing is."""
-    return float("nan") if np.isnan(values).all() else float(np.nanmean(values))
-
-
-def _judged(share: float) -> str:
-    return "There are no hits." if np.isnan(share) else f"{share:.0%} of the first ten hits are judged."
+def _judged(share: float | None) -> str:
+    return "There are no hits." if share is None else f"{share:.0%} of the first ten hits are judged."

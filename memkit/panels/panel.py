@@ -144,9 +144,9 @@ class Panel(Displayed):
                 raise ParameterError(f"panel: expected one of {', '.join(known)}. Got {name!r}.{hint}")
             declared = self.controls[name]
             value = declared.stands_for if value is None and declared.stands_for is not None else value
-            declared.check(value, f"panels.{self.title}")
             if name == "as_of" and value is not None:
-                value = as_of_time(value).isoformat()
+                value = moment_of(value)
+            declared.check(value, f"panels.{self.title}")
             state = state.but(self._section_of(name), **{name: value})
         self._check(state)
         self.session.go(state)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import base64
+import datetime
 import io
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -15,6 +17,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import memkit as mk
+from memkit.evaluate.statistics import Units, detectable_of
 from memkit.panels.controls import control, parsed, written
 from memkit.panels.panel import Panel
 from memkit.panels.state import Asked, Session, State
@@ -268,6 +271,32 @@ def test_a_pinned_setting_is_compared_with_labels(search: mk.Retriever, labels: 
     assert panel.values["query"] == "чай"
     panel.press("unpin")
     assert panel.strip is None
+
+
+def test_a_labelled_query_is_opened_at_its_own_day(search: mk.Retriever, labels: Any) -> None:
+    days = pa.array([f"2026-02-0{at + 1}" for at in range(7)])
+    panel = mk.panels.search(search, "пул", labels[0].append_column("as_of", days), labels[1], as_of=DAY)
+    panel.pick("query:q1")
+    assert (panel.values["query"], panel.values["as_of"][:10]) == ("чай", "2026-02-02")
+    panel.set(as_of=datetime.date(2026, 2, 3))
+    assert panel.values["as_of"][:10] == "2026-02-03"
+
+
+def test_more_queries_are_asked_for_where_a_loss_cannot_be_told_and_nowhere_else(
+    search: mk.Retriever, labels: Any
+) -> None:
+    panel = mk.panels.search(search, "пул", *labels, as_of=DAY)
+    panel.press("pin")
+    assert panel.strip.verdict.word == "practically the same"
+    assert "would show" not in panel.strip_html
+    panel.set(min_score=0.3)
+    strip = panel.strip
+    assert (strip.verdict.word, strip.verdict.difference < 0) == ("cannot tell yet", True)
+    units = Units.of(strip.differences, np.arange(len(strip.differences)), per_query=True)
+    spread = units.error * len(units) ** 0.5
+    detectables = [detectable_of(len(units) + strip.more + by, spread) for by in (-1, 0)]
+    assert detectables[0] > abs(strip.verdict.difference) >= detectables[1]
+    assert f"About {strip.more:,} more queries would show" in panel.strip_html
 
 
 def test_a_memory_is_explained_and_a_secret_is_not_shown(panels: dict[str, Panel], search: mk.Retriever) -> None:
