@@ -12,8 +12,8 @@ becomes е, ς becomes σ, stress marks and soft hyphens go, and then it becomes
 `analyse_sql` is that as one expression, for single texts. Over a table it is faster to fold and stem each distinct
 spelling once (`vocabulary_sql`, `count_terms_sql`). For queries even one statement is slow: DuckDB compiles the pattern
 of a word anew each time, which takes longer than a whole search. So `QueryTerms` cuts texts in the Latin and Cyrillic
-alphabets into words itself (equal to the SQL for every character of them: a test tries all), and asks DuckDB for the
-terms of a word once; all other texts go through the SQL.
+alphabets into words and n-grams itself (equal to the SQL for every character of them: a test tries all), and asks
+DuckDB for the stem of a word once; all other texts go through the SQL.
 
 >>> con = session()
 >>> _ = load_fts(con)
@@ -183,10 +183,18 @@ def stem_sql(word: str, analyser: str = "auto") -> str:
     return f"case {' '.join(branches)} else {word} end" if branches else word
 
 
+_SIZES = (3, 4, 5)
+
+
 def _char_grams(word: str) -> str:
     """As scikit-learn's ``char_wb``, 3 to 5: n-grams of the word with a blank at each end."""
     padded = f"(' ' || {word} || ' ')"
-    return " || ".join(_grams(padded, size) for size in (3, 4, 5))
+    return " || ".join(_grams(padded, size) for size in _SIZES)
+
+
+def _grams_of(padded: str) -> list[str]:
+    """The same of a word of `SIMPLE` characters, each of which is a letter by itself in DuckDB too."""
+    return [padded[at : at + size] for size in _SIZES for at in range(len(padded) - size + 1)]
 
 
 def _grams(word: str, size: int) -> str:
@@ -265,8 +273,10 @@ class QueryTerms:
         return words
 
     def _learn(self, words: set[str]) -> None:
-        plain = [w for w in words if self.analyser != "char" and "_" not in w and SIMPLE.fullmatch(w)]
-        if plain:
+        plain = [w for w in words if SIMPLE.fullmatch(w) and (self.analyser == "char" or "_" not in w)]
+        if self.analyser == "char":
+            self._known.update((word, _grams_of(f" {word} ")) for word in plain)
+        elif plain:
             stems = self._ask(stem_sql("x", self.analyser), plain)
             self._known.update((word, [stem]) for word, stem in zip(plain, stems, strict=True))
         if rest := list(words.difference(plain)):
