@@ -14,6 +14,7 @@ import numpy as np
 from memkit.index.postings import Lists, Postings, Weights
 
 _LATER = 64
+_FEW = 8
 
 
 def updated(before: Lists, at: np.ndarray, fresh: Postings) -> Lists:
@@ -33,12 +34,12 @@ def updated(before: Lists, at: np.ndarray, fresh: Postings) -> Lists:
     own = slots[later] - first
     own[is_new[later]] = before.tail.n_rows + np.arange(is_new.sum())
     slots[later] = first + np.arange(later.sum())
-    return followed(before.base, slots, Followed(before.tail, own, fresh).whole())
+    return followed(before.base, slots, Followed(before.tail, own, fresh).whole(), before)
 
 
-def followed(base: Postings, slots: np.ndarray, tail: Postings) -> Lists:
-    """Both in two parts, or in one where the second has become a 64th; `slots` as in `Followed`."""
-    found = Followed(base, slots, tail)
+def followed(base: Postings, slots: np.ndarray, tail: Postings, before: Followed | None = None) -> Lists:
+    """Both in two parts, or in one where the second has become a 64th; as in `Followed`."""
+    found = Followed(base, slots, tail, before)
     return found if tail.n_rows <= _LATER + len(slots) // _LATER else found.whole()
 
 
@@ -83,38 +84,41 @@ class Followed(Lists):
         Of each row its slot: a row of `base`, or, after all those, one of `tail`.
     tail : Postings
         Those of new rows.
+    before : Followed, optional
+        Another of the same base and with all the rows of it that this one has, so that only others are looked for.
 
     Notes
     -----
     A term's number is the one that `base` has for it; terms of `tail` alone come after all those.
     """
 
-    def __init__(self, base: Postings, slots: np.ndarray, tail: Postings) -> None:
+    def __init__(self, base: Postings, slots: np.ndarray, tail: Postings, before: Followed | None = None) -> None:
         nothing = np.empty(0, np.float32)
         self.base, self.slots, self.tail = replace(base, weights=nothing, waiting=nothing.astype(bool)), slots, tail
         self.n_rows, self.n_slots = len(slots), base.n_rows + tail.n_rows
-        later: dict[str, int] = {}
-        for term in tail.terms:
-            if term not in base.terms:
-                later[term] = len(base.terms) + len(later)
-        self._numbers = np.array([base.terms.get(term, later.get(term)) for term in tail.terms], np.int64)
+        numbers = {term: base.terms.get(term) for term in tail.terms}
+        own = (term for term, number in numbers.items() if number is None)
+        later = {term: number for number, term in enumerate(own, len(base.terms))}
+        self._numbers = np.array(list((numbers | later).values()), np.int64)
         self._in_tail = np.full(len(base.terms) + len(later), -1)
         self._in_tail[self._numbers] = np.arange(len(tail.terms))
         frequency = np.zeros(len(self._in_tail), np.int64)
-        frequency[: len(base.terms)] = base.document_frequency - self._lost()
+        self._gone = np.ones(base.n_rows, bool)
+        self._gone[slots[slots < base.n_rows]] = False
+        self._lost = before._lost + self._in(self._gone & ~before._gone) if before else self._in(self._gone)
+        frequency[: len(base.terms)] = base.document_frequency - self._lost
         frequency[self._numbers] += tail.document_frequency
         self.terms, self.document_frequency = _Terms(base.terms, later, frequency), frequency
 
-    def _lost(self) -> np.ndarray:
-        """How many of the base's rows with each of its terms are not there any more."""
-        base = self.base
-        gone = np.ones(base.n_rows, bool)
-        gone[self.slots[self.slots < base.n_rows]] = False
-        if not gone.any():
-            return np.zeros(len(base.terms), np.int64)
-        at = [np.flatnonzero(np.take(gone, base.rows[some], mode="clip")) + some.start for some in base.parts()]
-        lost = np.concatenate([np.empty(0, np.int64), *at])
-        return np.bincount(np.searchsorted(base.offsets, lost, side="right") - 1, minlength=len(base.terms))
+    def _in(self, some: np.ndarray) -> np.ndarray:
+        """How many of `some` of the base's rows have each of its terms."""
+        base, rows = self.base, np.flatnonzero(some)
+        if len(rows) <= _FEW:  # to compare each with all postings is faster than to look all of these up
+            at = [np.flatnonzero(base.rows == row) for row in rows]
+        else:
+            at = [np.flatnonzero(np.take(some, base.rows[part], mode="clip")) + part.start for part in base.parts()]
+        found = np.concatenate([np.empty(0, np.int64), *at])
+        return np.bincount(np.searchsorted(base.offsets, found, side="right") - 1, minlength=len(base.terms))
 
     def by_row(self, values: np.ndarray) -> np.ndarray:
         """Of one value a slot those of the rows."""
