@@ -266,7 +266,7 @@ def _memories_in(files: Iterable[tuple[str, bytes]]) -> pa.Table:
     rows = Rows()
     for path, data in files:
         parse_file(File(decode(path, data)), rows)
-    found = rows.to_arrow()["memories"]
+    found = rows.table("memories")
     ids = found["memory_id"].to_pylist()
     return found.set_column(0, "memory_id", pa.array([f"{place}:{id}" for place, id in enumerate(ids)], pa.string()))
 

@@ -93,7 +93,7 @@ def _rows(path: str, text: str) -> list[Row]:
     rows = Rows()
     rows.use(FORMAT)
     parse(File(decode(path, text.encode())), rows)
-    found: list[Row] = rows.to_arrow()["memories"].to_pylist()
+    found: list[Row] = rows.table("memories").to_pylist()
     return found
 
 

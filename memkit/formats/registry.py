@@ -221,7 +221,7 @@ def _try(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) ->
     with guarded(format, file.source.path, rows):
         if not _read(format, file, apart, formats):
             return False
-        memories = apart.to_arrow()["memories"]
+        memories = apart.table("memories")
         lacking = [field.name for field in MEMORIES if not field.nullable and memories[field.name].null_count]
         if lacking or {*memories["path"].to_pylist()} - {file.source.path}:
             raise ValueError(f"a memory without {', '.join(lacking)}" if lacking else "a memory of another file")

@@ -241,12 +241,20 @@ class Rows:
 
     def to_arrow(self) -> dict[str, pa.Table]:
         """The rows as Arrow tables, each with its declared schema; every table is there."""
+        return {name: self.table(name) for name in self.tables}
+
+    def table(self, name: str) -> pa.Table:
+        """One of these tables."""
+        if name == "problems":
+            self._count_unlisted()
+        return pa.concat_tables([*self._handed[name], self._to_table(name)])
+
+    def _count_unlisted(self) -> None:
         for (path, rule), count in self._unlisted.items():
             message = f"{path}: {count:,} more problems of this rule are not listed one by one."
             row = dict.fromkeys(self.schemas["problems"].names)
             self.add("problems", row | {"path": path, "rule": rule, "severity": SEVERITIES[rule], "message": message})
         self._unlisted.clear()
-        return {name: pa.concat_tables([*self._handed[name], self._to_table(name)]) for name in self.tables}
 
     def memories(self) -> list[Row]:
         """The rows of ``memories``, so far as dicts."""

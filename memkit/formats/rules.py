@@ -82,7 +82,7 @@ def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> 
     undeclared_kinds(tables["memories"], rows)
     if as_of is not None:
         _future(tables["memories"], {format.name: format for format in formats}, as_of, rows)
-    return rows.to_arrow()["problems"]
+    return rows.table("problems")
 
 
 def _duplicates(ids: pa.Table, rows: Rows) -> None:

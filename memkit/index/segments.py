@@ -5,6 +5,7 @@ Nothing of the former ones is copied or renumbered, however many they are: a ref
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -66,8 +67,8 @@ class _Terms(Mapping[str, int]):
 
     def items(self) -> Any:
         """Terms and numbers."""
-        there = self._frequency.astype(bool).tolist()
-        return ((term, number) for part in self._parts for term, number in part.items() if there[number])
+        there = itertools.compress(itertools.chain(*self._parts), self._frequency.tolist())
+        return zip(there, np.flatnonzero(self._frequency).tolist(), strict=True)
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self._frequency))
@@ -96,10 +97,11 @@ class Followed(Lists):
         nothing = np.empty(0, np.float32)
         self.base, self.slots, self.tail = replace(base, weights=nothing, waiting=nothing.astype(bool)), slots, tail
         self.n_rows, self.n_slots = len(slots), base.n_rows + tail.n_rows
-        numbers = {term: base.terms.get(term) for term in tail.terms}
-        own = (term for term, number in numbers.items() if number is None)
+        known = before._known if before else {}
+        self._known = {term: known[term] if term in known else base.terms.get(term) for term in tail.terms}
+        own = (term for term, number in self._known.items() if number is None)
         later = {term: number for number, term in enumerate(own, len(base.terms))}
-        self._numbers = np.array(list((numbers | later).values()), np.int64)
+        self._numbers = np.array(list((self._known | later).values()), np.int64)
         self._in_tail = np.full(len(base.terms) + len(later), -1)
         self._in_tail[self._numbers] = np.arange(len(tail.terms))
         frequency = np.zeros(len(self._in_tail), np.int64)
@@ -114,7 +116,7 @@ class Followed(Lists):
         """How many of `some` of the base's rows have each of its terms."""
         base, rows = self.base, np.flatnonzero(some)
         if len(rows) <= _FEW:  # to compare each with all postings is faster than to look all of these up
-            at = [np.flatnonzero(base.rows == row) for row in rows]
+            at = [np.flatnonzero(base.rows == row) for row in rows.tolist()]
         else:
             at = [np.flatnonzero(np.take(some, base.rows[part], mode="clip")) + part.start for part in base.parts()]
         found = np.concatenate([np.empty(0, np.int64), *at])

@@ -93,7 +93,7 @@ def _of_sections(path: str, rows: list[dict[str, Any]]) -> dict[str, str]:
     text = "\n".join(row["text"] for row in rows)
     read = Rows()
     parse_file(File(Source(path, text), Role(forced="workspace")), read)
-    found = read.to_arrow()["memories"].select(["memory_id", "line_end"]).to_pylist()
+    found = read.table("memories").select(["memory_id", "line_end"]).to_pylist()
     ids, at = {}, 0
     for row in rows:
         while found[at]["line_end"] < row["line_start"] and at + 1 < len(found):

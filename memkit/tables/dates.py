@@ -34,7 +34,7 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     if options.dates == "git":
         rows = Rows(options.rules)
         _fill(result, rows)
-        if found := rows.to_arrow()["problems"]:
+        if found := rows.table("problems"):
             problems = result.tables["problems"]
             order = [(name, "ascending") for name in PROBLEM_ORDER]
             merged = pa.concat_tables([problems, found]).sort_by(order)

@@ -169,7 +169,7 @@ def history(path: str | Path, rev: Rev = "HEAD", max_commits: int = 10_000, time
     check_value("history", "timeout_s", timeout_s, "float", low=0, unit="seconds")
     root, rows = Path(path).resolve(), Rows()
     versions, commits = versions_of(root, rev_text(rev), max_commits, timeout_s, rows)
-    return History(versions, commits, rows.to_arrow()["problems"], root)
+    return History(versions, commits, rows.table("problems"), root)
 
 
 _ALIVE = """

@@ -160,4 +160,4 @@ def _problems(memories: pa.Table, faults: list[Fault]) -> pa.Table:
         memory_id = row["memory_id"]
         rows.problem("empty_text", row["path"] or memory_id, "a text", "nothing", memory_id=memory_id, quote=False)
     undeclared_kinds(memories, rows)
-    return rows.to_arrow()["problems"]
+    return rows.table("problems")
