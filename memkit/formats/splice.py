@@ -49,6 +49,9 @@ def _splice(
         start = pc.sum(pc.less(old_paths, path)).as_py() or 0
         stop = pc.sum(pc.less_equal(old_paths, path)).as_py() or 0
         is_of_path = pc.equal(new_paths, path)
-        pieces += [old.slice(at, start - at), new if pc.all(is_of_path, skip_nulls=False).as_py() else new.filter(is_of_path)]
+        pieces += [
+            old.slice(at, start - at),
+            new if pc.all(is_of_path, skip_nulls=False).as_py() else new.filter(is_of_path),
+        ]
         at = stop
     return pa.concat_tables([*pieces, old.slice(at)])
