@@ -98,7 +98,9 @@ class Followed(Lists):
         self.base, self.slots, self.tail = replace(base, weights=nothing, waiting=nothing.astype(bool)), slots, tail
         self.n_rows, self.n_slots = len(slots), base.n_rows + tail.n_rows
         known = before._known if before else {}
-        self._known = {term: known[term] if term in known else base.terms.get(term) for term in tail.terms}
+        self._known: dict[str, int | None] = {
+            term: known[term] if term in known else base.terms.get(term) for term in tail.terms
+        }
         own = (term for term, number in self._known.items() if number is None)
         later = {term: number for number, term in enumerate(own, len(base.terms))}
         self._numbers = np.array(list((self._known | later).values()), np.int64)
@@ -107,7 +109,7 @@ class Followed(Lists):
         frequency = np.zeros(len(self._in_tail), np.int64)
         self._gone = np.ones(base.n_rows, bool)
         self._gone[slots[slots < base.n_rows]] = False
-        self._lost = before._lost + self._in(self._gone & ~before._gone) if before else self._in(self._gone)
+        self._lost: np.ndarray = before._lost + self._in(self._gone & ~before._gone) if before else self._in(self._gone)
         frequency[: len(base.terms)] = base.document_frequency - self._lost
         frequency[self._numbers] += tail.document_frequency
         self.terms, self.document_frequency = _Terms(base.terms, later, frequency), frequency
