@@ -192,7 +192,7 @@ class FactStore(Operations):
             and kinds["working"] <= quota.max_working
         ):
             return []
-        judged = quota.transform(facts.table(new), moment)
+        judged = quota.transform(pa.Table.from_pylist([*facts.rows, new], schema=Quota.needs), moment)
         refused = judged.filter(pc.invert(judged["keep"])).to_pylist()
         for row in refused:
             if row["memory_id"] == "~new":

@@ -113,8 +113,8 @@ class UserFacts:
         """A row a line of all files."""
         return [row for file in self.files.values() for row in file.rows]
 
-    def table(self, *more: Row) -> pa.Table:
-        return pa.Table.from_pylist([*self.rows, *more], schema=TABLES["memories"])
+    def table(self) -> pa.Table:
+        return pa.Table.from_pylist(self.rows, schema=TABLES["memories"])
 
     def fact(self, id: str) -> Row:
         """The first fact of that id."""

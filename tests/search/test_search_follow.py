@@ -19,7 +19,8 @@ import memkit as mk
 from memkit.index import postings as postings_module
 from memkit.index import segments
 from memkit.index.lexical import BM25, CharGrams, Grams
-from memkit.text.analyse import ANALYSERS
+from memkit.search.fitted.arms import searched_texts
+from memkit.text.analyse import ANALYSERS, SEARCHABLE
 
 DAY = "2026-03-01"
 WORDS = ("пул", "соединений", "память", "кофе", "pool", "memory", "snake_case", "ёлка", "東京", "E4021")
@@ -31,22 +32,31 @@ texts = st.one_of(
     st.lists(st.sampled_from([*WORDS, "\n", "```", "# "]), min_size=20, max_size=60).map(" ".join),
     st.text("пулabc \n", max_size=20),
 )
-memories = st.dictionaries(
-    st.text(LETTERS, min_size=1, max_size=3),
-    st.fixed_dictionaries(
-        {
-            "text": texts,
-            "title": st.sampled_from(["", "Пул", "Memory"]),
-            "tags": st.lists(st.sampled_from(["db", "кофе", "a b"]), max_size=2),
-            "user_id": st.sampled_from([None, "анна", "боб"]),
-            "kind": st.sampled_from([None, "note", "archive", "profile"]),
-            "updated_at": st.sampled_from([None, "2026-02-01", "2025-02-01"]),
-            "created_at": st.sampled_from([None, "2026-01-01", "2024-03-05"]),
-        }
-    ),
-    min_size=1,
-    max_size=12,
+memory = st.fixed_dictionaries(
+    {
+        "text": texts,
+        "title": st.sampled_from(["", "Пул", "Memory"]),
+        "tags": st.lists(st.sampled_from(["db", "кофе", "a b"]), max_size=2),
+        "user_id": st.sampled_from([None, "анна", "боб"]),
+        "kind": st.sampled_from([None, "note", "archive", "profile"]),
+        "updated_at": st.sampled_from([None, "2026-02-01", "2025-02-01"]),
+        "created_at": st.sampled_from([None, "2026-01-01", "2024-03-05"]),
+    }
 )
+memories = st.dictionaries(st.text(LETTERS, min_size=1, max_size=3), memory, min_size=1, max_size=12)
+
+
+@settings(max_examples=30, deadline=None)
+@given(rows=st.lists(memory, min_size=1, max_size=8))
+def test_what_is_searched_in_a_memory_is_the_same_among_few_and_among_many(rows: list[dict[str, Any]]) -> None:
+    fields = {"searched": SEARCHABLE, "told": ("title", "text")}
+    found = []
+    for times in (1, 40):
+        some = [{"memory_id": f"{n:03d}", **row} for n, row in enumerate(rows * times)]
+        table = mk.from_table(pa.Table.from_pylist(some)).memories
+        chunks = pa.table({"memory_id": table["memory_id"], "text": table["text"]})
+        found.append(searched_texts(table, chunks, fields).slice(0, len(rows)).to_pylist())
+    assert found[0] == found[1]
 
 
 def corpus_of(rows: dict[str, dict[str, Any]]) -> mk.Corpus:

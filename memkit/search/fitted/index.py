@@ -383,11 +383,12 @@ def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, form
     memory = former[2] if former else places(chunks["memory_id"], memories["memory_id"])
     owner, _ = codes(memories["user_id"].combine_chunks())
     text, filled = said(texts) if former is None else follow().said_since(texts, *former[:2])
+    all_differ = text.max(initial=-1) == len(text) - 1
     kind, kinds = codes(memories["kind"].combine_chunks())
     return Rows(
         memory=memory,
         text=text,
-        twin=codes(pa.array(owner[memory] * len(text) + text))[0],
+        twin=text if all_differ else codes(pa.array(owner[memory] * len(text) + text))[0],
         filled=None if filled.all() else filled,
         owner=owner,
         kind=(kind, tuple(kinds.to_pylist())),
