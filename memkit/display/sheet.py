@@ -211,7 +211,7 @@ def _day(value: datetime | date | str) -> str:
 
 def names_of(memories: pa.Table) -> dict[str, list[str]]:
     """Title, place, kind and date of each memory, by id: what a result keeps to be read without its corpus."""
-    held = {name: memories[name] for name in NAMED if name in memories.column_names}
+    held = dict(zip(memories.column_names, memories.columns, strict=True))
     held["text"] = pc.utf8_slice_codeunits(held["text"], 0, _NAME)
     values = [held[name].to_pylist() if name in held else [None] * len(memories) for name in NAMED]
     return {one: _name(*of_it) for one, *of_it in zip(*values, strict=True)}

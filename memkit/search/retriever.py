@@ -195,7 +195,7 @@ class Retriever(QuerySettings, FitSettings):
             of the arms and the parameters.
         """
         asked = as_queries(queries)
-        index, settings = self.over_all()._index(), Settings.of(self)
+        index, settings = self.over_all().index_, Settings.of(self)
         parts = [ask(index, settings, part, k, where, as_of, to_trace=True) for part in asked.by_day()]
         return joined(list(map(trace_table, parts)), asked.ids)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ HITS = pa.schema(
     ]
 )
 _MOST_ALIKE = 20
+_WORDS = pa.array(DISPOSITIONS)
 
 TRACE = pa.schema(
     [
@@ -154,7 +155,7 @@ def trace_table(question: Question, *, outside: bool = True) -> pa.Table:
         "mmr_penalty": _floats(ranked.penalty),
         "score": _floats(ranked.score),
         "rank": pa.array(ranked.rank, mask=ranked.rank == 0),
-        "disposition": pa.array(np.array(DISPOSITIONS, dtype=object)[ranked.disposition], pa.string()),
+        "disposition": _WORDS.take(pa.array(ranked.disposition)),
     }
     for column, arm in enumerate(found.arms):
         missing = found.rank[:, column] == 0
@@ -190,13 +191,12 @@ def _outside(question: Question, found: Candidates) -> Ranked:
     outside = Ranked.unranked(found, "below_pool")
     for word, mask in question.scope.reasons():
         outside.disposition[mask[memory]] = CODES[word]
-    return replace(outside, age_days=age_days, decay=factor)
+    return outside._replace(age_days=age_days, decay=factor)
 
 
 def _joined(first: Ranked, second: Ranked) -> Ranked:
-    columns = [column.name for column in fields(Ranked) if column.name != "found"]
-    parts = {name: np.concatenate([getattr(first, name), getattr(second, name)]) for name in columns}
-    return Ranked(first.found.followed_by(second.found), **parts)
+    columns: Any = zip(first[1:], second[1:], strict=True)
+    return Ranked(first.found.followed_by(second.found), *map(np.concatenate, columns))
 
 
 def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
@@ -286,14 +286,14 @@ def _of_chunks(question: Question, row: Ints, names: tuple[str, ...]) -> dict[st
 
 
 def _ids(queries: Queries, query: Ints) -> pa.Array:
-    return pa.array([queries.ids[at] for at in query.tolist()], pa.string())
+    return pa.array(queries.ids, pa.string()).take(pa.array(query))
 
 
 def _floats(values: Floats) -> pa.Array:
-    return pa.array(values, mask=np.isnan(values))
+    return pa.array(values, from_pandas=True)  # NaN is null
 
 
 def _table(columns: Mapping[str, Any], schema: pa.Schema, size: int) -> pa.Table:
     """Columns in the schema's order; one that no arm filled is null."""
-    filled = [columns[f.name] if f.name in columns else pa.nulls(size, f.type) for f in schema]
+    filled = [columns[name] if name in columns else pa.nulls(size, schema.field(name).type) for name in schema.names]
     return pa.Table.from_arrays([pa.array(c) if isinstance(c, np.ndarray) else c for c in filled], schema=schema)

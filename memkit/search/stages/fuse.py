@@ -37,14 +37,14 @@ def changes(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 def group_starts(query: Ints) -> Ints:
     """Where each query begins in the sorted column `query`."""
-    return np.flatnonzero(changes(query))
+    return changes(query).nonzero()[0]
 
 
 def spread(values: NDArray[Value], starts: Ints, size: int) -> NDArray[Value]:
     """One value a query, repeated for each of its rows."""
     ends = np.empty_like(starts)  # np.diff would take as long as all the rest
     ends[:-1], ends[-1:] = starts[1:], size
-    return np.repeat(values, ends - starts)
+    return values.repeat(ends - starts)
 
 
 def rank_within(query: Ints, score: Floats) -> Ints:
@@ -55,7 +55,7 @@ def rank_within(query: Ints, score: Floats) -> Ints:
     >>> rank_within(np.array([0, 0, 0, 1]), np.array([0.5, 0.9, 0.5, 0.1])).tolist()
     [2, 1, 2, 1]
     """
-    rounded = np.round(score, TIE_DIGITS)
+    rounded = score.round(TIE_DIGITS)
     order = np.lexsort((-rounded, query))
     place = np.arange(len(order))
     query_start = changes(query[order])
@@ -126,11 +126,11 @@ def calibrate(query: Ints, score: Floats, zero: Floats, one: Floats, everywhere:
     [1.0, 0.25, 0.25]
     """
     norm: Floats = np.clip((score - zero) / (one - zero), 0.0, 1.0)
-    if not norm.size:
-        return norm
-    starts = group_starts(query)
-    last = spread(np.fmin.reduceat(norm, starts), starts, len(query)) if everywhere else 0.0
-    return np.nan_to_num(np.where(np.isnan(norm), last, norm))
+    last: Any = 0.0
+    if everywhere and norm.size:
+        starts = group_starts(query)
+        last = np.nan_to_num(spread(np.fmin.reduceat(norm, starts), starts, len(query)))
+    return np.where(np.isnan(norm), last, norm)
 
 
 def normalise(query: Ints, score: Floats, how: str = "minmax") -> Floats:

@@ -8,8 +8,7 @@ shows all of them, so the two cannot disagree.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sized
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
 import pyarrow as pa
@@ -50,8 +49,7 @@ class Asked(Protocol):
     def decay(self, memory: Ints, /) -> tuple[Floats, Floats]: ...
 
 
-@dataclass(frozen=True)
-class Candidates:
+class Candidates(NamedTuple):
     """Chunks that at least one arm found, sorted by query and row.
 
     Attributes
@@ -80,16 +78,14 @@ class Candidates:
 
     def take(self, index: Ints) -> Self:
         """The candidates at `index`, in that order."""
-        return self._with(lambda column: column[index])
+        row, raw, rank = self.row[index], self.raw[index], self.rank[index]
+        return self._replace(query=self.query[index], row=row, raw=raw, rank=rank)
 
     def followed_by(self, other: Self) -> Self:
         """Both, of the same arms, one after the other."""
-        theirs = iter((other.query, other.row, other.raw, other.rank))
-        return self._with(lambda column: np.concatenate([column, next(theirs)]))
-
-    def _with(self, change: Callable[[Any], Any]) -> Self:
-        query, row, raw, rank = map(change, (self.query, self.row, self.raw, self.rank))
-        return type(self)(self.arms, query, row, raw, rank, self.pool, self.scale)
+        columns: Any = zip(self[1:5], other[1:5], strict=True)
+        query, row, raw, rank = map(np.concatenate, columns)
+        return self._replace(query=query, row=row, raw=raw, rank=rank)
 
     def of(self, arms: tuple[str, ...], pool: int) -> Self:
         """What `arms` alone, asked for `pool` chunks, would have found; both within what was asked."""
@@ -97,12 +93,13 @@ class Candidates:
             return self
         columns = [self.arms.index(arm) for arm in arms]
         raw, rank = self.raw[:, columns], self.rank[:, columns]
+        starts, size = group_starts(self.query), len(self.query)
+        is_beyond = np.arange(size) - spread(starts, starts, size) >= pool
         for at in range(len(arms)):
-            order = np.lexsort((-raw[:, at], self.query))  # an arm breaks ties by row, and so does a stable sort
-            first = np.maximum.accumulate(np.where(changes(self.query), np.arange(len(order)), 0))
-            beyond = order[np.arange(len(order)) - first >= pool]
+            # An arm breaks ties by row, and so does a stable sort.
+            beyond = np.lexsort((-raw[:, at], self.query))[is_beyond]
             raw[beyond, at], rank[beyond, at] = np.nan, 0
-        kept = np.flatnonzero((rank > 0).any(axis=1))
+        kept = np.flatnonzero(rank.any(axis=1))
         return type(self)(arms, self.query[kept], self.row[kept], raw[kept], rank[kept], pool, self.scale[:, columns])
 
 
@@ -162,8 +159,7 @@ FOLDED = 50  # a number that k does not change, so that the first hits do not de
 CODES = {name: code for code, name in enumerate(DISPOSITIONS)}
 
 
-@dataclass(frozen=True)
-class Ranked:
+class Ranked(NamedTuple):
     """Candidates with everything that decided their place, by query and, within it, by rank.
 
     Attributes
@@ -205,13 +201,14 @@ class Ranked:
 
     def take(self, index: Ints) -> Self:
         """The rows at `index`, in that order."""
-        return type(self)(*(_taken(column, index) for column in vars(self).values()))
+        columns: Any = self[1:]
+        return type(self)(self.found.take(index), *(column[index] for column in columns))
 
     def labelled(self, where: NDArray[np.bool_], name: str) -> Self:
         """With the disposition `name` on the rows `where`."""
         if not where.any():
             return self
-        return replace(self, disposition=np.where(where, np.int8(CODES[name]), self.disposition))
+        return self._replace(disposition=np.where(where, np.int8(CODES[name]), self.disposition))
 
     @property
     def alive(self) -> NDArray[np.bool_]:
@@ -224,13 +221,9 @@ class Ranked:
         return self.take(np.flatnonzero(self.alive))
 
 
-def _taken(column: Any, index: Ints) -> Any:
-    return column.take(index) if isinstance(column, Candidates) else column[index]
-
-
 def _normalised(ranked: Ranked, asked: Asked) -> Ranked:
     """Bring the arms to one scale."""
-    return replace(ranked, norm=norms(ranked.found, asked.settings, asked.across))
+    return ranked._replace(norm=norms(ranked.found, asked.settings, asked.across))
 
 
 def norms(found: Candidates, settings: Any, across: Callable[[Candidates], Floats]) -> Floats:
@@ -262,7 +255,7 @@ def _fused(ranked: Ranked, asked: Asked) -> Ranked:
     weights = np.array([asked.weights[arm] for arm in ranked.found.arms])
     evidence = Evidence(ranked.found.raw, ranked.norm, ranked.found.rank)
     score = np.round(fuse(evidence, weights, asked.settings.fusion, asked.settings.rrf_k), FUSED_DIGITS)
-    return replace(ranked, fused=score, score=score)
+    return ranked._replace(fused=score, score=score)
 
 
 def _one_a_memory(ranked: Ranked, asked: Asked) -> Ranked:
@@ -273,7 +266,7 @@ def _one_a_memory(ranked: Ranked, asked: Asked) -> Ranked:
     memory = asked.index.rows.memory[found.row]
     if (changes(memory) | changes(found.query)).all():  # rows are in the order of memories
         return ranked
-    order = np.lexsort((found.row, -np.round(ranked.fused, TIE_DIGITS), memory, found.query))
+    order = np.lexsort((found.row, -ranked.fused.round(TIE_DIGITS), memory, found.query))
     return ranked.take(order[changes(memory[order]) | changes(found.query[order])])
 
 
@@ -282,19 +275,19 @@ def _decayed(ranked: Ranked, asked: Asked) -> Ranked:
     memory = asked.index.rows.memory[ranked.found.row]
     age_days, factor = asked.decay(memory)
     prior = asked.index.rows.prior(memory, asked.settings.kind_weights)
-    return replace(ranked, age_days=age_days, decay=factor, prior=prior, score=ranked.score * prior * factor)
+    return ranked._replace(age_days=age_days, decay=factor, prior=prior, score=ranked.score * prior * factor)
 
 
 def _best_first(ranked: Ranked, asked: Asked) -> Ranked:
     """Order by score, ties by row: from here on the order of the rows is the order of the race."""
-    return ranked.take(np.lexsort((ranked.found.row, -np.round(ranked.score, TIE_DIGITS), ranked.found.query)))
+    return ranked.take(np.lexsort((ranked.found.row, -ranked.score.round(TIE_DIGITS), ranked.found.query)))
 
 
 def _above_min_score(ranked: Ranked, asked: Asked) -> Ranked:
     """Drop what is below the threshold, and tell what only decay put there."""
     least = asked.settings.min_score
-    low = np.round(ranked.score, TIE_DIGITS) < least
-    passed = np.round(ranked.fused * ranked.prior, TIE_DIGITS) >= least
+    low = ranked.score.round(TIE_DIGITS) < least
+    passed = (ranked.fused * ranked.prior).round(TIE_DIGITS) >= least
     return ranked.labelled(low, "below_min_score").labelled(low & passed, "decayed_out")
 
 
@@ -310,7 +303,7 @@ def _said_once(ranked: Ranked, asked: Asked) -> Ranked:
     under = ranked.under.copy()
     under[at] = np.where(at == at[first][which], -1, ranked.found.row[at[first]][which])
     alive[at[first]] = False
-    return replace(ranked, under=under).labelled(alive, "duplicate")
+    return ranked._replace(under=under).labelled(alive, "duplicate")
 
 
 def _folded(ranked: Ranked, asked: Asked) -> Ranked:
@@ -325,7 +318,7 @@ def _folded(ranked: Ranked, asked: Asked) -> Ranked:
         rows = ranked.found.row[one]
         found = repeats.folded(rows, asked.settings.fold_threshold)
         under[one] = np.where(found == np.arange(len(one)), -1, rows[found])
-    return replace(ranked, under=under).labelled(ranked.alive & (under >= 0), "folded")
+    return ranked._replace(under=under).labelled(ranked.alive & (under >= 0), "folded")
 
 
 def _placed(ranked: Ranked, asked: Asked) -> Ranked:
@@ -334,7 +327,7 @@ def _placed(ranked: Ranked, asked: Asked) -> Ranked:
     before: Ints = np.cumsum(alive) - alive
     starts = group_starts(ranked.found.query)
     place = before - spread(before[starts], starts, len(alive)) + 1
-    return replace(ranked, rank=np.where(alive, place, 0), penalty=np.zeros(len(alive)))
+    return ranked._replace(rank=np.where(alive, place, 0), penalty=np.zeros(len(alive)))
 
 
 def _diversified(ranked: Ranked, asked: Asked) -> Ranked:
@@ -350,7 +343,7 @@ def _diversified(ranked: Ranked, asked: Asked) -> Ranked:
             order, penalty[one] = mmr(ranked.score[one], similar, asked.settings.mmr_lambda, asked.depth)
             rank[one[order]] = np.arange(1, len(one) + 1)
     moved_out = (ranked.rank > 0) & (ranked.rank <= asked.k) & (rank > asked.k)
-    return replace(ranked, penalty=penalty, rank=rank).labelled(moved_out, "diversified_away")
+    return ranked._replace(penalty=penalty, rank=rank).labelled(moved_out, "diversified_away")
 
 
 def _cut(ranked: Ranked, asked: Asked) -> Ranked:
