@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,9 +17,7 @@ from memkit.evaluate.statistics import OPEN, Verdict, units_needed, verdict
 from memkit.panels.parts import bars
 from memkit.panels.state import Section
 from memkit.schemas import Floats
-
-if TYPE_CHECKING:
-    from memkit.search.retriever import Retriever
+from memkit.search.retriever import Retriever
 
 _METRIC, _JUDGED, _DEPTH = "ndcg@10", "judged@10", 100
 _FEW, _KEPT = 8, 500

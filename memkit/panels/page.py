@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anywidget
 import traitlets
@@ -11,10 +13,6 @@ import traitlets
 from memkit.errors import MemkitError
 from memkit.panels.controls import parsed, written
 from memkit.panels.parts import STYLE
-
-if TYPE_CHECKING:
-    from memkit.panels.panel import Panel
-    from memkit.panels.tabs import Lab
 
 _HERE = Path(__file__).parent
 
@@ -52,18 +50,18 @@ class Page(anywidget.AnyWidget):
     error = traitlets.Unicode().tag(sync=True)
     n = traitlets.Int().tag(sync=True)
 
-    def __init__(self, panel: Panel, lab: Lab | None = None) -> None:
+    def __init__(self, owner: Displayed) -> None:
         super().__init__()
-        self.panel, self.lab = panel, lab
+        self.owner, self.panel = owner, owner._panel()
         self.on_msg(self._take)
-        panel.session.listen(self._quietly)
+        self.panel.session.listen(self._quietly)
         self.draw()
 
     def draw(self, error: str = "") -> None:
         """Show the panel as it is now; one message to the browser."""
         panel = self.panel
         with self.hold_sync():
-            self.spec = {**panel.spec(), **({} if self.lab is None else self.lab.tabs(panel))}
+            self.spec = {**panel.spec(), **self.owner._tabs(panel)}
             self.values = {name: written(value) for name, value in panel.values.items()}
             self.picture, self.words = panel.picture, panel.words
             self.strip, self.body, self.code, self.status = panel.strip_html, panel.body, panel.code, panel.status
@@ -108,7 +106,44 @@ class Page(anywidget.AnyWidget):
                 panel.save_profile(path)
                 self.draw()
                 self.status = f"Saved to {path}."
-            case {"tab": str() as name} if self.lab is not None and name in self.lab.names:
-                self.panel = self.lab[name]
+            case {"tab": str() as name} if name in self.spec.get("tabs", ()):
+                self.panel = self.owner._panel(name)
             case {"left": _}:
-                (self.lab or panel).keep()
+                self.owner.keep()
+
+
+class Displayed:
+    """What has a page in a notebook, and can bring what the notebook's file keeps of it up to date."""
+
+    _shown: Any = None
+
+    def _panel(self, name: str = "") -> Any:
+        """The panel of that name; without one the first that is shown."""
+        return self
+
+    def _tabs(self, panel: Any) -> dict[str, Any]:
+        """What the page shows above a panel."""
+        return {}
+
+    @cached_property
+    def view(self) -> Page:
+        """The widget, for a notebook."""
+        return Page(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
+        """The widget, and beside it what is shown where there is no kernel or no widgets."""
+        made: Any = self.view._repr_mimebundle_() or {}
+        data, metadata = made if isinstance(made, tuple) else (made, {})
+        panel = self.view.panel
+        image = base64.b64encode(panel.picture).decode()
+        return {**data, "text/html": panel.html, "text/plain": repr(self), "image/png": image}, metadata
+
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        self._shown = display(self._repr_mimebundle_()[0], raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython has no types here
+
+    def keep(self) -> None:
+        """Put it as it stands into the notebook's output, so that the file shows it without a kernel."""
+        if self._shown is not None:
+            self._shown.update(self._repr_mimebundle_()[0], raw=True)

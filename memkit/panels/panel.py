@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from memkit.display.notebook import shown
 from memkit.errors import MemkitError, ParameterError, did_you_mean
+from memkit.evaluate.profile import Profile
 from memkit.panels.controls import control
-from memkit.panels.parts import STYLE, Displayed, bundle
+from memkit.panels.page import Displayed
+from memkit.panels.parts import STYLE
 from memkit.panels.state import Asked, Section, Session, State
 from memkit.params import AsOf, Estimator, Param, as_of_time
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
@@ -22,9 +24,7 @@ from memkit.presets import POLICY, RETRIEVER, memory_v2_context
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from memkit.evaluate.profile import Profile
     from memkit.panels.figure import Drawing
-    from memkit.panels.page import Page
 
 ASKED = "asked"
 _ALONE = (
@@ -61,7 +61,6 @@ class Panel(Displayed):
         self._kept: tuple[Any, Any] = (None, None)
         self._drawn: tuple[Any, bytes] = (None, b"")
         self._drawing: Drawing | None = None
-        self._page: Page | None = None
         self._check(self.session.state)
 
     # What each panel says for itself.
@@ -232,8 +231,6 @@ class Panel(Displayed):
     @property
     def profile(self) -> Profile:
         """The parameters of the panel as they stand, to be saved with ``.save(path)``."""
-        from memkit.evaluate.profile import Profile
-
         own = {name: value for name, value in self.params.items() if value != self.declared[name].default}
         sections: dict[str, Any] = {self.written_as: own} if self.written_as else {"policies": {self.section: own}}
         return Profile(**sections)
@@ -255,8 +252,6 @@ class Panel(Displayed):
         ParameterError, FormatError, OSError
             As `mk.Profile.load`.
         """
-        from memkit.evaluate.profile import Profile
-
         read = Profile.load(path)
         found = getattr(read, self.written_as) if self.written_as else read.policies.get(self.section, {})
         usual = {name: declared.default for name, declared in self.declared.items()}
@@ -303,18 +298,6 @@ class Panel(Displayed):
     def body(self) -> str:
         """The HTML below the picture."""
         return self._body(self.answer)
-
-    @property
-    def view(self) -> Page:
-        """The widget, for a notebook."""
-        if self._page is None:
-            from memkit.panels.page import Page
-
-            self._page = Page(self)
-        return self._page
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        return bundle(self.view, self.html, repr(self), self.picture)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}: {self.code}"

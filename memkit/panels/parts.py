@@ -1,11 +1,9 @@
-"""Pieces of what panels show: lines, tables whose rows can be picked, and what a notebook's file keeps."""
+"""Pieces of what panels show: lines, and tables, bars and rankings whose rows can be picked."""
 
 from __future__ import annotations
 
-import base64
 import html
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from memkit.display.draw import STYLE as DRAWN
 from memkit.text.secrets import mask
@@ -114,30 +112,3 @@ def flow(before: Sequence[str], now: Sequence[str], titles: Mapping[str, str]) -
 
 def _moved(by: int) -> str:
     return "" if by == 0 else f"▲{by}" if by > 0 else f"▼{-by}"
-
-
-def bundle(view: Any, page: str, words: str, picture: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A widget for a notebook, and beside it what is shown where there is no kernel or no widgets."""
-    made = view._repr_mimebundle_() or {}
-    data, metadata = made if isinstance(made, tuple) else (made, {})
-    image = base64.b64encode(picture).decode()
-    return {**data, "text/html": page, "text/plain": words, "image/png": image}, metadata
-
-
-class Displayed:
-    """What is displayed in a way that can be brought up to date later."""
-
-    _shown: Any = None
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        raise NotImplementedError
-
-    def _ipython_display_(self) -> None:
-        from IPython.display import display
-
-        self._shown = display(self._repr_mimebundle_()[0], raw=True, display_id=True)  # type: ignore[no-untyped-call]  # IPython has no types here
-
-    def keep(self) -> None:
-        """Put it as it stands into the notebook's output, so that the file shows it without a kernel."""
-        if self._shown is not None:
-            self._shown.update(self._repr_mimebundle_()[0], raw=True)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Self
 
-from memkit.errors import ParameterError
 from memkit.params import Estimator, estimator, param
 
 
@@ -41,8 +39,6 @@ class State:
     >>> state = State({"asked": {"k": 5}}).but("retriever", pool=50)
     >>> state["retriever"]["pool"], state["asked"]["k"]
     (50, 5)
-    >>> State.from_json(state.to_json()) == state
-    True
     """
 
     sections: Mapping[str, Section] = field(default_factory=dict)
@@ -63,30 +59,6 @@ class State:
         """The moment that is asked about, as far ahead as it is looked."""
         asked = self["asked"]
         return datetime.fromisoformat(asked["as_of"]) + timedelta(days=asked["forward"])
-
-    def to_json(self) -> str:
-        """The values as JSON with sorted keys."""
-        plain = {name: dict(values) for name, values in self.sections.items()}
-        return json.dumps(plain, ensure_ascii=False, sort_keys=True)
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote.
-
-        Raises
-        ------
-        ParameterError
-            For what is no such JSON.
-        """
-        try:
-            plain = json.loads(text)
-            return cls({name: {key: _listed(value) for key, value in own.items()} for name, own in plain.items()})
-        except (ValueError, AttributeError) as error:
-            raise ParameterError(f"State: expected JSON of sections of values. Got {text!r:.80}: {error}.") from error
-
-
-def _listed(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 class Session:

@@ -10,9 +10,9 @@ from memkit.evaluate.sweep import Sweep, sweep
 from memkit.panels.ages import AgesPanel
 from memkit.panels.hits import HitsPanel
 from memkit.panels.judging import JudgePanel
+from memkit.panels.page import Displayed
 from memkit.panels.pairs import PairsPanel
 from memkit.panels.panel import Panel, moment_of
-from memkit.panels.parts import Displayed, bundle
 from memkit.panels.prompt import PromptPanel
 from memkit.panels.rows import POLICY_NAMES, RowsPanel
 from memkit.panels.state import Session, State
@@ -22,7 +22,6 @@ from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.search.retriever import Retriever
 
 if TYPE_CHECKING:
-    from memkit.panels.page import Page
     from memkit.tables.corpus import Corpus
 
 
@@ -78,7 +77,6 @@ class Lab(Displayed):
         self.session = Session(State())
         self.names = ("search", "surface", "decay", "dedup", *_POLICIES, "context", "judge")
         self._made: dict[str, Panel] = {}
-        self._view: Page | None = None
 
     def __getitem__(self, name: str) -> Panel:
         if name not in self._made:
@@ -115,22 +113,11 @@ class Lab(Displayed):
             self.sweep = sweep(self.search, *self.labels, dict.fromkeys(names, _WEIGHTS), as_of=self.as_of)
         return self.sweep
 
-    @property
-    def view(self) -> Page:
-        """One panel at a time, chosen by a tab."""
-        if self._view is None:
-            from memkit.panels.page import Page
+    def _panel(self, name: str = "search") -> Panel:
+        return self[name]
 
-            self._view = Page(self["search"], self)
-        return self._view
-
-    def tabs(self, panel: Panel) -> dict[str, Any]:
-        """What the page shows above a panel of these."""
+    def _tabs(self, panel: Panel) -> dict[str, Any]:
         return {"tabs": list(self.names), "tab": next(name for name, one in self._made.items() if one is panel)}
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Any:
-        panel = self.view.panel
-        return bundle(self.view, panel.html, repr(self), panel.picture)
 
     def __repr__(self) -> str:
         return f"Lab: {', '.join(self.names)}"
