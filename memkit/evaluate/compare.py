@@ -115,9 +115,7 @@ class Comparison(Result):
         ends = (
             "" if row["low"] is None else f", 95 % interval {row['low']:+.3f} to {row['high']:+.3f}, p = {row['p']:.3g}"
         )
-        power = (
-            "" if row["detectable"] is None else f" A true difference below {row['detectable']:.3f} would rarely show."
-        )
+        power = f" A true difference below {row['detectable']:.3f} would rarely show." if row["detectable"] else ""
         return (
             f"{head}. {row['metric']} {row['difference']:+.3f}{ends}, {row['estimate']}, {size(row)}"
             f": {row['better']} better, {row['same']} same, {row['worse']} worse."

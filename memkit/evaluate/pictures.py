@@ -339,10 +339,9 @@ def _inside(tick: float, lines: dict[str, Floats]) -> bool:
 def _power_of(told: _Differences) -> tuple[Any, dict[str, Floats], tuple[float, float] | None]:
     units, n = told.units, len(told.values)
     least = detectable(units)
-    if least is None:
-        raise ParameterError(
-            f"plot_power: expected {FEWEST} groups or more, to know how they differ. Got {len(units)}."
-        )
+    if not least:
+        got = f"{len(units)} that differ in nothing" if least == 0 else f"{len(units)}"
+        raise ParameterError(f"plot_power: expected {FEWEST} groups or more, to know how they differ. Got {got}.")
     times = np.array([1, 2, 4, 8, 16])
     spread = units.error * math.sqrt(len(units))
     more = np.array([detectable_of(len(units) * many, spread) for many in times])

@@ -156,6 +156,16 @@ def test_power_starts_where_the_labels_are_and_more_queries_of_the_same_users_ha
         assert mk.queries_needed(difference) == pytest.approx(size, abs=1)
 
 
+def test_the_power_of_groups_that_differ_in_nothing_is_not_drawn(tmp_path: Path) -> None:
+    same = {"user_id": [f"u{at % 7}" for at in range(21)], "a": [0.5] * 21, "b": [0.7] * 21}
+    found = mk.tune_scores(same, "a", group="user_id")
+    with pytest.raises(mk.ParameterError, match="differ in nothing"):
+        mk.plot_power(found)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert "In words" in found.report(tmp_path / "page.html").read_text("utf-8")
+
+
 def test_power_of_means_over_users_is_that_of_users(tuned: Any) -> None:
     uneven = {name: [*values, *list(values)[:4] * 3] for name, values in scores().items()}
     found = mk.tune_scores(uneven, "a", group="user_id", mean_of="units")
