@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -117,9 +118,10 @@ class JudgePanel(Panel):
         order = np.random.default_rng(seed).permutation(len(pairs))
         queue = [pairs[at] for at in order]
         if other is not None and self._known.num_rows:
-            first = compare(self.search, other, self.queries, self._known, as_of=moment, unjudged="apart").to_judge
-            wanted = list(zip(first["query_id"].to_pylist(), first["memory_id"].to_pylist(), strict=True))
-            queue = [*wanted, *(pair for pair in queue if pair not in set(wanted))]
+            with suppress(ParameterError):  # where nothing relevant is known yet, there is no verdict that could change
+                first = compare(self.search, other, self.queries, self._known, as_of=moment, unjudged="apart").to_judge
+                wanted = list(zip(first["query_id"].to_pylist(), first["memory_id"].to_pylist(), strict=True))
+                queue = [*wanted, *(pair for pair in queue if pair not in set(wanted))]
         done = set(zip(self._known["query_id"].to_pylist(), self._known["memory_id"].to_pylist(), strict=True))
         return [pair for pair in queue if pair not in done]
 
