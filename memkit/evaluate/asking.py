@@ -92,13 +92,19 @@ def batches_of(
     search: Any, queries: pa.Table, qrels: pa.Table | None, moment: datetime, where: str | None
 ) -> list[Batch]:
     """The queries as they are put to a Retriever; parameters as for `hits_of`."""
-    if where is not None:
-        memories_where(search.corpus_.ask, where)  # alone, before it is joined: a bracket in it must not close ours
     return [
-        Batch(one, rows, _visible(rows, where), _day(rows) or moment)
+        Batch(one, rows, visible(search, where, rows["user_id"][0].as_py()), rows["as_of"][0].as_py() or moment)
         for one, part in _by_hidden(_or_raise(search), queries, qrels)
         for rows in _batches(part)
     ]
+
+
+def visible(search: Any, where: str | None, user: str | None) -> str | None:
+    """The predicate for what a user may see: that user's memories and those of nobody; None for everything."""
+    if where is None or user is None:
+        return where if user is None else f"(user_id is null or user_id = {literal(user)})"
+    memories_where(search.corpus_.ask, where)  # alone, before it is joined: a bracket in it must not close ours
+    return f"(\n{where}\n) and {visible(search, None, user)}"
 
 
 def _by_hidden(search: Any, queries: pa.Table, qrels: pa.Table | None) -> Iterator[tuple[Any, pa.Table]]:
@@ -134,23 +140,9 @@ def _batches(queries: pa.Table) -> Iterator[pa.Table]:
     return (queries.take(pa.array(some)) for some in rows.values())
 
 
-def _day(rows: pa.Table) -> datetime | None:
-    day: datetime | None = rows["as_of"][0].as_py()
-    return day
-
-
 def read_from(search: Any) -> dict[str, str]:
     """The revision of the memories that `search` was fitted on, for what comes of it; nothing for a run."""
     return dict(getattr(getattr(search, "corpus_", None), "revision", {}))
-
-
-def _visible(rows: pa.Table, where: str | None) -> str | None:
-    """The predicate for what a batch may see; None for everything."""
-    user = rows["user_id"][0].as_py()
-    parts = [f"(\n{where}\n)"] if where is not None else []
-    if user is not None:
-        parts.append(f"(user_id is null or user_id = {literal(user)})")
-    return " and ".join(parts) or None
 
 
 def _check_arms(batches: list[Batch], found: list[pa.Table]) -> None:

@@ -98,7 +98,7 @@ def _contained(search: Any, task: Task, metric: Metric, more: Mapping[str, Any])
 
 def _seen(batch: Batch) -> pa.ChunkedArray:
     """What the queries may see: their user's memories, and of a day of their own those that there were."""
-    parts = [f"({batch.where})"] if batch.where is not None else []
+    parts = [f"(\n{batch.where}\n)"] if batch.where is not None else []
     if batch.rows["as_of"].null_count == 0:
         parts.append(f"(created_at is null or created_at <= timestamptz '{batch.day.isoformat()}')")
     where = " and ".join(parts) or "true"

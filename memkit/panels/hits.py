@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from memkit.display.draw import drawn, marks
 from memkit.display.sheet import Sheet, names_of, sheet_of
-from memkit.duck import literal
 from memkit.errors import ParameterError, did_you_mean
+from memkit.evaluate.asking import visible
 from memkit.panels.against import Against, Strip
 from memkit.panels.panel import ASKED, Action, Panel, called, changed, moment_of
 from memkit.panels.parts import flow, paragraph, rows_html
@@ -186,13 +186,17 @@ class HitsPanel(Panel):
             settings = Settings.of(live)
             wanted = last.index.weights(settings)
             is_within = settings.pool <= last.found.pool and wanted.keys() <= set(last.found.arms)
-            now = (asked["query"],), _visible(asked), as_of_time(asked["as_of"])
+            now = (asked["query"],), self._visible(state), as_of_time(asked["as_of"])
             if is_within and _same_scope(last, settings) and now == (last.queries.texts, last.where, last.moment):
                 return replace(last.but(**params), k=asked["k"])
             arms = {f"{arm}_weight": float(arm in {*wanted, *last.found.arms}) for arm in KINDS}
             wide = live.with_params(**arms, pool=max(settings.pool, last.found.pool))
-        self._question = wide.ask(asked["query"], asked["k"], _visible(asked), asked["as_of"])
+        self._question = wide.ask(asked["query"], asked["k"], self._visible(state), asked["as_of"])
         return self._question if wide is live else self._question.but(**params)
+
+    def _visible(self, state: State) -> str | None:
+        asked = state[ASKED]
+        return visible(self.search, asked["where"] or None, asked["user_id"] or None)
 
     def _draw(self, answer: Answer, ax: Axes) -> Axes:
         return plot_contributions(answer.trace, ax, _DRAWN)
@@ -201,7 +205,7 @@ class HitsPanel(Panel):
         asked = state[ASKED]
         other = changed(self.search, state[self.section])
         head = called("search.with_params", **other) if other else "search"
-        values = {"k": asked["k"], "where": _visible(asked), "as_of": asked["as_of"]}
+        values = {"k": asked["k"], "where": self._visible(state), "as_of": asked["as_of"]}
         if None in other.values():
             head = f"search.with_params({', '.join(f'{name}={value!r}' for name, value in other.items())})"
         return head + "." + called("search", asked["query"], **values)
@@ -346,11 +350,3 @@ def _rows(sheet: Sheet, ids: list[str], said: list[list[str]]) -> str:
         )
     head = f'<tr><th scope="col" class="n">#</th><th scope="col">hit (Enter: why?)</th>{heads}</tr>'
     return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
-
-
-def _visible(asked: Section) -> str | None:
-    """The predicate of what is asked: `where`, and a user's memories with those of nobody."""
-    parts = [f"({asked['where']})"] if asked["where"] else []
-    if asked["user_id"]:
-        parts.append(f"(user_id is null or user_id = {literal(asked['user_id'])})")
-    return " and ".join(parts) or None

@@ -273,6 +273,29 @@ def test_a_pinned_setting_is_compared_with_labels(search: mk.Retriever, labels: 
     assert panel.strip is None
 
 
+@pytest.mark.parametrize("where", ["text <> '') or (true", "text <> '' -- пояснение"])
+def test_no_predicate_shows_a_user_what_is_another_s(search: mk.Retriever, where: str) -> None:
+    panel = mk.panels.search(search, "пул чай деплой", user_id="u1", as_of=DAY)
+    own = set(panel.result["memory_id"].to_pylist())
+    if ")" in where:
+        with pytest.raises(mk.QueryError):
+            panel.set(where=where)
+    else:
+        panel.set(where=where)
+    assert set(panel.result["memory_id"].to_pylist()) == own
+    assert own < set(search.search("пул чай деплой", as_of=DAY)["memory_id"].to_pylist())
+
+
+def test_judging_of_two_searches_goes_on_from_labels_of_which_none_is_relevant(
+    search: mk.Retriever, labels: Any
+) -> None:
+    none = labels[1].set_column(2, "relevance", pa.array([0] * labels[1].num_rows))
+    panel = mk.panels.judge(search, labels[0], none, other=search.with_params(vector_weight=0.0), as_of=DAY)
+    assert panel.pair is not None
+    panel.press("3")
+    assert panel.result.num_rows == none.num_rows + 1
+
+
 def test_a_labelled_query_is_opened_at_its_own_day(search: mk.Retriever, labels: Any) -> None:
     days = pa.array([f"2026-02-0{at + 1}" for at in range(7)])
     panel = mk.panels.search(search, "пул", labels[0].append_column("as_of", days), labels[1], as_of=DAY)
