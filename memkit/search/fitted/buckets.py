@@ -74,7 +74,7 @@ class BucketIndex:
         self.own = local(settings)
         self.mapped = Mapped(corpus, self.own, self.names) if settings.engine == MAPPED else None
         self.counted = self.mapped.counted if self.mapped else self._all_counted()
-        self._totals = self.mapped.totals if self.mapped else {n: self.counted.total(n) for n in self.counted.terms}
+        self._totals = self.mapped.totals if self.mapped else {n: self.counted.total(n) for n in self.counted.lengths}
         self._open: OrderedDict[int, SearchIndex] = OrderedDict()
         self._lock = Lock()
         self._vocabulary: Vocabulary | None = None

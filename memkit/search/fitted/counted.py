@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
@@ -24,7 +23,7 @@ from memkit.index.encode import as_encoder, as_texts
 from memkit.index.encoders.base import Vectors, unit_rows
 from memkit.index.lexical import Totals
 from memkit.index.postings import Postings
-from memkit.schemas import Floats
+from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS, taken
 from memkit.search.fitted.index import _BACKGROUND, SearchIndex
 from memkit.search.settings import FitSettings
@@ -59,8 +58,8 @@ class Counted:
     ----------
     n_rows : int
     is_dated : bool
-    terms : dict of str to Counter
-        By arm, how many rows have each term.
+    terms : pyarrow.Table
+        arm, term, rows: how many rows have it; of several buckets there may be several lines of a term, to be summed.
     lengths : dict of str to int
         By arm, the terms of all rows.
     sample : list of tuple (key, place, vector, text)
@@ -71,17 +70,20 @@ class Counted:
 
     n_rows: int = 0
     is_dated: bool = False
-    terms: dict[str, Counter[str]] = field(default_factory=dict)
+    terms: pa.Table = field(default_factory=_TERMS.empty_table)
     lengths: dict[str, int] = field(default_factory=dict)
     sample: list[tuple[Any, tuple[str, int], Any, str]] = field(default_factory=list)
     sums: list[tuple[Any, int]] = field(default_factory=list)
+    _summed: int = 0
 
     @classmethod
     def of(cls, index: SearchIndex, postings: Mapping[str, Postings], vectors: Vectors | None) -> Self:
         """Those of one bucket: of its `postings` by arm, and the `vectors` of its chunks."""
         found = cls(index.chunks.num_rows, index.is_dated)
         for name, of_arm in postings.items():
-            found.terms[name] = Counter(dict(zip(of_arm.terms, of_arm.document_frequency.tolist(), strict=True)))
+            terms = pa.array(of_arm.terms, pa.string())
+            columns = [pa.repeat(name, len(terms)), terms, pa.array(of_arm.document_frequency, pa.int64())]
+            found.terms = pa.concat_tables([found.terms, pa.table(columns, schema=_TERMS)])
             found.lengths[name] = int(of_arm.counts.sum())
         if vectors is not None and found.n_rows:
             found._add_vectors(index, vectors)
@@ -103,9 +105,12 @@ class Counted:
     def add(self, other: Counted) -> None:
         """Take in those of another bucket."""
         self.n_rows, self.is_dated = self.n_rows + other.n_rows, self.is_dated or other.is_dated
-        for name, counts in other.terms.items():
-            self.terms.setdefault(name, Counter()).update(counts)
-            self.lengths[name] = self.lengths.get(name, 0) + other.lengths[name]
+        self.terms = pa.concat_tables([self.terms, other.terms])
+        if self.terms.num_rows > 2 * self._summed:  # so that many buckets take the memory of few
+            self.terms = _sum_of(self.terms)
+            self._summed = self.terms.num_rows
+        for name, length in other.lengths.items():
+            self.lengths[name] = self.lengths.get(name, 0) + length
         first: dict[Any, Any] = {}
         for one in sorted([*self.sample, *other.sample], key=lambda one: one[1]):
             first.setdefault(one[0], one)
@@ -124,16 +129,18 @@ class Counted:
 
     def total(self, name: str) -> tuple[dict[str, int], Totals]:
         """The numbers of an arm's terms, and what its weights depend on."""
-        counts = self.terms[name]
-        terms = sorted(counts)
-        df = np.array([counts[term] for term in terms], np.int64)
+        terms, df = self.frequency(name)
         mean = self.lengths[name] / max(self.n_rows, 1)
         return dict(zip(terms, range(len(terms)), strict=True)), Totals(self.n_rows, df, mean)
+
+    def frequency(self, name: str) -> tuple[list[str], Ints]:
+        """The terms of an arm in order, and how many rows have each."""
+        own = _sum_of(self.terms.filter(pc.equal(self.terms["arm"], name)))
+        return own["term"].to_pylist(), own["rows"].to_numpy()
 
     def save(self, folder: Path) -> None:
         """Write ``terms.parquet`` and, last, ``sample.parquet``."""
         folder.mkdir(parents=True, exist_ok=True)
-        terms = [(name, *one) for name, counts in self.terms.items() for one in sorted(counts.items())]
         keys, at, vectors, texts = zip(*self.sample, strict=True) if self.sample else ((), (), (), ())
         sample = [keys, [one for one, _ in at], [one for _, one in at], texts, [one.tolist() for one in vectors]]
         told = {
@@ -144,7 +151,7 @@ class Counted:
             "sums": [[total.tolist(), n] for total, n in self.sums],
         }
         tables = {
-            "terms": pa.table([list(column) for column in zip(*terms, strict=True)] or [[], [], []], schema=_TERMS),
+            "terms": _sum_of(self.terms),
             "sample": pa.table(
                 [pa.array(column, one.type) for column, one in zip(sample, _SAMPLE, strict=True)], _SAMPLE
             ),
@@ -174,12 +181,10 @@ class Counted:
             found = cls(int(told["n_rows"]), bool(told["is_dated"]))
             found.lengths = {name: int(n) for name, n in told["lengths"].items() if name in KINDS}
             found.sums = [(np.array(total, np.float64), int(n)) for total, n in told["sums"]]
-            rows = tables["terms"]["rows"].to_numpy()
+            found.terms = _sum_of(tables["terms"])
+            rows = found.terms["rows"].to_numpy()
             if len(rows) and not 0 <= rows.min() <= rows.max() <= found.n_rows:
                 raise ValueError("rows that are not there")
-            for name in found.lengths:
-                own = tables["terms"].filter(pc.equal(tables["terms"]["arm"], name))
-                found.terms[name] = Counter(dict(zip(own["term"].to_pylist(), own["rows"].to_pylist(), strict=True)))
             sizes = {len(row["vector"]) for row in tables["sample"].to_pylist()} | {len(one) for one, _ in found.sums}
             if len(sizes) > 1:
                 raise ValueError("vectors of several sizes")
@@ -190,6 +195,12 @@ class Counted:
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise refused(folder, "what a Retriever counted over buckets", f"{error!s:.200}; fit again") from error
         return found
+
+
+def _sum_of(terms: pa.Table) -> pa.Table:
+    """A line a term, by arm and term."""
+    summed = terms.group_by(["arm", "term"]).aggregate([("rows", "sum")]).rename_columns(_TERMS.names)
+    return summed.cast(_TERMS).sort_by([("arm", "ascending"), ("term", "ascending")])
 
 
 def key_of(corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> str:

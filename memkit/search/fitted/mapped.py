@@ -220,7 +220,7 @@ def finish(place: Path, settings: FitSettings, arms: Sequence[str]) -> dict[str,
         *(Counted.load(folder, trust=True) for folder in (place.parent / "totals", place / "counted")),
     )
     told = {**laid, "probes": 0, "recall": None}
-    for name in own.terms:
+    for name in own.lengths:
         _weigh(place, name, settings, every, own, laid["chunks"])
     if VECTOR in arms and laid["chunks"]:
         vectors = _centred(place, settings, every)
@@ -244,7 +244,8 @@ def _weigh(place: Path, name: str, settings: FitSettings, every: Counted, own: C
     rows, counts = _mapped(place, f"{name}-rows"), _mapped(place, f"{name}-counts")
     terms, arm.totals_ = every.total(name)
     lengths = np.zeros(len(terms), np.int64)
-    lengths[[terms[term] for term in own.terms[name]]] = list(own.terms[name].values())
+    held, frequency = own.frequency(name)
+    lengths[[terms[term] for term in held]] = frequency
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     postings = Postings(terms, offsets, rows, counts, n)
     arm._use(postings)
