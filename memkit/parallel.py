@@ -7,6 +7,7 @@ does not depend on who works, so that one process and a hundred give the same by
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import os
 import sys
@@ -150,6 +151,7 @@ def _do(asking: int, act: Callable[..., Done], task: tuple[Any, ...]) -> Done:
     """One task, wherever it is done; a process that `asking` started ends with it, also where that is killed."""
     if os.getppid() == asking:
         _end_with(asking)
+    _keep_freed()
     before, _here.inside = getattr(_here, "inside", False), True
     try:
         return act(*task)
@@ -161,6 +163,20 @@ def _do(asking: int, act: Callable[..., Done], task: tuple[Any, ...]) -> Done:
 
 def _lacking(error: ImportError) -> MemkitError:
     return MemkitError(f"a worker lacks a package: {error}. Install memkit with the same extras wherever work is done.")
+
+
+@cache
+def _keep_freed() -> None:
+    """Have memory that is freed be used again, which is glibc's default.
+
+    Dask starts its workers so that it goes back to the system at once, and a sweep took twice the processor's time to
+    get it again for each array.
+    """
+    if os.environ.get("MALLOC_TRIM_THRESHOLD_") == "65536":
+        with suppress(AttributeError, OSError, TypeError):  # another library for memory
+            libc = ctypes.CDLL(None)
+            libc.mallopt(-1, 64 << 20)  # M_TRIM_THRESHOLD
+            libc.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD
 
 
 @cache

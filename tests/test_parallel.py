@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -314,6 +315,20 @@ def test_a_scheduler_that_is_lost_or_all_its_workers_is_said(
         pytest.raises(MemkitError, match=said),
     ):
         list(parallel.results(act, [(at,) for at in range(8)]))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="of the C library of Linux")
+def test_a_worker_gets_memory_once_not_for_each_array(cluster: Any) -> None:
+    pages = (1 << 20) // resource.getpagesize()
+
+    def faults(arrays: int) -> int:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+        for _ in range(arrays):
+            np.ones(1 << 20, np.uint8)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+    with joblib.parallel_config(backend="dask"):
+        assert max(parallel.results(faults, [(100,)] * 4)) < 10 * pages
 
 
 def test_nobody_told_is_this_process() -> None:
