@@ -1,10 +1,14 @@
 """What a memory costs in buckets, and what workers bring: bytes on disk and in memory, seconds, by size.
 
-    python tests/benchmarks/bench_scale.py 20000 40000 [--buckets 8] [--workers 1 2]
+    python tests/benchmarks/bench_scale.py 100000 [200000 ...] [--buckets 32] [--workers 2]
     python tests/benchmarks/bench_scale.py --slopes
 
 Texts are made of words with the frequencies of a language, vectors are hashed: how the costs grow is what is measured.
-Each step runs in a process of its own, whose largest size is what the system says of it. `--slopes` tells how reading,
+Each step runs in a process of its own, whose largest size is what the system says of it. A worker is a process of a
+Dask cluster on a core of its own, one worker is this process on one core, and all have done the same with little before
+the clock starts. Efficiency is the seconds of one over those of so many, times so many: 1 where nothing is lost; by the
+processor, whose seconds others on the machine hardly change, it sees what is done besides the work (sending, gathering,
+the cluster's own), and no waiting. `--slopes` tells how reading,
 fitting, asking and sweeping grow: seconds of the processor, which others on the machine hardly change, for sizes that
 double; what one more costs, and the power of the size that the seconds grow with.
 """
@@ -19,10 +23,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import distributed
 import joblib
 import numpy as np
 import pyarrow as pa
@@ -63,6 +69,13 @@ def made(n: int) -> mk.Corpus:
     return mk.from_table(pa.table(table))
 
 
+def labelled(corpus: mk.Corpus, n: int) -> tuple[pa.Table, pa.Table]:
+    """`n` queries, and a memory for each."""
+    names, memory = [str(at) for at in range(n)], corpus.memories["memory_id"].slice(0, n)
+    right = pa.table({"query_id": names, "memory_id": memory, "relevance": [1] * n})
+    return pa.table({"query_id": names, "text": [f"w{at} w{at % 90}" for at in range(n)]}), right
+
+
 def save(folder: str, n: int, buckets: int) -> dict[str, float]:
     corpus = made(n)
     start = time.perf_counter()
@@ -72,12 +85,61 @@ def save(folder: str, n: int, buckets: int) -> dict[str, float]:
     return {"save s": time.perf_counter() - start, "lake bytes": size / n, "Parquet of memories": tables / n}
 
 
-def fit(folder: str, n: int, workers: int) -> dict[str, float]:
+def worked() -> float:
+    """Seconds of the processor that this process and those that it waited for have taken."""
+    return sum(os.times()[:4])
+
+
+def pin(core: int) -> None:
+    """Keep this process on one core."""
+    for thread in Path("/proc/self/task").iterdir():
+        os.sched_setaffinity(int(thread.name), {core})
+
+
+@contextmanager
+def crew(workers: int) -> Iterator[Callable[[], float]]:
+    """So many processes of a core each share the work; what they and this one have worked."""
+    cores = sorted(os.sched_getaffinity(0))
+    if workers == 1:
+        pin(cores[0])
+        yield worked
+        return
+    with (
+        distributed.LocalCluster(workers, threads_per_worker=1, dashboard_address="127.0.0.1:0") as cluster,
+        distributed.Client(cluster) as client,
+        joblib.parallel_config(backend="dask"),
+    ):
+        for at, address in enumerate(client.run(os.getpid)):
+            client.run(pin, cores[at % len(cores)], workers=[address])
+        yield lambda: worked() + sum(client.run(worked).values())
+
+
+def share(folder: str, n: int, workers: int) -> dict[str, list[float]]:
+    """By what is shared: the seconds that it took, and those of the processor in all processes."""
+    told = {}
+    with tempfile.TemporaryDirectory() as place, crew(workers) as spent:
+        made(2_000).save(place, buckets=4 * workers)
+        for name, prepare in SHARED.items():
+            prepare(place)()
+            act, before, start = prepare(folder), spent(), time.perf_counter()
+            act()
+            told[name] = [time.perf_counter() - start, spent() - before]
+    return told
+
+
+def _fit(folder: str) -> Callable[[], Any]:
     lake = mk.open(folder, trust=True)
-    start = time.perf_counter()
-    with joblib.parallel_config(backend="loky", n_jobs=workers):
-        mk.Retriever(encoder=Small()).fit(lake)
-    return {f"fit by {workers} s": time.perf_counter() - start}
+    return lambda: mk.Retriever(encoder=Small()).fit(lake)
+
+
+def _sweep(folder: str) -> Callable[[], Any]:
+    corpus = made(5_000)
+    search = mk.Retriever(encoder=Small()).fit(corpus)
+    grid = {"vector_weight": [0.1, 0.3, 0.5, 0.7], "mmr_lambda": [0.5, 1.0], "min_score": [at / 50 for at in range(50)]}
+    return lambda: mk.sweep(search, *labelled(corpus, 400), grid, ["mrr"], as_of=AS_OF)
+
+
+SHARED = {"fit": _fit, "sweep": _sweep}
 
 
 def ask(folder: str, n: int, where: str | None) -> dict[str, float]:
@@ -119,13 +181,8 @@ def _queries(folder: str, n: int) -> Callable[[], Any]:
 def _settings(folder: str, n: int) -> Callable[[], Any]:
     corpus = made(5_000)
     search = mk.Retriever(encoder=None, gram_weight=0.0).fit(corpus)
-    names = [str(at) for at in range(200)]
-    asked = pa.table({"query_id": names, "text": [f"w{at} w{at % 90}" for at in range(200)]})
-    right = pa.table(
-        {"query_id": names, "memory_id": corpus.memories["memory_id"].slice(0, 200), "relevance": [1] * 200}
-    )
     grid = {"min_score": [at / n for at in range(n)]}
-    return lambda: mk.sweep(search, asked, right, grid, ["mrr"], as_of=AS_OF)
+    return lambda: mk.sweep(search, *labelled(corpus, 200), grid, ["mrr"], as_of=AS_OF)
 
 
 GROWS = {
@@ -134,11 +191,6 @@ GROWS = {
     "queries, of 20,000 chunks": (_queries, (250, 500, 1_000)),
     "settings, of 200 queries": (_settings, (2_000, 4_000, 8_000)),
 }
-
-
-def worked() -> float:
-    """Seconds of the processor that this process and those that it waited for have taken."""
-    return sum(os.times()[:4])
 
 
 def grow(folder: str, what: str) -> dict[str, float]:
@@ -157,24 +209,24 @@ def grow(folder: str, what: str) -> dict[str, float]:
     return {f"{what}: ms each": 1000 * slope, f"{what}: power": power}
 
 
-STEPS = {"save": save, "fit": fit, "ask": ask, "grow": grow}
+STEPS = {"save": save, "share": share, "ask": ask, "grow": grow}
 
 
-def run(step: str, *values: Any) -> dict[str, float]:
-    done = subprocess.run(
-        [sys.executable, __file__, "--step", json.dumps([step, *values])], capture_output=True, text=True, check=False
-    )
+def run(step: str, *values: Any) -> dict[str, Any]:
+    command = [sys.executable, __file__, "--step", json.dumps([step, *values])]
+    alone = os.environ | {"MEMKIT_CACHE": "off", "OMP_NUM_THREADS": "1"}  # nothing is taken from an earlier step
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=alone)
     if done.returncode:
         sys.exit(done.stderr)
-    found: dict[str, float] = json.loads(done.stdout)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("sizes", nargs="*", type=int, default=[20_000])
-    parser.add_argument("--buckets", type=int, default=8)
-    parser.add_argument("--workers", nargs="*", type=int, default=[1, 2])
+    parser.add_argument("sizes", nargs="*", type=int, default=[100_000])
+    parser.add_argument("--buckets", type=int, default=32)
+    parser.add_argument("--workers", nargs="*", type=int, default=[2])
     parser.add_argument("--slopes", action="store_true")
     parser.add_argument("--step")
     given = parser.parse_args()
@@ -192,15 +244,21 @@ def main() -> None:
     for n in given.sizes:
         with tempfile.TemporaryDirectory() as folder:
             told = run("save", folder, n, given.buckets)
-            for workers in given.workers:
-                told |= run("fit", folder, n, workers)
-            first, *more = [(count, told[f"fit by {count} s"]) for count in given.workers]
-            for count, took in more:
-                told[f"efficiency of {count}"] = first[0] * first[1] / (count * took)
+            alone = run("share", folder, n, 1)
+            each = {count: run("share", folder, n, count) for count in given.workers}
+            for name, (clock, worked) in alone.items():
+                told |= {f"{name} by 1: s": clock, f"{name} by 1: s of processor": worked}
+                for count, many in each.items():
+                    told |= {
+                        f"{name} by {count}: s": many[name][0],
+                        f"{name} by {count}: s of processor": many[name][1],
+                    }
+                    told[f"{name}: efficiency of {count}"] = clock / (count * many[name][0])
+                    told[f"{name}: by processor"] = worked / many[name][1]
             told |= run("ask", folder, n, "user_id = 'u1'") | run("ask", folder, n, None)
         print(f"{n:,} memories, {given.buckets} buckets")
         for name, value in told.items():
-            print(f"  {name:24} {value:12.2f}")
+            print(f"  {name:28} {value:12.2f}")
 
 
 if __name__ == "__main__":
