@@ -9,7 +9,7 @@ import re
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import pyarrow as pa
 
@@ -62,11 +62,14 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
+TOLD = ("memory_id", "format", "path", "title", "text", "source_id", "user_id", "kind")
+"""The columns that make one known, in its order."""
+
+
 def known_of(memories: pa.Table) -> list[Known]:
     """The memories of a table, in its order."""
-    names = ("memory_id", "format", "path", "title", "text", "source_id", "user_id")
-    columns = [memories[name].to_pylist() for name in names]
-    return [Known(row[0], row[1], row[2] or "", *row[3:]) for row in zip(*columns, strict=True)]
+    columns = [memories[name].to_pylist() for name in TOLD]
+    return [Known(id, format, path or "", *more) for id, format, path, *more in zip(*columns, strict=True)]
 
 
 def matches(before: Sequence[Known], after: Sequence[Known]) -> dict[int, int]:
@@ -79,10 +82,11 @@ def matches(before: Sequence[Known], after: Sequence[Known]) -> dict[int, int]:
     """
     found: dict[int, int] = {}
     old, new = dict.fromkeys(range(len(before))), dict.fromkeys(range(len(after)))
-    for key in _KEYS[:-1]:
-        _take(_equal(key, before, after, old, new), found, old, new)
-    _take(_alike(before, after, old, new), found, old, new)
-    _take(_equal(_KEYS[-1], before, after, old, new), found, old, new)
+    for pairs in _ROUNDS:
+        for place, other in pairs(before, after, old, new):
+            if place in new and other in old:
+                found[place] = other
+                del new[place], old[other]
     return found
 
 
@@ -92,17 +96,6 @@ def _own(memory: Known) -> Hashable:
 
 def _own_elsewhere(memory: Known) -> Hashable:
     return memory.source_id and (memory.format, memory.user_id, memory.source_id)
-
-
-_KEYS: tuple[Callable[[Known], Hashable], ...] = (
-    lambda memory: (memory.memory_id, memory.text),
-    _own,
-    lambda memory: (memory.path, memory.text),
-    lambda memory: memory.memory_id,
-    lambda memory: (memory.path, _SUFFIX.sub("", memory.memory_id)),
-    _own_elsewhere,
-    lambda memory: memory.body or None,
-)
 
 
 def _equal(
@@ -152,8 +145,14 @@ def _share(one: Counter[str], other: Counter[str]) -> float:
     return 2 * (one & other).total() / total if total else 0.0
 
 
-def _take(pairs: Iterable[tuple[int, int]], found: dict[int, int], old: dict[int, None], new: dict[int, None]) -> None:
-    for place, other in pairs:
-        if place in new and other in old:
-            found[place] = other
-            del new[place], old[other]
+_ROUNDS = (
+    partial(_equal, lambda memory: (memory.memory_id, memory.text)),
+    partial(_equal, _own),
+    partial(_equal, lambda memory: (memory.path, memory.text)),
+    partial(_equal, lambda memory: memory.memory_id),
+    partial(_equal, lambda memory: (memory.path, _SUFFIX.sub("", memory.memory_id))),
+    partial(_equal, _own_elsewhere),
+    _alike,
+    partial(_equal, lambda memory: memory.body or None),
+)
+"""How memories are matched: each round finds pairs among those that the rounds before it left."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +23,7 @@ from memkit.formats.registry import FORMATS, parse_file
 from memkit.formats.rows import Rows, hash_of
 from memkit.params import describe
 from memkit.schemas import TIMESTAMP, column, table
-from memkit.tables.identity import Known, matches
+from memkit.tables.identity import TOLD, Known, matches
 from memkit.text.secrets import find
 
 VERSIONS = table(
@@ -77,7 +76,7 @@ def versions_of(
             if tree_of(repository, root, head).is_too_large:  # git would run out of memory over it
                 raise TooManyFilesError
             for some in _together(log(repository, head.id, max_commits)):
-                repository.look_ahead(_contents(some), MAX_FILE_BYTES)
+                repository.expect(_contents(some))
                 for logged in some:
                     kept.add(logged, *states.step(logged))
         except TooManyFilesError:
@@ -121,8 +120,8 @@ class States:
         self.roles: dict[str, Role] = {}
         self.reading = Reading(root, Options(plugin_globs=PLUGIN_GLOBS))
 
-    def step(self, logged: Logged) -> tuple[list[Known], list[Known], int]:
-        """The memories of what a commit changed, before and after, and how many files that are."""
+    def step(self, logged: Logged) -> tuple[list[Known], list[Known]]:
+        """The memories of what a commit changed, before and after."""
         changed = self.tree.step(logged.commit, logged.changes) if self.tree else None
         tree = self.tree
         if tree is None or changed is None:
@@ -131,7 +130,6 @@ class States:
                 raise TooManyFilesError
         before, after = list[Known](), list[Known]()
         stale = self._stale(tree, changed, before, after)
-        tree.expect(path for path in stale if path in self.roles)
         for path in stale:
             before += self.memories.pop(path, ())
             self.parsed.pop(path, None)
@@ -139,7 +137,7 @@ class States:
                 self.parsed[path] = tree.blobs[path], self.roles[path]
                 self.memories[path] = self._parse(tree, path)
                 after += self.memories[path]
-        return before, after, len(logged.changes)
+        return before, after
 
     def _stale(self, tree: Tree, changed: set[str] | None, before: list[Known], after: list[Known]) -> list[str]:
         """The files to be parsed again, or no more: they have another content, or are to be read as something else."""
@@ -168,33 +166,15 @@ class States:
 
 
 def _known(rows: Rows) -> list[Known]:
-    return [
-        Known(
-            memory_id=row["memory_id"],
-            format=row["format"],
-            path=row["path"],
-            title=row["title"],
-            text=row["text"],
-            source_id=row.get("source_id"),
-            user_id=row.get("user_id"),
-            kind=row.get("kind"),
-        )
-        for row in rows.memories()
-    ]
+    return [Known(**{name: row[name] for name in TOLD if name in row}) for row in rows.memories()]
 
 
-@dataclass
 class Versions:
     """Versions under way: a row each, its memory as a number, since what that is called in the end is not known yet."""
 
-    chains: array[int] = field(default_factory=lambda: array("q"))
-    numbers: array[int] = field(default_factory=lambda: array("q"))
-    begin: array[int] = field(default_factory=lambda: array("q"))
-    end: array[int] = field(default_factory=lambda: array("q"))
-    added: array[int] = field(default_factory=lambda: array("q"))
-    removed: array[int] = field(default_factory=lambda: array("q"))
-
-    def __post_init__(self) -> None:
+    def __init__(self) -> None:
+        self.columns = tuple(array("q") for _ in range(6))
+        self.chains, self.numbers, self.begin, self.end, self.added, self.removed = self.columns
         self.commits: list[dict[str, Any]] = []
         self.names: list[str] = []
         self.last: list[int] = []
@@ -204,7 +184,7 @@ class Versions:
         self.gone: dict[str, int] = {}
         self.removals: set[int] = set()
 
-    def add(self, logged: Logged, before: list[Known], after: list[Known], files: int) -> None:
+    def add(self, logged: Logged, before: list[Known], after: list[Known]) -> None:
         """The versions that one commit makes."""
         found, counts = matches(before, after), Counter[str]()
         for place, new in enumerate(after):
@@ -238,7 +218,7 @@ class Versions:
                 "authored_at": logged.authored_at,
                 "author": logged.author,
                 "subject": logged.subject,
-                "files": files,
+                "files": len(logged.changes),
                 **{name: counts[name] for name in ("added", "edited", "removed")},
                 "alive": self.alive,
             }
@@ -250,12 +230,9 @@ class Versions:
             self.names.append(memory.memory_id)
             self.last.append(0)
         self.last[chain] += 1
-        self.chains.append(chain)
-        self.numbers.append(self.last[chain])
-        self.begin.append(len(self.commits))
-        self.end.append(-1)
-        self.added.append(lines[0])
-        self.removed.append(lines[1])
+        numbers = (chain, self.last[chain], len(self.commits), -1, *lines)
+        for held, number in zip(self.columns, numbers, strict=True):
+            held.append(number)
         text = None if change == "removed" else memory.text
         if text is None:
             self.removals.add(len(self.chains) - 1)

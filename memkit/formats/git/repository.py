@@ -12,7 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from threading import Timer
 
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
-from memkit.formats.disk.files import is_inside
+from memkit.formats.disk.files import HEAD_BYTES, is_inside
 from memkit.formats.git.refs import Refs
 from memkit.params import as_of_time
 
@@ -63,6 +63,8 @@ _TREE = re.compile(rb"tree ([0-9a-f]{40})\n")
 
 Object = tuple[str, bytes]
 """Id and content."""
+Sized = tuple[int, bytes]
+"""Size and content."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,8 @@ class Repository:
         self._processes: list[subprocess.Popen[bytes]] = []
         self._batch: subprocess.Popen[bytes] | None = None
         self._timeout_s, self.is_late = timeout_s, False
-        self._refs, self._trees, self.held = Refs(git_dir), dict[bytes, bytes](), dict[bytes, bytes]()
+        self._refs, self._trees = Refs(git_dir), dict[bytes, bytes]()
+        self.expect(())
         self._lay_out()
         self._timer = Timer(timeout_s, self._stop)
         self._timer.daemon = True
@@ -303,30 +306,45 @@ class Repository:
         self._processes.remove(process)
         self._batch = None
 
-    def look_ahead(self, ids: list[bytes], most: int) -> None:
-        """Hold the contents of objects that will be asked for soon, as far as there is room; what was held goes."""
-        self.held.clear()
-        room = _HELD_BYTES
-        wanted = list(dict.fromkeys(ids))
-        answers = self.objects([id.hex() for id in wanted], most)
-        for id, found in zip(wanted, answers, strict=True):
-            if found:
-                self.held[id] = found[1]
-                room -= len(found[1])
+    def expect(self, ids: Iterable[bytes]) -> None:
+        """The contents that are asked for next, in about this order: some are fetched together."""
+        self._expected = list(dict.fromkeys(ids))
+        self._places = {id: at for at, id in enumerate(self._expected)}
+        self._next, self._held = 0, dict[bytes, Sized]()
+
+    def content(self, id: bytes, most: int) -> Sized:
+        """Size and content of an object, or the beginning of one of more than `most` bytes.
+
+        A size below 0 is one that is not here, or damaged.
+        """
+        at = self._places.get(id, -1)
+        if id not in self._held and at >= self._next:
+            self._hold(self._expected[at : at + _AT_ONCE], most)
+            self._next = at + len(self._held)
+        return self._held[id] if id in self._held else self._sized(id, next(self.objects([id.hex()], most)), most)
+
+    def _hold(self, ids: list[bytes], most: int) -> None:
+        """Have the first of these contents at hand, as far as there is room; what was held goes."""
+        self._held.clear()
+        answers, room = self.objects([id.hex() for id in ids], most), _HELD_BYTES
+        for id, found in zip(ids, answers, strict=True):
+            self._held[id] = self._sized(id, found, most)
+            room -= len(self._held[id][1])
             if room < 0:
                 break
         answers.close()
 
-    def head_of(self, name: str, most: int) -> tuple[int, bytes] | None:
-        """Size and first bytes of an object that is too large to be read."""
+    def _sized(self, id: bytes, found: Object | None, most: int) -> Sized:
+        if found:
+            return len(found[1]), found[1]
         process = self.start("cat-file", "--batch")
-        _ask(process, [name])
+        _ask(process, [id.hex()])
         header = _out(process).readline().split()
         size = int(header[2]) if len(header) == 3 and header[2].isdigit() else -1
-        found = None if size < 0 else (size, _out(process).read(min(size, most)))
+        data = _out(process).read(min(size, HEAD_BYTES)) if size > most else b""
         _end(process)
         self._processes.remove(process)
-        return found
+        return (size, data) if data else (-1, b"")
 
     def failed(self) -> GitError:
         """Why git gave no more."""

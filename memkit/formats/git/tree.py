@@ -13,7 +13,6 @@ from memkit.formats.rows import Rows
 
 MOST_PATHS = 500_000
 """Files and folders of a revision; a tree of a few hundred bytes can have any number of them."""
-_HELD_BYTES = 8 * 2**20
 _FOLDER, _LINK, _MODULE = b"40000", b"120000", b"160000"
 _LFS = b"version https://git-lfs.github.com/spec/v1\n"
 _MOST_LINKS = 40
@@ -46,8 +45,6 @@ class Tree(Listing):
         self.hidden: set[str] = set()
         self._base: Entry | None = None
         self._parsed: dict[bytes, dict[bytes, Entry]] = {}
-        self._expected: list[str] = []
-        self._held: dict[str, Content] = {}
 
     def walk(self) -> None:
         """List the files; trees are asked for a level at a time, and each of them once."""
@@ -195,43 +192,16 @@ class Tree(Listing):
 
     def expect(self, paths: Iterable[str]) -> None:
         """These are asked for together, some at a time, as the first of them is."""
-        self._expected = [path for path in paths if path in self.blobs][::-1]
+        self.repository.expect(self.blobs[path] for path in paths if path in self.blobs)
 
     def content(self, path: str, max_file_bytes: int) -> Content:
         """The bytes of a file, or the first of one that is too large; raises OSError where git cannot give them."""
-        if path not in self._held:
-            self._fetch(path, max_file_bytes)
-        stat, data = held = self._held.pop(path)
-        if stat[0] < 0:
+        size, data = self.repository.content(self.blobs[path], max_file_bytes)
+        if size < 0:
             raise OSError(0, "an object that is not here, as in a partial clone, or is damaged")
         if data.startswith(_LFS):
             raise OSError(0, "a pointer of git LFS, whose file is not in the repository")
-        return held
-
-    def _fetch(self, path: str, max_file_bytes: int) -> None:
-        """Ask for a file and some of those that are expected after it."""
-        wanted = [path]
-        if self._expected and self._expected[-1] == path:
-            wanted = [self._expected.pop() for _ in range(min(_AT_ONCE, len(self._expected)))]
-        if ready := self.repository.held.get(self.blobs[path]):
-            self._held[path] = (len(ready), *(self.stat(path) or (0, 0, 0))[1:]), ready
-            self._expected += reversed(wanted[1:])
-            return
-        answers, held = self.repository.objects([self.blobs[each].hex() for each in wanted], max_file_bytes), 0
-        for done, (each, found) in enumerate(zip(wanted, answers, strict=False), 1):
-            size, data = (len(found[1]), found[1]) if found else self._head(each, max_file_bytes)
-            stat = self.stat(each) or (0, 0, 0)
-            self._held[each] = (size, *stat[1:]), data
-            held += len(data)
-            if held > _HELD_BYTES:
-                answers.close()
-                self._expected += reversed(wanted[done:])
-                return
-
-    def _head(self, path: str, max_file_bytes: int) -> tuple[int, bytes]:
-        """Size and first bytes of what is too large; a size below 0 is what cannot be read."""
-        found = self.repository.head_of(self.blobs[path].hex(), HEAD_BYTES)
-        return found if found and found[0] > max_file_bytes else (-1, b"")
+        return (size, *(self.stat(path) or (0, 0, 0))[1:]), data
 
     def report(self, rows: Rows) -> None:
         """Add a problem for every oddity of the tree."""
@@ -240,10 +210,6 @@ class Tree(Listing):
             rows.problem("unclaimed", path, "Markdown, JSON or YAML", "a submodule", quote=False)
         if self.is_too_large:
             rows.problem("too_many_files", ".", f"at most {MOST_PATHS} files and folders", "more", quote=False)
-
-
-_AT_ONCE = 100
-"""Files that are asked for at once; all of them are held."""
 
 
 def tree_of(repository: Repository, root: Path, commit: Commit) -> Tree:
