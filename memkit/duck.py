@@ -6,7 +6,7 @@ import functools
 import itertools
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import duckdb
@@ -196,12 +196,8 @@ def is_table_name(name: object) -> bool:
 
 def printable(table: Any) -> duckdb.DuckDBPyRelation:
     """A table or relation with a name of its own for each column, and with text for what Python has no object for."""
-    found = (session().from_arrow(table) if not hasattr(table, "project") else table).select("*")
-    columns = []
-    for name, kind in zip(map(identifier, found.columns), found.types, strict=True):
-        value = _AS_TEXT.get(kind.id.partition(" ")[0].partition("_")[0], "{0}").format(name, kind)
-        columns.append(f"{value} as {name}")
-    return found.project(", ".join(columns))
+    found = session().from_arrow(table) if not hasattr(table, "project") else table
+    return _projected(found, lambda name, kind: _AS_TEXT.get(re.split("[ _]", kind.id)[0], "{0}").format(name, kind))
 
 
 # Python's dates have no infinity; a union holds either. Its intervals have no months, and none of many years.
@@ -211,11 +207,14 @@ _AS_TEXT = {"date": _ENDLESS, "timestamp": _ENDLESS, "interval": "{0}::varchar"}
 
 def worded(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
     """`relation` with words for days, times and whatever is made of parts: not all of them are objects for Arrow."""
+    return _projected(relation, lambda name, kind: _words(name, str(kind)))
+
+
+def _projected(relation: duckdb.DuckDBPyRelation, value: Callable[[str, Any], str]) -> duckdb.DuckDBPyRelation:
+    """`relation` with other values under its names, each of which comes once from here on."""
     found = relation.select("*")
-    columns = []
-    for name, kind in zip(map(identifier, found.columns), found.types, strict=True):
-        columns.append(f"{_words(name, str(kind))} as {name}")
-    return found.project(", ".join(columns))
+    columns = zip(map(identifier, found.columns), found.types, strict=True)
+    return found.project(", ".join(f"{value(name, kind)} as {name}" for name, kind in columns))
 
 
 def _words(name: str, kind: str) -> str:

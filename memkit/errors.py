@@ -46,6 +46,11 @@ class FormatError(MemkitError, ValueError):
         self.path, self.line, self.field = path, line, field
 
 
+def refused(where: object, expected: str, got: str) -> FormatError:
+    """The error of a file or folder that is not as expected, in the one shape that messages have."""
+    return FormatError(f"{where}: expected {expected}. Got {got}.", path=str(where))
+
+
 class VersionError(FormatError):
     """A record's ``format_version`` has a MAJOR that no adapter knows."""
 

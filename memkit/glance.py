@@ -267,20 +267,9 @@ def _worst(problems: pa.Table) -> pa.Table:
         row = rows.setdefault(problem["rule"], {**problem, "count": 0})
         row["count"] += 1
     ordered = sorted(rows.values(), key=lambda row: (_SEVERITIES.index(row["severity"]), -row["count"], row["rule"]))
-    found = [
-        {
-            "severity": row["severity"],
-            "rule": row["rule"],
-            "count": row["count"],
-            "do": ADVICE.get(row["rule"]) or _WHERE.sub("", row["message"]),
-            "message": row["message"],
-        }
-        for row in ordered[:_WORST]
-    ]
-    kinds = [
-        (name, pa.int64() if name == "count" else pa.string())
-        for name in ("severity", "rule", "count", "do", "message")
-    ]
+    found = [{**row, "do": ADVICE.get(row["rule"]) or _WHERE.sub("", row["message"])} for row in ordered[:_WORST]]
+    names = ("severity", "rule", "count", "do", "message")
+    kinds = [(name, pa.int64() if name == "count" else pa.string()) for name in names]
     return pa.Table.from_pylist(found, schema=pa.schema(kinds))
 
 

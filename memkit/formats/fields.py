@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memkit.errors import FormatError
-from memkit.formats.faults import Rule, one_of
+from memkit.formats.faults import Rule, length, one_of
 from memkit.formats.rows import Row, Rows
 from memkit.formats.syntax.node import Node, clean
 from memkit.formats.syntax.values import (
@@ -115,6 +115,9 @@ Test = tuple[str, str, Callable[[object], bool]]
 def words_test(*words: str) -> Test:
     """That a value is one of `words`."""
     return "bad_value", f"one of {', '.join(words)}", one_of(*words)
+
+
+FILLED: Test = ("bad_value", "a string that is not empty", length(1))
 
 
 @dataclass(frozen=True)

@@ -140,9 +140,7 @@ def known_formats() -> pa.Table:
         }
         for name, package, format, fault in found
     ]
-    types = {"kinds": WORDS, "tables": WORDS}
-    names = ("name", "files", "kinds", "tables", "package", "fault")
-    schema = pa.schema([(name, types.get(name, pa.string())) for name in names])
+    schema = pa.schema([(name, WORDS if name in ("kinds", "tables") else pa.string()) for name in rows[0]])
     return describe(pa.Table.from_pylist(rows, schema), memkit="formats")
 
 

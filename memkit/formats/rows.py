@@ -8,11 +8,11 @@ import math
 import re
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import groupby
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -21,6 +21,9 @@ from memkit.formats.disk.source import Source
 from memkit.formats.faults import ADVICE, SEVERITIES, Rule, Tests, tests_of
 from memkit.formats.syntax.node import Node
 from memkit.schemas import TABLES
+
+if TYPE_CHECKING:
+    from memkit.formats.format import Format
 
 _TEXT = pa.string()
 IDS = pa.schema({"memory_id": _TEXT, "path": _TEXT, "line": pa.int64(), "field": _TEXT, "group": _TEXT, "id": _TEXT})
@@ -46,18 +49,7 @@ Row = dict[str, Any]
 Tables = dict[str, pa.Table]
 
 
-class Form(Protocol):
-    """What is asked of a `memkit.formats.format.Format` here."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def tests(self) -> Tests: ...
-    @property
-    def schemas(self) -> Mapping[str, pa.Schema]: ...
-
-
-def schemas_of(formats: Iterable[Form]) -> dict[str, pa.Schema]:
+def schemas_of(formats: Iterable[Format]) -> dict[str, pa.Schema]:
     """The tables that reading with these formats fills."""
     own = {name: schema for format in formats for name, schema in format.schemas.items()}
     return RAW_SCHEMAS | own
@@ -105,7 +97,7 @@ class Rows:
         self._listed: Counter[tuple[str, str]] = Counter()
         self._unlisted: Counter[tuple[str, str]] = Counter()
 
-    def use(self, format: Form) -> None:
+    def use(self, format: Format) -> None:
         """Let the rows that follow be those of `format`: its own rules count, or those of `rules` with its name."""
         for name in format.schemas.keys() - self.schemas.keys():
             self.schemas[name], self.tables[name], self._handed[name] = format.schemas[name], [], []

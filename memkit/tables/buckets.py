@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from memkit.errors import MemkitError, ParameterError
+from memkit.errors import MemkitError, ParameterError, refused
 from memkit.parallel import results
 from memkit.params import check_value
 from memkit.schemas import TABLES
@@ -26,7 +26,7 @@ from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION, read_mani
 from memkit.tables.sealed import Scanned
 from memkit.tables.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
 from memkit.tables.table import from_table, given_table
-from memkit.tables.untrusted import check_unique, digest, open_member, read_json, refuse_links, refused
+from memkit.tables.untrusted import check_unique, digest, open_member, read_json, refuse_links
 
 _PARTS = ".parts"
 VECTORS = "vectors"

@@ -20,9 +20,9 @@ from tempfile import mkdtemp
 import duckdb
 
 from memkit.duck import LONE_SURROGATE
-from memkit.errors import FormatError, MemkitError
+from memkit.errors import FormatError, MemkitError, refused
 from memkit.tables.manifest import MANIFEST, Manifest, read_manifest
-from memkit.tables.untrusted import open_member, refuse_links, refused
+from memkit.tables.untrusted import open_member, refuse_links
 
 DATABASE = "corpus.duckdb"
 """Written for other programs, so no digest vouches for it, and memkit never opens it."""

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from memkit.errors import FormatError, MemkitError
+from memkit.errors import FormatError, MemkitError, refused
 from memkit.formats.reader import Options, Reading
 from memkit.formats.registry import FORMATS
 from memkit.formats.rows import schemas_of
@@ -27,7 +27,7 @@ from memkit.tables.commit import DATABASE, check_path, current, opened, replacin
 from memkit.tables.database import Database
 from memkit.tables.fts import TEXT_INDEX
 from memkit.tables.manifest import BUCKETS, MANIFEST, STATE, TEXT, TOTALS, VERSION, Manifest
-from memkit.tables.untrusted import check_unique, declared, digest, read_parquet, refused, with_nulls
+from memkit.tables.untrusted import check_unique, declared, digest, read_parquet, with_nulls
 
 _MEMORIES = "memories.parquet"
 _STAT = ("size", "mtime_ns", "ctime_ns")

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from memkit.duck import is_table_name
+from memkit.errors import refused
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES
 from memkit.schemas import TABLES
-from memkit.tables.untrusted import is_member_name, read_json, refused
+from memkit.tables.untrusted import is_member_name, read_json
 
 VERSION = 4
 """Raised when `memkit.schemas.TABLES` or how ids are made changes, so that an older lake is known as such."""

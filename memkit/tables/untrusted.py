@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from memkit.errors import FormatError
+from memkit.errors import FormatError, refused
 from memkit.tables.statement import within_calendar
 
 MAX_JSON_BYTES = 64 * 2**20
@@ -179,11 +179,6 @@ def check_unique(table: pa.Table, column: str, where: Path) -> None:
     """
     if pc.count_distinct(table[column]).as_py() != table.num_rows:
         raise refused(where, f"each {column} once", "one that is there twice")
-
-
-def refused(where: Path, expected: str, got: str) -> FormatError:
-    """The one error of this module, in the one shape that messages have."""
-    return FormatError(f"{where}: expected {expected}. Got {got}.", path=str(where))
 
 
 def _link(path: Path) -> FormatError:

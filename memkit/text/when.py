@@ -37,29 +37,19 @@ _COUNTS = {"": 1, "a": 1, "an": 1, "one": 1, "два": 2, "две": 2, "two": 2,
 _COUNT = r"(?P<count>\d{1,4}|два|две|пару|три|an?|one|two|three)"
 _UNITS = {
     "day": "день|дня|дней|days?",
-    "week": "недел[юиье]",
+    "week": "недел[юиье]|недель|weeks?",
     "month": "месяц(?:а|ев|е|у)?|months?",
-    "year": "год[ауе]?|лет",
+    "year": "год[ауе]?|лет|years?",
 }
-_UNITS["week"] += "|недель|weeks?"
-_UNITS["year"] += "|years?"
 _UNIT = "(?:" + "|".join(f"(?P<{name}>{words})" for name, words in _UNITS.items()) + ")"
 _DAYS = {
     "позавчера": -2, "вчера": -1, "сегодня": 0, "завтра": 1, "послезавтра": 2,
     "the day before yesterday": -2, "yesterday": -1, "today": 0, "tomorrow": 1,
 }  # fmt: skip  # a table reads better than a column
-_LAST = {
-    "прошл": -1,
-    "last": -1,
-    "previous": -1,
-    "предыдущ": -1,
-    "эт": 0,
-    "this": 0,
-    "текущ": 0,
-    "следующ": 1,
-    "next": 1,
-}
-_WHICH = r"(?P<which>прошл|предыдущ|эт|текущ|следующ|last|previous|this|next)(?:ый|ой|ую|ая|ая|ем|ом|им|ую|у|ий|ей)?"
+_STEPS = {word: step - 1 for step, words in enumerate((
+    "прошл предыдущ last previous", "эт текущ this", "следующ next"
+)) for word in words.split()}  # fmt: skip  # as above
+_WHICH = rf"(?P<which>{'|'.join(_STEPS)})(?:ый|ой|ую|ая|ем|ом|им|у|ий|ей)?"
 _WEEKDAYS = ["понедельник|monday", "вторник|tuesday", "сред[ауы]|wednesday", "четверг|thursday", "пятниц[ауы]|friday"]
 _WEEKDAYS += ["суббот[ауы]|saturday", "воскресень[ею]|sunday"]
 _PAST = r"(?:за\s+последн\w+|(?:in\s+|over\s+|for\s+)?(?:the\s+)?(?:last|past))"
@@ -190,12 +180,12 @@ def _count(match: re.Match[str]) -> int:
 
 def _which(match: re.Match[str], today: date) -> list[Span]:
     unit = next(name for name in _UNITS if match.groupdict().get(name))
-    return [_calendar(unit, _shifted(today, unit, _LAST[match["which"]]))]
+    return [_calendar(unit, _shifted(today, unit, _STEPS[match["which"]]))]
 
 
 def _weekday(match: re.Match[str], today: date) -> list[Span]:
     wanted = next(at for at, words in enumerate(_WEEKDAYS) if re.fullmatch(words, match["weekday"]))
-    step = _LAST[match["which"]]
+    step = _STEPS[match["which"]]
     day = today - timedelta(today.weekday() - wanted)
     if step < 0:
         day -= timedelta(7 * (day >= today))

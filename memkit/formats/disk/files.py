@@ -14,7 +14,7 @@ from pathlib import Path
 
 from xxhash import xxh3_128_hexdigest
 
-from memkit.errors import FormatError
+from memkit.errors import refused
 from memkit.formats.disk.source import Source, decode
 from memkit.formats.rows import Rows
 
@@ -155,7 +155,7 @@ def check_root(root: Path) -> None:
         Naming what is there instead.
     """
     if got := _unreadable(root):
-        raise FormatError(f"{root}: expected a folder or file. Got {got}.", path=str(root))
+        raise refused(root, "a folder or file", got)
 
 
 def _unreadable(root: Path) -> str:

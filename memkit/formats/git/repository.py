@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
 
-from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
+from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError, refused
 from memkit.formats.disk.files import HEAD_BYTES, is_inside
 from memkit.formats.git.refs import Refs
 from memkit.params import as_of_time
@@ -121,14 +121,11 @@ def _found(folder: Path) -> tuple[Path, tuple[bytes, ...]]:
     for top in (place, *place.parents):
         git_dir = top / ".git"
         if git_dir.is_symlink() or git_dir.is_file():
-            raise FormatError(
-                f"{git_dir}: expected a folder. Got a link out of the root, as in a worktree or submodule, which is "
-                "not followed: name the git folder itself, or read a clone.",
-                path=str(git_dir),
-            )
+            got = "a link out of the root, as in a worktree or submodule, which is not followed: name the git folder"
+            raise refused(git_dir, "a folder", f"{got} itself, or read a clone")
         if git_dir.is_dir():
             return git_dir, tuple(map(os.fsencode, place.relative_to(top).parts))
-    raise FormatError(f"{folder}: expected a folder of a git repository. Got one that is in none.", path=str(folder))
+    raise refused(folder, "a folder of a git repository", "one that is in none")
 
 
 def _is_git_dir(place: Path) -> bool:
@@ -139,18 +136,13 @@ def _check(git_dir: Path) -> None:
     """Raise where the objects lie elsewhere, or are of a kind that memkit cannot read."""
     objects = git_dir / "objects"
     if not objects.is_dir() or not is_inside(objects, git_dir):
-        raise FormatError(f"{objects}: expected a folder with git's objects. Got none in its place.", path=str(objects))
+        raise refused(objects, "a folder with git's objects", "none in its place")
     others = objects / "info" / "alternates"
     if others.is_symlink() or others.exists():
-        raise FormatError(
-            f"{others}: expected a repository with all its objects. Got one that borrows those of another, outside of "
-            "the root: name that, or read a clone without --shared.",
-            path=str(others),
-        )
+        got = "one that borrows those of another, outside of the root: name that, or read a clone without --shared"
+        raise refused(others, "a repository with all its objects", got)
     if (git_dir / "reftable").exists():
-        raise FormatError(
-            f"{git_dir}: expected branches as files. Got reftable, which is not known.", path=str(git_dir)
-        )
+        raise refused(git_dir, "branches as files", "reftable, which is not known")
 
 
 class Repository:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from memkit.errors import FormatError
+from memkit.errors import refused
 from memkit.formats.disk.files import HEAD_BYTES, SKIPPED_FOLDERS, SKIPPED_WITH, Content, Listing, Stat
 from memkit.formats.git.log import Change
 from memkit.formats.git.repository import Commit, Repository
@@ -52,7 +52,7 @@ class Tree(Listing):
         found: dict[str, Entry] = {}
         if self._base is None:
             if not self.root.exists():
-                raise FormatError(f"{self.root}: expected a folder or file. Got nothing there.", path=str(self.root))
+                raise refused(self.root, "a folder or file", "nothing there")
         elif self._base[0] == _FOLDER:
             self._walk(self._base[1], found)
         else:

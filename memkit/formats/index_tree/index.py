@@ -9,7 +9,7 @@ from typing import Any
 
 from memkit.errors import FormatError
 from memkit.formats.faults import is_not_negative, length
-from memkit.formats.fields import DAY, TRUTH, WHOLE, WORDS, Field, Fields, Test, Type, check_text, words_test
+from memkit.formats.fields import DAY, FILLED, TRUTH, WHOLE, WORDS, Field, Fields, Type, check_text, words_test
 from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.rows import Row, Rows, extra_of
 from memkit.formats.syntax.json_places import pretty
@@ -34,9 +34,8 @@ def _word(word: str) -> Type:
 
 
 _ITEMS = Type(lambda value: value if isinstance(value, list) else None, "a list of objects")
+_NOT_NEGATIVE = ("out_of_range", "0 or more", is_not_negative)
 _HIGH_TO_LOW = words_test("high", "medium", "low")
-_FILLED: Test = ("bad_value", "a string that is not empty", lambda value: bool(str(value).strip()))
-_NOT_NEGATIVE: Test = ("out_of_range", "0 or more", is_not_negative)
 FIELDS = Fields(
     "index_tree",
     "an entry",
@@ -44,7 +43,7 @@ FIELDS = Fields(
     Field("file", expected="a path", required=True, tests=(("bad_value", "a path that is not empty", length(1)),)),
     Field("tags", WORDS, required=True),
     Field("priority", expected=_HIGH_TO_LOW[1], required=True, tests=(_HIGH_TO_LOW,)),
-    Field("version", required=True, tests=(_FILLED,)),
+    Field("version", required=True, tests=(FILLED,)),
     Field("updated", DAY, required=True),
     Field("summary"),
     Field("context_priority", expected=_HIGH_TO_LOW[1], tests=(_HIGH_TO_LOW,)),
@@ -63,14 +62,14 @@ BRANCH = Fields(
     "index_tree",
     "an index",
     Field("type", _word("index-branch"), required=True),
-    Field("category", required=True, tests=(_FILLED,)),
+    Field("category", required=True, tests=(FILLED,)),
     Field("files", _ITEMS, required=True),
 )
 NAMED = Fields(
     "index_tree",
     "a branch that the root names",
-    Field("category", required=True, tests=(_FILLED,)),
-    Field("path", required=True, tests=(_FILLED,)),
+    Field("category", required=True, tests=(FILLED,)),
+    Field("path", required=True, tests=(FILLED,)),
 )
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.formats.faults import Rule, is_not_negative, is_ratio
-from memkit.formats.fields import NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Test, Type, words_test
+from memkit.formats.fields import FILLED, NUMBER, OBJECT, OBJECTS, TIME, WHOLE, WORDS, Field, Fields, Type, words_test
 from memkit.formats.records.adapters import CURRENT, is_version
 from memkit.formats.rows import Row, Rows, Tables, extra_of, json_text
 from memkit.formats.syntax.node import Node
@@ -21,62 +21,55 @@ from memkit.schemas import IMPORTANCE_WORDS
 _TIER_IMPORTANCE = {"core": "high", "adaptive": "normal", "experimental": "low"}
 _PLACEHOLDER = re.compile(r"\{([^\W\d]\w{0,99})\}")
 _RATIO = "a number in 0..1"
-_IN_0_1: tuple[Test, ...] = (("out_of_range", _RATIO, is_ratio),)
 
-
-def _is_filled(value: object) -> bool:
-    return bool(str(value).strip())
-
-
-_FILLED: Test = ("bad_value", "a string that is not empty", _is_filled)
-_VERSION: Test = ("bad_value", "MAJOR.MINOR.PATCH", lambda value: is_version(str(value)))
+_VERSION = ("bad_value", "MAJOR.MINOR.PATCH", lambda value: is_version(str(value)))
 
 
 def _record(*fields: Field) -> Fields:
-    return Fields(
-        "records",
-        "a record",
-        Field("format_version", Type(text_of, _VERSION[1]), required=True, tests=(_VERSION,)),
-        *fields,
-    )
+    version = Field("format_version", Type(text_of, _VERSION[1]), required=True, tests=(_VERSION,))
+    return Fields("records", "a record", version, *fields)
+
+
+def _ratio(name: str) -> Field:
+    return Field(name, NUMBER, _RATIO, required=True, tests=(("out_of_range", _RATIO, is_ratio),))
 
 
 _PATHWAY = _record(
-    Field("id", required=True, tests=(_FILLED,)),
+    Field("id", required=True, tests=(FILLED,)),
     Field("triggers", WORDS, required=True),
     Field("template", required=True),
     Field("variables", OBJECT, required=True),
-    Field("tier", required=True, tests=(_FILLED, words_test(*_TIER_IMPORTANCE))),
+    Field("tier", required=True, tests=(FILLED, words_test(*_TIER_IMPORTANCE))),
     Field("usage_stats", OBJECT, required=True),
 )
 _STATS = Fields(
     "records",
     "usage_stats",
     Field("hits", WHOLE, required=True, tests=(("out_of_range", "0 or more", is_not_negative),)),
-    Field("success_rate", NUMBER, _RATIO, required=True, tests=_IN_0_1),
+    _ratio("success_rate"),
     Field("last_used_at", TIME, required=True),
     missing="missing_recommended",
 )
 _ITEM = _record(
-    Field("user_id", required=True, tests=(_FILLED,)),
-    Field("input", required=True, tests=(_FILLED,)),
+    Field("user_id", required=True, tests=(FILLED,)),
+    Field("input", required=True, tests=(FILLED,)),
     Field("response", required=True),
     Field("timestamp", TIME, required=True),
     Field("tags", WORDS, required=True),
 )
 _WISDOM = _record(
-    Field("fact_id", required=True, tests=(_FILLED,)),
-    Field("category", required=True, tests=(_FILLED,)),
+    Field("fact_id", required=True, tests=(FILLED,)),
+    Field("category", required=True, tests=(FILLED,)),
     Field("content", required=True),
-    Field("confidence", NUMBER, _RATIO, required=True, tests=_IN_0_1),
+    _ratio("confidence"),
     Field("relations", OBJECTS, required=True),
 )
 _RELATION = Fields(
     "records",
     "a relation",
-    Field("fact_id", required=True, tests=(_FILLED,)),
-    Field("type", required=True, tests=(_FILLED, words_test("supports", "contradicts", "extends"))),
-    Field("weight", NUMBER, _RATIO, required=True, tests=_IN_0_1),
+    Field("fact_id", required=True, tests=(FILLED,)),
+    Field("type", required=True, tests=(FILLED, words_test("supports", "contradicts", "extends"))),
+    _ratio("weight"),
     missing="missing_recommended",
 )
 WITHIN = {"usage_stats": _STATS, "relations": _RELATION}

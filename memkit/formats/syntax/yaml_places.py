@@ -50,7 +50,11 @@ def scalar(value: object, *, loose: bool = False) -> str:
         return value
     if loose and _LOOSE.fullmatch(value):
         return value
-    return _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+    return _quoted(value)
+
+
+def _quoted(text: str) -> str:
+    return _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
 
 
 def block(fields: Mapping[str, Any], indent: str = "", *, loose: bool = False) -> str:
@@ -106,11 +110,7 @@ def set_field(text: str, key: str, value: Any) -> Splice:
     ---
     чай
     """
-    opening = _OPENING.match(text)
-    closing = _CLOSING.search(text, opening.end() - 1) if opening else None
-    if opening is None or closing is None:
-        raise ChangeRefusedError("it has no front matter.")
-    start, end = opening.end(), max(closing.start(), opening.end())
+    start, end = _head(text)
     splice = _set(text, start, end, [key], value, loose=True)
     before, after = (front_matter.split(_plain(version)) for version in (text, spliced(text, [splice])))
     if before is None or after is None or before.fault or after.fault:
@@ -152,16 +152,21 @@ def rename_field(text: str, key: str, name: str) -> Splice:
     new:  1 # x
     ---
     """
+    start, end = _head(text)
+    node = _composed(text[start:end])
+    found = [name_ for name_, _ in node.value if isinstance(name_, yaml.ScalarNode) and name_.value == key]
+    if len(found) != 1:
+        raise ChangeRefusedError(f"field {key!r} stands there {len(found)} times; once is expected.")
+    return Splice(start + found[0].start_mark.index, start + found[0].end_mark.index, scalar(name))
+
+
+def _head(text: str) -> tuple[int, int]:
+    """Where the front matter begins and ends, its marks aside."""
     opening = _OPENING.match(text)
     closing = _CLOSING.search(text, opening.end() - 1) if opening else None
     if opening is None or closing is None:
         raise ChangeRefusedError("it has no front matter.")
-    node = _composed(text[opening.end() : max(closing.start(), opening.end())])
-    found = [name_ for name_, _ in node.value if isinstance(name_, yaml.ScalarNode) and name_.value == key]
-    if len(found) != 1:
-        raise ChangeRefusedError(f"field {key!r} stands there {len(found)} times; once is expected.")
-    start, end = (opening.end() + mark.index for mark in (found[0].start_mark, found[0].end_mark))
-    return Splice(start, end, scalar(name))
+    return opening.end(), max(closing.start(), opening.end())
 
 
 def _plain(text: str) -> str:
@@ -244,7 +249,7 @@ def _like(before: str, value: Any, loose: bool) -> str:
         quote = "'"
         return quote + (quote * 2).join(value.split(quote)) + quote
     if isinstance(value, str) and before[:1] == '"':
-        return _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(value, ensure_ascii=False))
+        return _quoted(value)
     return scalar(value, loose=loose)
 
 

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.errors import refused
 from memkit.index.cache import shared_cache
 from memkit.index.centre import MIN_ROWS, scripts
 from memkit.index.encode import as_encoder, as_texts
@@ -30,7 +31,7 @@ from memkit.search.settings import FitSettings
 from memkit.tables.buckets import VECTORS, Buckets
 from memkit.tables.lake import write_parquet
 from memkit.tables.manifest import BUCKETS
-from memkit.tables.untrusted import digest, open_member, read_parquet, refused
+from memkit.tables.untrusted import digest, open_member, read_parquet
 
 VECTOR = "vector"
 _VERSION = 1
