@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from memkit.formats.disk.files import Content, Listing
 
 MARKDOWN = (".md", ".markdown")
+Batch = Callable[[Iterable[tuple[str, "Content"]]], tuple[Tables, list[tuple[str, "Content"]]]]
+"""Reads the plain ones among files, of which it takes path and content: their tables, and the other files."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ class Format:
     schemas: Mapping[str, pa.Schema] = field(default_factory=dict)
     landmark: str = ""
     survey: Callable[[Folder], Survey] | None = None
-    batch: Callable[[Iterable[tuple[str, Content]]], tuple[Tables, list[tuple[str, Content]]]] | None = None
+    batch: Batch | None = None
     beside: Callable[[File, Rows], None] | None = None
     check: Callable[[Tables, Rows], None] | None = None
 

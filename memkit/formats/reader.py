@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.errors import FormatError, VersionError
 from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
     Content,
@@ -40,7 +39,7 @@ from memkit.formats.disk.files import (
 from memkit.formats.disk.lock import LOCK, steady
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
-from memkit.formats.format import File, Folder, Format, Role, Survey
+from memkit.formats.format import Batch, File, Folder, Format, Role, Survey
 from memkit.formats.git import repository
 from memkit.formats.git.tree import Tree, tree_of
 from memkit.formats.records.adapters import Adapter, own_adapters, register_adapter
@@ -297,77 +296,75 @@ def parse_batch(listing: Listing, options: Options, own: tuple[Format, ...], ite
 
     Returns the tables, and how each file was seen. A file whose hash is what it was gives no rows.
     """
-    formats = own + FORMATS
+    formats, roles = own + FORMATS, {path: role for path, role, _ in items}
     found: list[Seen] = []
     pieces: list[Tables] = []
     while len(found) < len(items):
-        rows = Rows(options.rules, schemas_of(formats))
-        contents, seen = _load(listing, options, islice(items, len(found), None), rows)
-        roles = {path: role for path, role, _ in items[len(found) : len(found) + len(seen)]}
-        pieces.append(_parse(listing, options, formats, contents, roles, rows))
-        found += seen
-    if len(pieces) == 1:
-        return pieces[0], found
+        batch = _Batch(listing, options, formats, roles)
+        found += batch.load(islice(items, len(found), None))
+        pieces.append(batch.parse())
     named = {name: [piece[name] for piece in pieces if name in piece] for name in schemas_of(formats)}
     return {name: pa.concat_tables(tables) for name, tables in named.items() if tables}, found
 
 
-def _load(listing: Listing, options: Options, items: Iterable[Item], rows: Rows) -> tuple[list[Read], list[Seen]]:
-    """Open files until `BATCH_BYTES` are held: what there is to parse, and how each was seen."""
-    contents: list[Read] = []
-    found: list[Seen] = []
-    held = 0
-    for path, role, before in items:
-        content = read_content(listing, path, options.max_file_bytes, rows)
-        if content is None:
-            found.append(_UNSEEN)
-            continue
-        digest = digest_of(content)
-        found.append((listing.stat(path) or content[0], _key_of(role), digest))
-        if digest != before:
-            contents.append((path, content))
-            held += len(content[1])
-            if held >= BATCH_BYTES:
-                break
-    return contents, found
+class _Batch:
+    """Files that are held at once."""
 
+    def __init__(self, listing: Listing, options: Options, formats: tuple[Format, ...], roles: dict[str, Role]) -> None:
+        self.listing, self.options, self.formats, self.roles = listing, options, formats, roles
+        self.rows = Rows(options.rules, schemas_of(formats))
+        self.contents: list[Read] = []
 
-def _parse(
-    listing: Listing,
-    options: Options,
-    formats: tuple[Format, ...],
-    contents: list[Read],
-    roles: dict[str, Role],
-    rows: Rows,
-) -> Tables:
-    """Parse what was loaded: the plain files of a format by the batch, each other by itself; cost linear in bytes."""
-    limit, left = options.max_file_bytes, contents
-    taken: Tables = {}
-    for at, format in enumerate(formats if options.rules is None else ()):
-        if format.batch and options.format in (None, format.name) and not _may_be_taken(format, formats[:at]):
-            plain = [file for file in left if not roles[file[0]].told and file[1][0][0] <= limit]
-            others = [file for file in left if roles[file[0]].told or file[1][0][0] > limit]
-            taken, remaining = format.batch(plain)
-            left = sorted(remaining + others)
+    def load(self, items: Iterable[Item]) -> list[Seen]:
+        """Open files until `BATCH_BYTES` are held, and tell how each was seen; kept is what there is to parse."""
+        found: list[Seen] = []
+        held = 0
+        for path, role, before in items:
+            content = read_content(self.listing, path, self.options.max_file_bytes, self.rows)
+            if content is None:
+                found.append(_UNSEEN)
+                continue
+            digest = digest_of(content)
+            found.append((self.listing.stat(path) or content[0], _key_of(role), digest))
+            if digest != before:
+                self.contents.append((path, content))
+                held += len(content[1])
+                if held >= BATCH_BYTES:
+                    break
+        return found
 
-    def beside(name: str, memory_id: str) -> Source | None:
-        return read_source(listing, name, limit, rows, memory_id)
+    def parse(self) -> Tables:
+        """The plain files of a format by the batch, each other by itself; cost linear in bytes."""
+        limit, left = self.options.max_file_bytes, self.contents
+        tables: Tables = {}
+        for format, batch in self._batched():
+            plain = [file for file in left if not self.roles[file[0]].told and file[1][0][0] <= limit]
+            others = [file for file in left if self.roles[file[0]].told or file[1][0][0] > limit]
+            with guarded(format, ".", self.rows):
+                taken, remaining = batch(plain)
+                tables, left = self._joined(tables, taken), sorted(remaining + others)
+        for path, content in left:
+            source = to_source(path, content, limit, self.rows)
+            parse_file(File(source, self.roles[path], self._beside), self.rows, self.formats)
+        return self._joined(tables, self.rows.to_arrow()) if any(self.rows.tables.values()) else tables
 
-    for path, content in left:
-        parse_file(File(to_source(path, content, limit, rows), roles[path], beside), rows, formats)
-    if not any(rows.tables.values()):
-        return taken
-    tables = rows.to_arrow()
-    if not taken:
-        return tables
-    changed = roles.keys() - set(taken["memories"]["path"].to_pylist())
-    taken = {name: taken.get(name, schema.empty_table()) for name, schema in rows.schemas.items()}
-    return merge(taken, tables, changed)
+    def _batched(self) -> Iterator[tuple[Format, Batch]]:
+        """The formats that read many files at once; not where one that is tried before could claim a file of theirs."""
+        for at, format in enumerate(self.formats if self.options.rules is None else ()):
+            rivals = [ending for other in self.formats[:at] for ending in other.endings]
+            is_first = not any(a.endswith(b) or b.endswith(a) for a in rivals for b in format.endings)
+            if format.batch and is_first and self.options.format in (None, format.name):
+                yield format, format.batch
 
+    def _beside(self, name: str, memory_id: str) -> Source | None:
+        return read_source(self.listing, name, self.options.max_file_bytes, self.rows, memory_id)
 
-def _may_be_taken(format: Format, before: tuple[Format, ...]) -> bool:
-    """Whether a format that is tried before could claim a file of `format`: then each file is to be looked at."""
-    return any(a.endswith(b) or b.endswith(a) for other in before for a in other.endings for b in format.endings)
+    def _joined(self, tables: Tables, more: Tables) -> Tables:
+        """Both, in path order."""
+        if not tables or not more:
+            return tables or more
+        more = {name: more.get(name, schema.empty_table()) for name, schema in self.rows.schemas.items()}
+        return merge(tables, more, self.roles.keys() - set(tables["memories"]["path"].to_pylist()))
 
 
 def _finish(parsed: Tables, surveyed: Tables, formats: tuple[Format, ...], options: Options) -> Tables:
@@ -380,19 +377,3 @@ def _finish(parsed: Tables, surveyed: Tables, formats: tuple[Format, ...], optio
     problems = problems if is_sorted else problems.take(places)  # of millions, a copy is to be spared
     tables["problems"] = problems if options.as_of is None else record_as_of(problems, options.as_of)
     return {name: table for name, table in tables.items() if not name.startswith("_")}
-
-
-def raise_first_error(problems: pa.Table) -> None:
-    """Raise the first error row of `problems` as an exception.
-
-    Raises
-    ------
-    VersionError
-        For a record of an unknown MAJOR version.
-    FormatError
-        For any other error.
-    """
-    errors = problems.filter(pc.equal(problems["severity"], "error")).slice(0, 1).to_pylist()
-    for row in errors:
-        error = VersionError if row["rule"] == "unsupported_version" else FormatError
-        raise error(row["message"], path=row["path"], line=row["line"], field=row["field"])

@@ -18,10 +18,11 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
 from memkit.duck import check_unicode, connect, is_table_name
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import reader
-from memkit.formats.disk.files import give, is_given, whole_texts
+from memkit.formats.disk.files import give, is_given, read_source
 from memkit.formats.format import MARKDOWN
 from memkit.formats.reader import Reading
 from memkit.formats.registry import check_named, name_of
+from memkit.formats.rows import Rows
 from memkit.params import AsOf, revision_of
 from memkit.schemas import TABLES
 from memkit.tables import dates
@@ -332,9 +333,10 @@ class Corpus:
         True
         """
         before, known = self._source(), set(self.memories["path"].to_pylist())
-        wanted, most = (lambda path: path in known and path.lower().endswith(MARKDOWN)), before.options.max_file_bytes
         with reader.listed(before.root, before.options) as listing:
-            rows = [{"path": path, "text": text} for path, text in whole_texts(listing, wanted, most)]
+            paths = (path for path in listing.files if path in known and path.lower().endswith(MARKDOWN))
+            found = [read_source(listing, path, before.options.max_file_bytes, Rows()) for path in paths]
+        rows = [{"path": source.path, "text": source.text} for source in found if source]
         return pa.Table.from_pylist(rows, pa.schema([TABLES["memories"].field(name) for name in ("path", "text")]))
 
     @property

@@ -213,14 +213,12 @@ def plot_alive(found: History, ax: Axes | None = None) -> Axes:
     2026-02  ██████████ 1
     """
     rows = rows_of(_ALIVE, versions=found.versions).to_pylist()
-    moments = sorted({row["moment"] for row in rows})
     kinds = sorted({row["kind"] for row in rows})
-    counts = np.full((len(kinds), len(moments)), np.nan)
+    alive, states = dict.fromkeys(kinds, 0), dict[Any, list[int]]()
     for row in rows:
-        counts[kinds.index(row["kind"]), moments.index(row["moment"])] = row["alive"]
-    for line in counts:
-        for at in range(len(line)):
-            line[at] = (line[at - 1] if at else 0) if np.isnan(line[at]) else line[at]
+        alive[row["kind"]] = row["alive"]
+        states[row["moment"]] = list(alive.values())
+    moments, counts = list(states), np.array(list(states.values()), float).T
     ax = axes_for(ax, "memories that live, by kind")
     if moments:
         ax.stackplot(moments, counts, labels=kinds, colors=COLOURS, step="post")
@@ -229,7 +227,7 @@ def plot_alive(found: History, ax: Axes | None = None) -> Axes:
     else:
         say_empty(ax, "nothing lived")
     ax.set_ylabel("memories")
-    months = {f"{moment:%Y-%m}": int(total) for moment, total in zip(moments, counts.sum(axis=0), strict=True)}
+    months = {f"{moment:%Y-%m}": int(sum(state)) for moment, state in states.items()}
     return with_words(ax, list(months.items()))
 
 

@@ -148,7 +148,8 @@ class _Lake:
         self.folder, self.manifest, self.files, self.trust = folder, manifest, files, trust
 
     def tables(self) -> dict[str, pa.Table]:
-        tables = {name: self._own(name) if name in TABLES else self._read(f"{name}.parquet") for name in self._names()}
+        names = dict.fromkeys([*TABLES, *self.manifest.tables])
+        tables = {name: self._own(name) if name in TABLES else self._read(f"{name}.parquet") for name in names}
         check_unique(tables["memories"], "memory_id", self.folder / _MEMORIES)
         return tables
 
@@ -163,9 +164,8 @@ class _Lake:
         if root is None:
             return None
         reading = unread(Path(root), self.manifest.options)
-        if self.manifest.options.formats:
-            return reading  # what their tables are is known once they are loaded, so a refresh reads all
-        if self.manifest.version < VERSION:
+        # What the tables of others are is known once their formats are loaded, so a refresh reads all.
+        if self.manifest.options.formats or self.manifest.version < VERSION:
             return reading
         try:
             kept = {name: self._read(f"{STATE}/{name}.parquet", s) for name, s in _STATE_SCHEMAS.items()}
@@ -178,9 +178,6 @@ class _Lake:
         for name in _SCHEMAS:
             reading.parsed[name] = kept[name] if name in kept else _from_files(name, tables, paths)
         return reading
-
-    def _names(self) -> list[str]:
-        return list(dict.fromkeys([*TABLES, *self.manifest.tables]))
 
     def _own(self, name: str) -> pa.Table:
         """One of memkit's own tables; what an older memkit did not know is null."""

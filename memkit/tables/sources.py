@@ -7,7 +7,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError, StaleSourceError
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import (
+    ChangeRefusedError,
+    FormatError,
+    NotFoundError,
+    ParameterError,
+    StaleSourceError,
+    VersionError,
+)
 from memkit.formats import reader
 from memkit.formats.disk.files import MAX_FILE_BYTES, digest_of, give, home_of
 from memkit.formats.disk.source import decode
@@ -125,12 +135,19 @@ def read(
     )
     reading = (reader if dates is None else git_dates).read(Path(path), options)
     if errors == "raise":
-        reader.raise_first_error(reading.tables["problems"])
+        _raise_first(reading.tables["problems"])
     for root in (reading.root, reading.root.resolve()):  # as it is asked for, and as a lake names it
         give(root)
     corpus = Corpus(reading.tables, reading=reading)
     corpus.buckets = buckets
     return corpus
+
+
+def _raise_first(problems: pa.Table) -> None:
+    """Raise the first error row of `problems`, if there is one."""
+    for row in problems.filter(pc.equal(problems["severity"], "error")).slice(0, 1).to_pylist():
+        error = VersionError if row["rule"] == "unsupported_version" else FormatError
+        raise error(row["message"], path=row["path"], line=row["line"], field=row["field"])
 
 
 def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:

@@ -35,7 +35,9 @@ def snippet(text: str, query: str, width: int = 90) -> str:
     line = _BLANK.sub(" ", text).strip()
     if len(line) <= width:
         return line
-    start = max(0, min(_first_match(line, query) - width // 3, len(line) - width))
+    stems = _stems(query)
+    first = next((word.start() for word in _WORD.finditer(line) if _folded(word.group())[:_STEM] in stems), 0)
+    start = max(0, min(first - width // 3, len(line) - width))
     if start:
         start = line.find(" ", start, start + width // 3) + 1 or start
     cut = line[start : start + width]
@@ -56,11 +58,6 @@ def marked(line: str, query: str) -> list[tuple[str, bool]]:
             parts += [(line[done : word.start()], False), (word.group(), True)]
             done = word.end()
     return [(part, asked) for part, asked in [*parts, (line[done:], False)] if part]
-
-
-def _first_match(line: str, query: str) -> int:
-    stems = _stems(query)
-    return next((word.start() for word in _WORD.finditer(line) if _folded(word.group())[:_STEM] in stems), 0)
 
 
 def _stems(query: str) -> set[str]:

@@ -6,7 +6,7 @@ import codecs
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -270,13 +270,6 @@ def read_source(
     """The file at `path` as text, its faults reported; None where it cannot be read at all."""
     content = read_content(listing, path, max_file_bytes, rows, memory_id)
     return to_source(path, content, max_file_bytes, rows, memory_id) if content else None
-
-
-def whole_texts(listing: Listing, wanted: Callable[[str], bool], max_file_bytes: int) -> Iterator[tuple[str, str]]:
-    """Path and text of the `wanted` files of a listing; those that cannot be read are left out."""
-    for path in filter(wanted, listing.files):
-        if source := read_source(listing, path, max_file_bytes, Rows()):
-            yield path, source.text
 
 
 def read_content(

@@ -10,7 +10,7 @@ from memkit.formats.index_tree.survey import survey
 from memkit.formats.index_tree.whole import RULES, check_split
 from memkit.formats.rows import Rows, json_text
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.node import Node, StructureError
+from memkit.formats.syntax.node import StructureError
 from memkit.schemas import PARTS
 
 _UNINDEXED = Rule("unindexed", "index_tree", "", "a file that an index names")
@@ -31,11 +31,10 @@ def parse(file: File, rows: Rows) -> None:
     if front and front.fault:
         _fault(source, front.fault, claim, rows)
     elif front:
-        memory["extra"] = _with_head(memory["extra"], front.fields)
+        memory["extra"] = _with(memory["extra"], "front_matter", front.fields)
         rows.repeated(front.fields, source.path, 1, claim.memory_id)
     if bodies:
-        if text.strip():
-            memory["extra"] = _with(memory["extra"], "body", text)
+        memory["extra"] = _with(memory["extra"], "body", text if text.strip() else "")
         texts = [_body(part) for part in bodies]
         text = "".join(body for body, _ in texts)
         parts = zip(bodies, texts, strict=True)
@@ -65,12 +64,10 @@ def _body(source: Source) -> tuple[str, int]:
     return (source.text[front.body_at :], front.body_line) if front and not front.fault else (source.text, 1)
 
 
-def _with_head(extra: str, head: Node) -> str:
-    """The entry's extra with the file's own front matter beside it."""
-    return _with(extra, "front_matter", head) if head else extra
-
-
 def _with(extra: str, key: str, value: object) -> str:
+    """The entry's extra with something of the file itself beside it, if there is anything."""
+    if not value:
+        return extra
     beside = json_text({key: value})
     return beside if extra == "{}" else f"{extra[:-1]}, {beside[1:]}"
 

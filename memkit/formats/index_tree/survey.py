@@ -65,7 +65,7 @@ class _Trees:
         self.indexes: set[str] = set()
         self.homes: set[str] = set()
         self.roots: set[str] = set()
-        self.documents: dict[str, Any] = {}
+        self.opened: set[str] = set()
         self.undecoded: dict[str, list[tuple[int, str]]] = {}
         self.unplaced: list[Row] = []
         self._further: dict[str, list[tuple[int, str]]] | None = None
@@ -75,12 +75,10 @@ class _Trees:
         return not self.homes.isdisjoint(above(path))
 
     def load(self, path: str) -> Any:
-        """The JSON of an index, once; None if it is not an index (a record file, or unparsable and kept as text)."""
-        if path not in self.documents:
-            self.documents[path] = self._load(path)
-        return self.documents[path]
-
-    def _load(self, path: str) -> Any:
+        """The JSON of an index; None where it was opened before, or cannot be parsed and is kept as text."""
+        if path in self.opened:
+            return None
+        self.opened.add(path)
         source = self._read(path, self.rows)
         self.indexes.add(path)
         if source is None:
@@ -94,8 +92,6 @@ class _Trees:
 
     def root_or_stray(self, path: str) -> None:
         """Read an index that nothing has led to yet: a root with its branches, or one that stands alone."""
-        if path in self.documents:
-            return
         document = self.load(path)
         home = posixpath.dirname(path)
         shape = shape_of(document)
@@ -150,19 +146,17 @@ class _Trees:
                 self._open_branch(found, home, category)
 
     def _open_branch(self, path: str, home: str, category: str | None) -> None:
-        document = None if path in self.documents else self.load(path)
-        if document is None:
-            return
-        if path in self.claims or shape_of(document) != "branch":
+        document = self.load(path)
+        if document is not None and path not in self.claims and shape_of(document) == "branch":
+            self._branch(path, document, home, category)
+        elif document is not None:
             self._foreign(path, document, "an index-branch")
-            return
-        self._branch(path, document, home, category)
 
     def _branch(self, path: str, document: Node, home: str, category: str | None) -> None:
         """One branch and its continuations ``index.part2.json``…"""
         category = self._entries(path, document, home, category, "the root")
         for more in self._continuations(path):
-            part = None if more in self.documents else self.load(more)
+            part = self.load(more)
             if isinstance(part, list):  # of entries alone
                 part = Node(files=part)
             if isinstance(part, Node):
