@@ -26,7 +26,7 @@ import memkit
 import memkit as mk
 from memkit.duck import connect
 from memkit.fences import fences, has_open_fence
-from memkit.formats.disk.files import to_source
+from memkit.formats.disk.files import Listing
 from memkit.formats.format import File, Role
 from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows
@@ -96,7 +96,7 @@ def reader(path: str, *, old_facts: bool = False) -> Work:
     def read(text: str) -> None:
         rows = Rows()
         data = text.encode("utf-8", "surrogateescape")
-        source = to_source(path, ((len(data), 0, 0), data), 2**30, rows)
+        source = Listing(Path(), 2**30).source(path, ((len(data), 0, 0), data), rows)
         parse_file(File(source, Role(told=(("facts", "old layout"),) if old_facts else ())), rows)
         rows.to_arrow()
 

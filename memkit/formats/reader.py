@@ -22,20 +22,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.formats.disk.files import (
-    MAX_FILE_BYTES,
-    Content,
-    Listing,
-    Stat,
-    check_root,
-    digest_of,
-    home_of,
-    list_files,
-    read_content,
-    read_source,
-    report,
-    to_source,
-)
+from memkit.formats.disk.files import MAX_FILE_BYTES, Content, Listing, Stat, check_root, digest_of, home_of, list_files
 from memkit.formats.disk.lock import LOCK, steady
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
@@ -149,10 +136,10 @@ def listed(root: Path, options: Options, *, with_stat: bool = False) -> Iterator
     if options.rev is None:
         check_root(root)
         with steady(home) if ((home := home_of(root)) / LOCK).exists() else nullcontext():
-            yield list_files(root, with_stat=with_stat)
+            yield list_files(root, options.max_file_bytes, with_stat=with_stat)
     else:
         with repository.opened(root) as opened:
-            yield tree_of(opened, root, opened.commit(options.rev))
+            yield tree_of(opened, root, opened.commit(options.rev), options.max_file_bytes)
 
 
 def read_listing(
@@ -243,16 +230,15 @@ def _has(listing: Listing, landmarks: list[str]) -> bool:
 
 def _opener(listing: Listing, result: Reading, before: Reading | None) -> Callable[[str, Rows], Source | None]:
     """How a survey reads a file: what did not change since `before` is not opened again."""
-    limit = result.options.max_file_bytes
 
     def source(path: str, into: Rows) -> Source | None:
         stat = listing.stat(path) or _UNSEEN[0]
         kept = before.surveyed.get(path) if before else None
         found = kept[1] if kept and kept[0] == stat else None
         if found:
-            report(found, limit, into)
+            listing.report_faults(found, into)
         else:
-            found = read_source(listing, path, limit, into)
+            found = listing.read(path, into)
         if found:
             result.surveyed[path] = stat, found
         return found
@@ -320,7 +306,7 @@ class _Batch:
         found: list[Seen] = []
         held = 0
         for path, role, before in items:
-            content = read_content(self.listing, path, self.options.max_file_bytes, self.rows)
+            content = self.listing.load(path, self.rows)
             if content is None:
                 found.append(_UNSEEN)
                 continue
@@ -335,16 +321,15 @@ class _Batch:
 
     def parse(self) -> Tables:
         """The plain files of a format by the batch, each other by itself; cost linear in bytes."""
-        limit, left = self.options.max_file_bytes, self.contents
-        tables: Tables = {}
+        limit, left, tables = self.listing.max_file_bytes, self.contents, dict[str, pa.Table]()
         for format, batch in self._batched():
             plain = [file for file in left if not self.roles[file[0]].told and file[1][0][0] <= limit]
             others = [file for file in left if self.roles[file[0]].told or file[1][0][0] > limit]
-            with guarded(format, ".", self.rows):
+            with nullcontext() if format in FORMATS else guarded(format, ".", self.rows):
                 taken, remaining = batch(plain)
                 tables, left = self._joined(tables, taken), sorted(remaining + others)
         for path, content in left:
-            source = to_source(path, content, limit, self.rows)
+            source = self.listing.source(path, content, self.rows)
             parse_file(File(source, self.roles[path], self._beside), self.rows, self.formats)
         return self._joined(tables, self.rows.to_arrow()) if any(self.rows.tables.values()) else tables
 
@@ -357,7 +342,7 @@ class _Batch:
                 yield format, format.batch
 
     def _beside(self, name: str, memory_id: str) -> Source | None:
-        return read_source(self.listing, name, self.options.max_file_bytes, self.rows, memory_id)
+        return self.listing.read(name, self.rows, memory_id)
 
     def _joined(self, tables: Tables, more: Tables) -> Tables:
         """Both, in path order."""

@@ -18,7 +18,7 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
 from memkit.duck import check_unicode, connect, is_table_name
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import reader
-from memkit.formats.disk.files import give, is_given, read_source
+from memkit.formats.disk.files import give, is_given
 from memkit.formats.format import MARKDOWN
 from memkit.formats.reader import Reading
 from memkit.formats.registry import check_named, name_of
@@ -335,7 +335,7 @@ class Corpus:
         before, known = self._source(), set(self.memories["path"].to_pylist())
         with reader.listed(before.root, before.options) as listing:
             paths = (path for path in listing.files if path in known and path.lower().endswith(MARKDOWN))
-            found = [read_source(listing, path, before.options.max_file_bytes, Rows()) for path in paths]
+            found = [listing.read(path, Rows()) for path in paths]
         rows = [{"path": source.path, "text": source.text} for source in found if source]
         return pa.Table.from_pylist(rows, pa.schema([TABLES["memories"].field(name) for name in ("path", "text")]))
 

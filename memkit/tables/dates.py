@@ -48,7 +48,7 @@ def _fill(result: Reading, rows: Rows) -> None:
     if not pc.any(is_undated).as_py():
         return
     try:
-        versions = versions_of(result.root, result.options.rev or "HEAD", rows=rows)[0]
+        versions = versions_of(result.root, result.options.rev or "HEAD", rows)[0]
     except FormatError as error:
         rows.problem("no_repository", ".", "a folder of a git repository", str(error), quote=False)
         return

@@ -168,7 +168,7 @@ def history(path: str | Path, rev: Rev = "HEAD", max_commits: int = 10_000, time
     check_value("history", "max_commits", max_commits, "int", low=1)
     check_value("history", "timeout_s", timeout_s, "float", low=0, unit="seconds")
     root, rows = Path(path).resolve(), Rows()
-    versions, commits = versions_of(root, rev_text(rev), max_commits, timeout_s, rows)
+    versions, commits = versions_of(root, rev_text(rev), rows, max_commits, timeout_s)
     return History(versions, commits, rows.table("problems"), root)
 
 

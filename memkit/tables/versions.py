@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memkit.formats.disk.files import MAX_FILE_BYTES, read_source
-from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Role
 from memkit.formats.git.log import Logged, log
 from memkit.formats.git.repository import TIMEOUT_S, GitError, Repository, TooManyFilesError, opened
@@ -65,10 +63,9 @@ _HELD_CHARS = 2**24
 
 
 def versions_of(
-    root: Path, rev: str, max_commits: int = 10_000, timeout_s: float = TIMEOUT_S, rows: Rows | None = None
+    root: Path, rev: str, rows: Rows, max_commits: int = 10_000, timeout_s: float = TIMEOUT_S
 ) -> tuple[pa.Table, pa.Table]:
     """``versions`` and ``commits`` up to a revision; what goes wrong on the way is a problem among `rows`."""
-    rows = rows or Rows()
     with opened(root, timeout_s) as repository:
         head = repository.commit(rev)
         states, kept = States(root, repository), Versions()
@@ -154,14 +151,8 @@ class States:
 
     def _parse(self, tree: Tree, path: str) -> list[Known]:
         rows = Rows()
-        source = read_source(tree, path, MAX_FILE_BYTES, rows)
-        if source is None:
-            return []
-
-        def beside(name: str, memory_id: str) -> Source | None:
-            return read_source(tree, name, MAX_FILE_BYTES, rows, memory_id)
-
-        parse_file(File(source, self.roles[path], beside), rows)
+        if source := tree.read(path, rows):
+            parse_file(File(source, self.roles[path], lambda name, memory_id: tree.read(name, rows, memory_id)), rows)
         return _known(rows)
 
 

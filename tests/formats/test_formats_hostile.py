@@ -167,7 +167,7 @@ def test_a_file_that_becomes_a_link_after_it_was_listed_is_not_followed(tmp_path
     from memkit.formats.rows import Rows
 
     rows = Rows()
-    assert files.read_source(listing, "MEMORY.md", 1000, rows) is None
+    assert listing.read("MEMORY.md", rows) is None
     assert [row["rule"] for row in rows.tables["problems"]] == ["unreadable"]
 
 

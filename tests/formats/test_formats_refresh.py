@@ -206,7 +206,7 @@ def two(monkeypatch: pytest.MonkeyPatch) -> Callable[..., mk.Corpus]:
 
     def read(folder: Path, **options: Any) -> mk.Corpus:
         with monkeypatch.context() as patch:
-            patch.setattr(reader, "_parse", lambda *task: pytest.fail("parsed in this process"))
+            patch.setattr(reader._Batch, "parse", lambda batch: pytest.fail("parsed in this process"))
             return mk.read(folder, n_jobs=2, **options)
 
     return read

@@ -13,7 +13,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError
-from memkit.formats import reader
+from memkit.formats.disk.files import Listing
 from memkit.tables import database, lake
 from memkit.tables.samples import sample_data, write_files
 
@@ -192,8 +192,8 @@ def test_a_broken_state_only_costs_a_full_read(
         pq.write_table(pa.table({"a": [1]}), path)
     write_files(saved.parent / "source", {"docs/b.md": "# кофе\n"})
     read: list[str] = []
-    real = reader.read_content
-    monkeypatch.setattr(reader, "read_content", lambda *given: read.append(given[1]) or real(*given))
+    real = Listing.load
+    monkeypatch.setattr(Listing, "load", lambda *given: read.append(given[1]) or real(*given))
     refreshed = mk.open(saved, trust=True).refresh()
     assert set(read) == {"docs/a.md", "docs/b.md", "users/u/profile.md"}
     assert equal(refreshed, mk.read(saved.parent / "source"))

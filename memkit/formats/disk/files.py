@@ -50,6 +50,7 @@ class Listing:
     """The regular files below a root, by relative path in sorted order, and the links that were not followed."""
 
     root: Path
+    max_file_bytes: int = MAX_FILE_BYTES
     files: dict[str, Stat | None] = field(default_factory=dict)
     """None for a file that was not asked for its stat: opening it tells that too, for less."""
     folders: list[str] = field(default_factory=list)
@@ -97,14 +98,52 @@ class Listing:
 
     def bare(self) -> Listing:
         """What another process needs to read the files."""
-        return Listing(self.root, raw_names=self.raw_names)
+        return Listing(self.root, self.max_file_bytes, raw_names=self.raw_names)
 
     def expect(self, paths: Iterable[str]) -> None:
         """These files are read next, in this order; a folder need not know."""
 
-    def content(self, path: str, max_file_bytes: int) -> Content:
+    def content(self, path: str) -> Content:
         """The bytes of a file, or the first of one that is too large; raises OSError where it cannot be read."""
-        return read_bytes(self.on_disk(path), max_file_bytes)
+        return read_bytes(self.on_disk(path), self.max_file_bytes)
+
+    def load(self, path: str, rows: Rows, memory_id: str | None = None) -> Content | None:
+        """The bytes of the file at `path`; None where it cannot be read, which is reported."""
+        try:
+            return self.content(path)
+        except OSError as error:
+            got = error.strerror or "an error"
+            rows.problem("unreadable", path, "a file that can be read", got, memory_id=memory_id, quote=False)
+            return None
+
+    def read(self, path: str, rows: Rows, memory_id: str | None = None) -> Source | None:
+        """The file at `path` as text, its faults reported; None where it cannot be read at all."""
+        content = self.load(path, rows, memory_id)
+        return self.source(path, content, rows, memory_id) if content else None
+
+    def source(self, path: str, content: Content, rows: Rows, memory_id: str | None = None) -> Source:
+        """The bytes of a file as text, their faults reported."""
+        (size, *_), data = content
+        is_too_large = size > self.max_file_bytes
+        if is_too_large:
+            data = data[: codecs.utf_8_decode(data, "ignore", False)[1]]  # not in the midst of a character
+        source = decode(path, data)
+        source.size, source.too_large = size, is_too_large
+        self.report_faults(source, rows, memory_id)
+        return source
+
+    def report_faults(self, source: Source, rows: Rows, memory_id: str | None = None) -> None:
+        """Add a problem for every fault of a file's bytes."""
+
+        def problem(rule: str, expected: str, got: str, line: int | None = None) -> None:
+            rows.problem(rule, source.path, expected, got, line=line, memory_id=memory_id, quote=False)
+
+        if source.too_large:
+            problem("file_too_large", f"at most {self.max_file_bytes} bytes", f"{source.size} bytes")
+        if source.encoding != "utf-8":
+            problem("encoding", "UTF-8", f"{source.encoding}, read as such", 1)
+        for line, guess in source.undecoded.items():
+            problem("encoding", "UTF-8", f"bytes that read as windows-1251: {guess[:60]!r}", line)
 
     def shown(self, raw: str) -> str:
         """`raw` as UTF-8 text; a name with other bytes shows them as ``\\xff``."""
@@ -177,9 +216,9 @@ def home_of(root: Path) -> Path:
     return root.parent if root.is_file() else root
 
 
-def list_files(root: Path, *, with_stat: bool) -> Listing:
+def list_files(root: Path, max_file_bytes: int = MAX_FILE_BYTES, *, with_stat: bool) -> Listing:
     """Every regular file below `root` (or `root` itself), links not followed, cost linear in the number of files."""
-    listing = Listing(home_of(root))
+    listing = Listing(home_of(root), max_file_bytes)
     if root.is_file():
         listing.files[root.resolve().name] = _stat(root.stat())
         return listing
@@ -264,55 +303,10 @@ def _is_loop(resolved: Path) -> bool:
     return False
 
 
-def read_source(
-    listing: Listing, path: str, max_file_bytes: int, rows: Rows, memory_id: str | None = None
-) -> Source | None:
-    """The file at `path` as text, its faults reported; None where it cannot be read at all."""
-    content = read_content(listing, path, max_file_bytes, rows, memory_id)
-    return to_source(path, content, max_file_bytes, rows, memory_id) if content else None
-
-
-def read_content(
-    listing: Listing, path: str, max_file_bytes: int, rows: Rows, memory_id: str | None = None
-) -> Content | None:
-    """The bytes of the file at `path`; None where it cannot be read, which is reported."""
-    try:
-        return listing.content(path, max_file_bytes)
-    except OSError as error:
-        got = error.strerror or "an error"
-        rows.problem("unreadable", path, "a file that can be read", got, memory_id=memory_id, quote=False)
-        return None
-
-
 def digest_of(content: Content) -> str:
     """Hash of a file's content, which tells that it changed; of one that was cut, its size counts too."""
     (size, *_), data = content
     return xxh3_128_hexdigest(data if len(data) == size else data + b"%d" % size)
-
-
-def to_source(path: str, content: Content, max_file_bytes: int, rows: Rows, memory_id: str | None = None) -> Source:
-    """The bytes of a file as text, their faults reported."""
-    (size, *_), data = content
-    if size > max_file_bytes:
-        data = data[: codecs.utf_8_decode(data, "ignore", False)[1]]  # not in the midst of a character
-    source = decode(path, data)
-    source.size, source.too_large = size, size > max_file_bytes
-    report(source, max_file_bytes, rows, memory_id)
-    return source
-
-
-def report(source: Source, max_file_bytes: int, rows: Rows, memory_id: str | None = None) -> None:
-    """Add a problem for every fault of a file's bytes."""
-
-    def problem(rule: str, expected: str, got: str, line: int | None = None) -> None:
-        rows.problem(rule, source.path, expected, got, line=line, memory_id=memory_id, quote=False)
-
-    if source.size > max_file_bytes:
-        problem("file_too_large", f"at most {max_file_bytes} bytes", f"{source.size} bytes")
-    if source.encoding != "utf-8":
-        problem("encoding", "UTF-8", f"{source.encoding}, read as such", 1)
-    for line, guess in source.undecoded.items():
-        problem("encoding", "UTF-8", f"bytes that read as windows-1251: {guess[:60]!r}", line)
 
 
 def read_bytes(path: str, max_file_bytes: int) -> Content:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from memkit.errors import refused
-from memkit.formats.disk.files import HEAD_BYTES, SKIPPED_FOLDERS, SKIPPED_WITH, Content, Listing, Stat
+from memkit.formats.disk.files import HEAD_BYTES, MAX_FILE_BYTES, SKIPPED_FOLDERS, SKIPPED_WITH, Content, Listing, Stat
 from memkit.formats.git.log import Change
 from memkit.formats.git.repository import Commit, Repository
 from memkit.formats.rows import Rows
@@ -36,8 +36,8 @@ def entries(data: bytes) -> Iterator[tuple[bytes, bytes, bytes]]:
 class Tree(Listing):
     """The files of one commit below a folder, by the rules of `list_files`."""
 
-    def __init__(self, root: Path, repository: Repository, commit: Commit) -> None:
-        super().__init__(root)
+    def __init__(self, root: Path, repository: Repository, commit: Commit, max_file_bytes: int) -> None:
+        super().__init__(root, max_file_bytes)
         self.commit, self.repository = commit, repository
         self.blobs: dict[str, bytes] = {}
         self.modules: list[str] = []
@@ -194,9 +194,9 @@ class Tree(Listing):
         """These are asked for together, some at a time, as the first of them is."""
         self.repository.expect(self.blobs[path] for path in paths if path in self.blobs)
 
-    def content(self, path: str, max_file_bytes: int) -> Content:
+    def content(self, path: str) -> Content:
         """The bytes of a file, or the first of one that is too large; raises OSError where git cannot give them."""
-        size, data = self.repository.content(self.blobs[path], max_file_bytes)
+        size, data = self.repository.content(self.blobs[path], self.max_file_bytes)
         if size < 0:
             raise OSError(0, "an object that is not here, as in a partial clone, or is damaged")
         if data.startswith(_LFS):
@@ -212,8 +212,8 @@ class Tree(Listing):
             rows.problem("too_many_files", ".", f"at most {MOST_PATHS} files and folders", "more", quote=False)
 
 
-def tree_of(repository: Repository, root: Path, commit: Commit) -> Tree:
+def tree_of(repository: Repository, root: Path, commit: Commit, max_file_bytes: int = MAX_FILE_BYTES) -> Tree:
     """The listing of `root` in a commit."""
-    tree = Tree(root.resolve(), repository, commit)
+    tree = Tree(root.resolve(), repository, commit, max_file_bytes)
     tree.walk()
     return tree
