@@ -210,8 +210,9 @@ class ContextBuilder(Estimator):
         filled, note = self._blocks(corpus, user_id, message, moment)
         limits = {PROFILE: self.profile_chars, WORKING: self.working_chars, RELEVANT: self.relevant_chars}
         lines = tuple(line for block in BLOCKS for line in filled[block])
-        names, of = names_in(_table(filled), corpus.memories, "memory_id"), revision_of(corpus.memories)
-        table = describe(_table(filled), memkit="context", note=note, shown=names, **of)
+        table = _table(filled)
+        names, of = names_in(table, corpus.memories, "memory_id"), revision_of(corpus.memories)
+        table = describe(table, memkit="context", note=note, shown=names, **of)
         return Context(_text(filled), record_as_of(table, moment), lines, limits)
 
     def compare(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> pa.Table:

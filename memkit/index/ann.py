@@ -48,8 +48,7 @@ def _knn(queries: NDArray[np.float32], vectors: NDArray[np.float32], k: int, cho
 
 def selector(mask: NDArray[np.bool_]) -> Any:
     """FAISS's form of a boolean mask over rows."""
-    faiss = _faiss()
-    return faiss.IDSelectorBitmap(np.packbits(mask, bitorder="little"))
+    return _faiss().IDSelectorBitmap(np.packbits(mask, bitorder="little"))
 
 
 def build_hnsw(vectors: NDArray[np.float32], links: int, width: int) -> Any:
@@ -116,8 +115,7 @@ def search(
 
 def write(index: Any, path: Path) -> None:
     """Write an approximate index to a file."""
-    faiss = _faiss()
-    faiss.write_index(index, str(path))
+    _faiss().write_index(index, str(path))
 
 
 def read(path: Path, mapped: bool = False) -> Any:

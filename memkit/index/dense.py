@@ -23,16 +23,13 @@ from memkit.index import ann as faiss_index
 from memkit.index import store
 from memkit.index.cache import VectorCache, shared_cache
 from memkit.index.centre import CENTRES, Centring
-from memkit.index.encode import Texts, Vectors, as_encoder, as_texts, check_given, for_corpus, loaded_encoder
-from memkit.index.encoders.base import Calibration, check_block, is_unit, unit_rows
+from memkit.index.encode import as_encoder, check_given, for_corpus, loaded_encoder
+from memkit.index.encoders.base import Calibration, Texts, Vectors, as_texts, check_block, is_unit, unit_rows
 from memkit.index.nearest import SCORE_DIGITS, STEP, Nearest
-from memkit.index.pairs import near_pairs
 from memkit.index.postings import CANDIDATES
 from memkit.params import Estimator, estimator, param
 from memkit.schemas import Mask
 from memkit.tables.untrusted import read_json
-
-__all__ = ["ANN", "CANDIDATES", "SCORE_DIGITS", "Dense", "near_pairs"]
 
 ANN = ("auto", "exact", "hnsw", "ivf")
 MANIFEST = "dense.json"

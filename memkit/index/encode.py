@@ -15,22 +15,8 @@ from importlib import import_module
 from typing import Any
 
 from memkit.errors import ParameterError, StaleIndexError, did_you_mean
-from memkit.index.encoders.base import ROLES, Encoder, TextEncoder, Texts, Vectors, as_texts, clean, unit_rows
+from memkit.index.encoders.base import Encoder, Texts, as_texts
 from memkit.plugins import Plugins
-
-__all__ = [
-    "ENCODERS",
-    "ROLES",
-    "Encoder",
-    "TextEncoder",
-    "Texts",
-    "Vectors",
-    "as_encoder",
-    "as_texts",
-    "clean",
-    "register_encoder",
-    "unit_rows",
-]
 
 # Where each kind lives; a module is imported when its kind is asked for.
 ENCODERS: dict[str, tuple[str, str]] = {

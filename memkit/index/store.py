@@ -23,16 +23,10 @@ from numpy.typing import NDArray
 
 from memkit.errors import DamagedIndexError, MemkitError, StaleIndexError
 from memkit.formats.disk.files import IGNORE_FILE
-from memkit.index.encoders.base import Vectors, as_texts
+from memkit.index.encoders.base import Vectors, as_texts, digest
 from memkit.tables.untrusted import open_member
 
 _HASH_AND_SUFFIX = r"[0-9a-f]{32}\.[a-z]{1,10}"
-
-
-def digest(path: Path) -> str:
-    """blake2b-128 of a file's bytes."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def put(folder: Path, suffix: str, write: Callable[[Path], None], prefix: str = "") -> str:
@@ -55,7 +49,7 @@ def unread(folder: Path) -> Path:
 
 def replace(path: Path, text: str) -> None:
     """Give `path` a new text in one step; errors as for `put`."""
-    _in_place(path.parent, lambda temporary: _write_text(temporary, text), lambda _: path.name)
+    _in_place(path.parent, lambda temporary: temporary.write_text(text, encoding="utf-8"), lambda _: path.name)
 
 
 def get(folder: Path, name: str, prefix: str = "") -> Path:
@@ -123,11 +117,7 @@ def checking(what: Path) -> Iterator[None]:
         ) from error
 
 
-def _write_text(path: Path, text: str) -> None:
-    path.write_text(text, encoding="utf-8")
-
-
-def _in_place(folder: Path, write: Callable[[Path], None], name: Callable[[Path], str]) -> str:
+def _in_place(folder: Path, write: Callable[[Path], object], name: Callable[[Path], str]) -> str:
     temporary: Path | None = None
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -162,8 +152,8 @@ def put_vectors(folder: Path, keys: Sequence[bytes], vectors: Vectors) -> Path:
 
 def rows_digest(rows: Any) -> str:
     """Hash over strings in their order, each with its length, so that no two lists share it."""
-    digest = hashlib.blake2b(digest_size=16)
+    found = hashlib.blake2b(digest_size=16)
     for row in as_texts(rows):
         data = row.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little") + data)
-    return digest.hexdigest()
+        found.update(len(data).to_bytes(8, "little") + data)
+    return found.hexdigest()

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from memkit.index.cache import shared_cache
-from memkit.index.encode import Texts, Vectors, as_encoder, as_texts
+from memkit.index.encode import as_encoder, for_corpus
+from memkit.index.encoders.base import Texts, Vectors, as_texts
 
 
 class TextVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -39,10 +40,7 @@ class TextVectors(TransformerMixin, BaseEstimator):  # type: ignore[misc]  # sci
 
     def fit(self, texts: Texts, y: object = None) -> Self:
         """Make the encoder; one that learns from a corpus learns from `texts`."""
-        encoder = as_encoder(self.encoder)
-        if getattr(encoder, "refitted", False):
-            encoder.fit(texts)  # type: ignore[attr-defined]  # refitted encoders have fit
-        self.encoder_ = encoder
+        self.encoder_ = for_corpus(as_encoder(self.encoder), as_texts(texts))
         return self
 
     def transform(self, texts: Texts) -> Vectors:

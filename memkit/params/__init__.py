@@ -18,33 +18,16 @@ decay_days : float in (0, inf), days, default 60.0
     Age at which 1/e is left.
 """
 
-from memkit.params.declare import (
-    REQUIRED,
-    AsOf,
-    Param,
-    as_of_time,
-    check_choice,
-    check_column,
-    check_value,
-    describe,
-    param,
-    record_as_of,
-    revision_of,
-)
-from memkit.params.estimator import Estimator, estimator
-
-__all__ = [
-    "REQUIRED",
-    "AsOf",
-    "Estimator",
-    "Param",
-    "as_of_time",
-    "check_choice",
-    "check_column",
-    "check_value",
-    "describe",
-    "estimator",
-    "param",
-    "record_as_of",
-    "revision_of",
-]
+from memkit.params.declare import REQUIRED as REQUIRED
+from memkit.params.declare import AsOf as AsOf
+from memkit.params.declare import Param as Param
+from memkit.params.declare import as_of_time as as_of_time
+from memkit.params.declare import check_choice as check_choice
+from memkit.params.declare import check_column as check_column
+from memkit.params.declare import check_value as check_value
+from memkit.params.declare import describe as describe
+from memkit.params.declare import param as param
+from memkit.params.declare import record_as_of as record_as_of
+from memkit.params.declare import revision_of as revision_of
+from memkit.params.estimator import Estimator as Estimator
+from memkit.params.estimator import estimator as estimator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import html
 import inspect
 import re
@@ -113,6 +114,25 @@ class Estimator:
                 self._know(name, self._declared if name in self._declared else self.get_params())
                 setattr(self, name, value)
         return self
+
+    def with_params(self, **values: Any) -> Self:
+        """A copy with other parameters that shares everything fitted, at no cost.
+
+        Raises
+        ------
+        ParameterError
+            For a name that is not declared, a value outside of its declaration, or a parameter that acts at fit.
+        """
+        for name in values:
+            self._know(name, self._declared)
+            if self._declared[name].refit:
+                raise ParameterError(
+                    f"{type(self).__name__}.with_params: expected parameters that need no fit. Got '{name}', which acts"
+                    " at fit: use set_params and fit."
+                )
+        other = copy.copy(self).set_params(**values)
+        other.check_params()
+        return other
 
     def check_params(self, **overrides: Any) -> dict[str, Any]:
         """The parameters with `overrides` in their place, each checked; for a None that stands for a value, that."""

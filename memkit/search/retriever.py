@@ -128,24 +128,6 @@ class Retriever(QuerySettings, FitSettings):
         """
         return self.fit(self._index().corpus.refresh())
 
-    def with_params(self, **values: Any) -> Self:
-        """A copy with other query-time parameters that shares everything fitted, at no cost.
-
-        Raises
-        ------
-        ParameterError
-            For a name that is not declared, a value outside of its declaration, or a parameter that needs a refit.
-        """
-        needs_fit = [name for name in values if name in FitSettings.params()]
-        if needs_fit:
-            raise ParameterError(
-                f"Retriever.with_params: expected query-time parameters. Got '{needs_fit[0]}', which acts at fit:"
-                " use set_params and fit."
-            )
-        other = copy.copy(self).set_params(**values)
-        other.check_params()
-        return other
-
     def search(self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None) -> pa.Table:
         """The best k memories (or chunks) of each query.
 

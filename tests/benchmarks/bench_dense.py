@@ -19,7 +19,9 @@ import faiss
 import numpy as np
 import pyarrow as pa
 
-from memkit.index.dense import Dense, near_pairs, unit_rows
+from memkit.index.dense import Dense
+from memkit.index.encoders.base import unit_rows
+from memkit.index.pairs import near_pairs
 
 
 def vectors(n: int, dim: int, seed: int = 0) -> np.ndarray:

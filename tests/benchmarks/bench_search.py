@@ -26,7 +26,7 @@ import pyarrow as pa
 from bench_lexical import bm25s_index
 from generate import queries, texts
 
-from memkit.index.encode import unit_rows
+from memkit.index.encoders.base import unit_rows
 from memkit.schemas import MEMORIES
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus

@@ -20,8 +20,7 @@ from memkit.change.facts import FactStore, Saved
 from memkit.change.users import Parsed
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError, ParameterError, PolicyRefusal
 from memkit.index.cache import MODELS
-from memkit.index.encode import ROLES
-from memkit.index.encoders.base import content_key
+from memkit.index.encoders.base import ROLES, content_key
 from memkit.search.fitted.store import cached_arm
 
 NOW = "2026-03-01T10:00:00"

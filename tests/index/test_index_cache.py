@@ -17,8 +17,8 @@ import memkit as mk
 from memkit.errors import MemkitError, ParameterError, StaleIndexError
 from memkit.index import store
 from memkit.index.cache import VectorCache, shared_cache
-from memkit.index.encode import TextEncoder, as_encoder
-from memkit.index.encoders.base import content_key, cores, one_thread
+from memkit.index.encode import as_encoder
+from memkit.index.encoders.base import TextEncoder, content_key, cores, one_thread
 from memkit.index.store import rows_digest
 from memkit.progress import bar
 

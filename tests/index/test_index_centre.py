@@ -7,7 +7,7 @@ import pytest
 
 from memkit.errors import NotFittedError, ParameterError
 from memkit.index.centre import MIN_ROWS, Centring, scripts
-from memkit.index.encode import unit_rows
+from memkit.index.encoders.base import unit_rows
 
 N = 200
 

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.errors import MemkitError, NotFittedError, ParameterError
-from memkit.index.encode import ENCODERS, TextEncoder, as_encoder, as_texts, clean, unit_rows
+from memkit.index.encode import ENCODERS, as_encoder
+from memkit.index.encoders.base import TextEncoder, as_texts, clean, unit_rows
 from memkit.index.encoders.lsa import LsaEncoder
 
 RU_EN = ["пул соединений настроен", "the connection pool", "кот спит на окне", "a cat sleeps", "E4021 snake_case"]

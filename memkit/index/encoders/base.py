@@ -345,16 +345,21 @@ def make_fingerprint(kind: str, config: dict[str, Any]) -> str:
     return f"{kind}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
 
 
+def digest(path: Path) -> str:
+    """blake2b-128 of a file's bytes."""
+    with path.open("rb") as handle:
+        return hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
 def file_digest(path: Path) -> str:
-    """Hash of a file's bytes, computed once per path, size and time of change."""
+    """The same, computed once per path, size and time of change."""
     status = path.stat()
-    return _digest(str(path), status.st_size, status.st_mtime_ns)
+    return _known_digest(path, status.st_size, status.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=64)
-def _digest(path: str, size: int, changed: int) -> str:
-    with Path(path).open("rb") as handle:
-        return hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+def _known_digest(path: Path, size: int, changed: int) -> str:
+    return digest(path)
 
 
 def folder_digest(folder: Path) -> str:

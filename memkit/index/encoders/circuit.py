@@ -95,9 +95,9 @@ _HASTE: ContextVar[Haste | None] = ContextVar("memkit_haste", default=None)
 
 
 @contextlib.contextmanager
-def in_haste(wanted: bool = True) -> Iterator[None]:
+def in_haste() -> Iterator[None]:
     """Within it, a service gets one quick try until it has answered once."""
-    before = _HASTE.set(Haste() if wanted else None)
+    before = _HASTE.set(Haste())
     try:
         yield
     finally:
@@ -112,8 +112,7 @@ def is_hasty() -> bool:
 
 def note_answer() -> None:
     """The service has answered: from now on it is worth waiting for."""
-    haste = _HASTE.get()
-    if haste is not None:
+    if haste := _HASTE.get():
         haste.answered = True
 
 

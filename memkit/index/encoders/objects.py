@@ -28,15 +28,11 @@ class ObjectEncoder(UnsizedEncoder):
     query, document : callable, list[str] -> array of shape (n, dim)
     identity : dict
         What the fingerprint is made from: names, versions, hashes, as JSON values.
-    dedup_threshold : float, optional
     """
 
-    def __init__(
-        self, kind: str, query: Embed, document: Embed, identity: dict[str, Any], dedup_threshold: float | None = None
-    ) -> None:
+    def __init__(self, kind: str, query: Embed, document: Embed, identity: dict[str, Any]) -> None:
         self.kind = kind  # type: ignore[misc]  # one class wraps several kinds
         self._query, self._document, self._identity = query, document, identity
-        self.dedup_threshold = dedup_threshold
 
     @property
     def lasting(self) -> bool:  # type: ignore[override]  # only a wrapper's identity may end with its process

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -17,13 +16,12 @@ from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.params import describe, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
-from memkit.policy.dedup.pairs import Nodes, find_pairs, mergeable, node_table
+from memkit.policy.dedup.pairs import FLAGS, KINDS, find_pairs, mergeable, node_table
 from memkit.policy.dedup.survivors import SURVIVORS, chains, verdicts
 from memkit.schemas import kinds_where
 from memkit.tables.statement import as_table, input_table
 
 _SOURCE = cite("memory_v2", "policy")
-KINDS = ("substring", "lexical", "semantic")
 DOCUMENT_THRESHOLD = 0.9
 _RATIO: dict[str, Any] = {"low": 0, "high": 1, "unit": "ratio"}
 _fitted_with = partial(param, refit=True)
@@ -119,35 +117,13 @@ class Deduplicator(Policy):
         from memkit.index.encode import as_encoder
 
         encoder = None if vectors is not None or self.encoder is None else as_encoder(self.encoder)
-        self.nodes_: Nodes = node_table(rows, self.across_users)
-        self.found_, pairs = find_pairs(self.nodes_, self, encoder, vectors)
-        names = names_in(pairs, self.nodes_.rows, "a_id", "b_id")
-        self.pairs_ = describe(pairs, memkit="pairs", shown=names)
+        nodes = node_table(rows, self.across_users)
+        found, pairs = find_pairs(nodes, self, encoder, vectors)
+        self.nodes_, self.found_, self.floors_ = nodes, found, (float(self.floor), float(self.lexical_floor))
+        self.pairs_ = describe(pairs, memkit="pairs", shown=names_in(pairs, nodes.rows, "a_id", "b_id"))
         stored = getattr(encoder, "dedup_threshold", None)
         self.threshold_ = DOCUMENT_THRESHOLD if stored is None else float(stored)
         return self
-
-    def with_params(self, **values: Any) -> Self:
-        """A copy with other thresholds that shares the pairs that were found.
-
-        Raises
-        ------
-        ParameterError
-            For a name that is not declared, a value outside of its declaration, or a parameter that needs a new fit.
-        """
-        if needs_fit := [name for name in values if name in self._declared and self._declared[name].refit]:
-            raise ParameterError(
-                f"Deduplicator.with_params: expected parameters of transform. Got '{needs_fit[0]}', which acts at fit:"
-                " use set_params and fit."
-            )
-        other = copy.copy(self).set_params(**values)
-        other.check_params()
-        return other
-
-    @property
-    def is_fitted(self) -> bool:
-        """Whether the pairs were found."""
-        return hasattr(self, "pairs_")
 
     @property
     def chains_(self) -> pa.Table:
@@ -161,7 +137,7 @@ class Deduplicator(Policy):
         counts = {
             f"pairs_{kind}": pc.sum(pc.equal(self.pairs_["kind"], kind)).as_py() or 0 for kind in ("exact", *KINDS)
         }
-        for flag in ("number_conflict", "date_conflict", "negation_conflict", "contradiction"):
+        for flag in (*FLAGS, "contradiction"):
             counts[flag] = pc.sum(self.pairs_[flag]).as_py() or 0
         merging = self._merging()
         found = verdicts(self.nodes_, merging, self.nodes_.rows, self.survivor, self.linkage)
@@ -192,7 +168,7 @@ class Deduplicator(Policy):
 
     def _merging(self) -> tuple[Any, ...]:
         threshold = self.threshold_ if self.threshold is None else float(self.threshold)
-        semantic, lexical = self.nodes_.floors
+        semantic, lexical = self.floors_
         for name, kind, value, floor in (
             ("threshold", "semantic", threshold, semantic),
             ("lexical_threshold", "lexical", self.lexical_threshold, lexical),

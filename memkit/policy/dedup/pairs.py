@@ -16,9 +16,8 @@ from memkit.progress import bar
 from memkit.schemas import Ints
 from memkit.text.conflicts import Conflicts
 
-_KINDS = ("substring", "lexical", "semantic")
-
-_FLAGS = ("number_conflict", "date_conflict", "negation_conflict")
+KINDS = ("substring", "lexical", "semantic")
+FLAGS = ("number_conflict", "date_conflict", "negation_conflict")
 
 
 @dataclass(frozen=True)
@@ -30,7 +29,6 @@ class Nodes:
     texts: list[str]
     first: Ints
     scopes: Ints
-    floors: list[float]
 
     def places(self, memory_ids: pa.ChunkedArray) -> pa.ChunkedArray:
         """Where these ids are among the fitted rows; null where they are not."""
@@ -65,12 +63,11 @@ def node_table(rows: pa.Table, across_users: bool) -> Nodes:
             if node[place] == len(first):
                 first.append(place)
     chosen = np.array(first, dtype=np.int64)
-    return Nodes(rows, node, [texts[place] for place in first], chosen, scopes[chosen], [])
+    return Nodes(rows, node, [texts[place] for place in first], chosen, scopes[chosen])
 
 
 def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[pa.Table, pa.Table]:
     """All pairs of nodes with their conflicts (columns a, b are nodes), and the same by id with the exact ones."""
-    nodes.floors[:] = [float(settings.floor), float(settings.lexical_floor)]
     found = [*_by_letters(nodes, settings.lexical_floor, settings.substring == "words")]
     if encoder is not None or vectors is not None:
         found.append(("semantic", *_by_vectors(nodes, settings, encoder, vectors)))
@@ -87,7 +84,7 @@ def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple
 
 
 def _by_letters(nodes: Nodes, floor: float, words: bool) -> list[tuple[Any, ...]]:
-    found: list[tuple[Any, ...]] = [(kind, np.empty(0, int), np.empty(0, int), np.empty(0)) for kind in _KINDS]
+    found: list[tuple[Any, ...]] = [(kind, np.empty(0, int), np.empty(0, int), np.empty(0)) for kind in KINDS]
     lengths = np.array([len(text) for text in nodes.texts], dtype=np.int64)
     some = list(batches(lengths, nodes.scopes))
     tasks = (([nodes.texts[place] for place in batch], nodes.scopes[batch], floor, words) for batch in some)
@@ -107,7 +104,7 @@ def _of_batch(texts: list[str], scopes: Ints, floor: float, words: bool) -> list
 def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[Ints, Ints, Any]:
     from memkit.index.cache import shared_cache
     from memkit.index.centre import Centring
-    from memkit.index.dense import near_pairs
+    from memkit.index.pairs import near_pairs
 
     if vectors is None:
         # Both sides of a pair are alike, and encoders with two roles compare best as queries.
@@ -134,7 +131,7 @@ def _described(nodes: Nodes, found: pa.Table, conflicts: Conflicts, a: Ints, b: 
         "a_id": ids.take(a),
         "b_id": ids.take(b),
         **{name: found[name] for name in ("kind", "similarity")},
-        **dict(zip(_FLAGS, flags.T, strict=True)),
+        **dict(zip(FLAGS, flags.T, strict=True)),
         "contradiction": flags.any(axis=1),
         "same_user": pc.equal(users.take(a), users.take(b)),
         **{name: found[name] for name in found.column_names if name in ("a", "b")},

@@ -48,10 +48,9 @@ def chains(nodes: Nodes, merging: tuple[Any, ...], found: pa.Table) -> pa.Table:
     part = components(len(nodes.texts), a, b)
     linked = np.zeros(len(part), dtype=bool)
     linked[np.r_[a, b]] = True
-    whole = np.zeros(len(part), dtype=bool)
     # A part whose pairs are all there is not a chain.
     pairs, members = np.bincount(part[a], minlength=len(part)), np.bincount(part, minlength=len(part))
-    whole[:] = pairs == members * (members - 1) // 2
+    whole = pairs == members * (members - 1) // 2
     inside = np.flatnonzero(linked & ~whole[part])
     ids = nodes.rows["memory_id"].to_numpy(zero_copy_only=False)
     survivor = dict(zip(found["memory_id"].to_pylist(), found["survivor"].to_pylist(), strict=True))

@@ -213,9 +213,8 @@ def finder(index: Any, name: str) -> Any:
     if name not in index.finders and (engine := as_engine(settings.engine)):
         encoder = index.fingerprint if name == "vector" else None
         state = repr((index.digests, settings.analyser, settings.lexical, settings.centre, encoder))
-        users = index.memories["user_id"].combine_chunks().dictionary_encode(null_encoding="encode").indices
-        of_row = users.to_numpy()[index.rows.memory].astype(np.int64)
-        index.finders[name] = EngineArm(engine, index.arms[name], name, state, of_row, index.rows.filled)
+        owner = index.rows.owner[index.rows.memory]
+        index.finders[name] = EngineArm(engine, index.arms[name], name, state, owner, index.rows.filled)
     return index.finders[name]
 
 

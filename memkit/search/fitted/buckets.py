@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from memkit.errors import MemkitError, ParameterError
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
-from memkit.index.encode import as_encoder, as_texts
-from memkit.index.encoders.base import Calibration
+from memkit.index.encode import as_encoder
+from memkit.index.encoders.base import Calibration, as_texts
 from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.index.postings import Postings
 from memkit.parallel import results

@@ -20,8 +20,8 @@ import pyarrow.compute as pc
 from memkit.errors import refused
 from memkit.index.cache import shared_cache
 from memkit.index.centre import MIN_ROWS, scripts
-from memkit.index.encode import as_encoder, as_texts
-from memkit.index.encoders.base import Vectors, unit_rows
+from memkit.index.encode import as_encoder
+from memkit.index.encoders.base import Vectors, as_texts, unit_rows
 from memkit.index.lexical import Totals
 from memkit.index.postings import Postings
 from memkit.schemas import Floats, Ints

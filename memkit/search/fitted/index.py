@@ -19,6 +19,7 @@ from memkit.display.sheet import NAMED
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, content_key
+from memkit.index.postings import CANDIDATES
 from memkit.index.store import rows_digest
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import Vocabulary, vocabulary_of
@@ -41,7 +42,6 @@ PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "scripts": scripts,
 }
 """What is found out about each text by itself, when it is first asked for, by its name in `SearchIndex`."""
-_NOTHING = pa.schema([("query", pa.int64()), ("row", pa.int64()), ("score", pa.float64())]).empty_table()
 
 
 @dataclass(frozen=True)
@@ -288,7 +288,7 @@ class SearchIndex:
     ) -> Candidates:
         """The best `n` chunks of each arm for each text, asked at `on`; a chunk without any text is never found."""
         if not self.chunks.num_rows:
-            return merge(dict.fromkeys(arms, _NOTHING), 0, n)
+            return merge(dict.fromkeys(arms, CANDIDATES.empty_table()), 0, n)
         options = {name: KINDS[name].options(how) for name in arms}
         put = self.put(asked, options, how, on)
         found = {name: self.found_by(name, put[name], n, allowed, how) for name in options}

@@ -24,8 +24,8 @@ from memkit.errors import ParameterError
 from memkit.index import ann
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring, scripts
-from memkit.index.encode import as_encoder, as_texts
-from memkit.index.encoders.base import Vectors, unit_rows
+from memkit.index.encode import as_encoder
+from memkit.index.encoders.base import Vectors, as_texts, unit_rows
 from memkit.index.nearest import cosines
 from memkit.index.postings import Postings
 from memkit.index.store import save_array

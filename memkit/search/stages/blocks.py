@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.stages.diversify import Repeats
-from memkit.search.stages.fuse import TIE_DIGITS
+from memkit.search.stages.fuse import TIE_DIGITS, changes, group_starts
 
 Keys = NDArray[np.signedinteger[Any]]
 UNIT = 10.0**TIE_DIGITS
@@ -123,11 +123,10 @@ class Groups:
     @classmethod
     def of(cls, label: Ints) -> Groups | None:
         """The rows that share their label with another; None where none does."""
-        ordered = np.sort(label)
-        if not (ordered[1:] == ordered[:-1]).any():
+        if changes(np.sort(label)).all():
             return None
         order = np.argsort(label, kind="stable")
-        starts = np.flatnonzero(np.r_[True, label[order][1:] != label[order][:-1]]) if len(label) else order
+        starts = group_starts(label[order])
         sizes = np.diff(starts, append=len(label))
         several = np.repeat(sizes > 1, sizes)
         sizes = sizes[sizes > 1]
