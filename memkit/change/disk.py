@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from memkit.errors import ChangeRefusedError, MemkitError
+from memkit.errors import ChangeRefusedError, FormatError, MemkitError
 from memkit.formats.disk.lock import JOURNAL, LOCK, PATIENCE, STATE, mine
 
 IGNORED = f"{STATE}/.gitignore"
@@ -188,3 +188,17 @@ def check_path(path: str) -> str:
     if any(part.startswith(".") for part in parts):
         raise ChangeRefusedError(f"{path}: hidden files and folders are left alone.")
     return path
+
+
+def folder_of(root: str | Path) -> Path:
+    """The folder at `root`, its links followed.
+
+    Raises
+    ------
+    FormatError
+        Where there is none.
+    """
+    path = Path(root)
+    if not path.is_dir():
+        raise FormatError(f"{path}: expected a folder. Got {'a file' if path.exists() else 'nothing there'}.")
+    return path.resolve()

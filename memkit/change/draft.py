@@ -14,6 +14,7 @@ from memkit.change.disk import Disk
 from memkit.change.edits import Edits
 from memkit.change.journal import hash_of
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError
+from memkit.formats.disk.source import utf8
 from memkit.formats.syntax.json_places import Splice
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import exact_text
@@ -146,10 +147,7 @@ class Draft:
     def _decoded(self, path: str, data: bytes | None) -> str:
         if data is None:
             raise NotFoundError(f"{path}: there is no such file.")
-        try:
-            return data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ChangeRefusedError(f"{path}: it holds bytes that are no UTF-8, and is left alone.") from error
+        return utf8(path, data)
 
     def delete(self, path: str, reason: str, **more: Any) -> None:
         """One row that removes a file."""

@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 from memkit.change.counters import counted
 from memkit.change.diff import Diff, diff_of
 from memkit.change.disk import Disk, check_path
-from memkit.change.journal import Change, Journal, Record, hash_of, opened
+from memkit.change.journal import Change, Journal, Record, hash_of, opened, stale
 from memkit.display.notebook import Shown, Tabular, shown
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, QueryError, StaleSourceError
+from memkit.formats.disk.source import utf8
 from memkit.formats.syntax.json_places import Splice, spliced, without
 from memkit.params import describe
 from memkit.tables.sealed import Sealed, read_select
@@ -132,12 +133,8 @@ class Edits(Tabular):
             return
         data = self._disk.read(check_path(path))
         if (None if data is None else hash_of(data)) != sha256:
-            raise StaleSourceError(f"{path}: it was changed since the change was planned. Plan again.", path)
-        self._hashes[path] = sha256
-        try:
-            self._before[path] = None if data is None else data.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise ChangeRefusedError(f"{path}: it holds bytes that are no UTF-8, and is left alone.") from error
+            raise stale(path)
+        self._hashes[path], self._before[path] = sha256, None if data is None else utf8(path, data)
 
     def _contents(self, rows: Iterable[Row]) -> dict[str, str | None]:
         """Every file that the rows touch, as it will be; None where it will not be there."""

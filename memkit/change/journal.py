@@ -12,7 +12,7 @@ import json
 import posixpath
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import sha256
@@ -22,6 +22,7 @@ from typing import Any
 from memkit.change.disk import Disk, check_path
 from memkit.errors import ChangeRefusedError, MemkitError, StaleSourceError
 from memkit.formats.disk.lock import JOURNAL, PATIENCE, STATE, TODO
+from memkit.formats.disk.source import utf8
 
 NEW, DONE = ".new", ".done"
 _RECORD = re.compile(r"(\d{6,})\.(?:new|todo|done)")
@@ -133,12 +134,7 @@ class Journal:
         MemkitError
             Where the disk refuses before the change is decided; nothing was changed.
         """
-        number = max(self._numbers(), default=0) + 1
-        record = Record(number, tuple(self._files(number, changes)), about=about)
-        made = tuple(self._missing(file.path for file in record.files if file.after is not None))
-        record = Record(number, record.files, made, about=about)
-        self._commit(record, {change.path: change.after for change in changes})
-        return record
+        return self._do(changes, about=about)
 
     def undo(self) -> Record:
         """Take back the last change.
@@ -153,20 +149,29 @@ class Journal:
         last = self.last()
         if last is None:
             raise MemkitError(f"{self.disk.root}: there is no change to undo.")
-        images = {file.path: None if file.image is None else file.image.encode() for file in last.files}
-        back = [Change(file.path, self._after(file), images[file.path]) for file in last.files]
-        number = last.number + 1
+        images = [None if file.image is None else file.image.encode() for file in last.files]
+        back = [Change(file.path, self._after(file), image) for file, image in zip(last.files, images, strict=True)]
         modes = {file.path: file.mode for file in last.files}
-        files = tuple(self._files(number, back, modes))
+        dropped, about = tuple(reversed(last.made)), {"undoes": last.about}
+        return self._do(back, modes, dropped=dropped, undoes=last.number, about=about)
+
+    def _do(self, changes: Sequence[Change], modes: Mapping[str, int | None] | None = None, **of: Any) -> Record:
+        """Make the changes, in a record of the next number; a file that comes back gets the mode that it had."""
+        number = max(map(_number, self.disk.names(JOURNAL)), default=0) + 1
+        files = tuple(self._files(number, changes, modes or {}))
         made = tuple(self._missing(file.path for file in files if file.after is not None))
-        record = Record(number, files, made, tuple(reversed(last.made)), last.number, {"undoes": last.about})
-        self._commit(record, images)
+        record = Record(number, files, made, **of)
+        self._commit(record, {change.path: change.after for change in changes})
         return record
 
     def last(self) -> Record | None:
         """The last change that is done and not undone."""
-        done = [name for name in self.disk.names(JOURNAL) if name.endswith(DONE)]
-        return to_record(self.disk.read(f"{JOURNAL}/{max(done, key=_number)}")) if done else None
+        done = self._done()
+        return to_record(self.disk.read(f"{JOURNAL}/{done[-1]}")) if done else None
+
+    def _done(self) -> list[str]:
+        """The names of the records of what is done, in order."""
+        return sorted((name for name in self.disk.names(JOURNAL) if name.endswith(DONE)), key=_number)
 
     def images(self) -> Iterator[tuple[str, bytes]]:
         """The old contents that are kept, by path."""
@@ -177,7 +182,7 @@ class Journal:
 
     def clear(self) -> int:
         """Forget how to undo: remove every record, and with it the old texts; how many there were."""
-        names = [name for name in self.disk.names(JOURNAL) if name.endswith(DONE)]
+        names = self._done()
         for name in names:
             self.disk.remove(f"{JOURNAL}/{name}")
         for name in self.disk.names(_ASIDE):
@@ -199,19 +204,14 @@ class Journal:
                 said += self._finish(record)
         return said
 
-    def _numbers(self) -> list[int]:
-        return [_number(name) for name in self.disk.names(JOURNAL) if _RECORD.fullmatch(name)]
-
     def _after(self, file: File) -> bytes | None:
         """What a change left of a file, which must still be there."""
         data = self.disk.read(file.path)
         if file.after != (None if data is None else hash_of(data)):
-            raise _stale(file.path)
+            raise stale(file.path)
         return data
 
-    def _files(
-        self, number: int, changes: Sequence[Change], modes: dict[str, int | None] | None = None
-    ) -> Iterator[File]:
+    def _files(self, number: int, changes: Sequence[Change], modes: Mapping[str, int | None]) -> Iterator[File]:
         """The changes as a record has them, checked against the disk, in the order in which they are to happen."""
         paths = [check_path(change.path) for change in changes]
         if len(set(paths)) < len(paths):
@@ -219,14 +219,13 @@ class Journal:
         for place, change in enumerate(sorted(changes, key=_order)):
             status, now = self.disk.status(change.path), self.disk.read(change.path)
             if now != change.before:
-                raise _stale(change.path)
+                raise stale(change.path)
             if status is not None and not status.st_mode & 0o200:
                 raise ChangeRefusedError(f"{change.path}: it is read-only.")
             folder = posixpath.dirname(change.path)
             staged = posixpath.join(folder, f".~memkit-{number}-{place}.tmp") if change.after is not None else None
-            image = None if now is None else _text(change.path, now)
-            _ = None if change.after is None else _text(change.path, change.after)
-            mode = (modes or {}).get(change.path) if status is None else status.st_mode
+            image, _ = (None if data is None else utf8(change.path, data) for data in (now, change.after))
+            mode = modes.get(change.path) if status is None else status.st_mode
             before, after = (None if data is None else hash_of(data) for data in (now, change.after))
             yield File(change.path, before, after, staged, image, mode)
 
@@ -304,8 +303,7 @@ class Journal:
             self._forget(_place(record, DONE, record.undoes))
             self.disk.remove(_place(record, TODO))
         self.disk.sync_folder(JOURNAL)
-        done = sorted((name for name in self.disk.names(JOURNAL) if name.endswith(DONE)), key=_number)
-        for name in done[:-KEPT]:
+        for name in self._done()[:-KEPT]:
             self.disk.remove(f"{JOURNAL}/{name}")
         return [text for text in said if text]
 
@@ -379,17 +377,11 @@ class _Mode:
     st_gid: int = -1
 
 
-def _stale(path: str) -> StaleSourceError:
+def stale(path: str) -> StaleSourceError:
+    """The error for a file that is not what it was when the change was planned."""
     return StaleSourceError(
         f"{path}: it was changed since the change was planned. Plan again; nothing was written.", path
     )
-
-
-def _text(path: str, data: bytes) -> str:
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ChangeRefusedError(f"{path}: it holds bytes that are no UTF-8, and is left alone.") from error
 
 
 def _order(change: Change) -> tuple[int, int, str]:

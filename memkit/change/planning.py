@@ -13,14 +13,14 @@ from typing import Any, Protocol, runtime_checkable
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.change.disk import Disk
+from memkit.change.disk import Disk, folder_of
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits, report_of
 from memkit.change.journal import Journal, Record, opened
 from memkit.change.merge import merge_into
 from memkit.change.remove import remove_entry, remove_memory
 from memkit.change.split import split_files
-from memkit.errors import MemkitError, ParameterError
+from memkit.errors import ParameterError
 from memkit.formats.disk.lock import CALLS, STATE
 from memkit.formats.disk.source import decode
 from memkit.formats.format import File
@@ -207,7 +207,7 @@ def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = Non
     """
     from memkit.search.fitted.store import forget  # search is imported for who clears
 
-    folder = _folder(root)
+    folder = folder_of(root)
     if lake is not None and not clear:
         raise ParameterError("undo: a lake is saved anew with clear=True alone.")
     kept = None if lake is None else _lake_of(folder, Path(lake))
@@ -273,7 +273,7 @@ def _memories_in(files: Iterable[tuple[str, bytes]]) -> pa.Table:
 
 def _lake_of(folder: Path, lake: Path) -> Corpus:
     corpus = open_lake(lake, source=folder)
-    if open_lake(lake, trust=True).root != folder.resolve():
+    if open_lake(lake, trust=True).root != folder:
         raise ParameterError(f"lake: expected one that was saved of {folder}. Got {lake}.")
     return corpus
 
@@ -297,13 +297,6 @@ def recover(root: str | Path) -> list[str]:
     >>> recover(tempfile.mkdtemp())
     []
     """
-    disk = Disk(_folder(root))
+    disk = Disk(folder_of(root))
     with disk.locked():
         return Journal(disk).recover()
-
-
-def _folder(root: str | Path) -> Path:
-    path = Path(root)
-    if not path.is_dir():
-        raise MemkitError(f"{path}: expected a folder. Got {'a file' if path.exists() else 'nothing there'}.")
-    return path

@@ -6,12 +6,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memkit.change.disk import folder_of
 from memkit.change.facts import FactStore
 from memkit.change.index import IndexStore
 from memkit.change.notes import NoteStore
 from memkit.change.records import RecordStore
 from memkit.change.workspace import MemoryStorage
-from memkit.errors import FormatError
 
 if TYPE_CHECKING:
     from memkit.evaluate.profile import Profile
@@ -109,7 +109,4 @@ def store(root: str | Path, *, encoder: Any = None, profile: Profile | None = No
     Traceback (most recent call last):
     memkit.errors.PolicyRefusal: duplicate: pf_001 says it already.
     """
-    path = Path(root)
-    if not path.is_dir():
-        raise FormatError(f"{path}: expected a folder. Got {'a file' if path.exists() else 'nothing there'}.")
-    return Store(path.resolve(), encoder, profile)
+    return Store(folder_of(root), encoder, profile)

@@ -10,10 +10,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from memkit.change.disk import folder_of
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked
-from memkit.errors import ChangeRefusedError, FormatError, ParameterError
+from memkit.errors import ChangeRefusedError, ParameterError
 from memkit.fences import fences
 from memkit.formats.syntax.markdown import headings
 from memkit.params import AsOf, as_of_time, check_value
@@ -51,10 +52,7 @@ class MemoryStorage(Operations):
     policy = "workspace"
 
     def __init__(self, root: str | Path, timezone: tzinfo = UTC) -> None:
-        path = Path(root)
-        if not path.is_dir():
-            raise FormatError(f"{path}: expected a folder. Got {'a file' if path.exists() else 'nothing there'}.")
-        super().__init__(path.resolve())
+        super().__init__(folder_of(root))
         self.timezone = timezone
 
     def read_memory(self) -> str:

@@ -20,7 +20,7 @@ from memkit.errors import (
 )
 from memkit.formats import reader
 from memkit.formats.disk.files import MAX_FILE_BYTES, digest_of, give, home_of
-from memkit.formats.disk.source import decode
+from memkit.formats.disk.source import decode, utf8
 from memkit.formats.faults import SEVERITIES, Rule
 from memkit.formats.format import Format
 from memkit.formats.git.refs import Rev, rev_text
@@ -246,10 +246,7 @@ def exact_text(corpus: Corpus, path: str, data: bytes | None) -> str:
     reading = corpus._source()
     if data is None or not _is_same(reading.seen.get(path), reading.surveyed.get(path), data):
         raise StaleSourceError(f"{path}: it was changed since it was read. Read the folder again.", path)
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ChangeRefusedError(f"{path}: it holds bytes that are no UTF-8, and is left alone.") from error
+    return utf8(path, data)
 
 
 def _is_same(seen: object, surveyed: object, data: bytes) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from memkit.errors import ChangeRefusedError
+
 
 @dataclass
 class Source:
@@ -51,6 +53,20 @@ class Source:
 
 
 _MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+
+
+def utf8(path: str, data: bytes) -> str:
+    """The bytes of a file as text, every character of it.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where they are no UTF-8: who writes them again would have to guess.
+    """
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ChangeRefusedError(f"{path}: it holds bytes that are no UTF-8, and is left alone.") from error
 
 
 def decode(path: str, data: bytes) -> Source:
