@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -17,8 +17,9 @@ from memkit.change import users
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.migrate import Migrate
-from memkit.change.operations import Operations, T, checked, missing
+from memkit.change.operations import Operations, missing
 from memkit.change.planning import plan
+from memkit.change.remove import remove_lines
 from memkit.context import ContextBuilder
 from memkit.documents import POLICY
 from memkit.errors import NotFoundError, ParameterError, PolicyRefusal
@@ -34,7 +35,6 @@ from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
-from memkit.schemas import TABLES
 from memkit.search.fitted.store import forget
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from memkit.evaluate.profile import Profile
 
 Row = dict[str, Any]
+Work = Callable[[Draft, users.UserFacts, Row], None]
 LEAST_SCORE = 0.35
 """A fact that is found by a query is deleted or changed only from this score on; two of two words give about .45."""
 _POLICY: dict[str, dict[str, Any]] = POLICY["memory_v2"]
@@ -121,10 +122,10 @@ class FactStore(Operations):
 
     def _save(self, draft: Draft, user: str, text: str, given: Row) -> Saved:
         facts = users.load(draft, user, self._read)
-        text = " ".join(checked(text, "text", filled=False).split("\n")).strip()
+        text = users.one_line(text)
         new = {"memory_id": "~new", "format": "facts", "user_id": user, "text": text, "title": "", "tags": [], **given}
         new |= {"extra": "{}", "created_at": draft.moment, "updated_at": draft.moment, "path": "~", "heading_path": ""}
-        kept = self._admitted(pa.Table.from_pylist([new], schema=TABLES["memories"]), draft.moment)
+        kept = self._admitted(new, draft.moment)
         new |= {name: kept[name] for name in ("kind", "importance", "expires_at")}
         self._refuse_duplicate(facts, new, draft.moment)
         evicted = self._evicted(facts, new, draft.moment)
@@ -135,18 +136,18 @@ class FactStore(Operations):
         if self.created_tag:
             fact["created"] = draft.moment.date().isoformat()
         for row in evicted:
-            users.remove(draft, row, "evicted")
+            remove_lines(draft, row, "evicted")
         path = f"{facts.home}/{new['kind']}.md"
         users.append(draft, facts, path, format_fact(fact), f"saved as {id}")
         users.write_meta(draft, facts, meta, new["kind"], evicted)
         expires = new["expires_at"] and new["expires_at"].date()
         return Saved(id, new["kind"], new["importance"], expires, tuple(row["source_id"] for row in evicted))
 
-    def _admitted(self, table: pa.Table, moment: datetime) -> Row:
+    def _admitted(self, new: Row, moment: datetime) -> Row:
         """The row as it is classified, where admission takes it."""
         admission = Admission(**self._values("admission"))
         pipeline = Pipeline([admission, Classifier(**self._values("classifier"))])
-        row: Row = pipeline.transform(table, moment).to_pylist()[0]
+        row: Row = pipeline.transform(users.table([new]), moment).to_pylist()[0]
         if not row["keep"]:
             raise users.refusal(row, admission)
         return row
@@ -158,7 +159,7 @@ class FactStore(Operations):
         values = {**self._values("deduplicator"), "encoder": None, "survivor": "oldest", "centre": "none"}
         if vectors is None:
             values["kinds"] = ("substring",)
-        table = pa.Table.from_pylist([*near, new], schema=TABLES["memories"])
+        table = users.table([*near, new])
         judged = Deduplicator(**values).fit(table, vectors=vectors).transform(table, moment)
         row = judged.filter(pc.equal(judged["memory_id"], "~new")).to_pylist()[0]
         others = judged.filter(pc.equal(judged["duplicate_of"], "~new")).to_pylist()
@@ -272,20 +273,13 @@ class FactStore(Operations):
         NotFoundError
             For an unknown id, and where a query finds nothing above the score of `LEAST_SCORE`.
         """
-        found = self._chosen(user, id, query, confirm, now)
-        if isinstance(found, pa.Table):
-            return found
 
-        def work(draft: Draft) -> str:
-            facts = users.load(draft, user, self._read)
-            row = facts.fact(found)
-            users.remove(draft, row, "forgotten")
+        def work(draft: Draft, facts: users.UserFacts, row: Row) -> None:
+            remove_lines(draft, row, "forgotten")
             users.remove_from_backup(draft, facts, user, row["text"])
-            gone.append(row)
-            return found
 
-        gone: list[Row] = []
-        return self._without_vectors(gone, self._do(work, now, dry_run))
+        found = self._chosen(user, id, query, confirm, now)
+        return self._do_to_one(user, found, work, now, dry_run)
 
     def update(
         self,
@@ -305,23 +299,16 @@ class FactStore(Operations):
         NotFoundError, PolicyRefusal
             As `forget` and `save` do.
         """
-        found = self._chosen(user, id, query, confirm, now)
-        if isinstance(found, pa.Table):
-            return found
 
-        def work(draft: Draft) -> str:
-            facts = users.load(draft, user, self._read)
-            row = facts.fact(found)
-            said = " ".join(checked(text, "text", filled=False).split("\n")).strip()
+        def work(draft: Draft, facts: users.UserFacts, row: Row) -> None:
+            said = users.one_line(text)
             new = {**row, "memory_id": "~new", "text": said, "created_at": draft.moment, "updated_at": draft.moment}
-            self._admitted(pa.Table.from_pylist([new], schema=TABLES["memories"]), draft.moment)
+            self._admitted(new, draft.moment)
             self._refuse_duplicate(facts, new, draft.moment, but=row["memory_id"])
             users.replace_text(draft, row, said)
-            gone.append(row)
-            return found
 
-        gone: list[Row] = []
-        return self._without_vectors(gone, self._do(work, now, dry_run))
+        found = self._chosen(user, id, query, confirm, now)
+        return self._do_to_one(user, found, work, now, dry_run)
 
     def cleanup(self, user: str | None = None, *, now: AsOf = None, dry_run: bool = False) -> list[str] | Edits:
         """Delete the facts that are past their day, of one user or of all; the ids of what was deleted."""
@@ -331,11 +318,11 @@ class FactStore(Operations):
             for name in [user] if user is not None else users.users_of(draft):
                 users.check_user(name)
                 facts = users.load(draft, name, self._read)
-                judged = Expiry(**self._values("expiry")).cleanup(facts.table(), draft.moment)
+                judged = Expiry(**self._values("expiry")).cleanup(users.table(facts.rows), draft.moment)
                 wanted = set(judged["memory_id"].to_pylist())
                 for row in facts.rows:
                     if row["memory_id"] in wanted:
-                        users.remove(draft, row, "expired")
+                        remove_lines(draft, row, "expired")
                         gone.append(row["source_id"] or "")
             return gone
 
@@ -367,10 +354,23 @@ class FactStore(Operations):
         own = dict(self.profile.retriever) if self.profile else {}
         return Retriever(**{"fold": "none", **own, "encoder": self.encoder})
 
-    def _without_vectors(self, gone: list[Row], result: T) -> T:
-        """`result`, once the cached vectors of facts that were deleted or changed are dropped."""
-        if not isinstance(result, Edits):
-            forget(pa.Table.from_pylist(gone, schema=TABLES["memories"]))
+    def _do_to_one(
+        self, user: str, found: str | pa.Table, work: Work, now: AsOf, dry_run: bool
+    ) -> pa.Table | str | Edits:
+        """Do `work` to the fact of an id, and drop the vector of its old text; candidates are given back."""
+        if isinstance(found, pa.Table):
+            return found
+        gone: list[Row] = []
+
+        def to_one(draft: Draft) -> str:
+            facts = users.load(draft, user, self._read)
+            gone.append(facts.fact(found))
+            work(draft, facts, gone[0])
+            return found
+
+        result = self._do(to_one, now, dry_run)
+        if not dry_run:
+            forget(users.table(gone))
         return result
 
     def _chosen(self, user: str, id: str | None, query: str | None, confirm: bool, now: AsOf) -> str | pa.Table:
@@ -390,7 +390,7 @@ class FactStore(Operations):
 
     def _memories(self, user: str) -> pa.Table:
         with steady(self.root):
-            return users.load(Draft(self.root, as_of_time("1970-01-01")), user, self._read).table()
+            return users.table(users.load(Draft(self.root, as_of_time("1970-01-01")), user, self._read).rows)
 
     def _corpus(self, user: str) -> Corpus:
         table = self._memories(user)

@@ -28,7 +28,8 @@ def remove_memory(draft: Draft, memory: Row, reason: str) -> None:
         draft.gone.add(memory["memory_id"])
 
 
-def _lines(draft: Draft, memory: Row, reason: str) -> None:
+def remove_lines(draft: Draft, memory: Row, reason: str) -> None:
+    """Draft that the lines of a memory go."""
     if memory["line_start"] is None:
         raise ChangeRefusedError(f"{memory['path']}: the memory stands on no lines of its own.")
     start, end = draft.lines(memory["path"], memory["line_start"], memory["line_end"])
@@ -38,7 +39,7 @@ def _lines(draft: Draft, memory: Row, reason: str) -> None:
 def _section(draft: Draft, memory: Row, reason: str) -> None:
     if memory["kind"] in _APPENDED:
         raise ChangeRefusedError(f"{memory['path']}: {_APPENDED[memory['kind']]}.")
-    _lines(draft, memory, reason)
+    remove_lines(draft, memory, reason)
 
 
 def _note(draft: Draft, memory: Row, reason: str) -> None:
@@ -53,7 +54,7 @@ def _record(draft: Draft, memory: Row, reason: str) -> None:
     if path.lower().endswith(_LINES):
         if memory["line_start"] != memory["line_end"] or _shares_line(beside, memory):
             raise ChangeRefusedError(f"{path}:{memory['line_start']}: several records stand on the line.")
-        _lines(draft, memory, reason)
+        remove_lines(draft, memory, reason)
         return
     places = item_places(path, draft.text(path))
     if places is None:
@@ -134,7 +135,7 @@ def _names(text: str, path: list[str | int], file: str | None) -> bool:
 
 
 _BY_FORMAT: dict[str, Callable[[Draft, Row, str], None]] = {
-    "facts": _lines,
+    "facts": remove_lines,
     "workspace": _section,
     "notes": _note,
     "records": _record,

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.change.draft import Draft
-from memkit.change.operations import missing
+from memkit.change.operations import checked, missing
 from memkit.errors import ParameterError, PolicyRefusal
 from memkit.formats.disk.source import decode
 from memkit.formats.facts import COUNTED, FORMAT, TYPES, parse, parse_fact
@@ -113,9 +113,6 @@ class UserFacts:
         """A row a line of all files."""
         return [row for file in self.files.values() for row in file.rows]
 
-    def table(self) -> pa.Table:
-        return pa.Table.from_pylist(self.rows, schema=TABLES["memories"])
-
     def fact(self, id: str) -> Row:
         """The first fact of that id."""
         for row in self.rows:
@@ -132,6 +129,16 @@ class UserFacts:
             for row, said in zip(file.rows, file.said, strict=True)
             if said and (said in new or new in said)
         ]
+
+
+def table(rows: list[Row]) -> pa.Table:
+    """Rows of facts as Arrow has them."""
+    return pa.Table.from_pylist(rows, schema=TABLES["memories"])
+
+
+def one_line(text: object) -> str:
+    """A given text as a line can hold it."""
+    return " ".join(checked(text, "text", filled=False).split("\n")).strip()
 
 
 def home_of(exists: Callable[[str], bool]) -> str:
@@ -191,12 +198,6 @@ def append(draft: Draft, facts: UserFacts, path: str, line: str, reason: str) ->
     before = facts.files[path].text if path in facts.files else None
     newline = "\r\n" if before and "\r\n" in before else "\n"
     draft.append(path, before, f"{line}{newline}", reason)
-
-
-def remove(draft: Draft, row: Row, reason: str) -> None:
-    """Draft that a fact's line goes."""
-    start, end = draft.lines(row["path"], row["line_start"], row["line_end"])
-    draft.splice("delete", row["path"], Splice(start, end, ""), reason, memory_id=row["memory_id"])
 
 
 def remove_from_backup(draft: Draft, facts: UserFacts, user: str, text: str) -> None:
