@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from memkit.change.draft import Draft
-from memkit.change.remove import entry_path
+from memkit.change.remove import entry_of, record_spans, update_entry
 from memkit.errors import ChangeRefusedError
 from memkit.fences import fences
 from memkit.formats.facts import COUNTED, parse_fact
 from memkit.formats.faults import FIXES
 from memkit.formats.index_tree.index import ordered_entry
 from memkit.formats.records.adapters import CURRENT
-from memkit.formats.records.write import item_places
 from memkit.formats.syntax import front_matter, markdown
 from memkit.formats.syntax.json_places import Splice, append_all, find, set_value
 from memkit.formats.syntax.yaml_places import set_field
@@ -83,46 +82,24 @@ def _rename(draft: Draft, problem: Row) -> None:
 
 
 def _date(draft: Draft, problem: Row) -> None:
-    entries = [row for row in draft.corpus.tables["entries"].to_pylist() if row["memory_id"] == problem["memory_id"]]
-    day = draft.moment.date().isoformat()
-    if problem["path"].endswith(".md"):  # the index.md of a split file
-        own = set_field(draft.text(problem["path"]), "updated", day)
-        draft.splice("update", problem["path"], own, "the day of the fix", memory_id=problem["memory_id"])
-        return
-    if len(entries) != 1:
-        raise ChangeRefusedError(f"{problem['path']}: {len(entries)} entries are meant; one is expected.")
-    text, index = draft.text(entries[0]["index_path"]), entries[0]["index_path"]
-    splice = set_value(text, [*entry_path(text, entries[0]), "updated"], day)
-    draft.splice("update", index, splice, "the day of the fix", memory_id=problem["memory_id"])
+    day, path, memory_id = draft.moment.date().isoformat(), problem["path"], problem["memory_id"]
+    if path.endswith(".md"):  # the index.md of a split file
+        own = set_field(draft.text(path), "updated", day)
+        draft.splice("update", path, own, "the day of the fix", memory_id=memory_id)
+    else:
+        update_entry(draft, entry_of(draft, problem), {"updated": day}, "the day of the fix", memory_id=memory_id)
 
 
 def _version(draft: Draft, problem: Row) -> None:
     path, memory_id = problem["path"], problem["memory_id"]
-    text = draft.text(path)
-    if path.lower().endswith((".jsonl", ".ndjson")):
-        start, end = draft.lines(path, problem["line"], problem["line"])
-        splice = set_value(text[start:end], ["format_version"], CURRENT)
-        splice = Splice(splice.start + start, splice.end + start, splice.text)
-    elif path.lower().endswith((".yaml", ".yml")):
-        if item_places(path, text) is not None:
-            raise ChangeRefusedError(f"{path}: a field can be added to a file of one record alone.")
-        splice = set_yaml_value(text, ["format_version"], CURRENT)
-    else:
-        splice = _json_version(draft, path, text, memory_id)
+    text, is_yaml = draft.text(path), path.lower().endswith((".yaml", ".yml"))
+    spans = record_spans(draft, path, draft.memories_in(path))
+    if is_yaml and spans is not None:
+        raise ChangeRefusedError(f"{path}: a field can be added to a file of one record alone.")
+    start, end = (0, len(text)) if spans is None else spans[draft.ordinal(path, memory_id)]
+    own = (set_yaml_value if is_yaml else set_value)(text[start:end], ["format_version"], CURRENT)
+    splice = Splice(own.start + start, own.end + start, own.text)
     draft.splice("update", path, splice, "a record says its version", memory_id=memory_id)
-
-
-def _json_version(draft: Draft, path: str, text: str, memory_id: str) -> Splice:
-    places = item_places(path, text)
-    if places is None:
-        return set_value(text, ["format_version"], CURRENT)
-    place = places[draft.ordinal(path, memory_id)]
-    part = find(text, ["format_version"], place.start)
-    if part:
-        return Splice(part.value, part.end, f'"{CURRENT}"')
-    inner = text[place.start : place.end]
-    splice = set_value(inner, ["format_version"], CURRENT)
-    return Splice(splice.start + place.start, splice.end + place.start, splice.text)
 
 
 def _name_in_index(draft: Draft, folder: str, paths: list[str]) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from memkit.change.draft import Draft
-from memkit.change.remove import entry_path
+from memkit.change.remove import entry_of, update_entry
 from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import parse_fact
-from memkit.formats.syntax.json_places import Splice, set_value
+from memkit.formats.syntax.json_places import Splice
 from memkit.formats.syntax.yaml_places import set_field
 from memkit.schemas import IMPORTANCE_WORDS
 
@@ -47,12 +47,8 @@ def _note(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
 
 
 def _entry(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
-    rows = [row for row in draft.corpus.tables["entries"].to_pylist() if row["memory_id"] == stays["memory_id"]]
-    if len(rows) == 1 and (tags := _tags(stays, goes)):
-        index = rows[0]["index_path"]
-        place = entry_path(draft.text(index), rows[0])
-        new = set_value(draft.text(index), [*place, "tags"], tags)
-        draft.splice("update", index, new, reason, memory_id=stays["memory_id"])
+    if tags := _tags(stays, goes):
+        update_entry(draft, entry_of(draft, stays), {"tags": tags}, reason, memory_id=stays["memory_id"])
 
 
 def _fact(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:

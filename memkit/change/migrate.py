@@ -8,13 +8,14 @@ from typing import Any
 
 from memkit.change.draft import Draft
 from memkit.change.fix import title_of
+from memkit.change.operations import stamp
+from memkit.change.remove import record_spans
 from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import format_fact, parse_fact
 from memkit.formats.index_tree.index import FIELDS, format_root
 from memkit.formats.records.adapters import CURRENT, adapt, shape_of
 from memkit.formats.records.format import kind_of
 from memkit.formats.records.kinds import KINDS
-from memkit.formats.records.write import item_places
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.json_places import Splice, pretty, start_of
 from memkit.formats.syntax.node import Node
@@ -174,7 +175,8 @@ def _records(draft: Draft, path: str, word: str) -> list[str]:
     text = draft.text(path)
     lines: list[str] = []
     rows = draft.memories_in(path)
-    for memory, (start, end) in zip(rows, _spans(draft, path, text), strict=True):
+    spans = record_spans(draft, path, rows) or [(start_of(text), len(text.rstrip()))]
+    for memory, (start, end) in zip(rows, spans, strict=True):
         old = load_json(text[start:end])
         kind = kind_of(old) or ""
         version = shape_of(kind, old) or text_of(old.get("format_version")) or CURRENT
@@ -193,20 +195,6 @@ def _records(draft: Draft, path: str, word: str) -> list[str]:
     return lines
 
 
-def _spans(draft: Draft, path: str, text: str) -> list[tuple[int, int]]:
-    if path.lower().endswith(".json"):
-        places = item_places(path, text)
-        if places is None:
-            start = start_of(text)
-            return [(start, len(text.rstrip()))]
-        return [(place.start, place.end) for place in places]
-    spans = []
-    for memory in draft.memories_in(path):
-        start, end = draft.lines(path, memory["line_start"], memory["line_end"])
-        spans.append((start, start + len(text[start:end].rstrip("\r\n"))))
-    return spans
-
-
 def _ordered(kind: str, record: Node) -> Row:
     names = [field.name for field in KINDS[kind].fields.fields if field.name in record]
     return {name: record[name] for name in [*names, *(name for name in record if name not in names)]}
@@ -221,8 +209,8 @@ def _in_place(text: str, start: int, record: Row) -> str:
 
 
 def _line(draft: Draft, memory_id: str, step: Any) -> str:
-    time = draft.moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-    row = {"record": memory_id, "from": step.from_version, "to": step.to_version, "time": time, "reason": step.reason}
+    versions = {"record": memory_id, "from": step.from_version, "to": step.to_version}
+    row = {**versions, "time": stamp(draft.moment), "reason": step.reason}
     return f"{json.dumps(row, ensure_ascii=False)}\n"
 
 
@@ -234,6 +222,5 @@ def _note(draft: Draft, row: Row) -> None:
     word = f"migrate {path}"
     reason = "occurred_at becomes created_at and updated_at"
     renamed = rename_field(text, "occurred_at", "created_at")
-    written = row["occurred_at"].strftime("%Y-%m-%dT%H:%M:%SZ")
-    for splice in (renamed, set_field(text, "updated_at", written)):
+    for splice in (renamed, set_field(text, "updated_at", stamp(row["occurred_at"]))):
         draft.splice("update", path, splice, reason, memory_id=memory_id, together=word)

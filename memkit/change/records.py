@@ -14,10 +14,10 @@ from memkit.change.edits import Edits
 from memkit.change.migrate import Migrate
 from memkit.change.operations import Operations, missing, stamp
 from memkit.change.planning import plan
+from memkit.change.remove import LINES, record_spans
 from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.records.kinds import KINDS
-from memkit.formats.records.write import checked_record, format_record, item_places
-from memkit.formats.syntax.json import load_json
+from memkit.formats.records.write import checked_record, format_record
 from memkit.formats.syntax.json_places import Splice, append, set_value, spliced, start_of
 from memkit.formats.syntax.values import integer_of, number_of
 from memkit.formats.syntax.yaml_places import set_value as set_yaml_value
@@ -25,7 +25,7 @@ from memkit.params import AsOf
 from memkit.tables.sources import read
 
 _NAME = re.compile(r"[^\w.-]+")
-_LINES, _YAML = (".jsonl", ".ndjson"), (".yaml", ".yml")
+_YAML = (".yaml", ".yml")
 
 
 class RecordStore(Operations):
@@ -70,8 +70,8 @@ class RecordStore(Operations):
             about: dict[str, Any] = {"reason": f"a new {kind}", "memory_id": f"records:{name}#{own}" if field else None}
             if not draft.exists(name):
                 text = format_record(record, "yaml" if name.lower().endswith(_YAML) else "json")
-                draft.write(name, _on_a_line(text) if name.lower().endswith(_LINES) else text, **about)
-            elif name.lower().endswith(_LINES):
+                draft.write(name, _on_a_line(text) if name.lower().endswith(LINES) else text, **about)
+            elif name.lower().endswith(LINES):
                 draft.append(name, draft.text(name), _on_a_line(format_record(record, "json")), **about)
             elif name.lower().endswith(_YAML) or not draft.text(name)[start_of(draft.text(name)) :].startswith("["):
                 raise ChangeRefusedError(f"{name}: it is there already, and no list of JSON.")
@@ -98,43 +98,26 @@ class RecordStore(Operations):
             rows = [row for row in corpus.tables["pathways"].to_pylist() if row["id"] == id]
             if len(rows) != 1:
                 raise missing("pathway", id, [word for word in corpus.tables["pathways"]["id"].to_pylist() if word])
-            memories = [row for row in corpus.memories.to_pylist() if row["path"] == rows[0]["path"]]
-            ordinal = [row["memory_id"] for row in memories].index(rows[0]["memory_id"])
+            path, memory_id = rows[0]["path"], rows[0]["memory_id"]
+            memories = [row for row in corpus.memories.to_pylist() if row["path"] == path]
+            ordinal = [row["memory_id"] for row in memories].index(memory_id)
             hits, rate = integer_of(rows[0]["hits"]) or 0, number_of(rows[0]["success_rate"]) or 0.0
             mean = round((rate * hits + bool(success)) / (hits + 1), 12)
-            path = rows[0]["path"]
             used = {"hits": hits + 1, "success_rate": mean, "last_used_at": stamp(draft.moment)}
-            text = draft.text(path)
-            start, end = self._span(path, text, ordinal, memories[ordinal])
+            text, spans = draft.text(path), record_spans(draft, path, memories)
+            is_yaml = path.lower().endswith(_YAML)
+            if is_yaml and spans is not None:
+                raise ChangeRefusedError(f"{path}: a record in a list of YAML is left alone.")
+            start, end = (0, len(text)) if spans is None else spans[ordinal]
             new = text[start:end]
             for name, value in used.items():
-                setter: Any = set_yaml_value if path.lower().endswith(_YAML) else set_value
+                setter: Any = set_yaml_value if is_yaml else set_value
                 new = spliced(new, [setter(new, ["usage_stats", name], value)])
-            draft.splice(
-                "update",
-                path,
-                Splice(start, end, new),
-                f"used, {'with' if success else 'without'} success",
-                memory_id=rows[0]["memory_id"],
-            )
+            reason = f"used, {'with' if success else 'without'} success"
+            draft.splice("update", path, Splice(start, end, new), reason, memory_id=memory_id)
             return used
 
         return self._do(work, now, dry_run)
-
-    def _span(self, path: str, text: str, ordinal: int, memory: Mapping[str, Any]) -> tuple[int, int]:
-        """Where the text of one record begins and ends."""
-        if path.lower().endswith(_LINES):
-            lines = text.split("\n")
-            start = sum(len(line) + 1 for line in lines[: memory["line_start"] - 1])
-            return start, start + len(lines[memory["line_start"] - 1].rstrip("\r"))
-        places = item_places(path, text)
-        if places is None:
-            return (0, len(text)) if path.lower().endswith(_YAML) else (start_of(text), len(text.rstrip()))
-        if path.lower().endswith(_YAML):
-            raise ChangeRefusedError(f"{path}: a record in a list of YAML is left alone.")
-        place = places[ordinal]
-        load_json(text[place.start : place.end])
-        return place.start, place.end
 
     def migrate(self, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
         """Bring old shapes to the current version, with a line each in ``migrations.jsonl``; the files."""

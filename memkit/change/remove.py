@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from memkit.change.draft import Draft
 from memkit.errors import ChangeRefusedError
 from memkit.formats.records.write import item_places
-from memkit.formats.syntax.json_places import Splice, find, parts_at, start_of
+from memkit.formats.syntax.json_places import Splice, find, parts_at, set_value, start_of
 
 Row = dict[str, Any]
-_LINES = (".jsonl", ".ndjson")
+LINES = (".jsonl", ".ndjson")
 _APPENDED = {"daily_log": "a daily log is only appended to", "session": "a transcript is only appended to"}
 
 
@@ -43,7 +43,7 @@ def _section(draft: Draft, memory: Row, reason: str) -> None:
 
 
 def _note(draft: Draft, memory: Row, reason: str) -> None:
-    if memory["path"].lower().endswith(_LINES):
+    if memory["path"].lower().endswith(LINES):
         raise ChangeRefusedError(f"{memory['path']}: a log of notes is only appended to.")
     draft.delete(memory["path"], reason, memory_id=memory["memory_id"])
 
@@ -51,7 +51,7 @@ def _note(draft: Draft, memory: Row, reason: str) -> None:
 def _record(draft: Draft, memory: Row, reason: str) -> None:
     path = memory["path"]
     beside = [row for row in draft.memories_in(path) if row["memory_id"] not in draft.gone]
-    if path.lower().endswith(_LINES):
+    if path.lower().endswith(LINES):
         if memory["line_start"] != memory["line_end"] or _shares_line(beside, memory):
             raise ChangeRefusedError(f"{path}:{memory['line_start']}: several records stand on the line.")
         remove_lines(draft, memory, reason)
@@ -72,13 +72,40 @@ def _shares_line(rows: list[Row], memory: Row) -> bool:
     return len([row for row in rows if row["line_start"] <= memory["line_start"] <= row["line_end"]]) > 1
 
 
+def record_spans(draft: Draft, path: str, rows: list[Row]) -> list[tuple[int, int]] | None:
+    """Where each record of a file begins and ends, given its memories; None where the file is one record."""
+    if path.lower().endswith(LINES):
+        places = [draft.lines(path, row["line_start"], row["line_end"]) for row in rows]
+        return [(start, start + len(draft.text(path)[start:end].rstrip("\r\n"))) for start, end in places]
+    items = item_places(path, draft.text(path))
+    return None if items is None else [(item.start, item.end) for item in items]
+
+
 def _entry(draft: Draft, memory: Row, reason: str) -> None:
-    entries = [
-        entry for entry in draft.corpus.tables["entries"].to_pylist() if entry["memory_id"] == memory["memory_id"]
-    ]
-    if len(entries) != 1:
-        raise ChangeRefusedError(f"{memory['path']}: {len(entries)} entries of indexes name it; one is expected.")
-    remove_entry(draft, entries[0], reason)
+    remove_entry(draft, entry_of(draft, memory), reason)
+
+
+def entry_of(draft: Draft, memory: Row) -> Row:
+    """The one entry of an index that is a memory.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where there are several, or none.
+    """
+    entries: list[Row] = draft.corpus.tables["entries"].to_pylist()
+    found = [entry for entry in entries if entry["memory_id"] == memory["memory_id"]]
+    if len(found) != 1:
+        raise ChangeRefusedError(f"{memory['path']}: {len(found)} entries of indexes name it; one is expected.")
+    return found[0]
+
+
+def update_entry(draft: Draft, entry: Row, values: Mapping[str, Any], reason: str, **more: Any) -> None:
+    """Draft other values of fields of an entry."""
+    index = entry["index_path"]
+    place = entry_path(draft.text(index), entry)
+    for name, value in values.items():
+        draft.splice("update", index, set_value(draft.text(index), [*place, name], value), reason, **more)
 
 
 def remove_entry(draft: Draft, entry: Row, reason: str) -> None:

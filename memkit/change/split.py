@@ -6,9 +6,9 @@ import posixpath
 from typing import Any
 
 from memkit.change.draft import Draft
-from memkit.change.remove import entry_path
+from memkit.change.remove import update_entry
 from memkit.errors import ChangeRefusedError
-from memkit.formats.syntax.json_places import set_value, spliced
+from memkit.formats.syntax.json_places import spliced
 from memkit.formats.syntax.yaml_places import set_field
 from memkit.policy.split_plan import SplitPlan
 
@@ -48,10 +48,8 @@ def _split(draft: Draft, path: str, rows: list[Row], entry: Row | None) -> None:
             raise ChangeRefusedError(f"{path}: {row['file']} is there already.")
         reason = f"part {row['part']} of {len(parts)}, {row['tokens']} tokens" if text is not None else "the parts"
         draft.write(row["file"], row["text"] if text is None else text, reason, **shared)
-    index = entry["index_path"]
-    place, old = entry_path(draft.text(index), entry), posixpath.splitext(entry["file"])[0]
-    named = set_value(draft.text(index), [*place, "file"], f"{old}/index.md")
-    draft.splice("update", index, named, "the entry names the index of the parts", **shared)
+    named = {"file": f"{posixpath.splitext(entry['file'])[0]}/index.md"}
+    update_entry(draft, entry, named, "the entry names the index of the parts", **shared)
     draft.delete(path, f"too_long: its {len(parts)} parts take its place", **shared)
 
 
@@ -107,13 +105,10 @@ def spliced_fields(text: str, fields: Row) -> str:
 
 def _dated(draft: Draft, entry: Row, reason: str, file: str | None = None, **shared: Any) -> None:
     """Draft what an entry says once its text changed: its day, one edit more, and perhaps another file."""
-    index = entry["index_path"]
-    place = entry_path(draft.text(index), entry)
     values: Row = {"updated": draft.moment.date().isoformat()} | ({"file": file} if file else {})
     if entry["edit_count"] is not None:
         values["edit_count"] = entry["edit_count"] + 1
-    for name, value in values.items():
-        draft.splice("update", index, set_value(draft.text(index), [*place, name], value), reason, **shared)
+    update_entry(draft, entry, values, reason, **shared)
 
 
 def _together(word: str, entry: Row) -> Row:
