@@ -29,7 +29,7 @@ FIELDS = {
 """What a format calls a short text that says what a memory is about: of which kinds, and its column in memories."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _LEAST_ASKED, _LEAST_LEFT = 2, 3
-_COLUMNS = ["memory_id", "kind", "user_id", "title", "tags", "text"]
+COLUMNS = ["memory_id", "kind", "user_id", "title", "tags", "text"]
 
 
 def known_items(
@@ -79,30 +79,31 @@ def known_items(
     chosen = list(dict.fromkeys(FIELDS if fields is None else fields))
     for name in chosen:
         check_choice("fields", name, FIELDS, "known_items")
-    rows = corpus.memories.select(_COLUMNS).to_pylist()
-    found = [(name, row, text) for name in chosen for row, text in _askable(name, rows)]
+    rows = corpus.memories.select(COLUMNS).to_pylist()
+    found = [asking(row, text, name, FIELDS[name][1]) for name in chosen for row, text in askable(name, rows)]
     if not found:
         raise ParameterError(f"known_items: expected memories with {', '.join(chosen)}. Got none of two words or more.")
     if n is not None and n < len(found):
         drawn = np.sort(np.random.default_rng(seed).choice(len(found), n, replace=False))
         found = [found[at] for at in drawn]
-    queries = [
-        {
-            "query_id": f"{name} {row['memory_id']}",
-            "text": text,
-            "user_id": row["user_id"],
-            "group": row["memory_id"],
-            "field": name,
-            "hidden_field": FIELDS[name][1],
-        }
-        for name, row, text in found
-    ]
-    ids = [row["memory_id"] for _, row, _ in found]
-    qrels = {"query_id": [query["query_id"] for query in queries], "memory_id": ids, "relevance": [1.0] * len(ids)}
-    return read_queries(pa.Table.from_pylist(queries)), read_qrels(qrels)
+    queries, qrels = labelled(found)
+    return read_queries(queries), read_qrels(qrels)
 
 
-def _askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], str]]:
+def asking(row: dict[str, Any], text: str, field: str, hidden_field: str | None = None) -> dict[str, Any]:
+    """A query that asks for one memory, whose own group it is."""
+    named = {"query_id": f"{field} {row['memory_id']}", "text": text, "user_id": row["user_id"]}
+    return {**named, "group": row["memory_id"], "field": field, "hidden_field": hidden_field}
+
+
+def labelled(queries: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
+    """What `asking` made, as queries and judgements."""
+    table = pa.Table.from_pylist(queries)
+    columns = [table["query_id"], table["group"], pa.array([1.0] * len(queries))]
+    return table, pa.table(columns, names=["query_id", "memory_id", "relevance"])
+
+
+def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], str]]:
     """The memories that a field can ask for, and the words that ask."""
     kinds, column = FIELDS[name]
     own = [(row, _asked(row, column)) for row in rows if row["kind"] in kinds]
@@ -144,7 +145,7 @@ def hidden(search: Any, column: str, ids: pa.ChunkedArray) -> Any:
     """`search` over its corpus with `column` hidden from the memories `ids`; other texts are not encoded again."""
     check_choice("hidden_field", column, ("title", "tags"), "queries")
     memories = search.corpus_.memories
-    rows = memories.filter(pc.is_in(memories["memory_id"], value_set=pc.unique(ids))).select(_COLUMNS).to_pylist()
+    rows = memories.filter(pc.is_in(memories["memory_id"], value_set=pc.unique(ids))).select(COLUMNS).to_pylist()
     without = {row["memory_id"]: hide(row, column) for row in rows}
     for place, name in enumerate(("title", "tags", "text")):
         pairs = zip(memories["memory_id"].to_pylist(), memories[name].to_pylist(), strict=True)

@@ -14,8 +14,7 @@ import pyarrow.compute as pc
 from memkit.errors import ParameterError
 from memkit.evaluate.asking import Batch, batches_of, check_fitted, found_of
 from memkit.evaluate.evaluation import Task
-from memkit.evaluate.known import known_items
-from memkit.evaluate.labels import read_queries
+from memkit.evaluate.known import COLUMNS, FIELDS, askable, asking, labelled
 from memkit.evaluate.stages import became
 from memkit.params import AsOf, as_of_time, check_value
 from memkit.policy.dedup.deduplicator import Deduplicator
@@ -105,36 +104,27 @@ class Asked:
 
 def _asking(search: Any, n: int | None) -> tuple[pa.Table, pa.Table]:
     """What asks for each memory; of at most `n` of them."""
-    memories, hidden = search.corpus_.memories, list(search.kinds_hidden)
-    try:
-        queries, _ = known_items(search.corpus_)
-    except ParameterError:  # there are none: facts have no headings
-        queries = read_queries({"query_id": ["-"], "text": [""]}).slice(0, 0)
-        queries = queries.append_column("field", pa.nulls(0, pa.string()))
-        queries = queries.append_column("hidden_field", pa.nulls(0, pa.string()))
-    else:
-        searched = memories.filter(pc.invert(pc.fill_null(pc.is_in(memories["kind"], pa.array(hidden)), False)))
-        queries = queries.filter(pc.is_in(queries["group"], value_set=searched["memory_id"]))
-    asked = set(queries["group"].to_pylist())
-    words = [
-        {
-            "query_id": f"{OWN_WORDS} {row['memory_id']}",
-            "text": " ".join(row["text"].split()[:_ASKED]),
-            "user_id": row["user_id"],
-            "group": row["memory_id"],
-            "field": OWN_WORDS,
-        }
-        for row in memories.select(["memory_id", "kind", "user_id", "text"]).to_pylist()
-        if row["memory_id"] not in asked and row["kind"] not in hidden and any(map(str.isalnum, row["text"]))
+    rows = search.corpus_.memories.select(COLUMNS).to_pylist()
+    queries = [
+        asking(row, text, name, column)
+        for name, (_, column) in FIELDS.items()
+        for row, text in askable(name, rows)
+        if row["kind"] not in search.kinds_hidden
     ]
-    queries = pa.concat_tables([queries, pa.Table.from_pylist(words, queries.schema)])
-    if not queries.num_rows:
+    asked = {query["group"] for query in queries}
+    queries += [
+        asking(row, " ".join(row["text"].split()[:_ASKED]), OWN_WORDS)
+        for row in rows
+        if row["memory_id"] not in asked
+        and row["kind"] not in search.kinds_hidden
+        and any(map(str.isalnum, row["text"]))
+    ]
+    if not queries:
         raise ParameterError("audit: expected memories with a word to ask for. Got none.")
     if n is not None:
-        drawn = pd.Series(sorted(set(queries["group"].to_pylist()))).sample(frac=1, random_state=0)[:n]
-        queries = queries.filter(pc.is_in(queries["group"], value_set=pa.array(drawn)))
-    own = {"query_id": queries["query_id"], "memory_id": queries["group"], "relevance": [1.0] * queries.num_rows}
-    return queries, pa.table(own)
+        drawn = set(pd.Series(sorted({query["group"] for query in queries})).sample(frac=1, random_state=0)[:n])
+        queries = [query for query in queries if query["group"] in drawn]
+    return labelled(queries)
 
 
 def unreached_of(asked: Asked) -> pa.Table:
