@@ -7,7 +7,7 @@ import math
 import re
 import tomllib
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -132,7 +132,9 @@ class Profile:
         made: dict[str, Any] = {"policies": {}, "evidence": {"version": memkit.__version__}}
         for part in (step for some in parts for step in (some.steps if isinstance(some, Pipeline) else [some])):
             values = {name: value for name, value in part.get_params(deep=False).items() if name != "retriever"}
-            kept = {name: value for name, value in values.items() if not _implied(part.params()[name], value)}
+            nulls = {name for name, declared in part.params().items() if declared.default is None}
+            # None need not be written where it is the default; no TOML can hold it.
+            kept = {name: value for name, value in values.items() if value is not None or name not in nulls}
             if isinstance(part, Retriever):
                 made["retriever"] = kept
                 made["evidence"] |= evidence_of(part) if part.is_fitted else {}
@@ -183,20 +185,12 @@ class Profile:
     @classmethod
     def from_toml(cls, text: str) -> Self:
         """What `to_toml` wrote, or somebody by hand; raises ParameterError, FormatError where it is no TOML."""
-        try:
-            return cls._of_sections(tomllib.loads(text))
-        except tomllib.TOMLDecodeError as error:
-            raise FormatError(f"profile: expected TOML. {error}") from error
+        return cls._of_sections(_parsed(tomllib.loads, text, "TOML"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """What `to_json` wrote; raises ParameterError, FormatError where it is no JSON."""
-        try:
-            return cls._of_sections(json.loads(text))
-        except ValueError as error:
-            if isinstance(error, ParameterError):
-                raise
-            raise FormatError(f"profile: expected JSON. {error}") from error
+        return cls._of_sections(_parsed(json.loads, text, "JSON"))
 
     @classmethod
     def _of_sections(cls, sections: Any) -> Self:
@@ -323,6 +317,13 @@ _SECTIONS = tuple(part.name for part in fields(Profile))
 _SETTINGS = pa.schema([(name, pa.string()) for name in ("document", "setting", "value", "unit", "note")])
 
 
+def _parsed(read: Callable[[str], Any], text: str, what: str) -> Any:
+    try:
+        return read(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"profile: expected {what}. {error}") from error
+
+
 def _declared(section: str) -> Mapping[str, Param]:
     if section == "evidence":
         return EVIDENCE
@@ -345,11 +346,6 @@ def _typed(declared: Param, value: Any, where: str) -> Any:
             " mk.register_encoder gives an encoder a name."
         )
     return float(value) if declared.kind == "float" and type(value) is int else value
-
-
-def _implied(declared: Param, value: object) -> bool:
-    """Whether a parameter need not be written: None where None is its default, which no TOML can hold."""
-    return value is None and declared.default is None
 
 
 def _plain(value: Any) -> Any:
