@@ -80,9 +80,13 @@ class Labels:
         gain = np.where(place < k, self.gain[order] / np.log2(place + 2), 0.0)
         return np.bincount(query, gain, len(self.queries)).astype(np.float64)
 
-    def look_up(self, query: Ints, memory_ids: pa.Array) -> Ints:
+    def codes(self, memory_ids: pa.Array) -> Ints:
+        """The numbers that memories have here, -1 for those that nobody judged."""
+        codes: Ints = pc.fill_null(pc.index_in(memory_ids, value_set=self.memories), -1).to_numpy().astype(np.int64)
+        return codes
+
+    def look_up(self, query: Ints, memory: Ints) -> Ints:
         """Where the judgement of each pair stands, -1 where there is none."""
-        memory = pc.fill_null(pc.index_in(memory_ids, value_set=self.memories), -1).to_numpy().astype(np.int64)
         key = query * len(self.memories) + memory
         at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
         return np.where((memory >= 0) & (self.key[at] == key), at, -1)
@@ -129,7 +133,7 @@ class Judged:
         judged, stale, filled = np.zeros(shape, bool), np.zeros(shape, bool), np.zeros(shape, bool)
         filled[query, place] = True
         hit, ids, own = _with_folded(hits)
-        at = labels.look_up(query[hit], ids)
+        at = labels.look_up(query[hit], labels.codes(ids))
         known = at >= 0
         hit, own, at = hit[known], own[known], at[known]
         judged[query[hit], place[hit]] = True

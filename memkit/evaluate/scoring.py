@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-import pyarrow.compute as pc
 
 from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric
 from memkit.evaluate.plans import Plan
@@ -89,11 +88,8 @@ class Worker:
         self.twin = index.rows.twin[found.row]
         self.memory = index.rows.memory[found.row]
         self.age = ages(index.rows.dated[self.memory], part.moment[found.query])
-        judged = pc.index_in(index.memories["memory_id"], value_set=labels.memories)
-        code = pc.fill_null(judged, -1).to_numpy().astype(np.int64)[self.memory]
-        key = part.number[found.query] * len(labels.memories) + code
-        place = np.minimum(np.searchsorted(labels.key, key), len(labels.key) - 1)
-        self.label = np.where((code >= 0) & (labels.key[place] == key), place, -1)
+        codes = labels.codes(index.memories["memory_id"])
+        self.label = labels.look_up(part.number[found.query], codes[self.memory])
         names = {fusion.norm for block in plan.blocks for fusion in block.fusions}
         self.norms = {name: _norms(name, settings, part) for name in names}
         self.kind, self.kind_names = index.rows.kind[0][self.memory], index.rows.kind[1]

@@ -7,6 +7,7 @@ or whatever groups queries that are not independent. All of it is arithmetic ove
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -210,17 +211,9 @@ def units_needed(units: Units, difference: float) -> int | None:
     """
     if len(units) < FEWEST:
         return None
-    spread = units.error * math.sqrt(len(units))
-    low, high = len(units), 10**6
-    if _factor(low) * spread / math.sqrt(low) <= difference:
-        return low
-    if _factor(high) * spread / math.sqrt(high) > difference:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        enough = _factor(middle) * spread / math.sqrt(middle) <= difference
-        low, high = (low, middle) if enough else (middle, high)
-    return high
+    spread, sizes = units.error * math.sqrt(len(units)), range(len(units), 10**6 + 1)
+    at = bisect_left(sizes, True, key=lambda size: detectable_of(size, spread) <= difference)
+    return sizes[at] if at < len(sizes) else None
 
 
 def queries_needed(difference: float, spread: float = 0.25, *, a_unit: int = 1, alike: float = 0.0) -> int:
