@@ -54,25 +54,39 @@ def _sheet(sheet: Sheet) -> str:
     parts += [f"<p>{html.escape(note)}</p>" for note in sheet.notes]
     wide = _in_page(sheet)
     no_room = [_name(c) for at, c in enumerate(sheet.columns) if at not in wide and not (c.small and sheet.leads)]
-    parts += [_table(sheet, wide)] if sheet.rows else []
+    parts += [table_of(sheet, wide)] if sheet.rows else []
     foot = _foot(sheet, len(sheet.rows), no_room)
     parts += [f"<p><small>{html.escape(foot)}</small></p>"] if foot else []
     return "".join(parts)
 
 
-def _table(sheet: Sheet, wide: list[int]) -> str:
+def table_of(
+    sheet: Sheet, wide: Sequence[int], head: str = "", picks: Sequence[str] = (), badges: Sequence[str] = ()
+) -> str:
+    """The rows of a sheet with these columns, those that are read and the small ones in the one called `head`.
+
+    Parameters
+    ----------
+    picks : sequence of str
+        What each row is known by, where one can be picked.
+    badges : sequence of str
+        HTML that stands below what is read of each row.
+    """
     small = [at for at, column in enumerate(sheet.columns) if column.small]
     before = 1 if sheet.columns and sheet.columns[0].look == "count" else 0
     kinds = {at: _class(sheet.columns[at], [row[at] for row in sheet.rows]) for at in wide}
     heads = [f'<th scope="col"{kinds[at]}>{_head(_name(sheet.columns[at]))}</th>' for at in wide]
-    heads[before:before] = ['<th scope="col"></th>'] if sheet.leads else []
+    heads[before:before] = [f'<th scope="col">{head}</th>'] if sheet.leads else []
     rows = []
     for place, row in enumerate(sheet.rows):
         cells = [f"<td{kinds[at]}>{html.escape(row[at].text)}{drawn(row[at])}</td>" for at in wide]
         if sheet.leads:
             under = " · ".join(html.escape(row[at].text) for at in small if row[at].text)
-            cells[before:before] = [_lead(sheet.titles[place], sheet.leads[place], under)]
-        rows.append(f"<tr>{''.join(cells)}</tr>")
+            cells[before:before] = [
+                _lead(sheet.titles[place], sheet.leads[place], under, badges[place] if badges else "")
+            ]
+        live = f' data-pick="{html.escape(picks[place])}"' if picks else ""
+        rows.append(f"<tr{live}>{''.join(cells)}</tr>")
     return f"<table><thead><tr>{''.join(heads)}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
 
 
@@ -124,11 +138,11 @@ def _span(span: tuple[float, float, float, float] | None) -> str:
     return f'<i class="b s">{piece}{zero}<b style="left:{at:.0%}"></b></i>'
 
 
-def _lead(title: Cell, lead: Cell, under: str) -> str:
+def _lead(title: Cell, lead: Cell, under: str, badges: str) -> str:
     parts = [f"<b>{marks(title)}</b>"] if title.text else []
     parts += [marks(lead)] if lead.text else []
     parts += [f"<small>{under}</small>"] if under else []
-    return f'<td class="l">{"<br>".join(parts)}</td>'
+    return f'<td class="l">{"<br>".join(parts)}{badges}</td>'
 
 
 def marks(cell: Cell) -> str:

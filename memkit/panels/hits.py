@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.draw import drawn, marks
-from memkit.display.sheet import Sheet, names_of, sheet_of
+from memkit.display.draw import table_of
+from memkit.display.sheet import names_of, sheet_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluate.asking import visible
 from memkit.panels.against import Against, Strip
@@ -299,8 +299,11 @@ class HitsPanel(Panel):
         ids, alike = (answer.table[name].to_pylist() for name in ("memory_id", "n_alike"))
         undated = self._undated(answer)
         said = [[f"+{n} alike"] * bool(n) + ["no date"] * (at + 1 in undated) for at, n in enumerate(alike)]
+        badges = ["".join(f' <em class="mkbadge">{word}</em>' for word in words) for words in said]
+        wide = [at for at, column in enumerate(sheet.columns) if not column.small and column.name != "n_alike"]
+        table = table_of(sheet, wide, "hit (Enter: why?)", [f"memory:{name}" for name in ids], badges)
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in sheet.notes)
-        return f'<div class="mk"><p><b>{html.escape(sheet.heading)}</b></p>{notes}{_rows(sheet, ids, said)}</div>'
+        return f'<div class="mk"><p><b>{html.escape(sheet.heading)}</b></p>{notes}{table}</div>'
 
     def _titles(self, ids: list[str]) -> dict[str, str]:
         memories = self.search.corpus_.memories
@@ -327,26 +330,3 @@ class HitsPanel(Panel):
 
 def _same_scope(question: Question, settings: Settings) -> bool:
     return all(getattr(question.settings, name) == getattr(settings, name) for name in SCOPING)
-
-
-def _rows(sheet: Sheet, ids: list[str], said: list[list[str]]) -> str:
-    """The hits, each with its words, a bar an arm, and what is to be said of it; each can be picked."""
-    wide = [
-        at for at, column in enumerate(sheet.columns) if not column.small and column.name not in ("rank", "n_alike")
-    ]
-    small = [at for at, column in enumerate(sheet.columns) if column.small]
-    heads = "".join(
-        f'<th scope="col" class="n">{html.escape(sheet.columns[at].head or sheet.columns[at].name)}</th>' for at in wide
-    )
-    rows = []
-    for at, row in enumerate(sheet.rows):
-        under = " · ".join(html.escape(row[column].text) for column in small if row[column].text)
-        badges = "".join(f' <em class="mkbadge">{html.escape(word)}</em>' for word in said[at])
-        title = f"<b>{marks(sheet.titles[at])}</b><br>" if sheet.titles[at].text else ""
-        cells = "".join(f'<td class="n">{html.escape(row[column].text)}{drawn(row[column])}</td>' for column in wide)
-        rows.append(
-            f'<tr data-pick="memory:{html.escape(ids[at])}"><td class="n">{at + 1}</td>'
-            f'<td class="l">{title}{marks(sheet.leads[at])}<br><small>{under}</small>{badges}</td>{cells}</tr>'
-        )
-    head = f'<tr><th scope="col" class="n">#</th><th scope="col">hit (Enter: why?)</th>{heads}</tr>'
-    return f"<table><thead>{head}</thead><tbody>{''.join(rows)}</tbody></table>"
