@@ -1,4 +1,4 @@
-"""Which columns of which result come first, and how each looks: `VIEWS`, as data.
+"""How each column looks, and which come first in which result: `VIEWS`, as data.
 
 A result says which one it is by the key ``memkit`` of its schema's metadata; a table of a corpus by its columns.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from memkit.schemas import TABLES
 
@@ -69,327 +70,257 @@ class View:
     knows: tuple[str, ...] = ()
 
 
-_PLACE = (Column("place", "where", "place", small=True), Column("kind", small=True), Column("date", small=True))
-_USER = Column("user_id", "user", small=True, varies=True)
-_ARMS = (Column("bm25", "words", "bar"), Column("vector", "meaning", "bar"), Column("gram", "letters", "bar"))
+_LOOKS = {
+    column.name: column
+    for column in (
+        Column("query_id", "query", varies=True),
+        Column("rank", "#", "count"),
+        Column("score", look="score"),
+        Column("bm25", "words", "bar"),
+        Column("vector", "meaning", "bar"),
+        Column("gram", "letters", "bar"),
+        Column("decay", look="share", usual=1.0),
+        Column("n_alike", "alike", "count", usual=0),
+        Column("place", "where", "place", small=True),
+        Column("date", small=True),
+        Column("user_id", "user", small=True, varies=True),
+        Column("memory_id", "memory", "memory"),
+        Column("prior", look="share", usual=1.0),
+        Column("age_days", "age, days", "number"),
+        Column("path", look="place"),
+        Column("policy", varies=True),
+        Column("words_removed", "words gone", "words"),
+        Column("words_added", "new words", "words"),
+        Column("fields", look="words"),
+        Column("valid_from", "since", "day"),
+        Column("memory_id_then", "memory", "place"),
+        Column("lines_added", "+", "count"),
+        Column("lines_removed", "−", "count"),
+        Column("committed_at", "made", "day"),
+        Column("author", varies=True),
+        Column("added", look="count"),
+        Column("edited", look="count"),
+        Column("removed", look="count"),
+        Column("alive", look="count"),
+        Column("expires_at", "expires", "day", varies=True),
+        Column("importance", small=True),
+        Column("keep", look="flag"),
+        Column("step", varies=True),
+        Column("matched_span", "matched"),
+        Column("similarity", look="share"),
+        Column("duplicate_of", "duplicate of", "memory"),
+        Column("factor", look="score"),
+        Column("evict_rank", look="count", varies=True),
+        Column("rows", look="count"),
+        Column("needs_as_of", "a day", "flag"),
+        Column("doc", "meaning"),
+        Column("refit", look="flag"),
+        Column("as_of", "day", "day", varies=True),
+        Column("keep_a", "keep a", "flag"),
+        Column("reason_a", "reason a"),
+        Column("keep_b", "keep b", "flag"),
+        Column("reason_b", "reason b"),
+        Column("changed", look="flag"),
+        Column("day", "in days", "count"),
+        Column("memories", look="bar"),
+        Column("kept", look="bar"),
+        Column("expired", "expired", "count"),
+        Column("over_quota", "over quota", "count"),
+        Column("refused", "refused", "count"),
+        Column("faded", "faded", "count"),
+        Column("a_id", "one", "memory"),
+        Column("b_id", "other", "memory"),
+        Column("number_conflict", "numbers differ", "flag", usual=False),
+        Column("date_conflict", "dates differ", "flag", usual=False),
+        Column("negation_conflict", "negations differ", "flag", usual=False),
+        Column("contradiction", "contra-diction", "flag", usual=False),
+        Column("count", look="count"),
+        Column("chars", "characters", "count"),
+        Column("line", "memory"),
+        Column("value", look="exact"),
+        Column("interval", "95 % interval", "interval"),
+        Column("judged", look="share"),
+        Column("estimate", "mean", varies=True),
+        Column("n_units", "units", "count"),
+        Column("n_queries", "queries", "count"),
+        Column("n_no_relevant", "without an answer", "count", usual=0),
+        Column("a", look="exact"),
+        Column("b", look="exact"),
+        Column("difference", "b − a", "signed"),
+        Column("p", look="exact"),
+        Column("word", "verdict", varies=True),
+        Column("setting", "#", "count"),
+        Column("gain", look="signed"),
+        Column("p_adjusted", "p", "exact"),
+        Column("near_best", "near the best", "flag"),
+        Column("plateau", look="flag"),
+        Column("of", look="count"),
+        Column("by_others", "by others", "count"),
+        Column("asked_by", "asked by"),
+        Column("share", look="score"),
+        Column("times", look="number"),
+        Column("by_id", "by", "memory"),
+        Column("newer_days", "newer, days", "number"),
+        Column("days", "in days", "count"),
+        Column("candidate", look="exact"),
+    )
+}
+"""How a column looks, by its name, in whatever result it stands; any other is shown as it is."""
+_OF_MEMORIES = " ".join(TABLES["memories"].names)
+
+
+def _view(word: str, columns: str, *otherwise: Column, knows: str = "", **more: Any) -> View:
+    """The view of these columns; a few may look otherwise here than elsewhere."""
+    looks = _LOOKS | {column.name: column for column in otherwise}
+    chosen = tuple(looks.get(name, Column(name)) for name in columns.split())
+    return View(word, chosen, knows=tuple(knows.split()), **more)
+
 
 VIEWS: dict[str, View] = {
-    "hits": View(
+    "hits": _view(
         "hit",
-        (
-            Column("query_id", "query", varies=True),
-            Column("rank", "#", "count"),
-            Column("score", look="score"),
-            *_ARMS,
-            Column("decay", look="share", usual=1.0),
-            Column("n_alike", "alike", "count", usual=0),
-            *_PLACE,
-            _USER,
-        ),
+        "query_id rank score bm25 vector gram decay n_alike place kind date user_id",
+        Column("kind", small=True),
         lead="text",
-        knows=("memory_id", "chunk_id", "path", "line_start", "line_end", "title", "alike"),
+        knows="memory_id chunk_id path line_start line_end title alike",
     ),
-    "trace": View(
+    "trace": _view(
         "candidate",
-        (
-            Column("query_id", "query", varies=True),
-            Column("rank", "#", "count"),
-            Column("memory_id", "memory", "memory"),
-            Column("disposition"),
-            Column("score", look="score"),
-            *_ARMS,
-            Column("prior", look="share", usual=1.0),
-            Column("decay", look="share", usual=1.0),
-            Column("age_days", "age, days", "number"),
-        ),
+        "query_id rank memory_id disposition score bm25 vector gram prior decay age_days",
         tally="disposition",
-        knows=(
-            *("chunk_id", "fused", "mmr_penalty", "bm25_rank", "bm25_norm", "vector_rank", "vector_norm"),
-            *("gram_rank", "gram_norm"),
-        ),
+        knows="chunk_id fused mmr_penalty bm25_rank bm25_norm vector_rank vector_norm gram_rank gram_norm",
     ),
-    "edits": View(
+    "edits": _view(
         "edit",
-        (Column("op"), Column("path", look="place"), Column("policy", varies=True), Column("reason")),
+        "op path policy reason",
         lead="before",
         tally="op",
-        knows=("edit", "to", "memory_id", "at", "sha256", "together", "derived", "of_memories", "after"),
+        knows="edit to memory_id at sha256 together derived of_memories after",
     ),
-    "difference": View(
+    "difference": _view(
         "difference",
-        (
-            *(Column("change"), Column("memory_id", "memory", "place")),
-            Column("words_removed", "words gone", "words"),
-            Column("words_added", "new words", "words"),
-            Column("fields", look="words"),
-        ),
+        "change memory_id words_removed words_added fields",
+        Column("memory_id", "memory", "place"),
         lead="after",
         tally="change",
-        knows=("memory_id_before", "path", "path_before", "kind", "title", "before"),
+        knows="memory_id_before path path_before kind title before",
     ),
-    "versions": View(
+    "versions": _view(
         "version",
-        (
-            *(Column("valid_from", "since", "day"), Column("change"), Column("memory_id_then", "memory", "place")),
-            *(Column("lines_added", "+", "count"), Column("lines_removed", "−", "count")),
-        ),
+        "valid_from change memory_id_then lines_added lines_removed",
         lead="text",
         tally="change",
-        knows=("memory_id", "version", "kind", "path", "title", "valid_to", "commit", "at_start"),
+        knows="memory_id version kind path title valid_to commit at_start",
     ),
-    "commits": View(
+    "commits": _view(
         "commit",
-        (
-            Column("committed_at", "made", "day"),
-            Column("author", varies=True),
-            *(Column(name, look="count") for name in ("added", "edited", "removed", "alive")),
-        ),
-        "subject",
-        knows=("commit", "parent", "authored_at", "files"),
+        "committed_at author added edited removed alive",
+        lead="subject",
+        knows="commit parent authored_at files",
     ),
-    "refused": View(
-        "refusal", (Column("path", look="place"), Column("policy", varies=True)), lead="reason", knows=("memory_id",)
-    ),
-    "applied": View(
-        "file", (Column("op"), Column("path", look="place")), tally="op", knows=("sha256_before", "sha256_after")
-    ),
-    "problems": View(
+    "refused": _view("refusal", "path policy", lead="reason", knows="memory_id"),
+    "applied": _view("file", "op path", tally="op", knows="sha256_before sha256_after"),
+    "problems": _view(
         "problem",
-        (Column("severity"), Column("rule")),
+        "severity rule",
         lead="message",
         tally="severity",
         order=("severity", ("error", "warning", "info")),
-        knows=("path", "line", "field", "status", "memory_id"),
+        knows="path line field status memory_id",
     ),
-    "memories": View(
+    "memories": _view(
         "memory",
-        (
-            Column("expires_at", "expires", "day", varies=True),
-            *_PLACE,
-            Column("importance", small=True),
-            _USER,
-        ),
+        "expires_at place kind date importance user_id",
+        Column("kind", small=True),
         lead="text",
         tally="kind",
-        knows=tuple(TABLES["memories"].names),
+        knows=_OF_MEMORIES,
     ),
-    "policy": View(
+    "policy": _view(
         "memory",
-        (
-            Column("keep", look="flag"),
-            Column("reason"),
-            Column("step", varies=True),
-            Column("matched_span", "matched"),
-            Column("similarity", look="share"),
-            Column("duplicate_of", "duplicate of", "memory"),
-            Column("factor", look="score"),
-            Column("age_days", "age, days", "number"),
-            Column("evict_rank", look="count", varies=True),
-            Column("expires_at", "expires", "day", varies=True),
-            *_PLACE,
-            Column("importance", small=True),
-            _USER,
-        ),
+        "keep reason step matched_span similarity duplicate_of factor age_days evict_rank expires_at"
+        " place kind date importance user_id",
+        Column("kind", small=True),
         lead="text",
         tally="reason",
         blank="kept",
         order=("keep", (False,)),
-        knows=("cluster", *TABLES["memories"].names),
+        knows="cluster " + _OF_MEMORIES,
     ),
-    "verdicts": View(
-        "group", (Column("kind"), Column("keep", look="flag"), Column("reason"), Column("rows", look="count"))
-    ),
-    "queries": View(
-        "query",
-        (Column("name"), Column("question"), Column("needs_as_of", "a day", "flag"), Column("parameters")),
-        knows=("sql",),
-    ),
-    "params": View(
-        "parameter",
-        (Column("name"), Column("default"), Column("expected"), Column("doc", "meaning"), Column("refit", look="flag")),
-        knows=("source",),
-    ),
-    "rules": View("rule", (Column("code"), Column("severity"), Column("format"), Column("field"), Column("checks"))),
-    "replay": View(
-        "verdict",
-        (
-            Column("memory_id", "memory", "memory"),
-            Column("as_of", "day", "day", varies=True),
-            Column("keep_a", "keep a", "flag"),
-            Column("reason_a", "reason a"),
-            Column("keep_b", "keep b", "flag"),
-            Column("reason_b", "reason b"),
-            Column("changed", look="flag"),
-        ),
-        order=("changed", (True,)),
-    ),
-    "forecast": View(
+    "verdicts": _view("group", "kind keep reason rows"),
+    "queries": _view("query", "name question needs_as_of parameters", knows="sql"),
+    "params": _view("parameter", "name default expected doc refit", knows="source"),
+    "rules": _view("rule", "code severity format field checks"),
+    "replay": _view("verdict", "memory_id as_of keep_a reason_a keep_b reason_b changed", order=("changed", (True,))),
+    "forecast": _view(
         "user and day",
-        (
-            Column("user_id", "user", varies=True),
-            Column("day", "in days", "count"),
-            Column("memories", look="bar"),
-            Column("kept", look="bar"),
-            *(Column(name, name.replace("_", " "), "count") for name in ("expired", "over_quota", "refused", "faded")),
-        ),
+        "user_id day memories kept expired over_quota refused faded",
+        Column("user_id", "user", varies=True),
     ),
-    "pairs": View(
+    "pairs": _view(
         "pair",
-        (
-            Column("similarity", look="score"),
-            Column("kind"),
-            Column("a_id", "one", "memory"),
-            Column("b_id", "other", "memory"),
-            *(
-                Column(f"{name}_conflict", f"{name}s differ", "flag", usual=False)
-                for name in ("number", "date", "negation")
-            ),
-            Column("contradiction", "contra-diction", "flag", usual=False),
-        ),
+        "similarity kind a_id b_id number_conflict date_conflict negation_conflict contradiction",
+        Column("similarity", look="score"),
         tally="kind",
-        knows=("same_user",),
+        knows="same_user",
     ),
-    "overview": View("finding", (Column("what", ""), Column("count", look="count"), Column("note", ""))),
-    "block": View("line", (Column("reason", ""), Column("chars", "characters", "count"), Column("line", "memory"))),
-    "kinds": View("kind", (Column("format"), Column("kind"), Column("memories", look="bar"))),
-    "evaluate": View(
+    "overview": _view("finding", "what count note"),
+    "block": _view("line", "reason chars line"),
+    "kinds": _view("kind", "format kind memories"),
+    "evaluate": _view(
         "metric",
-        (
-            Column("metric"),
-            Column("value", look="exact"),
-            Column("interval", "95 % interval", "interval"),
-            Column("judged", look="share"),
-            Column("estimate", "mean", varies=True),
-            Column("n_units", "units", "count"),
-            Column("n_queries", "queries", "count"),
-            Column("n_no_relevant", "without an answer", "count", usual=0),
-        ),
-        knows=("low", "high", "per_query", "per_unit", "unit", "n_with_hits"),
+        "metric value interval judged estimate n_units n_queries n_no_relevant",
+        knows="low high per_query per_unit unit n_with_hits",
     ),
-    "compare": View(
+    "compare": _view(
         "metric",
-        (
-            Column("metric"),
-            Column("a", look="exact"),
-            Column("b", look="exact"),
-            Column("difference", "b − a", "signed"),
-            Column("interval", "95 % interval", "interval"),
-            Column("p", look="exact"),
-            Column("n_queries", "queries", "count"),
-            Column("word", "verdict", varies=True),
-        ),
-        knows=(
-            *("low", "high", "reason", "epsilon", "judged_a", "judged_b", "n_to_judge", "estimate", "per_query"),
-            *("per_unit", "unit", "n_units", "n_no_relevant", "n_flips", "note", "better", "same", "worse"),
-            "detectable",
-        ),
+        "metric a b difference interval p n_queries word",
+        knows="low high reason epsilon judged_a judged_b n_to_judge estimate per_query per_unit unit n_units"
+        " n_no_relevant n_flips note better same worse detectable",
     ),
-    "sweep": View(
-        "setting",
-        (
-            Column("setting", "#", "count"),
-            Column("gain", look="signed"),
-            Column("p_adjusted", "p", "exact"),
-            Column("near_best", "near the best", "flag"),
-            Column("plateau", look="flag"),
-        ),
-        knows=("n_with_hits", "distance"),
-    ),
-    "per_query": View(
+    "sweep": _view("setting", "setting gain p_adjusted near_best plateau", knows="n_with_hits distance"),
+    "per_query": _view(
         "query",
-        (
-            Column("metric", varies=True),
-            Column("difference", "b − a", "signed"),
-            Column("a", look="exact"),
-            Column("b", look="exact"),
-            Column("query_id", "query"),
-        ),
+        "metric difference a b query_id",
+        Column("metric", varies=True),
+        Column("query_id", "query"),
         lead="text",
-        knows=("unit",),
+        knows="unit",
     ),
-    "audit": View(
-        "question", (Column("audit"), Column("count", look="count"), Column("of", look="count")), lead="note"
-    ),
-    "audit_unreached": View(
+    "audit": _view("question", "audit count of", lead="note"),
+    "audit_unreached": _view("memory", "memory_id why rank by_others asked_by", knows="n_queries query"),
+    "audit_hubs": _view("memory", "memory_id n_queries share times", knows="own"),
+    "audit_unsearchable": _view("memory", "memory_id kind why"),
+    "audit_shadowed": _view("memory", "memory_id how by_id differs newer_days", knows="similarity"),
+    "audit_horizon": _view(
         "memory",
-        (
-            Column("memory_id", "memory", "memory"),
-            Column("why"),
-            Column("rank", "#", "count"),
-            Column("by_others", "by others", "count"),
-            Column("asked_by", "asked by"),
-        ),
-        knows=("n_queries", "query"),
-    ),
-    "audit_hubs": View(
-        "memory",
-        (
-            Column("memory_id", "memory", "memory"),
-            Column("n_queries", "queries", "count"),
-            Column("share", look="score"),
-            Column("times", look="number"),
-        ),
-        knows=("own",),
-    ),
-    "audit_unsearchable": View("memory", (Column("memory_id", "memory", "memory"), Column("kind"), Column("why"))),
-    "audit_shadowed": View(
-        "memory",
-        (
-            Column("memory_id", "memory", "memory"),
-            Column("how"),
-            Column("by_id", "by", "memory"),
-            Column("differs"),
-            Column("newer_days", "newer, days", "number"),
-        ),
-        knows=("similarity",),
-    ),
-    "audit_horizon": View(
-        "memory",
-        (
-            Column("memory_id", "memory", "memory"),
-            Column("rank", "#", "count"),
-            Column("day", "falls on", "day"),
-            Column("days", "in days", "count"),
-            Column("why"),
-        ),
+        "memory_id rank day days why",
+        Column("day", "falls on", "day"),
         tally="why",
-        knows=("query_id", "score", "decay"),
+        knows="query_id score decay",
     ),
-    "context": View(
-        "candidate",
-        (
-            Column("block"),
-            Column("rank", "#", "count"),
-            Column("memory_id", "memory", "memory"),
-            Column("chars", "characters", "count"),
-            Column("keep", look="flag"),
-            Column("reason"),
-        ),
-        tally="reason",
-        blank="kept",
-    ),
+    "context": _view("candidate", "block rank memory_id chars keep reason", tally="reason", blank="kept"),
 }
 for _name, _lead in (("facts", "text"), ("turns", "text"), ("checklist", "text"), ("wisdom_facts", "content")):
-    VIEWS[_name] = View("row", (), lead=_lead, knows=("memory_id", "path", "extra"))
+    VIEWS[_name] = _view("row", "", lead=_lead, knows="memory_id path extra")
 ANY = View("row", ())
-_GAIN = (Column("difference", look="signed"), Column("interval", "95 % interval", "interval"))
-_BY_COLUMNS = {tuple(TABLES[name].names): view for name, view in VIEWS.items() if name in TABLES} | {
-    ("baseline", "value", "difference", "low", "high", "note"): View(
-        "baseline", (Column("baseline"), Column("value", look="exact"), *_GAIN, Column("note")), knows=("low", "high")
-    ),
-    ("group", "n_queries", "default", "candidate", "difference"): View(
-        "group",
-        (
-            Column("group"),
+_BY_COLUMNS = {tuple(TABLES[name].names): view for name, view in VIEWS.items() if name in TABLES}
+_BY_COLUMNS |= {
+    tuple(names.split()): view
+    for names, view in {
+        "baseline value difference low high note": _view(
+            "baseline", "baseline value difference interval note", Column("difference", look="signed"), knows="low high"
+        ),
+        "group n_queries default candidate difference": _view(
+            "group",
+            "group difference default candidate n_queries",
             Column("difference", look="signed"),
             Column("default", look="exact"),
-            Column("candidate", look="exact"),
-            Column("n_queries", "queries", "count"),
         ),
-    ),
-    ("query_id", "text", "user_id", "as_of", "group", "field", "hidden_field"): View(
-        "query", (Column("field"), Column("user_id", "user"), Column("as_of", "day", "day")), lead="text"
-    ),
+        "query_id text user_id as_of group field hidden_field": _view(
+            "query", "field user_id as_of", Column("user_id", "user"), Column("as_of", "day", "day"), lead="text"
+        ),
+    }.items()
 }
 """Tables that say by their columns alone what they are."""
 
