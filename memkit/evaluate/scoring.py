@@ -146,7 +146,6 @@ class Worker:
             wanted, labels = wanted[right], labels[right]
         memory, row = self.memory[rows], found.row[rows]
         one = OneQuery(
-            raw=found.raw[rows],
             rank=found.rank[rows],
             norm=lambda name: self.norms[name][rows],
             factor=lambda decays: self._factors(rows, decays),

@@ -130,10 +130,7 @@ def _has(*names: str) -> Callable[[Any], bool]:
 # Most telling first: a sentence-transformer is callable too.
 _SHAPES: tuple[tuple[Callable[[Any], bool], str], ...] = (
     (_has("embed_documents", "embed_query"), "from_langchain"),
-    (
-        _has("encode_query", "encode_document"),
-        "from_sentence_transformer",
-    ),
+    (_has("encode_query", "encode_document"), "from_sentence_transformer"),
     (_has("encode"), "from_sentence_transformer"),
     (_has("transform"), "from_sklearn"),
     (callable, "from_callable"),

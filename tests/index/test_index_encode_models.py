@@ -117,7 +117,8 @@ def test_an_absent_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPat
         original = getattr(module, cached, None)
         if hasattr(original, "__wrapped__"):
             monkeypatch.setattr(module, cached, functools.cache(original.__wrapped__))
-    monkeypatch.setattr(module.util, "find_spec", lambda name: None if name == package else util.find_spec(name))
+    found = util.find_spec
+    monkeypatch.setattr(util, "find_spec", lambda name: None if name == package else found(name))
     with pytest.raises(MissingExtraError, match=r"pip install 'memkit"):
         make().encode_query(["пул"])
 

@@ -27,7 +27,7 @@ def evidence(norm: list[list[float]], rank: list[list[int]] | None = None) -> Ev
     """Norms with 0 for not found; ranks default to 1 where found."""
     norms = np.array(norm)
     ranks = (norms > 0).astype(int) if rank is None else np.array(rank)
-    return Evidence(np.where(ranks > 0, np.maximum(norms, 0.1), NAN), norms, ranks)
+    return Evidence(norms, ranks)
 
 
 def fused(norm: list[list[float]], method: str, weights: Floats = HALVES, **more: int) -> list[float]:
@@ -45,20 +45,20 @@ def test_each_method_is_its_formula() -> None:
 
 def test_rrf_is_the_published_sum_scaled_so_that_first_everywhere_is_one() -> None:
     ranks = [[1, 2], [3, 1], [2, 0]]
-    found = Evidence(np.where(np.array(ranks) > 0, 0.5, NAN), np.ones((3, 2)), np.array(ranks))
+    found = Evidence(np.ones((3, 2)), np.array(ranks))
     published = np.array([1 / 61 + 1 / 62, 1 / 63 + 1 / 61, 1 / 62])
     assert fuse(found, HALVES, "rrf").tolist() == pytest.approx((published * 61 / 2).tolist())
-    first = Evidence(np.ones((1, 2)), np.ones((1, 2)), np.ones((1, 2), int))
+    first = Evidence(np.ones((1, 2)), np.ones((1, 2), int))
     assert fuse(first, HALVES, "rrf").tolist() == [1.0]
 
 
 def test_the_constant_of_rrf_is_a_parameter() -> None:
-    found = Evidence(np.ones((1, 2)), np.ones((1, 2)), np.array([[1, 2]]))
+    found = Evidence(np.ones((1, 2)), np.array([[1, 2]]))
     assert fuse(found, HALVES, "rrf", rrf_k=0).tolist() == [0.5 * 1 / 1 + 0.5 * 1 / 2]
 
 
 def test_rrf_credits_ranks_alone_and_no_rank_not_at_all() -> None:
-    found = Evidence(np.array([[np.nan, -0.4], [2.0, 0.4]]), np.ones((2, 2)), np.array([[0, 2], [1, 1]]))
+    found = Evidence(np.ones((2, 2)), np.array([[0, 2], [1, 1]]))
     assert fuse(found, HALVES, "rrf").tolist() == pytest.approx([0.5 * 61 / 62, 1.0])
 
 
@@ -81,7 +81,7 @@ def test_scores_stay_within_zero_and_one(method: str, norm: list[tuple[float, fl
 
 @pytest.mark.parametrize("method", METHODS)
 def test_one_arm_alone_keeps_its_scores(method: str) -> None:
-    found = Evidence(np.array([[2.0], [1.0]]), np.array([[1.0], [0.5]]), np.array([[1], [2]]))
+    found = Evidence(np.array([[1.0], [0.5]]), np.array([[1], [2]]))
     scores = fuse(found, np.array([1.0]), method)
     assert scores[0] == 1.0
     assert scores[1] == (61 / 62 if method == "rrf" else 0.5)

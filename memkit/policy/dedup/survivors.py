@@ -112,11 +112,10 @@ def _table(rows: pa.Table, node: Ints, best: Ints, stays: Ints, label: Ints, pai
 def _between(own: Ints, kept: Ints, n: int, pairs: tuple[Any, ...]) -> tuple[Any, Any]:
     """The similarity of each node with the one that stays, and whether vectors alone found it; NaN where no pair."""
     a, b, similarity, semantic = pairs
-    keys = a * max(1, n) + b
-    wanted = np.minimum(own, kept) * max(1, n) + np.maximum(own, kept)
-    at = np.minimum(np.searchsorted(keys, wanted), max(0, len(keys) - 1))
-    known = keys[at] == wanted if len(keys) else np.zeros(len(wanted), dtype=bool)
     same = own == kept
-    found = np.where(known, similarity[at], np.nan) if len(keys) else np.full(len(wanted), np.nan)
-    alone = known & semantic[at] if len(keys) else np.zeros(len(wanted), dtype=bool)
-    return np.where(same, 1.0, found), alone & ~same
+    if not len(a):
+        return np.where(same, 1.0, np.nan), np.zeros(len(own), bool)
+    keys, wanted = a * n + b, np.minimum(own, kept) * n + np.maximum(own, kept)
+    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    known = keys[at] == wanted
+    return np.where(same, 1.0, np.where(known, similarity[at], np.nan)), known & semantic[at] & ~same

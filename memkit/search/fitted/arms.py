@@ -64,8 +64,8 @@ class Kind:
     make : callable
         The arm that the settings ask for, not fitted.
     load : callable
-        ``load(settings, folder, chunks, texts, trust)`` is such an arm as it was saved in `folder`, by the user
-        where `trust`, else by anybody.
+        ``load(index, folder, trust)`` is the arm of `index` as it was saved in `folder`, by the user where `trust`,
+        else by anybody. Raises StaleIndexError where it is damaged, of other rows or of another encoder.
     label, score, nothing : str
         What pictures call the arm, what sentences call its score, and why it may have none.
     """
@@ -76,7 +76,7 @@ class Kind:
     lends: str
     everywhere: bool
     make: Callable[[FitSettings], Arm]
-    load: Callable[[FitSettings, Path, pa.Table, pa.ChunkedArray, bool], Arm]
+    load: Callable[[Any, Path, bool], Arm]
     label: str
     score: str
     nothing: str
@@ -118,22 +118,19 @@ def _dense(settings: FitSettings) -> Arm:
     return cast(Arm, Dense(encoder=settings.encoder, ann=settings.ann, centre=settings.centre))
 
 
-def _load_words(settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray, trust: bool) -> Arm:
-    return _of_chunks(type(_words(settings)).load(folder), folder, chunks)
-
-
-def _of_chunks(arm: Any, folder: Path, chunks: pa.Table) -> Arm:
-    if arm.postings_.n_rows != chunks.num_rows:
+def _of_rows(arm: Any, index: Any, folder: Path) -> Arm:
+    if arm.postings_.n_rows != index.chunks.num_rows:
         raise StaleIndexError(
-            f"{folder.name}: expected {chunks.num_rows} chunks. Got {arm.postings_.n_rows}. Fit again."
+            f"{folder.name}: expected {index.chunks.num_rows} chunks. Got {arm.postings_.n_rows}. Fit again."
         )
     return cast(Arm, arm)
 
 
-def _load_dense(settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray, trust: bool) -> Arm:
+def _load_dense(index: Any, folder: Path, trust: bool) -> Arm:
     from memkit.index.dense import Dense
 
-    return cast(Arm, Dense.load(folder, encoder=settings.encoder, chunks=chunks, texts=texts, trust=trust))
+    rows = {"chunks": index.chunks, "texts": index.texts}
+    return cast(Arm, Dense.load(folder, encoder=index.settings.encoder, **rows, trust=trust))
 
 
 KINDS: dict[str, Kind] = {
@@ -144,7 +141,7 @@ KINDS: dict[str, Kind] = {
         lends="sum",
         everywhere=False,
         make=_words,
-        load=_load_words,
+        load=lambda index, folder, trust: _of_rows(type(_words(index.settings)).load(folder), index, folder),
         label="lexical",
         score="lexical score",
         nothing="lexical score 0 (no term of the query occurs in it)",
@@ -168,7 +165,7 @@ KINDS: dict[str, Kind] = {
         lends="",
         everywhere=False,
         make=lambda settings: lexical().Grams(),
-        load=lambda settings, folder, chunks, texts, trust: _of_chunks(lexical().Grams.load(folder), folder, chunks),
+        load=lambda index, folder, trust: _of_rows(lexical().Grams.load(folder), index, folder),
         label="letters",
         score="likeness of letters",
         nothing="no letters in common",
@@ -188,19 +185,6 @@ def build_arm(name: str, settings: FitSettings, chunks: pa.Table, texts: pa.Chun
         Where the encoder fails.
     """
     return KINDS[name].make(settings).fit(chunks, texts)
-
-
-def load_arm(
-    name: str, settings: FitSettings, folder: Path, chunks: pa.Table, texts: pa.ChunkedArray, trust: bool = False
-) -> Arm:
-    """The arm `name` that was saved in `folder`.
-
-    Raises
-    ------
-    StaleIndexError
-        Where it is damaged, of other rows or of another encoder.
-    """
-    return KINDS[name].load(settings, folder, chunks, texts, trust)
 
 
 def finder(index: Any, name: str) -> Any:

@@ -23,7 +23,7 @@ from memkit.index.cache import MODELS, shared_cache
 from memkit.index.encode import check_given
 from memkit.index.saved import HashedTerms
 from memkit.params import Estimator
-from memkit.search.fitted.arms import KINDS, build_arm, load_arm
+from memkit.search.fitted.arms import KINDS, build_arm
 from memkit.search.fitted.index import SearchIndex, build_index
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.table import from_table
@@ -90,7 +90,7 @@ def load_index(
             " Fit again; vectors of known texts come from the cache."
         )
     for name in manifest["arms"]:
-        index.arms[name] = load_arm(name, index.settings, folder / name, index.chunks, index.texts, trust)
+        index.arms[name] = KINDS[name].load(index, folder / name, trust)
     return index, params
 
 
@@ -108,8 +108,7 @@ def kept_arm(index: SearchIndex, name: str) -> Any:
             and name in manifest["arms"]
         )
         if is_same and index.digests == manifest["rows"]:
-            trust = index.corpus.trusted
-            return load_arm(name, index.settings, folder / name, index.chunks, index.texts, trust)
+            return KINDS[name].load(index, folder / name, index.corpus.trusted)
     except StaleIndexError:
         pass  # damaged, or of another encoder
     return None
@@ -129,7 +128,7 @@ def cached_arm(index: SearchIndex, name: str) -> Any:
     if folder.is_dir():
         try:
             os.utime(folder)
-            return load_arm(name, index.settings, folder, index.chunks, index.texts)
+            return KINDS[name].load(index, folder, False)
         except (OSError, MemkitError):  # damaged: it is made again
             shutil.rmtree(folder, ignore_errors=True)
     arm = build_arm(name, index.settings, index.chunks, index.texts)

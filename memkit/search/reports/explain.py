@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.duck import check_unicode
@@ -63,7 +62,8 @@ def explained(question: Question, memory_id: str) -> str:
     """As `explain`, of one text that was asked already."""
     held, trace = question.index.memories["memory_id"], trace_table(question)
     if not pc.any(pc.equal(held, memory_id)).as_py():
-        raise QueryError(_unknown(memory_id, held))
+        hint = did_you_mean(memory_id, held.to_pylist())
+        raise QueryError(f"explain: expected the memory_id of one of {len(held)} memories. Got {memory_id!r}.{hint}")
     rows = trace.filter(pc.equal(trace["memory_id"], memory_id))
     row = rows.slice(0, 1).to_pylist()[0] if rows.num_rows else None
     if row is None or row["disposition"] in ("below_pool", "filtered", "expired", "future"):
@@ -97,11 +97,6 @@ def _doubt(question: Question) -> str:
     if likely is None or likely[0] >= _DOUBTFUL:
         return ""
     return f" Probably nothing here answers the query (answerability {likely[0]:.2f})."
-
-
-def _unknown(memory_id: str, held: pa.ChunkedArray) -> str:
-    hint = did_you_mean(memory_id, held.to_pylist())
-    return f"explain: expected the memory_id of one of {len(held)} memories. Got {memory_id!r}.{hint}"
 
 
 def _made_of(question: Question, row: dict[str, Any]) -> str:

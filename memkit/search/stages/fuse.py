@@ -11,9 +11,8 @@ scores do, whatever the number of arms, so that `min_score` means the same under
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -173,21 +172,17 @@ def normalise(query: Ints, score: Floats, how: str = "minmax") -> Floats:
     return norm
 
 
-@dataclass(frozen=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What the arms say of each candidate; a column an arm.
 
     Attributes
     ----------
-    raw : ndarray of float64, shape (n, arms)
-        NaN where the arm did not find the candidate.
     norm : ndarray of float64, shape (n, arms)
-        Normalised; 0 where not found.
+        Normalised; 0 where the arm did not find the candidate.
     rank : ndarray of int64, shape (n, arms)
         From 1; 0 where not found.
     """
 
-    raw: Floats
     norm: Floats
     rank: Ints
 
@@ -278,7 +273,7 @@ def fuse(found: Evidence, weights: Floats, method: str = "weighted", rrf_k: int 
     Parameters
     ----------
     found : Evidence
-        Raw scores, normalised scores and ranks, a column an arm.
+        Normalised scores and ranks, a column an arm.
     weights : ndarray of float64, shape (arms,) or (arms, settings)
         With the sum 1.
     method : str
@@ -300,7 +295,7 @@ def fuse(found: Evidence, weights: Floats, method: str = "weighted", rrf_k: int 
 
     Examples
     --------
-    >>> both = Evidence(np.array([[3.0, 0.8]]), np.array([[1.0, 0.5]]), np.array([[1, 2]]))
+    >>> both = Evidence(np.array([[1.0, 0.5]]), np.array([[1, 2]]))
     >>> fuse(both, np.array([0.5, 0.5])).tolist()
     [0.75]
     """

@@ -33,7 +33,7 @@ class OneQuery:
 
     Attributes
     ----------
-    raw, rank : ndarray, shape (n, arms)
+    rank : ndarray of int64, shape (n, arms)
         As in `Candidates`.
     norm : callable
         The norms by what they are called, shape (n, arms).
@@ -51,7 +51,6 @@ class OneQuery:
         The similarity of the candidates among each other, for MMR.
     """
 
-    raw: Floats
     rank: Ints
     norm: Callable[[Any], Floats]
     factor: Callable[[tuple[Any, ...]], Floats]
@@ -153,7 +152,7 @@ class OneQuery:
 
     def _counted(self, key: Keys, root: Keys) -> Ints:
         """How many keys are above each root."""
-        return np.array([_larger(key, one) for one in root]).reshape(root.shape).astype(np.int64)
+        return np.array([_count(key > one) for one in root]).reshape(root.shape).astype(np.int64)
 
     def _hits(self, block: Block, key: Keys, floor: Keys, depth: int, counts: bool) -> Ints:
         if not counts and block.is_bounded and not block.lacks_arms and not block.least.any():
@@ -165,8 +164,7 @@ class OneQuery:
 
     def _fused(self, block: Block) -> Floats:
         parts = [
-            fuse(Evidence(self.raw, self.norm(one.norm), self.rank), one.weights, one.method, one.rrf_k)
-            for one in block.fusions
+            fuse(Evidence(self.norm(one.norm), self.rank), one.weights, one.method, one.rrf_k) for one in block.fusions
         ]
         fused = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
         return np.round(fused, FUSED_DIGITS, out=fused)
@@ -289,11 +287,6 @@ class OneQuery:
             names = [name for name in dict.fromkeys(self.memory[others].tolist()) if name != head]
             named[at, column] = int(self.memory[self.wanted[at]]) in names[:_ALIKE]
         return named
-
-
-def _larger(key: Keys, one: Keys) -> Ints:
-    """How many of the keys are larger than `one`, by column."""
-    return _count(key > one)
 
 
 def _count(flags: Mask) -> Ints:

@@ -253,7 +253,7 @@ def norms(found: Candidates, settings: Any, across: Callable[[Candidates], Float
 def _fused(ranked: Ranked, asked: Asked) -> Ranked:
     """Make one score of the arms'."""
     weights = np.array([asked.weights[arm] for arm in ranked.found.arms])
-    evidence = Evidence(ranked.found.raw, ranked.norm, ranked.found.rank)
+    evidence = Evidence(ranked.norm, ranked.found.rank)
     score = np.round(fuse(evidence, weights, asked.settings.fusion, asked.settings.rrf_k), FUSED_DIGITS)
     return ranked._replace(fused=score, score=score)
 
