@@ -27,7 +27,7 @@ def counted(after: Mapping[str, str], look: Look) -> Iterator[dict[str, Any]]:
             continue
         before, sha256 = look(meta)
         place = _place(before, counter)
-        facts = str(sum(parse_fact(line.removesuffix("\r")) is not None for line in _body(text)))
+        facts = str(facts_in(text))
         if before is not None and place and before[slice(*place)] != facts:
             yield {
                 "path": meta,
@@ -48,5 +48,7 @@ def _place(meta: str | None, counter: str) -> tuple[int, int] | None:
     return (part.value, part.end) if part else None
 
 
-def _body(text: str) -> list[str]:
-    return text.removeprefix("\ufeff").split("\n")
+def facts_in(text: str) -> int:
+    """How many lines of a file are facts."""
+    lines = text.removeprefix("\ufeff").split("\n")
+    return sum(parse_fact(line.removesuffix("\r")) is not None for line in lines)

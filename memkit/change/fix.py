@@ -6,11 +6,12 @@ import posixpath
 from collections.abc import Callable
 from typing import Any
 
+from memkit.change.counters import facts_in
 from memkit.change.draft import Draft
 from memkit.change.remove import entry_of, record_spans, update_entry
 from memkit.errors import ChangeRefusedError
 from memkit.fences import fences
-from memkit.formats.facts import COUNTED, parse_fact
+from memkit.formats.facts import COUNTED
 from memkit.formats.faults import FIXES
 from memkit.formats.index_tree.index import ordered_entry
 from memkit.formats.records.adapters import CURRENT
@@ -66,8 +67,7 @@ class Fix(Estimator):
 def _count(draft: Draft, problem: Row) -> None:
     meta, field = problem["path"], problem["field"]
     path = posixpath.join(posixpath.dirname(meta), f"{COUNTED[field]}.md")
-    lines = draft.text(path).removeprefix("\ufeff").split("\n") if draft.exists(path) else []
-    facts = sum(parse_fact(line.removesuffix("\r")) is not None for line in lines)
+    facts = facts_in(draft.text(path)) if draft.exists(path) else 0
     draft.splice("update", meta, set_value(draft.text(meta), [field], facts), f"{COUNTED[field]}.md has {facts} facts")
 
 

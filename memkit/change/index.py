@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, missing
-from memkit.change.planning import Asked, clean_entries, plan
+from memkit.change.planning import clean_entries, plan
 from memkit.change.remove import entry_path, remove_entry
 from memkit.change.split import join, split_anew
 from memkit.duck import literal
@@ -223,8 +223,7 @@ class IndexStore(Operations):
     ) -> pa.Table | Edits:
         """Remove invalid or missing entries (``auto_clean_invalid``, ``auto_clean_missing``), pinned ones if asked."""
         policy = IndexCheck(auto_clean_invalid=invalid, auto_clean_missing=missing)
-        edits = plan(self.load(), Asked("index_check", lambda draft: clean_entries(policy, draft, pinned)), now)
-        return edits if dry_run else edits.apply(force=True)
+        return self._asked("index_check", lambda draft: clean_entries(policy, draft, pinned), now, dry_run)
 
     def split(self, file: str | None = None, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
         """Split a file that is too long, or all that are, into parts with an ``index.md`` (section 5).
@@ -235,12 +234,11 @@ class IndexStore(Operations):
         policy = SplitPlan(max_tokens_per_file=self.max_tokens)
         entry = None if file is None else self._entry(file)
         if entry is not None and entry["parts"]:
-            edits = self._asked(lambda draft: split_anew(policy, draft, entry), now)
-        else:
-            edits = plan(self.load(), policy, now)
-            if entry is not None:
-                word = f"split {entry['path']}"
-                edits = edits.filter(f"together = {literal(word)}")
+            return self._asked("split_plan", lambda draft: split_anew(policy, draft, entry), now, dry_run)
+        edits = plan(self.load(), policy, now)
+        if entry is not None:
+            word = f"split {entry['path']}"
+            edits = edits.filter(f"together = {literal(word)}")
         return edits if dry_run else edits.apply(force=True)
 
     def rejoin(self, file: str, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
@@ -252,11 +250,15 @@ class IndexStore(Operations):
             For an unknown file, and one that is not split.
         """
         entry = self._entry(file)
-        edits = self._asked(lambda draft: join(draft, entry), now)
-        return edits if dry_run else edits.apply(force=True)
+        return self._asked("split_plan", lambda draft: join(draft, entry), now, dry_run)
 
-    def _asked(self, work: Callable[[Draft], None], now: AsOf) -> Edits:
-        return plan(self.load(), Asked("split_plan", work), now)
+    def _asked(self, policy: str, work: Callable[[Draft], None], now: AsOf, dry_run: bool) -> pa.Table | Edits:
+        """What `work` drafts as `policy` would, applied however many entries go: they were asked for."""
+        draft = Draft(self.root, as_of_time(now), self.load())
+        with draft.of(policy):
+            work(draft)
+        edits = draft.edits([("as_of", draft.moment.isoformat())])
+        return edits if dry_run else edits.apply(force=True)
 
     def _home(self, draft: Draft) -> str:
         found = (home for home in HOMES if draft.exists(posixpath.join(home, "index.json")))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -100,7 +99,7 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None, *, merge: bool = Fal
     for given in [policies] if isinstance(policies, str) or not isinstance(policies, Sequence) else policies:
         policy = policy_class(given)() if isinstance(given, str) else given
         if isinstance(policy, Planner):
-            with draft.of(_name(policy)):
+            with draft.of(type(policy).__name__.lower()):
                 policy.draft(draft)
         elif not isinstance(policy, Annotator):
             raise ParameterError(f"plan: expected a policy, its name, or a list of them. Got {policy!r:.200}.")
@@ -108,10 +107,6 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None, *, merge: bool = Fal
             with draft.of(policy.name):
                 kept = _judged(policy, draft, kept, moment, merge)
     return draft.edits([("as_of", moment.isoformat())])
-
-
-def _name(policy: Any) -> str:
-    return str(getattr(policy, "name", type(policy).__name__.lower()))
 
 
 def _judged(policy: Annotator, draft: Draft, kept: pa.Table, moment: datetime, merge: bool) -> pa.Table:
@@ -152,14 +147,6 @@ def clean_entries(policy: IndexCheck, draft: Draft, pinned: bool = False) -> Non
         with draft.attempt(row["index_path"], row["memory_id"]):
             remove_entry(draft, row, f"{row['reason']}: {row.get('given_reason') or row['file']}")
             draft.gone.add(row["memory_id"])
-
-
-@dataclass(frozen=True)
-class Asked:
-    """A planner of one purpose."""
-
-    name: str
-    draft: Callable[[Draft], None]
 
 
 _BY_CLASS: dict[str, Callable[[Any, Draft], None]] = {

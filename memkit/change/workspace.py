@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
@@ -167,6 +168,24 @@ class SearchResult:
     score: float
 
 
+class Live:
+    """Search over the files of a folder as they are when somebody asks; `parameters` are those of `Retriever`."""
+
+    def __init__(self, root: Path, **parameters: Any) -> None:
+        self.root, self.parameters, self._lock = root, parameters, threading.Lock()
+        self._corpus: Corpus | None = None
+        self._retriever: Retriever
+
+    def retriever(self) -> Retriever:
+        """A Retriever that knows what was written until now."""
+        with self._lock:
+            corpus = self._corpus.refresh() if self._corpus else read(self.root)
+            if self._corpus is None or corpus.tables != self._corpus.tables:
+                self._retriever = Retriever(**self.parameters).fit(corpus)
+            self._corpus = corpus
+            return self._retriever
+
+
 class MemoryIndex:
     """Search over a workspace, 70 % by meaning and 30 % by words where there is an encoder, else by words.
 
@@ -186,9 +205,7 @@ class MemoryIndex:
     """
 
     def __init__(self, storage: MemoryStorage, encoder: Any = None) -> None:
-        self.storage, self.encoder = storage, encoder
-        self._retriever: Retriever | None = None
-        self._corpus: Corpus | None = None
+        self.storage, self._live = storage, Live(storage.root, encoder=encoder)
 
     def index_file(self, path: str | Path) -> int:
         """The chunks that a file has in the index, which follows all writes by itself."""
@@ -196,18 +213,17 @@ class MemoryIndex:
 
     def index_all(self, paths: Iterable[str | Path] | None = None) -> int:
         """The chunks of these files, or of all, in the index."""
-        found = self._fitted().chunks_["memory_id"].to_pylist()
-        corpus = self._corpus
-        assert corpus is not None  # fitted
+        fitted = self._live.retriever()
+        found, memories = fitted.chunks_["memory_id"].to_pylist(), fitted.corpus_.memories
         if paths is None:
             return len(found)
         wanted = {self._relative(path) for path in paths}
-        of = dict(zip(*(corpus.memories[name].to_pylist() for name in ("memory_id", "path")), strict=True))
+        of = dict(zip(*(memories[name].to_pylist() for name in ("memory_id", "path")), strict=True))
         return sum(of.get(memory_id) in wanted for memory_id in found)
 
     def search(self, query: str, limit: int = 5, *, now: AsOf = None) -> list[SearchResult]:
         """The pieces that answer a query, best first."""
-        hits = self._fitted().search(query, k=limit, as_of=now).to_pylist()
+        hits = self._live.retriever().search(query, k=limit, as_of=now).to_pylist()
         return [
             SearchResult(hit["text"], hit["path"], hit["line_start"], hit["line_end"], min(1.0, max(0.0, hit["score"])))
             for hit in hits
@@ -216,13 +232,6 @@ class MemoryIndex:
     def _relative(self, path: str | Path) -> str:
         place = Path(path)
         return place.relative_to(self.storage.root).as_posix() if place.is_absolute() else place.as_posix()
-
-    def _fitted(self) -> Retriever:
-        corpus = self._corpus.refresh() if self._corpus else read(self.storage.root)
-        if self._retriever is None or self._corpus is None or corpus.tables != self._corpus.tables:
-            self._retriever = Retriever(encoder=self.encoder).fit(corpus)
-        self._corpus = corpus
-        return self._retriever
 
 
 _storage_of, _index_of = cache(MemoryStorage), cache(MemoryIndex)

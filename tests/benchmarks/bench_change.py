@@ -83,7 +83,7 @@ def saves(root: Path, user: str, turns: int = 20) -> None:
             tools.memory_search(text)
             continue
         clocked(spent, "save a fact, with its policies", save)
-        clocked(spent, "  bring the search index up to date", tools.follow)
+        clocked(spent, "  bring the search index up to date", tools.live.retriever)
         clocked(spent, "  search", partial(tools.memory_search, text))
         held = {f"users/{user}/{name}": (root / f"users/{user}/{name}").read_bytes() for name in FILES}
         clocked(spent, "  a bare write of the same bytes", partial(bare, root, held))
