@@ -28,7 +28,7 @@ from memkit.formats.facts import TYPES, format_fact
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
 from memkit.index.encode import as_encoder
-from memkit.params import AsOf, as_of_time, describe
+from memkit.params import AsOf, describe
 from memkit.policy.admission import Admission
 from memkit.policy.classifier import Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator
@@ -390,7 +390,7 @@ class FactStore(Operations):
 
     def _memories(self, user: str) -> pa.Table:
         with steady(self.root):
-            return users.table(users.load(Draft(self.root, as_of_time("1970-01-01")), user, self._read).rows)
+            return users.table(users.load(self._reader(), user, self._read).rows)
 
     def _corpus(self, user: str) -> Corpus:
         table = self._memories(user)

@@ -21,7 +21,7 @@ from memkit.duck import literal
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.fields import words_given
 from memkit.formats.index_tree.index import FIELDS, format_branch, format_branch_line, format_root, ordered_entry
-from memkit.formats.syntax.json_places import Splice, append, find, parts_at, set_value, spliced, start_of
+from memkit.formats.syntax.json_places import Splice, append, find, parts_at, set_value, start_of, with_values
 from memkit.params import AsOf, as_of_time
 from memkit.policy.index_check import IndexCheck
 from memkit.policy.split_plan import SplitPlan
@@ -190,9 +190,7 @@ class IndexStore(Operations):
             named = str(values.get("file", file))
             if named != file:
                 self._check_file(draft, self.load(), named)
-            new = text
-            for name, value in values.items():
-                new = spliced(new, [set_value(new, [*place, name], value)])
+            new = with_values(text, values, lambda text, name, value: set_value(text, [*place, name], value))
             part, old = find(new, place), find(text, place)
             assert part is not None  # as it was before
             assert old is not None  # entry_path found it

@@ -54,14 +54,10 @@ class Migrate(Estimator):
         steps = self.check_params()["steps"]
         tables = draft.corpus.tables
         old = tables["migrations"].to_pylist()
-        for path in dict.fromkeys(row["path"] for row in old if row["kind"] == "fact"):
-            if "users" in steps:
+        for step, kind, work in (("users", "fact", _user), ("index", "entry", _index)):
+            for path in dict.fromkeys(row["path"] for row in old if row["kind"] == kind and step in steps):
                 with draft.attempt(path, None):
-                    _user(draft, path)
-        for path in dict.fromkeys(row["path"] for row in old if row["kind"] == "entry"):
-            if "index" in steps:
-                with draft.attempt(path, None):
-                    _index(draft, path)
+                    work(draft, path)
         if "records" in steps:
             folders: dict[str, list[str]] = {}
             for path in dict.fromkeys(row["path"] for row in old if row["kind"] in KINDS):

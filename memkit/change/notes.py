@@ -17,9 +17,9 @@ from memkit.change.operations import Operations, checked, missing, stamp
 from memkit.errors import FormatError, ParameterError
 from memkit.formats.fields import check_text, words_given
 from memkit.formats.notes.format import FIELDS, format_note, parse_note
-from memkit.formats.syntax.json_places import Splice, spliced
+from memkit.formats.syntax.json_places import Splice, spliced, with_values
 from memkit.formats.syntax.yaml_places import set_field
-from memkit.params import AsOf, as_of_time, describe
+from memkit.params import AsOf, describe
 from memkit.search.retriever import Retriever
 from memkit.tables.sources import read
 
@@ -116,12 +116,11 @@ class NoteStore(Operations):
         def work(draft: Draft) -> str:
             path = row["path"]
             text, time = draft.text(path), stamp(draft.moment)
-            _, body = parse_note(text.removeprefix("\ufeff").replace("\r\n", "\n"))
+            _, body = _parsed(text)
             values = {name: list(v) if name == "keywords" else v for name, v in changed.items() if name != "content"}
-            _strict(values)
-            new = text
-            for name, value in (*values.items(), ("updated_at", time)):
-                new = spliced(new, [set_field(new, name, value)])
+            FIELDS.only(*values).strict(values)  # what the file has already may be as it is
+            check_text(values)
+            new = with_values(text, {**values, "updated_at": time}, set_field)
             if "content" in changed:
                 said = checked(changed["content"], "content", filled=False)
                 if len(said.strip()) < 10:
@@ -153,7 +152,7 @@ class NoteStore(Operations):
 
     def list(self) -> pa.Table:
         """The notes, the one changed last first: id, subject, keywords, applies_to, created_at, updated_at, path."""
-        notes = self._notes().sort_by([("updated_at", "descending"), ("id", "ascending")])
+        notes = read(self.root).tables["notes"].sort_by([("updated_at", "descending"), ("id", "ascending")])
         return describe(notes.select(list(_LISTED)), memkit="notes")
 
     def get(self, id: str) -> dict[str, Any]:
@@ -165,23 +164,19 @@ class NoteStore(Operations):
             For an unknown id.
         """
         row = self._row(id)
-        draft = Draft(self.root, as_of_time("1970-01-01"))
-        fields, body = parse_note(draft.text(row["path"]).removeprefix("\ufeff").replace("\r\n", "\n"))
+        fields, body = _parsed(self._reader().text(row["path"]))
         return {**fields, "content": body}
 
     def search(self, words: str, k: int = 5) -> pa.Table:
         """The notes that hold these words, best first: hits of a Retriever."""
-        return Retriever(encoder=None).fit(read(self.root, format=None)).search(words, k=k, where="kind = 'note'")
+        return Retriever(encoder=None).fit(read(self.root)).search(words, k=k, where="kind = 'note'")
 
     def validate(self) -> pa.Table:
         """What is wrong with the notes: rows of ``problems``."""
         return read(self.root).problems
 
-    def _notes(self) -> pa.Table:
-        return read(self.root).tables["notes"]
-
     def _row(self, id: str) -> dict[str, Any]:
-        notes = self._notes()
+        notes = read(self.root).tables["notes"]
         rows = notes.filter(pc.equal(notes["id"], checked(id, "id"))).to_pylist()
         if not rows:
             raise missing("note", id, [word for word in notes["id"].to_pylist() if word])
@@ -191,7 +186,5 @@ class NoteStore(Operations):
         return found
 
 
-def _strict(values: dict[str, Any]) -> None:
-    """Raise where a new value is not as the format wants it; what the file has already may be as it is."""
-    FIELDS.only(*values).strict(values)
-    check_text(values)
+def _parsed(text: str) -> tuple[dict[str, Any], str]:
+    return parse_note(text.removeprefix("\ufeff").replace("\r\n", "\n"))

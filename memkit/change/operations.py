@@ -36,6 +36,10 @@ class Operations:
             edits.apply_with(journal)
         return result
 
+    def _reader(self) -> Draft:
+        """A draft to read files with; nothing is dated where nothing is written."""
+        return Draft(self.root, as_of_time("1970-01-01"))
+
     def _drafted(self, work: Callable[[Draft], T], moment: datetime) -> tuple[T, Edits]:
         draft = Draft(self.root, moment)
         with draft.of(self.policy):

@@ -18,7 +18,7 @@ from memkit.change.remove import LINES, record_spans
 from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.records.kinds import KINDS
 from memkit.formats.records.write import checked_record, format_record
-from memkit.formats.syntax.json_places import Splice, append, set_value, spliced, start_of
+from memkit.formats.syntax.json_places import Splice, append, set_value, start_of, with_values
 from memkit.formats.syntax.values import integer_of, number_of
 from memkit.formats.syntax.yaml_places import set_value as set_yaml_value
 from memkit.params import AsOf
@@ -109,10 +109,8 @@ class RecordStore(Operations):
             if is_yaml and spans is not None:
                 raise ChangeRefusedError(f"{path}: a record in a list of YAML is left alone.")
             start, end = (0, len(text)) if spans is None else spans[ordinal]
-            new = text[start:end]
-            for name, value in used.items():
-                setter: Any = set_yaml_value if is_yaml else set_value
-                new = spliced(new, [setter(new, ["usage_stats", name], value)])
+            setter: Any = set_yaml_value if is_yaml else set_value
+            new = with_values(text[start:end], used, lambda text, name, to: setter(text, ["usage_stats", name], to))
             reason = f"used, {'with' if success else 'without'} success"
             draft.splice("update", path, Splice(start, end, new), reason, memory_id=memory_id)
             return used

@@ -8,7 +8,7 @@ from typing import Any
 from memkit.change.draft import Draft
 from memkit.change.remove import update_entry
 from memkit.errors import ChangeRefusedError
-from memkit.formats.syntax.json_places import spliced
+from memkit.formats.syntax.json_places import with_values
 from memkit.formats.syntax.yaml_places import set_field
 from memkit.policy.split_plan import SplitPlan
 
@@ -69,9 +69,9 @@ def split_anew(policy: SplitPlan, draft: Draft, entry: Row) -> None:
         draft.delete(path, "its parts were made anew", **shared)
     fields = {"parts": list(map(posixpath.basename, new)), "tokens_total": policy.count(text.replace("\r\n", "\n"))}
     index = draft.text(entry["path"])
-    told = spliced_fields(index, fields)
+    told = with_values(index, fields, set_field)
     if len(draft.rows) > rows or told != index:
-        told = spliced_fields(told, {"updated": draft.moment.date().isoformat()})
+        told = with_values(told, {"updated": draft.moment.date().isoformat()}, set_field)
         draft.write(entry["path"], told, "the parts", **shared)
         _dated(draft, entry, "its parts were made anew", **shared)
 
@@ -94,13 +94,6 @@ def join(draft: Draft, entry: Row, text: str | None = None) -> None:
     for path in (entry["path"], *old):
         draft.delete(path, f"it is in {source}", **shared)
     _dated(draft, entry, "the entry names the file", file=f"{posixpath.dirname(entry['file'])}.md", **shared)
-
-
-def spliced_fields(text: str, fields: Row) -> str:
-    """`text` with other values in its front matter."""
-    for name, value in fields.items():
-        text = spliced(text, [set_field(text, name, value)])
-    return text
 
 
 def _dated(draft: Draft, entry: Row, reason: str, file: str | None = None, **shared: Any) -> None:

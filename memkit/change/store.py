@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,16 +22,17 @@ class Store:
     Attributes
     ----------
     facts : FactStore
-        save, read, search, get, forget, update, cleanup, migrate_user, blocks.
+        Fact lines of users (Memory v2): save, read, search, get, forget, update, cleanup, migrate_user, blocks.
     notes : NoteStore
-        create, update, delete, list, search, get.
+        Notes with front matter (Memory Format): create, update, delete, list, search, get.
     records : RecordStore
-        put, record_use, migrate.
+        Pathways, memory items and wisdom facts (data formats): put, record_use, migrate.
     index : IndexStore
-        load, check, add_category, add_entry, update_entry, remove_entry, clean, split.
+        Categories and entries of index trees (index standard): load, check, add_category, add_entry, update_entry,
+        remove_entry, clean, split.
     workspace : MemoryStorage
-        read_memory, append_to_memory, read_daily_log, append_to_daily_log, get_recent_context, save_session,
-        append_to_session.
+        MEMORY.md, daily logs and transcripts (workspace): read_memory, append_to_memory, read_daily_log,
+        append_to_daily_log, get_recent_context, save_session, append_to_session.
 
     Examples
     --------
@@ -43,32 +43,10 @@ class Store:
     """
 
     def __init__(self, root: Path, encoder: Any = None, profile: Profile | None = None) -> None:
-        self.root, self.encoder, self.profile = root, encoder, profile
-
-    @cached_property
-    def facts(self) -> FactStore:
-        """Fact lines of users (Memory v2)."""
-        return FactStore(self.root, self.encoder, profile=self.profile)
-
-    @cached_property
-    def notes(self) -> NoteStore:
-        """Notes with front matter (Memory Format)."""
-        return NoteStore(self.root)
-
-    @cached_property
-    def records(self) -> RecordStore:
-        """Pathways, memory items and wisdom facts (data formats)."""
-        return RecordStore(self.root)
-
-    @cached_property
-    def index(self) -> IndexStore:
-        """Categories and entries of index trees (index standard)."""
-        return IndexStore(self.root)
-
-    @cached_property
-    def workspace(self) -> MemoryStorage:
-        """MEMORY.md, daily logs and transcripts (workspace)."""
-        return MemoryStorage(self.root)
+        self.root = root
+        self.facts = FactStore(root, encoder, profile=profile)
+        self.notes, self.records, self.index = NoteStore(root), RecordStore(root), IndexStore(root)
+        self.workspace = MemoryStorage(root)
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"

@@ -20,7 +20,7 @@ from memkit.formats.disk.source import decode
 from memkit.formats.facts import COUNTED, FORMAT, TYPES, parse, parse_fact
 from memkit.formats.format import File
 from memkit.formats.rows import Rows
-from memkit.formats.syntax.json_places import Splice, find, set_value, spliced, start_of
+from memkit.formats.syntax.json_places import Splice, find, set_value, spliced, start_of, with_values
 from memkit.formats.syntax.values import day_of
 from memkit.policy.admission import Admission
 from memkit.policy.dedup.near import normalise
@@ -186,10 +186,9 @@ def write_meta(draft: Draft, facts: UserFacts, meta: str, kind: str, gone: list[
     counts = Counter({f"{facts.home}/{kind}.md": 1})
     counts.update(path for path, file in facts.files.items() for row in file.rows if row["kind"] != "line")
     counts.subtract(row["path"] for row in gone)
-    for name, of in COUNTED.items():
-        meta = spliced(meta, [set_value(meta, [name], counts[f"{facts.home}/{of}.md"])])
-    if find(meta, ["version"]) is None:
-        meta = spliced(meta, [set_value(meta, ["version"], 2)])
+    values = {name: counts[f"{facts.home}/{of}.md"] for name, of in COUNTED.items()}
+    values |= {"version": 2} if find(meta, ["version"]) is None else {}
+    meta = with_values(meta, values, lambda text, name, value: set_value(text, [name], value))
     draft.write(f"{facts.home}/meta.json", meta, "counters and the last ids")
 
 

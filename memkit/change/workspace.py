@@ -133,7 +133,7 @@ class MemoryStorage(Operations):
         return f"sessions/{self._local(draft.moment):%Y-%m-%d}-{slug_of(slug)}.md"
 
     def _read(self, path: str) -> str:
-        return Draft(self.root, as_of_time("1970-01-01")).tail_of(path) or ""
+        return self._reader().tail_of(path) or ""
 
     def _append(self, draft: Draft, path: str, head: str, text: str) -> None:
         before = draft.tail_of(path)

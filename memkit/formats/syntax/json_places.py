@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the stubs leave it out
 from typing import Any, NamedTuple
@@ -48,6 +48,13 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
     ordered = sorted(splices, key=lambda splice: splice[:2])
     for splice in ordered[::-1]:
         text = text[: splice.start] + splice.text + text[splice.end :]
+    return text
+
+
+def with_values(text: str, values: Mapping[str, Any], set_one: Callable[[str, str, Any], Splice]) -> str:
+    """`text` with each of the named values in it, set one after the other."""
+    for name, value in values.items():
+        text = spliced(text, [set_one(text, name, value)])
     return text
 
 
