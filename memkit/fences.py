@@ -1,4 +1,4 @@
-"""Code fences of Markdown: the one place that says which lines of a text are code.
+"""Code fences of Markdown: the one place that says which lines of a text are code, and which are headings.
 
 A fence opens with three or more `````` or ``~~~``, at most three blanks from the margin, and closes as CommonMark has
 it: the same sign, at least as often, and nothing after it. A fence that never closes is text: one stray mark must not
@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-# Opens with one certain character, not with ^: found several times as fast.
+# Open with one certain character, not with ^: found several times as fast.
 _MARK = re.compile(r"\n {0,3}(`{3,}|~{3,})(.*)")
+_HEADING = re.compile(r"\n {0,3}(#{1,6})(?![^ \t\n])[ \t]*(.*)")
+_BLANK = " \t"
 
 
 @dataclass(frozen=True)
@@ -89,3 +92,38 @@ def has_open_fence(data: bytes, start: int) -> bool:
     for match in _MARK.finditer(str(data[begin : end if end >= 0 else None], "utf-8", "replace")):
         fence = _after(fence, *match.groups())
     return bool(fence)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """One ATX heading: 1-based line, level 1 to 6, text without its marks."""
+
+    line: int
+    level: int
+    text: str
+
+
+def headings(text: str, code: Fences) -> Iterator[Heading]:
+    """The headings of `text` outside of its code fences, one at a time: a text may be nothing else.
+
+    Examples
+    --------
+    >>> text = "# A\\n```\\n# code\\n```\\n## B"
+    >>> [(heading.line, heading.text) for heading in headings(text, fences(text))]
+    [(1, 'A'), (5, 'B')]
+    """
+    text = f"\n{text}"
+    line, offset = 0, 0
+    for match in _HEADING.finditer(text):
+        line += text.count("\n", offset, match.start() + 1)
+        offset = match.start() + 1
+        if not code.closed or line not in code:
+            marks, title = match.groups()
+            yield Heading(line, len(marks), _without_closing(title).strip())
+
+
+def _without_closing(title: str) -> str:
+    """`title` without the ``##`` that may close it, which a blank must part from the words."""
+    bare = title.rstrip(_BLANK)
+    opened = bare.rstrip("#")
+    return opened if not opened or opened[-1] in _BLANK else bare

@@ -10,12 +10,12 @@ from memkit.change.counters import facts_in
 from memkit.change.draft import Draft
 from memkit.change.remove import entry_of, record_spans, update_entry
 from memkit.errors import ChangeRefusedError
-from memkit.fences import fences
+from memkit.fences import fences, headings
 from memkit.formats.facts import COUNTED
 from memkit.formats.faults import FIXES
 from memkit.formats.index_tree.index import ordered_entry
 from memkit.formats.records.adapters import CURRENT
-from memkit.formats.syntax import front_matter, markdown
+from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.json_places import Splice, append_all, find, set_value
 from memkit.formats.syntax.yaml_places import set_field
 from memkit.formats.syntax.yaml_places import set_value as set_yaml_value
@@ -138,7 +138,7 @@ def title_of(text: str) -> str | None:
     text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     front = front_matter.split(text)
     body = text[front.body_at :] if front else text
-    first = next(markdown.headings(body, fences(body)), None)
+    first = next(headings(body, fences(body)), None)
     return first.text if first and first.text.strip() else None
 
 

@@ -16,8 +16,7 @@ from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.operations import Operations, checked
 from memkit.errors import ChangeRefusedError, ParameterError
-from memkit.fences import fences
-from memkit.formats.syntax.markdown import headings
+from memkit.fences import fences, headings
 from memkit.params import AsOf, as_of_time, check_value
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus

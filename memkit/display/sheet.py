@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.views import ANY, Column, View, view_of
-from memkit.fences import fences
-from memkit.formats.syntax.markdown import headings
+from memkit.fences import fences, headings
 from memkit.params import describe
 from memkit.schemas import is_verbatim
 from memkit.text.secrets import mask

@@ -16,13 +16,12 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.fences import fences
+from memkit.fences import Heading, fences, headings
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Format, Role
 from memkit.formats.rows import Row, Rows, Tables, above, extra_of, slug_of
 from memkit.formats.syntax.front_matter import FrontMatter
-from memkit.formats.syntax.markdown import Heading, headings
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.speech import CLOCK, KNOWN, Said, clock_of, said_in
 from memkit.formats.syntax.values import day_of, loose_words, text_of, time_of

@@ -12,8 +12,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from memkit.documents import cite
-from memkit.fences import fences
-from memkit.formats.syntax import front_matter, markdown
+from memkit.fences import fences, headings
+from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.values import loose_words, text_of
 from memkit.params import AsOf, as_of_time, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed, only_kept
@@ -197,7 +197,7 @@ def _title(text: str) -> str | None:
     """What a file calls itself: in its front matter, or in its first heading."""
     front = front_matter.split(text)
     body = text[front.body_at :] if front else text
-    first = next(markdown.headings(body, fences(body)), None)
+    first = next(headings(body, fences(body)), None)
     return (text_of(front.fields.get("title")) if front else None) or (first.text if first else None)
 
 

@@ -154,7 +154,7 @@ class _Lake:
         return tables
 
     def text_index(self) -> dict[str, pa.Table] | None:
-        if not self.manifest.below(TEXT):
+        if not any(name.startswith(f"{TEXT}/") for name in self.manifest.files):
             return None
         return {name: self._read(f"{TEXT}/{name}.parquet", schema) for name, schema in TEXT_INDEX.items()}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +17,6 @@ from typing import Any
 
 from memkit.duck import is_table_name
 from memkit.errors import refused
-from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES
@@ -30,9 +30,18 @@ STATE, TEXT, TOTALS, MAPPED = "state", "fts", "totals", "mapped"
 """Folders of a lake: what a refresh needs, the full-text index, and, beside buckets, what they are together
 and their indexes as files that are mapped."""
 _HASH = re.compile(r"[0-9a-f]{32}")
-_OPTIONS = ("format", "as_of", "max_file_bytes", "plugin_globs", "n_jobs", "formats", "rev", "dates")
+_OPTIONS: dict[str, Callable[[Any], bool]] = {
+    "format": lambda name: name is None or isinstance(name, str),
+    "as_of": lambda time: time is None or datetime.fromisoformat(time).tzinfo is not None,
+    "max_file_bytes": lambda size: type(size) is int and size >= 1,
+    "plugin_globs": lambda globs: isinstance(globs, list) and all(isinstance(glob, str) for glob in globs),
+    "n_jobs": lambda count: count is None or (type(count) is int and count != 0),
+    "formats": lambda names: isinstance(names, list) and all(isinstance(n, str) and n.isidentifier() for n in names),
+    "rev": lambda rev: rev is None or isinstance(rev, str),
+    "dates": lambda source: source in (None, "git"),
+}
+"""What a refresh repeats, and what it may be; rules are code and are not saved."""
 _OPTIONAL = ("formats", "rev", "dates")
-"""What a refresh repeats; rules are code and are not saved."""
 
 
 @dataclass(frozen=True)
@@ -63,12 +72,6 @@ class Manifest:
     def own_files(self) -> list[str]:
         """The names of what a corpus is opened from, so without those that a Retriever or others added."""
         return [name for name in self.files if name.partition("/")[0] in (STATE, TEXT) or "/" not in name]
-
-    def below(self, folder: str) -> dict[str, str]:
-        """The files of one folder, by their name in it."""
-        return {
-            name.removeprefix(f"{folder}/"): hash for name, hash in self.files.items() if name.startswith(f"{folder}/")
-        }
 
     def to_json(self) -> str:
         """What `read_manifest` reads."""
@@ -129,25 +132,10 @@ def _root_of(root: str) -> str:
 
 def _options_of(saved: dict[str, Any]) -> Options:
     """What `Manifest.to_json` wrote; no more processes than this machine has cores."""
-    saved = {"max_file_bytes": MAX_FILE_BYTES, "plugin_globs": list(PLUGIN_GLOBS), "formats": [], **saved}
-    form, as_of, jobs = (saved.get(name) for name in ("format", "as_of", "n_jobs"))
-    size, globs, others, rev = saved["max_file_bytes"], saved["plugin_globs"], saved["formats"], saved.get("rev")
-    is_known = saved.keys() <= set(_OPTIONS) and (form is None or form in (*NAMES, *others))
-    is_known &= isinstance(rev, str | None) and saved.get("dates") in (None, "git")
-    is_known &= isinstance(others, list) and all(isinstance(name, str) and name.isidentifier() for name in others)
-    is_count = type(size) is int and size >= 1 and (jobs is None or (type(jobs) is int and jobs != 0))
-    if not is_known or not is_count or not isinstance(globs, list) or not all(isinstance(glob, str) for glob in globs):
+    known = (None, *NAMES, *saved.get("formats", ()))
+    if not all(_OPTIONS[name](value) for name, value in saved.items()) or saved.get("format") not in known:
         raise ValueError(f"options {saved!r}")
-    moment = None if as_of is None else datetime.fromisoformat(as_of)
-    if moment is not None and moment.tzinfo is None:
-        raise ValueError(f"as_of {as_of!r} without a zone")
-    return Options(
-        form,
-        moment,
-        size,
-        tuple(globs),
-        n_jobs=jobs and min(jobs, os.cpu_count() or 1),
-        formats=tuple(others),
-        rev=rev,
-        dates=saved.get("dates"),
-    )
+    options: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in saved.items()}
+    options["as_of"] = saved.get("as_of") and datetime.fromisoformat(saved["as_of"])
+    options["n_jobs"] = saved.get("n_jobs") and min(saved["n_jobs"], os.cpu_count() or 1)
+    return Options(**{"plugin_globs": PLUGIN_GLOBS} | options)

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 import memkit as mk
-from memkit.fences import Fences
+from memkit.fences import Fences, headings
 from memkit.formats import rows
 from memkit.formats.disk import files
 from memkit.formats.rows import HELD_ROWS, hash_of
-from memkit.formats.syntax import front_matter, markdown
+from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import MAX_DEPTH, StructureError
 from memkit.formats.syntax.yaml import MAX_ALIASED, MAX_DIRECTIVES, load_yaml
@@ -334,7 +334,7 @@ def test_runs_of_blanks_cost_linear_time() -> None:
     """A pattern that looks for the blanks at the end of a line would take 4e10 steps for each of these."""
     n = 200_000
     front = front_matter.split(f"---\na: x{' ' * n}y\nb:\n- x{' ' * n}y\n---\n")
-    (found,) = markdown.headings(f"# a{' ' * n}b{'#' * n}c\n", Fences([]))
+    (found,) = headings(f"# a{' ' * n}b{'#' * n}c\n", Fences([]))
     assert front is not None
     assert len(front.fields["a"]) == len(front.fields["b"][0]) == n + 2
     assert len(found.text) == 2 * n + 3
