@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 import pyarrow as pa
@@ -54,9 +53,9 @@ class Buckets(Corpus):
     """
 
     def __init__(self, folder: Path, trusted: bool = False) -> None:
-        self.folder, self.trusted, self._named = folder, trusted, _read_list(folder)
-        self._attached, self._reading, self._text_index, self._made = {}, None, None, None
-        self._lock, self.fitted, self.buckets = Lock(), (), None
+        self._named = _read_list(folder)
+        super().__init__({}, folder=folder, trusted=trusted)
+        del self.tables  # which are loaded when they are looked at
 
     def __len__(self) -> int:
         return len(self._named)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 
@@ -62,6 +62,8 @@ def words_of(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
+Places = dict[int, Known]
+"""Memories by their place in a state."""
 TOLD = ("memory_id", "format", "path", "title", "text", "source_id", "user_id", "kind")
 """The columns that make one known, in its order."""
 
@@ -81,9 +83,9 @@ def matches(before: Sequence[Known], after: Sequence[Known]) -> dict[int, int]:
     {0: 0}
     """
     found: dict[int, int] = {}
-    old, new = dict.fromkeys(range(len(before))), dict.fromkeys(range(len(after)))
+    old, new = dict(enumerate(before)), dict(enumerate(after))
     for pairs in _ROUNDS:
-        for place, other in pairs(before, after, old, new):
+        for place, other in pairs(old, new):
             if place in new and other in old:
                 found[place] = other
                 del new[place], old[other]
@@ -98,42 +100,29 @@ def _own_elsewhere(memory: Known) -> Hashable:
     return memory.source_id and (memory.format, memory.user_id, memory.source_id)
 
 
-def _equal(
-    key: Callable[[Known], Hashable],
-    before: Sequence[Known],
-    after: Sequence[Known],
-    old: Iterable[int],
-    new: Iterable[int],
-) -> list[tuple[int, int]]:
+def _equal(key: Callable[[Known], Hashable], old: Places, new: Places) -> list[tuple[int, int]]:
     """Pairs with the same key, the first with the first."""
     waiting: dict[Hashable, deque[int]] = defaultdict(deque)
-    for place in old:
-        if own := key(before[place]):
+    for place, memory in old.items():
+        if own := key(memory):
             waiting[own].append(place)
     if not waiting:
         return []
-    pairs = []
-    for place in new:
-        queue = waiting.get(key(after[place]) or "")
-        if queue:
-            pairs.append((place, queue.popleft()))
-    return pairs
+    queues = ((place, waiting.get(key(memory) or "")) for place, memory in new.items())
+    return [(place, queue.popleft()) for place, queue in queues if queue]
 
 
-def _alike(
-    before: Sequence[Known], after: Sequence[Known], old: Iterable[int], new: Iterable[int]
-) -> list[tuple[int, int]]:
+def _alike(old: Places, new: Places) -> list[tuple[int, int]]:
     """Pairs of one file whose bodies have at least half of their words in common, the most alike first."""
     by_path: dict[str, list[int]] = defaultdict(list)
-    for place in old:
-        by_path[before[place].path].append(place)
+    for place, memory in old.items():
+        by_path[memory.path].append(place)
     pairs, seen = [], Counter[str]()
-    for place in new:
-        own = after[place]
-        at = seen[own.path]
-        seen[own.path] += 1
-        for other in by_path.get(own.path, ())[max(0, at - _NEAR) : at + _NEAR]:
-            share = _share(before[other].words, own.words)
+    for place, memory in new.items():
+        at = seen[memory.path]
+        seen[memory.path] += 1
+        for other in by_path.get(memory.path, ())[max(0, at - _NEAR) : at + _NEAR]:
+            share = _share(old[other].words, memory.words)
             if share >= ALIKE:
                 pairs.append((-share, place, other))
     return [(place, other) for _, place, other in sorted(pairs)]

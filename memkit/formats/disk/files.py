@@ -69,10 +69,6 @@ class Listing:
         """Where `path` can be opened."""
         return self._start + self.raw_names.get(path, path)
 
-    def add(self, path: str) -> None:
-        """List one more file, which an index names though the walk skips its folder."""
-        self.files.setdefault(path, None)
-
     def stat(self, path: str) -> Stat | None:
         """The stat of a file that is listed; None if it is not listed or has gone."""
         if path in self.files and self.files[path] is None:
@@ -93,7 +89,7 @@ class Listing:
         if not target.is_file():
             return None
         found = target.relative_to(self.root).as_posix()
-        self.add(found)
+        self.files.setdefault(found, None)
         return found
 
     def bare(self) -> Listing:

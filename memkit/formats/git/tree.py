@@ -178,7 +178,7 @@ class Tree(Listing):
         if found is None or found[0] in (_LINK, _MODULE, _FOLDER):
             return None
         self.blobs[end] = found[1]
-        self.add(end)
+        self.files.setdefault(end, None)
         return end
 
     def stat(self, path: str) -> Stat | None:
