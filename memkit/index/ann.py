@@ -1,7 +1,7 @@
 """FAISS, and nothing else: exact and approximate nearest rows by inner product, with a filter inside the search.
 
 The exact search runs on the caller's own array, so it holds no second copy of the vectors. Approximate indexes keep
-half-precision copies: what they find is scored again on the full vectors by `memkit.index.dense`.
+half-precision copies. Only rows are told: `memkit.index.nearest` scores them again on the full vectors.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Found = tuple[NDArray[np.float32], NDArray[np.int64]]
+from memkit.index.encoders.base import Vectors
+from memkit.schemas import Ints, Mask
 
 # Below this share of allowed rows a copy of them is cheaper than a selector that is asked about every row.
 _COPY_BELOW = 0.1
@@ -25,33 +25,31 @@ def _faiss() -> Any:
     return faiss
 
 
-def exact(queries: NDArray[np.float32], vectors: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None) -> Found:
+def exact(queries: Vectors, vectors: Vectors, k: int, mask: Mask | None) -> Ints:
     """The `k` best rows of each query; `k` is at most the number of allowed rows, so no row is -1."""
     if mask is None:
         return _knn(queries, vectors, k, None)
     if np.count_nonzero(mask) <= _COPY_BELOW * len(mask):
         rows = np.flatnonzero(mask)
-        scores, found = _knn(queries, vectors[rows], k, None)
-        return scores, rows[found]
+        return rows[_knn(queries, vectors[rows], k, None)]
     return _knn(queries, vectors, k, selector(mask))
 
 
-def _knn(queries: NDArray[np.float32], vectors: NDArray[np.float32], k: int, chosen: Any) -> Found:
+def _knn(queries: Vectors, vectors: Vectors, k: int, chosen: Any) -> Ints:
     faiss = _faiss()
-    scores = np.empty((len(queries), k), dtype=np.float32)
-    rows = np.empty((len(queries), k), dtype=np.int64)
+    scores, rows = np.empty((len(queries), k), np.float32), np.empty((len(queries), k), np.int64)
     n, dim = vectors.shape
     arrays = (faiss.swig_ptr(queries), faiss.swig_ptr(vectors))
     faiss.knn_inner_product(*arrays, dim, len(queries), n, k, faiss.swig_ptr(scores), faiss.swig_ptr(rows), chosen)
-    return scores, rows
+    return rows
 
 
-def selector(mask: NDArray[np.bool_]) -> Any:
+def selector(mask: Mask) -> Any:
     """FAISS's form of a boolean mask over rows."""
     return _faiss().IDSelectorBitmap(np.packbits(mask, bitorder="little"))
 
 
-def build_hnsw(vectors: NDArray[np.float32], links: int, width: int) -> Any:
+def build_hnsw(vectors: Vectors, links: int, width: int) -> Any:
     """A graph index, built on one thread: with more, its edges depend on which thread comes first."""
     faiss = _faiss()
     index = faiss.IndexHNSWSQ(vectors.shape[1], faiss.ScalarQuantizer.QT_fp16, links, faiss.METRIC_INNER_PRODUCT)
@@ -66,7 +64,7 @@ def build_hnsw(vectors: NDArray[np.float32], links: int, width: int) -> Any:
     return index
 
 
-def build_ivf(vectors: NDArray[np.float32], seed: int, around: NDArray[np.float32] | None = None) -> Any:
+def build_ivf(vectors: Vectors, seed: int, around: Vectors | None = None) -> Any:
     """Lists around centres: given ones, or about 4 sqrt(n) of seeded k-means; the same on any number of threads."""
     n = len(vectors)
     lists = max(1, min(int(4 * np.sqrt(n)), n // 39))  # k-means warns below 39 points a centre
@@ -75,14 +73,14 @@ def build_ivf(vectors: NDArray[np.float32], seed: int, around: NDArray[np.float3
     return index
 
 
-def centres(sample: NDArray[np.float32], lists: int, seed: int) -> NDArray[np.float32]:
+def centres(sample: Vectors, lists: int, seed: int) -> Vectors:
     """So many centres of seeded k-means."""
     index = _lists(sample, lists, seed)  # which has to live as long as its quantizer is asked
-    found: NDArray[np.float32] = index.quantizer.reconstruct_n(0, lists)
+    found: Vectors = index.quantizer.reconstruct_n(0, lists)
     return found
 
 
-def _lists(sample: NDArray[np.float32], lists: int, seed: int, around: NDArray[np.float32] | None = None) -> Any:
+def _lists(sample: Vectors, lists: int, seed: int, around: Vectors | None = None) -> Any:
     """Empty lists around centres of `sample`, or around given ones."""
     faiss = _faiss()
     dim = sample.shape[1]
@@ -99,9 +97,7 @@ def _lists(sample: NDArray[np.float32], lists: int, seed: int, around: NDArray[n
     return index
 
 
-def search(
-    index: Any, queries: NDArray[np.float32], k: int, mask: NDArray[np.bool_] | None, width: int, probes: int
-) -> Found:
+def search(index: Any, queries: Vectors, k: int, mask: Mask | None, width: int, probes: int) -> Ints:
     """Up to `k` rows a query from an approximate index; -1 where it found fewer."""
     faiss = _faiss()
     chosen = {} if mask is None else {"sel": selector(mask)}
@@ -109,8 +105,8 @@ def search(
         settings = faiss.SearchParametersIVF(nprobe=min(probes, index.nlist), **chosen)
     else:
         settings = faiss.SearchParametersHNSW(efSearch=max(width, 2 * k), **chosen)
-    scores, rows = index.search(queries, k, params=settings)
-    return scores, rows
+    rows: Ints = index.search(queries, k, params=settings)[1]
+    return rows
 
 
 def write(index: Any, path: Path) -> None:

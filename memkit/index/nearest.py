@@ -51,7 +51,7 @@ class Nearest:
             return np.empty((len(queries), 0), dtype=np.int64), np.empty((len(queries), 0))
         if self.index is None or (mask is not None and count <= self.exact_up_to):
             return self._exact(queries, k, count, mask)
-        _, found = ann.search(self.index, queries, min(count, k + _SLACK), mask, width, probes)
+        found = ann.search(self.index, queries, min(count, k + _SLACK), mask, width, probes)
         rows, scores = self._ordered(queries, found)
         rows, scores = rows[:, :k], scores[:, :k]
         short = np.flatnonzero((rows < 0).any(axis=1))
@@ -61,7 +61,7 @@ class Nearest:
         return rows, scores
 
     def _exact(self, queries: Vectors, k: int, count: int, mask: Mask | None) -> Ranked:
-        _, found = ann.exact(queries, self.vectors, min(count, k + _SLACK), mask)
+        found = ann.exact(queries, self.vectors, min(count, k + _SLACK), mask)
         rows, scores = self._ordered(queries, found)
         if rows.shape[1] < count:
             # Rows not fetched may tie with the last one kept; single precision cannot tell them from it.

@@ -16,8 +16,8 @@ from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.params import describe, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.dedup.agreement import precision_recall, similarity_of, threshold_for
+from memkit.policy.dedup.clusters import SURVIVORS, chains, verdicts
 from memkit.policy.dedup.pairs import FLAGS, KINDS, find_pairs, mergeable, node_table
-from memkit.policy.dedup.survivors import SURVIVORS, chains, verdicts
 from memkit.schemas import kinds_where
 from memkit.tables.statement import as_table, input_table
 

@@ -274,10 +274,10 @@ def _measured(index: Any, vectors: Vectors, live: Mask) -> tuple[int, float]:
     rows = np.flatnonzero(live)
     asked = np.ascontiguousarray(vectors[rows[:: max(1, len(rows) // _ASKED)]])
     k, probes = min(_NEAREST, len(rows)), _PROBES
-    _, exact = ann.exact(asked, vectors, k, live)
+    exact = ann.exact(asked, vectors, k, live)
     least = cosines(asked, vectors, exact).min(axis=1, keepdims=True)
     while True:
-        _, found = ann.search(index, asked, k, live, 0, probes)
+        found = ann.search(index, asked, k, live, 0, probes)
         scores = cosines(asked, vectors, found)
         recall = float(np.mean((scores >= least) & (found >= 0)))
         if recall >= RECALL or probes >= index.nlist:
