@@ -12,10 +12,9 @@ from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import parse_fact
 from memkit.formats.syntax.json_places import Splice
 from memkit.formats.syntax.yaml_places import set_field
-from memkit.schemas import IMPORTANCE_WORDS
+from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES
 
 Row = dict[str, Any]
-_SCALE = ("low", "normal", "high")
 _TAG = re.compile(r"\[imp:([^\]]*)\]")
 
 
@@ -52,7 +51,7 @@ def _entry(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
 
 
 def _fact(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
-    best = max((row["importance"] or "normal" for row in (stays, *goes)), key=_SCALE.index)
+    best = min((row["importance"] or "normal" for row in (stays, *goes)), key=IMPORTANCES.index)
     start, end = draft.lines(stays["path"], stays["line_start"], stays["line_end"])
     tag = _TAG.search(draft.text(stays["path"]), start, end)
     fact = parse_fact(draft.text(stays["path"])[start:end]) or {}

@@ -182,18 +182,13 @@ def _records(draft: Draft, path: str, word: str) -> list[str]:
         draft.splice(
             "update",
             path,
-            Splice(start, end, _in_place(text, start, _ordered(kind, new))),
+            Splice(start, end, _in_place(text, start, KINDS[kind].fields.ordered(new))),
             "; ".join(step.reason for step in steps),
             memory_id=memory["memory_id"],
             together=word,
         )
         lines += [_line(draft, memory["memory_id"], step) for step in steps]
     return lines
-
-
-def _ordered(kind: str, record: Node) -> Row:
-    names = [field.name for field in KINDS[kind].fields.fields if field.name in record]
-    return {name: record[name] for name in [*names, *(name for name in record if name not in names)]}
 
 
 def _in_place(text: str, start: int, record: Row) -> str:

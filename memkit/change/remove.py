@@ -154,11 +154,8 @@ def entry_path(text: str, entry: Row) -> list[str | int]:
 
 
 def _names(text: str, path: list[str | int], file: str | None) -> bool:
-    for key in ("file", "path"):
-        part = find(text, [*path, key])
-        if part and file is not None and text[part.value : part.end].strip('"') == file:
-            return True
-    return False
+    parts = (find(text, [*path, key]) for key in ("file", "path"))
+    return any(part and text[part.value : part.end].strip('"') == file for part in parts)
 
 
 _BY_FORMAT: dict[str, Callable[[Draft, Row, str], None]] = {

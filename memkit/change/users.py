@@ -24,7 +24,7 @@ from memkit.formats.syntax.json_places import Splice, find, set_value, spliced, 
 from memkit.formats.syntax.values import day_of
 from memkit.policy.admission import Admission
 from memkit.policy.dedup.near import normalise
-from memkit.schemas import TABLES
+from memkit.schemas import IMPORTANCES, TABLES
 
 Row = dict[str, Any]
 HOMES = ("users", "memory/users", "data/memory/users")
@@ -258,8 +258,8 @@ def given_of(meta: Mapping[str, Any]) -> Row:
     kind, importance, expires = (meta.get(name) for name in ("type", "importance", "expires_at"))
     if kind is not None and kind not in TYPES:
         raise ParameterError(f"meta: 'type' must be one of {', '.join(TYPES)}. Got {kind!r:.80}.")
-    if importance is not None and importance not in ("high", "normal", "low"):
-        raise ParameterError(f"meta: 'importance' must be one of high, normal, low. Got {importance!r:.80}.")
+    if importance is not None and importance not in IMPORTANCES:
+        raise ParameterError(f"meta: 'importance' must be one of {', '.join(IMPORTANCES)}. Got {importance!r:.80}.")
     day = None if expires is None else day_of(expires.isoformat() if isinstance(expires, date) else expires)
     if expires is not None and day is None:
         raise ParameterError(f"meta: 'expires_at' must be a date YYYY-MM-DD. Got {expires!r:.80}.")

@@ -63,10 +63,8 @@ class MemoryStorage(Operations):
         """Append a section with the time as its heading to MEMORY.md; its path."""
 
         def work(draft: Draft) -> str:
-            local = self._local(draft.moment)
-            section = f"\n## {local:%Y-%m-%d %H:%M}\n\n{_kept(content, 2)}\n"
-            self._append(draft, "MEMORY.md", "# Memory\n", section)
-            return "MEMORY.md"
+            section = f"\n## {self._local(draft.moment):%Y-%m-%d %H:%M}\n\n{_kept(content, 2)}\n"
+            return self._append(draft, "MEMORY.md", "# Memory\n", section)
 
         return self._do(work, now, dry_run)
 
@@ -79,10 +77,8 @@ class MemoryStorage(Operations):
 
         def work(draft: Draft) -> str:
             local = self._local(draft.moment)
-            path = self._log(local.date())
             entry = f"\n### {local:%H:%M}\n\n{_kept(content, 3)}\n"
-            self._append(draft, path, f"# Daily Log: {local:%Y-%m-%d}\n", entry)
-            return path
+            return self._append(draft, self._log(local.date()), f"# Daily Log: {local:%Y-%m-%d}\n", entry)
 
         return self._do(work, now, dry_run)
 
@@ -121,10 +117,9 @@ class MemoryStorage(Operations):
             raise ParameterError(f"role: expected a word without '*', ':' and brackets. Got {role!r:.80}.")
 
         def work(draft: Draft) -> Path:
-            path = self._session(draft, slug)
             turn = f"\n**[{self._local(draft.moment):%H:%M}] {role}**: {_turn(content)}\n"
-            self._append(draft, path, f"# Session: {slug_of(slug)}\n", turn)
-            return self.root / path
+            head = f"# Session: {slug_of(slug)}\n"
+            return self.root / self._append(draft, self._session(draft, slug), head, turn)
 
         return self._do(work, now, dry_run)
 
@@ -134,11 +129,12 @@ class MemoryStorage(Operations):
     def _read(self, path: str) -> str:
         return self._reader().tail_of(path) or ""
 
-    def _append(self, draft: Draft, path: str, head: str, text: str) -> None:
+    def _append(self, draft: Draft, path: str, head: str, text: str) -> str:
         before = draft.tail_of(path)
         newline = "\r\n" if before and "\r\n" in before else "\n"
         new = text if before and before.strip() else f"{head}{text}"
         draft.append(path, before, new.replace("\n", newline), "appended")
+        return path
 
     def _local(self, moment: datetime) -> datetime:
         return moment.astimezone(self.timezone)
@@ -305,15 +301,8 @@ def _turn(content: str) -> str:
     """Content of which no line reads as another turn or heading."""
     text = checked(content, "content").replace("\r\n", "\n").strip("\n")
     first, *rest = text.split("\n")
-    return "\n".join(
-        [
-            first,
-            *(
-                f"    {line}" if _TURN.match(line) or line.startswith("#") or ":" in line[:40] else line
-                for line in rest
-            ),
-        ]
-    )
+    rest = [f"    {line}" if _TURN.match(line) or line.startswith("#") or ":" in line[:40] else line for line in rest]
+    return "\n".join([first, *rest])
 
 
 def _ended(content: str) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
 import typer
 
+import memkit
 from memkit.cli.common import (
     AsOfOption,
     FormatsOption,
@@ -92,51 +94,43 @@ def apply(
         text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ParameterError(f"{file}: expected a plan in UTF-8. {error}") from error
-    finish(_filtered(Edits.from_json(text, path), where), force, as_json)
+    show(_filtered(Edits.from_json(text, path), where).apply(force), as_json)
 
 
-@app.command()
-def fix(
-    path: PathArgument,
-    as_of: AsOfOption = None,
-    sets: SetOption = None,
-    where: WhereOption = None,
-    yes: YesOption = False,
-    as_diff: DiffOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Show how the problems would be mended that have one right answer (`memkit rules`), or with --yes mend them."""
-    from memkit.change.fix import Fix
+def _mender(name: str, planner: Callable[[], Any], said: str) -> None:
+    """A verb that shows what one planner would mend, or with --yes mends it."""
 
-    _plan_or_do(path, Fix(**settings(Fix.params(), sets, "fix")), as_of, where, yes, as_diff, as_json)
+    def verb(
+        path: PathArgument,
+        as_of: AsOfOption = None,
+        sets: SetOption = None,
+        where: WhereOption = None,
+        yes: YesOption = False,
+        as_diff: DiffOption = False,
+        as_json: JsonOption = False,
+    ) -> None:
+        from memkit.change.planning import plan as planned
 
+        cls = planner()
+        edits = _filtered(planned(load(path), cls(**settings(cls.params(), sets, name)), as_of), where)
+        if yes:
+            show(edits.apply(), as_json)
+        else:
+            print_edits(edits, as_diff, as_json)
 
-@app.command()
-def migrate(
-    path: PathArgument,
-    as_of: AsOfOption = None,
-    sets: SetOption = None,
-    where: WhereOption = None,
-    yes: YesOption = False,
-    as_diff: DiffOption = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Show how files of older layouts would become current ones, or with --yes bring them there."""
-    from memkit.change.migrate import Migrate
-
-    _plan_or_do(path, Migrate(**settings(Migrate.params(), sets, "migrate")), as_of, where, yes, as_diff, as_json)
+    app.command(name, help=said)(verb)
 
 
-def _plan_or_do(
-    path: Path, planner: Any, as_of: str | None, where: str | None, yes: bool, as_diff: bool, as_json: bool
-) -> None:
-    from memkit.change.planning import plan as planned
-
-    edits = _filtered(planned(load(path), planner, as_of), where)
-    if yes:
-        finish(edits, False, as_json)
-    else:
-        print_edits(edits, as_diff, as_json)
+_mender(
+    "fix",
+    lambda: memkit.Fix,
+    "Show how the problems would be mended that have one right answer (`memkit rules`), or with --yes mend them.",
+)
+_mender(
+    "migrate",
+    lambda: memkit.Migrate,
+    "Show how files of older layouts would become current ones, or with --yes bring them there.",
+)
 
 
 @app.command()
@@ -226,11 +220,6 @@ def selftest(
     table = tried(path, user, as_of)
     show(table, as_json)
     raise typer.Exit(0 if all(table["ok"].to_pylist()) else 1)
-
-
-def finish(edits: Edits, force: bool, as_json: bool) -> None:
-    """Apply edits and print the files."""
-    show(edits.apply(force), as_json)
 
 
 def print_edits(edits: Edits, as_diff: bool, as_json: bool) -> None:

@@ -63,6 +63,10 @@ GridOption = Annotated[
 SampleOption = Annotated[int | None, typer.Option(help="So many settings drawn from the grid.", min=1)]
 _GUARD = "QUERIES,QRELS,MARGIN"
 _WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
+EpsilonOption = Annotated[float, typer.Option(help="Differences within ± this make no difference to you.")]
+CompleteOption = Annotated[
+    bool, typer.Option("--complete", help="The labels are complete: what nobody judged is irrelevant.")
+]
 PerQueryOption = Annotated[bool, typer.Option("--per-query", help="A row a query.")]
 
 
@@ -167,10 +171,8 @@ def compare(
         Path | None, typer.Option("--b-profile", help="The profile of b, in place of both.")
     ] = None,
     metric: MetricOption = None,
-    epsilon: Annotated[float, typer.Option(help="Differences within ± this make no difference to you.")] = 0.01,
-    complete: Annotated[
-        bool, typer.Option("--complete", help="The labels are complete: what nobody judged is irrelevant.")
-    ] = False,
+    epsilon: EpsilonOption = 0.01,
+    complete: CompleteOption = False,
     per_query: PerQueryOption = False,
 ) -> None:
     """Say whether search b (--b, --b-preset, --b-profile) is better than search a, and how sure that is."""
@@ -245,7 +247,7 @@ def tune(
     qrels: QrelsOption,
     grid: GridOption = None,
     metric: Annotated[str, typer.Option("--metric", help="Such as ndcg@10, recall@5, mrr.")] = "ndcg@10",
-    epsilon: Annotated[float, typer.Option(help="Differences within ± this make no difference to you.")] = 0.01,
+    epsilon: EpsilonOption = 0.01,
     guard: Annotated[
         list[str] | None,
         typer.Option(help="Other labels that may not lose more than a margin; may be repeated.", metavar=_GUARD),
@@ -254,9 +256,7 @@ def tune(
     holdout: Annotated[float | None, typer.Option(help="The share of groups to test on; needs --remember.")] = None,
     remember: Annotated[Path | None, typer.Option(help="A small file that counts how often one looked.")] = None,
     sample: SampleOption = None,
-    complete: Annotated[
-        bool, typer.Option("--complete", help="The labels are complete: what nobody judged is irrelevant.")
-    ] = False,
+    complete: CompleteOption = False,
     profile_out: Annotated[Path | None, typer.Option(help="Write what to use, with its evidence: TOML, JSON.")] = None,
     all_settings: Annotated[bool, typer.Option("--settings", help="A row a setting.")] = False,
 ) -> None:
