@@ -40,6 +40,15 @@ def table(*columns: pa.Field) -> pa.Schema:
     return pa.schema(columns)
 
 
+def result_schema(*runs: tuple[pa.DataType, str]) -> pa.Schema:
+    """The schema of a result, whose columns the function that returns it explains: types, each with some names.
+
+    >>> result_schema((pa.string(), "metric unit"), (pa.float64(), "value")).names
+    ['metric', 'unit', 'value']
+    """
+    return pa.schema([(name, kind) for kind, names in runs for name in names.split()])
+
+
 _MEMORY_ID = column("memory_id", pa.string(), "the row of memories that this one belongs to")
 _PATH = column("path", pa.string(), "file, relative to the root, with '/'")
 _LINE = column("line", pa.int64(), "1-based line in the file")

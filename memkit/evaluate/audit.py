@@ -24,19 +24,14 @@ from memkit.progress import bar
 
 _DAYS = 3650
 _WORDS = {
-    "hubs": "crowd the hits of others",
-    "unsearchable": "have nothing to be found by",
-    "shadowed": "stand behind another that says the same or newly",
-    "horizon": "are found now and will not be",
+    "unreached": ("are not found by what asks for them", "Not found by what asks for them"),
+    "hubs": ("crowd the hits of others", "Crowding the hits of others"),
+    "unsearchable": ("have nothing to be found by", "With nothing to be found by"),
+    "shadowed": ("stand behind another that says the same or newly", "Behind another that says the same, or newly"),
+    "horizon": ("are found now and will not be", "Found now, and not for good"),
 }
-_TITLES = {
-    "unreached": "Not found by what asks for them",
-    "hubs": "Crowding the hits of others",
-    "unsearchable": "With nothing to be found by",
-    "shadowed": "Behind another that says the same, or newly",
-    "horizon": "Found now, and not for good",
-}
-_SHOWN = {"unreached": 3, "hubs": 2, "unsearchable": 2, "shadowed": 2, "horizon": 2}
+"""How each is told of in a sentence, and above its table."""
+_SHOWN = 2
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,8 +51,8 @@ class Audit(Result):
 
     def __str__(self) -> str:
         first, *rest = self.table.to_pylist()
-        asked = f"{first['count']:,} of {first['of']:,} memories are not found by what asks for them"
-        told = [f"{row['count']:,} {_WORDS[row['audit']]}" for row in rest if row["count"]]
+        asked = f"{first['count']:,} of {first['of']:,} memories {_WORDS['unreached'][0]}"
+        told = [f"{row['count']:,} {_WORDS[row['audit']][0]}" for row in rest if row["count"]]
         return f"{asked}. {', '.join(told)}" if told else asked
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
@@ -65,8 +60,10 @@ class Audit(Result):
         told = {row["audit"]: row for row in self.table.to_pylist()}
         found = [
             replace(
-                sheet_of(_first(table), min(rows, _SHOWN[name]) if rows <= ROWS else rows, show_secrets),
-                heading=f"{_TITLES[name]}: {told[name]['count']:,} of {told[name]['of']:,}",
+                sheet_of(
+                    _first(table), min(rows, _SHOWN + (name == "unreached")) if rows <= ROWS else rows, show_secrets
+                ),
+                heading=f"{_WORDS[name][1]}: {told[name]['count']:,} of {told[name]['of']:,}",
                 notes=(told[name]["note"],) if told[name]["note"] else (),
                 total=0,
                 left=(),

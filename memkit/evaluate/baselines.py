@@ -16,18 +16,9 @@ from memkit.evaluate.evaluation import Task
 from memkit.evaluate.metrics import Judged, Metric
 from memkit.evaluate.statistics import interval
 from memkit.evaluate.sweep import sweep
-from memkit.schemas import Floats
+from memkit.schemas import Floats, result_schema
 
-BASELINES = pa.schema(
-    [
-        ("baseline", pa.string()),
-        ("value", pa.float64()),
-        ("difference", pa.float64()),
-        ("low", pa.float64()),
-        ("high", pa.float64()),
-        ("note", pa.string()),
-    ]
-)
+BASELINES = result_schema((pa.string(), "baseline"), (pa.float64(), "value difference low high"), (pa.string(), "note"))
 _WEIGHTS = ("bm25_weight", "vector_weight", "gram_weight")
 _ALONE = {"words alone": "bm25_weight", "vectors alone": "vector_weight"}
 

@@ -30,6 +30,7 @@ from memkit.evaluate.statistics import (
     verdict,
 )
 from memkit.evaluate.tuning import RESAMPLES, Contest, Retuned, expected_gain, retune
+from memkit.schemas import result_schema
 
 _ALPHA = 0.025
 _GUARD = 0.05
@@ -244,18 +245,11 @@ def _more_of(groups: int | None, units: Units) -> Needed | None:
     return Needed(math.ceil(more * units.n_queries / len(units)), more) if more > 0 else None
 
 
-GUARDS = pa.schema(
-    [
-        ("guard", pa.string()),
-        ("margin", pa.float64()),
-        ("difference", pa.float64()),
-        ("low", pa.float64()),
-        ("p", pa.float64()),
-        ("p_adjusted", pa.float64()),
-        ("holds", pa.bool_()),
-        ("n_queries", pa.int64()),
-        ("n_groups", pa.int64()),
-    ]
+GUARDS = result_schema(
+    (pa.string(), "guard"),
+    (pa.float64(), "margin difference low p p_adjusted"),
+    (pa.bool_(), "holds"),
+    (pa.int64(), "n_queries n_groups"),
 )
 
 

@@ -19,52 +19,24 @@ from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metri
 from memkit.evaluate.result import Result
 from memkit.evaluate.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict
 from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
-from memkit.schemas import Floats
+from memkit.schemas import Floats, result_schema
 
-_TABLE = pa.schema(
-    [
-        ("metric", pa.string()),
-        ("a", pa.float64()),
-        ("b", pa.float64()),
-        ("difference", pa.float64()),
-        ("low", pa.float64()),
-        ("high", pa.float64()),
-        ("p", pa.float64()),
-        ("word", pa.string()),
-        ("reason", pa.string()),
-        ("epsilon", pa.float64()),
-        ("detectable", pa.float64()),
-        ("better", pa.int64()),
-        ("same", pa.int64()),
-        ("worse", pa.int64()),
-        ("judged_a", pa.float64()),
-        ("judged_b", pa.float64()),
-        ("n_to_judge", pa.int64()),
-        ("estimate", pa.string()),
-        ("per_query", pa.float64()),
-        ("per_unit", pa.float64()),
-        ("unit", pa.string()),
-        ("n_units", pa.int64()),
-        ("n_queries", pa.int64()),
-        ("n_no_relevant", pa.int64()),
-        ("n_flips", pa.int64()),
-        ("note", pa.string()),
-    ]
+_TABLE = result_schema(
+    (pa.string(), "metric"),
+    (pa.float64(), "a b difference low high p"),
+    (pa.string(), "word reason"),
+    (pa.float64(), "epsilon detectable"),
+    (pa.int64(), "better same worse"),
+    (pa.float64(), "judged_a judged_b"),
+    (pa.int64(), "n_to_judge"),
+    (pa.string(), "estimate"),
+    (pa.float64(), "per_query per_unit"),
+    (pa.string(), "unit"),
+    (pa.int64(), "n_units n_queries n_no_relevant n_flips"),
+    (pa.string(), "note"),
 )
-_PER_QUERY = pa.schema(
-    [
-        ("metric", pa.string()),
-        ("query_id", pa.string()),
-        ("text", pa.string()),
-        ("unit", pa.string()),
-        ("a", pa.float64()),
-        ("b", pa.float64()),
-        ("difference", pa.float64()),
-    ]
-)
-_TO_JUDGE = pa.schema(
-    [("metric", pa.string()), ("query_id", pa.string()), ("memory_id", pa.string()), ("rank", pa.int64())]
-)
+_PER_QUERY = result_schema((pa.string(), "metric query_id text unit"), (pa.float64(), "a b difference"))
+_TO_JUDGE = result_schema((pa.string(), "metric query_id memory_id"), (pa.int64(), "rank"))
 _EQUAL = 1e-9
 
 

@@ -20,7 +20,7 @@ from memkit.evaluate.result import Result
 from memkit.evaluate.stages import STAGES, stages_of
 from memkit.evaluate.statistics import Units, interval
 from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
-from memkit.schemas import Floats, Ints
+from memkit.schemas import Floats, Ints, result_schema
 
 METRICS = ("ndcg@10", "recall@5", "mrr")
 _LARGEST = 0.25
@@ -307,22 +307,13 @@ def nullable(values: Floats) -> pa.Array:
     return pa.array(values, mask=np.isnan(values))
 
 
-_TABLE = pa.schema(
-    [
-        ("metric", pa.string()),
-        ("value", pa.float64()),
-        ("low", pa.float64()),
-        ("high", pa.float64()),
-        ("estimate", pa.string()),
-        ("per_query", pa.float64()),
-        ("per_unit", pa.float64()),
-        ("judged", pa.float64()),
-        ("unit", pa.string()),
-        ("n_units", pa.int64()),
-        ("n_queries", pa.int64()),
-        ("n_no_relevant", pa.int64()),
-        ("n_with_hits", pa.int64()),
-    ]
+_TABLE = result_schema(
+    (pa.string(), "metric"),
+    (pa.float64(), "value low high"),
+    (pa.string(), "estimate"),
+    (pa.float64(), "per_query per_unit judged"),
+    (pa.string(), "unit"),
+    (pa.int64(), "n_units n_queries n_no_relevant n_with_hits"),
 )
 
 

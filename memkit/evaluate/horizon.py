@@ -12,24 +12,20 @@ import pyarrow as pa
 
 from memkit.evaluate.asking import Batch
 from memkit.evaluate.metrics import Labels
-from memkit.schemas import Floats, Ints, Mask
+from memkit.schemas import Floats, Ints, Mask, result_schema
 from memkit.search.question import Question
 from memkit.search.stages.fuse import TIE_DIGITS
 from memkit.search.stages.rank import Ranked
 
 NEVER, LATER = "never", "later"
 OUT, LOW, EXPIRED = "out of the first k", "below min_score", "expired"
-HORIZON = pa.schema(
-    [
-        ("query_id", pa.string()),
-        ("memory_id", pa.string()),
-        ("rank", pa.int64()),
-        ("score", pa.float64()),
-        ("decay", pa.float64()),
-        ("days", pa.int64()),
-        ("day", pa.date32()),
-        ("why", pa.string()),
-    ]
+HORIZON = result_schema(
+    (pa.string(), "query_id memory_id"),
+    (pa.int64(), "rank"),
+    (pa.float64(), "score decay"),
+    (pa.int64(), "days"),
+    (pa.date32(), "day"),
+    (pa.string(), "why"),
 )
 _LAST = datetime(9998, 1, 1, tzinfo=UTC)
 

@@ -12,36 +12,31 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit import schemas
 from memkit.errors import ParameterError
 from memkit.evaluate.files import read_file, write_file
 from memkit.params import as_of_time, check_column
 from memkit.schemas import TIMESTAMP
 
-QUERIES = pa.schema(
-    [
-        pa.field("query_id", pa.string(), metadata={"doc": "Its name; any text or number, each once."}),
-        pa.field("text", pa.string(), metadata={"doc": "What is asked."}),
-        pa.field("user_id", pa.string(), metadata={"doc": "Who asks; null sees everybody's memories."}),
-        pa.field("as_of", TIMESTAMP, metadata={"doc": "When it is asked; null is the day of the evaluation."}),
-        pa.field("group", pa.string(), metadata={"doc": "One word for queries that are not independent."}),
-    ]
+QUERIES = schemas.table(
+    schemas.column("query_id", pa.string(), "Its name; any text or number, each once."),
+    schemas.column("text", pa.string(), "What is asked."),
+    schemas.column("user_id", pa.string(), "Who asks; null sees everybody's memories."),
+    schemas.column("as_of", TIMESTAMP, "When it is asked; null is the day of the evaluation."),
+    schemas.column("group", pa.string(), "One word for queries that are not independent."),
 )
-QRELS = pa.schema(
-    [
-        pa.field("query_id", pa.string(), metadata={"doc": "Which query."}),
-        pa.field("memory_id", pa.string(), metadata={"doc": "Which memory was judged."}),
-        pa.field("relevance", pa.float64(), metadata={"doc": "The gain; 0 and less is judged and not relevant."}),
-        pa.field("valid_from", TIMESTAMP, metadata={"doc": "When the answer became true; null: since ever."}),
-        pa.field("valid_to", TIMESTAMP, metadata={"doc": "From when on it is superseded; null: true until now."}),
-    ]
+QRELS = schemas.table(
+    schemas.column("query_id", pa.string(), "Which query."),
+    schemas.column("memory_id", pa.string(), "Which memory was judged."),
+    schemas.column("relevance", pa.float64(), "The gain; 0 and less is judged and not relevant."),
+    schemas.column("valid_from", TIMESTAMP, "When the answer became true; null: since ever."),
+    schemas.column("valid_to", TIMESTAMP, "From when on it is superseded; null: true until now."),
 )
-RUN = pa.schema(
-    [
-        pa.field("query_id", pa.string(), metadata={"doc": "Which query."}),
-        pa.field("memory_id", pa.string(), metadata={"doc": "Which memory was found."}),
-        pa.field("rank", pa.int64(), metadata={"doc": "From 1."}),
-        pa.field("score", pa.float64(), metadata={"doc": "Higher is better."}),
-    ]
+RUN = schemas.table(
+    schemas.column("query_id", pa.string(), "Which query."),
+    schemas.column("memory_id", pa.string(), "Which memory was found."),
+    schemas.column("rank", pa.int64(), "From 1."),
+    schemas.column("score", pa.float64(), "Higher is better."),
 )
 _OPTIONAL = {"user_id", "as_of", "group", "valid_from", "valid_to", "rank", "score"}
 _SHOWN = 5

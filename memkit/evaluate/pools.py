@@ -73,7 +73,8 @@ class Pools:
     def _known_settings(self, setting: Setting) -> tuple[Settings, dict[str, float], tuple[Any, ...]]:
         """A setting in full, the weights of its arms, and what its arms have to be asked."""
         own = self.settings.but(**{**setting, "on_encoder_error": "raise"})
-        scope = tuple(_hashable(getattr(own, name)) for name in SCOPING)
+        values = [getattr(own, name) for name in SCOPING]
+        scope = tuple(tuple(value) if isinstance(value, list) else value for value in values)
         return own, self.index.weights(own), (scope, own.pool, own.unit == "memory")
 
     def _ask(self, scope: tuple[Any, ...], arms: tuple[str, ...], pool: int) -> None:
@@ -230,11 +231,7 @@ def _scored(worker: Worker, units: list[slice], n_jobs: int | None) -> Iterator[
         yield from results(worker, ((unit,) for unit in units), n_jobs, prefer="threads")
         return
     alone = ((worker.alone(unit), slice(0, unit.stop - unit.start)) for unit in units)
-    yield from results(_score, alone, n_jobs)
-
-
-def _score(worker: Worker, unit: slice) -> tuple[Floats, Ints]:
-    return worker(unit)
+    yield from results(Worker.__call__, alone, n_jobs)
 
 
 def _units(n_queries: int, n_settings: int) -> list[slice]:
@@ -261,7 +258,3 @@ def _joined(arms: tuple[str, ...], new: Candidates, known: Mapping[str, Candidat
         scales.append(one.scale[:, at])
     n_rows = max((int(one.row.max(initial=0)) for one in found.values()), default=0) + 1
     return merge(tables, n_rows, new.pool, np.stack(scales, axis=1))
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

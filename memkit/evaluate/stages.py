@@ -10,12 +10,13 @@ import pyarrow as pa
 from memkit.evaluate.asking import Batch
 from memkit.evaluate.metrics import Labels
 from memkit.params import describe
+from memkit.schemas import result_schema
 from memkit.search.stages.rank import DISPOSITIONS
 
 NOT_FOUND = "not_found"
 _ORDER = {name: at for at, name in enumerate((*DISPOSITIONS, NOT_FOUND))}
-STAGES = pa.schema(
-    [("disposition", pa.string()), ("n", pa.int64()), ("share", pa.float64()), ("n_queries", pa.int64())]
+STAGES = result_schema(
+    (pa.string(), "disposition"), (pa.int64(), "n"), (pa.float64(), "share"), (pa.int64(), "n_queries")
 )
 
 

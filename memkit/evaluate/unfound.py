@@ -18,6 +18,7 @@ from memkit.evaluate.known import COLUMNS, FIELDS, askable, asking, labelled
 from memkit.evaluate.stages import became
 from memkit.params import AsOf, as_of_time, check_value
 from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.schemas import result_schema
 from memkit.text.analyse import QueryTerms
 
 OWN_WORDS = "own words"
@@ -26,36 +27,22 @@ _ASKED = 16
 _OFTEN, _TIMES = 0.1, 3.0
 """A hub stands in the first k of such a share of the queries, and so many times as often as by chance."""
 _NOT_SEARCHED = "kind not searched"
-_UNREACHED = pa.schema(
-    [
-        ("memory_id", pa.string()),
-        ("asked_by", pa.string()),
-        ("n_queries", pa.int64()),
-        ("why", pa.string()),
-        ("rank", pa.int64()),
-        ("by_others", pa.int64()),
-        ("query", pa.string()),
-    ]
+_UNREACHED = result_schema(
+    (pa.string(), "memory_id asked_by"),
+    (pa.int64(), "n_queries"),
+    (pa.string(), "why"),
+    (pa.int64(), "rank by_others"),
+    (pa.string(), "query"),
 )
-_HUBS = pa.schema(
-    [
-        ("memory_id", pa.string()),
-        ("n_queries", pa.int64()),
-        ("share", pa.float64()),
-        ("times", pa.float64()),
-        ("own", pa.int64()),
-    ]
+_HUBS = result_schema(
+    (pa.string(), "memory_id"), (pa.int64(), "n_queries"), (pa.float64(), "share times"), (pa.int64(), "own")
 )
-_UNSEARCHABLE = pa.schema([("memory_id", pa.string()), ("kind", pa.string()), ("why", pa.string())])
-_SHADOWED = pa.schema(
-    [
-        ("memory_id", pa.string()),
-        ("by_id", pa.string()),
-        ("how", pa.string()),
-        ("similarity", pa.float64()),
-        ("differs", pa.string()),
-        ("newer_days", pa.float64()),
-    ]
+_UNSEARCHABLE = result_schema((pa.string(), "memory_id kind why"))
+_SHADOWED = result_schema(
+    (pa.string(), "memory_id by_id how"),
+    (pa.float64(), "similarity"),
+    (pa.string(), "differs"),
+    (pa.float64(), "newer_days"),
 )
 
 
