@@ -31,7 +31,7 @@ _WORDS = {
     "horizon": ("are found now and will not be", "Found now, and not for good"),
 }
 """How each is told of in a sentence, and above its table."""
-_SHOWN = 2
+_SHOWN = {"unreached": 3}
 
 
 @dataclass(frozen=True, repr=False)
@@ -60,9 +60,7 @@ class Audit(Result):
         told = {row["audit"]: row for row in self.table.to_pylist()}
         found = [
             replace(
-                sheet_of(
-                    _first(table), min(rows, _SHOWN + (name == "unreached")) if rows <= ROWS else rows, show_secrets
-                ),
+                sheet_of(_first(table), min(rows, _SHOWN.get(name, 2)) if rows <= ROWS else rows, show_secrets),
                 heading=f"{_WORDS[name][1]}: {told[name]['count']:,} of {told[name]['of']:,}",
                 notes=(told[name]["note"],) if told[name]["note"] else (),
                 total=0,

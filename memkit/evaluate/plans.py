@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -105,11 +106,8 @@ class Plan:
 
         ordered = sorted(number, key=order)
         column = {effect: at for at, effect in enumerate(ordered)}
-        blocks = [
-            _block(some[start : start + _BLOCK])
-            for some in _runs(ordered, lambda e: (e.fold_threshold is None, e.mmr_lambda < 1.0))
-            for start in range(0, len(some), _BLOCK)
-        ]
+        runs = [list(run) for _, run in groupby(ordered, lambda e: (e.fold_threshold is None, e.mmr_lambda < 1.0))]
+        blocks = [_block(run[at : at + _BLOCK]) for run in runs for at in range(0, len(run), _BLOCK)]
         positions = np.array([position for position, _ in effects], np.int64)
         scope, arms, pool, per_memory = key
         columns = np.array([column[effect] for _, effect in effects], np.int64)
@@ -121,29 +119,17 @@ def shares_candidates(s: Settings) -> bool:
     return s.fusion in ("weighted", "rrf") and s.mmr_lambda == 1.0 and (s.normalise != "none" or s.fusion == "rrf")
 
 
-def _runs(items: Sequence[Any], key: Callable[[Any], Any]) -> list[list[Any]]:
-    """Neighbours of the same key together."""
-    runs: list[list[Any]] = []
-    for item in items:
-        if runs and key(runs[-1][-1]) == key(item):
-            runs[-1].append(item)
-        else:
-            runs.append([item])
-    return runs
-
-
 def _block(effects: Sequence[Effect]) -> Block:
     is_diverse = effects[0].mmr_lambda < 1.0
     columns = [e if is_diverse else replace(e, min_score=0.0) for e in effects]
     place = {effect: at for at, effect in enumerate(dict.fromkeys(columns))}
     fused: dict[Any, int] = {}
     fusions = []
-    for run in _runs(list(place), lambda e: (e.norm, e.method, e.rrf_k)):
+    for how, run in groupby(place, lambda e: (e.norm, e.method, e.rrf_k)):
         weights = list(dict.fromkeys(effect.weights for effect in run))
         start = len(fused)
-        fused |= {(run[0].norm, run[0].method, run[0].rrf_k, one): start + at for at, one in enumerate(weights)}
-        some = slice(start, start + len(weights))
-        fusions.append(Fusion(run[0].norm, run[0].method, run[0].rrf_k, some, np.array(weights).T.copy()))
+        fused |= {(*how, one): start + at for at, one in enumerate(weights)}
+        fusions.append(Fusion(*how, slice(start, start + len(weights)), np.array(weights).T.copy()))
     decays = {decay: at for at, decay in enumerate(dict.fromkeys(effect.decay for effect in place))}
     priors = {prior: at for at, prior in enumerate(dict.fromkeys(effect.prior for effect in place))}
     return Block(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -42,15 +43,12 @@ class Found:
     moment: Any
     candidates: Candidates
 
-    def across(self, found: Candidates) -> Floats:
-        """As `Question.across`."""
-        return said_across(self.index, self.texts, found)
-
 
 def _norms(name: Any, settings: Settings, part: Found) -> Floats:
     if name is None:  # places alone count
         return np.zeros(part.candidates.raw.shape)
-    return norms(part.candidates, settings.but(normalise=name[0], across_weight=name[1]), part.across)
+    across = partial(said_across, part.index, part.texts)
+    return norms(part.candidates, settings.but(normalise=name[0], across_weight=name[1]), across)
 
 
 class Looked:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +15,13 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluate.claims import HOLDOUT, LABELS, Looks, TuneVerdict, claim, claim_apart, fingerprint, guard_table
 from memkit.evaluate.evaluation import nullable
+from memkit.evaluate.profile import Profile
 from memkit.evaluate.result import Result
 from memkit.evaluate.statistics import BETTER, OPEN, Units
 from memkit.evaluate.sweep import Sweep
 from memkit.evaluate.tuning import Contest, Retuned, distances, nearest, plateau
 from memkit.params import describe
 from memkit.schemas import Floats, Ints, Mask
-
-if TYPE_CHECKING:
-    from memkit.evaluate.profile import Profile
 
 _USED = "the holdout was used before, for another choice: set other labels aside"
 
@@ -95,8 +93,6 @@ class Tuning(Result):
         ParameterError
             Of a table of scores, which has no Retriever.
         """
-        from memkit.evaluate.profile import Profile
-
         if self.search_ is None:
             raise ParameterError("Tuning: expected a Retriever to make a profile of. Got a table of scores.")
         told = self.verdict_

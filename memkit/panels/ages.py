@@ -17,7 +17,7 @@ from memkit.display.sheet import names_of
 from memkit.evaluate.evaluation import Task
 from memkit.evaluate.metrics import parse_metrics
 from memkit.evaluate.pools import Pools
-from memkit.panels.panel import ASKED, Panel, called, moment_of
+from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
 from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
@@ -116,11 +116,7 @@ class AgesPanel(Panel):
     def _code(self, state: State) -> str:
         decay = self._decay(state)
         own = {name: value for name, value in decay.get_params().items() if value != getattr(Decay(), name)}
-        return (
-            called("mk.Decay", **own)
-            + "."
-            + called("transform", as_of=state.moment.isoformat()).replace("transform(", "transform(corpus, ")
-        )
+        return called(f"{called('mk.Decay', **own)}.transform", Name("corpus"), as_of=state.moment.isoformat())
 
     def _status(self, answer: Answer) -> str:
         left = answer.table["factor"].to_numpy()

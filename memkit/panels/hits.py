@@ -202,13 +202,10 @@ class HitsPanel(Panel):
         return plot_contributions(answer.trace, ax, _DRAWN)
 
     def _code(self, state: State) -> str:
-        asked = state[ASKED]
-        other = changed(self.search, state[self.section])
+        asked, other, where = state[ASKED], changed(self.search, state[self.section]), self._visible(state)
         head = called("search.with_params", **other) if other else "search"
-        values = {"k": asked["k"], "where": self._visible(state), "as_of": asked["as_of"]}
-        if None in other.values():
-            head = f"search.with_params({', '.join(f'{name}={value!r}' for name, value in other.items())})"
-        return head + "." + called("search", asked["query"], **values)
+        scope = {} if where is None else {"where": where}
+        return head + "." + called("search", asked["query"], k=asked["k"], **scope, as_of=asked["as_of"])
 
     def _status(self, answer: Answer) -> str:
         words = Counter(answer.trace["disposition"].to_pylist())

@@ -336,14 +336,20 @@ def moment_of(as_of: AsOf) -> str:
     return as_of_time(as_of).isoformat()
 
 
-def called(name: str, *given: Any, **values: Any) -> str:
-    """A call in Python; values of None are left out.
+class Name(str):
+    """The name of a variable, in code that is shown."""
 
-    >>> called("search", "чай", k=5, where=None)
-    "search('чай', k=5)"
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def called(name: str, *given: Any, **values: Any) -> str:
+    """A call in Python.
+
+    >>> called("search", Name("query"), k=5, where=None)
+    'search(query, k=5, where=None)'
     """
-    words = [repr(value) for value in given]
-    words += [f"{key}={value!r}" for key, value in values.items() if value is not None]
+    words = [*map(repr, given), *(f"{key}={value!r}" for key, value in values.items())]
     return f"{name}({', '.join(words)})"
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from memkit.context import Context, ContextBuilder
 from memkit.display.draw import drawn
 from memkit.display.sheet import Cell
-from memkit.panels.panel import ASKED, Panel, called, changed, moment_of
+from memkit.panels.panel import ASKED, Name, Panel, called, changed, moment_of
 from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
@@ -92,8 +92,8 @@ class PromptPanel(Panel):
 
     def _code(self, state: State) -> str:
         asked, other = state[ASKED], changed(self.builder, state[self.section])
-        head = called("mk.ContextBuilder", **other).replace("(", "(search" + (", " if other else ""), 1)
-        return f"{head}.build(corpus, {asked['user_id']!r}, {asked['query']!r}, as_of={asked['as_of']!r}).table"
+        build = f"{called('mk.ContextBuilder', Name('search'), **other)}.build"
+        return f"{called(build, Name('corpus'), asked['user_id'], asked['query'], as_of=asked['as_of'])}.table"
 
     def _status(self, answer: Context) -> str:
         cut = Counter(line.reason for line in answer.lines if line.reason)

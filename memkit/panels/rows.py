@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from memkit.display.axes import COLOURS, axes_for, with_words
 from memkit.display.notebook import shown
 from memkit.duck import session
-from memkit.panels.panel import ASKED, Panel, called, moment_of
+from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
 from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.panels.state import Section, Session, State
 from memkit.params import AsOf, Param
@@ -187,10 +187,9 @@ class RowsPanel(Panel):
         usual, own = self.policy(), self._set(state).get_params()
         other = {name: value for name, value in own.items() if value != getattr(usual, name) and value is not None}
         text = state[ASKED]["text"]
-        judged = f"pa.table({{'text': [{text!r}]}})" if text else "corpus"
-        return (
-            f"{called(f'mk.{self.policy.__name__}', **other)}.transform({judged}, as_of={state.moment.isoformat()!r})"
-        )
+        judged = Name(f"pa.table({{'text': [{text!r}]}})" if text else "corpus")
+        policy = called(f"mk.{self.policy.__name__}", **other)
+        return called(f"{policy}.transform", judged, as_of=state.moment.isoformat())
 
     def _status(self, answer: pa.Table) -> str:
         kept = pc.sum(answer["keep"]).as_py() or 0
@@ -212,11 +211,7 @@ class RowsPanel(Panel):
         """The typed text, with what gave the reason away."""
         row = answer.to_pylist()[0]
         word = "kept" if row["keep"] else row["reason"]
-        made = ", ".join(
-            f"{name.replace('_', ' ')} {_said(row[name])}"
-            for name in ("kind", "importance", "expires_at")
-            if row.get(name)
-        )
+        made = ", ".join(_told(row, ("kind", "importance", "expires_at")))
         text = _spanned(mask(row["text"] or ""), row.get("matched_span"))
         said = f"<p><b>{html.escape(word)}</b> {html.escape(made)}</p>"
         return f'<div class="mk">{said}<p style="white-space:pre-wrap">{text}</p></div>'
@@ -232,9 +227,7 @@ class RowsPanel(Panel):
             counts[reason] += 1
             if counts[reason] <= _EACH:
                 user = html.escape(mask(row.get("user_id") or ""))
-                more = " · ".join(
-                    f"{name.replace('_', ' ')} {_said(row[name])}" for name in _OWN if row.get(name) is not None
-                )
+                more = " · ".join(_told(row, _OWN))
                 text = _spanned(cut(mask(row["text"] or ""), _LONGEST), row.get("matched_span"))
                 rows.append(
                     f'<tr><td class="w">{html.escape(reason)}</td><td class="w">{user}</td>'
@@ -263,6 +256,11 @@ class RowsPanel(Panel):
 
 def _known(table: pa.Table, names: tuple[str, ...]) -> list[str]:
     return [name for name in names if name in table.column_names]
+
+
+def _told(row: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
+    """What a row has of these columns, in words."""
+    return [f"{name.replace('_', ' ')} {_said(row[name])}" for name in names if row.get(name) is not None]
 
 
 def _said(value: Any) -> str:

@@ -161,10 +161,16 @@ class SurfacePanel(Panel):
             values = [_short(value) for value in self._axis(self.names[1])]
             ax.set_yticks(range(len(values)), values)
         ax.legend(frameon=False, fontsize=8, bbox_to_anchor=(0.5, -0.15), handletextpad=0.2, markerscale=0.5)
-        order = np.argsort(-np.round(means, 12), kind="stable")[:_BEST]
         near = ["cannot be told from the best" if one else "" for one in self.plateau]
-        rows = [(self._named(at), f"{means[at]:.3f} {near[at]}".strip()) for at in order]
+        rows = [(self._named(at), f"{means[at]:.3f} {near[at]}".strip()) for at in self._order]
         return with_words(ax, [("here", self._status(answer)), *rows])
+
+    @property
+    def _order(self) -> list[int]:
+        """The best settings, the first of equals first."""
+        means = self.sweep.table[self.sweep.metrics[0]].to_numpy()
+        order: list[int] = np.argsort(-np.round(means, 12), kind="stable")[:_BEST].tolist()
+        return order
 
     def _marked(self) -> list[int]:
         return [self.sweep.default, self.sweep.best, *([] if self.at is None else [self.at])]
@@ -175,11 +181,10 @@ class SurfacePanel(Panel):
     def _body(self, answer: pa.Table) -> str:
         metric = self.sweep.metrics[0]
         means = self.sweep.table[metric].to_numpy()
-        order = np.argsort(-np.round(means, 12), kind="stable")[:_BEST]
         near = ["yes" if one else "" for one in self.plateau]
-        rows = [(f"{means[at]:.3f}", near[at], self._named(int(at))) for at in order]
+        rows = [(f"{means[at]:.3f}", near[at], self._named(at)) for at in self._order]
         heads = (metric, "plateau", "best settings (Enter: go there); plateau: cannot be told from the best")
-        return rows_html(heads, rows, [str(at) for at in order])
+        return rows_html(heads, rows, [str(at) for at in self._order])
 
 
 def _short(value: Any) -> str:
