@@ -141,7 +141,7 @@ class SurfacePanel(Panel):
         down = means if flat else self._places[1]
         some = np.arange(len(means))
         if len(some) > MARKS:  # of more settings the best, and where one is
-            some = np.unique([*np.argsort(-means, kind="stable")[: MARKS - 3], *self._marked()])
+            some = np.unique([*self._order[: MARKS - 3], *self._marked()])
         edges = np.where(self.plateau[some], "black", "none")
         ends = f"{means.min():.3f} (small) to {means.max():.3f} (large)"
         ax = axes_for(ax, f"{metric} of {len(means):,} settings, {ends}")
@@ -162,14 +162,15 @@ class SurfacePanel(Panel):
             ax.set_yticks(range(len(values)), values)
         ax.legend(frameon=False, fontsize=8, bbox_to_anchor=(0.5, -0.15), handletextpad=0.2, markerscale=0.5)
         near = ["cannot be told from the best" if one else "" for one in self.plateau]
-        rows = [(self._named(at), f"{means[at]:.3f} {near[at]}".strip()) for at in self._order]
+        rows = [(self._named(at), f"{means[at]:.3f} {near[at]}".strip()) for at in self._order[:_BEST]]
         return with_words(ax, [("here", self._status(answer)), *rows])
 
     @property
     def _order(self) -> list[int]:
-        """The best settings, the first of equals first."""
-        means = self.sweep.table[self.sweep.metrics[0]].to_numpy()
-        order: list[int] = np.argsort(-np.round(means, 12), kind="stable")[:_BEST].tolist()
+        """All settings, the best first, of equals the first."""
+        metric = self.sweep.metrics[0]
+        gains = self.sweep.table[metric].to_numpy() * Metric.parse(metric).sign
+        order: list[int] = np.argsort(-np.round(gains, 12), kind="stable").tolist()
         return order
 
     def _marked(self) -> list[int]:
@@ -182,9 +183,9 @@ class SurfacePanel(Panel):
         metric = self.sweep.metrics[0]
         means = self.sweep.table[metric].to_numpy()
         near = ["yes" if one else "" for one in self.plateau]
-        rows = [(f"{means[at]:.3f}", near[at], self._named(at)) for at in self._order]
+        rows = [(f"{means[at]:.3f}", near[at], self._named(at)) for at in self._order[:_BEST]]
         heads = (metric, "plateau", "best settings (Enter: go there); plateau: cannot be told from the best")
-        return rows_html(heads, rows, [str(at) for at in self._order])
+        return rows_html(heads, rows, [str(at) for at in self._order[:_BEST]])
 
 
 def _short(value: Any) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import datetime
 import io
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -271,6 +273,20 @@ def test_a_pinned_setting_is_compared_with_labels(search: mk.Retriever, labels: 
     assert panel.values["query"] == "чай"
     panel.press("unpin")
     assert panel.strip is None
+
+
+def test_of_what_is_stale_the_settings_with_the_least_come_first(swept: Any) -> None:
+    metric = {"ndcg@10": "stale@10"}
+    names = [metric.get(name, name) for name in swept.table.column_names]
+    values = {"stale@10": swept.matrix()}
+    stale = dataclasses.replace(swept, table=swept.table.rename_columns(names), metrics=["stale@10"], values=values)
+    means = stale.table["stale@10"].to_pylist()
+    assert min(means) < max(means)
+    panel = mk.panels.surface(stale)
+    picks = [int(pick) for pick in re.findall(r'data-pick="(\d+)"', panel.body)]
+    assert [means[at] for at in picks] == sorted(means)
+    panel.pick(str(picks[0]))
+    assert panel.at == stale.best
 
 
 @pytest.mark.parametrize("where", ["text <> '') or (true", "text <> '' -- пояснение"])
