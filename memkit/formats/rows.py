@@ -110,7 +110,7 @@ class Rows:
         if table == "memories":
             for name, value in _BLANK:
                 row.setdefault(name, value)
-            row.setdefault("heading_path", above(row["path"]))
+            row.setdefault("heading_path", heading_path(row["path"]))
         rows = self.tables[table]
         if len(rows) >= HELD_ROWS:
             self._hand_over(table, rows)
@@ -320,12 +320,12 @@ def slug_of(title: str) -> str:
 
 
 @functools.lru_cache(1024)
-def above(path: str, *names: str) -> str:
+def heading_path(path: str, *names: str) -> str:
     """What stands above a memory, outermost first: the folders of its file, its category, the headings over it.
 
     Examples
     --------
-    >>> above("memory/lessons/a.md", "lessons", "Пул")
+    >>> heading_path("memory/lessons/a.md", "lessons", "Пул")
     'memory / lessons / Пул'
     """
     parts = [*path.split("/")[:-1], *(name[:_MAX_NAME] for name in names)]

@@ -20,7 +20,7 @@ from memkit.fences import Heading, fences, headings
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Format, Role
-from memkit.formats.rows import Row, Rows, Tables, above, extra_of, slug_of
+from memkit.formats.rows import Row, Rows, Tables, extra_of, heading_path, slug_of
 from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.speech import CLOCK, KNOWN, Said, clock_of, said_in
@@ -43,6 +43,7 @@ _UPDATED = ("updatedat", "updated", "modified", "datemodified", "lastmodified", 
 """What note takers and coding assistants call these in front matter, at its top or below `metadata`."""
 _SPELLING = str.maketrans("", "", "-_ ")
 """What parts the words of a name, where it is not a capital."""
+_NOBODY = Said("", None, "")
 _OF_ENTRY = -1
 """The level of such a line, where a log has no headings."""
 
@@ -179,7 +180,7 @@ class _File:
 
     def _is_bare(self, lines: range) -> bool:
         """Whether the heading that is among `lines` is all that they say."""
-        said = (line for line in self.source.lines[lines.start - 1 : lines.stop - 1] if line.strip())
+        said = filter(str.strip, self._lines(lines))
         return next(said, None) is None or next(said, None) is None
 
     def _headings(self) -> Iterator[Heading]:
@@ -207,7 +208,7 @@ class _File:
                 yield Heading(number, _OF_ENTRY, match.group(1))
 
     def _section(self, section: _Section) -> None:
-        path, heading, lines = self.source.path, section.heading, self._lines(section)
+        path, heading, lines = self.source.path, section.heading, self._lines(section.lines)
         text, (at, clock, source) = "\n".join(lines), self._moment(heading.text)
         slug = slug_of(heading.text) if heading.level else "top"
         memory_id = self.rows.new_id("workspace", path, slug, text)
@@ -217,7 +218,7 @@ class _File:
         row |= {"line_start": section.lines.start, "line_end": section.lines.stop - 1}
         memory: Row = {"format": "workspace", "title": heading.text, "text": text}
         memory |= {"tags": loose_words(head.get("tags")), "extra": extra_of(head, ())}
-        memory |= {"heading_path": above(path, *section.above)}
+        memory |= {"heading_path": heading_path(path, *section.above)}
         created, updated = (at, at) if at else (self.created, self.updated)
         memory |= {"created_at": created, "updated_at": updated, "date_source": source}
         self.rows.add("memories", {**row, **memory})
@@ -237,8 +238,8 @@ class _File:
         if self.kind == "heartbeat":
             self._checklist(section, memory_id)
 
-    def _lines(self, section: _Section) -> list[str]:
-        return self.source.lines[section.lines.start - 1 : section.lines.stop - 1]
+    def _lines(self, lines: range) -> list[str]:
+        return self.source.lines[lines.start - 1 : lines.stop - 1]
 
     def _check(self, section: _Section, memory_id: str) -> None:
         if section.is_bare:
@@ -259,18 +260,14 @@ class _File:
 
     def _turns(self, section: _Section, memory_id: str) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""
-        opened: tuple[int, Said] | None = None
-        for number, line in self._text_lines(section.lines):
-            if said := said_in(line, None if self.kind == "session" else KNOWN):
-                if opened:
-                    self._turn(memory_id, range(opened[0], number), opened[1])
-                opened = number, said
-        if opened:
-            self._turn(memory_id, range(opened[0], section.lines.stop), opened[1])
+        roles, lines = None if self.kind == "session" else KNOWN, self._text_lines(section.lines)
+        opened = ((number, said) for number, line in lines if (said := said_in(line, roles)))
+        for (begin, said), (end, _) in pairwise(chain(opened, [(section.lines.stop, _NOBODY)])):
+            self._turn(memory_id, range(begin, end), said)
 
     def _text_lines(self, lines: range) -> Iterator[tuple[int, str]]:
         """Those of `lines` that are not code, by number."""
-        texts = enumerate(self.source.lines[lines.start - 1 : lines.stop - 1], lines.start)
+        texts = enumerate(self._lines(lines), lines.start)
         return ((number, line) for number, line in texts if number - self.above not in self.code)
 
     def _turn(self, memory_id: str, lines: range, said: Said) -> None:

@@ -348,7 +348,7 @@ def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
     Returns
     -------
     bool
-        Whether the extension is there; False means that ``create_fts_index`` and ``match_bm25`` are missing.
+        Whether the extension is there, and not memkit's own stemmer in its place.
     """
     try:
         con.load_extension(str(_extension_file()))

@@ -291,12 +291,12 @@ class Repository:
                 yield found
         finally:
             if left or not is_well:
+                self._batch = None
                 self._let_go(process)
 
     def _let_go(self, process: subprocess.Popen[bytes]) -> None:
         _end(process)
         self._processes.remove(process)
-        self._batch = None
 
     def expect(self, ids: Iterable[bytes]) -> None:
         """The contents that are asked for next, in about this order: some are fetched together."""
@@ -334,8 +334,7 @@ class Repository:
         header = _out(process).readline().split()
         size = int(header[2]) if len(header) == 3 and header[2].isdigit() else -1
         data = _out(process).read(min(size, HEAD_BYTES)) if size > most else b""
-        _end(process)
-        self._processes.remove(process)
+        self._let_go(process)
         return (size, data) if data else (-1, b"")
 
     def failed(self) -> GitError:

@@ -18,8 +18,7 @@ from memkit.formats.fields import Fields
 from memkit.formats.format import MARKDOWN, Folder, Survey
 from memkit.formats.index_tree.index import BRANCH, FIELDS, NAMED, ROOT, Claim, shape_of, typed
 from memkit.formats.index_tree.whole import NO_INDEX, above, below, parts_of, without_index
-from memkit.formats.rows import Row, Rows, json_text, slug_of
-from memkit.formats.rows import above as heading_path
+from memkit.formats.rows import Row, Rows, heading_path, json_text, slug_of
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.values import text_of

@@ -93,7 +93,7 @@ def load_json(text: str) -> Any:
     try:
         value, end = decoder.raw_decode(text, start)
     except (ValueError, RecursionError) as error:
-        raise _json_fault(error, text) from error
+        raise _json_fault(error) from error
     finally:
         del decoder.lines  # and with it the text
     if text[end:].strip():
@@ -122,7 +122,7 @@ def load_json_items(text: str) -> Iterator[tuple[Any, int, int]]:
         try:
             value, end = decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            raise _json_fault(error, text) from error
+            raise _json_fault(error) from error
         first, last = lines.at(at), lines.at(end - 1)
         yield (_cleaned(value) if escaped else value), first, last
         at = _skip_blank(text, end)
@@ -137,7 +137,7 @@ def _skip_blank(text: str, at: int) -> int:
     return at
 
 
-def _json_fault(error: Exception, text: str) -> StructureError:
+def _json_fault(error: Exception) -> StructureError:
     if isinstance(error, json.JSONDecodeError):
         return StructureError(f"{error.msg} (column {error.colno})", error.lineno)
     return StructureError(f"a document that can be parsed: {error}", 1)
