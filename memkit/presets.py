@@ -44,31 +44,42 @@ def index_standard_pipeline() -> Pipeline:
 # A document's preset names every parameter that can move a rank, so that no default of memkit's own does; what the
 # documents do not know is off.
 _PLAIN: dict[str, Any] = {
-    **{
-        "analyser": "auto",
-        "lexical": "bm25",
-        "searched": ("title", "tags", "text"),
-        "ann": "auto",
-        "context_column": None,
-        "centre": "none",
-    },
-    **{"chunk_tokens": 400, "overlap_tokens": 80, "pool": 100, "unit": "memory", "mmr_lambda": 1.0, "min_score": 0.0},
-    **{
-        "gram_weight": 0.0,
-        "function_word_weight": 1.0,
-        "across_weight": 0.0,
-        "read_dates": False,
-        "fusion": "weighted",
-        "rrf_k": 60,
-    },
-    **{"fold": "none", "fold_threshold": 0.85, "kind_weights": None},
-    **{"decay": "none", "decay_days": 60.0, "decay_floor": 0.0, "decay_kinds": kinds_where(fact=True)},
-    **{"expired": "hide", "future": None, "kinds_hidden": kinds_where(searched=False)},
+    "analyser": "auto",
+    "lexical": "bm25",
+    "searched": ("title", "tags", "text"),
+    "ann": "auto",
+    "context_column": None,
+    "centre": "none",
+    "chunk_tokens": 400,
+    "overlap_tokens": 80,
+    "pool": 100,
+    "unit": "memory",
+    "mmr_lambda": 1.0,
+    "min_score": 0.0,
+    "gram_weight": 0.0,
+    "function_word_weight": 1.0,
+    "across_weight": 0.0,
+    "read_dates": False,
+    "fusion": "weighted",
+    "rrf_k": 60,
+    "fold": "none",
+    "fold_threshold": 0.85,
+    "kind_weights": None,
+    "decay": "none",
+    "decay_days": 60.0,
+    "decay_floor": 0.0,
+    "decay_kinds": kinds_where(fact=True),
+    "expired": "hide",
+    "future": None,
+    "kinds_hidden": kinds_where(searched=False),
 }
-workspace: dict[str, Any] = {**_PLAIN, "vector_weight": 0.7, "bm25_weight": 0.3, "normalise": "max"}
-memory_v2: dict[str, Any] = {
-    **_PLAIN,
-    **{"vector_weight": 1.0, "bm25_weight": 0.0, "normalise": "none", "decay": "e_folding", "decay_kinds": "*"},
+workspace: dict[str, Any] = _PLAIN | {"vector_weight": 0.7, "bm25_weight": 0.3, "normalise": "max"}
+memory_v2: dict[str, Any] = _PLAIN | {
+    "vector_weight": 1.0,
+    "bm25_weight": 0.0,
+    "normalise": "none",
+    "decay": "e_folding",
+    "decay_kinds": "*",
 }
 
 # What a prompt gets: ContextBuilder(**memory_v2_context). The document names no limit for WORKING, and no previews.
@@ -83,14 +94,8 @@ memory_v2_context: dict[str, Any] = {
     "skip_shown": False,
 }
 _RULE: dict[str, Any] = {"normalise": "calibrated", "function_word_weight": 0.1}
-recommended_use: dict[str, Any] = {
-    **{"encoder": "use", "vector_weight": 0.2, "bm25_weight": 0.6, "gram_weight": 0.2},
-    **_RULE,
-}
-recommended_e5: dict[str, Any] = {
-    **{"encoder": "e5", "vector_weight": 0.29, "bm25_weight": 0.43, "gram_weight": 0.29},
-    **_RULE,
-}
+recommended_use = {"encoder": "use", "vector_weight": 0.2, "bm25_weight": 0.6, "gram_weight": 0.2} | _RULE
+recommended_e5 = {"encoder": "e5", "vector_weight": 0.29, "bm25_weight": 0.43, "gram_weight": 0.29} | _RULE
 evidence: dict[str, str] = {
     "workspace": (
         f"{cite('workspace', 'search')}: 70 % vector, 30 % BM25. {cite('workspace', 'chunks')}: 400 tokens, overlap 80."

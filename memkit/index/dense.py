@@ -35,9 +35,7 @@ ANN = ("auto", "exact", "hnsw", "ivf")
 MANIFEST = "dense.json"
 _PREFIX = "dense-"
 _VERSION = 1
-_FIELDS: dict[str, Any] = {
-    **{"version": int, "fingerprint": str, "shape": list, "ids": str, "content": str, "params": dict, "files": dict},
-}
+_FIELDS = {"version": int, "fingerprint": str, "shape": list, "ids": str, "content": str, "params": dict, "files": dict}
 
 
 @estimator
