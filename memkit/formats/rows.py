@@ -342,10 +342,15 @@ def _problem_order(row: Row) -> tuple[object, ...]:
     return tuple(part for value in values for part in (value is None, value))
 
 
+@functools.lru_cache(64)
+def _empty(schema: pa.Schema) -> pa.Table:
+    return schema.empty_table()
+
+
 def to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
     """`rows` as a table of `schema`; an absent key is null."""
     if not rows:
-        return schema.empty_table()
+        return _empty(schema)
     names = schema.names
     columns = zip(*[tuple(map(row.get, names)) for row in rows], strict=True)
     arrays = [pa.array(column, type) for column, type in zip(columns, schema.types, strict=True)]
