@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
@@ -212,23 +212,25 @@ def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) 
         parts.mkdir(parents=True)
         refuse_links(place)
         with ExitStack() as stack:
-            writers: dict[Path, pq.ParquetWriter] = {}
-            for given in tables:
-                for number, part in enumerate(split(_with_vectors(given), buckets)):
-                    for name, table in part.items():
-                        if table.num_rows:
-                            path = parts / f"{number:05}-{name}.parquet"
-                            if path not in writers:
-                                file = stack.enter_context(path.open("wb"))  # a name may be taken for an address
-                                writers[path] = stack.enter_context(
-                                    pq.ParquetWriter(file, table.schema, use_dictionary=False)
-                                )
-                            writers[path].write_table(table)
+            writers: dict[str, pq.ParquetWriter] = {}
+            for name, table in _pieces(tables, buckets):
+                if name not in writers:
+                    file = stack.enter_context((parts / name).open("wb"))  # a name may be taken for an address
+                    writer = pq.ParquetWriter(file, table.schema, use_dictionary=False)
+                    writers[name] = stack.enter_context(writer)
+                writers[name].write_table(table)
         tasks = ((place / f"bucket-{number:05}", parts, f"{number:05}-") for number in range(buckets))
         write_list(place, list(results(_save_parts, tasks)))
         shutil.rmtree(parts)
     except OSError as error:
         raise MemkitError(f"{place}: cannot write buckets there: {error}.") from error
+
+
+def _pieces(tables: Iterable[Any], buckets: int) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of each table that belong together, and the file that holds all of their kind."""
+    for given in tables:
+        for number, part in enumerate(split(_with_vectors(given), buckets)):
+            yield from ((f"{number:05}-{name}.parquet", table) for name, table in part.items() if table.num_rows)
 
 
 def _with_vectors(given: Any) -> dict[str, pa.Table]:

@@ -142,6 +142,15 @@ def test_a_file_that_no_format_reads_is_named(tmp_path: Path) -> None:
     assert unclaimed == [("a/b", "info"), ("notes.txt", "info")]
 
 
+@pytest.mark.parametrize(
+    ("text", "came"),
+    [("{}", "{}"), ("null", "null"), ('"чай"', '"чай"'), ('{"a": 1, "b": 2}', "fields a, b"), ("[]", "nothing")],
+)
+def test_what_is_no_record_is_named_as_it_stands(tmp_path: Path, text: str, came: str) -> None:
+    (row,) = mk.read(write_files(tmp_path, {"r.json": text})).problems.to_pylist()
+    assert row["message"] == f"r.json: expected a record of a known kind. Got {came}."
+
+
 def test_the_day_of_a_read_is_kept_where_it_counts(tmp_path: Path) -> None:
     folder = write_files(tmp_path, {"memory/2030-01-01.md": "# Чай\n"})
     dated = mk.read(folder, as_of="2026-03-01")

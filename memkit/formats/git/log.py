@@ -10,7 +10,6 @@ from memkit.formats.git.repository import Commit, Repository, TooManyFilesError,
 
 _FORMAT = "%H%x00%T%x00%P%x00%ct%x00%at%x00%an%x00%s"
 _FIELDS = 7
-_CHUNK = 2**18
 MOST_CHANGES = 500_000
 """Files that one commit may change; a tree of a few hundred bytes can have any number of them."""
 

@@ -91,7 +91,7 @@ def _described(found: list[_Found]) -> str:
     if not found:
         return "nothing"
     value = found[0].value
-    return f"fields {', '.join(list(value)[:6])}"[:120] if isinstance(value, Node) else type(value).__name__
+    return (f"fields {', '.join(list(value)[:6])}" if isinstance(value, Node) and value else json_text(value))[:120]
 
 
 def _find(source: Source) -> Iterator[_Found]:
