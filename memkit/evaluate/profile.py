@@ -131,21 +131,21 @@ class Profile:
         """
         made: dict[str, Any] = {"policies": {}, "evidence": {"version": memkit.__version__}}
         for part in (step for some in parts for step in (some.steps if isinstance(some, Pipeline) else [some])):
+            if isinstance(part, Retriever):
+                into, section = made, "retriever"
+                made["evidence"] |= evidence_of(part) if part.is_fitted else {}
+            elif isinstance(part, Deduplicator):
+                into, section = made, "dedup"
+            elif isinstance(part, ContextBuilder):
+                into, section = made, "context"
+            elif isinstance(part, Annotator):
+                into, section = made["policies"], part.name
+            else:
+                raise ParameterError(f"profile: expected a Retriever, policies or a ContextBuilder. Got {part!r:.80}.")
             values = {name: value for name, value in part.get_params(deep=False).items() if name != "retriever"}
             nulls = {name for name, declared in part.params().items() if declared.default is None}
             # None need not be written where it is the default; no TOML can hold it.
-            kept = {name: value for name, value in values.items() if value is not None or name not in nulls}
-            if isinstance(part, Retriever):
-                made["retriever"] = kept
-                made["evidence"] |= evidence_of(part) if part.is_fitted else {}
-            elif isinstance(part, Deduplicator):
-                made["dedup"] = kept
-            elif isinstance(part, ContextBuilder):
-                made["context"] = kept
-            elif isinstance(part, Annotator):
-                made["policies"][part.name] = kept
-            else:
-                raise ParameterError(f"profile: expected a Retriever, policies or a ContextBuilder. Got {part!r:.80}.")
+            into[section] = {name: value for name, value in values.items() if value is not None or name not in nulls}
         if labels is not None:
             made["evidence"]["labels"] = labels_fingerprint(*labels)
         if date is not None:

@@ -182,6 +182,11 @@ def test_the_documents_settings_in_their_own_words(whole: mk.Profile) -> None:
     assert "auto_clean_missing = true" in index
 
 
+def test_a_profile_of_what_has_no_parameters_is_refused() -> None:
+    with pytest.raises(mk.ParameterError, match="expected a Retriever, policies or a ContextBuilder"):
+        mk.Profile.of("retriever")
+
+
 def test_memkit_search_takes_a_profile_and_says_where_it_was_measured_on_others(tmp_path: Path) -> None:
     folder = write_files(tmp_path / "notes", {"MEMORY.md": "# Чай\nзелёный чай\n\n# Кофе\nчёрный кофе с чаем\n"})
     search = mk.Retriever(encoder=None, min_score=0.9).fit(mk.read(folder))
