@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import pyarrow as pa
 
+from memkit.display.names import names_in
 from memkit.display.notebook import Shown
-from memkit.display.sheet import ROWS, Sheet, names_in, sheet_of
+from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.documents import cite
 from memkit.duck import literal, literals
 from memkit.errors import ParameterError, did_you_mean

@@ -7,12 +7,14 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from numbers import Number
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.display.names import NAMED, SHOWN, day_of, kept_of, name_of, names_in, place_of
 from memkit.display.views import ANY, Column, View, view_of
 from memkit.fences import fences, headings
 from memkit.params import describe
@@ -21,12 +23,10 @@ from memkit.text.secrets import mask
 from memkit.text.snippet import snippet
 
 ROWS = 20
-_READ, _SHOWN, _LEAD, _LONG_LEAD = 4000, 160, 240, 600
-"""Characters that are looked at, that a cell shows, and the lead: of a text around what was asked for, of a message."""
+_READ, _LEAD, _LONG_LEAD = 4000, 240, 600
+"""Characters that are looked at, and the lead: of a text around what was asked for, of a message."""
 _COLUMNS = 10
-_NAME, _SHORT = 240, 60
-NAMED = ("memory_id", "title", "text", "path", "line_start", "kind", "created_at", "updated_at")
-"""What names of memories are made of."""
+_SHORT = 60
 _BLANK = re.compile(r"\s+")
 _JOINERS = {"\u200c", "\u200d"}
 _NUMBERS = {"number", "score", "bar", "share", "exact", "signed", "interval", "count"}
@@ -121,7 +121,7 @@ def sheet_of(
     facts = {key.decode(): value.decode(errors="replace") for key, value in (table.schema.metadata or {}).items()}
     label = facts.get("memkit", "")
     view = view_of(table.column_names, label) if columns is None else replace(ANY, columns=tuple(map(Column, columns)))
-    told = _told(facts.get("shown", ""))
+    told = kept_of(facts.get("shown", ""))
     first, hide = _first(table, view, rows), _Words(show_secrets)
     shown = [_named(row, told["memories"]) for row in first.to_pylist()]
     chosen, left = _chosen(table, view, shown, columns is not None)
@@ -170,7 +170,7 @@ class _Words:
     def __init__(self, show_secrets: bool) -> None:
         self._hidden: Callable[[str], str] = str if show_secrets else mask
 
-    def __call__(self, value: object, most: int = _SHOWN) -> str:
+    def __call__(self, value: object, most: int = SHOWN) -> str:
         line = self._line(value)
         return line if len(line) <= most else line[: most - 1] + "…"
 
@@ -190,7 +190,7 @@ def _text_of(value: object) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, (datetime, date)):
-        return _day(value)
+        return day_of(value)
     if isinstance(value, (list, tuple)):
         return ", ".join(map(_text_of, value))
     if isinstance(value, dict):
@@ -198,69 +198,22 @@ def _text_of(value: object) -> str:
     return str(value)
 
 
-def _day(value: datetime | date | str) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, datetime):
-        return (
-            f"{value:%Y-%m-%d}" if (value.hour, value.minute, value.second) == (0, 0, 0) else f"{value:%Y-%m-%d %H:%M}"
-        )
-    return value.isoformat()
-
-
-def names_of(memories: pa.Table) -> dict[str, list[str]]:
-    """Title, place, kind and date of each memory, by id: what a result keeps to be read without its corpus."""
-    held = dict(zip(memories.column_names, memories.columns, strict=True))
-    held["text"] = pc.utf8_slice_codeunits(held["text"], 0, _NAME)
-    values = [held[name].to_pylist() if name in held else [None] * len(memories) for name in NAMED]
-    return {one: _name(*of_it) for one, *of_it in zip(*values, strict=True)}
-
-
-def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 200) -> dict[str, Any]:
-    """`names_of` the memories that these columns of a result name in its first rows, under the key that is kept."""
-    first = result.slice(0, most)
-    ids = {value for column in columns for value in first[column].to_pylist()}
-    if "memory_id" not in memories.column_names or "text" not in memories.column_names:
-        return {}
-    return {"memories": names_of(memories.filter(pc.is_in(memories["memory_id"], pa.array(ids, pa.string()))))}
-
-
-def _name(title: Any, text: Any, path: Any, line: Any, kind: Any, created_at: Any, updated_at: Any) -> list[str]:
-    when = created_at or updated_at
-    date = (when if isinstance(when, str) else _day(when))[:10] if when else ""
-    said = title or (text if text and text.isprintable() and "  " not in text else " ".join((text or "").split()))
-    return [said[:_SHOWN].strip(), _place(path, line), kind or "", date]
-
-
-def _place(path: str | None, line: int | None) -> str:
-    return f"{path}:{line}" if path and line else path or ""
-
-
 def titles_of(result: pa.Table, ids: Iterable[str]) -> list[str]:
     """What a result calls these memories: the title or first words of each, without secrets, else its id."""
-    told = _told((result.schema.metadata or {}).get(b"shown", b"").decode(errors="replace"))["memories"]
+    told = kept_of((result.schema.metadata or {}).get(b"shown", b"").decode(errors="replace"))["memories"]
     hide = _Words(False)
     return [hide(told[one][0] if one in told and told[one][0] else one) for one in ids]
-
-
-def _told(shown: str) -> dict[str, dict[Any, Any]]:
-    """What a result keeps of its queries and memories; nothing where another program wrote that."""
-    try:
-        told = json.loads(shown or "{}")
-        queries = {str(key): str(text) for key, text in told.get("queries", {}).items()}
-        memories = {str(key): [str(word) for word in words] for key, words in told.get("memories", {}).items()}
-    except (ValueError, AttributeError, TypeError, RecursionError):
-        return {"queries": {}, "memories": {}}
-    return {"queries": queries, "memories": {key: words for key, words in memories.items() if len(words) == 4}}
 
 
 def _named(row: dict[str, Any], memories: dict[str, list[str]]) -> dict[str, Any]:
     """A row with title, place, kind and date of its memory, where it has none of its own."""
     known = memories.get(row.get("memory_id", ""))
     line = row.get("line_start") or row.get("line")
-    title, place, kind, when = known or _name(*(line if name == "line_start" else row.get(name) for name in NAMED[1:]))
+    title, place, kind, when = known or name_of(
+        *(line if name == "line_start" else row.get(name) for name in NAMED[1:])
+    )
     if known and is_verbatim(kind, row.get("path")):  # a chunk of a file has lines of its own
-        place = _place(row.get("path"), line) or place
+        place = place_of(row.get("path"), line) or place
     ends = (row.get("low"), row.get("difference", row.get("value")), row.get("high"))
     interval = ends if all(isinstance(end, float) for end in ends) else None
     named = {"title": title, "place": place, "kind": kind or None, "date": when or None, "interval": interval}
@@ -324,7 +277,8 @@ def _column(column: Column, values: list[Any], hide: _Words, memories: dict[str,
         return [Cell(_of_memory(value, memories, hide)) for value in values]
     if column.look == "interval":
         return _intervals(values)
-    if column.look not in ("score", "bar", "share", "exact", "signed"):
+    are_numbers = all(value is None or isinstance(value, Number) for value in values)  # another program's may be none
+    if column.look not in ("score", "bar", "share", "exact", "signed") or not are_numbers:
         return [Cell(hide(value)) for value in values]
     numbers = [float(value) for value in values if value is not None]
     top = max(numbers, default=0.0) if column.look == "bar" else 1.0

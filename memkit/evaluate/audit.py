@@ -14,7 +14,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.sheet import ROWS, Sheet, names_in, sheet_of
+from memkit.display.names import names_in
+from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.evaluate.asking import read_from
 from memkit.evaluate.horizon import LATER, NEVER, horizon_of
 from memkit.evaluate.result import Result

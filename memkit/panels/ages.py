@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from memkit.decay import Decay
 from memkit.display.axes import axes_for
-from memkit.display.sheet import names_of
+from memkit.display.names import names_of
 from memkit.evaluate.evaluation import Task
 from memkit.evaluate.metrics import parse_metrics
 from memkit.evaluate.pools import Pools

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.draw import table_of
-from memkit.display.sheet import names_of, sheet_of
+from memkit.display.names import names_of
+from memkit.display.sheet import sheet_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluate.asking import visible
 from memkit.panels.against import Against, Strip

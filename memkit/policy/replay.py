@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.decay import Decay
-from memkit.display.sheet import names_in
+from memkit.display.names import names_in
 from memkit.duck import rows_of
 from memkit.errors import ParameterError
 from memkit.parallel import results, workers

@@ -205,6 +205,8 @@ def test_a_table_of_another_program_that_claims_to_be_hits_is_shown_all_the_same
             {"memkit": "hits", "shown": told}
         )
         assert "&lt;script&gt;" in shown(table)._repr_html_()
+    table = pa.table({"score": ["high"], "rank": ["first"]}).replace_schema_metadata({"memkit": "hits"})
+    assert {"high", "first"} <= set(shown(table).text().split())
 
 
 def test_views_name_columns_that_the_tables_have(results: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.sheet import names_in
+from memkit.display.names import names_in
 from memkit.documents import DATE_WORDS, NEGATIONS, NUMBER_WORDS, cite
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.params import describe, estimator, param

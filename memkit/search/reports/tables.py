@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.sheet import names_of
+from memkit.display.names import names_of
 from memkit.params import describe, revision_of
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS, taken

@@ -1,0 +1,64 @@
+"""What a memory is called where only its id is known: title, place, kind and date, which a result keeps."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+NAMED = ("memory_id", "title", "text", "path", "line_start", "kind", "created_at", "updated_at")
+"""What names of memories are made of."""
+SHOWN, _NAME = 160, 240
+"""Characters that a cell shows, and those of a text that names a memory without a title."""
+
+
+def names_of(memories: pa.Table) -> dict[str, list[str]]:
+    """Title, place, kind and date of each memory, by id: what a result keeps to be read without its corpus."""
+    held = dict(zip(memories.column_names, memories.columns, strict=True))
+    held["text"] = pc.utf8_slice_codeunits(held["text"], 0, _NAME)
+    values = [held[name].to_pylist() if name in held else [None] * len(memories) for name in NAMED]
+    return {one: name_of(*of_it) for one, *of_it in zip(*values, strict=True)}
+
+
+def names_in(result: pa.Table, memories: pa.Table, *columns: str, most: int = 200) -> dict[str, Any]:
+    """`names_of` the memories that these columns of a result name in its first rows, under the key that is kept."""
+    first = result.slice(0, most)
+    ids = {value for column in columns for value in first[column].to_pylist()}
+    if "memory_id" not in memories.column_names or "text" not in memories.column_names:
+        return {}
+    return {"memories": names_of(memories.filter(pc.is_in(memories["memory_id"], pa.array(ids, pa.string()))))}
+
+
+def kept_of(shown: str) -> dict[str, dict[Any, Any]]:
+    """What a result keeps of its queries and memories; nothing where another program wrote that."""
+    try:
+        told = json.loads(shown or "{}")
+        queries = {str(key): str(text) for key, text in told.get("queries", {}).items()}
+        memories = {str(key): [str(word) for word in words] for key, words in told.get("memories", {}).items()}
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return {"queries": {}, "memories": {}}
+    return {"queries": queries, "memories": {key: words for key, words in memories.items() if len(words) == 4}}
+
+
+def name_of(title: Any, text: Any, path: Any, line: Any, kind: Any, created_at: Any, updated_at: Any) -> list[str]:
+    when = created_at or updated_at
+    date = (when if isinstance(when, str) else day_of(when))[:10] if when else ""
+    said = title or (text if text and text.isprintable() and "  " not in text else " ".join((text or "").split()))
+    return [said[:SHOWN].strip(), place_of(path, line), kind or "", date]
+
+
+def place_of(path: str | None, line: int | None) -> str:
+    return f"{path}:{line}" if path and line else path or ""
+
+
+def day_of(value: datetime | date | str) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, datetime):
+        return (
+            f"{value:%Y-%m-%d}" if (value.hour, value.minute, value.second) == (0, 0, 0) else f"{value:%Y-%m-%d %H:%M}"
+        )
+    return value.isoformat()
