@@ -24,6 +24,7 @@ from memkit.errors import MemkitError
 Done = TypeVar("Done")
 PATIENCE = 300.0
 """Seconds that shared work waits for workers where the last of them was lost; then it is given up with an error."""
+_NONE_LEFT = "no worker for {:g} seconds (one that lacks memkit ends with its first piece of work)"
 _here = threading.local()
 """``inside`` where a piece of shared work is done, which is not shared again."""
 
@@ -107,7 +108,7 @@ def _shared(act: Callable[..., Done], tasks: list[tuple[Any, ...]], n_jobs: int 
     except BrokenProcessPool:
         yield from (act(*task) for task in tasks[done:])
     except Exception as error:
-        explained = _explained(error) if parallel.timeout is None else _lost(f"no worker for {PATIENCE:g} seconds")
+        explained = _explained(error) if parallel.timeout is None else _lost(_NONE_LEFT.format(PATIENCE))
         if explained is error:
             raise
         raise explained from error

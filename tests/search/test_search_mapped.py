@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,25 @@ def test_a_build_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
     found = fitted(held).search(QUESTIONS, as_of=DAY)
     assert {path: path.stat().st_mtime_ns for path in laid} == laid
     assert found.equals(fitted(held, engine="local").search(QUESTIONS, as_of=DAY))
+
+
+def test_an_index_that_is_not_whole_is_said(tmp_path: Path) -> None:
+    mk.from_table({"text": ["чай", "кофе", "пул", "план"], "user_id": list("abcd")}).save(tmp_path, buckets=2)
+    search = mk.Retriever(encoder="hash", engine="mapped")
+    search.fit(mk.open(tmp_path, trust=True))
+    (folder,) = tmp_path.glob("mapped/*")
+    one = folder / "bucket-00001"
+    for path in (folder / "told.json", *(one / name for name in ("told.json", "memory.npy", "memories.arrow"))):
+        held = path.read_bytes()
+        path.write_bytes(b"x")
+        with pytest.raises(FormatError, match=r"an index that a Retriever wrote.*remove it, and fit again"):
+            search.fit(mk.open(tmp_path, trust=True)).search("чай")
+        path.write_bytes(held)
+    shutil.rmtree(one)
+    with pytest.raises(FormatError, match="remove it, and fit again"):
+        search.fit(mk.open(tmp_path, trust=True)).search("чай")
+    shutil.rmtree(folder)
+    assert search.fit(mk.open(tmp_path, trust=True)).search("чай").num_rows
 
 
 def test_it_is_said_where_files_cannot_be_mapped(lake: Any, folder: Path) -> None:

@@ -13,14 +13,15 @@ from __future__ import annotations
 import copy
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from memkit.errors import ParameterError
+from memkit.errors import MemkitError, ParameterError
 from memkit.index import ann
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring, scripts
@@ -37,6 +38,7 @@ from memkit.search.fitted.index import Rows, SearchIndex, build_index
 from memkit.search.settings import FitSettings
 from memkit.tables.buckets import Buckets
 from memkit.tables.manifest import MAPPED
+from memkit.tables.untrusted import refused
 
 RECALL = 0.97
 """What a sample's search has to find of its hundred nearest; that of other questions is a little less."""
@@ -72,7 +74,8 @@ class Mapped:
         self.names = [f"bucket-{number:05}" for number in range(len(corpus))]
         if not (self.folder / _TOLD).is_file():
             self._build()
-        self.told: dict[str, Any] = json.loads((self.folder / _TOLD).read_text())
+        with _readable(self.folder):
+            self.told: dict[str, Any] = json.loads((self.folder / _TOLD).read_text())
         self.counted = Counted.load(self.folder / "totals", trust=True)
         self._shared = {name: self._arm(name) for name in self.arms}
 
@@ -136,8 +139,17 @@ class Mapped:
         return {name: (arm.postings_.terms, arm.totals_) for name, arm in self._shared.items() if name != VECTOR}
 
     def opened(self, number: int) -> SearchIndex:
-        """The index of one bucket; nothing of it is read before it is needed."""
-        place = self.folder / self.names[number]
+        """The index of one bucket; nothing of it is read before it is needed.
+
+        Raises
+        ------
+        FormatError
+            Where files are missing or damaged.
+        """
+        with _readable(self.folder):
+            return self._opened(number, self.folder / self.names[number])
+
+    def _opened(self, number: int, place: Path) -> SearchIndex:
         told = json.loads((place / _TOLD).read_text())
         memories = pa.ipc.open_file(pa.memory_map(str(place / "memories.arrow"))).read_all()
         memory, n = _mapped(place, "memory"), memories.num_rows
@@ -148,7 +160,7 @@ class Mapped:
             twin=_NONE,
             filled=_mapped(place, "filled", None),
             owner=_NONE,
-            kind=(_mapped(place, "kind", np.broadcast_to(np.int64(0), n)), tuple(told["kinds"])),
+            kind=(_mapped(place, "kind"), tuple(told["kinds"])),
             expires=_mapped(place, "expires", undated[:0]),
             dated=undated,
             made=_mapped(place, "made", undated),
@@ -173,6 +185,17 @@ class Mapped:
         terms = self._shared[name].postings_.terms
         arm.postings_ = Postings(terms, offsets, rows, _NONE, told["chunks"], weights)
         return arm
+
+
+@contextmanager
+def _readable(folder: Path) -> Iterator[None]:
+    """What goes wrong with files that were written here, as one error."""
+    try:
+        yield
+    except MemkitError:
+        raise
+    except (OSError, ValueError, LookupError, RuntimeError) as error:  # the last is FAISS's
+        raise refused(folder, "an index that a Retriever wrote", f"{error!s:.200}; remove it, and fit again") from error
 
 
 def lay_out(lake: Path, number: int, settings: FitSettings, arms: Sequence[str], place: Path) -> Path:
