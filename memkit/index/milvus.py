@@ -82,6 +82,7 @@ class Milvus:
         """How many rows are kept under `name`."""
         if not self._ask("has_collection", name):
             return 0
+        self._ask("load_collection", name)  # one of a server that was started again is not searched before
         found = self._ask("query", name, filter="", output_fields=["count(*)"], consistency_level="Strong")
         return int(found[0]["count(*)"])
 

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memkit.errors import MemkitError, ParameterError
+from memkit.errors import MemkitError, ParameterError, refused
 from memkit.index import ann
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring, scripts
@@ -38,7 +38,6 @@ from memkit.search.fitted.index import Rows, SearchIndex, build_index
 from memkit.search.settings import FitSettings
 from memkit.tables.buckets import Buckets
 from memkit.tables.manifest import MAPPED
-from memkit.tables.untrusted import refused
 
 RECALL = 0.97
 """What a sample's search has to find of its hundred nearest; that of other questions is a little less."""
