@@ -52,6 +52,11 @@ class Source:
         return lines[:-1] if lines[-1] == "" and len(lines) > 1 else lines
 
 
+def last_line(first: int, text: str) -> int:
+    """The line on which a text ends that begins on the line `first`; an LF at its end opens no further one."""
+    return max(first, first + text.count("\n") - text.endswith("\n"))
+
+
 _MARKS = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 
 

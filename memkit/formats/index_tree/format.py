@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memkit.formats.disk.source import Source
+from memkit.formats.disk.source import Source, last_line
 from memkit.formats.faults import Rule
 from memkit.formats.format import File, Format
 from memkit.formats.index_tree.index import BRANCH, FIELDS, NAMED, ROOT, Claim
@@ -10,7 +10,8 @@ from memkit.formats.index_tree.survey import survey
 from memkit.formats.index_tree.whole import RULES, check_split
 from memkit.formats.rows import Rows, json_text
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.node import StructureError
+from memkit.formats.syntax.front_matter import FrontMatter
+from memkit.formats.syntax.node import Node
 from memkit.schemas import PARTS
 
 _UNINDEXED = Rule("unindexed", "index_tree", "", "a file that an index names")
@@ -26,41 +27,30 @@ def parse(file: File, rows: Rows) -> None:
     bodies = [part for name in claim.parts if (part := file.beside(name, claim.memory_id))]
     rows.begin(source, *bodies)
     front = front_matter.split(source.text)
-    text, first = _body(source)
-    memory = dict(claim.memory)
-    if front and front.fault:
-        _fault(source, front.fault, claim, rows)
-    elif front:
-        memory["extra"] = _with(memory["extra"], "front_matter", front.fields)
-        rows.repeated(front.fields, source.path, 1, claim.memory_id)
+    (text, first), texts = _body(source, front), [_body(part, front_matter.split(part.text)) for part in bodies]
+    memory = {**dict(claim.memory), "line_start": first, "line_end": last_line(first, text)}
+    head = front.fields if front and not front.fault else Node()
+    if front and (fault := front.fault):
+        expected, where = "front matter in YAML", {"line": fault.line, "memory_id": claim.memory_id}
+        rows.problem("unparsable", source.path, expected, str(fault), quote=False, **where)
+    memory["extra"] = _with(memory["extra"], "front_matter", head)
+    rows.repeated(head, source.path, 1, claim.memory_id)
     if bodies:
         memory["extra"] = _with(memory["extra"], "body", text if text.strip() else "")
-        texts = [_body(part) for part in bodies]
-        text = "".join(body for body, _ in texts)
         parts = zip(bodies, texts, strict=True)
         places = [{"path": part.path, "line_start": line, "chars": len(body)} for part, (body, line) in parts]
         memory["extra"] = _with(memory["extra"], PARTS, places)
-    place = {"line_start": None if bodies else first, "line_end": None if bodies else _last(first, text)}
-    is_split = bodies or (source.name == "index.md" and front and not front.fields.keys().isdisjoint(_OF_SPLIT))
-    if is_split and front and not front.fault:
-        check_split(source.path, front.fields, memory, [_body(part)[0] for part in bodies], rows)
-    rows.add("memories", {**memory, "text": text, "path": source.path, **place})
+        text = "".join(body for body, _ in texts)
+        memory |= {"line_start": None, "line_end": None}
+    if head and (bodies or (source.name == "index.md" and not head.keys().isdisjoint(_OF_SPLIT))):
+        check_split(source.path, head, memory, [body for body, _ in texts], rows)
+    rows.add("memories", {**memory, "text": text, "path": source.path})
     if not text.strip():
         rows.problem("empty_text", source.path, "a file with text", "nothing", memory_id=claim.memory_id)
 
 
-def _fault(source: Source, fault: StructureError, claim: Claim, rows: Rows) -> None:
-    expected, memory_id = "front matter in YAML", claim.memory_id
-    rows.problem("unparsable", source.path, expected, str(fault), line=fault.line, memory_id=memory_id, quote=False)
-
-
-def _last(first: int, text: str) -> int:
-    return max(first, first + text.count("\n") - text.endswith("\n"))
-
-
-def _body(source: Source) -> tuple[str, int]:
+def _body(source: Source, front: FrontMatter | None) -> tuple[str, int]:
     """What follows the front matter, and its first line; all of it where the front matter cannot be parsed."""
-    front = front_matter.split(source.text)
     return (source.text[front.body_at :], front.body_line) if front and not front.fault else (source.text, 1)
 
 

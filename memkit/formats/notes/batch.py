@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from memkit.fences import has_open_fence
 from memkit.formats.disk.files import Content
-from memkit.formats.rows import RAW_SCHEMAS, Rows, Tables, json_text, to_table
+from memkit.formats.rows import RAW_SCHEMAS, Rows, Tables, json_text
 from memkit.formats.syntax.front_matter import parse_flat, scalar_pattern
 from memkit.formats.syntax.values import time_of
 from memkit.schemas import TIMESTAMP
@@ -268,8 +268,7 @@ def _misnamed(rows: list[_Row]) -> Tables:
         if path[-40:-3] != f"/{own}" and path.rpartition("/")[2].rpartition(".")[0] != own:
             memory_id = f"notes:{path}#{own}"
             found.problem("name_mismatch", path, "the file's name", own, line=line, field="id", memory_id=memory_id)
-    problems = found.tables["problems"]
-    return {"problems": to_table(problems, RAW_SCHEMAS["problems"])} if problems else {}
+    return {"problems": found.table("problems")} if found.tables["problems"] else {}
 
 
 def _columns(rows: list[_Row], text: _Text) -> dict[str, dict[str, object]]:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from memkit.errors import FormatError
 from memkit.fences import fences
-from memkit.formats.disk.source import Source
+from memkit.formats.disk.source import Source, last_line
 from memkit.formats.faults import Rule, length, matches
 from memkit.formats.fields import TIME, WORDS, Field, Fields, check_text
 from memkit.formats.format import MARKDOWN, File, Format
@@ -116,7 +116,7 @@ class _Note:
         created, updated = (own[name] or own["occurred_at"] for name in _DATES)
         shared |= {"created_at": created, "updated_at": updated or created}
         subject, scope = words_in(fields.get("subject")), own["applies_to"]
-        last = self.line or max(first, first + body.count("\n") - body.endswith("\n"))
+        last = self.line or last_line(first, body)
         memory = {"format": "notes", "kind": "note", "source_id": self.id, "title": subject or "", "scope": scope}
         memory |= {"text": body, "tags": own["keywords"] or [], "line_start": first, "line_end": last}
         kind, _, target = (scope or "").partition(":")
