@@ -15,7 +15,7 @@ from memkit.formats.facts import format_fact, parse_fact
 from memkit.formats.index_tree.index import FIELDS, format_root
 from memkit.formats.records.adapters import CURRENT, adapt, shape_of
 from memkit.formats.records.format import kind_of
-from memkit.formats.records.kinds import KINDS
+from memkit.formats.records.kinds import RECORD_KINDS
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.json_places import Splice, pretty, start_of
 from memkit.formats.syntax.node import Node
@@ -60,7 +60,7 @@ class Migrate(Estimator):
                     work(draft, path)
         if "records" in steps:
             folders: dict[str, list[str]] = {}
-            for path in dict.fromkeys(row["path"] for row in old if row["kind"] in KINDS):
+            for path in dict.fromkeys(row["path"] for row in old if row["kind"] in RECORD_KINDS):
                 folders.setdefault(posixpath.dirname(path), []).append(path)
             for folder, paths in folders.items():
                 _folder(draft, folder, paths)
@@ -182,7 +182,7 @@ def _records(draft: Draft, path: str, word: str) -> list[str]:
         draft.splice(
             "update",
             path,
-            Splice(start, end, _in_place(text, start, KINDS[kind].fields.ordered(new))),
+            Splice(start, end, _in_place(text, start, RECORD_KINDS[kind].fields.ordered(new))),
             "; ".join(step.reason for step in steps),
             memory_id=memory["memory_id"],
             together=word,

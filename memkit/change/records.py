@@ -16,7 +16,7 @@ from memkit.change.operations import Operations, missing, stamp
 from memkit.change.planning import plan
 from memkit.change.remove import LINES, record_spans
 from memkit.errors import ChangeRefusedError, FormatError
-from memkit.formats.records.kinds import KINDS
+from memkit.formats.records.kinds import RECORD_KINDS
 from memkit.formats.records.write import checked_record, format_record
 from memkit.formats.syntax.json_places import Splice, append, set_value, start_of, with_values
 from memkit.formats.syntax.values import integer_of, number_of
@@ -58,12 +58,12 @@ class RecordStore(Operations):
             Where a field is not as the format wants it, or its id is taken.
         """
         kind, values = checked_record(record)
-        field = KINDS[kind].id_field
+        field = RECORD_KINDS[kind].id_field
         own = str(values[field]) if field else f"{values['user_id']}-{values['timestamp']}"
         name = path or f"{_NAME.sub('-', own).strip('.-') or 'record'}.json"
 
         def work(draft: Draft) -> str:
-            if field and own in read(self.root).tables[KINDS[kind].table][field].to_pylist():
+            if field and own in read(self.root).tables[RECORD_KINDS[kind].table][field].to_pylist():
                 raise FormatError(
                     f"field '{field}' must be an id that no other {kind} has. Got {own!r:.80}.", field=field
                 )

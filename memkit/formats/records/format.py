@@ -12,7 +12,7 @@ from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.format import File, Format
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
-from memkit.formats.records.kinds import KINDS, RULES, Kind, Record, check
+from memkit.formats.records.kinds import RECORD_KINDS, RULES, Record, RecordKind, check
 from memkit.formats.rows import Row, Rows, json_text
 from memkit.formats.syntax.json import load_json, load_json_items, name_lines
 from memkit.formats.syntax.node import Node, StructureError
@@ -160,7 +160,7 @@ class _File:
             memory_id = self._keep(ordinal, found, text)
             self._problem("unclaimed", "a record of a known kind", text[:80], found.line, memory_id)
         else:
-            self._read_record(ordinal, found, KINDS[kind])
+            self._read_record(ordinal, found, RECORD_KINDS[kind])
 
     def _keep_rest(self, ordinal: int, found: _Found) -> None:
         """What cannot be parsed, as text: one line of JSON lines, else the whole file."""
@@ -179,7 +179,7 @@ class _File:
         place = {"line_start": found.line, "line_end": found.end_line}
         return self.rows.memory("records", self.source.path, id, text, **columns, **place)
 
-    def _read_record(self, ordinal: int, found: _Found, kind: Kind) -> None:
+    def _read_record(self, ordinal: int, found: _Found, kind: RecordKind) -> None:
         value: Node = found.value
         shape = shape_of(kind.name, value)
         version = shape or text_of(value.get("format_version")) or CURRENT

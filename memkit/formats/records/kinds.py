@@ -103,7 +103,7 @@ class Record:
 
     rows: Rows
     value: Node
-    kind: Kind
+    kind: RecordKind
     memory: Row
     line_of: Callable[[str], int]
     migrated: bool
@@ -142,7 +142,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Kind:
+class RecordKind:
     """One kind of record: its table, where its id is, its fields, and how they fill its rows."""
 
     name: str
@@ -224,12 +224,12 @@ def _relation(record: Record, node: Node) -> bool:
     return taken.issuperset(node)
 
 
-KINDS: dict[str, Kind] = {
+RECORD_KINDS: dict[str, RecordKind] = {
     kind.name: kind
     for kind in (
-        Kind("pathway", "pathways", "id", _PATHWAY, _pathway),
-        Kind("memory_item", "memory_items", "", _ITEM, _memory_item),
-        Kind("wisdom_fact", "wisdom_facts", "fact_id", _WISDOM, _wisdom_fact),
+        RecordKind("pathway", "pathways", "id", _PATHWAY, _pathway),
+        RecordKind("memory_item", "memory_items", "", _ITEM, _memory_item),
+        RecordKind("wisdom_fact", "wisdom_facts", "fact_id", _WISDOM, _wisdom_fact),
     )
 }
 

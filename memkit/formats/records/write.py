@@ -12,7 +12,7 @@ import yaml
 from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.fields import check_text
 from memkit.formats.records.format import WRAPPERS, kind_of
-from memkit.formats.records.kinds import KINDS, WITHIN
+from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.json_places import parts_at, pretty, start_of
 from memkit.formats.syntax.node import StructureError
@@ -140,7 +140,7 @@ def checked_record(record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     kind = kind_of(node)
     if kind is None:
         raise FormatError(f"a record: expected a pathway, memory_item or wisdom_fact. Got fields {', '.join(record)}.")
-    fields = KINDS[kind].fields
+    fields = RECORD_KINDS[kind].fields
     fields.strict(node)
     for name, inner in WITHIN.items():
         for part in [node[name]] if isinstance(node.get(name), dict) else node.get(name) or ():
