@@ -1,4 +1,4 @@
-"""Branches and tags, read as files: git would look for them by the settings of the repository."""
+"""Where a repository lies, its branches and tags, read as files: git would look for them by settings of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
 
-from memkit.errors import FormatError, NotFoundError, ParameterError, did_you_mean
+from memkit.errors import FormatError, NotFoundError, ParameterError, did_you_mean, refused
 from memkit.formats.disk.files import is_inside, read_bytes
 from memkit.params import as_of_time
 
@@ -32,6 +32,46 @@ def rev_text(rev: Rev) -> str:
     if not isinstance(rev, (str, date)):
         raise ParameterError(f"rev: expected a text, date or datetime. Got {rev!r:.200}.")
     return rev if isinstance(rev, str) else as_of_time(rev).isoformat()
+
+
+def git_dir_of(folder: Path) -> tuple[Path, tuple[bytes, ...]]:
+    """The git folder, and the names that lead from the top of the work tree to `folder`.
+
+    Raises
+    ------
+    FormatError
+        Where `folder` is in no repository, or in one whose objects may not be read.
+    """
+    place = folder.resolve()
+    if _is_git_dir(place):
+        _check(place)
+        return place, ()
+    for top in (place, *place.parents):
+        git_dir = top / ".git"
+        if git_dir.is_symlink() or git_dir.is_file():
+            got = "a link out of the root, as in a worktree or submodule, which is not followed: name the git folder"
+            raise refused(git_dir, "a folder", f"{got} itself, or read a clone")
+        if git_dir.is_dir():
+            _check(git_dir)
+            return git_dir, tuple(map(os.fsencode, place.relative_to(top).parts))
+    raise refused(folder, "a folder of a git repository", "one that is in none")
+
+
+def _is_git_dir(place: Path) -> bool:
+    return all((place / name).is_dir() for name in ("objects", "refs")) and (place / "HEAD").is_file()
+
+
+def _check(git_dir: Path) -> None:
+    """Raise where the objects lie elsewhere, or are of a kind that memkit cannot read."""
+    objects = git_dir / "objects"
+    if not objects.is_dir() or not is_inside(objects, git_dir):
+        raise refused(objects, "a folder with git's objects", "none in its place")
+    others = objects / "info" / "alternates"
+    if others.is_symlink() or others.exists():
+        got = "one that borrows those of another, outside of the root: name that, or read a clone without --shared"
+        raise refused(others, "a repository with all its objects", got)
+    if (git_dir / "reftable").exists():
+        raise refused(git_dir, "branches as files", "reftable, which is not known")
 
 
 class Refs:

@@ -22,9 +22,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Timer
 
-from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError, refused
-from memkit.formats.disk.files import HEAD_BYTES, is_inside
-from memkit.formats.git.refs import Refs
+from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
+from memkit.formats.disk.files import HEAD_BYTES
+from memkit.formats.git.refs import Refs, git_dir_of
 from memkit.params import as_of_time
 
 TIMEOUT_S = 60.0
@@ -103,46 +103,13 @@ def opened(folder: Path, timeout_s: float = TIMEOUT_S) -> Iterator[Repository]:
     program = shutil.which("git")
     if program is None:
         raise MemkitError("rev, dates and history need the program git, which is not here. mk.read(folder) does not.")
-    git_dir, prefix = _found(folder)
-    _check(git_dir)
+    git_dir, prefix = git_dir_of(folder)
     with TemporaryDirectory(prefix="memkit-git-") as shadow:
         repository = Repository(program, git_dir, prefix, Path(shadow), timeout_s)
         try:
             yield repository
         finally:
             repository.close()
-
-
-def _found(folder: Path) -> tuple[Path, tuple[bytes, ...]]:
-    """The git folder, and the names that lead from the top of the work tree to `folder`."""
-    place = folder.resolve()
-    if _is_git_dir(place):
-        return place, ()
-    for top in (place, *place.parents):
-        git_dir = top / ".git"
-        if git_dir.is_symlink() or git_dir.is_file():
-            got = "a link out of the root, as in a worktree or submodule, which is not followed: name the git folder"
-            raise refused(git_dir, "a folder", f"{got} itself, or read a clone")
-        if git_dir.is_dir():
-            return git_dir, tuple(map(os.fsencode, place.relative_to(top).parts))
-    raise refused(folder, "a folder of a git repository", "one that is in none")
-
-
-def _is_git_dir(place: Path) -> bool:
-    return all((place / name).is_dir() for name in ("objects", "refs")) and (place / "HEAD").is_file()
-
-
-def _check(git_dir: Path) -> None:
-    """Raise where the objects lie elsewhere, or are of a kind that memkit cannot read."""
-    objects = git_dir / "objects"
-    if not objects.is_dir() or not is_inside(objects, git_dir):
-        raise refused(objects, "a folder with git's objects", "none in its place")
-    others = objects / "info" / "alternates"
-    if others.is_symlink() or others.exists():
-        got = "one that borrows those of another, outside of the root: name that, or read a clone without --shared"
-        raise refused(others, "a repository with all its objects", got)
-    if (git_dir / "reftable").exists():
-        raise refused(git_dir, "branches as files", "reftable, which is not known")
 
 
 class Repository:
