@@ -223,11 +223,8 @@ class SearchIndex:
             if name in self.arms or not self.chunks.num_rows:
                 continue
             try:
-                self.arms[name] = (
-                    self._followed(name)
-                    or self.kept(self, name)
-                    or build_arm(name, self.settings, self.chunks, self.texts)
-                )
+                known = self._followed(name) or self.kept(self, name)
+                self.arms[name] = known or build_arm(name, self.settings, self.chunks, self.texts)
             except ImportError as error:
                 if name != "vector":
                     raise
@@ -304,24 +301,20 @@ class SearchIndex:
         return {name: dated if KINDS[name].reads_dates else asked for name in arms}
 
     def found_by(self, name: str, put: Sequence[str], n: int, allowed: Mask | None, how: QuerySettings) -> pa.Table:
-        """The best `n` chunks of one arm for what it is asked: query, row and score."""
-        filled = self.rows.filled
+        """The best `n` chunks of one arm for what it is asked: query, row and score; turns are found by others too."""
+        filled, kind = self.rows.filled, KINDS[name]
         if filled is not None:
             allowed = filled if allowed is None else filled & allowed
-        return self._best(name, put, n, allowed, KINDS[name].options(how))
-
-    def _best(self, name: str, asked: Sequence[str], n: int, allowed: Mask | None, how: Mapping[str, Any]) -> pa.Table:
-        """What the arm `name` finds; with neighbours, where the memories are turns of conversations."""
-        arm, lends = finder(self, name), KINDS[name].lends
-        if self.context is None or not lends:
-            return arm.candidates(asked, n, allowed, **how)
-        return self.context.best(arm, asked, n, allowed, how, lends == "mean")
+        arm, options = finder(self, name), kind.options(how)
+        if self.context is None or not kind.lends:
+            return arm.candidates(put, n, allowed, **options)
+        return self.context.best(arm, put, n, allowed, options, kind.lends == "mean")
 
     @cached_property
     def named(self) -> pa.Table:
         """What the memories are called by, without columns that hold nothing."""
         held = self.memories.select([name for name in NAMED if name in self.memories.column_names])
-        return held.select([name for name in held.column_names if name == "text" or held[name].null_count < len(held)])
+        return held.select([name for name in held.column_names if name == "text" or _holds(held[name])])
 
     @cached_property
     def repeats(self) -> Repeats:
@@ -334,6 +327,12 @@ class SearchIndex:
             return Likeness(None, self.arms["vector"].vectors_)
         known = np.unique(row)
         return Likeness(known, terms_by(self.settings.analyser).of(taken(self.texts, known).to_pylist()))
+
+
+def _holds(column: pa.ChunkedArray) -> bool:
+    """Whether any value is neither null nor an empty text."""
+    filled = pc.binary_length(column) if pa.types.is_string(column.type) else column.is_valid()
+    return bool(pc.max(filled).as_py())
 
 
 def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | None = None) -> SearchIndex:

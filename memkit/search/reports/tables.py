@@ -286,7 +286,8 @@ def _of_chunks(question: Question, row: Ints, names: tuple[str, ...]) -> dict[st
 
 
 def _ids(queries: Queries, query: Ints) -> pa.Array:
-    return pa.array(queries.ids, pa.string()).take(pa.array(query))
+    ids = pa.array(queries.ids, pa.string())
+    return pa.repeat(ids[0], len(query)) if len(ids) == 1 else ids.take(pa.array(query))
 
 
 def _floats(values: Floats) -> pa.Array:
