@@ -139,7 +139,9 @@ def _loads(text: str, path: str, line: int) -> Any:
 
 
 def _from_trec(text: str, what: str, path: str) -> list[dict[str, Any]]:
-    names = _TREC[what]
+    names = _TREC.get(what)
+    if names is None:
+        raise FormatError(f"{path}: expected a file that ends in .parquet, {', '.join(_READERS)}.", path=path)
     rows = []
     for number, line in enumerate(text.split("\n"), 1):
         fields = line.split(None, len(names) - 1)

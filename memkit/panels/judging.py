@@ -5,7 +5,6 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,7 +16,7 @@ from memkit.display.sheet import Cell
 from memkit.errors import ParameterError
 from memkit.evaluate.compare import compare
 from memkit.evaluate.labels import QRELS, read_qrels, read_queries
-from memkit.panels.pairs import save
+from memkit.panels.pairs import kept_in, save
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
@@ -92,9 +91,7 @@ class JudgePanel(Panel):
         session: Session | None = None,
     ) -> None:
         self.search, self.queries = search, read_queries(queries)
-        path = Path(qrels) if isinstance(qrels, (str, Path)) else None
-        self._path = path if path is not None and path.suffix == ".parquet" else None
-        given = qrels if path is None or path.exists() else None
+        given, self._path = kept_in(qrels)
         known = QRELS.empty_table() if given is None else read_qrels(given)
         self._known = known.select([name for name in QRELS.names if name in known.column_names])
         self._own: list[dict[str, Any]] = []

@@ -14,13 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
+from memkit.evaluate.labels import as_arrow_table
 from memkit.evaluate.surface import plot_similarity
 from memkit.panels.panel import ASKED, Action, Panel, called, changed
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import Param
+from memkit.policy.dedup.agreement import labelled_pairs
 from memkit.policy.dedup.deduplicator import Deduplicator
-from memkit.tables.statement import as_table
 from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
@@ -40,8 +41,9 @@ class PairsPanel(Panel):
     ----------
     dedup : Deduplicator
         Fitted.
-    labels : table, data frame or path to Parquet, optional
-        a_id, b_id, label, as `Deduplicator.precision_recall` takes them. A path is written after each judgement.
+    labels : table, data frame or path, optional
+        a_id, b_id, label, as `Deduplicator.precision_recall` takes them. A path to Parquet is written after each
+        judgement, in one step; another file is only read.
     session : Session, optional
         That of another panel.
 
@@ -71,13 +73,13 @@ class PairsPanel(Panel):
         if not dedup.is_fitted:
             raise ParameterError("panels.dedup: expected a fitted Deduplicator. Got one that is not: call fit(corpus).")
         self.dedup = dedup
-        self._path = Path(labels) if isinstance(labels, (str, Path)) else None
-        given = labels if self._path is None else self._path if self._path.exists() else None
+        given, self._path = kept_in(labels)
         self._labels: list[dict[str, Any]] = []
         self._chosen: frozenset[str] | None = None
         self._clusters: tuple[Any, str] = (None, "")
         if given is not None:
-            self._labels = _read(given).select(_LABELS.names).to_pylist()
+            known = labelled_pairs(as_arrow_table(given, "labels"))
+            self._labels = known.select(_LABELS.names).cast(_LABELS).to_pylist()
         rows = dedup.nodes_.rows
         self._texts = dict(zip(rows["memory_id"].to_pylist(), rows["text"].to_pylist(), strict=True))
         own = {name: getattr(dedup, name) for name in self.declared}
@@ -270,6 +272,16 @@ def wilson(right: int, n: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
+def kept_in(judged: Any) -> tuple[Any, Path | None]:
+    """What was judged before, and the Parquet file that keeps what is judged; another file is only read."""
+    if not isinstance(judged, (str, Path)):
+        return judged, None
+    path = Path(judged)
+    if path.suffix != ".parquet":
+        return path, None
+    return (path if path.exists() else None), path
+
+
 def save(table: pa.Table, path: Path) -> None:
     """Write Parquet in one step: what was there stays whole until the new file is."""
     import pyarrow.parquet as pq
@@ -277,11 +289,3 @@ def save(table: pa.Table, path: Path) -> None:
     beside = path.with_name(f".{path.name}.new")
     pq.write_table(table, beside)
     beside.replace(path)
-
-
-def _read(given: Any) -> pa.Table:
-    if isinstance(given, Path):
-        import pyarrow.parquet as pq
-
-        return pq.read_table(given)
-    return as_table(given)

@@ -362,6 +362,26 @@ def test_panels_of_a_lab_share_what_is_asked(corpus: mk.Corpus, search: mk.Retri
     assert lab["search"].params["decay_days"] == 30.0
 
 
+def test_only_parquet_is_written_to_and_what_is_no_label_is_refused(
+    dedup: mk.Deduplicator, search: mk.Retriever, labels: Any, tmp_path: Path
+) -> None:
+    csv, text = tmp_path / "labels.csv", tmp_path / "labels.txt"
+    for make in (lambda path: mk.panels.dedup(dedup, path), lambda path: mk.panels.judge(search, labels[0], path)):
+        with pytest.raises(FileNotFoundError):
+            make(csv)
+    csv.write_text("a_id,b_id,label\nc,d,different\n", "utf-8")
+    panel = mk.panels.dedup(dedup, str(csv))
+    panel.press("same")
+    assert panel.labels["label"].to_pylist() == ["different", "duplicate"]
+    assert csv.read_text("utf-8").count("\n") == 2
+    judged = mk.panels.dedup(dedup, {"a_id": ["a"], "b_id": ["b"], "label": [True]})
+    assert judged.labels["label"].to_pylist() == ["duplicate"]
+    text.write_text("a b duplicate", "utf-8")
+    for bad in ({"a_id": ["a"], "label": [True]}, {"a_id": ["a"], "b_id": ["b"], "label": ["same"]}, text):
+        with pytest.raises(ValueError, match="labels"):
+            mk.panels.dedup(dedup, bad)
+
+
 def test_pairs_that_were_judged_are_kept_and_counted(dedup: mk.Deduplicator, tmp_path: Path) -> None:
     path = tmp_path / "labels.parquet"
     panel = mk.panels.dedup(dedup, path)

@@ -79,7 +79,7 @@ def precision_recall(pairs: Any, labels: Any, kind: str = "semantic", guarded: b
 
 def similarity_of(pairs: Any, labels: Any, kind: str = "semantic", guarded: bool = True) -> tuple[Any, Any]:
     """The similarity of each labelled pair, 0 where none was found, and its label; as for `precision_recall`."""
-    labelled = _labelled(as_table(labels)).select(["a_id", "b_id", "label"])
+    labelled = labelled_pairs(as_table(labels)).select(["a_id", "b_id", "label"])
     labelled = labelled.append_column("place", pa.array(np.arange(labelled.num_rows)))
     scored = rows_of(_SCORED_SQL, {"guarded": guarded, "kind": kind}, pairs=pairs, labels=labelled)
     return scored["similarity"].to_numpy(), scored["label"].to_numpy(zero_copy_only=False)
@@ -100,8 +100,10 @@ def threshold_for(curve: pa.Table, precision: float) -> float | None:
     return float(reached.min()) if len(reached) else None
 
 
-def _labelled(labels: pa.Table) -> pa.Table:
-    check_column("label", labels.column_names, "labels")
+def labelled_pairs(labels: pa.Table) -> pa.Table:
+    """Labelled pairs, checked, each label one of `LABELS`."""
+    for name in ("a_id", "b_id", "label"):
+        check_column(name, labels.column_names, "labels")
     if pa.types.is_boolean(labels["label"].type):
         words = pa.array(["duplicate" if same else "different" for same in labels["label"].to_pylist()], pa.string())
         labels = labels.set_column(labels.schema.get_field_index("label"), "label", words)
