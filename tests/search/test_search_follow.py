@@ -47,14 +47,15 @@ memories = st.dictionaries(st.text(LETTERS, min_size=1, max_size=3), memory, min
 
 
 @settings(max_examples=30, deadline=None)
-@given(text=texts, fields=st.lists(st.sampled_from(SEARCHABLE), min_size=1, unique=True))
-def test_what_is_searched_in_a_bare_memory_is_what_it_is_beside_others(text: str, fields: list[str]) -> None:
-    rows = [{"memory_id": "a", "text": text}, {"memory_id": "b", "text": "кофе", "title": "Пул", "tags": ["db"]}]
+@given(rows=st.lists(memory, min_size=1, max_size=8))
+def test_what_is_searched_in_a_memory_is_the_same_among_few_and_among_many(rows: list[dict[str, Any]]) -> None:
+    fields = {"searched": SEARCHABLE, "told": ("title", "text")}
     found = []
-    for some in (rows[:1], rows):
-        table = mk.from_table(pa.Table.from_pylist(rows).slice(0, len(some))).memories
+    for times in (1, 40):
+        some = [{"memory_id": f"{n:03d}", **row} for n, row in enumerate(rows * times)]
+        table = mk.from_table(pa.Table.from_pylist(some)).memories
         chunks = pa.table({"memory_id": table["memory_id"], "text": table["text"]})
-        found.append(searched_texts(table, chunks, {"searched": fields}).slice(0, 1).to_pylist())
+        found.append(searched_texts(table, chunks, fields).slice(0, len(rows)).to_pylist())
     assert found[0] == found[1]
 
 

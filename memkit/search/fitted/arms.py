@@ -17,7 +17,7 @@ from memkit.duck import rows_of
 from memkit.errors import ParameterError, StaleIndexError
 from memkit.schemas import Ints, Mask
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.text.analyse import SEARCHED, searchable_sql
+from memkit.text.analyse import searchable_sql
 from memkit.text.chunk import Chunker
 from memkit.text.when import in_days
 
@@ -83,7 +83,14 @@ class Kind:
 
 
 _AROUND = ("date", "heading_path")
-_TOLD_OF = ("heading_path", "created_at", "updated_at", "title", "tags")
+_TOLD_OF = {
+    "heading_path": "varchar",
+    "created_at": "timestamptz",
+    "updated_at": "timestamptz",
+    "title": "varchar",
+    "tags": "varchar[]",
+}
+_FEW = 16
 _K3 = 1000.0
 """Each repetition of a word in a question counts, as in most engines: on long questions it is worth a tenth of nDCG."""
 
@@ -227,22 +234,17 @@ def searched_texts(memories: pa.Table, chunks: pa.Table, columns: Mapping[str, S
     )
     held = {"date", "text", *of_memory.column_names}
     texts = [f"{searchable_sql([part for part in of if part in held])} as {name}" for name, of in columns.items()]
-    if _is_bare(of_memory) and all({"text"} <= {*of} <= {*SEARCHED} for of in columns.values()):
-        found = dict.fromkeys(columns, chunks["text"])  # as the statement would say, for which a save should not wait
+    pieces = of_memory.append_column("text", chunks["text"])
+    sql = f"select {', '.join(texts)} from"  # expressions of ours
+    if len(pieces) <= _FEW:  # as a value: to look into a table of Arrow's takes longer than the rest
+        of = ", ".join(f"{name} {kind}" for name, kind in (_TOLD_OF | {"text": "varchar"}).items() if name in held)
+        rows = f"(select unnest($pieces::struct({of})[], max_depth := 2))"
+        found = rows_of(f"{sql} {rows}", {"pieces": pieces.to_pylist()})
     else:
-        sql = f"select {', '.join(texts)} from pieces"  # noqa: S608  # expressions of ours
-        found = rows_of(sql, pieces=of_memory.append_column("text", chunks["text"]))
+        found = rows_of(f"{sql} pieces", pieces=pieces)
     for name in columns:
         chunks = chunks.append_column(name, found[name])
     return chunks
-
-
-def _is_bare(memories: pa.Table) -> bool:
-    """Whether no memory has a title or tags, as is so of facts."""
-    if not {"title", "tags"} <= {*memories.column_names}:
-        return False
-    untitled = pc.all(pc.equal(memories["title"], "")).as_py()
-    return bool(untitled) and not pc.sum(pc.list_value_length(memories["tags"])).as_py()
 
 
 def taken(table: pa.Table | pa.ChunkedArray, rows: Ints) -> Any:
