@@ -111,12 +111,10 @@ class Draft:
 
     def write(self, path: str, text: str, reason: str, **more: Any) -> None:
         """One row that makes a file, or gives one a new content."""
-        if not self.exists(path):
+        data = self._disk.read(path)
+        if data is None:
             self._add({"op": "create", "path": path, "after": text, "reason": reason, **more})
-            return
-        data = self._disk.read(path) or b""
-        before = self._decoded(path, data)
-        if before != text:
+        elif (before := self._decoded(path, data)) != text:
             row = {"op": "update", "path": path, "before": before, "after": text, "sha256": hash_of(data)}
             self._add({**row, "reason": reason, **more})
 

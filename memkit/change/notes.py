@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import posixpath
 import uuid
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -34,10 +32,6 @@ class NoteStore(Operations):
     ----------
     root : Path
         The folder.
-    folder : str
-        Where new notes are put, relative to it.
-    new_id : callable
-        Gives the id of a new note.
 
     Examples
     --------
@@ -50,10 +44,6 @@ class NoteStore(Operations):
     """
 
     policy = "notes"
-
-    def __init__(self, root: Path, folder: str = "", new_id: Callable[[], object] = uuid.uuid4) -> None:
-        super().__init__(root)
-        self.folder, self.new_id = folder, new_id
 
     def create(
         self,
@@ -77,7 +67,7 @@ class NoteStore(Operations):
         FormatError
             Where a field is not as the format wants it.
         """
-        id = str(self.new_id())
+        id = str(uuid.uuid4())
 
         def work(draft: Draft) -> str:
             time = stamp(draft.moment)
@@ -85,8 +75,7 @@ class NoteStore(Operations):
             text = format_note(
                 {**fields, "created_at": time, "updated_at": time}, f"\n{checked(content, 'content').strip(chr(10))}\n"
             )
-            path = posixpath.join(self.folder, f"{id}.md")
-            draft.write(path, text, "a new note", memory_id=f"notes:{path}#{id}")
+            draft.write(f"{id}.md", text, "a new note", memory_id=f"notes:{id}.md#{id}")
             return id
 
         return self._do(work, now, dry_run)

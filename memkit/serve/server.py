@@ -78,10 +78,9 @@ def _guarded(method: Callable[..., Any], failure: type[Exception]) -> Callable[.
     return call
 
 
-def serve_stdio(server: Any, *, watch_parent: bool = True) -> None:
+def serve_stdio(server: Any) -> None:
     """Serve on standard input and output until the client goes away; does not return."""
-    if watch_parent:
-        threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_leave_with, args=(os.getppid(),), daemon=True).start()
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     code = 0
     try:
