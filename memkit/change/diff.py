@@ -14,7 +14,7 @@ from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.sheet import ROWS, Sheet, sheet_of, visible
 from memkit.params import describe
-from memkit.schemas import MEMORIES, WORDS
+from memkit.schemas import MEMORIES, WORDS, column, table
 from memkit.tables.corpus import Corpus
 from memkit.tables.identity import known_of, matches, words_of
 from memkit.text.secrets import mask
@@ -53,22 +53,19 @@ def _lines(text: str | None) -> list[str]:
 _PLACES = ("memory_id", "path", "line_start", "line_end", "heading_path")
 """Where a memory stands: another line or folder is no change of what it says."""
 _SAYS = tuple(name for name in MEMORIES.names if name not in _PLACES)
-_MEANINGS = {
-    "change": (pa.string(), "added, removed, changed or moved (another file, whatever else changed)"),
-    "memory_id": (pa.string(), "the memory, as it is called afterwards; of one that is gone, as it was called"),
-    "memory_id_before": (pa.string(), "what it was called before; null where it was not there"),
-    "path": (pa.string(), "its file afterwards; of one that is gone, before"),
-    "path_before": (pa.string(), "its file before"),
-    "kind": (pa.string(), "what it is within its format"),
-    "title": (pa.string(), "heading, subject or id"),
-    "fields": (WORDS, "the columns of memories that differ"),
-    "words_removed": (WORDS, "words of the text that are gone, as often as they are; secrets are left out"),
-    "words_added": (WORDS, "words of the text that are new; secrets are left out"),
-    "before": (pa.string(), "the text before"),
-    "after": (pa.string(), "the text afterwards"),
-}
-DIFFERENCE = pa.schema(
-    [pa.field(name, kind, metadata={"meaning": meaning}) for name, (kind, meaning) in _MEANINGS.items()]
+DIFFERENCE = table(
+    column("change", pa.string(), "added, removed, changed or moved (another file, whatever else changed)"),
+    column("memory_id", pa.string(), "the memory, as it is called afterwards; of one that is gone, as it was called"),
+    column("memory_id_before", pa.string(), "what it was called before; null where it was not there"),
+    column("path", pa.string(), "its file afterwards; of one that is gone, before"),
+    column("path_before", pa.string(), "its file before"),
+    column("kind", pa.string(), "what it is within its format"),
+    column("title", pa.string(), "heading, subject or id"),
+    column("fields", WORDS, "the columns of memories that differ"),
+    column("words_removed", WORDS, "words of the text that are gone, as often as they are; secrets are left out"),
+    column("words_added", WORDS, "words of the text that are new; secrets are left out"),
+    column("before", pa.string(), "the text before"),
+    column("after", pa.string(), "the text afterwards"),
 )
 _ORDER = ("removed", "changed", "moved", "added")
 

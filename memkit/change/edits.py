@@ -21,29 +21,30 @@ from memkit.errors import ChangeRefusedError, FormatError, ParameterError, Query
 from memkit.formats.disk.source import utf8
 from memkit.formats.syntax.json_places import Splice, spliced, without
 from memkit.params import describe
+from memkit.schemas import column, result_schema, table
 from memkit.tables.sealed import Sealed, read_select
 
 MOST_REMOVED = 0.3
 """The share of the memories that a change may remove without ``force=True``."""
 OPS = ("create", "update", "delete", "move")
-_MEANINGS = {
-    "edit": (pa.int64(), "place in the plan, from 1"),
-    "op": (pa.string(), "create, update, delete or move"),
-    "path": (pa.string(), "the file, relative to the root"),
-    "to": (pa.string(), "where a file moves; else null"),
-    "memory_id": (pa.string(), "the memory that it is about; null for indexes and counters"),
-    "policy": (pa.string(), "what asks for it"),
-    "reason": (pa.string(), "why, as the policy says it"),
-    "before": (pa.string(), "what stands there; null where nothing does"),
-    "after": (pa.string(), "what is to stand there; null for nothing"),
-    "at": (pa.int64(), "where `before` begins in the file, in characters; null for a whole file"),
-    "sha256": (pa.string(), "of the file as it was read; null where there is none"),
-    "together": (pa.string(), "rows with the same word are applied together or not at all; null: by itself"),
-    "derived": (pa.bool_(), "it follows from the others, as a counter does, and is worked out again"),
-    "of_memories": (pa.int64(), "memories that there were, to tell how many of them go"),
-}
-EDITS = pa.schema([pa.field(name, kind, metadata={"meaning": meaning}) for name, (kind, meaning) in _MEANINGS.items()])
-REFUSED = pa.schema([pa.field(name, pa.string()) for name in ("path", "memory_id", "policy", "reason")])
+EDITS = table(
+    column("edit", pa.int64(), "place in the plan, from 1"),
+    column("op", pa.string(), "create, update, delete or move"),
+    column("path", pa.string(), "the file, relative to the root"),
+    column("to", pa.string(), "where a file moves; else null"),
+    column("memory_id", pa.string(), "the memory that it is about; null for indexes and counters"),
+    column("policy", pa.string(), "what asks for it"),
+    column("reason", pa.string(), "why, as the policy says it"),
+    column("before", pa.string(), "what stands there; null where nothing does"),
+    column("after", pa.string(), "what is to stand there; null for nothing"),
+    column("at", pa.int64(), "where `before` begins in the file, in characters; null for a whole file"),
+    column("sha256", pa.string(), "of the file as it was read; null where there is none"),
+    column("together", pa.string(), "rows with the same word are applied together or not at all; null: by itself"),
+    column("derived", pa.bool_(), "it follows from the others, as a counter does, and is worked out again"),
+    column("of_memories", pa.int64(), "memories that there were, to tell how many of them go"),
+)
+REFUSED = result_schema((pa.string(), "path memory_id policy reason"))
+_APPLIED = result_schema((pa.string(), "path op sha256_before sha256_after"))
 _BARE = "select edit from edits where "
 Row = dict[str, Any]
 
@@ -333,18 +334,11 @@ def report_of(record: Record) -> pa.Table:
     """The files of a record: path, op, sha256_before and sha256_after."""
     ops = {(True, False): "create", (False, True): "delete"}
     rows = [
-        {
-            "path": file.path,
-            "op": ops.get((file.before is None, file.after is None), "update"),
-            "sha256_before": file.before,
-            "sha256_after": file.after,
-        }
+        (file.path, ops.get((file.before is None, file.after is None), "update"), file.before, file.after)
         for file in record.files
     ]
-    names = ("path", "op", "sha256_before", "sha256_after")
-    return describe(
-        pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in names])), memkit="applied"
-    )
+    found = [dict(zip(_APPLIED.names, row, strict=True)) for row in rows]
+    return describe(pa.Table.from_pylist(found, schema=_APPLIED), memkit="applied")
 
 
 def _check(row: Row) -> None:

@@ -13,7 +13,9 @@ from memkit.change.planning import undo
 from memkit.change.store import store
 from memkit.errors import MemkitError
 from memkit.params import AsOf, describe
+from memkit.schemas import result_schema
 
+_TRIED = result_schema((pa.string(), "step"), (pa.bool_(), "ok"), (pa.string(), "detail"))
 FACT = "Предпочитает проверять память на копии."
 
 
@@ -65,5 +67,4 @@ def selftest(root: Path, user: str = "test-user", now: AsOf = None) -> pa.Table:
                 rows.append({"step": name, "ok": True, "detail": str(step())})
             except (MemkitError, AssertionError, IndexError, OSError) as error:
                 rows.append({"step": name, "ok": False, "detail": f"{type(error).__name__}: {error}"})
-    schema = pa.schema([("step", pa.string()), ("ok", pa.bool_()), ("detail", pa.string())])
-    return describe(pa.Table.from_pylist(rows, schema=schema), memkit="selftest")
+    return describe(pa.Table.from_pylist(rows, schema=_TRIED), memkit="selftest")
