@@ -108,11 +108,12 @@ def _mender(name: str, planner: Callable[[], Any], said: str) -> None:
         yes: YesOption = False,
         as_diff: DiffOption = False,
         as_json: JsonOption = False,
+        formats: FormatsOption = None,
     ) -> None:
         from memkit.change.planning import plan as planned
 
         cls = planner()
-        edits = _filtered(planned(load(path), cls(**settings(cls.params(), sets, name)), as_of), where)
+        edits = _filtered(planned(load(path, formats=formats), cls(**settings(cls.params(), sets, name)), as_of), where)
         if yes:
             show(edits.apply(), as_json)
         else:
