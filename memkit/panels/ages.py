@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from memkit.decay import Decay
 from memkit.display.axes import axes_for
 from memkit.display.names import names_of
-from memkit.evaluate.evaluation import Task
+from memkit.evaluate.evaluation import Task, known_mean
 from memkit.evaluate.metrics import parse_metrics
 from memkit.evaluate.pools import Pools
 from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
@@ -127,11 +127,12 @@ class AgesPanel(Panel):
 
     @property
     def stale(self) -> float:
-        """The share of stale memories among ten hits of the labelled queries; NaN without labels that know of any."""
+        """The share of stale memories among ten hits of the labelled queries; NaN where nothing tells."""
         if self._pools is None:
             return float("nan")
         own = {name: self.session.state[self.section][name] for name in _OWN}
-        return float(np.nanmean(self._pools.scores([own])[0][0, 0]))
+        share = known_mean(self._pools.scores([own])[0][0, 0])
+        return float("nan") if share is None else share
 
     def _body(self, answer: Answer) -> str:
         """What falls below a twentieth next, and when."""

@@ -22,12 +22,11 @@ from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param, as_of_time
 from memkit.pictures import plot_counts
+from memkit.search.retriever import Retriever
 from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from memkit.search.retriever import Retriever
 
 _LONGEST = 3000
 

@@ -16,12 +16,11 @@ from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
 from memkit.pictures import plot_budgets
+from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from memkit.tables.corpus import Corpus
 
 _MORE, _OUT, _KNOWN = 100, 6, 4
 """Characters more, lines of each rule that are shown though they are not in, and answers that are kept."""

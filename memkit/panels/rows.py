@@ -26,13 +26,12 @@ from memkit.policy.catalogue import POLICIES, policy_class
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.replay import forecast
+from memkit.tables.corpus import Corpus
 from memkit.tables.statement import Annotator, run
 from memkit.text.secrets import mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from memkit.tables.corpus import Corpus
 
 POLICY_NAMES = tuple(name for name in POLICIES if name not in ("deduplicator", "index_check", "split_plan"))
 """The policies that judge row by row and need no fit."""

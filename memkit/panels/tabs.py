@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memkit.evaluate.known import known_items
 from memkit.evaluate.sweep import Sweep, sweep
@@ -20,10 +20,7 @@ from memkit.panels.tried import SurfacePanel
 from memkit.params import AsOf
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.search.retriever import Retriever
-
-if TYPE_CHECKING:
-    from memkit.tables.corpus import Corpus
-
+from memkit.tables.corpus import Corpus
 
 _KNOWN, _WEIGHTS = 60, [0.0, 0.1, 0.2, 0.4, 0.6]
 _POLICIES = tuple(name for name in POLICY_NAMES if name != "decay")
