@@ -135,7 +135,7 @@ def _fit(folder: str) -> Callable[[], Any]:
 def _sweep(folder: str) -> Callable[[], Any]:
     corpus = made(5_000)
     search = mk.Retriever(encoder=Small()).fit(corpus)
-    grid = {"vector_weight": [0.1, 0.3, 0.5, 0.7], "mmr_lambda": [0.5, 1.0], "min_score": [at / 50 for at in range(50)]}
+    grid = {"vector_weight": [0.1, 0.3, 0.5, 0.7], "mmr_lambda": [0.5, 1.0], "min_score": [at / 25 for at in range(25)]}
     return lambda: mk.sweep(search, *labelled(corpus, 400), grid, ["mrr"], as_of=AS_OF)
 
 
