@@ -102,7 +102,7 @@ def threshold_for(curve: pa.Table, precision: float) -> float | None:
 
 def labelled_pairs(labels: pa.Table) -> pa.Table:
     """Labelled pairs, checked, each label one of `LABELS`."""
-    for name in ("a_id", "b_id", "label"):
+    for name in ("label", "a_id", "b_id"):
         check_column(name, labels.column_names, "labels")
     if pa.types.is_boolean(labels["label"].type):
         words = pa.array(["duplicate" if same else "different" for same in labels["label"].to_pylist()], pa.string())
