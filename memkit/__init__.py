@@ -52,41 +52,41 @@ if TYPE_CHECKING:
     from memkit.decay import Decay as Decay
     from memkit.display.axes import plot_words as plot_words
     from memkit.display.notebook import show as show
-    from memkit.evaluate.audit import audit as audit
-    from memkit.evaluate.audit import audit_horizon as audit_horizon
-    from memkit.evaluate.audit import audit_hubs as audit_hubs
-    from memkit.evaluate.audit import audit_shadowed as audit_shadowed
-    from memkit.evaluate.audit import audit_unreached as audit_unreached
-    from memkit.evaluate.audit import audit_unsearchable as audit_unsearchable
-    from memkit.evaluate.compare import compare as compare
-    from memkit.evaluate.decisions import admission_scores as admission_scores
-    from memkit.evaluate.decisions import context_scores as context_scores
-    from memkit.evaluate.decisions import dedup_scores as dedup_scores
-    from memkit.evaluate.estimator import as_estimator as as_estimator
-    from memkit.evaluate.estimator import as_objective as as_objective
-    from memkit.evaluate.evaluation import evaluate as evaluate
-    from memkit.evaluate.grid import shares as shares
-    from memkit.evaluate.grid import steps as steps
-    from memkit.evaluate.known import import_log as import_log
-    from memkit.evaluate.known import known_items as known_items
-    from memkit.evaluate.labels import read_qrels as read_qrels
-    from memkit.evaluate.labels import read_queries as read_queries
-    from memkit.evaluate.labels import write_labels as write_labels
-    from memkit.evaluate.learn import learn_weight as learn_weight
+    from memkit.evaluate.audits.audit import audit as audit
+    from memkit.evaluate.audits.audit import audit_horizon as audit_horizon
+    from memkit.evaluate.audits.audit import audit_hubs as audit_hubs
+    from memkit.evaluate.audits.audit import audit_shadowed as audit_shadowed
+    from memkit.evaluate.audits.audit import audit_unreached as audit_unreached
+    from memkit.evaluate.audits.audit import audit_unsearchable as audit_unsearchable
+    from memkit.evaluate.labels.known import import_log as import_log
+    from memkit.evaluate.labels.known import known_items as known_items
+    from memkit.evaluate.labels.labels import read_qrels as read_qrels
+    from memkit.evaluate.labels.labels import read_queries as read_queries
+    from memkit.evaluate.labels.labels import write_labels as write_labels
     from memkit.evaluate.pictures import plot_differences as plot_differences
     from memkit.evaluate.pictures import plot_groups as plot_groups
     from memkit.evaluate.pictures import plot_power as plot_power
     from memkit.evaluate.pictures import plot_scores as plot_scores
     from memkit.evaluate.pictures import plot_stages as plot_stages
-    from memkit.evaluate.profile import Profile as Profile
-    from memkit.evaluate.statistics import queries_needed as queries_needed
-    from memkit.evaluate.surface import plot_pool as plot_pool
-    from memkit.evaluate.surface import plot_precision_recall as plot_precision_recall
-    from memkit.evaluate.surface import plot_similarity as plot_similarity
-    from memkit.evaluate.surface import plot_surface as plot_surface
-    from memkit.evaluate.sweep import sweep as sweep
-    from memkit.evaluate.tune import tune as tune
-    from memkit.evaluate.tune import tune_scores as tune_scores
+    from memkit.evaluate.profiles.profile import Profile as Profile
+    from memkit.evaluate.scores.compare import compare as compare
+    from memkit.evaluate.scores.evaluation import evaluate as evaluate
+    from memkit.evaluate.scores.statistics import queries_needed as queries_needed
+    from memkit.evaluate.settings.estimator import as_estimator as as_estimator
+    from memkit.evaluate.settings.estimator import as_objective as as_objective
+    from memkit.evaluate.settings.grid import shares as shares
+    from memkit.evaluate.settings.grid import steps as steps
+    from memkit.evaluate.settings.learn import learn_weight as learn_weight
+    from memkit.evaluate.settings.surface import plot_pool as plot_pool
+    from memkit.evaluate.settings.surface import plot_precision_recall as plot_precision_recall
+    from memkit.evaluate.settings.surface import plot_similarity as plot_similarity
+    from memkit.evaluate.settings.surface import plot_surface as plot_surface
+    from memkit.evaluate.settings.sweep import sweep as sweep
+    from memkit.evaluate.tuning.decisions import admission_scores as admission_scores
+    from memkit.evaluate.tuning.decisions import context_scores as context_scores
+    from memkit.evaluate.tuning.decisions import dedup_scores as dedup_scores
+    from memkit.evaluate.tuning.tune import tune as tune
+    from memkit.evaluate.tuning.tune import tune_scores as tune_scores
     from memkit.formats.facts import format_fact as format_fact
     from memkit.formats.facts import parse_fact as parse_fact
     from memkit.formats.format import Format as Format
@@ -155,21 +155,21 @@ _MODULES = {
     "decay": "Decay",
     "display.axes": "plot_words",
     "display.notebook": "show",
-    "evaluate.audit": "audit audit_horizon audit_hubs audit_shadowed audit_unreached audit_unsearchable",
-    "evaluate.compare": "compare",
-    "evaluate.decisions": "admission_scores context_scores dedup_scores",
-    "evaluate.estimator": "as_estimator as_objective",
-    "evaluate.evaluation": "evaluate",
-    "evaluate.grid": "shares steps",
-    "evaluate.known": "import_log known_items",
-    "evaluate.labels": "read_qrels read_queries write_labels",
-    "evaluate.learn": "learn_weight",
+    "evaluate.audits.audit": "audit audit_horizon audit_hubs audit_shadowed audit_unreached audit_unsearchable",
+    "evaluate.scores.compare": "compare",
+    "evaluate.tuning.decisions": "admission_scores context_scores dedup_scores",
+    "evaluate.settings.estimator": "as_estimator as_objective",
+    "evaluate.scores.evaluation": "evaluate",
+    "evaluate.settings.grid": "shares steps",
+    "evaluate.labels.known": "import_log known_items",
+    "evaluate.labels.labels": "read_qrels read_queries write_labels",
+    "evaluate.settings.learn": "learn_weight",
     "evaluate.pictures": "plot_differences plot_groups plot_power plot_scores plot_stages",
-    "evaluate.profile": "Profile",
-    "evaluate.statistics": "queries_needed",
-    "evaluate.surface": "plot_pool plot_precision_recall plot_similarity plot_surface",
-    "evaluate.sweep": "sweep",
-    "evaluate.tune": "tune tune_scores",
+    "evaluate.profiles.profile": "Profile",
+    "evaluate.scores.statistics": "queries_needed",
+    "evaluate.settings.surface": "plot_pool plot_precision_recall plot_similarity plot_surface",
+    "evaluate.settings.sweep": "sweep",
+    "evaluate.tuning.tune": "tune tune_scores",
     "formats.facts": "format_fact parse_fact",
     "formats.format": "Format",
     "formats.records.adapters": "Adapter register_adapter",

@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 
 from memkit.display.axes import COLOURS, axes_for, short, with_words
 from memkit.errors import ParameterError
-from memkit.evaluate.asking import batches_of
-from memkit.evaluate.labels import read_qrels
-from memkit.evaluate.metrics import Metric
-from memkit.evaluate.stages import stages_of
-from memkit.evaluate.statistics import FEWEST, Units, detectable, detectable_of, floor_of_detectable
+from memkit.evaluate.labels.labels import read_qrels
+from memkit.evaluate.scores.asking import batches_of
+from memkit.evaluate.scores.metrics import Metric
+from memkit.evaluate.scores.stages import stages_of
+from memkit.evaluate.scores.statistics import FEWEST, Units, detectable, detectable_of, floor_of_detectable
 from memkit.schemas import Floats
 from memkit.text.secrets import mask
 

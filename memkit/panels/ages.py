@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from memkit.decay import Decay
 from memkit.display.axes import axes_for
 from memkit.display.names import names_of
-from memkit.evaluate.evaluation import Task, known_mean
-from memkit.evaluate.metrics import parse_metrics
-from memkit.evaluate.pools import Pools
+from memkit.evaluate.scores.evaluation import Task, known_mean
+from memkit.evaluate.scores.metrics import parse_metrics
+from memkit.evaluate.settings.pools import Pools
 from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
 from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State

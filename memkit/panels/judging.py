@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from memkit.display.draw import marks
 from memkit.display.sheet import Cell
 from memkit.errors import ParameterError
-from memkit.evaluate.compare import compare
-from memkit.evaluate.labels import QRELS, read_qrels, read_queries
+from memkit.evaluate.labels.labels import QRELS, read_qrels, read_queries
+from memkit.evaluate.scores.compare import compare
 from memkit.panels.pairs import kept_in, save
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import paragraph

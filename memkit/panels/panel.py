@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from memkit.display.notebook import shown
 from memkit.errors import MemkitError, ParameterError, did_you_mean
-from memkit.evaluate.profile import Profile
+from memkit.evaluate.profiles.profile import Profile
 from memkit.panels.controls import control
 from memkit.panels.page import Displayed
 from memkit.panels.parts import STYLE

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from memkit.evaluate.known import known_items
-from memkit.evaluate.sweep import Sweep, sweep
+from memkit.evaluate.labels.known import known_items
+from memkit.evaluate.settings.sweep import Sweep, sweep
 from memkit.panels.ages import AgesPanel
 from memkit.panels.hits import HitsPanel
 from memkit.panels.judging import JudgePanel

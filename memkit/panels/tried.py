@@ -11,9 +11,9 @@ import pyarrow as pa
 
 from memkit.display.axes import COLOURS, axes_for, with_words
 from memkit.errors import ParameterError
-from memkit.evaluate.metrics import Metric
-from memkit.evaluate.sweep import Sweep
-from memkit.evaluate.tuning import Contest, plateau
+from memkit.evaluate.scores.metrics import Metric
+from memkit.evaluate.settings.sweep import Sweep
+from memkit.evaluate.tuning.luck import Contest, plateau
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import MARKS, rows_html
 from memkit.panels.state import Session, State

@@ -21,7 +21,7 @@ from memkit.serve.calls import Calls
 from memkit.tables.sources import read
 
 if TYPE_CHECKING:
-    from memkit.evaluate.profile import Profile
+    from memkit.evaluate.profiles.profile import Profile
 
 MAX_TEXT = 1_000_000
 """Characters of a file that one answer holds at most."""

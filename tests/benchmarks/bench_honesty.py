@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from memkit.evaluate.claims import claim
-from memkit.evaluate.statistics import BETTER, WORSE, Units, verdict
-from memkit.evaluate.tuning import Contest
+from memkit.evaluate.scores.statistics import BETTER, WORSE, Units, verdict
+from memkit.evaluate.tuning.claims import claim
+from memkit.evaluate.tuning.luck import Contest
 
 
 @dataclass(frozen=True)

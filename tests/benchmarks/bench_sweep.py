@@ -23,10 +23,10 @@ from bench_search import AS_OF, WordVectors, corpus_of
 from generate import texts
 
 import memkit as mk
-from memkit.evaluate.evaluation import Task
-from memkit.evaluate.grid import Grid
-from memkit.evaluate.metrics import parse_metrics
-from memkit.evaluate.pools import Pools
+from memkit.evaluate.scores.evaluation import Task
+from memkit.evaluate.scores.metrics import parse_metrics
+from memkit.evaluate.settings.grid import Grid
+from memkit.evaluate.settings.pools import Pools
 
 FUSION_ALONE = {"decay": "none", "fold": "none", "normalise": "minmax"}
 

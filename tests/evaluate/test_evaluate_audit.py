@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import memkit as mk
 from memkit.cli.app import app
-from memkit.evaluate.audit import AUDITS
+from memkit.evaluate.audits.audit import AUDITS
 from memkit.tables.samples import write_files
 
 NOW = "2026-03-01"

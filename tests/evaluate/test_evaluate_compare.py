@@ -11,7 +11,7 @@ import pytest
 
 import memkit as mk
 from memkit.display.draw import as_text
-from memkit.evaluate.compare import Comparison
+from memkit.evaluate.scores.compare import Comparison
 
 Ranked = dict[str, list[str]]
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.evaluate.evaluation import Task
+from memkit.evaluate.scores.evaluation import Task
 
 DATA = Path(__file__).parents[2] / "data"
 MEMORIES = {
@@ -240,9 +240,9 @@ def test_a_result_is_a_table_for_every_library_and_its_html_is_escaped() -> None
 
 
 def test_the_public_name_is_the_function_however_its_room_was_imported() -> None:
-    script = "import memkit.evaluate.labels, memkit as mk; print(mk.evaluate.__name__, mk.evaluate.__module__)"
+    script = "import memkit.evaluate.labels.labels, memkit as mk; print(mk.evaluate.__name__, mk.evaluate.__module__)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["evaluate", "memkit.evaluate.evaluation"]
+    assert done.stdout.split() == ["evaluate", "memkit.evaluate.scores.evaluation"]
 
 
 def test_a_task_knows_each_querys_unit() -> None:

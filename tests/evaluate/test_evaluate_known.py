@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import memkit as mk
-from memkit.evaluate.known import FIELDS, hidden
+from memkit.evaluate.labels.known import FIELDS, hidden
 from memkit.tables.samples import write_files
 
 DATA = Path(__file__).parents[2] / "data"

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.evaluate.files import quoted, unquoted
-from memkit.evaluate.labels import QRELS, QUERIES, read_run
+from memkit.evaluate.labels.files import quoted, unquoted
+from memkit.evaluate.labels.labels import QRELS, QUERIES, read_run
 
 DATA = Path(__file__).parents[2] / "data"
 SUFFIXES = (".parquet", ".csv", ".tsv", ".jsonl", ".json", ".trec")

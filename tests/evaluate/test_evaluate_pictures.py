@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.evaluate.statistics import Units, detectable
+from memkit.evaluate.scores.statistics import Units, detectable
 
 DATA = Path(__file__).parents[2] / "data"
 DAY = "2026-03-01"

@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 import memkit as mk
 from memkit.cli.app import app
-from memkit.evaluate.evidence import EVIDENCE
-from memkit.evaluate.profile import _toml
+from memkit.evaluate.profiles.evidence import EVIDENCE
+from memkit.evaluate.profiles.profile import _toml
 from memkit.tables.samples import write_files
 
 QUERIES = {"query_id": ["q1", "q2"], "text": ["чай", "пул"]}

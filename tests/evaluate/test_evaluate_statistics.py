@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 import memkit as mk
-from memkit.evaluate import statistics
-from memkit.evaluate.statistics import (
+from memkit.evaluate.scores import statistics
+from memkit.evaluate.scores.statistics import (
     FLIPS,
     Units,
     detectable,

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.evaluate.claims import guard_table, holm_adjusted, set_aside
-from memkit.evaluate.statistics import Units, flip_p, interval
-from memkit.evaluate.tuned import Tuning
+from memkit.evaluate.scores.statistics import Units, flip_p, interval
+from memkit.evaluate.tuning.claims import guard_table, holm_adjusted, set_aside
+from memkit.evaluate.tuning.tuned import Tuning
 
 SETTINGS = ("0.6", "0.7", "0.8", "0.9")
 """The last one is the default; two of the others say what is planted, and one is noise."""

@@ -13,9 +13,9 @@ import pytest
 from scipy import stats
 
 import memkit as mk
-from memkit.evaluate import tuning
-from memkit.evaluate.statistics import FLIPS, Units, units_needed
-from memkit.evaluate.tuning import (
+from memkit.evaluate.scores.statistics import FLIPS, Units, units_needed
+from memkit.evaluate.tuning import luck
+from memkit.evaluate.tuning.luck import (
     FOLDS,
     RESAMPLES,
     Contest,
@@ -137,7 +137,7 @@ def test_the_expected_gain_is_the_mean_over_resamples_of_what_is_left_out(seed: 
     scores, unit = draw(seed, units=9)
     value, weight = by_unit(scores, unit, True)
     gained = []
-    for drawn in tuning._resamples(9, seed):
+    for drawn in luck._resamples(9, seed):
         best = 1 + int(np.argmax([(drawn * row).sum() for row in value[1:]]))
         if (out := drawn == 0).any():
             gained.append(value[best][out].sum() / weight[out].sum())
@@ -178,7 +178,7 @@ def test_near_the_best_is_within_one_error_of_the_difference_to_it(seed: int) ->
 
 def confidence_set(value: np.ndarray, weight: np.ndarray, seed: int) -> set[int]:
     """Hansen, Lunde and Nason's, step by step as they write it."""
-    drawn = tuning._resamples(len(weight), seed)
+    drawn = luck._resamples(len(weight), seed)
     means, left = value.sum(axis=1) / weight.sum(), list(range(len(value)))
     boot = np.array([[(d * row).sum() / (d * weight).sum() for d in drawn] for row in value])
     while len(left) > 1:
@@ -281,7 +281,7 @@ def test_scores_that_cannot_be_compared_are_refused(scores: np.ndarray, said: st
 def test_blocks_of_flips_do_not_change_the_p(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, unit = draw(2, units=16, gain=0.3)
     whole = retune(Contest.of(scores, unit))
-    monkeypatch.setattr(tuning, "_CELLS", 20_000)
+    monkeypatch.setattr(luck, "_CELLS", 20_000)
     parts = retune(Contest.of(scores, unit))
     assert np.array_equal(whole.ratios, parts.ratios)
     assert (whole.p, whole.n_flips) == (parts.p, FLIPS)
@@ -289,7 +289,7 @@ def test_blocks_of_flips_do_not_change_the_p(monkeypatch: pytest.MonkeyPatch) ->
 
 _THREADS = """
 import numpy as np
-from memkit.evaluate.tuning import Contest, expected_gain, plateau, retune
+from memkit.evaluate.tuning.luck import Contest, expected_gain, plateau, retune
 scores = np.random.default_rng(0).integers(0, 4, (200, 300)) / 3
 contest = Contest.of(scores, np.arange(300) // 5)
 found = retune(contest, 7)

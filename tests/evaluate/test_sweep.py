@@ -12,10 +12,10 @@ import pytest
 from scipy.stats import uniform
 
 import memkit as mk
-from memkit.evaluate.evaluation import Task
-from memkit.evaluate.grid import Grid
-from memkit.evaluate.metrics import Judged, parse_metrics
-from memkit.evaluate.pieces import Pieces, recorded
+from memkit.evaluate.scores.evaluation import Task
+from memkit.evaluate.scores.metrics import Judged, parse_metrics
+from memkit.evaluate.settings.grid import Grid
+from memkit.evaluate.settings.pieces import Pieces, recorded
 from memkit.search.reports.tables import hits_table
 
 WORDS = ["пул", "кот", "чай", "сервер", "релиз", "pool", "tea", "server", "friday", "release", "и", "the"]

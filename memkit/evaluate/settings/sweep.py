@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from memkit.duck import connect
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluate.asking import check_fitted, read_from
-from memkit.evaluate.evaluation import Task, check_seed, deepest, nullable, size
-from memkit.evaluate.grid import Grid, Setting
-from memkit.evaluate.metrics import Metric, parse_metrics
-from memkit.evaluate.pieces import recorded
-from memkit.evaluate.pools import Pools
-from memkit.evaluate.result import Result
+from memkit.evaluate.scores.asking import check_fitted, read_from
+from memkit.evaluate.scores.evaluation import Task, check_seed, deepest, nullable, size
+from memkit.evaluate.scores.metrics import Metric, parse_metrics
+from memkit.evaluate.scores.result import Result
+from memkit.evaluate.settings.grid import Grid, Setting
+from memkit.evaluate.settings.pieces import recorded
+from memkit.evaluate.settings.pools import Pools
 from memkit.params import AsOf, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints
 

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from memkit.errors import ParameterError
-from memkit.evaluate.statistics import ENUMERATED, FEWEST, JACKKNIFE_FROM, Units, flips, n_flips
+from memkit.evaluate.scores.statistics import ENUMERATED, FEWEST, JACKKNIFE_FROM, Units, flips, n_flips
 from memkit.schemas import Floats, Ints, Mask
 
 FOLDS = 5

@@ -45,11 +45,11 @@ class Plots:
 
     def surface(self, x: str | None = None, y: str | None = None, ax: Axes | None = None) -> Axes:
         """As `plot_surface`."""
-        return self._drawn("surface", "surface", x=x, y=y, ax=ax)
+        return self._drawn("settings.surface", "surface", x=x, y=y, ax=ax)
 
     def pool(self, ax: Axes | None = None) -> Axes:
         """As `plot_pool`."""
-        return self._drawn("surface", "pool", ax=ax)
+        return self._drawn("settings.surface", "pool", ax=ax)
 
     def all(self) -> list[Axes]:
         """Those that the result has."""

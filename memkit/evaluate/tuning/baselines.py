@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import MemkitError
-from memkit.evaluate.asking import Batch, batches_of
-from memkit.evaluate.evaluation import Task
-from memkit.evaluate.metrics import Judged, Metric
-from memkit.evaluate.statistics import interval
-from memkit.evaluate.sweep import sweep
+from memkit.evaluate.scores.asking import Batch, batches_of
+from memkit.evaluate.scores.evaluation import Task
+from memkit.evaluate.scores.metrics import Judged, Metric
+from memkit.evaluate.scores.statistics import interval
+from memkit.evaluate.settings.sweep import sweep
 from memkit.schemas import Floats, result_schema
 
 BASELINES = result_schema((pa.string(), "baseline"), (pa.float64(), "value difference low high"), (pa.string(), "note"))

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.errors import ParameterError
-from memkit.evaluate.evaluation import nullable
-from memkit.evaluate.labels import as_arrow_table, read_qrels, read_queries
-from memkit.evaluate.metrics import Labels
+from memkit.evaluate.labels.labels import as_arrow_table, read_qrels, read_queries
+from memkit.evaluate.scores.evaluation import nullable
+from memkit.evaluate.scores.metrics import Labels
 from memkit.params import AsOf, as_of_time, check_value
 
 

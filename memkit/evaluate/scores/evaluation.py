@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluate.asking import batches_of, hits_of, read_from
-from memkit.evaluate.labels import read_qrels, read_queries, some_of
-from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
-from memkit.evaluate.result import Result
-from memkit.evaluate.stages import STAGES, stages_of
-from memkit.evaluate.statistics import Units, interval
+from memkit.evaluate.labels.labels import read_qrels, read_queries, some_of
+from memkit.evaluate.scores.asking import batches_of, hits_of, read_from
+from memkit.evaluate.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
+from memkit.evaluate.scores.result import Result
+from memkit.evaluate.scores.stages import STAGES, stages_of
+from memkit.evaluate.scores.statistics import Units, interval
 from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints, result_schema
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pandas as pd
 import pyarrow as pa
 
-from memkit.evaluate.asking import Batch
-from memkit.evaluate.metrics import Labels
+from memkit.evaluate.scores.asking import Batch
+from memkit.evaluate.scores.metrics import Labels
 from memkit.params import describe
 from memkit.schemas import result_schema
 from memkit.search.stages.rank import DISPOSITIONS

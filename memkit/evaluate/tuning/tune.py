@@ -12,15 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluate.baselines import baselines
-from memkit.evaluate.claims import HOLDOUT, LABELS, LATER, Looks, set_aside
-from memkit.evaluate.compare import compare
-from memkit.evaluate.evaluation import Task, check_seed, is_per_query, known_mean
-from memkit.evaluate.labels import as_arrow_table
-from memkit.evaluate.metrics import OF_HITS, Metric
-from memkit.evaluate.statistics import OPEN, SAME, WORSE, Units
-from memkit.evaluate.sweep import Sweep, sweep
-from memkit.evaluate.tuned import Plan, Scored, Tuning, tuned
+from memkit.evaluate.labels.labels import as_arrow_table
+from memkit.evaluate.scores.compare import compare
+from memkit.evaluate.scores.evaluation import Task, check_seed, is_per_query, known_mean
+from memkit.evaluate.scores.metrics import OF_HITS, Metric
+from memkit.evaluate.scores.statistics import OPEN, SAME, WORSE, Units
+from memkit.evaluate.settings.sweep import Sweep, sweep
+from memkit.evaluate.tuning.baselines import baselines
+from memkit.evaluate.tuning.claims import HOLDOUT, LABELS, LATER, Looks, set_aside
+from memkit.evaluate.tuning.tuned import Plan, Scored, Tuning, tuned
 from memkit.params import AsOf, as_of_time, check_choice, check_value
 from memkit.schemas import Mask
 

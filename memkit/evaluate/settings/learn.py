@@ -12,11 +12,11 @@ import pandas as pd
 import pyarrow as pa
 
 from memkit.errors import ParameterError
-from memkit.evaluate.asking import check_fitted
-from memkit.evaluate.evaluation import Task, check_seed
-from memkit.evaluate.grid import shares
-from memkit.evaluate.metrics import parse_metrics
-from memkit.evaluate.pools import Pools
+from memkit.evaluate.scores.asking import check_fitted
+from memkit.evaluate.scores.evaluation import Task, check_seed
+from memkit.evaluate.scores.metrics import parse_metrics
+from memkit.evaluate.settings.grid import shares
+from memkit.evaluate.settings.pools import Pools
 from memkit.params import AsOf, check_value
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.evaluate.labels import as_arrow_table, read_qrels, read_queries
+from memkit.evaluate.labels.labels import as_arrow_table, read_qrels, read_queries
 from memkit.params import check_choice, check_column, check_value, describe
 from memkit.tables.corpus import Corpus
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from memkit import schemas
 from memkit.errors import ParameterError
-from memkit.evaluate.files import read_file, write_file
+from memkit.evaluate.labels.files import read_file, write_file
 from memkit.params import as_of_time, check_column
 from memkit.schemas import TIMESTAMP
 

@@ -10,8 +10,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric
-from memkit.evaluate.plans import Plan
+from memkit.evaluate.scores.metrics import OF_HITS, Judged, Labels, Metric
+from memkit.evaluate.settings.plans import Plan
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.across import said_across
 from memkit.search.fitted.index import SearchIndex, priors

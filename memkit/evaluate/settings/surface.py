@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from memkit.display.axes import COLOURS, axes_for, short, with_words
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluate.metrics import Metric
+from memkit.evaluate.scores.metrics import Metric
 from memkit.params import check_choice, check_column, check_value
 
 if TYPE_CHECKING:

@@ -13,13 +13,22 @@ import pyarrow.compute as pc
 
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
-from memkit.evaluate.claims import HOLDOUT, LABELS, Looks, TuneVerdict, claim, claim_apart, fingerprint, guard_table
-from memkit.evaluate.evaluation import nullable
-from memkit.evaluate.profile import Profile
-from memkit.evaluate.result import Result
-from memkit.evaluate.statistics import BETTER, OPEN, Units
-from memkit.evaluate.sweep import Sweep
-from memkit.evaluate.tuning import Contest, Retuned, distances, nearest, plateau
+from memkit.evaluate.profiles.profile import Profile
+from memkit.evaluate.scores.evaluation import nullable
+from memkit.evaluate.scores.result import Result
+from memkit.evaluate.scores.statistics import BETTER, OPEN, Units
+from memkit.evaluate.settings.sweep import Sweep
+from memkit.evaluate.tuning.claims import (
+    HOLDOUT,
+    LABELS,
+    Looks,
+    TuneVerdict,
+    claim,
+    claim_apart,
+    fingerprint,
+    guard_table,
+)
+from memkit.evaluate.tuning.luck import Contest, Retuned, distances, nearest, plateau
 from memkit.params import describe
 from memkit.schemas import Floats, Ints, Mask
 

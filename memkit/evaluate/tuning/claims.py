@@ -15,8 +15,8 @@ import pyarrow as pa
 from scipy.special import stdtrit
 
 from memkit.errors import FormatError
-from memkit.evaluate.evaluation import size
-from memkit.evaluate.statistics import (
+from memkit.evaluate.scores.evaluation import size
+from memkit.evaluate.scores.statistics import (
     BETTER,
     FEWEST,
     OPEN,
@@ -29,7 +29,7 @@ from memkit.evaluate.statistics import (
     units_needed,
     verdict,
 )
-from memkit.evaluate.tuning import RESAMPLES, Contest, Retuned, expected_gain, retune
+from memkit.evaluate.tuning.luck import RESAMPLES, Contest, Retuned, expected_gain, retune
 from memkit.schemas import result_schema
 
 _ALPHA = 0.025

@@ -1,4 +1,4 @@
-"""The tables behind `memkit.evaluate.audit`: who asks for what, and what does not come."""
+"""The tables behind `memkit.evaluate.audits.audit`: who asks for what, and what does not come."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.evaluate.asking import Batch, batches_of, check_fitted, found_of
-from memkit.evaluate.evaluation import Task
-from memkit.evaluate.known import COLUMNS, FIELDS, askable, asking, labelled
-from memkit.evaluate.stages import became
+from memkit.evaluate.labels.known import COLUMNS, FIELDS, askable, asking, labelled
+from memkit.evaluate.scores.asking import Batch, batches_of, check_fitted, found_of
+from memkit.evaluate.scores.evaluation import Task
+from memkit.evaluate.scores.stages import became
 from memkit.params import AsOf, as_of_time, check_value
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.schemas import result_schema

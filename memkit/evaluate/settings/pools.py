@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from memkit import __version__
 from memkit.errors import ParameterError
-from memkit.evaluate.asking import Batch, batches_of, check_arm
-from memkit.evaluate.claims import fingerprint
-from memkit.evaluate.evaluation import Task
-from memkit.evaluate.grid import Setting
-from memkit.evaluate.metrics import Metric
-from memkit.evaluate.pieces import Pieces
-from memkit.evaluate.plans import Effect, Plan, shares_candidates
-from memkit.evaluate.scoring import Found, Looked, Worker
+from memkit.evaluate.scores.asking import Batch, batches_of, check_arm
+from memkit.evaluate.scores.evaluation import Task
+from memkit.evaluate.scores.metrics import Metric
+from memkit.evaluate.settings.grid import Setting
+from memkit.evaluate.settings.pieces import Pieces
+from memkit.evaluate.settings.plans import Effect, Plan, shares_candidates
+from memkit.evaluate.settings.scoring import Found, Looked, Worker
+from memkit.evaluate.tuning.claims import fingerprint
 from memkit.parallel import is_told, results
 from memkit.progress import bar
 from memkit.schemas import Floats, Ints

@@ -12,12 +12,12 @@ import pyarrow as pa
 
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
-from memkit.evaluate.asking import hits_of, read_from
-from memkit.evaluate.evaluation import Task, check_seed, deepest, known_mean, nullable, size
-from memkit.evaluate.labels import QRELS, read_queries
-from memkit.evaluate.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
-from memkit.evaluate.result import Result
-from memkit.evaluate.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict
+from memkit.evaluate.labels.labels import QRELS, read_queries
+from memkit.evaluate.scores.asking import hits_of, read_from
+from memkit.evaluate.scores.evaluation import Task, check_seed, deepest, known_mean, nullable, size
+from memkit.evaluate.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
+from memkit.evaluate.scores.result import Result
+from memkit.evaluate.scores.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict
 from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, result_schema
 

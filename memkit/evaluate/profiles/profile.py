@@ -18,8 +18,8 @@ import pyarrow as pa
 import memkit
 from memkit.context import ContextBuilder
 from memkit.errors import FormatError, ParameterError, did_you_mean
-from memkit.evaluate.evidence import EVIDENCE, evidence_of, labels_fingerprint
-from memkit.evaluate.pasted import settings_of
+from memkit.evaluate.profiles.evidence import EVIDENCE, evidence_of, labels_fingerprint
+from memkit.evaluate.profiles.pasted import settings_of
 from memkit.params import AsOf, Estimator, Param, as_of_time, describe
 from memkit.policy.catalogue import policy_class
 from memkit.policy.dedup.deduplicator import Deduplicator

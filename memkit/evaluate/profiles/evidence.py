@@ -45,7 +45,10 @@ def corpus_fingerprint(memories: pa.Table) -> str:
 
 def labels_fingerprint(queries: Any, qrels: Any) -> str:
     """A hash over what is asked, by whom and when, and what answers it, whatever order it is in."""
-    from memkit.evaluate.labels import read_qrels, read_queries  # which need pandas; a search by a profile does without
+    from memkit.evaluate.labels.labels import (  # which need pandas; a search by a profile does without
+        read_qrels,
+        read_queries,
+    )
 
     asked = read_queries(queries).select(["query_id", "text", "user_id", "as_of"]).sort_by("query_id")
     right = read_qrels(qrels).sort_by([("query_id", "ascending"), ("memory_id", "ascending")])

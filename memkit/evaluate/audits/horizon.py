@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memkit.evaluate.asking import Batch
-from memkit.evaluate.metrics import Labels
+from memkit.evaluate.scores.asking import Batch
+from memkit.evaluate.scores.metrics import Labels
 from memkit.schemas import Floats, Ints, Mask, result_schema
 from memkit.search.question import Question
 from memkit.search.stages.fuse import TIE_DIGITS

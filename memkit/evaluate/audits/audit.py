@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 
 from memkit.display.names import names_in
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.evaluate.asking import read_from
-from memkit.evaluate.horizon import LATER, NEVER, horizon_of
-from memkit.evaluate.result import Result
-from memkit.evaluate.unfound import Asked, hubs_of, shadowed_of, unreached_of, unsearchable_of
+from memkit.evaluate.audits.horizon import LATER, NEVER, horizon_of
+from memkit.evaluate.audits.unfound import Asked, hubs_of, shadowed_of, unreached_of, unsearchable_of
+from memkit.evaluate.scores.asking import read_from
+from memkit.evaluate.scores.result import Result
 from memkit.params import AsOf, describe, record_as_of
 from memkit.progress import bar
 

@@ -10,11 +10,11 @@ import pandas as pd
 import pyarrow as pa
 
 from memkit.errors import MemkitError, ParameterError
-from memkit.evaluate.evaluation import Task, deepest
-from memkit.evaluate.grid import Setting, check_name
-from memkit.evaluate.labels import QRELS, read_qrels, read_queries
-from memkit.evaluate.metrics import Metric, parse_metrics
-from memkit.evaluate.pools import Pools
+from memkit.evaluate.labels.labels import QRELS, read_qrels, read_queries
+from memkit.evaluate.scores.evaluation import Task, deepest
+from memkit.evaluate.scores.metrics import Metric, parse_metrics
+from memkit.evaluate.settings.grid import Setting, check_name
+from memkit.evaluate.settings.pools import Pools
 from memkit.params import AsOf, as_of_time, estimator, param
 from memkit.search.settings import QuerySettings
 

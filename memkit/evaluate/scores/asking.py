@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 
 from memkit.duck import literal
 from memkit.errors import MemkitError, ParameterError
-from memkit.evaluate.known import hidden
-from memkit.evaluate.labels import read_run
+from memkit.evaluate.labels.known import hidden
+from memkit.evaluate.labels.labels import read_run
 from memkit.search.question import memories_where
 
 

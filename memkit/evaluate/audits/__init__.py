@@ -1,0 +1,1 @@
+"""What search cannot show of a corpus, without labels."""

@@ -1,0 +1,1 @@
+"""Tuned numbers, kept with the evidence for them."""

@@ -1,0 +1,1 @@
+"""Many settings of one search, from what its arms found once."""

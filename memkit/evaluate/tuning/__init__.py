@@ -1,0 +1,1 @@
+"""The best of many settings, and what luck cannot buy."""
