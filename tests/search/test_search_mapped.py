@@ -133,7 +133,9 @@ def test_a_build_that_was_stopped_goes_on(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_an_index_that_is_not_whole_is_said(tmp_path: Path) -> None:
-    mk.from_table({"text": ["чай", "кофе", "пул", "план"], "user_id": list("abcd")}).save(tmp_path, buckets=2)
+    texts, day = ["чай", "кофе", "пул", "план"], [DAY] * 4
+    memories = {"text": texts, "user_id": list("abcd"), "created_at": day, "expires_at": day}
+    mk.from_table(memories).save(tmp_path, buckets=2)
     search = mk.Retriever(encoder="hash", engine="mapped")
     search.fit(mk.open(tmp_path, trust=True))
     (folder,) = tmp_path.glob("mapped/*")
@@ -144,11 +146,18 @@ def test_an_index_that_is_not_whole_is_said(tmp_path: Path) -> None:
         with pytest.raises(FormatError, match=r"an index that a Retriever wrote.*remove it, and fit again"):
             search.fit(mk.open(tmp_path, trust=True)).search("чай")
         path.write_bytes(held)
+    files = {path: path.read_bytes() for path in one.iterdir() if path.is_file()}
+    assert {"expires.npy", "made.npy"} <= {path.name for path in files}
+    for path, held in files.items():
+        path.unlink()
+        with pytest.raises(FormatError, match="remove it, and fit again"):
+            search.fit(mk.open(tmp_path, trust=True)).search("чай", as_of=DAY)
+        path.write_bytes(held)
     shutil.rmtree(one)
     with pytest.raises(FormatError, match="remove it, and fit again"):
         search.fit(mk.open(tmp_path, trust=True)).search("чай")
     shutil.rmtree(folder)
-    assert search.fit(mk.open(tmp_path, trust=True)).search("чай").num_rows
+    assert search.fit(mk.open(tmp_path, trust=True)).search("чай", as_of=DAY).num_rows
 
 
 def test_it_is_said_where_files_cannot_be_mapped(lake: Any, folder: Path) -> None:

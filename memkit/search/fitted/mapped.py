@@ -13,6 +13,7 @@ from __future__ import annotations
 import copy
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -150,6 +151,9 @@ class Mapped:
 
     def _opened(self, number: int, place: Path) -> SearchIndex:
         told = json.loads((place / _TOLD).read_text())
+        for name, size in told["files"].items():  # some may be missing by right, so that nobody else would miss them
+            if (place / name).stat().st_size != size:
+                raise ValueError(f"{name} is not as it was written")
         memories = pa.ipc.open_file(pa.memory_map(str(place / "memories.arrow"))).read_all()
         memory, n = _mapped(place, "memory"), memories.num_rows
         undated = np.broadcast_to(np.datetime64("NaT", "us"), n)
@@ -253,10 +257,10 @@ def finish(place: Path, settings: FitSettings, arms: Sequence[str]) -> dict[str,
             index = ann.build_ivf(vectors, 0, np.load(place.parent / "centres.npy"))
             ann.write(index, place / "lists.faiss")
             told["probes"], told["recall"] = _measured(index, vectors, live)
-    told["bytes"] = {path.stem.partition("-")[0]: 0 for path in place.iterdir() if path.is_file()}
-    for path in place.iterdir():
-        if path.is_file():
-            told["bytes"][path.stem.partition("-")[0]] += path.stat().st_size
+    told["files"] = {path.name: path.stat().st_size for path in sorted(place.iterdir()) if path.is_file()}
+    told["bytes"] = Counter[str]()
+    for name, size in told["files"].items():
+        told["bytes"][Path(name).stem.partition("-")[0]] += size
     _tell(place, told)
     return told
 
