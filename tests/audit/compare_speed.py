@@ -5,8 +5,8 @@
 Each run is a process of its own, and the checkouts take turns. What counts is processor time, of all threads together.
 NEW is said to be slower where its median is more than a tenth above OLD's and its lower quartile above OLD's upper one.
 Data and work are this script's and the same for both, so each must know the names that it uses: 'words' and 'hybrid'
-have pieces of one size, no arm of letters and no folding, whatever the defaults. 'default' is what each checkout does
-when nothing is said, which may be other work.
+have pieces of one size, no arm of letters, no folding and one way of bringing scores to one scale, whatever the
+defaults. 'default' is what each checkout does when nothing is said, which may be other work.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AS_OF = "2026-03-01"
 NOTES, CHUNKS, FACTS, VECTORS, QUERIES = 6_000, 15_000, 60_000, 8_000, 200
 """At scale 1; a run takes about a minute for both."""
 SLOWER = 1.10
-SAME = {"chunk_tokens": 400, "overlap_tokens": 80, "gram_weight": 0.0, "fold": "none"}
+SAME = {"chunk_tokens": 400, "overlap_tokens": 80, "gram_weight": 0.0, "fold": "none", "normalise": "minmax"}
 
 
 # What each process does.
