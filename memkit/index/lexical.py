@@ -321,13 +321,13 @@ class Grams(CharGrams):
     """
 
     def _count(self, texts: Texts) -> Postings:
-        return Postings.count([_plain_letters(text) for text in strings(texts).to_pylist()], "char")
+        return Postings.count([plain_letters(text) for text in strings(texts).to_pylist()], "char")
 
     def _half(self, postings: Lists) -> np.ndarray:
         return np.zeros(len(self.idf_), np.int8)
 
     def _weigh_all(self, queries: Sequence[str], function_word_weight: float) -> list[Query]:
-        terms = terms_by("char").of([_plain_letters(query) for query in _less(queries, function_word_weight)])
+        terms = terms_by("char").of([plain_letters(query) for query in _less(queries, function_word_weight)])
         return [_unit_weights(self.postings_, self.idf_, grams) for grams in terms]
 
 
@@ -341,7 +341,12 @@ _LETTERS = str.maketrans(_SOUNDS[0] + _SOUNDS[0].upper(), _SOUNDS[1] * 2, "ьъ�
 _WORDS = re.compile(r"\w+")
 
 
-def _plain_letters(text: str) -> str:
+def plain_letters(text: str) -> str:
+    """`text` with compatibility forms as one (NFKC) and Cyrillic letters as the Latin ones that they sound like.
+
+    >>> plain_letters("2ГИС"), plain_letters("ＧＩＳ")
+    ('2gis', 'GIS')
+    """
     return unicodedata.normalize("NFKC", text).translate(_LETTERS)
 
 

@@ -326,7 +326,7 @@ class Question:
             raise MemkitError("a trace needs one index over all memories. Fit the Retriever to lake.whole().")
         return self.index.find(self.queries.texts, n, allowed, self.weights, self.settings, self.moment)
 
-    def across(self, found: Candidates) -> Floats:
+    def across(self, found: Candidates) -> tuple[Floats, Mask]:
         """As `said_across`."""
         return said_across(self.index, self.queries.texts, found)
 

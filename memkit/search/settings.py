@@ -92,7 +92,8 @@ class QuerySettings(Estimator):
         high=1,
         unit="ratio",
         doc="Calibrated, what a chunk in another script than the query gets for words: this share of its vector's, and"
-        " the rest of what the words mean there, where the encoder tells; 0: what it has of them.",
+        " the rest of what the words mean or sound like there, where the encoder tells. What the query names and"
+        " no text has in its script is found by its sound in any chunk; 0: only equal words count.",
     )
     normalise: str = param(
         "calibrated", choices=("calibrated", *HOW), doc="How an arm's scores come to a common scale, per query."

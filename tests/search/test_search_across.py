@@ -79,6 +79,31 @@ def test_what_shares_a_word_as_well_never_loses_by_it() -> None:
     assert with_meaning > alone > 0
 
 
+def test_a_name_is_found_by_what_it_sounds_like() -> None:
+    texts = ["We met in Warsaw", "We met in Berlin", "Встреча была весной"]
+    search = mk.Retriever(encoder=Bilingual(), across_weight=0.25, gram_weight=0.0).fit(corpus(texts))
+    rows = traced(search, "варшава")
+    assert rows["m0"]["bm25_norm"] > 0.1 > rows["m1"]["bm25_norm"]
+
+
+def test_a_word_in_other_letters_counts_in_a_chunk_in_the_letters_of_the_question() -> None:
+    texts = ["Выкатили Python на стенд", "Выкатили сборку на стенд", *TEXTS]
+    search = mk.Retriever(encoder=Bilingual(), across_weight=0.25).fit(corpus(texts))
+    rows = traced(search, "питон на стенде")
+    assert rows["m0"]["bm25"] == pytest.approx(rows["m1"]["bm25"], rel=0.1)
+    assert rows["m0"]["bm25_norm"] > 1.2 * rows["m1"]["bm25_norm"]
+    without = traced(search.with_params(across_weight=0.0), "питон на стенде")
+    assert without["m0"]["bm25_norm"] == pytest.approx(without["m1"]["bm25_norm"], rel=0.1)
+    assert rows["m1"]["bm25_norm"] == without["m1"]["bm25_norm"]
+
+
+def test_a_word_that_the_corpus_writes_in_the_letters_of_the_question_is_not_looked_for_in_others_beside_them() -> None:
+    texts = ["Выкатили Python на стенд", "Выкатили сборку на стенд", "питон это змея", *TEXTS]
+    search = mk.Retriever(encoder=Bilingual(), gram_weight=0.0).fit(corpus(texts))
+    rows = traced(search, "питон на стенде")
+    assert rows["m0"]["bm25_norm"] == pytest.approx(rows["m1"]["bm25_norm"], rel=0.1)
+
+
 def test_an_encoder_that_was_not_measured_on_words_is_not_asked_for_them() -> None:
     search = mk.Retriever(encoder="hash", across_weight=0.5).fit(corpus())
     assert search.index_.vocabulary is None
@@ -104,14 +129,14 @@ def test_settings_over_what_was_found_and_a_refit_give_what_a_search_gives() -> 
 @pytest.mark.parametrize("engine", ["local", "mapped"])
 def test_buckets_answer_as_one_index_does(tmp_path: Path, engine: str) -> None:
     draw = np.random.default_rng(2)
-    words = ["pool", "пул", "tea", "чай", "cats", "реле", "release", "кот", "план", "friday"]
+    words = ["pool", "пул", "tea", "чай", "cats", "реле", "release", "кот", "план", "friday", "python"]
     users = [f"u{at % 7}" for at in range(60)]
     texts = [" ".join(draw.choice(words, 1 + at % 5)) for at in range(60)]
     whole = mk.from_table({"memory_id": [f"m{at:02}" for at in range(60)], "text": texts, "user_id": users})
     whole.save(tmp_path / "lake", buckets=3)
     one = mk.Retriever(encoder=Bilingual()).fit(whole)
     many = mk.Retriever(encoder=Bilingual(), engine=engine).fit(mk.open(tmp_path / "lake", trust=True))
-    asked = ["пул", "the tea of friday", "реле чая"]
+    asked = ["пул", "the tea of friday", "реле чая", "план на питоне"]
     left, right = (search.search(asked, k=10, as_of=DAY) for search in (one, many))
     assert left["memory_id"].equals(right["memory_id"])
     assert left["score"].to_pylist() == pytest.approx(right["score"].to_pylist(), abs=1e-9)

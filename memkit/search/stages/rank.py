@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from memkit.schemas import Floats, Ints
+from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
 from memkit.search.stages.diversify import mmr
 from memkit.search.stages.fuse import (
@@ -45,7 +45,7 @@ class Asked(Protocol):
     def weights(self) -> Mapping[str, float]: ...
     @property
     def depth(self) -> int | None: ...
-    def across(self, found: Candidates, /) -> Floats: ...
+    def across(self, found: Candidates, /) -> tuple[Floats, Mask]: ...
     def decay(self, memory: Ints, /) -> tuple[Floats, Floats]: ...
 
 
@@ -226,7 +226,7 @@ def _normalised(ranked: Ranked, asked: Asked) -> Ranked:
     return ranked._replace(norm=norms(ranked.found, asked.settings, asked.across))
 
 
-def norms(found: Candidates, settings: Any, across: Callable[[Candidates], Floats]) -> Floats:
+def norms(found: Candidates, settings: Any, across: Callable[[Candidates], tuple[Floats, Mask]]) -> Floats:
     """The scores of the arms on the scale that `settings` ask for; `across` tells what words mean in other letters.
 
     The queries of one arm follow on those of another, so that one call does all.
@@ -240,10 +240,11 @@ def norms(found: Candidates, settings: Any, across: Callable[[Candidates], Float
         norm = np.stack(columns, axis=1)
         if "vector" in found.arms and "bm25" in found.arms and settings.across_weight:
             words, vectors = found.arms.index("bm25"), found.arms.index("vector")
-            said = np.nan_to_num(found.raw[:, words]) + across(found)
+            said, apart = across(found)
+            said += np.nan_to_num(found.raw[:, words])
             meant = calibrate(found.query, said, scale[:, words, 0], scale[:, words, 1], everywhere=False)
-            granted = settings.across_weight * norm[:, vectors] + (1 - settings.across_weight) * meant
-            norm[:, words] = np.where(np.isnan(said), norm[:, words], np.maximum(norm[:, words], granted))
+            share = np.where(apart, settings.across_weight, 0.0)
+            norm[:, words] = np.maximum(norm[:, words], share * norm[:, vectors] + (1 - share) * meant)
         return norm
     arms, queries = len(found.arms), found.query.max(initial=0) + 1
     query = np.concatenate([found.query + arm * queries for arm in range(arms)])
