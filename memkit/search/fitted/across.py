@@ -38,7 +38,7 @@ _TERMS = 20_000
 _NEAREST = 3
 _LISTENED = 10
 """So many terms with letters like a word's are compared with it by sound."""
-_HEARD = 0.8
+_HEARD = 0.85
 """How alike in sound a term is that stands for a word."""
 _DIGITS = 3  # a word alone and one among others differ in the seventh
 _AT_ONCE = 256
