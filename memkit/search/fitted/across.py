@@ -14,11 +14,10 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import pyarrow as pa
 
 from memkit.index.centre import scripts
 from memkit.index.encoders.base import Vectors
-from memkit.index.lexical import Grams, plain_letters
+from memkit.index.lexical import plain_letters
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.stages.fuse import group_starts
 from memkit.text.analyse import terms_by
@@ -31,13 +30,15 @@ if TYPE_CHECKING:
 Meant = tuple[tuple[str, float], ...]
 """Terms and how much each is like a word, the most alike first."""
 Known = dict[tuple[int, str], Meant]
+Sounds = dict[str, list[tuple[str, str]]]
+"""Terms with their sounds, by the beginning of these."""
 
 _WORDS = (re.compile(r"(?<!\w)[a-z\u00df-\u024f]{3,}(?!\w)"), re.compile(r"(?<!\w)[\u0400-\u052f]{3,}(?!\w)"))
 """By the number of the alphabet, Latin and Cyrillic."""
 _TERMS = 20_000
 _NEAREST = 3
-_LISTENED = 10
-"""So many terms with letters like a word's are compared with it by sound."""
+_BEGINNING = 2
+"""What sounds the same begins with so many same letters."""
 _HEARD = 0.85
 """How alike in sound a term is that stands for a word."""
 _DIGITS = 3  # a word alone and one among others differ in the seventh
@@ -68,7 +69,8 @@ class Vocabulary:
 
     def __init__(self, words: Any, vectors: Any, least: float) -> None:
         self._words, self._vectors, self._least = words, vectors, least
-        self._terms: dict[int, tuple[list[str], Grams]] = {}
+        self._terms: dict[int, list[str]] = {}
+        self._sounds: dict[int, Sounds] = {}
         self._means: dict[int, Vectors] = {}
         self._meant: Known = {}
         self._heard: Known = {}
@@ -82,7 +84,7 @@ class Vocabulary:
         return _told(self._heard, self._sounding, words, script)
 
     def _meaning(self, words: list[str], script: int) -> list[Meant]:
-        terms, _ = self._of(script)
+        terms = self._of(script)
         if not terms:
             return [()] * len(words)
         if script not in self._means:
@@ -95,19 +97,22 @@ class Vocabulary:
         ]
 
     def _sounding(self, words: list[str], script: int) -> list[Meant]:
-        terms, letters = self._of(script)
-        if not terms:
-            return [()] * len(words)
-        said = [sound(_stem(self._words, word) or "") for word in words]
-        found: list[list[tuple[str, float]]] = [[] for _ in words]
-        near = letters.candidates(said, _LISTENED)
-        for at, row in zip(near["query"].to_pylist(), near["row"].to_pylist(), strict=True):
-            if (alike := alike_in_sound(said[at], sound(terms[row]))) >= _HEARD:
-                found[at].append((terms[row], round(alike, _DIGITS)))
-        return list(map(_most_alike, found))
+        if script not in self._sounds:
+            sounds: Sounds = {}
+            for term in self._of(script):
+                said = sound(term)
+                sounds.setdefault(said[:_BEGINNING], []).append((term, said))
+            self._sounds[script] = sounds
+        return [self._heard_as(sound(_stem(self._words, word) or ""), self._sounds[script]) for word in words]
 
-    def _of(self, script: int) -> tuple[list[str], Grams]:
-        """Terms in letters of `script`, in order, and these by the letters of their sounds; made when first needed."""
+    def _heard_as(self, said: str, sounds: Sounds) -> Meant:
+        alike = (
+            (term, round(alike_in_sound(said, other), _DIGITS)) for term, other in sounds.get(said[:_BEGINNING], ())
+        )
+        return _most_alike((term, share) for term, share in alike if share >= _HEARD)
+
+    def _of(self, script: int) -> list[str]:
+        """Terms in letters of `script`, in order; found when they are first needed."""
         if script not in self._terms:
             postings, pattern = self._words.postings_, _WORDS[script]
             often = {
@@ -117,8 +122,7 @@ class Vocabulary:
             }
             if self._words.totals_ is not None:
                 often = {t: int(self._words.totals_.document_frequency[postings.terms[t]]) for t in often}
-            terms = sorted(sorted(often, key=lambda term: (-often[term], term))[:_TERMS])
-            self._terms[script] = terms, Grams().fit(pa.table({"chunk_id": terms}), list(map(sound, terms)))
+            self._terms[script] = sorted(sorted(often, key=lambda term: (-often[term], term))[:_TERMS])
         return self._terms[script]
 
     def _encoded(self, words: list[str], role: str) -> Vectors:
@@ -235,6 +239,6 @@ def alike_in_sound(one: str, other: str) -> float:
     >>> alike_in_sound(sound("пост"), sound("lost"))
     0.0
     """
-    if min(len(one), len(other)) <= _SHORT or one[0] != other[0]:
+    if min(len(one), len(other)) <= _SHORT or one[:_BEGINNING] != other[:_BEGINNING]:
         return 0.0
     return SequenceMatcher(None, one, other, autojunk=False).ratio()
