@@ -150,11 +150,6 @@ def test_reading_and_querying_load_no_heavy_package(script: str) -> None:
     assert done.stdout.strip() == "[]"
 
 
-def test_no_module_is_longer_than_400_lines() -> None:
-    lengths = {str(path.relative_to(PACKAGE)): len(path.read_text("utf-8").splitlines()) for path in MODULES}
-    assert {name: length for name, length in lengths.items() if length > 400} == {}
-
-
 def test_only_one_module_connects_to_duckdb_and_only_one_quotes_for_sql() -> None:
     connects = re.compile(r"duckdb\.(connect|default_connection|sql|execute|query)\(|DuckDBPyConnection\(")
     doubles_a_quote = re.compile(r"""replace\(\s*("'"|'"')""")
