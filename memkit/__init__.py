@@ -32,6 +32,7 @@ from memkit.errors import did_you_mean as _did_you_mean
 if TYPE_CHECKING:
     from memkit import errors as errors
     from memkit import panels as panels
+    from memkit import plot as plot
     from memkit import presets as presets
     from memkit import schemas as schemas
     from memkit.change.diff import diff as diff
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from memkit.context import Context as Context
     from memkit.context import ContextBuilder as ContextBuilder
     from memkit.decay import Decay as Decay
-    from memkit.display.axes import plot_words as plot_words
     from memkit.display.notebook import show as show
     from memkit.evaluate.audits.audit import audit as audit
     from memkit.evaluate.audits.audit import audit_horizon as audit_horizon
@@ -63,11 +63,6 @@ if TYPE_CHECKING:
     from memkit.evaluate.labels.labels import read_qrels as read_qrels
     from memkit.evaluate.labels.labels import read_queries as read_queries
     from memkit.evaluate.labels.labels import write_labels as write_labels
-    from memkit.evaluate.pictures import plot_differences as plot_differences
-    from memkit.evaluate.pictures import plot_groups as plot_groups
-    from memkit.evaluate.pictures import plot_power as plot_power
-    from memkit.evaluate.pictures import plot_scores as plot_scores
-    from memkit.evaluate.pictures import plot_stages as plot_stages
     from memkit.evaluate.profiles.profile import Profile as Profile
     from memkit.evaluate.scores.compare import compare as compare
     from memkit.evaluate.scores.evaluation import evaluate as evaluate
@@ -77,10 +72,6 @@ if TYPE_CHECKING:
     from memkit.evaluate.settings.grid import shares as shares
     from memkit.evaluate.settings.grid import steps as steps
     from memkit.evaluate.settings.learn import learn_weight as learn_weight
-    from memkit.evaluate.settings.surface import plot_pool as plot_pool
-    from memkit.evaluate.settings.surface import plot_precision_recall as plot_precision_recall
-    from memkit.evaluate.settings.surface import plot_similarity as plot_similarity
-    from memkit.evaluate.settings.surface import plot_surface as plot_surface
     from memkit.evaluate.settings.sweep import sweep as sweep
     from memkit.evaluate.tuning.decisions import admission_scores as admission_scores
     from memkit.evaluate.tuning.decisions import context_scores as context_scores
@@ -101,10 +92,6 @@ if TYPE_CHECKING:
     from memkit.index.encode import as_encoder as as_encoder
     from memkit.index.encode import register_encoder as register_encoder
     from memkit.index.milvus import Milvus as Milvus
-    from memkit.pictures import plot_decay as plot_decay
-    from memkit.pictures import plot_funnel as plot_funnel
-    from memkit.pictures import plot_growth as plot_growth
-    from memkit.pictures import plot_ranks as plot_ranks
     from memkit.policy.admission import Admission as Admission
     from memkit.policy.classifier import Classifier as Classifier
     from memkit.policy.dedup.deduplicator import Deduplicator as Deduplicator
@@ -115,17 +102,14 @@ if TYPE_CHECKING:
     from memkit.policy.replay import forecast as forecast
     from memkit.policy.replay import replay as replay
     from memkit.policy.split_plan import SplitPlan as SplitPlan
+    from memkit.search.reports.contributions import contributions as contributions
     from memkit.search.reports.explain import explain as explain
-    from memkit.search.reports.plot import contributions as contributions
-    from memkit.search.reports.plot import plot_contributions as plot_contributions
     from memkit.search.retriever import Retriever as Retriever
     from memkit.tables.buckets import write_buckets as write_buckets
     from memkit.tables.convert import convert_ids as convert_ids
     from memkit.tables.corpus import Corpus as Corpus
     from memkit.tables.history import History as History
     from memkit.tables.history import history as history
-    from memkit.tables.history import plot_alive as plot_alive
-    from memkit.tables.history import plot_changes as plot_changes
     from memkit.tables.named import named_queries as named_queries
     from memkit.tables.records import rank_pathways as rank_pathways
     from memkit.tables.records import stale_pathways as stale_pathways
@@ -153,7 +137,6 @@ _MODULES = {
     "change.workspace": "MemoryIndex MemoryStorage SearchResult get_index get_storage",
     "context": "Context ContextBuilder",
     "decay": "Decay",
-    "display.axes": "plot_words",
     "display.notebook": "show",
     "evaluate.audits.audit": "audit audit_horizon audit_hubs audit_shadowed audit_unreached audit_unsearchable",
     "evaluate.scores.compare": "compare",
@@ -164,10 +147,8 @@ _MODULES = {
     "evaluate.labels.known": "import_log known_items",
     "evaluate.labels.labels": "read_qrels read_queries write_labels",
     "evaluate.settings.learn": "learn_weight",
-    "evaluate.pictures": "plot_differences plot_groups plot_power plot_scores plot_stages",
     "evaluate.profiles.profile": "Profile",
     "evaluate.scores.statistics": "queries_needed",
-    "evaluate.settings.surface": "plot_pool plot_precision_recall plot_similarity plot_surface",
     "evaluate.settings.sweep": "sweep",
     "evaluate.tuning.tune": "tune tune_scores",
     "formats.facts": "format_fact parse_fact",
@@ -179,7 +160,6 @@ _MODULES = {
     "index.cache": "vector_cache",
     "index.encode": "as_encoder register_encoder",
     "index.milvus": "Milvus",
-    "pictures": "plot_decay plot_funnel plot_growth plot_ranks",
     "policy.admission": "Admission",
     "policy.classifier": "Classifier",
     "policy.dedup.deduplicator": "Deduplicator",
@@ -190,12 +170,12 @@ _MODULES = {
     "policy.replay": "forecast replay",
     "policy.split_plan": "SplitPlan",
     "search.reports.explain": "explain",
-    "search.reports.plot": "contributions plot_contributions",
+    "search.reports.contributions": "contributions",
     "search.retriever": "Retriever",
     "tables.buckets": "write_buckets",
     "tables.convert": "convert_ids",
     "tables.corpus": "Corpus",
-    "tables.history": "History history plot_alive plot_changes",
+    "tables.history": "History history",
     "tables.named": "named_queries",
     "tables.records": "rank_pathways stale_pathways wisdom_support",
     "tables.samples": "sample_data write_commits write_files",
@@ -206,7 +186,7 @@ _MODULES = {
     "text.snippet": "snippet",
 }
 _PUBLIC = {name: (f"memkit.{module}", name) for module, names in _MODULES.items() for name in names.split()}
-_PUBLIC |= {room: (f"memkit.{room}", "") for room in ("errors", "panels", "presets", "schemas")}
+_PUBLIC |= {room: (f"memkit.{room}", "") for room in ("errors", "panels", "plot", "presets", "schemas")}
 _PUBLIC["open"] = ("memkit.tables.sources", "open_lake")  # under another name there, as it is a builtin's
 _PUBLIC = dict(sorted(_PUBLIC.items()))
 """Public name to its module, and its name there; a room has none."""

@@ -26,6 +26,9 @@ from memkit.schemas import kinds_where
 from memkit.tables.age import expired_sql
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
 
@@ -103,6 +106,12 @@ class Context:
     def note(self) -> str:
         """Why nothing is shown, or what the search had to say; else empty."""
         return str((self.table.schema.metadata or {}).get(b"note", b"").decode())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """How full each block is, in characters, beside its limit: `mk.plot.budgets`."""
+        from memkit.plot import budgets
+
+        return budgets(self, ax)
 
     def _repr_html_(self) -> str:
         return Shown(*self._sheets())._repr_html_()

@@ -119,19 +119,19 @@ class Overview(Tabular):
         return write_page(path, title, as_html(*self._sheets()) + as_figure(self.plot()) + as_html(*self._further()))
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """How many memories were made in each month, by kind: `plot_growth`.
+        """How many memories were made in each month, by kind: `mk.plot.growth`.
 
         Examples
         --------
         >>> import memkit as mk
         >>> found = overview(mk.from_table({"text": ["чай"], "created_at": ["2026-01-05"]}), as_of="2026-03-01")
-        >>> print(mk.plot_words(found.plot()))
+        >>> print(mk.plot.words(found.plot()))
         memories by month, 0 without a date
         2026-01  ████████████████████ 1
         """
-        from memkit.pictures import plot_growth
+        from memkit import plot
 
-        return plot_growth(self.tables["kinds_by_month"], ax)
+        return plot.growth(self.tables["kinds_by_month"], ax)
 
 
 def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Overview:

@@ -28,7 +28,7 @@ def hour(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         hits = search.search(QUESTION, as_of=DAY)
         trace = search.trace(QUESTION, as_of=DAY)
         explained = mk.explain(search, QUESTION, hits["memory_id"][0].as_py(), as_of=DAY)
-        picture = mk.plot_contributions(trace)
+        picture = mk.plot.contributions(trace)
         dedup = mk.Deduplicator(encoder=None).fit(corpus)
         judged = mk.Admission().transform(corpus, as_of=DAY)
         context = mk.ContextBuilder(search).build(corpus, None, QUESTION, as_of=DAY)

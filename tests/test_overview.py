@@ -175,6 +175,6 @@ def test_the_picture_of_an_overview_is_that_of_its_corpus(tmp_path: Path) -> Non
         }
     )
     found = mk.overview(corpus, as_of="2026-03-01")
-    assert mk.plot_words(found.plot()) == mk.plot_words(mk.plot_growth(corpus))
-    assert mk.plot_words(found.plot()).startswith("memories by month, 1 without a date")
+    assert mk.plot.words(found.plot()) == mk.plot.words(mk.plot.growth(corpus))
+    assert mk.plot.words(found.plot()).startswith("memories by month, 1 without a date")
     assert "<svg" in found.report(tmp_path / "page.html").read_text(encoding="utf-8")

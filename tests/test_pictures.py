@@ -40,12 +40,12 @@ def pictures(corpus: mk.Corpus) -> dict[str, Any]:
     search = mk.Retriever(encoder=None).fit(corpus)
     trace = search.trace("пул", k=3, as_of=DAY)
     return {
-        "growth": mk.plot_growth(corpus),
-        "contributions": mk.plot_contributions(trace),
-        "funnel": mk.plot_funnel(trace),
-        "similarity": mk.plot_similarity(mk.Deduplicator(encoder=None, lexical_floor=0.1).fit(corpus).pairs_),
-        "ranks": mk.plot_ranks(search, "пул", ["2026-01-15", DAY]),
-        "decay": mk.plot_decay(corpus, as_of=DAY),
+        "growth": mk.plot.growth(corpus),
+        "contributions": mk.plot.contributions(trace),
+        "funnel": mk.plot.funnel(trace),
+        "similarity": mk.plot.similarity(mk.Deduplicator(encoder=None, lexical_floor=0.1).fit(corpus).pairs_),
+        "ranks": mk.plot.ranks(search, "пул", ["2026-01-15", DAY]),
+        "decay": mk.plot.decay(corpus, as_of=DAY),
     }
 
 
@@ -60,7 +60,7 @@ def test_a_picture_shows_itself_and_without_a_screen_says_so_in_words(pictures: 
         warnings.simplefilter("error")
         formats, _ = shell.display_formatter.format(pictures[name])
     assert formats["image/png"].startswith(b"\x89PNG")
-    assert formats["text/plain"] == mk.plot_words(pictures[name])
+    assert formats["text/plain"] == mk.plot.words(pictures[name])
     assert not _pylab_helpers.Gcf.get_all_fig_managers()
 
 
@@ -70,32 +70,32 @@ def test_an_axes_of_somebody_else_stays_as_it_is() -> None:
     ax = Figure().subplots()
     assert shell.display_formatter.format(ax)[0] == {"text/plain": repr(ax)}
     with pytest.raises(ParameterError, match="expected an Axes that memkit"):
-        mk.plot_words(ax)
+        mk.plot.words(ax)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_no_picture_tells_a_secret_or_reads_a_title_as_a_formula(pictures: dict[str, Any], name: str) -> None:
     ax = pictures[name]
     words = [text for text in ax.findobj(matplotlib.text.Text) if text.get_text()]
-    told = " ".join(text.get_text() for text in words) + mk.plot_words(ax)
+    told = " ".join(text.get_text() for text in words) + mk.plot.words(ax)
     assert KEY not in told
     assert all(not text.get_parse_math() for text in words if "$" in text.get_text())
 
 
 @pytest.mark.parametrize("name", ["contributions", "ranks"])
 def test_memories_are_named_by_title(pictures: dict[str, Any], name: str) -> None:
-    assert "<b>пул</b>" in mk.plot_words(pictures[name])
+    assert "<b>пул</b>" in mk.plot.words(pictures[name])
 
 
 def test_growth_counts_every_dated_memory_in_its_month(pictures: dict[str, Any]) -> None:
     heights = [patch.get_height() for patch in pictures["growth"].patches]
     assert sum(heights) == 5
     assert "1 without a date" in pictures["growth"].get_title(loc="left")
-    assert mk.plot_words(pictures["growth"]).splitlines()[2].endswith(" 2")  # 2026-01
+    assert mk.plot.words(pictures["growth"]).splitlines()[2].endswith(" 2")  # 2026-01
 
 
 def test_the_funnel_adds_up_to_the_candidates(pictures: dict[str, Any]) -> None:
-    counts = {line.split()[0]: int(line.split()[-1]) for line in mk.plot_words(pictures["funnel"]).splitlines()[1:]}
+    counts = {line.split()[0]: int(line.split()[-1]) for line in mk.plot.words(pictures["funnel"]).splitlines()[1:]}
     assert counts == {"returned": 3, "below_k": 2, "expired": 1}
 
 
@@ -113,25 +113,25 @@ def test_decay_draws_each_dated_memory_at_its_age(pictures: dict[str, Any]) -> N
 
 
 def test_a_month_without_a_memory_has_its_place() -> None:
-    ax = mk.plot_growth(mk.from_table({"text": ["a", "b"], "created_at": ["2025-11-02", "2026-02-03"]}))
+    ax = mk.plot.growth(mk.from_table({"text": ["a", "b"], "created_at": ["2025-11-02", "2026-02-03"]}))
     assert [label.get_text() for label in ax.get_xticklabels()] == ["2025-11", "2025-12", "2026-01", "2026-02"]
     assert [bar.get_height() for bar in ax.patches] == [1, 0, 0, 1]
-    assert "2025-12" not in mk.plot_words(ax)
-    far = mk.plot_growth(mk.from_table({"text": ["a", "b"], "created_at": ["0005-11-02", "2026-02-03"]}))
+    assert "2025-12" not in mk.plot.words(ax)
+    far = mk.plot.growth(mk.from_table({"text": ["a", "b"], "created_at": ["0005-11-02", "2026-02-03"]}))
     assert len(far.patches) == 2
 
 
 def test_wrong_tables_and_no_days_are_refused(corpus: mk.Corpus) -> None:
     with pytest.raises(ParameterError, match="expected a trace"):
-        mk.plot_funnel(pa.table({"a": [1]}))
+        mk.plot.funnel(pa.table({"a": [1]}))
     with pytest.raises(ParameterError, match="at least one day"):
-        mk.plot_ranks(mk.Retriever(encoder=None).fit(corpus), "пул", [])
+        mk.plot.ranks(mk.Retriever(encoder=None).fit(corpus), "пул", [])
     with pytest.raises(ParameterError, match="'threshold' must be"):
-        mk.plot_similarity(pa.table({"kind": ["exact"], "similarity": [1.0]}), threshold=2.0)
+        mk.plot.similarity(pa.table({"kind": ["exact"], "similarity": [1.0]}), threshold=2.0)
 
 
 def test_an_empty_corpus_has_pictures() -> None:
     empty = mk.from_table({"text": []})
-    assert mk.plot_words(mk.plot_growth(empty)) == "memories by month, 0 without a date"
-    assert "0 of 0" in mk.plot_words(mk.plot_decay(empty, as_of=DAY))
-    assert "0 of 0" in mk.plot_words(mk.plot_similarity(mk.Deduplicator(encoder=None).fit(empty).pairs_))
+    assert mk.plot.words(mk.plot.growth(empty)) == "memories by month, 0 without a date"
+    assert "0 of 0" in mk.plot.words(mk.plot.decay(empty, as_of=DAY))
+    assert "0 of 0" in mk.plot.words(mk.plot.similarity(mk.Deduplicator(encoder=None).fit(empty).pairs_))

@@ -23,6 +23,7 @@ from memkit.presets import DOCUMENTS, cite, evidence
 TREE = ast.parse(Path(mk.__file__).read_text(encoding="utf-8"))
 OBJECTS = {name: getattr(mk, name) for name in mk._PUBLIC}
 CALLABLES = {name: value for name, value in OBJECTS.items() if not isinstance(value, types.ModuleType)}
+CALLABLES |= {f"plot.{name}": getattr(mk.plot, name) for name in mk.plot.__all__}
 
 
 def public_methods(cls: type) -> dict[str, Any]:
@@ -92,9 +93,9 @@ def gives(value: Any) -> bool:
     return returned not in (None, "None", inspect.Signature.empty)
 
 
-@pytest.mark.parametrize("name", OBJECTS)
+@pytest.mark.parametrize("name", OBJECTS | CALLABLES)
 def test_a_public_name_has_a_docstring(name: str) -> None:
-    assert len(inspect.getdoc(OBJECTS[name]) or "") > 20
+    assert len(inspect.getdoc((OBJECTS | CALLABLES)[name]) or "") > 20
 
 
 @pytest.mark.parametrize("name", CALLABLES)
@@ -204,7 +205,7 @@ SLIPS: dict[str, tuple[str, Callable[[mk.Corpus, mk.Retriever], object]]] = {
     "a column of a policy": ("txt", lambda corpus, search: mk.Admission().transform(pa.table({"txt": ["чай"]}))),
     "a column of labels": ("label_", lambda corpus, search: precision_recall(PAIRS, pa.table({"label_": [True]}))),
     "a word of labels": ("duplicate", lambda corpus, search: precision_recall(PAIRS, ABOUT)),
-    "a column of pairs": ("similarty", lambda corpus, search: mk.plot_similarity(pa.table({"similarty": [1.0]}))),
+    "a column of pairs": ("similarty", lambda corpus, search: mk.plot.similarity(pa.table({"similarty": [1.0]}))),
     "a column of a log": ("usd", lambda corpus, search: mk.import_log({"text": ["чай"], "usd": [["a"]]})),
     "a metric": ("ndcg", lambda corpus, search: mk.evaluate(search, ["чай"], pa.table(LABELLED), ["ndgc@10"])),
     "a kind that decays": ("archive", lambda corpus, search: search.with_params(decay_kinds=("archiv",)).search("чай")),

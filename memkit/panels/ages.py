@@ -12,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.decay import Decay
-from memkit.display.axes import axes_for
 from memkit.display.names import names_of
 from memkit.evaluate.scores.evaluation import Task, known_mean
 from memkit.evaluate.scores.metrics import parse_metrics
@@ -21,7 +20,8 @@ from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
 from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
-from memkit.pictures import draw_ages
+from memkit.plot.axes import axes_for
+from memkit.plot.memories import draw_ages
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
 from memkit.tables.age import factors

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit import plot
 from memkit.display.draw import table_of
 from memkit.display.names import names_of
 from memkit.display.sheet import sheet_of
@@ -25,7 +26,6 @@ from memkit.params import AsOf, Param, as_of_time
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import SCOPING, Question, Settings
 from memkit.search.reports.explain import explained
-from memkit.search.reports.plot import plot_contributions
 from memkit.search.reports.tables import hits_table, trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
@@ -200,7 +200,7 @@ class HitsPanel(Panel):
         return visible(self.search, asked["where"] or None, asked["user_id"] or None)
 
     def _draw(self, answer: Answer, ax: Axes) -> Axes:
-        return plot_contributions(answer.trace, ax, _DRAWN)
+        return plot.contributions(answer.trace, ax, _DRAWN)
 
     def _code(self, state: State) -> str:
         asked, other, where = state[ASKED], changed(self.search, state[self.section]), self._visible(state)

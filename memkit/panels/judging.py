@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit import plot
 from memkit.display.draw import marks
 from memkit.display.sheet import Cell
 from memkit.errors import ParameterError
@@ -21,7 +22,6 @@ from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param, as_of_time
-from memkit.pictures import plot_counts
 from memkit.search.retriever import Retriever
 from memkit.text.secrets import mask
 
@@ -174,7 +174,7 @@ class JudgePanel(Panel):
     def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
         counted = {row["values"]: row["counts"] for row in pc.value_counts(answer["relevance"]).to_pylist()}
         grades = [(label, counted.get(int(name), 0)) for name, label, _ in self.actions if name.isdigit()]
-        return plot_counts(grades, f"{answer.num_rows:,} judged, {len(self._queue):,} to go", ax, "judgements")
+        return plot.counts(grades, f"{answer.num_rows:,} judged, {len(self._queue):,} to go", ax, "judgements")
 
     def _code(self, state: State) -> str:
         return "panel.result" if self._path is None else f"mk.read_qrels({str(self._path)!r})"

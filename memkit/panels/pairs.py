@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit import plot
 from memkit.errors import ParameterError
 from memkit.evaluate.labels.labels import as_arrow_table
-from memkit.evaluate.settings.surface import plot_similarity
 from memkit.panels.panel import ASKED, Action, Panel, called, changed
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
@@ -106,7 +106,7 @@ class PairsPanel(Panel):
         return self._set(state).report()
 
     def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
-        return plot_similarity(self.dedup.pairs_, self._threshold, ax)
+        return plot.similarity(self.dedup.pairs_, self._threshold, ax)
 
     def _code(self, state: State) -> str:
         other = changed(self.dedup, state[self.section])

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from memkit import plot
 from memkit.context import Context, ContextBuilder
 from memkit.display.draw import drawn
 from memkit.display.sheet import Cell
@@ -15,7 +16,6 @@ from memkit.panels.panel import ASKED, Name, Panel, called, changed, moment_of
 from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
-from memkit.pictures import plot_budgets
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
@@ -87,7 +87,7 @@ class PromptPanel(Panel):
         return self._build(state)
 
     def _draw(self, answer: Context, ax: Axes) -> Axes:
-        return plot_budgets(answer, ax)
+        return plot.budgets(answer, ax)
 
     def _code(self, state: State) -> str:
         asked, other = state[ASKED], changed(self.builder, state[self.section])

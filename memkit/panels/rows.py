@@ -14,14 +14,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.axes import COLOURS, axes_for, with_words
+from memkit import plot
 from memkit.display.notebook import shown
 from memkit.duck import session
 from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
 from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.panels.state import Section, Session, State
 from memkit.params import AsOf, Param
-from memkit.pictures import plot_counts, plot_reasons
+from memkit.plot.axes import COLOURS, axes_for, with_words
 from memkit.policy.catalogue import POLICIES, policy_class
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
@@ -168,9 +168,9 @@ class RowsPanel(Panel):
         if self.section == "classifier":
             kinds = pc.value_counts(pc.fill_null(answer["kind"], "(none)")).to_pylist()
             rows = sorted(((row["values"], row["counts"]) for row in kinds), key=lambda row: (-row[1], row[0]))
-            return plot_counts(rows, f"{answer.num_rows:,} rows by the kind that they get", ax)
+            return plot.counts(rows, f"{answer.num_rows:,} rows by the kind that they get", ax)
         if self.section not in _OVER_TIME or state[ASKED]["text"] or self._is_large:
-            return plot_reasons(answer, ax)
+            return plot.reasons(answer, ax)
         return _draw_forecast(self._forecast(state), state[ASKED], ax)
 
     def _forecast(self, state: State) -> pa.Table:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pyarrow as pa
 
-from memkit.display.axes import COLOURS, axes_for, with_words
 from memkit.errors import ParameterError
 from memkit.evaluate.scores.metrics import Metric
 from memkit.evaluate.settings.sweep import Sweep
@@ -18,6 +17,7 @@ from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import MARKS, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import Param
+from memkit.plot.axes import COLOURS, axes_for, with_words
 from memkit.schemas import Ints, Mask
 from memkit.search.settings import QuerySettings
 

@@ -16,10 +16,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.display.axes import COLOURS, axes_for, say_empty, with_words
 from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.duck import rows_of
 from memkit.formats.git.refs import Rev, rev_text
 from memkit.formats.git.repository import TIMEOUT_S
 from memkit.formats.rows import Rows
@@ -104,6 +102,12 @@ class History:
         commits = self.commits.filter(pc.greater_equal(self.commits["committed_at"], moment))
         return History(versions, commits, self.problems, self.root)
 
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """How many memories lived at each moment, by kind: `mk.plot.alive`."""
+        from memkit.plot import alive
+
+        return alive(self, ax)
+
     def to_pandas(self) -> Any:
         """The versions as a DataFrame."""
         return self.versions.to_pandas()
@@ -170,103 +174,3 @@ def history(path: str | Path, rev: Rev = "HEAD", max_commits: int = 10_000, time
     root, rows = Path(path).resolve(), Rows()
     versions, commits = versions_of(root, rev_text(rev), rows, max_commits, timeout_s)
     return History(versions, commits, rows.table("problems"), root)
-
-
-_ALIVE = """
-    with changes as (
-        select valid_from as moment, coalesce(kind, 'other') as kind, 1 as n from versions where change <> 'removed'
-        union all
-        select valid_to, coalesce(kind, 'other'), -1 from versions where change <> 'removed' and valid_to is not null)
-    select moment, kind, sum(sum(n)) over (partition by kind order by moment) as alive
-    from changes group by moment, kind order by moment
-"""
-_BY_DAY = """
-    select strftime(valid_from, '%Y-%m-%d') as day, count(*) filter (where change = 'added') as added,
-        count(*) filter (where change not in ('added', 'removed')) as changed,
-        count(*) filter (where change = 'removed') as removed
-    from versions where not at_start group by day order by day
-"""
-
-
-def plot_alive(found: History, ax: Axes | None = None) -> Axes:
-    """How many memories lived at each moment of a history, by kind.
-
-    Parameters
-    ----------
-    found : History
-        From `history`.
-    ax : matplotlib Axes, optional
-        As for `memkit.plot_growth`.
-
-    Returns
-    -------
-    matplotlib Axes
-        It shows itself in Jupyter; `memkit.plot_words` says the same in words, with the last number of each month.
-
-    Examples
-    --------
-    >>> import memkit as mk, tempfile
-    >>> states = [("2026-01-05", {"a.md": "# Чай", "b.md": "# Кофе"}), ("2026-02-09", {"b.md": None})]
-    >>> print(mk.plot_words(mk.plot_alive(mk.history(mk.write_commits(tempfile.mkdtemp(), states)))))
-    memories that live, by kind
-    2026-01  ████████████████████ 2
-    2026-02  ██████████ 1
-    """
-    rows = rows_of(_ALIVE, versions=found.versions).to_pylist()
-    kinds = sorted({row["kind"] for row in rows})
-    alive, states = dict.fromkeys(kinds, 0), dict[Any, list[int]]()
-    for row in rows:
-        alive[row["kind"]] = row["alive"]
-        states[row["moment"]] = list(alive.values())
-    moments, counts = list(states), np.array(list(states.values()), float).T
-    ax = axes_for(ax, "memories that live, by kind")
-    if moments:
-        ax.stackplot(moments, counts, labels=kinds, colors=COLOURS, step="post")
-        ax.legend(frameon=False, fontsize=8, ncols=2, loc="upper left")
-        ax.tick_params(axis="x", rotation=30)
-    else:
-        say_empty(ax, "nothing lived")
-    ax.set_ylabel("memories")
-    months = {f"{moment:%Y-%m}": int(sum(state)) for moment, state in states.items()}
-    return with_words(ax, list(months.items()))
-
-
-def plot_changes(found: History, ax: Axes | None = None) -> Axes:
-    """How many memories came, changed and went on each day of a history, but for those of its first commit.
-
-    Parameters
-    ----------
-    found : History
-        From `history`.
-    ax : matplotlib Axes, optional
-        As for `memkit.plot_growth`.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import memkit as mk, tempfile
-    >>> states = [("2026-01-05", {"a.md": "# Чай", "b.md": "# Кофе"}), ("2026-02-09", {"b.md": None, "c.md": "# Лес"})]
-    >>> print(mk.plot_words(mk.plot_changes(mk.history(mk.write_commits(tempfile.mkdtemp(), states)))))
-    memories that came, changed and went, by day
-    2026-02-09  +1, 0 changed, −1
-    """
-    rows = rows_of(_BY_DAY, versions=found.versions).to_pylist()
-    ax = axes_for(ax, "memories that came, changed and went, by day")
-    places, left = range(len(rows)), np.zeros(len(rows))
-    for name, colour in (("added", COLOURS[2]), ("changed", COLOURS[0])):
-        heights = [row[name] for row in rows]
-        ax.bar(places, heights, bottom=left, label=name, color=colour)
-        left = left + np.array(heights)
-    ax.bar(places, [-row["removed"] for row in rows], label="removed", color=COLOURS[5])
-    every = max(1, len(rows) // 12)
-    ax.set_xticks(places[::every], [row["day"] for row in rows[::every]], rotation=30, ha="right")
-    ax.set_ylabel("memories")
-    if rows:
-        ax.legend(frameon=False, fontsize=8)
-    else:
-        say_empty(ax, "nothing changed")
-    told = [(row["day"], f"+{row['added']}, {row['changed']} changed, −{row['removed']}") for row in rows]
-    return with_words(ax, told)

@@ -84,7 +84,7 @@ def test_only_the_page_s_own_script_is_allowed(tmp_path: Path) -> None:
 
 
 def test_a_picture_takes_the_colours_of_the_page() -> None:
-    drawn = as_figure(mk.plot_power())
+    drawn = as_figure(mk.plot.power())
     assert "#000000" not in drawn
     assert "currentColor" in drawn
     assert "#ffffff" not in drawn  # its ground is the page's

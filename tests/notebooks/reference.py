@@ -67,8 +67,10 @@ def names() -> str:
         if inspect.isclass(value) and issubclass(value, mk.MemkitError):
             kind = "error"
         rows.append((_code(f"mk.{name}"), kind, _first(value)))
-    own = [(_code(f"mk.panels.{name}"), "panel", _first(getattr(mk.panels, name))) for name in mk.panels.__all__]
-    return "## Public names\n\n" + table(("name", "is a", "what for"), [*rows, *own])
+    for room, kind in ((mk.panels, "panel"), (mk.plot, "picture")):
+        named = room.__name__.replace("memkit", "mk")
+        rows += [(_code(f"{named}.{name}"), kind, _first(getattr(room, name))) for name in room.__all__]
+    return "## Public names\n\n" + table(("name", "is a", "what for"), rows)
 
 
 def _first(value: Any) -> str:

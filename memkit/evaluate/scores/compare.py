@@ -14,6 +14,7 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluate.labels.labels import QRELS, read_queries
 from memkit.evaluate.scores.asking import hits_of, read_from
+from memkit.evaluate.scores.differences import Differences
 from memkit.evaluate.scores.evaluation import Task, check_seed, deepest, known_mean, nullable, size
 from memkit.evaluate.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.scores.result import Result
@@ -73,6 +74,23 @@ class Comparison(Result):
         """The verdict on the first metric; None without labels."""
         word: str | None = self.table["word"][0].as_py() if self.table.num_rows else None
         return word
+
+    def differences(self) -> Differences:
+        """Each query's difference on the first metric, and what was concluded.
+
+        Raises
+        ------
+        ParameterError
+            Where there were no labels.
+        """
+        if not self.table.num_rows:
+            raise ParameterError("Comparison: expected one with labels. Got one without, which has no differences.")
+        row, frame = self.table.slice(0, 1).to_pylist()[0], self.per_query.to_pandas()
+        frame = frame[frame["metric"] == row["metric"]].rename(columns={"unit": "group"})
+        ends = (row["difference"], row["low"], row["high"], row["epsilon"])
+        said = f"{row['word']}: {row['metric']}, b minus a"
+        frame = frame.dropna(subset=["difference"])
+        return Differences(frame, row["metric"], row["unit"], row["estimate"] == "per query", *ends, said)
 
     def __str__(self) -> str:
         if not self.table.num_rows:

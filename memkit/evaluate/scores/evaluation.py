@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any, Self
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -157,6 +158,15 @@ class Evaluation(Result):
     per_query: pa.Table
     hits: pa.Table = field(compare=False)
     stages: pa.Table = field(default_factory=STAGES.empty_table, compare=False)
+
+    def judged_hits(self, qrels: Any) -> pd.DataFrame:
+        """The hits with query_id, memory_id, score and is_relevant, by the judgements `qrels`."""
+        right = read_qrels(qrels)
+        right = right.filter(pc.greater(right["relevance"], 0)).select(["query_id", "memory_id"]).to_pandas()
+        hits = self.hits.select(["query_id", "memory_id", "score"]).to_pandas()
+        hits = hits.merge(right.assign(is_relevant=True), how="left", on=["query_id", "memory_id"])
+        judged: pd.DataFrame = hits.assign(is_relevant=hits["is_relevant"].notna())
+        return judged
 
     def __str__(self) -> str:
         first = self.table.slice(0, 1).to_pylist()[0]

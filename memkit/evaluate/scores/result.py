@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memkit import plot
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import as_figure, write_page
@@ -23,46 +24,56 @@ _ROWS = 200
 
 @dataclass(frozen=True)
 class Plots:
-    """The pictures of a result, as ``result.plot.surface()``; each raises ParameterError where the result has none."""
+    """The pictures of a result: ``result.plot()`` is the first that it has, ``result.plot.surface()`` one by name.
+
+    Each raises ParameterError where the result has none.
+    """
 
     of: Any
 
+    def __call__(self, ax: Axes | None = None) -> Axes:
+        """The first picture that the result has."""
+        for draw in self._every():
+            with suppress(ParameterError):
+                return draw(ax=ax)
+        raise ParameterError(
+            f"plot: expected a result that can be drawn. Got {type(self.of).__name__} with nothing to."
+        )
+
     def differences(self, ax: Axes | None = None) -> Axes:
-        """As `plot_differences`."""
-        return self._drawn("pictures", "differences", ax=ax)
+        """As `mk.plot.differences`."""
+        return plot.differences(self.of, ax=ax)
 
     def groups(self, ax: Axes | None = None) -> Axes:
-        """As `plot_groups`."""
-        return self._drawn("pictures", "groups", ax=ax)
+        """As `mk.plot.groups`."""
+        return plot.groups(self.of, ax=ax)
 
     def power(self, ax: Axes | None = None) -> Axes:
-        """As `plot_power`."""
-        return self._drawn("pictures", "power", ax=ax)
+        """As `mk.plot.power`."""
+        return plot.power(self.of, ax=ax)
 
     def stages(self, ax: Axes | None = None) -> Axes:
-        """As `plot_stages`."""
-        return self._drawn("pictures", "stages", ax=ax)
+        """As `mk.plot.stages`."""
+        return plot.stages(self.of, ax=ax)
 
     def surface(self, x: str | None = None, y: str | None = None, ax: Axes | None = None) -> Axes:
-        """As `plot_surface`."""
-        return self._drawn("settings.surface", "surface", x=x, y=y, ax=ax)
+        """As `mk.plot.surface`."""
+        return plot.surface(self.of, x=x, y=y, ax=ax)
 
     def pool(self, ax: Axes | None = None) -> Axes:
-        """As `plot_pool`."""
-        return self._drawn("settings.surface", "pool", ax=ax)
+        """As `mk.plot.pool`."""
+        return plot.pool(self.of, ax=ax)
 
     def all(self) -> list[Axes]:
         """Those that the result has."""
         drawn = []
-        for draw in (self.differences, self.groups, self.surface, self.pool, self.power, self.stages):
+        for draw in self._every():
             with suppress(ParameterError):
                 drawn.append(draw())
         return drawn
 
-    def _drawn(self, module: str, name: str, **how: Any) -> Axes:
-        # matplotlib is loaded for a picture alone
-        ax: Axes = getattr(import_module(f"memkit.evaluate.{module}"), f"plot_{name}")(self.of, **how)
-        return ax
+    def _every(self) -> tuple[Callable[..., Axes], ...]:
+        return self.differences, self.groups, self.surface, self.pool, self.power, self.stages
 
 
 class Result(Tabular):

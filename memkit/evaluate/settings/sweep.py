@@ -76,6 +76,10 @@ class Sweep(Result):
             raise ParameterError(f"Sweep: expected one of {known}. Got {name!r}.{did_you_mean(name, self.metrics)}")
         return self.values[name]
 
+    def sign(self, metric: str) -> int:
+        """1 where more of `metric` is better, -1 where less is."""
+        return Metric.parse(metric).sign
+
     @property
     def best(self) -> int:
         """The setting with the best mean of the first metric, the first one of equals.

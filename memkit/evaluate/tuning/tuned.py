@@ -14,8 +14,12 @@ import pyarrow.compute as pc
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluate.profiles.profile import Profile
+from memkit.evaluate.scores.asking import batches_of
+from memkit.evaluate.scores.differences import Differences
 from memkit.evaluate.scores.evaluation import nullable
+from memkit.evaluate.scores.metrics import Metric
 from memkit.evaluate.scores.result import Result
+from memkit.evaluate.scores.stages import stages_of
 from memkit.evaluate.scores.statistics import BETTER, OPEN, Units
 from memkit.evaluate.settings.sweep import Sweep
 from memkit.evaluate.tuning.claims import (
@@ -112,6 +116,27 @@ class Tuning(Result):
         return Profile.of(
             self.search_, labels=self.labels_, metrics=means, verdict=verdict, seed=self.seed_, note=self.why_, **more
         )
+
+    def differences(self) -> Differences:
+        """Each query's difference: what settings chosen without it gain where that is known, else the candidate's."""
+        told, frame = self.verdict_, self.per_query_.to_pandas()
+        held = frame["held_out"].notna().any() and told.tested_on == "labels"
+        frame["difference"] = frame["held_out"] if held else frame["difference"]
+        what = " of settings chosen without them" if held else " of the candidate"
+        ends = (told.gain, told.low, told.high, told.epsilon)
+        said = f"{told.word}: {told.metric} gained{what}"
+        frame = frame.dropna(subset=["difference"])
+        return Differences(frame, told.metric, told.unit, told.estimate == "per query", *ends, said)
+
+    @property
+    def stages(self) -> pa.Table | None:
+        """What became of what is relevant, under the setting to use; None where no search was tuned."""
+        swept = self.sweep_
+        if swept is None or self.search_ is None:
+            return None
+        task = swept.task
+        batches = batches_of(self.search_, task.queries, task.qrels, task.moment, swept.where)
+        return stages_of(batches, task.labels, Metric.parse(self.verdict_.metric).k or 100)
 
     @property
     def _chosen(self) -> int:

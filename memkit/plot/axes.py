@@ -25,7 +25,7 @@ def short(name: str, most: int = 36) -> str:
     return kept if len(kept) <= most else f"{kept[: most - most // 3 - 1].rstrip()}…{kept[-(most // 3) :].lstrip()}"
 
 
-def plot_words(ax: Axes) -> str:
+def words(ax: Axes) -> str:
     """What a picture of memkit shows, in words, for who cannot see it.
 
     Parameters
@@ -40,13 +40,13 @@ def plot_words(ax: Axes) -> str:
     Examples
     --------
     >>> import memkit as mk
-    >>> print(plot_words(mk.plot_growth(mk.from_table({"text": ["чай"], "created_at": ["2026-01-05"]}))))
+    >>> print(mk.plot.words(mk.plot.growth(mk.from_table({"text": ["чай"], "created_at": ["2026-01-05"]}))))
     memories by month, 0 without a date
     2026-01  ████████████████████ 1
     """
     words = getattr(ax, "_memkit_words", None)
     if words is None:
-        raise ParameterError("plot_words: expected an Axes that memkit has drawn on. Got another.")
+        raise ParameterError("plot.words: expected an Axes that memkit has drawn on. Got another.")
     return str(words)
 
 

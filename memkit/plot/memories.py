@@ -1,4 +1,4 @@
-"""Pictures of results, each an Axes that shows itself in Jupyter, names memories by title and has words to it."""
+"""Pictures of memories: when they were made, lived and changed, what policies keep, what a prompt holds."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.decay import Decay
-from memkit.display.axes import COLOURS, axes_for, say_empty, short, with_words
-from memkit.display.sheet import titles_of
+from memkit.duck import rows_of
 from memkit.errors import ParameterError
-from memkit.params import AsOf, as_of_time
-from memkit.search.retriever import Retriever
-from memkit.search.stages.rank import DISPOSITIONS
+from memkit.params import AsOf
+from memkit.plot.axes import COLOURS, axes_for, say_empty, with_words
 from memkit.tables.age import BY_MONTH, UNDATED, factors
-from memkit.tables.corpus import Corpus
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from memkit.context import Context
+    from memkit.tables.corpus import Corpus
+    from memkit.tables.history import History
 
 _KINDS = 7
 _FEW_MONTHS = 6
@@ -35,7 +34,7 @@ _STYLES = {
 }
 
 
-def plot_growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
+def growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
     """How many memories were made in each month, by kind; those without a date are counted in the title.
 
     Parameters
@@ -48,13 +47,13 @@ def plot_growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
     Returns
     -------
     matplotlib Axes
-        It shows itself in Jupyter; `plot_words` says the same in words.
+        It shows itself in Jupyter; `words` says the same in words.
 
     Examples
     --------
     >>> import memkit as mk
     >>> dated = mk.from_table({"text": ["чай", "кофе"], "created_at": ["2026-01-05", "2026-02-01"]})
-    >>> print(mk.plot_words(plot_growth(dated)))
+    >>> print(mk.plot.words(mk.plot.growth(dated)))
     memories by month, 0 without a date
     2026-01  ████████████████████ 1
     2026-02  ████████████████████ 1
@@ -97,107 +96,7 @@ def _months(found: Collection[str]) -> list[str]:
     return [f"{number // 12:04d}-{number % 12 + 1:02d}" for number in range(ends[0], ends[1] + 1)]
 
 
-def plot_funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
-    """What became of the candidates of a trace: how many were returned, and why the others were not.
-
-    Parameters
-    ----------
-    trace : pa.Table
-        From `Retriever.trace`.
-    ax : matplotlib Axes, optional
-        As for `plot_growth`.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import memkit as mk
-    >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["зелёный чай", "чёрный чай"]}))
-    >>> print(mk.plot_words(plot_funnel(search.trace("чай", k=1, as_of="2026-03-01"))))
-    2 candidates
-    returned  ████████████████████ 1
-    below_k   ████████████████████ 1
-    """
-    if "disposition" not in trace.column_names:
-        raise ParameterError(f"plot_funnel: expected a trace. Got columns {', '.join(trace.column_names):.200}.")
-    counted = {row["values"]: row["counts"] for row in pc.value_counts(trace["disposition"]).to_pylist()}
-    rows = [(word, counted[word]) for word in DISPOSITIONS if word in counted]
-    return plot_counts(rows, f"{trace.num_rows:,} candidates", ax, "candidates")
-
-
-def plot_ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: Axes | None = None) -> Axes:
-    """How the hits of one query change their ranks from day to day, as memories age, expire and come to be.
-
-    Parameters
-    ----------
-    search : Retriever
-        Fitted.
-    query : str
-    as_of : sequence of str, date or datetime
-        The days.
-    k : int
-        Hits a day.
-    ax : matplotlib Axes, optional
-        As for `plot_growth`.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> import memkit as mk
-    >>> rows = {"text": ["чай", "чай зелёный"], "kind": ["working"] * 2, "expires_at": ["2026-03-02", None]}
-    >>> search = mk.Retriever(encoder=None).fit(mk.from_table(rows))
-    >>> print(mk.plot_words(plot_ranks(search, "чай", ["2026-03-01", "2026-03-05"])))
-    ranks of 2 hits for “чай”
-    чай          1, –
-    чай зелёный  2, 1
-    """
-    if not as_of:
-        raise ParameterError("plot_ranks: 'as_of' must name at least one day. Got none.")
-    days = [as_of_time(day) for day in as_of]
-    ranks: dict[str, list[float]] = {}
-    names: dict[str, str] = {}
-    for at, day in enumerate(days):
-        hits = search.search(query, k=k, as_of=day)
-        ids = hits["memory_id"].to_pylist()
-        names |= dict(zip(ids, titles_of(hits, ids), strict=True))
-        for memory_id, rank in zip(ids, hits["rank"].to_pylist(), strict=True):
-            ranks.setdefault(memory_id, [np.nan] * len(days))[at] = rank
-    own, named = ax is None, _apart(names)
-    ax = axes_for(ax, f"ranks of {len(ranks)} hits for “{short(query)}”")
-    for at, (memory_id, row) in enumerate(ranks.items()):
-        style = ("-", "--", ":", "-.")[at // len(COLOURS) % 4]
-        (line,) = ax.plot(range(len(days)), row, style, marker="o", color=COLOURS[at % len(COLOURS)])
-        line.set_label(named[memory_id].lstrip("_") or memory_id)
-    ax.set_xticks(range(len(days)), [f"{day:%Y-%m-%d}" for day in days], rotation=30, ha="right")
-    ax.set_yticks(range(1, k + 1))
-    ax.set_ylim(k + 0.5, 0.5)
-    ax.set_ylabel("rank")
-    if ranks:
-        how: dict[str, Any] = {"frameon": False, "fontsize": 8, "ncols": 2}
-        if own:
-            ax.figure.set_size_inches(7, 4 + 0.1 * max(0, len(ranks) - 6))  # type: ignore[union-attr]  # a whole figure
-            legend = ax.figure.legend(loc="outside lower center", **how)
-        else:
-            legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), **how)
-        for text in legend.get_texts():
-            text.set_parse_math(False)
-    words = {m: ", ".join("–" if rank != rank else str(int(rank)) for rank in row) for m, row in ranks.items()}
-    return with_words(ax, [(named[memory_id], text) for memory_id, text in words.items()])
-
-
-def _apart(names: dict[str, str]) -> dict[str, str]:
-    """Short titles by id; with the id behind those that are the same."""
-    told = {one: short(name) for one, name in names.items()}
-    same = [*told.values()]
-    return {one: name if same.count(name) == 1 else f"{short(name, 22)} {short(one, 13)}" for one, name in told.items()}
-
-
-def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: Axes | None = None) -> Axes:
+def decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: Axes | None = None) -> Axes:
     """What is left of each memory's weight at its age, over the ages that a corpus really has.
 
     Beside the dots stand both readings of "half-life", for as many days: that of the Memory v2 document, which leaves
@@ -211,7 +110,7 @@ def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: 
     as_of : str, date, datetime or None
         The day; None is now.
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
 
     Returns
     -------
@@ -221,7 +120,7 @@ def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: 
     --------
     >>> import memkit as mk
     >>> aged = mk.from_table({"text": ["a", "b"], "created_at": ["2026-02-01", "2025-02-01"]})
-    >>> print(mk.plot_words(plot_decay(aged, as_of="2026-03-01")))
+    >>> print(mk.plot.words(mk.plot.decay(aged, as_of="2026-03-01")))
     1 of 2 dated memories keep more than half of their weight
     0.0 to 0.1  ████████████████████ 1
     0.6 to 0.7  ████████████████████ 1
@@ -230,7 +129,7 @@ def plot_decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: 
 
 
 def draw_ages(table: pa.Table, decay: Decay, ax: Axes, most: int | None = None) -> Axes:
-    """What `plot_decay` shows of what `Decay` made of each memory; of more than `most` a part, evenly taken by age."""
+    """What `decay` shows of what `Decay` made of each memory; of more than `most` a part, evenly taken by age."""
     table = table.select(["age_days", "factor"]).filter(pc.is_valid(table["age_days"]))
     age, factor = table["age_days"].to_numpy(), table["factor"].to_numpy()
     more = f"{int((factor > 0.5).sum()):,} of {len(age):,}"
@@ -252,7 +151,7 @@ def draw_ages(table: pa.Table, decay: Decay, ax: Axes, most: int | None = None) 
     return with_words(ax, [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", n) for at, n in enumerate(tenths) if n])
 
 
-def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = None, of: str = "rows") -> Axes:
+def counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = None, of: str = "rows") -> Axes:
     """A bar for each name and its count, in this order.
 
     Parameters
@@ -260,7 +159,7 @@ def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = N
     rows : sequence of (str, int)
     title : str
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
     of : str
         What is counted.
 
@@ -271,7 +170,7 @@ def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = N
     Examples
     --------
     >>> import memkit as mk
-    >>> print(mk.plot_words(plot_counts([("kept", 4), ("limit", 2)], "6 rows")))
+    >>> print(mk.plot.words(mk.plot.counts([("kept", 4), ("limit", 2)], "6 rows")))
     6 rows
     kept   ████████████████████ 4
     limit  ██████████ 2
@@ -287,7 +186,7 @@ def plot_counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = N
     return with_words(ax, rows)
 
 
-def plot_reasons(table: pa.Table, ax: Axes | None = None) -> Axes:
+def reasons(table: pa.Table, ax: Axes | None = None) -> Axes:
     """How many rows a policy keeps, and how many it refuses for which reason.
 
     Parameters
@@ -295,7 +194,7 @@ def plot_reasons(table: pa.Table, ax: Axes | None = None) -> Axes:
     table : pa.Table
         What a policy's ``transform`` returns.
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
 
     Returns
     -------
@@ -304,20 +203,20 @@ def plot_reasons(table: pa.Table, ax: Axes | None = None) -> Axes:
     Examples
     --------
     >>> import memkit as mk
-    >>> print(mk.plot_words(plot_reasons(pa.table({"keep": [True, True, False], "reason": [None, None, "limit"]}))))
+    >>> print(mk.plot.words(mk.plot.reasons(pa.table({"keep": [True, True, False], "reason": [None, None, "limit"]}))))
     2 of 3 rows kept
     kept   ████████████████████ 2
     limit  ██████████ 1
     """
     if not {"keep", "reason"} <= set(table.column_names):
-        raise ParameterError(f"plot_reasons: expected a policy's table. Got columns {table.column_names!s:.200}.")
+        raise ParameterError(f"plot.reasons: expected a policy's table. Got columns {table.column_names!s:.200}.")
     words = pc.if_else(table["keep"], "kept", pc.fill_null(table["reason"], "refused"))
     counted = {row["values"]: row["counts"] for row in pc.value_counts(words).to_pylist()}
     rows = sorted(counted.items(), key=lambda row: (row[0] != "kept", -row[1], row[0]))
-    return plot_counts(rows, f"{counted.get('kept', 0):,} of {table.num_rows:,} rows kept", ax)
+    return counts(rows, f"{counted.get('kept', 0):,} of {table.num_rows:,} rows kept", ax)
 
 
-def plot_budgets(context: Context, ax: Axes | None = None) -> Axes:
+def budgets(context: Context, ax: Axes | None = None) -> Axes:
     """How full each block of a prompt is, in characters, beside its limit.
 
     Parameters
@@ -325,7 +224,7 @@ def plot_budgets(context: Context, ax: Axes | None = None) -> Axes:
     context : Context
         From `ContextBuilder.build`.
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
 
     Returns
     -------
@@ -336,7 +235,7 @@ def plot_budgets(context: Context, ax: Axes | None = None) -> Axes:
     >>> import memkit as mk
     >>> corpus = mk.from_table({"text": ["Любит чай"], "kind": ["profile"], "importance": ["high"]})
     >>> built = mk.ContextBuilder(mk.Retriever(encoder=None)).build(corpus, None, "кофе", as_of="2026-03-01")
-    >>> print(mk.plot_words(plot_budgets(built)))
+    >>> print(mk.plot.words(mk.plot.budgets(built)))
     characters of each block, and its limit
     PROFILE MEMORY                 11 of 800
     WORKING MEMORY                 0 of 500
@@ -351,3 +250,103 @@ def plot_budgets(context: Context, ax: Axes | None = None) -> Axes:
     ax.set_xlabel("characters")
     ax.legend(frameon=False)
     return with_words(ax, [(block, f"{n:,} of {context.limits[block]:,}") for block, n in used.items()])
+
+
+_ALIVE = """
+    with changes as (
+        select valid_from as moment, coalesce(kind, 'other') as kind, 1 as n from versions where change <> 'removed'
+        union all
+        select valid_to, coalesce(kind, 'other'), -1 from versions where change <> 'removed' and valid_to is not null)
+    select moment, kind, sum(sum(n)) over (partition by kind order by moment) as alive
+    from changes group by moment, kind order by moment
+"""
+_BY_DAY = """
+    select strftime(valid_from, '%Y-%m-%d') as day, count(*) filter (where change = 'added') as added,
+        count(*) filter (where change not in ('added', 'removed')) as changed,
+        count(*) filter (where change = 'removed') as removed
+    from versions where not at_start group by day order by day
+"""
+
+
+def alive(found: History, ax: Axes | None = None) -> Axes:
+    """How many memories lived at each moment of a history, by kind.
+
+    Parameters
+    ----------
+    found : History
+        From `history`.
+    ax : matplotlib Axes, optional
+        As for `growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+        It shows itself in Jupyter; `words` says the same in words, with the last number of each month.
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> states = [("2026-01-05", {"a.md": "# Чай", "b.md": "# Кофе"}), ("2026-02-09", {"b.md": None})]
+    >>> print(mk.plot.words(mk.plot.alive(mk.history(mk.write_commits(tempfile.mkdtemp(), states)))))
+    memories that live, by kind
+    2026-01  ████████████████████ 2
+    2026-02  ██████████ 1
+    """
+    rows = rows_of(_ALIVE, versions=found.versions).to_pylist()
+    kinds = sorted({row["kind"] for row in rows})
+    alive, states = dict.fromkeys(kinds, 0), dict[Any, list[int]]()
+    for row in rows:
+        alive[row["kind"]] = row["alive"]
+        states[row["moment"]] = list(alive.values())
+    moments, counts = list(states), np.array(list(states.values()), float).T
+    ax = axes_for(ax, "memories that live, by kind")
+    if moments:
+        ax.stackplot(moments, counts, labels=kinds, colors=COLOURS, step="post")
+        ax.legend(frameon=False, fontsize=8, ncols=2, loc="upper left")
+        ax.tick_params(axis="x", rotation=30)
+    else:
+        say_empty(ax, "nothing lived")
+    ax.set_ylabel("memories")
+    months = {f"{moment:%Y-%m}": int(sum(state)) for moment, state in states.items()}
+    return with_words(ax, list(months.items()))
+
+
+def changes(found: History, ax: Axes | None = None) -> Axes:
+    """How many memories came, changed and went on each day of a history, but for those of its first commit.
+
+    Parameters
+    ----------
+    found : History
+        From `history`.
+    ax : matplotlib Axes, optional
+        As for `growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk, tempfile
+    >>> states = [("2026-01-05", {"a.md": "# Чай", "b.md": "# Кофе"}), ("2026-02-09", {"b.md": None, "c.md": "# Лес"})]
+    >>> print(mk.plot.words(mk.plot.changes(mk.history(mk.write_commits(tempfile.mkdtemp(), states)))))
+    memories that came, changed and went, by day
+    2026-02-09  +1, 0 changed, −1
+    """
+    rows = rows_of(_BY_DAY, versions=found.versions).to_pylist()
+    ax = axes_for(ax, "memories that came, changed and went, by day")
+    places, left = range(len(rows)), np.zeros(len(rows))
+    for name, colour in (("added", COLOURS[2]), ("changed", COLOURS[0])):
+        heights = [row[name] for row in rows]
+        ax.bar(places, heights, bottom=left, label=name, color=colour)
+        left = left + np.array(heights)
+    ax.bar(places, [-row["removed"] for row in rows], label="removed", color=COLOURS[5])
+    every = max(1, len(rows) // 12)
+    ax.set_xticks(places[::every], [row["day"] for row in rows[::every]], rotation=30, ha="right")
+    ax.set_ylabel("memories")
+    if rows:
+        ax.legend(frameon=False, fontsize=8)
+    else:
+        say_empty(ax, "nothing changed")
+    told = [(row["day"], f"+{row['added']}, {row['changed']} changed, −{row['removed']}") for row in rows]
+    return with_words(ax, told)

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from memkit.display.axes import COLOURS, axes_for, short, with_words
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluate.scores.metrics import Metric
 from memkit.params import check_choice, check_column, check_value
+from memkit.plot.axes import COLOURS, axes_for, short, with_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 _BINS = 30
 
 
-def plot_surface(
+def surface(
     result: Any, x: str | None = None, y: str | None = None, metric: str | None = None, ax: Axes | None = None
 ) -> Axes:
     """The settings that were evaluated, and their scores: none is drawn that nobody ran.
@@ -35,7 +34,7 @@ def plot_surface(
     metric : str, optional
         Of a Sweep; the first unless given.
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
 
     Returns
     -------
@@ -47,24 +46,24 @@ def plot_surface(
     >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
     >>> search = mk.Retriever(encoder=None).fit(corpus)
     >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
-    >>> print(mk.plot_words(plot_surface(mk.sweep(search, *labels, {"min_score": [0, 0.9]}, "mrr"))))
+    >>> print(mk.plot.words(mk.plot.surface(mk.sweep(search, *labels, {"min_score": [0, 0.9]}, "mrr"))))
     mrr of 2 settings
     min_score=0.0  1.000, as it is, best
     min_score=0.9  0.000
     """
     swept, tuned = (result.sweep_, result) if hasattr(result, "sweep_") else (result, None)
     if not hasattr(swept, "settings"):
-        raise ParameterError(f"plot_surface: expected what mk.sweep or mk.tune gave. Got {type(result).__name__}.")
+        raise ParameterError(f"plot.surface: expected what mk.sweep or mk.tune gave. Got {type(result).__name__}.")
     name = tuned.verdict_.metric if tuned is not None else swept.metrics[0] if metric is None else metric
     table = swept.table.to_pandas()
     if name not in table.columns:
-        raise ParameterError(f"plot_surface: expected a metric. Got {name!r}.{did_you_mean(name, swept.metrics)}")
+        raise ParameterError(f"plot.surface: expected a metric. Got {name!r}.{did_you_mean(name, swept.metrics)}")
     varies = [one for one in swept.settings[0] if table[one].nunique(dropna=False) > 1] or list(swept.settings[0])
     for given in (x, y):
         if given is not None:
-            check_choice("x, y", given, list(swept.settings[0]), "plot_surface")
+            check_choice("x, y", given, list(swept.settings[0]), "plot.surface")
     drawn = [one for one in (x, y) if one is not None] or sorted(varies, key=lambda one: -table[one].nunique())[:2]
-    more = Metric.parse(name).sign
+    more = swept.sign(name)
     near = set() if tuned is None else set(tuned.plateau_["setting"].to_pylist())
     table["near"] = table["setting"].isin(near)
     own, best = swept.default, int((table[name].round(12) * more).idxmax())
@@ -137,7 +136,7 @@ def _places(ax: Axes, column: pd.Series, axis: str) -> pd.Series:
     return column.map({word: at for at, word in enumerate(words)})
 
 
-def plot_pool(swept: Any, ax: Axes | None = None) -> Axes:
+def pool(swept: Any, ax: Axes | None = None) -> Axes:
     """What a larger pool finds: each metric of a sweep over ``pool``, all else as the search has it.
 
     Where the sweep has that with one pool alone, the best of its settings is taken instead.
@@ -147,7 +146,7 @@ def plot_pool(swept: Any, ax: Axes | None = None) -> Axes:
     swept : Sweep
         Of a grid with ``pool``; ``recall`` without @k shows what the pool lets in.
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
 
     Returns
     -------
@@ -159,7 +158,7 @@ def plot_pool(swept: Any, ax: Axes | None = None) -> Axes:
     >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["чай и мёд", "зелёный чай"]})
     >>> search = mk.Retriever(encoder=None).fit(corpus)
     >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
-    >>> print(mk.plot_words(plot_pool(mk.sweep(search, *labels, {"pool": [1, 2]}, ["recall", "mrr"]))))
+    >>> print(mk.plot.words(mk.plot.pool(mk.sweep(search, *labels, {"pool": [1, 2]}, ["recall", "mrr"]))))
     what a pool of 1 to 100 chunks an arm finds
     1    recall 1.000, mrr 1.000
     2    recall 1.000, mrr 1.000
@@ -167,7 +166,7 @@ def plot_pool(swept: Any, ax: Axes | None = None) -> Axes:
     """
     if "pool" not in getattr(swept, "settings", [{}])[0]:
         raise ParameterError(
-            "plot_pool: expected a sweep over 'pool', such as {'pool': [5, 10, 50, 100]}. Got another."
+            "plot.pool: expected a sweep over 'pool', such as {'pool': [5, 10, 50, 100]}. Got another."
         )
     others = [{name: value for name, value in one.items() if name != "pool"} for one in swept.settings]
     chosen = others[swept.default if others.count(others[swept.default]) > 1 else swept.best]
@@ -185,7 +184,7 @@ def plot_pool(swept: Any, ax: Axes | None = None) -> Axes:
     return with_words(ax, [(f"{row['pool']:,}", ", ".join(f"{m} {row[m]:.3f}" for m in swept.metrics)) for row in rows])
 
 
-def plot_precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
+def precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
     """What each threshold of dedup would merge of labelled pairs: precision, recall, and contradictions merged.
 
     Parameters
@@ -193,7 +192,7 @@ def plot_precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
     table : pa.Table
         Of `Deduplicator.precision_recall`.
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
 
     Returns
     -------
@@ -203,7 +202,7 @@ def plot_precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
     --------
     >>> import memkit as mk
     >>> found = pa.table({"threshold": [0.95, 0.8], "precision": [1.0, 0.5], "recall": [0.5, 1.0]})
-    >>> print(mk.plot_words(plot_precision_recall(found)))
+    >>> print(mk.plot.words(mk.plot.precision_recall(found)))
     2 thresholds, 0.8 to 0.95
     0.950  precision 1.00, recall 0.50
     0.800  precision 0.50, recall 1.00
@@ -211,7 +210,7 @@ def plot_precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
     for name in ("threshold", "precision", "recall"):
         if name not in table.column_names:
             raise ParameterError(
-                f"plot_precision_recall: expected a column {name!r}. Got {', '.join(table.column_names)}."
+                f"plot.precision_recall: expected a column {name!r}. Got {', '.join(table.column_names)}."
             )
     frame = table.to_pandas()
     ends = f"{frame['threshold'].min():g} to {frame['threshold'].max():g}" if len(frame) else "none"
@@ -231,7 +230,7 @@ def plot_precision_recall(table: pa.Table, ax: Axes | None = None) -> Axes:
     return with_words(ax, rows)
 
 
-def plot_similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = None) -> Axes:
+def similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = None) -> Axes:
     """How alike the pairs of a `Deduplicator` are, and which of them lie above a threshold.
 
     Parameters
@@ -240,7 +239,7 @@ def plot_similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = N
         ``Deduplicator.pairs_``, or any table with ``kind`` and ``similarity``.
     threshold : float, ratio
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
 
     Returns
     -------
@@ -250,12 +249,12 @@ def plot_similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = N
     --------
     >>> pairs = pa.table({"kind": ["lexical", "lexical"], "similarity": [0.95, 0.86]})
     >>> import memkit as mk
-    >>> mk.plot_words(plot_similarity(pairs)).splitlines()[0]
+    >>> mk.plot.words(mk.plot.similarity(pairs)).splitlines()[0]
     '1 of 2 pairs at 0.9 or above'
     """
-    check_value("plot_similarity", "threshold", threshold, "float", low=0, high=1)
+    check_value("plot.similarity", "threshold", threshold, "float", low=0, high=1)
     for name in ("similarity", "kind"):
-        check_column(name, pairs.column_names, "plot_similarity")
+        check_column(name, pairs.column_names, "plot.similarity")
     values = np.asarray(pairs["similarity"].to_numpy(), dtype=np.float64)
     kinds = pairs["kind"].to_pylist()
     ax = axes_for(ax, f"{int((values >= threshold).sum()):,} of {len(values):,} pairs at {threshold:g} or above")

@@ -1,23 +1,15 @@
-"""Pictures of what was measured, query by query: each says the same in words (`plot_words`)."""
+"""Pictures of what was measured, query by query: each says the same in words (`words`)."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from memkit.display.axes import COLOURS, axes_for, short, with_words
 from memkit.errors import ParameterError
-from memkit.evaluate.labels.labels import read_qrels
-from memkit.evaluate.scores.asking import batches_of
-from memkit.evaluate.scores.metrics import Metric
-from memkit.evaluate.scores.stages import stages_of
-from memkit.evaluate.scores.statistics import FEWEST, Units, detectable, detectable_of, floor_of_detectable
+from memkit.plot.axes import COLOURS, axes_for, short, with_words
 from memkit.schemas import Floats
 from memkit.text.secrets import mask
 
@@ -30,58 +22,14 @@ _MOST_GROUPS = 30
 _BINS = 24
 
 
-@dataclass(frozen=True)
-class _Differences:
-    """What a `Comparison` or a `Tuning` says of each query, and of all."""
-
-    frame: pd.DataFrame
-    metric: str
-    unit: str
-    per_query: bool
-    mean: float | None
-    low: float | None
-    high: float | None
-    epsilon: float
-    said: str
-
-    @classmethod
-    def of(cls, result: Any) -> Self:
-        """query_id, group and difference of a result; the first metric of several."""
-        if hasattr(result, "verdict_"):
-            told, frame = result.verdict_, result.per_query_.to_pandas()
-            held = frame["held_out"].notna().any() and told.tested_on == "labels"
-            frame["difference"] = frame["held_out"] if held else frame["difference"]
-            what = " of settings chosen without them" if held else " of the candidate"
-            ends = (told.gain, told.low, told.high, told.epsilon)
-            said = f"{told.word}: {told.metric} gained{what}"
-            made = cls(frame, told.metric, told.unit, told.estimate == "per query", *ends, said)
-        elif getattr(result, "table", None) is not None and "word" in result.table.column_names and len(result.table):
-            row, frame = result.table.slice(0, 1).to_pylist()[0], result.per_query.to_pandas()
-            frame = frame[frame["metric"] == row["metric"]].rename(columns={"unit": "group"})
-            ends = (row["difference"], row["low"], row["high"], row["epsilon"])
-            said = f"{row['word']}: {row['metric']}, b minus a"
-            made = cls(frame, row["metric"], row["unit"], row["estimate"] == "per query", *ends, said)
-        else:
-            raise ParameterError("expected what mk.compare with labels, or mk.tune, gave. Got another result.")
-        return replace(made, frame=made.frame.dropna(subset=["difference"]))
-
-    @property
-    def values(self) -> Floats:
-        values: Floats = self.frame["difference"].to_numpy(np.float64)
-        return values
-
-    @property
-    def units(self) -> Units:
-        return Units.of(self.values, pd.factorize(self.frame["group"])[0], self.per_query)
-
-    @property
-    def interval(self) -> str:
-        if self.low is None or self.high is None:
-            return f"none below {FEWEST} units"
-        return f"{self.low:+.3f} to {self.high:+.3f}"
+def _differences_of(result: Any) -> Any:
+    """The `Differences` of a result that has some."""
+    if not hasattr(result, "differences"):
+        raise ParameterError("expected what mk.compare with labels, or mk.tune, gave. Got another result.")
+    return result.differences()
 
 
-def plot_differences(result: Any, ax: Axes | None = None) -> Axes:
+def differences(result: Any, ax: Axes | None = None) -> Axes:
     """Every query's difference beside the distribution of them: zero, what makes no difference, mean and interval.
 
     Parameters
@@ -89,7 +37,7 @@ def plot_differences(result: Any, ax: Axes | None = None) -> Axes:
     result : Comparison or Tuning
         Of `compare` with labels, or of `tune`, whose queries show what settings chosen without them gain.
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
 
     Returns
     -------
@@ -99,7 +47,7 @@ def plot_differences(result: Any, ax: Axes | None = None) -> Axes:
     --------
     >>> import memkit as mk
     >>> cases = {"user_id": [f"u{at // 4}" for at in range(32)], "0.9": [0.5] * 32, "0.8": [0.5, 0.7, 0.6, 0.4] * 8}
-    >>> print(mk.plot_words(plot_differences(mk.tune_scores(cases, "0.9", group="user_id"))))
+    >>> print(mk.plot.words(mk.plot.differences(mk.tune_scores(cases, "0.9", group="user_id"))))
     better: score gained of settings chosen without them
     higher         ████████████████████ 16
     the same       ██████████ 8
@@ -108,7 +56,7 @@ def plot_differences(result: Any, ax: Axes | None = None) -> Axes:
     95 % interval  +0.050 to +0.050
     no difference  within ± 0.01
     """
-    told = _Differences.of(result)
+    told = _differences_of(result)
     values = np.sort(told.values)
     ax = axes_for(ax, told.said)
     ax.axvspan(-told.epsilon, told.epsilon, color="#999999", alpha=0.3, lw=0, label=f"± {told.epsilon:g}")
@@ -139,15 +87,15 @@ def plot_differences(result: Any, ax: Axes | None = None) -> Axes:
     return with_words(ax, rows)
 
 
-def plot_groups(result: Any, ax: Axes | None = None) -> Axes:
+def groups(result: Any, ax: Axes | None = None) -> Axes:
     """The mean difference of each user, or whatever keeps queries apart: for whom it is better, and for whom not.
 
     Parameters
     ----------
     result : Comparison or Tuning
-        As for `plot_differences`.
+        As for `differences`.
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
 
     Returns
     -------
@@ -157,12 +105,12 @@ def plot_groups(result: Any, ax: Axes | None = None) -> Axes:
     --------
     >>> import memkit as mk
     >>> cases = {"user_id": ["anna", "anna", "boris"], "0.9": [0.5] * 3, "0.8": [0.7, 0.6, 0.4]}
-    >>> print(mk.plot_words(plot_groups(mk.tune_scores(cases, "0.9", group="user_id"))))
+    >>> print(mk.plot.words(mk.plot.groups(mk.tune_scores(cases, "0.9", group="user_id"))))
     1 of 2 groups by user_id higher, 1 lower
     anna   +0.150 of 2
     boris  -0.100 of 1
     """
-    told = _Differences.of(result)
+    told = _differences_of(result)
     groups = told.frame.groupby("group")["difference"].agg(["mean", "size"]).reset_index()
     groups = groups.sort_values(["mean", "group"], ascending=[False, True], ignore_index=True)
     higher, lower = int((groups["mean"] > _EQUAL).sum()), int((groups["mean"] < -_EQUAL).sum())
@@ -193,7 +141,7 @@ def _ends(groups: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([groups[:half], groups[-half:]], ignore_index=True)
 
 
-def plot_stages(result: Any, ax: Axes | None = None) -> Axes:
+def stages(result: Any, ax: Axes | None = None) -> Axes:
     """At which stage relevant memories were lost.
 
     Parameters
@@ -201,7 +149,7 @@ def plot_stages(result: Any, ax: Axes | None = None) -> Axes:
     result : Evaluation or Tuning
         Of ``evaluate(..., stages=True)``; of `tune` the search to use is traced.
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
 
     Returns
     -------
@@ -212,14 +160,14 @@ def plot_stages(result: Any, ax: Axes | None = None) -> Axes:
     >>> import memkit as mk
     >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a", "b"], "text": ["мёд", "чай"]}))
     >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["a"], "relevance": [1]}
-    >>> print(mk.plot_words(plot_stages(mk.evaluate(search, queries, qrels, "recall@1", stages=True))))
+    >>> print(mk.plot.words(mk.plot.stages(mk.evaluate(search, queries, qrels, "recall@1", stages=True))))
     1 relevant memory of 1 lost
     not_found  ████████████████████ 1
     """
-    stages = _traced(result) if hasattr(result, "verdict_") else getattr(result, "stages", None)
-    if stages is None or not stages.num_rows:
-        raise ParameterError("plot_stages: expected mk.evaluate(…, stages=True). Got a result without stages.")
-    rows = [(row["disposition"], row["n"]) for row in stages.to_pylist()]
+    table = getattr(result, "stages", None)
+    if table is None or not table.num_rows:
+        raise ParameterError("plot.stages: expected mk.evaluate(…, stages=True). Got a result without stages.")
+    rows = [(row["disposition"], row["n"]) for row in table.to_pylist()]
     total, lost = sum(count for _, count in rows), sum(count for word, count in rows if word != "returned")
     ax = axes_for(ax, f"{lost:,} relevant {'memory' if lost == 1 else 'memories'} of {total:,} lost")
     colours = [_BLUE if word == "returned" else _RED for word, _ in rows]
@@ -232,17 +180,7 @@ def plot_stages(result: Any, ax: Axes | None = None) -> Axes:
     return with_words(ax, rows)
 
 
-def _traced(tuned: Any) -> pa.Table | None:
-    """What became of what is relevant, under the setting to use; None where no search was tuned."""
-    swept = tuned.sweep_
-    if swept is None or tuned.search_ is None:
-        return None
-    task = swept.task
-    batches = batches_of(tuned.search_, task.queries, task.qrels, task.moment, swept.where)
-    return stages_of(batches, task.labels, Metric.parse(tuned.verdict_.metric).k or 100)
-
-
-def plot_scores(result: Any, qrels: Any, ax: Axes | None = None) -> Axes:
+def scores(result: Any, qrels: Any, ax: Axes | None = None) -> Axes:
     """How the scores of relevant hits and of all others lie: what a `min_score` would cost.
 
     Parameters
@@ -251,7 +189,7 @@ def plot_scores(result: Any, qrels: Any, ax: Axes | None = None) -> Axes:
     qrels : table, data frame or path
         The judgements that it was made with.
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
 
     Returns
     -------
@@ -262,14 +200,11 @@ def plot_scores(result: Any, qrels: Any, ax: Axes | None = None) -> Axes:
     >>> import memkit as mk
     >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a", "b"], "text": ["мёд", "мёд, чай"]}))
     >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
-    >>> mk.plot_words(plot_scores(mk.evaluate(search, queries, qrels, "mrr"), qrels)).splitlines()[0]
+    >>> mk.plot.words(mk.plot.scores(mk.evaluate(search, queries, qrels, "mrr"), qrels)).splitlines()[0]
     'scores of 1 relevant and 0 other hits'
     """
-    hits = result.hits.select(["query_id", "memory_id", "score"]).to_pandas()
-    right = read_qrels(qrels)
-    right = right.filter(pc.greater(right["relevance"], 0)).select(["query_id", "memory_id"]).to_pandas()
-    hits = hits.merge(right.assign(right=True), how="left", on=["query_id", "memory_id"])
-    is_right = hits["right"].notna().to_numpy()
+    hits = result.judged_hits(qrels)
+    is_right = hits["is_relevant"].to_numpy()
     parts = [hits["score"].to_numpy(np.float64)[which] for which in (is_right, ~is_right)]
     ax = axes_for(ax, f"scores of {len(parts[0]):,} relevant and {len(parts[1]):,} other hits")
     edges = np.linspace(0, max(1e-9, hits["score"].max()), _BINS + 1)
@@ -286,7 +221,7 @@ def plot_scores(result: Any, qrels: Any, ax: Axes | None = None) -> Axes:
     return with_words(ax, rows)
 
 
-def plot_power(result: Any = None, spread: float = 0.25, ax: Axes | None = None) -> Axes:
+def power(result: Any = None, spread: float = 0.25, ax: Axes | None = None) -> Axes:
     """The smallest true difference that would show four times in five, by the number of queries.
 
     Parameters
@@ -297,7 +232,7 @@ def plot_power(result: Any = None, spread: float = 0.25, ax: Axes | None = None)
     spread : float
         Standard deviation of the differences of queries, where there is no result.
     ax : matplotlib Axes, optional
-        As for `plot_growth`.
+        As for `growth`.
 
     Returns
     -------
@@ -306,7 +241,7 @@ def plot_power(result: Any = None, spread: float = 0.25, ax: Axes | None = None)
     Examples
     --------
     >>> import memkit as mk
-    >>> print(mk.plot_words(plot_power()).splitlines()[1])
+    >>> print(mk.plot.words(mk.plot.power()).splitlines()[1])
     20 queries     0.165
     """
     ax = axes_for(ax, "the smallest difference that shows four times in five")
@@ -315,7 +250,8 @@ def plot_power(result: Any = None, spread: float = 0.25, ax: Axes | None = None)
         lines = {f"queries that are alike in nothing, spread {spread:g}": spread * np.sqrt(7.85 / (sizes - 1.9))}
         now = None
     else:
-        sizes, lines, now = _power_of(_Differences.of(result))
+        found = _differences_of(result).power()
+        sizes, lines, now = found.sizes, found.least, found.now
     for (name, values), colour, style in zip(lines.items(), COLOURS, ("o-", "s--"), strict=False):
         ax.plot(sizes, values, style, color=colour, ms=5, label=name)
     if now is not None:
@@ -334,21 +270,3 @@ def plot_power(result: Any = None, spread: float = 0.25, ax: Axes | None = None)
 def _inside(tick: float, lines: dict[str, Floats]) -> bool:
     values = np.concatenate(list(lines.values()))
     return bool(values.min() / 1.5 <= tick <= values.max() * 1.5)
-
-
-def _power_of(told: _Differences) -> tuple[Any, dict[str, Floats], tuple[float, float] | None]:
-    units, n = told.units, len(told.values)
-    least = detectable(units)
-    if not least:
-        got = f"{len(units)} that differ in nothing" if least == 0 else f"{len(units)}"
-        raise ParameterError(f"plot_power: expected {FEWEST} groups or more, to know how they differ. Got {got}.")
-    times = np.array([1, 2, 4, 8, 16])
-    spread = units.error * math.sqrt(len(units))
-    more = np.array([detectable_of(len(units) * many, spread) for many in times])
-    named = {"user_id": "users", "query_id": "queries"}.get(told.unit, f"groups by {told.unit}")
-    lines = {f"more {named} like these": more}
-    floor = floor_of_detectable(told.values, pd.factorize(told.frame["group"])[0])
-    if floor is not None:
-        floor = min(floor, least)
-        lines[f"more queries of the same {len(units)} {named}"] = np.sqrt(floor**2 + (least**2 - floor**2) / times)
-    return n * times, lines, (n, least)

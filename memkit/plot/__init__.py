@@ -1,0 +1,40 @@
+"""Every picture of memkit, in one room: ``mk.plot.growth(corpus)``; results that can be drawn have ``.plot()`` too.
+
+Each function takes a result and draws on an Axes that shows itself in Jupyter, names memories by title and says the
+same in words (`words`). What is drawn was computed by the result: nothing here measures, and matplotlib is loaded
+where a picture is drawn.
+
+- `memories`: a corpus, its history, policies and prompts
+- `search`: candidates, scores and ranks
+- `settings`: sweeps, thresholds
+- `measured`: differences by query and by group, losses, power
+"""
+
+from memkit.plot.axes import words
+from memkit.plot.measured import differences, groups, power, scores, stages
+from memkit.plot.memories import alive, budgets, changes, counts, decay, growth, reasons
+from memkit.plot.search import contributions, funnel, ranks
+from memkit.plot.settings import pool, precision_recall, similarity, surface
+
+__all__ = [
+    "alive",
+    "budgets",
+    "changes",
+    "contributions",
+    "counts",
+    "decay",
+    "differences",
+    "funnel",
+    "groups",
+    "growth",
+    "pool",
+    "power",
+    "precision_recall",
+    "ranks",
+    "reasons",
+    "scores",
+    "similarity",
+    "stages",
+    "surface",
+    "words",
+]

@@ -1,0 +1,181 @@
+"""Pictures of what a search did: what became of candidates, what scores are made of, how ranks move with days."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.display.sheet import titles_of
+from memkit.errors import ParameterError
+from memkit.params import AsOf, as_of_time
+from memkit.plot.axes import COLOURS, axes_for, say_empty, short, with_words
+from memkit.plot.memories import counts
+from memkit.search.fitted.arms import KINDS
+from memkit.search.reports.contributions import contributions as parts_of
+from memkit.search.stages.rank import DISPOSITIONS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from memkit.search.retriever import Retriever
+
+# Blue, orange, green and grey of Okabe and Ito: told apart by every kind of colour vision, and by hatching in print.
+_FILLS = ({"color": "#0072B2"}, {"color": "#E69F00", "hatch": "//"}, {"color": "#009E73", "hatch": "xx"})
+_STYLE = {arm: {**fill, "label": kind.label} for (arm, kind), fill in zip(KINDS.items(), _FILLS, strict=False)}
+_STYLE["lost"] = {"color": "#DDDDDD", "label": "lost to decay", "hatch": ".."}
+
+
+def funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
+    """What became of the candidates of a trace: how many were returned, and why the others were not.
+
+    Parameters
+    ----------
+    trace : pa.Table
+        From `Retriever.trace`.
+    ax : matplotlib Axes, optional
+        As for `growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["зелёный чай", "чёрный чай"]}))
+    >>> print(mk.plot.words(mk.plot.funnel(search.trace("чай", k=1, as_of="2026-03-01"))))
+    2 candidates
+    returned  ████████████████████ 1
+    below_k   ████████████████████ 1
+    """
+    if "disposition" not in trace.column_names:
+        raise ParameterError(f"plot.funnel: expected a trace. Got columns {', '.join(trace.column_names):.200}.")
+    counted = {row["values"]: row["counts"] for row in pc.value_counts(trace["disposition"]).to_pylist()}
+    rows = [(word, counted[word]) for word in DISPOSITIONS if word in counted]
+    return counts(rows, f"{trace.num_rows:,} candidates", ax, "candidates")
+
+
+def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: Axes | None = None) -> Axes:
+    """How the hits of one query change their ranks from day to day, as memories age, expire and come to be.
+
+    Parameters
+    ----------
+    search : Retriever
+        Fitted.
+    query : str
+    as_of : sequence of str, date or datetime
+        The days.
+    k : int
+        Hits a day.
+    ax : matplotlib Axes, optional
+        As for `growth`.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> rows = {"text": ["чай", "чай зелёный"], "kind": ["working"] * 2, "expires_at": ["2026-03-02", None]}
+    >>> search = mk.Retriever(encoder=None).fit(mk.from_table(rows))
+    >>> print(mk.plot.words(mk.plot.ranks(search, "чай", ["2026-03-01", "2026-03-05"])))
+    ranks of 2 hits for “чай”
+    чай          1, –
+    чай зелёный  2, 1
+    """
+    if not as_of:
+        raise ParameterError("plot.ranks: 'as_of' must name at least one day. Got none.")
+    days = [as_of_time(day) for day in as_of]
+    ranks: dict[str, list[float]] = {}
+    names: dict[str, str] = {}
+    for at, day in enumerate(days):
+        hits = search.search(query, k=k, as_of=day)
+        ids = hits["memory_id"].to_pylist()
+        names |= dict(zip(ids, titles_of(hits, ids), strict=True))
+        for memory_id, rank in zip(ids, hits["rank"].to_pylist(), strict=True):
+            ranks.setdefault(memory_id, [np.nan] * len(days))[at] = rank
+    own, named = ax is None, _apart(names)
+    ax = axes_for(ax, f"ranks of {len(ranks)} hits for “{short(query)}”")
+    for at, (memory_id, row) in enumerate(ranks.items()):
+        style = ("-", "--", ":", "-.")[at // len(COLOURS) % 4]
+        (line,) = ax.plot(range(len(days)), row, style, marker="o", color=COLOURS[at % len(COLOURS)])
+        line.set_label(named[memory_id].lstrip("_") or memory_id)
+    ax.set_xticks(range(len(days)), [f"{day:%Y-%m-%d}" for day in days], rotation=30, ha="right")
+    ax.set_yticks(range(1, k + 1))
+    ax.set_ylim(k + 0.5, 0.5)
+    ax.set_ylabel("rank")
+    if ranks:
+        how: dict[str, Any] = {"frameon": False, "fontsize": 8, "ncols": 2}
+        if own:
+            ax.figure.set_size_inches(7, 4 + 0.1 * max(0, len(ranks) - 6))  # type: ignore[union-attr]  # a whole figure
+            legend = ax.figure.legend(loc="outside lower center", **how)
+        else:
+            legend = ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.3), **how)
+        for text in legend.get_texts():
+            text.set_parse_math(False)
+    words = {m: ", ".join("–" if rank != rank else str(int(rank)) for rank in row) for m, row in ranks.items()}
+    return with_words(ax, [(named[memory_id], text) for memory_id, text in words.items()])
+
+
+def _apart(names: dict[str, str]) -> dict[str, str]:
+    """Short titles by id; with the id behind those that are the same."""
+    told = {one: short(name) for one, name in names.items()}
+    same = [*told.values()]
+    return {one: name if same.count(name) == 1 else f"{short(name, 22)} {short(one, 13)}" for one, name in told.items()}
+
+
+def contributions(trace: pa.Table, ax: Axes | None = None, most: int | None = None) -> Axes:
+    """Stacked bars, best hit on top: what each arm gave, and what decay took.
+
+    Parameters
+    ----------
+    trace : pa.Table
+        From `Retriever.trace`, of one query.
+    ax : matplotlib Axes, optional
+        Cleared and drawn on; a new figure (not pyplot's) by default.
+    most : int, optional
+        How many hits are drawn, the best; all by default.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Raises
+    ------
+    QueryError
+        As `contributions`.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["зелёный чай", "чёрный чай"]}))
+    >>> ax = mk.plot.contributions(search.trace("чай", as_of="2026-03-01"))
+    >>> len(ax.get_yticklabels())
+    2
+    """
+    found = parts_of(trace)
+    bars = found.slice(0, most)
+    some = f"the first {bars.num_rows} of " if bars.num_rows < found.num_rows else ""
+    ax = axes_for(ax, f"what the scores of {some}{found.num_rows:,} hits are made of")
+    place, left = np.arange(bars.num_rows), np.zeros(bars.num_rows)
+    names = [short(name) for name in titles_of(trace, bars["memory_id"].to_pylist())]
+    if not names:
+        say_empty(ax, "nothing was found")
+        return with_words(ax, [])
+    for name, style in _STYLE.items():
+        width = bars[name].to_numpy()
+        ax.barh(place, width, left=left, edgecolor="white", **style)  # type: ignore[arg-type]  # a dict of styles
+        left = left + width
+    ax.set_yticks(place, names, parse_math=False, fontsize=8)
+    ax.invert_yaxis()
+    ax.set_xlabel("score")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False, fontsize=8)
+    parts = zip(*(bars[name].to_pylist() for name in _STYLE), strict=True)
+    heads = [str(style["label"]) for style in _STYLE.values()]
+    told = [", ".join(f"{head} {part:.3f}" for head, part in zip(heads, row, strict=True)) for row in parts]
+    return with_words(ax, list(zip(names, told, strict=False)))
