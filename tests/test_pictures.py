@@ -108,8 +108,9 @@ def test_ranks_are_those_of_a_search_on_each_day(corpus: mk.Corpus, pictures: di
 
 
 def test_decay_draws_each_dated_memory_at_its_age(pictures: dict[str, Any]) -> None:
-    (points,) = pictures["decay"].collections
+    points, strokes = pictures["decay"].collections
     assert sorted(points.get_offsets()[:, 0].tolist()) == [18, 28, 40, 50, 393]
+    assert strokes.get_offsets()[:, 0].tolist() == points.get_offsets()[:, 0].tolist()
 
 
 def test_a_month_without_a_memory_has_its_place() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -20,14 +20,11 @@ from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
 from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
-from memkit.plot.axes import axes_for
-from memkit.plot.memories import draw_ages
+from memkit.plot.marks import Picture
+from memkit.plot.memories import ages_of
 from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
 from memkit.tables.age import factors
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _OWN = {"decay": "form", "decay_days": "decay_days", "decay_floor": "floor", "decay_kinds": "decay_kinds"}
 """The parameters of search that age a memory, and what `Decay` calls them."""
@@ -109,9 +106,8 @@ class AgesPanel(Panel):
         decay, day = self._decay(state), state.moment
         return Answer(decay.transform(self.search.corpus_, as_of=day), decay, day, _fades_at(decay))
 
-    def _draw(self, answer: Answer, ax: Axes) -> Axes:
-        most = MARKS // 2  # a dot and a stroke each
-        return draw_ages(answer.table, answer.decay, axes_for(ax, ""), most)
+    def _picture(self, answer: Answer) -> Picture:
+        return ages_of(answer.table, answer.decay, MARKS // 2)  # a dot and a stroke each
 
     def _code(self, state: State) -> str:
         decay = self._decay(state)

@@ -7,12 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit import plot
 from memkit.display.draw import table_of
 from memkit.display.names import names_of
 from memkit.display.sheet import sheet_of
@@ -23,6 +22,8 @@ from memkit.panels.panel import ASKED, Action, Panel, called, changed, moment_of
 from memkit.panels.parts import flow, paragraph, rows_html
 from memkit.panels.state import Section, Session, State
 from memkit.params import AsOf, Param, as_of_time
+from memkit.plot.marks import Picture
+from memkit.plot.search import contributions_of
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import SCOPING, Question, Settings
 from memkit.search.reports.explain import explained
@@ -31,9 +32,6 @@ from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.rank import DISPOSITIONS
 from memkit.text.secrets import mask
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 PINNED = "pinned"
 _NEAR, _DRAWN = 4, 16
@@ -199,8 +197,8 @@ class HitsPanel(Panel):
         asked = state[ASKED]
         return visible(self.search, asked["where"] or None, asked["user_id"] or None)
 
-    def _draw(self, answer: Answer, ax: Axes) -> Axes:
-        return plot.contributions(answer.trace, ax, _DRAWN)
+    def _picture(self, answer: Answer) -> Picture:
+        return contributions_of(answer.trace, _DRAWN)
 
     def _code(self, state: State) -> str:
         asked, other, where = state[ASKED], changed(self.search, state[self.section]), self._visible(state)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import html
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit import plot
 from memkit.display.draw import marks
 from memkit.display.sheet import Cell
 from memkit.errors import ParameterError
@@ -22,11 +21,10 @@ from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param, as_of_time
+from memkit.plot.marks import Picture
+from memkit.plot.memories import counts_of
 from memkit.search.retriever import Retriever
 from memkit.text.secrets import mask
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _LONGEST = 3000
 
@@ -171,10 +169,10 @@ class JudgePanel(Panel):
         by_chance = a.mean() * b.mean() + (1 - a.mean()) * (1 - b.mean())
         return 1.0 if by_chance == 1 else float(((a == b).mean() - by_chance) / (1 - by_chance))
 
-    def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
+    def _picture(self, answer: pa.Table) -> Picture:
         counted = {row["values"]: row["counts"] for row in pc.value_counts(answer["relevance"]).to_pylist()}
         grades = [(label, counted.get(int(name), 0)) for name, label, _ in self.actions if name.isdigit()]
-        return plot.counts(grades, f"{answer.num_rows:,} judged, {len(self._queue):,} to go", ax, "judgements")
+        return counts_of(grades, f"{answer.num_rows:,} judged, {len(self._queue):,} to go", "judgements")
 
     def _code(self, state: State) -> str:
         return "panel.result" if self._path is None else f"mk.read_qrels({str(self._path)!r})"

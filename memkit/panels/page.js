@@ -121,7 +121,7 @@ function isDark(root) {
 
 function render({ model, el }) {
   const id = `mkp${Math.random().toString(36).slice(2)}`; // each panel loads this file anew: a count would not do
-  let waiting = false, next = null, url = null, spec = null, controls = {}, parts = {}, changed = false, resting = null;
+  let waiting = false, next = null, spec = null, controls = {}, parts = {}, changed = false, resting = null;
 
   const send = (message) => {
     clearTimeout(resting); // what comes now is drawn in full, or has a rest of its own
@@ -184,7 +184,7 @@ function render({ model, el }) {
       help,
       ask: element("button", { type: "button", "aria-label": "Keys ?", "aria-expanded": "false", "aria-controls": help.id, title: "Keys", onclick: () => toggle() }, "?"),
       said: element("output", { class: "said", role: "status" }),
-      picture: element("img", { alt: "" }),
+      picture: element("div", { class: "pic" }),
       words: element("pre", {}),
       code: element("code", { class: "code", tabindex: 0, role: "textbox", "aria-readonly": "true", "aria-label": "code that gives this table" }),
       strip: element("div", { class: "strip" }),
@@ -194,7 +194,7 @@ function render({ model, el }) {
     const list = tabs();
     const top = element("div", { class: "top" }, element("b", {}, spec.title), ...buttons, parts.ask);
     const set = element("div", { class: "left" }, element("div", { class: "set" }, ...groups, ...profiles()), parts.strip);
-    const pic = element("div", { class: "pic" }, parts.picture);
+    const pic = parts.picture;
     if (spec.actions.some(({ key }) => key.startsWith("Arrow"))) {
       pic.tabIndex = 0;
       pic.setAttribute("role", "group");
@@ -250,15 +250,8 @@ function render({ model, el }) {
     const error = model.get("error"); // what was refused stays in its box, to be mended
     for (const [name, value] of Object.entries(model.get("values")))
       if (!error || document.activeElement?.id !== `${id}-${name}`) controls[name]?.show(value);
-    const bytes = model.get("picture");
-    if (root.memkit !== bytes) {
-      root.memkit = bytes;
-      if (url) URL.revokeObjectURL(url);
-      url = bytes.byteLength ? URL.createObjectURL(new Blob([bytes], { type: "image/png" })) : null;
-    }
-    if (url && parts.picture.src !== url) parts.picture.src = url;
-    parts.picture.hidden = !url;
-    parts.picture.alt = parts.words.textContent = model.get("words");
+    fill(parts.picture, model.get("picture"));
+    parts.words.textContent = model.get("words");
     parts.code.textContent = model.get("code");
     fill(parts.strip, model.get("strip"));
     fill(parts.body, model.get("body"));
@@ -270,7 +263,7 @@ function render({ model, el }) {
   model.on("change:n", show);
   el.append(root);
   show();
-  return () => { model.off("change:n", show); if (url) URL.revokeObjectURL(url); };
+  return () => model.off("change:n", show);
 }
 
 export default { render };

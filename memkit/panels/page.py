@@ -26,8 +26,8 @@ class Page(anywidget.AnyWidget):
         Title, controls and buttons.
     values : dict
         What each control is set to.
-    picture : bytes
-        PNG.
+    picture : str
+        SVG.
     words : str
         The picture in words.
     strip, body, code, status, error : str
@@ -41,7 +41,7 @@ class Page(anywidget.AnyWidget):
     _css = (_HERE / "page.css").read_text(encoding="utf-8") + STYLE
     spec = traitlets.Dict().tag(sync=True)
     values = traitlets.Dict().tag(sync=True)
-    picture = traitlets.Bytes().tag(sync=True)
+    picture = traitlets.Unicode().tag(sync=True)
     words = traitlets.Unicode().tag(sync=True)
     strip = traitlets.Unicode().tag(sync=True)
     body = traitlets.Unicode().tag(sync=True)
@@ -63,7 +63,7 @@ class Page(anywidget.AnyWidget):
         with self.hold_sync():
             self.spec = {**panel.spec(), **self.owner._tabs(panel)}
             self.values = {name: written(value) for name, value in panel.values.items()}
-            self.picture, self.words = panel.picture, panel.words
+            self.picture, self.words = panel.marks.svg, panel.words
             self.strip, self.body, self.code, self.status = panel.strip_html, panel.body, panel.code, panel.status
             self.error = error
             self.n += 1

@@ -7,25 +7,23 @@ import html
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit import plot
 from memkit.errors import ParameterError
 from memkit.evaluate.labels.labels import as_arrow_table
 from memkit.panels.panel import ASKED, Action, Panel, called, changed
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import Param
+from memkit.plot.marks import Picture
+from memkit.plot.settings import similarity_of
 from memkit.policy.dedup.agreement import labelled_pairs
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.text.secrets import mask
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _FLAGS = ("number_conflict", "date_conflict", "negation_conflict")
 _LABELS = pa.schema([("a_id", pa.string()), ("b_id", pa.string()), ("label", pa.string())])
@@ -105,8 +103,8 @@ class PairsPanel(Panel):
     def _answer(self, state: State) -> pa.Table:
         return self._set(state).report()
 
-    def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
-        return plot.similarity(self.dedup.pairs_, self._threshold, ax)
+    def _picture(self, answer: pa.Table) -> Picture:
+        return similarity_of(self.dedup.pairs_, self._threshold)
 
     def _code(self, state: State) -> str:
         other = changed(self.dedup, state[self.section])

@@ -22,14 +22,12 @@ from memkit.params import AsOf, Estimator, Param, as_of_time
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-    from memkit.panels.figure import Drawing
+    from memkit.plot.marks import Picture
 
 ASKED = "asked"
 _ALONE = (
     "body{font-family:system-ui,sans-serif;margin:2em auto;max-width:1100px;padding:0 1em;color-scheme:light dark}"
-    "@media(prefers-color-scheme:dark){img{filter:invert(1) hue-rotate(180deg)}}"
+    "figure{margin:0;max-width:700px}"
 )
 
 Action = tuple[str, str, str]
@@ -59,8 +57,7 @@ class Panel(Displayed):
         self.session.add(self.section, own)
         self._first = self.session.state
         self._kept: tuple[Any, Any] = (None, None)
-        self._drawn: tuple[Any, bytes] = (None, b"")
-        self._drawing: Drawing | None = None
+        self._drawn: tuple[Any, Picture | None] = (None, None)
         self._check(self.session.state)
 
     # What each panel says for itself.
@@ -74,8 +71,8 @@ class Panel(Displayed):
         """What the values give; kept until they change. Its ``table`` is the result, or it is one."""
         raise NotImplementedError
 
-    def _draw(self, answer: Any, ax: Axes) -> Axes:
-        """The picture of the answer, drawn by a function of memkit, which leaves words beside it."""
+    def _picture(self, answer: Any) -> Picture:
+        """The picture of the answer."""
         raise NotImplementedError
 
     def _code(self, state: State) -> str:
@@ -176,25 +173,24 @@ class Panel(Displayed):
         return self._code(self.session.state)
 
     @property
-    def picture(self) -> bytes:
-        """The picture, as PNG; one figure is used again and again."""
+    def marks(self) -> Picture:
+        """The picture as data: what the page, `picture` and `export` draw."""
         answer = self.answer
-        if self._drawn[0] is not answer:
-            self._drawn = (answer, self._png(answer))
-        return self._drawn[1]
+        known, picture = self._drawn
+        if known is not answer or picture is None:
+            picture = self._picture(answer)
+            self._drawn = (answer, picture)
+        return picture
+
+    @property
+    def picture(self) -> bytes:
+        """The picture, as PNG."""
+        return self.marks.png
 
     @property
     def words(self) -> str:
         """The picture in words."""
-        _ = self.picture
-        return str(getattr(self._drawing and self._drawing.axes, "_memkit_words", ""))
-
-    def _png(self, answer: Any) -> bytes:
-        if self._drawing is None:
-            from memkit.panels.figure import Drawing
-
-            self._drawing = Drawing()
-        return self._drawing.png(lambda ax: self._draw(answer, ax))
+        return self.marks.words
 
     def undo(self) -> bool:
         """Go back one change; False where there is none."""
@@ -266,20 +262,25 @@ class Panel(Displayed):
         """
         target = Path(path)
         head = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(self.title)}</title>"
-        target.write_text(f"{head}<style>{_ALONE}</style><body>{self.html}</body></html>", encoding="utf-8")
+        body = self._page(f"<figure>{self.marks.svg}</figure>")
+        target.write_text(f"{head}<style>{_ALONE}</style><body>{body}</body></html>", encoding="utf-8")
         return target
 
     @property
     def html(self) -> str:
-        """The panel as it stands: values, code, picture and table, without anything live."""
+        """The panel as it stands: values, code, picture and table, without anything live, as a notebook keeps it."""
+        image = base64.b64encode(self.picture).decode()
+        return self._page(
+            f'<img alt="{html.escape(self.words)}" src="data:image/png;base64,{image}" style="max-width:100%">'
+        )
+
+    def _page(self, picture: str) -> str:
         own = {name: value for name, value in self.values.items() if value not in (None, "")}
         rows = "".join(f"<tr><td>{html.escape(n)}</td><td>{html.escape(str(v))}</td></tr>" for n, v in own.items())
-        image = base64.b64encode(self.picture).decode()
         return (
             f'<div class="mk"><style>{STYLE}</style><p><b>{html.escape(self.title)}</b> {html.escape(self.status)}</p>'
             f"<p><code>{html.escape(self.code)}</code></p>"
-            f'<img alt="{html.escape(self.words)}" src="data:image/png;base64,{image}" style="max-width:100%">'
-            f'</div><div class="mk">{self.strip_html}</div>{self.body}'
+            f'{picture}</div><div class="mk">{self.strip_html}</div>{self.body}'
             '<div class="mk"><details aria-label="values"><summary>values</summary>'
             f"<table>{rows}</table></details></div>"
         )

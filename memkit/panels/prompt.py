@@ -6,9 +6,8 @@ import copy
 import html
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from memkit import plot
 from memkit.context import Context, ContextBuilder
 from memkit.display.draw import drawn
 from memkit.display.sheet import Cell
@@ -16,11 +15,10 @@ from memkit.panels.panel import ASKED, Name, Panel, called, changed, moment_of
 from memkit.panels.parts import rows_html
 from memkit.panels.state import Session, State
 from memkit.params import AsOf, Param
+from memkit.plot.marks import Picture
+from memkit.plot.memories import budgets_of
 from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 _MORE, _OUT, _KNOWN = 100, 6, 4
 """Characters more, lines of each rule that are shown though they are not in, and answers that are kept."""
@@ -86,8 +84,8 @@ class PromptPanel(Panel):
     def _answer(self, state: State) -> Context:
         return self._build(state)
 
-    def _draw(self, answer: Context, ax: Axes) -> Axes:
-        return plot.budgets(answer, ax)
+    def _picture(self, answer: Context) -> Picture:
+        return budgets_of(answer)
 
     def _code(self, state: State) -> str:
         asked, other = state[ASKED], changed(self.builder, state[self.section])

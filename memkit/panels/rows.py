@@ -8,20 +8,21 @@ from collections import Counter
 from collections.abc import Mapping
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit import plot
 from memkit.display.notebook import shown
 from memkit.duck import session
 from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
 from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.panels.state import Section, Session, State
 from memkit.params import AsOf, Param
-from memkit.plot.axes import COLOURS, axes_for, with_words
+from memkit.plot.axes import COLOURS
+from memkit.plot.marks import Axis, Line, Mark, Picture
+from memkit.plot.memories import counts_of, reasons_of
 from memkit.policy.catalogue import POLICIES, policy_class
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
@@ -29,9 +30,6 @@ from memkit.policy.replay import forecast
 from memkit.tables.corpus import Corpus
 from memkit.tables.statement import Annotator, run
 from memkit.text.secrets import mask
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 POLICY_NAMES = tuple(name for name in POLICIES if name not in ("deduplicator", "index_check", "split_plan"))
 """The policies that judge row by row and need no fit."""
@@ -163,15 +161,15 @@ class RowsPanel(Panel):
                 self._part = memories.take(np.linspace(0, memories.num_rows - 1, _QUICK).astype(int))
         return self._part
 
-    def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
+    def _picture(self, answer: pa.Table) -> Picture:
         state = self.session.state
         if self.section == "classifier":
             kinds = pc.value_counts(pc.fill_null(answer["kind"], "(none)")).to_pylist()
             rows = sorted(((row["values"], row["counts"]) for row in kinds), key=lambda row: (-row[1], row[0]))
-            return plot.counts(rows, f"{answer.num_rows:,} rows by the kind that they get", ax)
+            return counts_of(rows, f"{answer.num_rows:,} rows by the kind that they get")
         if self.section not in _OVER_TIME or state[ASKED]["text"] or self._is_large:
-            return plot.reasons(answer, ax)
-        return _draw_forecast(self._forecast(state), state[ASKED], ax)
+            return reasons_of(answer)
+        return _forecast_of(self._forecast(state), state[ASKED])
 
     def _forecast(self, state: State) -> pa.Table:
         """What each user keeps as the days go by; moving through them does not work it out anew."""
@@ -276,7 +274,7 @@ def _spanned(text: str, span: str | None) -> str:
     return f"{html.escape(text[: ends[0]])}<mark>{inside}</mark>{html.escape(text[ends[1] :])}"
 
 
-def _draw_forecast(table: pa.Table, asked: Section, ax: Axes) -> Axes:
+def _forecast_of(table: pa.Table, asked: Section) -> Picture:
     """How many memories of each user are stored as the days go by, with a line at one day; of nobody if of no other."""
     kept: dict[str, dict[int, int]] = {}
     for row in table.to_pylist():
@@ -285,19 +283,15 @@ def _draw_forecast(table: pa.Table, asked: Section, ax: Axes) -> Axes:
         kept.pop("(nobody)", None)
     users = sorted(kept, key=lambda user: (-max(kept[user].values()), user))[: len(COLOURS)]
     of = "one user" if len(kept) == 1 else f"each of {len(kept):,} users"
-    ax = axes_for(ax, f"stored memories of {of}")
+    marks = list[Mark]()
     for user, colour, style in zip(users, COLOURS, ("-", "--", "-.", ":") * 2, strict=False):
-        (line,) = ax.plot(
-            list(kept[user]), list(kept[user].values()), style, color=colour, drawstyle="steps-post", lw=1.5
-        )
-        line.set_label(user[:_NAME].lstrip("_") or "_")
-    ax.axvline(asked["forward"], color="#D55E00", lw=1.2)
-    top = max((max(own.values()) for own in kept.values()), default=1) or 1
-    ax.set(xlabel=f"days from {asked['as_of']:.10}", ylim=(0, 1.05 * top))
-    if users:
-        for text in ax.legend(frameon=False, fontsize=8, bbox_to_anchor=(0.5, -0.15)).get_texts():
-            text.set_parse_math(False)
+        days, kept_then = list(kept[user]), list(kept[user].values())
+        # A step: each number holds until the next day that has one.
+        marks.append(Line(np.repeat(days, 2)[1:], np.repeat(kept_then, 2)[:-1], colour, user[:_NAME], style))
+    top = 1.05 * (max((max(own.values()) for own in kept.values()), default=1) or 1)
+    marks.append(Line([asked["forward"]] * 2, [0, top], "#D55E00", width=1.2))
+    last = max((max(own) for own in kept.values()), default=1) or 1
+    across = Axis(-0.02 * last, 1.03 * max(last, asked["forward"]), f"days from {asked['as_of']:.10}")
     ends = [(user, list(kept[user].items())) for user in users]
-    return with_words(
-        ax, [(user, f"{own[0][1]:,} at first, {own[-1][1]:,} after {own[-1][0]} days") for user, own in ends]
-    )
+    rows = [(user, f"{own[0][1]:,} at first, {own[-1][1]:,} after {own[-1][0]} days") for user, own in ends]
+    return Picture(f"stored memories of {of}", marks, across, Axis(0, top), rows)

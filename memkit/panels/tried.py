@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +17,13 @@ from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import MARKS, rows_html
 from memkit.panels.state import Session, State
 from memkit.params import Param
-from memkit.plot.axes import COLOURS, axes_for, with_words
-from memkit.schemas import Ints, Mask
+from memkit.plot.axes import COLOURS
+from memkit.plot.marks import Axis, Dots, Mark, Picture
+from memkit.schemas import Floats, Ints, Mask
 from memkit.search.settings import QuerySettings
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 _BEST = 8
+_SIGNS = {"as it is": ("s", "#D55E00"), "best": ("^", "#009E73"), "here": ("D", "#CC79A7")}
 _WALK = {"left": (0, -1), "right": (0, 1), "down": (1, -1), "up": (1, 1)}
 
 
@@ -134,7 +133,7 @@ class SurfacePanel(Panel):
             for name, values in zip(self.names, axes, strict=False)
         ]
 
-    def _draw(self, answer: pa.Table, ax: Axes) -> Axes:
+    def _picture(self, answer: pa.Table) -> Picture:
         """The evaluated points, the larger the better; the plateau outlined, the default and the current one marked."""
         metric, means = self.sweep.metrics[0], self.sweep.table[self.sweep.metrics[0]].to_numpy()
         flat, across = len(self._places) == 1, self._places[0]
@@ -142,28 +141,25 @@ class SurfacePanel(Panel):
         some = np.arange(len(means))
         if len(some) > MARKS:  # of more settings the best, and where one is
             some = np.unique([*self._order[: MARKS - 3], *self._marked()])
-        edges = np.where(self.plateau[some], "black", "none")
-        ends = f"{means.min():.3f} (small) to {means.max():.3f} (large)"
-        ax = axes_for(ax, f"{metric} of {len(means):,} settings, {ends}")
         sizes = 25 + 120 * (means - means.min()) / max(float(np.ptp(means)), 1e-9)
-        ax.scatter(across[some], down[some], color=COLOURS[0], s=sizes[some], edgecolors=edges.tolist(), linewidths=2)
-        ax.scatter([], [], s=90, color="none", edgecolors="black", linewidths=2, label="cannot be told from the best")
-        styles = {"as it is": ("s", "#D55E00"), "best": ("^", "#009E73"), "here": ("D", "#CC79A7")}
-        for at, (label, (sign, colour)) in zip(self._marked(), styles.items(), strict=False):
-            ax.scatter(
-                across[at], down[at], marker=sign, s=330, facecolors="none", edgecolors=colour, lw=2, label=label
-            )
-        values = [_short(value) for value in self._axis(self.names[0])]
-        ax.set_xticks(range(len(values)), values)
-        ax.margins(0.12, 0.2)
-        ax.set(xlabel=self.names[0], ylabel=metric if flat else self.names[1])
-        if not flat:
-            values = [_short(value) for value in self._axis(self.names[1])]
-            ax.set_yticks(range(len(values)), values)
-        ax.legend(frameon=False, fontsize=8, bbox_to_anchor=(0.5, -0.15), handletextpad=0.2, markerscale=0.5)
+        marks: list[Mark] = [
+            Dots(across[some], down[some], COLOURS[0], size=sizes[some], outlined=self.plateau[some]),
+            Dots([], [], "none", "cannot be told from the best", outlined=np.zeros(0, bool)),
+        ]
+        for at, (label, (sign, colour)) in zip(self._marked(), _SIGNS.items(), strict=False):
+            marks.append(Dots([across[at]], [down[at]], colour, label, sign, size=330, filled=False))
         near = ["cannot be told from the best" if one else "" for one in self.plateau]
         rows = [(self._named(at), f"{means[at]:.3f} {near[at]}".strip()) for at in self._order[:_BEST]]
-        return with_words(ax, [("here", self._status(answer)), *rows])
+        title = f"{metric} of {len(means):,} settings, {means.min():.3f} (small) to {means.max():.3f} (large)"
+        up = _spaced(means, metric) if flat else self._spaced_values(1)
+        return Picture(title, marks, self._spaced_values(0), up, [("here", self._status(answer)), *rows])
+
+    def _spaced_values(self, which: int) -> Axis:
+        """The values of a parameter, one beside the other."""
+        name = self.names[which]
+        values = [_short(value) for value in self._axis(name)]
+        room = 0.15 * len(values)
+        return Axis(-room, len(values) - 1 + room, name, list(enumerate(values)))
 
     @property
     def _order(self) -> list[int]:
@@ -186,6 +182,11 @@ class SurfacePanel(Panel):
         rows = [(f"{means[at]:.3f}", near[at], self._named(at)) for at in self._order[:_BEST]]
         heads = (metric, "plateau", "best settings (Enter: go there); plateau: cannot be told from the best")
         return rows_html(heads, rows, [str(at) for at in self._order[:_BEST]])
+
+
+def _spaced(means: Floats, metric: str) -> Axis:
+    room = 0.2 * max(float(np.ptp(means)), 1e-6)
+    return Axis(float(means.min()) - room, float(means.max()) + room, metric)
 
 
 def _short(value: Any) -> str:

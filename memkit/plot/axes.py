@@ -70,13 +70,18 @@ def say_empty(ax: Axes, what: str) -> None:
     ax.set_yticks([])
 
 
-def with_words(ax: Axes, rows: Sequence[tuple[str, Any]]) -> Axes:
-    """`ax`, its title and rows kept as words beside it; numbers with a bar."""
+def in_words(title: str, rows: Sequence[tuple[str, Any]]) -> str:
+    """A title and rows as lines; numbers with a bar."""
     wide = max((len(name) for name, _ in rows), default=0)
     top = max((value for _, value in rows if not isinstance(value, str)), default=0)
     lines = []
     for name, value in rows:
         words = value if isinstance(value, str) else f"{bar(value / max(top, 1), 20).rstrip()} {value:,}"
         lines.append(f"{name.ljust(wide)}  {words}")
-    ax._memkit_words = "\n".join([ax.get_title(loc="left"), *lines])  # type: ignore[attr-defined]  # beside what it is of
+    return "\n".join([title, *lines])
+
+
+def with_words(ax: Axes, rows: Sequence[tuple[str, Any]]) -> Axes:
+    """`ax`, its title and rows kept as words beside it."""
+    ax._memkit_words = in_words(ax.get_title(loc="left"), rows)  # type: ignore[attr-defined]  # beside what it is of
     return ax

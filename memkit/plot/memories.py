@@ -14,6 +14,7 @@ from memkit.duck import rows_of
 from memkit.errors import ParameterError
 from memkit.params import AsOf
 from memkit.plot.axes import COLOURS, axes_for, say_empty, with_words
+from memkit.plot.marks import Axis, Bars, Dots, Line, Mark, Picture, Text
 from memkit.tables.age import BY_MONTH, UNDATED, factors
 
 if TYPE_CHECKING:
@@ -29,8 +30,8 @@ _MANY_MONTHS = 240
 _STYLES = {
     "e_folding": ("-", COLOURS[1]),
     "half_life": ("--", COLOURS[2]),
-    "linear": ("-.", "grey"),
-    "gauss": (":", "grey"),
+    "linear": ("-.", "#888888"),
+    "gauss": (":", "#888888"),
 }
 
 
@@ -125,30 +126,30 @@ def decay(corpus: Any, decay: Decay | None = None, as_of: AsOf = None, ax: Axes 
     0.0 to 0.1  ████████████████████ 1
     0.6 to 0.7  ████████████████████ 1
     """
-    return draw_ages((decay or Decay()).transform(corpus, as_of), decay or Decay(), axes_for(ax, ""))
+    return ages_of((decay or Decay()).transform(corpus, as_of), decay or Decay()).on(ax)
 
 
-def draw_ages(table: pa.Table, decay: Decay, ax: Axes, most: int | None = None) -> Axes:
-    """What `decay` shows of what `Decay` made of each memory; of more than `most` a part, evenly taken by age."""
+def ages_of(table: pa.Table, decay: Decay, most: int | None = None) -> Picture:
+    """What `decay` draws of what `Decay` made of each memory; of more than `most` a part, evenly taken by age."""
     table = table.select(["age_days", "factor"]).filter(pc.is_valid(table["age_days"]))
     age, factor = table["age_days"].to_numpy(), table["factor"].to_numpy()
-    more = f"{int((factor > 0.5).sum()):,} of {len(age):,}"
-    ax.set_title(f"{more} dated memories keep more than half of their weight", fontsize=10, loc="left")
-    ages = np.linspace(0.0, max(float(age.max(initial=0.0)), 2 * decay.decay_days), 200)
+    farthest = max(float(age.max(initial=0.0)), 2 * decay.decay_days)
+    ages, marks = np.linspace(0.0, farthest, 200), list[Mark]()
     for form, (style, colour) in _STYLES.items():
         left = factors(np.append(ages, decay.decay_days), form, decay.decay_days, decay.floor)
         label = f"{form}: {left[-1]:.3g} left after {decay.decay_days:g} days"
-        ax.plot(ages, left[:-1], style, color=colour, lw=2 if form == decay.form else 1.2, label=label)
-    some = np.argsort(age, kind="stable")[
-        np.unique(np.linspace(0, len(age) - 1, min(most or len(age), len(age))).astype(int))
-    ]
+        marks.append(Line(ages, left[:-1], colour, label, style, 2 if form == decay.form else 1.2))
+    places = np.linspace(0, len(age) - 1, min(most or len(age), len(age))).astype(int)
+    some = np.argsort(age, kind="stable")[np.unique(places)]
     part = f"a memory of {len(age):,}, {len(some)} drawn" if len(some) < len(age) else "a memory"
-    ax.scatter(age[some], factor[some], s=14, alpha=0.4, color=COLOURS[0], zorder=3, label=part)
-    ax.plot(age[some], np.full(len(some), -0.05), "|", color="black", alpha=0.4, ms=8, clip_on=False)
-    ax.set(xlabel="age, days", ylabel="factor", ylim=(-0.08, 1.02))
-    ax.legend(frameon=False, fontsize=8, loc="upper right")
+    marks.append(Dots(age[some], factor[some], COLOURS[0], part, size=14, alpha=0.4))
+    marks.append(Dots(age[some], np.full(len(some), -0.05), "#777777", shape="|", size=40, alpha=0.5))
     tenths = np.bincount(np.minimum((factor * 10).astype(int), 9), minlength=10).tolist()
-    return with_words(ax, [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", n) for at, n in enumerate(tenths) if n])
+    rows = [(f"{at / 10:.1f} to {(at + 1) / 10:.1f}", n) for at, n in enumerate(tenths) if n]
+    kept = f"{int((factor > 0.5).sum()):,} of {len(age):,}"
+    title = f"{kept} dated memories keep more than half of their weight"
+    across = Axis(-0.02 * farthest, 1.03 * farthest, "age, days")
+    return Picture(title, marks, across, Axis(-0.08, 1.02, "factor"), rows)
 
 
 def counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = None, of: str = "rows") -> Axes:
@@ -175,15 +176,16 @@ def counts(rows: Sequence[tuple[str, int]], title: str, ax: Axes | None = None, 
     kept   ████████████████████ 4
     limit  ██████████ 2
     """
-    ax = axes_for(ax, title)
-    ax.barh([name for name, _ in rows], [count for _, count in rows], color=COLOURS[0])
-    for at, (_, count) in enumerate(rows):
-        ax.text(count, at, f" {count:,}", va="center")
-    ax.set_ylim(max(len(rows), 4) - 0.5, -0.5)  # few bars are no thicker than four
-    ax.set_xlim(0, 1.12 * max((count for _, count in rows), default=0) or 1)  # room for the numbers
-    ax.locator_params(axis="x", integer=True)
-    ax.set_xlabel(of)
-    return with_words(ax, rows)
+    return counts_of(rows, title, of).on(ax)
+
+
+def counts_of(rows: Sequence[tuple[str, int]], title: str, of: str = "rows") -> Picture:
+    """What `counts` draws."""
+    values, place = np.array([count for _, count in rows], float), np.arange(len(rows))
+    numbers = [Text(count, at, f"{count:,}") for at, (_, count) in enumerate(rows)]
+    across = Axis(0, 1.12 * max(values.max(initial=0), 1 / 1.12), of)  # room for the numbers
+    down = Axis(max(len(rows), 4) - 0.5, -0.5, ticks=[(at, name) for at, (name, _) in enumerate(rows)])  # no thick bars
+    return Picture(title, [Bars(0, values, place - 0.4, place + 0.4, COLOURS[0]), *numbers], across, down, rows)
 
 
 def reasons(table: pa.Table, ax: Axes | None = None) -> Axes:
@@ -208,12 +210,17 @@ def reasons(table: pa.Table, ax: Axes | None = None) -> Axes:
     kept   ████████████████████ 2
     limit  ██████████ 1
     """
+    return reasons_of(table).on(ax)
+
+
+def reasons_of(table: pa.Table) -> Picture:
+    """What `reasons` draws."""
     if not {"keep", "reason"} <= set(table.column_names):
         raise ParameterError(f"plot.reasons: expected a policy's table. Got columns {table.column_names!s:.200}.")
     words = pc.if_else(table["keep"], "kept", pc.fill_null(table["reason"], "refused"))
     counted = {row["values"]: row["counts"] for row in pc.value_counts(words).to_pylist()}
     rows = sorted(counted.items(), key=lambda row: (row[0] != "kept", -row[1], row[0]))
-    return counts(rows, f"{counted.get('kept', 0):,} of {table.num_rows:,} rows kept", ax)
+    return counts_of(rows, f"{counted.get('kept', 0):,} of {table.num_rows:,} rows kept")
 
 
 def budgets(context: Context, ax: Axes | None = None) -> Axes:
@@ -241,15 +248,22 @@ def budgets(context: Context, ax: Axes | None = None) -> Axes:
     WORKING MEMORY                 0 of 500
     RELEVANT MEMORY FOR THIS TURN  0 of 2,000
     """
+    return budgets_of(context).on(ax)
+
+
+def budgets_of(context: Context) -> Picture:
+    """What `budgets` draws."""
     kept = [(line.block, line.line) for line in context.lines if line.reason is None]
     used = {block: len("\n".join(line for own, line in kept if own == block)) for block in context.limits}
-    ax = axes_for(ax, "characters of each block, and its limit")
-    ax.barh(list(used), list(context.limits.values()), color="#DDDDDD", label="limit")
-    ax.barh(list(used), list(used.values()), color=COLOURS[0], label="used")
-    ax.invert_yaxis()
-    ax.set_xlabel("characters")
-    ax.legend(frameon=False)
-    return with_words(ax, [(block, f"{n:,} of {context.limits[block]:,}") for block, n in used.items()])
+    limits, place = list(context.limits.values()), np.arange(len(used))
+    marks = [
+        Bars(0, limits, place - 0.4, place + 0.4, "#DDDDDD", "limit"),
+        Bars(0, list(used.values()), place - 0.4, place + 0.4, COLOURS[0], "used"),
+    ]
+    across = Axis(0, 1.05 * max([*limits, *used.values(), 1]), "characters")
+    down = Axis(len(used) - 0.5, -0.5, ticks=list(enumerate(used)))
+    rows = [(block, f"{n:,} of {context.limits[block]:,}") for block, n in used.items()]
+    return Picture("characters of each block, and its limit", marks, across, down, rows)
 
 
 _ALIVE = """

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from memkit.display.sheet import titles_of
 from memkit.errors import ParameterError
 from memkit.params import AsOf, as_of_time
-from memkit.plot.axes import COLOURS, axes_for, say_empty, short, with_words
+from memkit.plot.axes import COLOURS, axes_for, short, with_words
+from memkit.plot.marks import Axis, Bars, Mark, Picture
 from memkit.plot.memories import counts
 from memkit.search.fitted.arms import KINDS
 from memkit.search.reports.contributions import contributions as parts_of
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
 
 # Blue, orange, green and grey of Okabe and Ito: told apart by every kind of colour vision, and by hatching in print.
-_FILLS = ({"color": "#0072B2"}, {"color": "#E69F00", "hatch": "//"}, {"color": "#009E73", "hatch": "xx"})
+_FILLS = ({"colour": "#0072B2"}, {"colour": "#E69F00", "hatch": "//"}, {"colour": "#009E73", "hatch": "xx"})
 _STYLE = {arm: {**fill, "label": kind.label} for (arm, kind), fill in zip(KINDS.items(), _FILLS, strict=False)}
-_STYLE["lost"] = {"color": "#DDDDDD", "label": "lost to decay", "hatch": ".."}
+_STYLE["lost"] = {"colour": "#DDDDDD", "label": "lost to decay", "hatch": ".."}
 
 
 def funnel(trace: pa.Table, ax: Axes | None = None) -> Axes:
@@ -158,24 +159,26 @@ def contributions(trace: pa.Table, ax: Axes | None = None, most: int | None = No
     >>> len(ax.get_yticklabels())
     2
     """
+    return contributions_of(trace, most).on(ax)
+
+
+def contributions_of(trace: pa.Table, most: int | None = None) -> Picture:
+    """What `contributions` draws."""
     found = parts_of(trace)
     bars = found.slice(0, most)
     some = f"the first {bars.num_rows} of " if bars.num_rows < found.num_rows else ""
-    ax = axes_for(ax, f"what the scores of {some}{found.num_rows:,} hits are made of")
-    place, left = np.arange(bars.num_rows), np.zeros(bars.num_rows)
+    title = f"what the scores of {some}{found.num_rows:,} hits are made of"
     names = [short(name) for name in titles_of(trace, bars["memory_id"].to_pylist())]
     if not names:
-        say_empty(ax, "nothing was found")
-        return with_words(ax, [])
+        return Picture(title, [], Axis(0, 1, "score"), Axis(3.5, -0.5, ticks=[]), empty="nothing was found")
+    place, left, marks = np.arange(len(names)), np.zeros(len(names)), list[Mark]()
     for name, style in _STYLE.items():
-        width = bars[name].to_numpy()
-        ax.barh(place, width, left=left, edgecolor="white", **style)  # type: ignore[arg-type]  # a dict of styles
-        left = left + width
-    ax.set_yticks(place, names, parse_math=False, fontsize=8)
-    ax.invert_yaxis()
-    ax.set_xlabel("score")
-    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.14), ncols=2, frameon=False, fontsize=8)
+        right = left + bars[name].to_numpy()
+        marks.append(Bars(left, right, place - 0.4, place + 0.4, **style))
+        left = right
     parts = zip(*(bars[name].to_pylist() for name in _STYLE), strict=True)
-    heads = [str(style["label"]) for style in _STYLE.values()]
+    heads = [style["label"] for style in _STYLE.values()]
     told = [", ".join(f"{head} {part:.3f}" for head, part in zip(heads, row, strict=True)) for row in parts]
-    return with_words(ax, list(zip(names, told, strict=False)))
+    across = Axis(0, 1.03 * max(float(left.max()), 1e-9), "score")
+    down = Axis(max(len(names), 4) - 0.5, -0.5, ticks=list(enumerate(names)))
+    return Picture(title, marks, across, down, list(zip(names, told, strict=True)))

@@ -11,6 +11,7 @@ import pyarrow as pa
 from memkit.errors import ParameterError, did_you_mean
 from memkit.params import check_choice, check_column, check_value
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
+from memkit.plot.marks import Axis, Bars, Line, Mark, Picture
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -252,24 +253,27 @@ def similarity(pairs: pa.Table, threshold: float = 0.9, ax: Axes | None = None) 
     >>> mk.plot.words(mk.plot.similarity(pairs)).splitlines()[0]
     '1 of 2 pairs at 0.9 or above'
     """
+    return similarity_of(pairs, threshold).on(ax)
+
+
+def similarity_of(pairs: pa.Table, threshold: float = 0.9) -> Picture:
+    """What `similarity` draws."""
     check_value("plot.similarity", "threshold", threshold, "float", low=0, high=1)
     for name in ("similarity", "kind"):
         check_column(name, pairs.column_names, "plot.similarity")
     values = np.asarray(pairs["similarity"].to_numpy(), dtype=np.float64)
     kinds = pairs["kind"].to_pylist()
-    ax = axes_for(ax, f"{int((values >= threshold).sum()):,} of {len(values):,} pairs at {threshold:g} or above")
     edges = np.linspace(min([*values.tolist(), threshold]), 1.0, _BINS + 1)
-    names = sorted(set(kinds))
-    below = np.zeros(_BINS)
-    for name, colour in zip(names, COLOURS, strict=False):
+    below, marks = np.zeros(_BINS), list[Mark]()
+    for name, colour in zip(sorted(set(kinds)), COLOURS, strict=False):
         above = below + np.histogram(values[[kind == name for kind in kinds]], bins=edges)[0]
-        ax.stairs(above, edges, baseline=below, fill=True, label=name, color=colour)
+        marks.append(Bars(edges[:-1], edges[1:], below, above, colour, name))
         below = above
-    ax.set_ylim(0, 1.05 * max(1.0, below.max()))
-    if names:
-        ax.legend(frameon=False)
-    ax.axvline(threshold, color="#D55E00", linestyle="--")
-    ax.set(xlabel="similarity", ylabel="pairs")
-    counts, edges = np.histogram(values, bins=10)
-    rows = [(f"{low:.2f} to {high:.2f}", int(n)) for low, high, n in zip(edges, edges[1:], counts, strict=False)]
-    return with_words(ax, rows if len(values) else [])
+    top = 1.05 * max(1.0, below.max())
+    marks.append(Line([threshold, threshold], [0, top], "#D55E00", style="--"))
+    counts, ends = np.histogram(values, bins=10)
+    rows = [(f"{low:.2f} to {high:.2f}", int(n)) for low, high, n in zip(ends, ends[1:], counts, strict=False)]
+    title = f"{int((values >= threshold).sum()):,} of {len(values):,} pairs at {threshold:g} or above"
+    room = 0.02 * max(1.0 - edges[0], 1e-9)
+    across, up = Axis(edges[0] - room, 1.0 + room, "similarity"), Axis(0, top, "pairs")
+    return Picture(title, marks, across, up, rows if len(values) else [])

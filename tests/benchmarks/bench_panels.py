@@ -37,8 +37,9 @@ _SAID = {"search": "search (with a verdict on 46 queries; without labels on 100,
 WATCH = """() => {
   window.timed = []; let start = 0;
   document.addEventListener("keydown", () => (start = performance.now()), true);
-  document.querySelector(".pic img").addEventListener("load", () =>
-    requestAnimationFrame(() => { if (start) timed.push(performance.now() - start); start = 0; }));
+  new MutationObserver(() =>
+    requestAnimationFrame(() => { if (start) timed.push(performance.now() - start); start = 0; }))
+    .observe(document.querySelector(".pic"), { childList: true });
 }"""
 
 

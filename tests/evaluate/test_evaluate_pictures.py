@@ -207,8 +207,9 @@ def test_decay_shows_both_readings_of_the_half_life_and_a_stroke_a_memory() -> N
     ):
         x, y = said[label].get_xdata(), said[label].get_ydata()
         assert np.interp(30, x, y) == pytest.approx(left, abs=1e-3)
-    (rug,) = [line for line in ax.lines if line.get_marker() == "|"]
-    assert sorted(rug.get_xdata()) == [28, 90]
+    _, rug = ax.collections
+    assert sorted(rug.get_offsets()[:, 0]) == [28, 90]
+    assert set(rug.get_offsets()[:, 1]) == {-0.05}
 
 
 @pytest.mark.parametrize("name", ["differences", "groups", "power", "stages", "surface", "pool"])

@@ -7,7 +7,6 @@ that changed, as Jupyter's would: no kernel, no notebook.
 from __future__ import annotations
 
 import json
-import struct
 import threading
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -24,7 +23,7 @@ FLAGS = [
     "--no-first-run",
     "--disable-background-networking",
 ]
-TRAITS = ("spec", "values", "words", "strip", "body", "code", "status", "error", "n")
+TRAITS = ("spec", "values", "picture", "words", "strip", "body", "code", "status", "error", "n")
 NAMED = {
     *("button", "checkbox", "combobox", "image", "link", "listbox", "listboxoption", "option", "radio", "slider"),
     *("searchbox", "spinbutton", "switch", "tab", "tablist", "textbox", "group", "region", "menuitem"),
@@ -35,10 +34,8 @@ HTML = """<!doctype html><meta charset="utf-8"><title>panel</title><link rel="st
 import panel from "/page.js";
 const state = {}, heard = [];
 async function take(answer) {
-  const bytes = await answer.arrayBuffer(), long = new DataView(bytes).getUint32(0);
-  const told = JSON.parse(new TextDecoder().decode(new Uint8Array(bytes, 4, long)));
+  const told = await answer.json();
   Object.assign(state, told);
-  if (bytes.byteLength > 4 + long) state.picture = new DataView(bytes, 4 + long);
   if ("n" in told) for (const listener of heard) listener();
 }
 const model = {
@@ -118,13 +115,11 @@ class Stage:
         ]
 
     def packed(self, everything: bool) -> bytes:
-        """The traits that changed since they were sent last, and the picture, if it did."""
-        now = {name: getattr(self.widget, name) for name in (*TRAITS, "picture")}
+        """The traits that changed since they were sent last."""
+        now = {name: getattr(self.widget, name) for name in TRAITS}
         told = {name: value for name, value in now.items() if everything or self.sent.get(name) != value}
         self.sent = now
-        picture = told.pop("picture", b"")
-        words = json.dumps(told).encode()
-        return struct.pack(">I", len(words)) + words + picture
+        return json.dumps(told).encode()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -141,7 +136,7 @@ class _Handler(BaseHTTPRequestHandler):
             text = str(own).encode()
             self._answer(text, "text/javascript" if name.endswith("js") else "text/css")
         elif name.startswith("state"):
-            self._answer(self.stage.packed(name.endswith("all")), "application/octet-stream")
+            self._answer(self.stage.packed(name.endswith("all")), "application/json")
         else:
             colours = "color:#eee;background:#111" if self.stage.dark else "color:#111;background:#fff"
             self._answer(HTML.replace("COLOURS", colours).encode(), "text/html")
@@ -149,7 +144,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         message = json.loads(self.rfile.read(int(self.headers["content-length"])))
         self.stage.widget._take(self.stage.widget, message, [])
-        self._answer(self.stage.packed(False), "application/octet-stream")
+        self._answer(self.stage.packed(False), "application/json")
 
     def _answer(self, body: bytes, kind: str) -> None:
         self.send_response(200)

@@ -23,6 +23,7 @@ from memkit.evaluate.scores.statistics import Units, detectable_of
 from memkit.panels.controls import control, parsed, written
 from memkit.panels.panel import Panel
 from memkit.panels.state import Asked, Session, State
+from memkit.plot.marks import Dots
 from memkit.search.settings import QuerySettings
 from memkit.tables.statement import run as run_
 
@@ -562,10 +563,7 @@ def test_policies_of_other_tables_are_shown_as_they_are(policy: str) -> None:
 def test_pictures_have_at_most_four_hundred_marks(search: mk.Retriever) -> None:
     rows = {"text": ["чай"] * 1000, "created_at": ["2026-01-01"] * 1000, "kind": ["archive"] * 1000}
     panel = mk.panels.decay(mk.Retriever(encoder=None).fit(mk.from_table(rows)), as_of=DAY)
-    _ = panel.picture
-    ax = panel._drawing.axes
-    drawn = sum(len(dots.get_offsets()) for dots in ax.collections)
-    assert drawn + sum(len(line.get_xdata()) for line in ax.lines if line.get_linestyle() == "None") <= 400
+    assert 300 < sum(len(mark.x) for mark in panel.marks.marks if isinstance(mark, Dots)) <= 400
 
 
 def _edges(picture: bytes) -> list[bytes]:
@@ -633,7 +631,7 @@ def test_a_picture_of_many_hits_stays_one_that_can_be_read() -> None:
     panel.set(pool=1000, k=1000)
     assert panel.result.num_rows == 300
     assert "first 16 of 300" in panel.words
-    assert sum(len(bars.get_paths()) for bars in panel._drawing.axes.collections) <= 400
+    assert sum(len(mark.boxes) for mark in panel.marks.marks) <= 400
 
 
 def test_stale_memories_are_counted_where_labels_know_of_any(search: mk.Retriever) -> None:

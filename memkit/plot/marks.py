@@ -1,0 +1,411 @@
+"""A picture as data: four kinds of marks on two axes, and the words that say the same.
+
+A `Picture` is drawn twice: as SVG, which a panel's page and its export show (sharp, in the page's own colours, made in
+about a millisecond), and on an Axes of matplotlib, for notebooks and PNG.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import io
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.cells import cell_len
+
+from memkit.display.sheet import visible
+from memkit.plot.axes import axes_for, in_words, say_empty, with_words
+from memkit.schemas import Floats, Mask
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDE, HIGH = 700, 320
+"""Pixels of the SVG, and of the PNG at 100 dots an inch."""
+_LETTER, _CAPITAL, _SMALL, _LINE, _SAMPLE, _TICK = 6.4, 1.6, 11, 16, 20, 5
+"""Pixels: of a letter, more of a capital, a font size, a line of the legend, a sample in it, a tick."""
+_TICKS = 6
+_DASHES = {"-": "", "--": "7 4", "-.": "7 3 2 3", ":": "2 3"}
+_HATCHES = {
+    "": "",
+    "//": '<path d="M0 6L6 0" stroke="#fff" stroke-width="1"/>',
+    "xx": '<path d="M0 0L6 6M0 6L6 0" stroke="#fff" stroke-width="1"/>',
+    "..": '<circle cx="3" cy="3" r="1" fill="#fff"/>',
+}
+_SHAPES = {"o": "", "s": "M-1-1H1V1H-1Z", "^": "M0-1L1 1H-1Z", "D": "M0-1.2L1.2 0L0 1.2L-1.2 0Z", "|": "M0-1V1"}
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Boxes from `left` to `right` and `low` to `high`, each of shape (n,) or one number for all."""
+
+    left: Any
+    right: Any
+    low: Any
+    high: Any
+    colour: str
+    label: str = ""
+    hatch: str = ""
+
+    @property
+    def boxes(self) -> Floats:
+        """Shape (n, 4): left, low, right, high; boxes without a size are left out."""
+        every = np.stack(np.broadcast_arrays(*map(_floats, (self.left, self.low, self.right, self.high))), axis=-1)
+        boxes: Floats = np.atleast_2d(every)
+        drawn: Floats = boxes[(boxes[:, 0] != boxes[:, 2]) & (boxes[:, 1] != boxes[:, 3])]
+        return drawn
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line through points, `style` as matplotlib names it: '-', '--', '-.' or ':'."""
+
+    x: Any
+    y: Any
+    colour: str
+    label: str = ""
+    style: str = "-"
+    width: float = 1.5
+
+
+@dataclass(frozen=True)
+class Dots:
+    """A sign at each point: 'o', 's', '^', 'D' or '|'.
+
+    Attributes
+    ----------
+    size : float or ndarray of shape (n,)
+        Area, in square points.
+    filled : bool
+        Or else an outline.
+    outlined : ndarray of bool, shape (n,), or None
+        Which of them have a rim in the colour of the words.
+    """
+
+    x: Any
+    y: Any
+    colour: str
+    label: str = ""
+    shape: str = "o"
+    size: Any = 36.0
+    filled: bool = True
+    outlined: Mask | None = None
+    alpha: float = 1.0
+
+
+@dataclass(frozen=True)
+class Text:
+    """A few words right of a point."""
+
+    x: float
+    y: float
+    text: str
+
+
+Mark = Bars | Line | Dots | Text
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From `low` to `high` (which may be the smaller one); `ticks` are places and names, None for round numbers."""
+
+    low: float
+    high: float
+    label: str = ""
+    ticks: Sequence[tuple[float, str]] | None = None
+
+    def named(self) -> list[tuple[float, str]]:
+        """Where ticks are, and what stands there."""
+        return list(round_ticks(self.low, self.high) if self.ticks is None else self.ticks)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Marks on two axes, in the order in which they are drawn.
+
+    Attributes
+    ----------
+    rows : sequence of (str, int or str)
+        The picture in words: a name and a number or words.
+    empty : str
+        What is said in its middle where there is nothing.
+
+    Examples
+    --------
+    >>> picture = Picture("2 rows", [Bars(0, [4, 2], [-0.4, 0.6], [0.4, 1.4], "#0072B2")], Axis(0, 5), Axis(1.5, -0.5))
+    >>> picture.svg.count("<rect"), picture.png[1:4]
+    (3, b'PNG')
+    """
+
+    title: str
+    marks: Sequence[Mark]
+    x: Axis
+    y: Axis
+    rows: Sequence[tuple[str, Any]] = ()
+    empty: str = ""
+
+    @property
+    def words(self) -> str:
+        """The same in words."""
+        return in_words(self.title, self.rows)
+
+    def on(self, ax: Axes | None) -> Axes:
+        """Draw on `ax`, cleared; on a new figure without one."""
+        is_own, ax = ax is None, axes_for(ax, self.title)
+        for mark in self.marks:
+            _ON_AXES[type(mark)](ax, mark)
+        ax.set(xlim=(self.x.low, self.x.high), ylim=(self.y.low, self.y.high), xlabel=self.x.label, ylabel=self.y.label)
+        for axis, put in ((self.x, ax.set_xticks), (self.y, ax.set_yticks)):
+            if axis.ticks is not None:
+                put([at for at, _ in axis.ticks], [name for _, name in axis.ticks], parse_math=False, fontsize=8)
+        if any(mark.label for mark in self.marks if not isinstance(mark, Text)):
+            _put_legend(ax, is_own)
+        if self.empty:
+            say_empty(ax, self.empty)
+        return with_words(ax, self.rows)
+
+    @cached_property
+    def png(self) -> bytes:
+        """As PNG, on white."""
+        figure: Any = self.on(None).figure
+        figure.set_size_inches(WIDE / 100, HIGH / 100)
+        file = io.BytesIO()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Glyph .* missing", UserWarning)  # a title may be in any script
+            figure.savefig(file, format="png", dpi=100)
+        return file.getvalue()
+
+    @cached_property
+    def svg(self) -> str:
+        """As SVG in the colours of the page; each word of the user's is escaped."""
+        return _Sheet(self).drawn()
+
+
+def round_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """About six round numbers within two ends.
+
+    >>> round_ticks(0, 1.05)
+    [(0.0, '0'), (0.2, '0.2'), (0.4, '0.4'), (0.6, '0.6'), (0.8, '0.8'), (1.0, '1')]
+    """
+    low, high = sorted((low, high))
+    room = max(high - low, 1e-9)
+    power = 10.0 ** math.floor(math.log10(room / _TICKS))
+    step = next(power * by for by in (1, 2, 2.5, 5, 10) if room / (power * by) <= _TICKS)
+    first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+    places = [round(at * step, 10) for at in range(first, last + 1)]
+    return [(place, f"{place:,.10g}") for place in places]
+
+
+def _floats(values: Any) -> Floats:
+    return np.asarray(values, np.float64)
+
+
+# On an Axes of matplotlib.
+
+
+def _put_legend(ax: Axes, is_own: bool) -> None:
+    """Below the picture: of a figure of its own, below the axis too."""
+    from matplotlib.collections import PathCollection
+
+    longest = max(map(cell_len, ax.get_legend_handles_labels()[1]))
+    how: dict[str, Any] = {"frameon": False, "fontsize": 8, "ncols": max(1, min(3, 100 // (longest + 6)))}
+    figure: Any = ax.figure
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.2)}
+    legend = figure.legend(loc="outside lower center", **how) if is_own else ax.legend(**place, **how)
+    for text in legend.get_texts():
+        text.set_parse_math(False)
+    for sample in legend.legend_handles:
+        if isinstance(sample, PathCollection):
+            sample.set_sizes([40])
+
+
+def _bars_on(ax: Axes, mark: Bars) -> None:
+    left, low, right, high = mark.boxes.T
+    look = {"color": mark.colour, "hatch": mark.hatch or None, "edgecolor": "white", "linewidth": 0.5}
+    ax.bar(left, high - low, right - left, low, align="edge", label=mark.label, **look)  # type: ignore[arg-type]  # a dict of styles
+
+
+def _line_on(ax: Axes, mark: Line) -> None:
+    (line,) = ax.plot(mark.x, mark.y, mark.style, color=mark.colour, lw=mark.width)
+    line.set_label(mark.label.lstrip("_") or ("_" if mark.label else ""))  # what begins so has no place in a legend
+
+
+def _dots_on(ax: Axes, mark: Dots) -> None:
+    look: dict[str, Any] = {"color": mark.colour, "edgecolors": "none"}
+    if mark.outlined is not None:
+        edges: Any = np.where(mark.outlined, "black", "none").tolist() or "black"
+        look = {"facecolors": mark.colour, "edgecolors": edges, "linewidths": 2}
+    if not mark.filled:
+        look = {"facecolors": "none", "edgecolors": mark.colour, "linewidths": 2}
+    if mark.shape == "|":
+        look = {"color": mark.colour, "linewidths": 1}
+    ax.scatter(mark.x, mark.y, s=mark.size, marker=mark.shape, label=mark.label, alpha=mark.alpha, zorder=3, **look)
+
+
+def _text_on(ax: Axes, mark: Text) -> None:
+    ax.text(mark.x, mark.y, f" {mark.text}", va="center", fontsize=8, parse_math=False)
+
+
+_ON_AXES: dict[type, Any] = {Bars: _bars_on, Line: _line_on, Dots: _dots_on, Text: _text_on}
+
+
+# As SVG.
+
+
+class _Sheet:
+    """One picture laid out in pixels."""
+
+    def __init__(self, picture: Picture) -> None:
+        self.picture = picture
+        self.key = hashlib.blake2b(picture.words.encode("utf-8", "replace"), digest_size=6).hexdigest()
+        self.legend = self._legend_lines()
+        longest = max((_wide(name) for _, name in picture.y.named()), default=0.0)
+        self.left = min(16 + longest + _LINE * bool(picture.y.label), WIDE / 2)
+        self.right, self.top = WIDE - 12.0, 26.0
+        self.bottom = HIGH - 24.0 - _LINE * bool(picture.x.label) - _LINE * len(self.legend)
+
+    def drawn(self) -> str:
+        """The whole SVG."""
+        picture = self.picture
+        parts = [_words(8, 16, picture.title, "")]
+        parts += [f'<g clip-path="url(#c{self.key})">', *map(self._mark, picture.marks), "</g>", *self._scales()]
+        parts += self._legend_drawn()
+        if picture.empty:
+            parts.append(_words((self.left + self.right) / 2, (self.top + self.bottom) / 2, picture.empty, "middle"))
+        room = f'x="{self.left - 8:g}" y="{self.top - 8:g}"'
+        sides = f'width="{self.right - self.left + 18:g}" height="{self.bottom - self.top + 16:g}"'
+        hatches = {mark.hatch for mark in picture.marks if isinstance(mark, Bars) and mark.hatch}
+        defined = "".join(self._hatch(one) for one in sorted(hatches))
+        return (
+            f'<svg viewBox="0 0 {WIDE} {HIGH}" role="img" aria-label="{_escaped(picture.words)}" font-size="{_SMALL}"'
+            f' fill="currentColor"><defs><clipPath id="c{self.key}"><rect {room} {sides}/></clipPath>{defined}</defs>'
+            f"{''.join(parts)}</svg>"
+        )
+
+    def _x(self, value: Any) -> Any:
+        axis = self.picture.x
+        return self.left + (_floats(value) - axis.low) / ((axis.high - axis.low) or 1.0) * (self.right - self.left)
+
+    def _y(self, value: Any) -> Any:
+        axis = self.picture.y
+        return self.bottom - (_floats(value) - axis.low) / ((axis.high - axis.low) or 1.0) * (self.bottom - self.top)
+
+    def _hatch(self, hatch: str) -> str:
+        name = f"h{self.key}{[*_HATCHES].index(hatch)}"
+        return f'<pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse">{_HATCHES[hatch]}</pattern>'
+
+    def _mark(self, mark: Mark) -> str:
+        if isinstance(mark, Bars):
+            return "".join(self._box(mark, box) for box in mark.boxes.tolist())
+        if isinstance(mark, Line):
+            return self._line(mark)
+        if isinstance(mark, Dots):
+            return self._dots(mark)
+        return _words(float(self._x(mark.x)) + 4, float(self._y(mark.y)) + 4, mark.text, "")
+
+    def _box(self, mark: Bars, box: list[float]) -> str:
+        x1, x2 = sorted((float(self._x(box[0])), float(self._x(box[2]))))
+        y1, y2 = sorted((float(self._y(box[1])), float(self._y(box[3]))))
+        return self._filled(mark, x1, y1, x2 - x1, y2 - y1)
+
+    def _filled(self, mark: Bars, x: float, y: float, wide: float, high: float) -> str:
+        place = f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}" fill="'
+        over = f'{place}url(#h{self.key}{[*_HATCHES].index(mark.hatch)})"/>' if mark.hatch else ""
+        return f'{place}{mark.colour}"/>{over}'
+
+    def _line(self, mark: Line) -> str:
+        points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(self._x(mark.x), self._y(mark.y), strict=True))
+        return f'<polyline points="{points}" {_stroke(mark)}/>'
+
+    def _dots(self, mark: Dots) -> str:
+        xs, ys, sizes = np.broadcast_arrays(self._x(mark.x), self._y(mark.y), _floats(mark.size))
+        rims = np.zeros(xs.shape, bool) if mark.outlined is None else mark.outlined
+        each = zip(xs.ravel(), ys.ravel(), sizes.ravel(), rims.ravel(), strict=True)
+        return "".join(_sign(mark, x, y, size, rim) for x, y, size, rim in each)
+
+    def _scales(self) -> list[str]:
+        """The left and lower side, ticks, and what stands at them."""
+        picture = self.picture
+        across = [(float(self._x(at)), name) for at, name in picture.x.named()]
+        up = [(float(self._y(at)), name) for at, name in picture.y.named()]
+        path = f"M{self.left:.1f} {self.top:.1f}V{self.bottom:.1f}H{self.right:.1f}"
+        path += "".join(f"M{x:.1f} {self.bottom:.1f}v{_TICK}" for x, _ in across)
+        path += "".join(f"M{self.left:.1f} {y:.1f}h-{_TICK}" for y, _ in up)
+        made = [f'<path d="{path}" fill="none" stroke="currentColor" stroke-width=".8"/>']
+        made += [_words(x, self.bottom + 17, name, "middle") for x, name in across]
+        made += [_words(self.left - 8, y + 4, name, "end") for y, name in up]
+        made.append(_words((self.left + self.right) / 2, self.bottom + 33, picture.x.label, "middle"))
+        if picture.y.label:
+            at = f"rotate(-90 12 {(self.top + self.bottom) / 2:.1f})"
+            made.append(_words(12, (self.top + self.bottom) / 2, picture.y.label, "middle", at))
+        return made
+
+    def _legend_lines(self) -> list[list[tuple[Any, float]]]:
+        """The marks with a label, and how wide each is, in lines that fit."""
+        lines: list[list[tuple[Any, float]]] = []
+        room = 0.0
+        for mark in self.picture.marks:
+            if isinstance(mark, Text) or not mark.label:
+                continue
+            wide = _SAMPLE + 6 + _wide(mark.label) + _LINE
+            if wide > room:
+                lines.append([])
+                room = WIDE - 20.0
+            lines[-1].append((mark, wide))
+            room -= wide
+        return lines
+
+    def _legend_drawn(self) -> list[str]:
+        made = []
+        for at, line in enumerate(self.legend):
+            x = (WIDE - sum(wide for _, wide in line)) / 2
+            y = HIGH - _LINE * (len(self.legend) - at) + 8.0
+            for mark, wide in line:
+                made += [self._sample(mark, x, y), _words(x + _SAMPLE + 6, y + 4, mark.label, "")]
+                x += wide
+        return made
+
+    def _sample(self, mark: Any, x: float, y: float) -> str:
+        if isinstance(mark, Bars):
+            return self._filled(mark, x, y - 5, _SAMPLE, 10)
+        if isinstance(mark, Line):
+            return f'<path d="M{x:.1f} {y:.1f}h{_SAMPLE}" {_stroke(mark)}/>'
+        return _sign(mark, x + _SAMPLE / 2, y, 40.0, mark.outlined is not None)
+
+
+def _stroke(mark: Line) -> str:
+    dashes = f' stroke-dasharray="{_DASHES[mark.style]}"' if _DASHES[mark.style] else ""
+    return f'fill="none" stroke="{mark.colour}" stroke-width="{mark.width:g}"{dashes}'
+
+
+def _sign(mark: Dots, x: float, y: float, size: float, has_rim: bool) -> str:
+    radius = math.sqrt(size / math.pi) * 100 / 72
+    rim = ' stroke="currentColor" stroke-width="2"' if has_rim else ""
+    look = f'fill="{mark.colour}"{rim}' if mark.filled else f'fill="none" stroke="{mark.colour}" stroke-width="2"'
+    look = f'stroke="{mark.colour}" stroke-width="1"' if mark.shape == "|" else look
+    faint = f' opacity="{mark.alpha:g}"' if mark.alpha < 1 else ""
+    if mark.shape == "o":
+        return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius:.1f}" {look}{faint}/>'
+    at = f'transform="translate({x:.1f} {y:.1f}) scale({radius:.2f})" vector-effect="non-scaling-stroke"'
+    return f'<path d="{_SHAPES[mark.shape]}" {at} {look}{faint}/>'
+
+
+def _words(x: float, y: float, text: str, anchor: str, transform: str = "") -> str:
+    if not text:
+        return ""
+    more = (f' text-anchor="{anchor}"' if anchor else "") + (f' transform="{transform}"' if transform else "")
+    return f'<text x="{x:.1f}" y="{y:.1f}"{more}>{_escaped(text)}</text>'
+
+
+def _wide(text: str) -> float:
+    return _LETTER * cell_len(text) + _CAPITAL * sum(map(str.isupper, text))
+
+
+def _escaped(text: str) -> str:
+    return html.escape(visible(text))
