@@ -26,7 +26,7 @@ from memkit.index.centre import CENTRES, Centring
 from memkit.index.encode import as_encoder, check_given, for_corpus, loaded_encoder
 from memkit.index.encoders.base import Calibration, Texts, Vectors, as_texts, check_block, is_unit, unit_rows
 from memkit.index.nearest import SCORE_DIGITS, STEP, Nearest
-from memkit.index.postings import CANDIDATES
+from memkit.index.postings import CANDIDATES, check_chunks
 from memkit.params import Estimator, estimator, param
 from memkit.schemas import Mask
 from memkit.tables.untrusted import read_json
@@ -98,8 +98,7 @@ class Dense(Estimator):
         """
         self.check_params()
         listed = as_texts(texts)
-        if len(listed) != chunks.num_rows:
-            raise ParameterError(f"Dense.fit: expected one text a chunk, {chunks.num_rows}. Got {len(listed)}.")
+        check_chunks(chunks, listed)
         cache = shared_cache() if cache is None else cache
         encoder = for_corpus(as_encoder(self.encoder), listed)
         raw = cache.encode(encoder, listed) if vectors is None else _given(vectors, len(listed))

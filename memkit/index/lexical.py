@@ -14,9 +14,9 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 
-from memkit.errors import NotFittedError, ParameterError
+from memkit.errors import NotFittedError
 from memkit.index import store
-from memkit.index.postings import Lists, Postings, Query, Texts, strings
+from memkit.index.postings import Lists, Postings, Query, Texts, check_chunks, strings
 from memkit.params import Estimator, estimator, param
 from memkit.tables.fts import K1, B
 from memkit.text.analyse import ANALYSERS, terms_by
@@ -52,7 +52,7 @@ class _Lexical(Estimator):
             Where a parameter is outside of its bounds, or the lengths differ.
         """
         self.check_params()
-        _check_lengths(chunks, texts)
+        check_chunks(chunks, texts)
         return self._use(self._count(texts))
 
     def updated(self, at: np.ndarray, chunks: pa.Table, texts: pa.Array | pa.ChunkedArray) -> Self | None:
@@ -391,10 +391,3 @@ def _fitted(arm: _Lexical) -> Lists:
     if not hasattr(arm, "postings_"):
         raise NotFittedError(f"{type(arm).__name__}: expected a fitted arm. Call fit(chunks, texts) first.")
     return arm.postings_
-
-
-def _check_lengths(chunks: pa.Table, texts: Texts) -> None:
-    if not isinstance(chunks, pa.Table):
-        raise ParameterError(f"fit: expected a table of chunks. Got {type(chunks).__name__}.")
-    if chunks.num_rows != len(texts):
-        raise ParameterError(f"fit: expected a text for each of {chunks.num_rows} chunks. Got {len(texts)} texts.")

@@ -331,6 +331,14 @@ def _unmasked(columns: dict[str, Any]) -> dict[str, np.ndarray]:
     return {name: np.ma.getdata(values) for name, values in columns.items()}
 
 
+def check_chunks(chunks: pa.Table, texts: Texts) -> None:
+    """Refuse what no arm can be fitted on."""
+    if not isinstance(chunks, pa.Table):
+        raise ParameterError(f"fit: expected a table of chunks. Got {type(chunks).__name__}.")
+    if chunks.num_rows != len(texts):
+        raise ParameterError(f"fit: expected a text for each of {chunks.num_rows} chunks. Got {len(texts)} texts.")
+
+
 def strings(texts: Texts) -> Any:
     return texts if isinstance(texts, (pa.Array, pa.ChunkedArray)) else pa.array(texts, pa.string())
 

@@ -245,7 +245,7 @@ def test_given_vectors_and_queries_must_be_finite(bad: float) -> None:
 
 def test_wrong_lengths_shapes_masks_and_parameters_are_refused() -> None:
     arm = fitted([[1.0, 0.0], [0.0, 1.0]])
-    with pytest.raises(ParameterError, match=r"one text a chunk, 2. Got 1"):
+    with pytest.raises(ParameterError, match=r"a text for each of 2 chunks. Got 1 texts"):
         Dense(encoder="hash").fit(chunks(2), ["a"])
     with pytest.raises(ParameterError, match=r"shape \(2, dim\)"):
         Dense(encoder="hash").fit(chunks(2), ["a", "b"], vectors=np.ones((1, 2)))
