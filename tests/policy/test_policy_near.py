@@ -119,8 +119,20 @@ def test_settled_rows_hold_no_pair_and_stand_for_pairs_only(edges, priority) -> 
         assert priority[j] <= priority[i]
         assert all(k == i or (min(i, k), max(i, k)) in edges for k in np.flatnonzero(label == label[i]))
     left = {pair: value for pair, value in edges.items() if set(pair) <= stays}
+    speaking = {int(j) for i, j in enumerate(survivor) if i != j}
+    assert not any(speaking & set(pair) for pair in left)
     again, _ = settle(9, *arrays(left), np.array(priority))
     assert all(again[i] == i for i in stays)
+
+
+def test_what_is_dissolved_stays_and_dissolves_its_neighbours() -> None:
+    # 1 and 3 join, then 0 and 2; 1 stays and is a pair with 4. So 1, 3 and 4 all stay, and 3 is a pair with 2.
+    edges = {(1, 3): 0.85, (0, 2): 0.8, (2, 3): 0.8, (1, 4): 0.8}
+    survivor, _ = settle(5, *arrays(edges), np.array([4, 1, 3, 2, 0]))
+    assert survivor.tolist() == [0, 1, 2, 3, 4]
+    del edges[2, 3]
+    survivor, _ = settle(5, *arrays(edges), np.array([4, 1, 3, 2, 0]))
+    assert survivor.tolist() == [2, 1, 2, 3, 4]
 
 
 def test_components_are_named_by_their_least_member() -> None:
