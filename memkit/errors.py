@@ -48,7 +48,16 @@ class FormatError(MemkitError, ValueError):
 
 def refused(where: object, expected: str, got: str) -> FormatError:
     """The error of a file or folder that is not as expected, in the one shape that messages have."""
-    return FormatError(f"{where}: expected {expected}. Got {got}.", path=str(where))
+    return FormatError(f"{named(where)}: expected {expected}. Got {got}.", path=str(where))
+
+
+def named(where: object) -> str:
+    """A path as a message names it: a message is one line, and a name may hold a line end.
+
+    >>> named("a/b.md"), named("a\\nb.md")
+    ('a/b.md', "'a\\\\nb.md'")
+    """
+    return path if (path := str(where)).isprintable() else repr(path)
 
 
 class VersionError(FormatError):

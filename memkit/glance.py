@@ -23,7 +23,7 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.fences import fences
 from memkit.formats import reader
 from memkit.formats.faults import ADVICE
-from memkit.params import AsOf, as_of_time, check_value, describe
+from memkit.params import AsOf, as_of_time, check_corpus, check_value, describe
 from memkit.tables.age import BY_MONTH
 from memkit.tables.corpus import Corpus
 from memkit.tables.secrets import secret_problems
@@ -159,6 +159,7 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     >>> found.tables["links"]["target"].to_pylist(), found.tables["equal_texts"]["times"].to_pylist()
     (['plan.md'], [2])
     """
+    check_corpus("overview", corpus)
     check_value("overview", "exact", exact, "bool")
     moment = as_of_time(as_of)
     tables = {name: corpus.ask(sql, {"as_of": moment} if "$as_of" in sql else None) for name, sql in _TABLES.items()}

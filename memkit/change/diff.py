@@ -13,7 +13,7 @@ import pyarrow as pa
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.sheet import ROWS, Sheet, sheet_of, visible
-from memkit.params import describe
+from memkit.params import check_corpus, describe
 from memkit.schemas import MEMORIES, WORDS, column, table
 from memkit.tables.corpus import Corpus
 from memkit.tables.identity import known_of, matches, words_of
@@ -134,6 +134,8 @@ def diff(corpus_a: Corpus, corpus_b: Corpus) -> Difference:
     changed a ['10'] ['20']
     added c [] ['Кофе']
     """
+    for corpus in (corpus_a, corpus_b):
+        check_corpus("diff", corpus)
     before, after = corpus_a.memories, corpus_b.memories
     found = matches(known_of(before), known_of(after))
     pairs: list[tuple[int | None, int | None]] = [(other, place) for place, other in found.items()]

@@ -20,6 +20,7 @@ from memkit.cli.common import (
     ProfileOption,
     SetOption,
     app,
+    as_path,
     load,
     policy_values,
     profile_of,
@@ -28,6 +29,7 @@ from memkit.cli.common import (
 from memkit.cli.show import out, show
 from memkit.display.sheet import visible
 from memkit.errors import MemkitError, ParameterError
+from memkit.formats.disk.files import check_file
 from memkit.params import check_choice
 
 if TYPE_CHECKING:
@@ -91,10 +93,16 @@ def apply(
     from memkit.change.edits import Edits
 
     try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+        text = sys.stdin.read() if file == "-" else _file(file).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ParameterError(f"{file}: expected a plan in UTF-8. {error}") from error
     show(_filtered(Edits.from_json(text, path), where).apply(force), as_json)
+
+
+def _file(name: str) -> Path:
+    path = as_path(name)
+    check_file(path)
+    return path
 
 
 def _mender(name: str, planner: Callable[[], Any], said: str) -> None:

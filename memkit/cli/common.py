@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from memkit.display.sheet import visible
-from memkit.errors import ParameterError, did_you_mean
-from memkit.params import Param, check_choice
+from memkit.errors import MemkitError, ParameterError, did_you_mean
+from memkit.params import Param, check_choice, path_of
 
 if TYPE_CHECKING:
     from memkit.evaluate.profiles.profile import Profile
@@ -29,9 +29,10 @@ app = typer.Typer(
 
 
 def as_path(text: str) -> Path:
-    if not text:  # of a shell variable that is not set: Path would take it for the folder one is in
-        raise typer.BadParameter("expected a path. Got an empty one.")
-    return Path(text)
+    try:
+        return path_of("PATH", text)
+    except ParameterError as error:  # of a ValueError the command line's framework would show the value alone
+        raise MemkitError(str(error)) from error
 
 
 PathArgument = Annotated[

@@ -11,6 +11,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from memkit.params import path_of
+
 # The page's own colours follow the reader's setting; those of the tables and pictures follow the page's.
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
@@ -70,8 +72,9 @@ def write_page(path: str | Path, title: str, body: str, sortable: bool = False) 
         script = f"<script>{_SORT}</script>"
         policy = f"; script-src 'sha256-{base64.b64encode(hashlib.sha256(_SORT.encode()).digest()).decode()}'"
     page = _PAGE.format(title=html.escape(title), body=body, script=script, policy=policy, style=_STYLE)
-    Path(path).write_text(page, encoding="utf-8")
-    return Path(path)
+    place = path_of("report", path)
+    place.write_text(page, encoding="utf-8")
+    return place
 
 
 def as_figure(ax: Any) -> str:

@@ -27,7 +27,7 @@ from memkit.index.encode import as_encoder, check_given, for_corpus, loaded_enco
 from memkit.index.encoders.base import Calibration, Texts, Vectors, as_texts, check_block, is_unit, unit_rows
 from memkit.index.nearest import SCORE_DIGITS, STEP, Nearest
 from memkit.index.postings import CANDIDATES, check_chunks
-from memkit.params import Estimator, estimator, param
+from memkit.params import Estimator, estimator, param, path_of
 from memkit.schemas import Mask
 from memkit.tables.untrusted import read_json
 
@@ -208,7 +208,7 @@ class Dense(Estimator):
         leaves what was saved before.
         """
         self._check_fitted()
-        folder = Path(folder)
+        folder = path_of("save", folder)
         files = {"vectors": store.put(folder, ".npy", lambda path: store.save_array(path, self.vectors_), _PREFIX)}
         files["means"] = store.put(folder, ".npy", lambda path: store.save_array(path, self.centring_.means_), _PREFIX)
         if self.index_ is not None:
@@ -261,7 +261,7 @@ class Dense(Estimator):
         ParameterError
             The encoder has to be given.
         """
-        folder = Path(folder)
+        folder = path_of("load", folder)
         manifest = _manifest(folder)
         spec = manifest["encoder"] if encoder is None else encoder
         if spec is None:

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from memkit.errors import DamagedIndexError, MemkitError, StaleIndexError
+from memkit.errors import DamagedIndexError, MemkitError, StaleIndexError, named
 from memkit.formats.disk.files import IGNORE_FILE
 from memkit.index.encoders.base import Vectors, as_texts, digest
 from memkit.tables.untrusted import open_member
@@ -111,9 +111,9 @@ def checking(what: Path) -> Iterator[None]:
     except StaleIndexError:
         raise
     except (KeyError, TypeError, ValueError, AttributeError, OSError, RuntimeError, MemoryError) as error:
+        where = named(f"{what.parent.name}/{what.name}")
         raise DamagedIndexError(
-            f"{what.parent.name}/{what.name}: expected what was saved. {type(error).__name__}: {error!s:.300}."
-            " Fit and save again."
+            f"{where}: expected what was saved. {type(error).__name__}: {error!s:.300}. Fit and save again."
         ) from error
 
 

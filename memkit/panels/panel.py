@@ -18,7 +18,7 @@ from memkit.panels.controls import control
 from memkit.panels.page import Displayed
 from memkit.panels.parts import STYLE
 from memkit.panels.state import Asked, Section, Session, State
-from memkit.params import AsOf, Estimator, Param, as_of_time
+from memkit.params import AsOf, Estimator, Param, as_of_time, path_of
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ class Panel(Displayed):
         -------
         Path
         """
-        target = Path(path)
+        target = path_of("export", path)
         head = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(self.title)}</title>"
         body = self._page(f"<figure>{self.marks.svg}</figure>")
         target.write_text(f"{head}<style>{_ALONE}</style><body>{body}</body></html>", encoding="utf-8")

@@ -24,9 +24,11 @@ from memkit.params.declare import Param as Param
 from memkit.params.declare import as_of_time as as_of_time
 from memkit.params.declare import check_choice as check_choice
 from memkit.params.declare import check_column as check_column
+from memkit.params.declare import check_corpus as check_corpus
 from memkit.params.declare import check_value as check_value
 from memkit.params.declare import describe as describe
 from memkit.params.declare import param as param
+from memkit.params.declare import path_of as path_of
 from memkit.params.declare import record_as_of as record_as_of
 from memkit.params.declare import revision_of as revision_of
 from memkit.params.estimator import Estimator as Estimator

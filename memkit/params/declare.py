@@ -5,9 +5,11 @@ from __future__ import annotations
 import functools
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field
 from datetime import UTC, date, datetime, time
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -226,6 +228,47 @@ def check_column(name: str, columns: Iterable[object], owner: str) -> None:
     if name not in given:
         got = ", ".join(given) or "none"
         raise ParameterError(f"{owner}: expected a column {name!r}. Got {got:.300}.{did_you_mean(name, given)}")
+
+
+def check_corpus(owner: str, corpus: object) -> None:
+    """Raise where that is no corpus, and say what makes one."""
+    if not isinstance(getattr(corpus, "tables", None), dict):
+        raise ParameterError(
+            f"{owner}: expected a Corpus. Got {type(corpus).__name__}; mk.from_table makes one of a table with a"
+            " column 'text', mk.read of a folder."
+        )
+
+
+def path_of(owner: str, given: Any) -> Path:
+    """`given` as a path that a file or folder may have, be anything there or not.
+
+    Raises
+    ------
+    ParameterError
+        Where it is no str or Path, is empty, or the system takes no such name or does not tell what is there.
+
+    Examples
+    --------
+    >>> path_of("read", None)
+    Traceback (most recent call last):
+    memkit.errors.ParameterError: read: expected a path. Got None.
+    >>> path_of("read", "a\\0b")
+    Traceback (most recent call last):
+    memkit.errors.ParameterError: read: expected a path. Got 'a\\x00b': embedded null byte.
+    """
+    said = f"{owner}: expected a path. Got {given!r:.100}"
+    if given == "":  # of a variable that is not set: Path would take it for the folder one is in
+        raise ParameterError(f"{owner}: expected a path. Got an empty one.")
+    try:
+        path = Path(given)
+        os.stat(path)  # noqa: PTH116 - Path.exists takes a name that no file can have for a file that is not there
+    except (FileNotFoundError, NotADirectoryError):
+        return path
+    except TypeError as error:
+        raise ParameterError(f"{said}.") from error
+    except (OSError, ValueError) as error:
+        raise ParameterError(f"{said}: {getattr(error, 'strerror', None) or error}.") from error
+    return path
 
 
 def as_of_time(as_of: AsOf) -> datetime:

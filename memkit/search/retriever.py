@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from memkit.errors import MemkitError, NotFittedError, ParameterError
-from memkit.params import AsOf, estimator
-from memkit.search.fitted.arms import check_corpus, finder
+from memkit.params import AsOf, check_corpus, estimator, path_of
+from memkit.search.fitted.arms import finder
 from memkit.search.fitted.index import SearchIndex, build_index
 from memkit.search.fitted.store import FOLDER, kept_arm, load_index, save_index
 from memkit.search.question import Question, Settings, as_queries, ask, or_by_words
@@ -81,7 +81,7 @@ class Retriever(QuerySettings, FitSettings):
         """
         if isinstance(corpus, Buckets):
             return self._fit_buckets(corpus)
-        check_corpus(corpus)
+        check_corpus("Retriever", corpus)
         if self.engine == MAPPED:
             raise ParameterError(
                 "Retriever: engine='mapped' maps the files of a lake of buckets: corpus.save(folder, buckets=8), then"
@@ -111,7 +111,7 @@ class Retriever(QuerySettings, FitSettings):
         """
         if isinstance(corpus, Buckets):
             return self if self.__dict__.get("corpus_") is corpus else copy.copy(self).fit(corpus)
-        check_corpus(corpus)
+        check_corpus("Retriever", corpus)
         index: SearchIndex | None = self.__dict__.get("index_")
         memories = corpus.tables["memories"]
         if index is not None and (index.given is memories or index.given.equals(memories)):
@@ -223,7 +223,7 @@ class Retriever(QuerySettings, FitSettings):
         """
         index = self._index()
         _ = index.given  # buckets are saved already
-        save_index(index, self.get_params(deep=False), Path(folder).absolute())
+        save_index(index, self.get_params(deep=False), path_of("save", folder).absolute())
 
     @classmethod
     def load(cls, folder: Path | str, corpus: Corpus, encoder: Any = None, *, trust: bool = False) -> Self:
@@ -246,7 +246,7 @@ class Retriever(QuerySettings, FitSettings):
         StaleIndexError
             Where the memories are not those of `save`, or the encoder is another one.
         """
-        index, values = load_index(Path(folder).absolute(), corpus, encoder, trust)
+        index, values = load_index(path_of("load", folder).absolute(), corpus, encoder, trust)
         search = cls(**values)
         search._adopt(index)
         return search

@@ -23,7 +23,7 @@ from memkit.formats.format import MARKDOWN
 from memkit.formats.reader import Reading
 from memkit.formats.registry import check_named, name_of
 from memkit.formats.rows import Rows
-from memkit.params import AsOf, revision_of
+from memkit.params import AsOf, path_of, revision_of
 from memkit.schemas import TABLES
 from memkit.tables import dates
 from memkit.tables.database import Database, TextIndex, sql_with
@@ -272,11 +272,11 @@ class Corpus:
         ...     mk.open(folder)
         Corpus(1 memories: 1 other; 0 problems)
         """
-        count = self.buckets if buckets is None else buckets
+        count, place = self.buckets if buckets is None else buckets, path_of("save", folder)
         if count is None:
-            save(self.tables, self._database, self._reading, self._attached, Path(folder))
+            save(self.tables, self._database, self._reading, self._attached, place)
         else:
-            save_buckets(self.tables, Path(folder), count, self._attached)
+            save_buckets(self.tables, place, count, self._attached)
 
     def refresh(self) -> Corpus:
         """A corpus of what the folder holds now; only files that changed are opened.

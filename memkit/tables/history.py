@@ -21,7 +21,7 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.formats.git.refs import Rev, rev_text
 from memkit.formats.git.repository import TIMEOUT_S
 from memkit.formats.rows import Rows
-from memkit.params import AsOf, as_of_time, check_value
+from memkit.params import AsOf, as_of_time, check_value, path_of
 from memkit.schemas import TIMESTAMP
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import read
@@ -171,6 +171,6 @@ def history(path: str | Path, rev: Rev = "HEAD", max_commits: int = 10_000, time
     """
     check_value("history", "max_commits", max_commits, "int", low=1)
     check_value("history", "timeout_s", timeout_s, "float", low=0, unit="seconds")
-    root, rows = Path(path).resolve(), Rows()
+    root, rows = path_of("history", path).resolve(), Rows()
     versions, commits = versions_of(root, rev_text(rev), rows, max_commits, timeout_s)
     return History(versions, commits, rows.table("problems"), root)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from memkit.errors import FormatError, MemkitError
 from memkit.formats.git.repository import ENVIRONMENT
-from memkit.params import AsOf, as_of_time
+from memkit.params import AsOf, as_of_time, path_of
 
 
 def sample_data() -> Path:
@@ -71,7 +71,7 @@ def write_files(folder: str | Path, files: Mapping[str, str | bytes]) -> Path:
     >>> corpus.memories["title"].to_pylist()
     ['Чай']
     """
-    root = Path(folder)
+    root = path_of("write_files", folder)
     for name, content in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def write_commits(folder: str | Path, states: Iterable[tuple[AsOf, Mapping[str, 
     >>> mk.read(root, rev="2026-01-05").memories["title"].to_pylist(), mk.read(root).memories.num_rows
     (['Чай'], 0)
     """
-    root = Path(folder)
+    root = path_of("write_commits", folder)
     root.mkdir(parents=True, exist_ok=True)
     stream = b"".join(_commit(as_of_time(at), files) for at, files in states)
     _git(root, "init", "--quiet", "--initial-branch=main")

@@ -27,7 +27,7 @@ from memkit.formats.git.refs import Rev, rev_text
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES, name_of
-from memkit.params import AsOf, as_of_time, check_choice, check_value
+from memkit.params import AsOf, as_of_time, check_choice, check_value, path_of
 from memkit.tables import dates as git_dates
 from memkit.tables.buckets import Buckets, is_bucketed
 from memkit.tables.corpus import Corpus
@@ -133,7 +133,7 @@ def read(
     options = Options(
         format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress, names, of, dates
     )
-    reading = (reader if dates is None else git_dates).read(Path(path), options)
+    reading = (reader if dates is None else git_dates).read(path_of("read", path), options)
     if errors == "raise":
         _raise_first(reading.tables["problems"])
     for root in (reading.root, reading.root.resolve()):  # as it is asked for, and as a lake names it
@@ -210,10 +210,10 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
     ...     mk.open(folder).sql("select memory_id from fts('чай')").fetchall()
     [('0',)]
     """
-    place = Path(folder).absolute()
+    place = path_of("open", folder).absolute()
     if is_bucketed(place):
         return Buckets(place, trust)
-    tables, reading, text_index = load(place, None if source is None else give(Path(source)), trust)
+    tables, reading, text_index = load(place, None if source is None else give(path_of("open", source)), trust)
     return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=trust)
 
 

@@ -54,7 +54,8 @@ def test_a_path_that_is_no_folder_or_file_ends_at_once_with_exit_code_2(
     more = {"sql": ("select 1",), "search": ("чай",), "context": ("чай", "--user", "anna")}.get(command[0], ())
     code, out, err = run(*command, path, *more)
     assert (code, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith(f"memkit: {path}: expected a folder or file. Got ")
+    said = f"PATH: expected a path. Got '{path}': " if odd == "a link" else f"{path}: expected a folder or file. Got "
+    assert err.startswith(f"memkit: {said}")
 
 
 def test_a_folder_that_can_no_longer_be_read_is_no_empty_one(a_locked_folder: Path) -> None:

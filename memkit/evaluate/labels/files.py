@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from memkit.errors import FormatError
+from memkit.formats.disk.files import check_file
 
 _TREC = {
     "queries": ("query_id", "text"),
@@ -57,10 +58,11 @@ def read_file(path: Path, what: str) -> pa.Table:
     Raises
     ------
     FormatError
-        Where the file cannot be parsed, with its line.
+        Where the file cannot be parsed, with its line; where there is a folder, a pipe or a device.
     OSError
         Where there is no such file.
     """
+    check_file(path)
     if path.suffix.lower() == ".parquet":
         try:
             return pq.read_table(path)

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from memkit import schemas
 from memkit.errors import ParameterError
 from memkit.evaluate.labels.files import read_file, write_file
-from memkit.params import as_of_time, check_column
+from memkit.params import as_of_time, check_column, path_of
 from memkit.schemas import TIMESTAMP
 
 QUERIES = schemas.table(
@@ -168,7 +168,7 @@ def write_labels(table: Any, path: str | Path) -> Path:
     'q1 0 notes:my%20pool.md 1\\n'
     """
     given = as_arrow_table(table, "labels")
-    names, path = given.column_names, Path(path)
+    names, path = given.column_names, path_of("write_labels", path)
     if "relevance" in names:
         write_file(read_qrels(given), path, "qrels")
     elif "rank" in names or "score" in names:
@@ -181,7 +181,7 @@ def write_labels(table: Any, path: str | Path) -> Path:
 def as_arrow_table(source: Any, what: str) -> pa.Table:
     """The table in `source`, whatever holds it."""
     if isinstance(source, (str, Path)):
-        return read_file(Path(source), what)
+        return read_file(path_of(what, source), what)
     try:
         if isinstance(source, pd.DataFrame):
             return pa.Table.from_pandas(source, preserve_index=False)

@@ -20,7 +20,8 @@ from memkit.context import ContextBuilder
 from memkit.errors import FormatError, ParameterError, did_you_mean
 from memkit.evaluate.profiles.evidence import EVIDENCE, evidence_of, labels_fingerprint
 from memkit.evaluate.profiles.pasted import settings_of
-from memkit.params import AsOf, Estimator, Param, as_of_time, describe
+from memkit.formats.disk.files import check_file
+from memkit.params import AsOf, Estimator, Param, as_of_time, describe, path_of
 from memkit.policy.catalogue import policy_class
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.policy.pipeline import Pipeline
@@ -209,7 +210,7 @@ class Profile:
         -------
         Path
         """
-        path = Path(path)
+        path = path_of("save", path)
         path.write_text(self.to_json() if path.suffix.lower() == ".json" else self.to_toml(), encoding="utf-8")
         return path
 
@@ -229,11 +230,12 @@ class Profile:
         ParameterError
             For a name or value that is not declared.
         FormatError
-            For a file that is no TOML, or no JSON.
+            For a file that is no TOML, or no JSON; for a folder, a pipe or a device.
         OSError
             Where there is no such file.
         """
-        path = Path(path)
+        path = path_of("load", path)
+        check_file(path)
         try:
             text = path.read_text("utf-8-sig")
             made = cls.from_json(text) if path.suffix.lower() == ".json" else cls.from_toml(text)

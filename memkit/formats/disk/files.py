@@ -193,6 +193,17 @@ def check_root(root: Path) -> None:
         raise refused(root, "a folder or file", got)
 
 
+def check_file(path: Path) -> None:
+    """Raise where anything but a file is at `path`: a pipe may never end, and a device may have no end.
+
+    Raises
+    ------
+    FormatError
+    """
+    if path.exists() and not path.is_file():
+        raise refused(path, "a file", "a folder" if path.is_dir() else "a pipe, socket or device")
+
+
 def _unreadable(root: Path) -> str:
     try:
         mode = root.stat().st_mode

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.duck import rows_of
-from memkit.errors import ParameterError, StaleIndexError
+from memkit.errors import StaleIndexError
 from memkit.schemas import Ints, Mask
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.text.analyse import searchable_sql
@@ -207,15 +207,6 @@ def as_days(index: Any, asked: Sequence[str], moment: datetime) -> Sequence[str]
     if "date" not in index.settings.searched or not index.is_dated:
         return asked
     return [in_days(text, moment.date()) for text in asked]
-
-
-def check_corpus(corpus: object) -> None:
-    """Raise where that is no corpus, and say what makes one."""
-    if not isinstance(getattr(corpus, "tables", None), dict):
-        raise ParameterError(
-            f"Retriever: expected a Corpus. Got {type(corpus).__name__}; mk.from_table makes one of a table with a"
-            " column 'text', mk.read of a folder."
-        )
 
 
 def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:

@@ -21,9 +21,10 @@ from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, content_key
 from memkit.index.postings import CANDIDATES
 from memkit.index.store import rows_digest
+from memkit.params import check_corpus
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import Vocabulary, vocabulary_of
-from memkit.search.fitted.arms import KINDS, as_days, build_arm, check_corpus, codes, cut, finder, places, said, taken
+from memkit.search.fitted.arms import KINDS, as_days, build_arm, codes, cut, finder, places, said, taken
 from memkit.search.fitted.context import Context, context_of
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
@@ -343,7 +344,7 @@ def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | Non
     before : SearchIndex, optional
         Another with the same settings: what it knows of memories that are as they were is used again, to one result.
     """
-    check_corpus(corpus)
+    check_corpus("Retriever", corpus)
     given = corpus.tables["memories"]
     order = pc.sort_indices(given["memory_id"]).to_numpy().astype(np.int64)
     if before is None:
