@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import ADVICE, SEVERITIES, Rule, Tests, tests_of
+from memkit.formats.syntax import front_matter, yaml
 from memkit.formats.syntax.node import Node
 from memkit.schemas import TABLES
 
@@ -69,6 +70,22 @@ def json_text(value: object) -> str:
     return "{}" if value == {} else _JSON.encode(value)
 
 
+UNDECODED, COMMENTS = "windows-1251", "#"
+"""Under which keys of extra lines that are no UTF-8 stand as they read, and comments of YAML, by their number."""
+_Line = tuple[str, int, str, str]
+"""A path, a line's number, the key, and what the line holds that no column does."""
+
+
+def _beside(source: Source) -> list[_Line]:
+    """What lines of a file hold that no column does, in order."""
+    lines = [(source.path, number, UNDECODED, guess) for number, guess in source.undecoded.items()]
+    if "#" not in source.text:
+        return lines
+    is_yaml = source.name.lower().endswith((".yaml", ".yml"))
+    comments = (yaml if is_yaml else front_matter).comments(source.text).items()
+    return sorted([*lines, *((source.path, number, COMMENTS, said) for number, said in comments)])
+
+
 @dataclass
 class Rows:
     """Rows by table name; `add` and `problem` append.
@@ -91,7 +108,7 @@ class Rows:
         self.tables = {name: [] for name in self.schemas}
         self._handed: dict[str, list[pa.Table]] = {name: [] for name in self.schemas}
         self._first = 0
-        self._undecoded: deque[tuple[str, int, str]] = deque()
+        self._beside: deque[_Line] = deque()
         self._ids = _Ids("")
         self._tests: Tests = {}
         self._listed: Counter[tuple[str, str]] = Counter()
@@ -117,11 +134,11 @@ class Rows:
         rows.append(row)
 
     def _hand_over(self, table: str, rows: list[Row]) -> None:
-        """Turn rows into Arrow; the latest memory stays, as undecoded lines below it are still to be put into it."""
+        """Turn rows into Arrow; the latest memory stays, as what lines below it hold is still to be put into it."""
         kept = []
         if table == "memories":
             kept = [rows.pop()]
-            self._keep_undecoded(rows[self._first :], _line_start(kept[0]))
+            self._keep_beside(rows[self._first :], _line_start(kept[0]))
             self._first = 0
         self._handed[table].append(self._to_table(table))
         rows[:] = kept
@@ -204,32 +221,36 @@ class Rows:
         self.problem("unparsable", source.path, expected, got, line=line, memory_id=memory_id, quote=False)
 
     def begin(self, source: Source, *parts: Source) -> None:
-        """Begin the memories of one file: its lines that are no UTF-8 will be kept in their extra."""
+        """Begin the memories of one file: of its lines what no column holds will be kept in their extra."""
         self._first = len(self.tables["memories"])
-        lines = ((read.path, number, guess) for read in (source, *parts) for number, guess in read.undecoded.items())
-        self._undecoded = deque(lines)
+        self._beside = deque(line for read in (source, *parts) for line in _beside(read))
 
     def end(self) -> None:
         """End the file that was begun."""
-        if self._undecoded:
-            self._keep_undecoded(self.tables["memories"][self._first :])
+        if self._beside:
+            self._keep_beside(self.tables["memories"][self._first :])
 
-    def _keep_undecoded(self, rows: list[Row], until: float = math.inf) -> None:
-        """Put what undecoded lines above `until` read as into extra: of the memory that begins last above each.
+    def _keep_beside(self, rows: list[Row], until: float = math.inf) -> None:
+        """Put what lines above `until` hold beside columns into extra: of the memory that begins last above each.
 
         A line above them all, as in front matter, goes to the first.
         """
         found = sorted(rows, key=_line_start)
         starts = list(map(_line_start, found))
-        kept: dict[int, dict[str, str]] = {}
-        while found and self._undecoded and self._undecoded[0][1] < until:
-            path, number, guess = self._undecoded.popleft()
+        kept: dict[tuple[int, str], dict[str, str]] = {}
+        while found and self._beside and self._beside[0][1] < until:
+            path, number, key, said = self._beside.popleft()
             at = max(bisect_right(starts, number) - 1, 0)
             own = found[at]["path"] == path
-            kept.setdefault(at, {})[str(number) if own else f"{path}:{number}"] = guess
-        for at, lines in kept.items():
+            if key == COMMENTS and said in found[at]["text"]:
+                continue  # front matter of plain Markdown is a text of its own
+            kept.setdefault((at, key), {})[str(number) if own else f"{path}:{number}"] = said
+        for (at, key), lines in kept.items():
             extra = json.loads(found[at]["extra"])
-            found[at]["extra"] = json_text({**extra, "windows-1251": {**extra.get("windows-1251", {}), **lines}})
+            there = extra.get(key, {})  # a field of that name, where it is no object
+            found[at]["extra"] = json_text(
+                {**extra, key: {**(there if isinstance(there, dict) else {"": there}), **lines}}
+            )
 
     def to_arrow(self) -> dict[str, pa.Table]:
         """The rows as Arrow tables, each with its declared schema; every table is there."""

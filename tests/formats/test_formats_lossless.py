@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import memkit as mk
 from memkit.errors import FormatError
 from memkit.formats.facts import TAGS, format_fact, parse_fact
+from memkit.formats.syntax.yaml import comments, load_yaml
 from memkit.tables.samples import write_files
 
 fast = settings(max_examples=30)
@@ -349,3 +350,90 @@ def test_parts_are_one_text_and_keep_their_odd_lines() -> None:
     assert corpus.tables["entries"]["parts"].to_pylist() == [["part2.md", "part1.md"]]
     rules = [(row["path"], row["rule"]) for row in corpus.problems.to_pylist() if row["rule"] != "missing_field"]
     assert rules == [("memory/n/index.md", "missing_file"), ("memory/n/part2.md", "encoding")]
+
+
+NOTE = """---
+# made by hand
+id: 550e8400-e29b-41d4-a716-446655440000
+subject: Чай # зелёный
+keywords: [tea, чай]   # two
+applies_to: global
+created_at: 2025-01-15T10:30:00Z
+updated_at: 2025-01-15T10:30:00Z
+why: |  # folded by hand
+  not # a comment
+---
+# A heading
+Без сахара, пожалуйста.
+"""
+FACTS = """# all of them
+- fact_id: w1   # first
+  category: tea
+  content: "Любит чай # не комментарий"
+  confidence: 0.5
+  relations: []
+  format_version: 1.0.0
+# before the second
+- fact_id: w2
+  category: coffee
+  content: Любит кофе
+  confidence: 0.5 # a guess
+  relations: []
+  format_version: 1.0.0
+# end
+"""
+
+
+def comments_in(files: Mapping[str, str | bytes]) -> list[dict[str, str]]:
+    memories = read_files(files).memories.to_pylist()
+    return [json.loads(row["extra"]).get("#", {}) for row in memories]
+
+
+def test_comments_of_a_note_are_in_its_extra_by_their_lines() -> None:
+    kept = {"2": "# made by hand", "4": "# зелёный", "5": "# two", "9": "# folded by hand"}
+    assert comments_in({"550e8400-e29b-41d4-a716-446655440000.md": NOTE}) == [kept]
+
+
+def test_comments_of_records_in_yaml_are_with_the_record_that_begins_above_them() -> None:
+    first = {"1": "# all of them", "2": "# first", "8": "# before the second"}
+    assert comments_in({"wisdom.yaml": FACTS}) == [first, {"12": "# a guess", "15": "# end"}]
+
+
+def test_a_comment_that_a_text_holds_is_not_kept_again() -> None:
+    plain = "---\ntitle: План # черновик\ncomments: true\n---\n# Один\nРаз два три.\n"
+    assert comments_in({"plain.md": plain}) == [{}, {}]
+
+
+def test_a_field_named_as_the_comments_are_stays_beside_them() -> None:
+    note = NOTE.replace("why: |  # folded by hand\n  not # a comment\n", '"#": mine\n')
+    [kept] = comments_in({"550e8400-e29b-41d4-a716-446655440000.md": note})
+    assert kept == {"": "mine", "2": "# made by hand", "4": "# зелёный", "5": "# two"}
+
+
+_COMMENTED = st.lists(
+    st.tuples(
+        st.sampled_from(["b", "'c # no'", '"d\\" # no"', "[e, f]", "v#no", "|\n  g # no", "{h: i}", "&x j", ""]),
+        st.sampled_from(["", " # one", "\t# 'two'", "\n# three: 3", "\n   # - four", " #"]),
+    ),
+    min_size=1,
+)
+
+
+@fast
+@given(_COMMENTED)
+def test_comments_are_found_wherever_yaml_has_them(lines: list[tuple[str, str]]) -> None:
+    text, expected = "", {}
+    for number, (value, comment) in enumerate(lines):
+        if value.startswith("|") and comment.startswith((" ", "\t", "\n ")):
+            comment = ""  # it would be of the text below
+        text += f"k{number}: {value}{comment}\n"
+        if comment:
+            expected[text.count("\n")] = comment.strip()
+    assert comments(text) == expected
+    fields = next(load_yaml(text))
+    assert len(fields) == len(lines)
+
+
+@pytest.mark.parametrize("text", ["# x\na: " + "[" * 50_000, "# x\n" * 50_000, "# x\n" + "{a: " * 50_000])
+def test_comments_of_what_is_nested_without_end_are_found_at_once(text: str) -> None:
+    assert comments(text)[1] == "# x"

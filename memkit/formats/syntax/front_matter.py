@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from memkit.formats.syntax.node import Node, StructureError
+from memkit.formats.syntax.yaml import comments as yaml_comments
 from memkit.formats.syntax.yaml import load_yaml
 
 _OPENING = re.compile(r"---[ \t]*\n")
@@ -62,6 +63,14 @@ def split(text: str) -> FrontMatter | None:
     if fields is None or (fault and not fields):
         return None  # two horizontal rules with a text between them
     return FrontMatter(fields, closing.end(), text.count("\n", 0, closing.end()) + 1, fault)
+
+
+def comments(text: str) -> dict[int, str]:
+    """The comments in the front matter of `text` by their 1-based line."""
+    opening, closing = _bounds(text) if text.startswith("---") else (None, None)
+    if opening is None or closing is None:
+        return {}
+    return {line + 1: said for line, said in yaml_comments(text[opening.end() : closing.start()]).items()}
 
 
 def _bounds(text: str) -> tuple[re.Match[str] | None, re.Match[str] | None]:

@@ -23,6 +23,8 @@ MAX_DIRECTIVES = 100
 _Loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)  # C where PyYAML was built with it
 _DIRECTIVE = re.compile(r"^%", re.MULTILINE)
 _OPENING: tuple[Any, ...] = (yaml.MappingStartEvent, yaml.SequenceStartEvent)
+_FLOW_OPENING: tuple[Any, ...] = (yaml.FlowMappingStartToken, yaml.FlowSequenceStartToken)
+_FLOW_CLOSING: tuple[Any, ...] = (yaml.FlowMappingEndToken, yaml.FlowSequenceEndToken)
 _ALIAS: Any = yaml.AliasEvent
 _CLOSING: tuple[Any, ...] = (yaml.MappingEndEvent, yaml.SequenceEndEvent)
 
@@ -46,6 +48,34 @@ def load_yaml(text: str) -> Iterator[Any]:
         raise StructureError(f"{reason}", mark.line + 1 if mark else 1) from error
     except UnicodeEncodeError as error:
         raise StructureError("characters that YAML allows", 1) from error
+
+
+def comments(text: str) -> dict[int, str]:
+    """The comments of `text` by their 1-based line; of text that is no YAML the lines that are nothing else.
+
+    >>> comments("# of mine\\na: 'b # c' # d\\n")
+    {1: '# of mine', 2: '# d'}
+    """
+    if "#" not in text:
+        return {}
+    try:
+        lines = [place for line, gap in _gaps(text) for place in enumerate(gap.split("\n"), line)]
+    except (yaml.YAMLError, UnicodeEncodeError, StructureError):
+        lines = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.lstrip().startswith("#")]
+    return {number: clean(line[line.index("#") :].rstrip()) for number, line in lines if "#" in line}
+
+
+def _gaps(text: str) -> Iterator[tuple[int, str]]:
+    """What stands between the tokens of `text`, blanks and comments alone, and the line that each begins on."""
+    end, line, depth = 0, 1, 0
+    for token in yaml.scan(text, Loader=_Loader):
+        depth += isinstance(token, _FLOW_OPENING) - isinstance(token, _FLOW_CLOSING)
+        _refuse_nest(depth, line)
+        if "#" in (gap := text[end : token.start_mark.index]):
+            yield line, gap
+        end, line = token.end_mark.index, token.end_mark.line + 1
+        if getattr(token, "style", None) in ("|", ">"):  # its first line may be ``key: | # why``
+            yield token.start_mark.line + 1, text[token.start_mark.index : end].partition("\n")[0]
 
 
 class _Builder:
