@@ -159,6 +159,7 @@ def _lives(place: Path, site: Site, tests: list[str], limit_s: float) -> bool:
     before = file.read_text(encoding="utf-8")
     file.write_text(site.text, encoding="utf-8")
     lives = run(place, tests, limit_s)
+    print("" if lives else ".", end="", flush=True, file=sys.stderr)
     file.write_text(before, encoding="utf-8")
     if lives:
         print(f"{site.path}:{site.line}: {site.old}  ->  {site.new}", flush=True)

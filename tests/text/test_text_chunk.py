@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pyarrow as pa
@@ -8,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
-from memkit.schemas import CHUNKS
+from memkit.schemas import CHUNKS, PARTS
 from memkit.text.chunk import Chunker
 
 LINES = st.lists(st.text("абв abc\r\t`#", max_size=30) | st.sampled_from(["```", "~~~", "## Пул", ""]), max_size=30)
@@ -209,3 +210,41 @@ def test_no_chunk_is_a_heading_or_a_blank_line_where_more_is_said(line: str, tai
     assert "".join(piece for piece, _, _ in pieces).strip() == (line + said).strip()
     assert {len(piece) <= 80 for piece, _, _ in pieces} == {True}
     assert pieces[0][1:] == (1, line.count("\n") + 1)
+
+
+def split_entry(text: str, *chars: int) -> list[tuple[str, str, int, int]]:
+    """Path, text and lines of the chunks of an entry whose parts have so many characters, after a plain entry."""
+    parts = [{"path": f"note/part{n}.md", "line_start": n + 2, "chars": size} for n, size in enumerate(chars, 1)]
+    table = memories(
+        "Чай",
+        text,
+        format=["index_tree"] * 2,
+        kind=["entry"] * 2,
+        path=["tea.md", "note/index.md"],
+        line_start=pa.array([4, None], pa.int64()),
+        line_end=pa.array([4, None], pa.int64()),
+        extra=["{}", json.dumps({PARTS: parts})],
+    )
+    first, *rest = Chunker().transform(table).to_pylist()
+    assert (first["memory_id"], first["path"], first["line_start"]) == ("m0", "tea.md", 4)
+    assert {row["memory_id"] for row in rest} == {"m1"}
+    return [(row["path"], row["text"], row["line_start"], row["line_end"]) for row in rest]
+
+
+def test_chunks_of_an_entry_in_parts_have_the_path_and_lines_of_their_part() -> None:
+    found = split_entry("Раз\nДва\nТри", 4, 0, 7)
+    assert [(path, text.strip(), first) for path, text, first, _ in found] == [
+        ("note/part1.md", "Раз", 3),
+        ("note/part3.md", "Два\nТри", 5),
+    ]
+
+
+@pytest.mark.parametrize("chars", [(4, 6), (4, 4), (), (0,)])
+def test_parts_that_are_not_the_text_do_not_split_it(chars: tuple[int, ...]) -> None:
+    [(path, text, _, _)] = split_entry("Раз\nДва\nТри", *chars)
+    assert (path, text) == ("note/index.md", "Раз\nДва\nТри")
+
+
+def test_where_not_even_one_character_fits_each_is_a_chunk() -> None:
+    pieces = cut("абв", chunk_tokens=5, overlap_tokens=0, counter=lambda text: 10 * len(text))
+    assert [text for text, _, _ in pieces] == ["а", "б", "в"]

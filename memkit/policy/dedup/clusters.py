@@ -32,8 +32,9 @@ def verdicts(nodes: Nodes, merging: tuple[Any, ...], rows: pa.Table, survivor: s
     place = nodes.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
     node, priority = nodes.node[place], _priorities(rows, survivor)
     best = _best_rows(len(nodes.texts), node, priority)
-    a, b, similarity, semantic = _present(merging, best >= 0)
-    rank = np.where(best >= 0, priority[best] if len(priority) else 0, len(rows) + np.arange(len(best)))
+    here, rank = best >= 0, len(rows) + np.arange(len(best))
+    rank[here] = priority[best[here]]
+    a, b, similarity, semantic = _present(merging, here)
     if linkage == "complete":
         stays, label = settle(len(best), a, b, similarity, rank)
     else:
