@@ -149,3 +149,12 @@ def test_ndcg_is_scikit_learns(grades: list[int]) -> None:
     qrels = [judgement(name, grade) for name, grade in zip(names, grades, strict=True)]
     run = scored(qrels, [hit("q", rank, name) for rank, name in enumerate(names, 1)])
     assert Metric.parse("ndcg@10")(run) == pytest.approx([ndcg_score([grades], [np.arange(len(grades))[::-1]], k=10)])
+
+
+def test_one_memory_that_answers_every_query_is_relevant_to_each() -> None:
+    queries = read_queries({"query_id": ["q1", "q2", "q3"], "text": ["чай", "кофе", "сок"]})
+    qrels = read_qrels({"query_id": ["q1", "q2", "q3"], "memory_id": ["m"] * 3, "relevance": [1] * 3})
+    judged = Labels.of(queries, qrels, NOW)
+    assert judged.n_relevant.tolist() == [1, 1, 1]
+    assert judged.ideal(10).tolist() == [1.0, 1.0, 1.0]
+    assert [ids.to_pylist() for ids in judged.relevant()] == [["q1", "q2", "q3"], ["m"] * 3]

@@ -61,7 +61,7 @@ class Labels:
     @property
     def n_relevant(self) -> Ints:
         """How many memories are relevant, by query."""
-        right = self.key[self.gain > 0] // max(len(self.memories), 1)
+        right = self.key[self.gain > 0] // len(self.memories)
         return np.bincount(right, minlength=len(self.queries)).astype(np.int64)
 
     def relevant(self) -> tuple[pa.Array, pa.Array]:
@@ -73,7 +73,7 @@ class Labels:
 
     def ideal(self, k: int) -> Floats:
         """The discounted gain of the best first k, by query."""
-        query = self.key // max(len(self.memories), 1)
+        query = self.key // len(self.memories)
         order = np.lexsort((-self.gain, query))
         starts = np.searchsorted(query, np.arange(len(self.queries)))
         place = np.arange(len(order)) - starts[query]
