@@ -8,6 +8,50 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+_COMPARED = 50
+"""Names that are compared letter by letter: of many, those that share most pairs of letters with what was asked."""
+_LONGEST = 200
+"""Characters of a name that others are compared with; what is longer is no slip."""
+_HASHES = 1 << 16
+
+
+def near(name: object, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """The known words most like `name`, best first and three at most, case aside; from a ratio of `cutoff` on.
+
+    >>> near("MEMORI.md", ["MEMORY.md", "notes.md"])
+    ['MEMORY.md']
+    """
+    wanted = str(name).casefold()
+    if len(wanted) > _LONGEST:
+        return []
+    by_letters = {word.casefold(): word for word in known}
+    found = difflib.get_close_matches(wanted, _likely(wanted, list(by_letters)), n=3, cutoff=cutoff)
+    return [by_letters[word] for word in found]
+
+
+def _likely(wanted: str, words: list[str]) -> list[str]:
+    """The words that share most neighbouring pairs of letters with the wanted one, in an order of their own.
+
+    Words that end and begin alike share a pair too. A pair is known by its hash alone, as the words found are compared.
+    """
+    words = sorted(word for word in words if len(word) <= 4 * _LONGEST)
+    if len(words) <= _COMPARED:
+        return words
+    import numpy as np
+
+    def pairs(text: str) -> np.ndarray:
+        letters = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
+        hashes: np.ndarray = (letters[:-1] * np.uint32(31) + letters[1:]) % _HASHES
+        return hashes
+
+    sizes = np.array([len(word) + 1 for word in words])
+    is_wanted = np.zeros(_HASHES, np.int32)
+    is_wanted[pairs(f"\0{wanted}\0")] = 1
+    joined = "\0".join(("", *words, ""))
+    shared = np.add.reduceat(is_wanted[pairs(joined)], np.cumsum(sizes) - sizes)
+    alike = np.minimum(shared, len(wanted) + 1) / (sizes + len(wanted) + 1)
+    return [words[place] for place in np.argsort(-alike, kind="stable")[:_COMPARED]]
+
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
     """A sentence that names the known words most like `name`, to end a message; empty where no word is like it.
@@ -17,9 +61,8 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
     >>> did_you_mean("xyz", ["notes", "workspace"])
     ''
     """
-    by_letters = {word.casefold(): word for word in known}
-    near = difflib.get_close_matches(str(name).casefold(), by_letters, n=3)
-    return f" Did you mean {' or '.join(repr(by_letters[word]) for word in near)}?" if near else ""
+    found = near(name, known)
+    return f" Did you mean {' or '.join(map(repr, found))}?" if found else ""
 
 
 class MemkitError(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TypeVar
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.journal import opened
-from memkit.errors import NotFoundError, ParameterError
+from memkit.errors import NotFoundError, ParameterError, near
 from memkit.formats.fields import check_text
 from memkit.params import AsOf, as_of_time
 
@@ -63,8 +62,8 @@ def checked(text: object, name: str, *, filled: bool = True) -> str:
 
 def missing(what: str, wanted: str, known: Iterable[str]) -> NotFoundError:
     """An error that names what is like the wanted id."""
-    near = difflib.get_close_matches(wanted, list(known), n=3, cutoff=0.4)
-    hint = f" Near it: {', '.join(near)}." if near else ""
+    alike = near(wanted, known, cutoff=0.4)
+    hint = f" Near it: {', '.join(alike)}." if alike else ""
     return NotFoundError(f"there is no {what} {wanted!r:.200}.{hint}")
 
 

@@ -1,0 +1,76 @@
+"""The hint after a wrong name: what it names, and that a long list of names costs no long comparison."""
+
+from __future__ import annotations
+
+import difflib
+import random
+from typing import Any
+
+import pytest
+
+from memkit.change.operations import missing
+from memkit.errors import did_you_mean, near
+
+_CHANCE = random.Random(1)
+IDS = [f"facts:users/user{number % 400:03d}/working.md#wk_{number:05d}" for number in range(20_000)]
+PATHS = [f"memory/{name}/{_CHANCE.getrandbits(48):012x}.md" for name in ("чай", "пул") for _ in range(10_000)]
+SHORT = ["k", "ok", "top", "чай", "Ёж", "id"]
+
+
+@pytest.fixture
+def compared(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The known words that are compared letter by letter, as they come."""
+    words: list[str] = []
+
+    class Counting(difflib.SequenceMatcher[str]):
+        def set_seq1(self, a: Any) -> None:
+            words.append(a)
+            super().set_seq1(a)
+
+    monkeypatch.setattr(difflib, "SequenceMatcher", Counting)
+    return words
+
+
+@pytest.mark.parametrize("known", [IDS, PATHS], ids=["ids", "paths"])
+def test_of_twenty_thousand_names_few_are_compared_letter_by_letter(known: list[str], compared: list[str]) -> None:
+    wrong = known[777].replace("s/", "z/").replace("m/", "w/")[:-1] + "x"
+    assert did_you_mean(wrong, known)
+    assert missing("id", wrong, known).args
+    assert 0 < len(compared) <= 2 * 100
+
+
+def test_a_name_with_one_slip_is_the_first_among_twenty_thousand() -> None:
+    for name in _CHANCE.sample(PATHS, 8):
+        at = _CHANCE.randrange(len(name) - 1)
+        for wrong in (
+            name[:at] + name[at + 1 :],
+            f"{name[:at]}ы{name[at:]}",
+            f"{name[:at]}ы{name[at + 1 :]}",
+            name[:at] + name[at + 1] + name[at] + name[at + 2 :],
+            name.upper(),
+        ):
+            assert near(wrong, PATHS)[0] == name, wrong
+
+
+def test_names_that_are_all_too_long_to_be_meant_are_not_compared(compared: list[str]) -> None:
+    assert did_you_mean("notes", ["y" * 1_000 + str(number) for number in range(100)]) == ""
+    assert set(compared) <= {""}
+
+
+def test_a_short_list_is_compared_whole_as_difflib_has_it() -> None:
+    for wrong in ("ko", "ка", "чаи", "ёж", "idd", "zzz"):
+        expected = difflib.get_close_matches(wrong, {word.casefold(): word for word in SHORT})
+        assert [word.casefold() for word in near(wrong, SHORT)] == expected
+
+
+def test_the_order_in_which_names_are_known_is_no_matter() -> None:
+    shuffled = random.Random(5).sample(IDS, len(IDS))
+    for wrong in ("facts:users/user377/working.md#wk_0O777", "wk_123", "nothing like it"):
+        assert near(wrong, shuffled) == near(wrong, IDS)
+
+
+@pytest.mark.parametrize("wrong", ["", "\udcff", "x" * 5_000_000, "a\nb", "🍯" * 20])
+def test_odd_and_long_names_are_no_matter_either(wrong: str, compared: list[str]) -> None:
+    known = [*IDS, "", "\udcfe.md", "a\nc", "y" * 100_000]
+    assert did_you_mean(wrong, known) == did_you_mean(wrong, known)
+    assert len(compared) <= 2 * 100
