@@ -37,6 +37,10 @@ BLOCKS = (PROFILE, WORKING, RELEVANT)
 _CUT_SHOWN = 4
 _SOURCE = cite("memory_v2", "blocks")
 _USERS = 5  # named where one is unknown
+_CELLS = 1 << 28
+"""Lines x characters that the best set is found for, a bit each: 32 MB of the 64 that a fill may take."""
+_FEWEST = 1 << 8
+"""Lines that are counted at least, so that the values of a row are 8 MB at most."""
 TABLE = pa.schema(
     [
         ("memory_id", pa.string()),
@@ -180,7 +184,11 @@ class ContextBuilder(Estimator):
     relevant_chars: int = param(2000, low=0, unit="characters", doc="Limit of RELEVANT.", source=_SOURCE)
     preview_chars: int = param(200, low=1, unit="characters", doc="A line of RELEVANT is cut here.", source=_SOURCE)
     top_k: int = param(5, low=1, unit="memories", doc="Hits that may enter RELEVANT.", source=_SOURCE)
-    fill: str = param("greedy", choices=("greedy", "knapsack"), doc="Lines in order up to the limit, or the best set.")
+    fill: str = param(
+        "greedy",
+        choices=("greedy", "knapsack"),
+        doc="Lines in order up to the limit, or the best set; nearly the best where lines x limit is over 268 million.",
+    )
     skip_shown: bool = param(
         True, doc="Leave out of RELEVANT what a block above shows already; the document repeats it.", source=_SOURCE
     )
@@ -343,17 +351,38 @@ def _greedy(sizes: Sequence[int], values: Sequence[float], limit: int) -> list[i
 
 
 def _knapsack(sizes: Sequence[int], values: Sequence[float], limit: int) -> list[int]:
-    """The set of lines worth most within the limit; cost grows with lines x limit."""
-    best = np.zeros((len(sizes) + 1, limit + 1))
-    for at, (size, value) in enumerate(zip(sizes, values, strict=True), 1):
-        best[at] = best[at - 1]
+    """The set of lines worth most within the limit; cost grows with lines x limit.
+
+    Where that is over `_CELLS`, those worth most a character go first, which loses at most what one line is worth.
+    """
+    if sum(sizes) <= limit:
+        return list(range(len(sizes)))
+    if max(len(sizes), _FEWEST) * (limit + 1) <= _CELLS:
+        return _best_set(sizes, values, limit)
+    chosen = []
+    for at in sorted(range(len(sizes)), key=lambda at: values[at] / sizes[at], reverse=True):
+        if sizes[at] <= limit:
+            chosen.append(at)
+            limit -= sizes[at]
+    return sorted(chosen)
+
+
+def _best_set(sizes: Sequence[int], values: Sequence[float], limit: int) -> list[int]:
+    """The best set, of a bit for each line and room: whether the line is in what is best for so much room."""
+    best = np.zeros(limit + 1)
+    taken = np.zeros((len(sizes), limit // 8 + 1), np.uint8)
+    for at, (size, value) in enumerate(zip(sizes, values, strict=True)):
         if size <= limit:
-            best[at, size:] = np.maximum(best[at - 1, size:], best[at - 1, : limit + 1 - size] + value)
+            with_it = best[: limit + 1 - size] + value
+            is_better = np.zeros(limit + 1, bool)
+            is_better[size:] = with_it > best[size:]
+            np.maximum(best[size:], with_it, out=best[size:])
+            taken[at] = np.packbits(is_better)
     chosen, room = [], limit
-    for at in range(len(sizes), 0, -1):
-        if best[at, room] > best[at - 1, room]:
-            chosen.append(at - 1)
-            room -= sizes[at - 1]
+    for at in range(len(sizes) - 1, -1, -1):
+        if taken[at, room // 8] >> (7 - room % 8) & 1:
+            chosen.append(at)
+            room -= sizes[at]
     return chosen[::-1]
 
 

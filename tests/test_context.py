@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import itertools
+import random
+import tracemalloc
+from bisect import bisect_right
 from pathlib import Path
 
 import pyarrow as pa
@@ -155,6 +158,30 @@ def test_html_of_a_memory_is_inert() -> None:
 
 
 sizes_and_values = st.lists(st.tuples(st.integers(1, 30), st.integers(1, 9)), max_size=9)
+
+
+def filled(lines: int, limit: int) -> tuple[list[int], list[float], list[int], int]:
+    """Sizes and values of lines, those that are chosen of them, and the most memory that choosing took, in bytes."""
+    chance = random.Random(lines)
+    sizes = [chance.randint(20, 200) for _ in range(lines)]
+    values = [chance.random() for _ in range(lines)]
+    tracemalloc.start()
+    try:
+        return sizes, values, _knapsack(sizes, values, limit), tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("lines", "limit"), [(20_000, 12_000), (20_000, 100_000), (3, 10**12), (400, 40_000)])
+def test_the_best_set_is_chosen_within_64_megabytes(lines: int, limit: int) -> None:
+    """Or one that loses at most a line's worth: the lines worth most a character are, but for that, the best."""
+    sizes, values, chosen, memory = filled(lines, limit)
+    assert memory < 64 * 2**20
+    assert chosen == sorted(set(chosen))
+    assert sum(sizes[at] for at in chosen) <= limit
+    order = sorted(range(lines), key=lambda at: values[at] / sizes[at], reverse=True)
+    dense = order[: bisect_right(list(itertools.accumulate(sizes[at] for at in order)), limit)]
+    assert sum(values[at] for at in chosen) >= sum(values[at] for at in dense)
 
 
 @settings(max_examples=50)
