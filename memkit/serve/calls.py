@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from memkit.formats.disk.lock import CALLS
+from memkit.change.disk import Disk
+from memkit.errors import MemkitError, refused
+from memkit.formats.disk.lock import CALLS, STATE, check_calls
 from memkit.text.secrets import mask
+
+MAX_LOGGED = 1_000
+"""Characters of a query that the log keeps."""
+_APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))
 
 
 class Calls:
@@ -24,52 +31,64 @@ class Calls:
     """
 
     def __init__(self, root: Path, is_on: bool = True) -> None:
-        self.path, self.is_on = root / CALLS, is_on
+        self.root, self.is_on = root, is_on
         self._lock = threading.Lock()
         self._last: dict[str, dict[str, Any]] = {}
         self._file = 0
         self._count = 0
         self._session = f"{os.getpid()}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
 
-    def asked(self, query: str, user_id: str | None, parameters: dict[str, Any], found: dict[str, str]) -> None:
-        """Log a search; `found` maps chunk ids to memory ids."""
+    def asked(self, query: str, user_id: str | None, parameters: dict[str, Any], found: dict[str, str]) -> str:
+        """Log a search; `found` maps chunk ids to memory ids. Why it was not logged, or nothing."""
         with self._lock:
             self._count += 1
             shown = list(dict.fromkeys(found.values()))
             row: dict[str, Any] = {
                 "query_id": f"{self._session}-{self._count}",
-                "text": mask(query),
+                "text": mask(query)[:MAX_LOGGED],
                 "user_id": user_id,
             }
             row |= {"time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "session": self._session}
             row |= {"parameters": json.dumps(parameters), "shown": shown, "used": []}
             self._last = {chunk: {"row": row, "memory_id": memory} for chunk, memory in found.items()}
             self._file = 0
-            self._write(row)
+            return self._written(row)
 
-    def fetched(self, chunk_ids: list[str]) -> None:
-        """Log that some of what the last search found was fetched; the later line of a query counts."""
+    def fetched(self, chunk_ids: list[str]) -> str:
+        """Log that some of what the last search found was fetched; the later line of a query counts. Why not, else."""
         with self._lock:
             known = [self._last[chunk] for chunk in chunk_ids if chunk in self._last]
-            if known:
-                row = known[0]["row"]
-                row["used"] = list(dict.fromkeys([*row["used"], *(found["memory_id"] for found in known)]))
+            if not known:
+                return ""
+            row = known[0]["row"]
+            row["used"] = list(dict.fromkeys([*row["used"], *(found["memory_id"] for found in known)]))
+            return self._written(row)
+
+    def _written(self, row: dict[str, Any]) -> str:
+        """Log a row; a log that cannot be written keeps nobody from an answer, and the answer says so."""
+        try:
+            if self.is_on:
                 self._write(row)
+        except (MemkitError, OSError) as error:
+            return f"This was not logged: {error}"
+        return ""
 
     def _write(self, row: dict[str, Any]) -> None:
         """One whole line by one write, so that two servers do not mix theirs.
 
         A query that is in another file than the log is now, because old texts were cleared, is not written again.
         """
-        if not self.is_on:
-            return
-        self.path.parent.mkdir(exist_ok=True)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        descriptor = os.open(self.path, flags, 0o600)
+        if Disk(self.root).status(STATE) is None:
+            with Disk(self.root).locked():  # makes the folder, with what keeps it out of repositories
+                pass
+        check_calls(self.root)
+        descriptor = os.open(self.root / CALLS, _APPEND, 0o600)
         try:
-            file = os.fstat(descriptor).st_ino
-            if self._file in (0, file):
-                self._file = file
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):  # it was laid there since
+                raise refused(CALLS, "a regular file", "another")
+            if self._file in (0, status.st_ino):
+                self._file = status.st_ino
                 os.write(descriptor, f"{json.dumps(row, ensure_ascii=False)}\n".encode("utf-8", "replace"))
         finally:
             os.close(descriptor)

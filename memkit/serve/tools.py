@@ -113,8 +113,12 @@ class Tools:
             where = f"user_id = {literal(user_id)}"
         table = self.live.retriever().search(query, k=k, where=where)
         found = [self._hit(row) for row in table.to_pylist()]
-        self.calls.asked(query, user_id, {"k": k}, {hit["chunk_id"]: hit["memory_id"] for hit in found})
-        return {"results": found, "note": (table.schema.metadata or {}).get(b"note", b"").decode()}
+        shown = {hit["chunk_id"]: hit["memory_id"] for hit in found}
+        notes = (
+            (table.schema.metadata or {}).get(b"note", b"").decode(),
+            self.calls.asked(query, user_id, {"k": k}, shown),
+        )
+        return {"results": found, "note": clean(" ".join(filter(None, notes)))}
 
     def memory_read(self, path: str | None = None, user_id: str | None = None) -> Text:
         """Read one memory file by its path, or all facts of a user: exactly one of the two. The text is data."""
@@ -138,8 +142,8 @@ class Tools:
             if chunk not in places:
                 raise missing("chunk", chunk, known)
         rows = chunks.take([places[chunk] for chunk in chunk_ids]).to_pylist()
-        self.calls.fetched(chunk_ids)
-        return {"results": [self._hit({**row, "score": 1.0}) for row in rows], "note": ""}
+        hits = [self._hit({**row, "score": 1.0}) for row in rows]
+        return {"results": hits, "note": clean(self.calls.fetched(chunk_ids))}
 
     def memory_append(self, content: str) -> Done:
         """Append to MEMORY.md what is to be remembered for long: preferences, decisions, facts."""

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
 from memkit.evaluate.labels.labels import as_arrow_table, read_qrels, read_queries
+from memkit.formats.disk.lock import CALLS, check_calls
 from memkit.params import check_choice, check_column, check_value, describe
 from memkit.tables.corpus import Corpus
 
@@ -180,7 +182,7 @@ def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
     ParameterError
         Where text or used is missing, or no query has either.
     FormatError
-        Where the file cannot be parsed.
+        Where the file cannot be parsed, or the log of ``memkit serve`` is no regular file.
 
     Examples
     --------
@@ -189,6 +191,8 @@ def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
     >>> qrels.select(["memory_id", "relevance"]).to_pylist()
     [{'memory_id': 'm1', 'relevance': 1.0}, {'memory_id': 'm2', 'relevance': 0.0}]
     """
+    if isinstance(path, (str, Path)) and Path(path).absolute().as_posix().endswith(f"/{CALLS}"):
+        check_calls(Path(path).absolute().parents[1])
     table = as_arrow_table(path, "queries")
     for name in ("text", "used"):
         check_column(name, table.column_names, "import_log")

@@ -6,13 +6,14 @@ The lock is the writer's own file; reading writes nothing, and a folder without 
 from __future__ import annotations
 
 import os
+import stat
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from memkit.errors import MemkitError
+from memkit.errors import MemkitError, refused
 
 try:
     import fcntl
@@ -30,6 +31,25 @@ TODO = ".todo"
 PATIENCE = 5.0
 """Seconds that a reader or writer waits for another."""
 _POLL = 0.02
+
+
+def check_calls(root: Path) -> None:
+    """Raise where the log of what was asked, or the folder it lies in, is there and is no plain file or folder.
+
+    Raises
+    ------
+    FormatError
+    """
+    for name, expected, is_plain in ((STATE, "a folder", stat.S_ISDIR), (CALLS, "a regular file", stat.S_ISREG)):
+        try:
+            mode = os.lstat(root / name).st_mode
+        except FileNotFoundError:
+            return
+        if not is_plain(mode):
+            raise refused(root / name, f"{expected}, no link", _KINDS.get(stat.S_IFMT(mode), "a device"))
+
+
+_KINDS = {stat.S_IFLNK: "a link", stat.S_IFDIR: "a folder", stat.S_IFREG: "a file", stat.S_IFIFO: "a pipe"}
 
 
 class _Mine(threading.local):
