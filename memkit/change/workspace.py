@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import cache
@@ -164,21 +164,35 @@ class SearchResult:
 
 
 class Live:
-    """Search over the files of a folder as they are when somebody asks; `parameters` are those of `Retriever`."""
+    """Search over the files of a folder as they are when somebody asks.
 
-    def __init__(self, root: Path, **parameters: Any) -> None:
-        self.root, self.parameters, self._lock = root, parameters, threading.Lock()
+    Parameters
+    ----------
+    seen : callable, optional
+        What is searched of a corpus; all of it unless given.
+    parameters
+        Those of `Retriever`.
+    """
+
+    def __init__(self, root: Path, seen: Callable[[Corpus], Corpus] | None = None, **parameters: Any) -> None:
+        self.root, self.seen, self.parameters, self._lock = root, seen, parameters, threading.RLock()
         self._corpus: Corpus | None = None
-        self._retriever: Retriever
+        self._fitted: tuple[Corpus, Retriever] | None = None
+
+    def corpus(self) -> Corpus:
+        """The folder as it is now."""
+        with self._lock:
+            self._corpus = self._corpus.refresh() if self._corpus else read(self.root)
+            return self._corpus
 
     def retriever(self) -> Retriever:
         """A Retriever that knows what was written until now."""
         with self._lock:
-            corpus = self._corpus.refresh() if self._corpus else read(self.root)
-            if self._corpus is None or corpus.tables != self._corpus.tables:
-                self._retriever = Retriever(**self.parameters).fit(corpus)
-            self._corpus = corpus
-            return self._retriever
+            corpus = self.corpus()
+            if self._fitted is None or corpus.tables != self._fitted[0].tables:
+                seen = self.seen(corpus) if self.seen else corpus
+                self._fitted = corpus, Retriever(**self.parameters).fit(seen)
+            return self._fitted[1]
 
 
 class MemoryIndex:

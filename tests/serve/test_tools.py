@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import memkit as mk
-from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError, PolicyRefusal
-from memkit.serve.tools import Tools, clean
+from memkit.errors import ChangeRefusedError, MemkitError, NotFoundError, ParameterError, PolicyRefusal
+from memkit.serve.tools import LIMITS, Tools, clean
 
 
 @pytest.fixture
@@ -202,3 +204,162 @@ def test_clearing_that_is_cut_off_can_be_done_again(tools: Tools, monkeypatch: p
 def log_of_ours(tools: Tools) -> list[dict[str, object]]:
     lines = (tools.root / ".memkit/calls.jsonl").read_text("utf-8").splitlines()
     return [json.loads(line) for line in lines if line.startswith("{")]
+
+
+LONG = [
+    ("memory_search", {"query": "чай " * 1_250_000}),
+    ("memory_context", {"user_id": "anna", "message": "м" * 10_001}),
+    ("memory_append", {"content": "м" * 100_001}),
+    ("memory_log", {"content": "м" * 100_001}),
+    ("memory_read", {"path": "м" * 1_001}),
+    ("memory_read", {"user_id": "a" * 201}),
+    ("memory_get", {"chunk_ids": ["a"] * 101}),
+    ("memory_save", {"user_id": "anna", "text": "м" * 10_001}),
+    ("memory_forget", {"user_id": "anna", "fact_id": "a" * 201}),
+    ("memory_forget", {"user_id": "anna", "query": "м" * 10_001}),
+    ("memory_update", {"user_id": "anna", "text": "м" * 10_001, "fact_id": "pf_001"}),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), LONG, ids=[f"{name} {max(given)}" for name, given in LONG])
+def test_what_is_over_its_limit_is_refused_and_leaves_nothing(
+    name: str, arguments: dict[str, object], tools: Tools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*given: object) -> None:
+        raise AssertionError("it cost something")
+
+    monkeypatch.setattr("memkit.serve.tools.Live.retriever", never)
+    before = {path: path.read_bytes() for path in tools.root.rglob("*") if path.is_file()}
+    with pytest.raises(
+        (ParameterError, PolicyRefusal), match=r"expected [\d,]+ (characters|ids) at most\. Got [\d,]+\."
+    ):
+        getattr(tools, name)(**arguments)
+    assert {path: path.read_bytes() for path in tools.root.rglob("*") if path.is_file()} == before
+
+
+def test_every_tool_says_its_limits() -> None:
+    assert Tools.memory_search.__doc__ is not None
+    assert Tools.memory_search.__doc__.endswith(" Limits: query 10,000 characters, user_id 200 characters.")
+    for name in (*Tools.READING, *Tools.WRITING):
+        method = getattr(Tools, name)
+        for argument in LIMITS.keys() & inspect.signature(method).parameters.keys():
+            assert f"{argument} {LIMITS[argument]:,} " in method.__doc__
+    assert "cut at 1,000,000 characters" in str(Tools.memory_read.__doc__)
+
+
+def test_what_is_at_its_limit_is_taken(tools: Tools) -> None:
+    assert tools.memory_search(("чай " * 2_500)[:10_000])["results"]
+    assert tools.memory_append("м" * 100_000)["ok"]
+    assert len(tools.memory_get([tools.memory_search("чай", k=1)["results"][0]["chunk_id"]] * 100)["results"]) == 100
+
+
+def test_a_context_and_facts_are_cut_as_a_file_is(tools: Tools) -> None:
+    (tools.root / "MEMORY.md").write_text("м" * 2_000_000, encoding="utf-8")
+    (tools.root / "users/anna").mkdir(parents=True)
+    (tools.root / "users/anna/archive.md").write_text(
+        f"- [id:ar_001] [t:archive] [imp:low] {'м' * 2_000_000}\n", "utf-8"
+    )
+    for text in (
+        tools.memory_context()["text"],
+        tools.memory_read(path="MEMORY.md")["text"],
+        tools.memory_read(user_id="anna")["text"],
+    ):
+        assert text.endswith("м\n[cut at 1000000 characters]")
+        assert text.index("\n[cut") == 1_000_000
+
+
+ANOTHERS = "кукумбер"
+"""A word that all of boris's and nothing else has."""
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    def item(user: str, said: str) -> dict[str, str]:
+        return {"user_id": user, "input": said, "response": said, "timestamp": "2026-01-01T00:00:00Z"}
+
+    return mk.write_files(
+        tmp_path / "shared",
+        {
+            "MEMORY.md": "# Чай\n\nОбщее: чай зелёный.\n",
+            "users/anna/profile.md": "- [id:pf_001] [t:profile] [imp:high] Любит зелёный чай.\n",
+            "users/boris/profile.md": f"- [id:pf_777] [t:profile] [imp:high] Любит {ANOTHERS}.\n",
+            "users/boris/notes.md": f"# {ANOTHERS}\n\nЧай {ANOTHERS}.\n",
+            "users/boris/deep/er.md": f"# Глубже\n\nКофе и {ANOTHERS}.\n",
+            "users/boris/meta.json": '{"version": 2, "profile_count": 1}\n',
+            "users/boris.md.bak": f"- {ANOTHERS}\n",
+            "items/both.json": json.dumps([item("anna", "чай утром"), item("boris", f"{ANOTHERS} утром")]),
+            "items/own.json": json.dumps([item("anna", "чай вечером")]),
+            "items/anothers.json": json.dumps([item("boris", f"{ANOTHERS} днём")]),
+        },
+    )
+
+
+def said_by(tools: Tools, name: str, **arguments: Any) -> str:
+    """All that a tool says, or the words of its refusal, but for what it was asked."""
+    try:
+        answer = json.dumps(getattr(tools, name)(**arguments), ensure_ascii=False)
+    except MemkitError as error:
+        answer = str(error)
+    for asked in arguments.values():
+        for word in asked if isinstance(asked, list) else [asked]:
+            answer = answer.replace(repr(word), "")
+    return answer
+
+
+def test_of_a_server_of_one_user_no_other_is_reached_by_any_tool(shared: Path) -> None:
+    everything = Tools(shared, {"encoder": None}, log=False)
+    hits = everything.memory_search(ANOTHERS, k=100)["results"]
+    assert {hit["file_path"] for hit in hits} >= {"users/boris/profile.md", "items/both.json", "users/boris/deep/er.md"}
+    tools = Tools(shared, {"encoder": None}, user="anna")
+    said = [
+        said_by(tools, "memory_search", query=f"{ANOTHERS} чай", k=100),
+        said_by(tools, "memory_search", query=f"{ANOTHERS} чай", k=100, user_id="anna"),
+        said_by(tools, "memory_search", query="чай", user_id="boris"),
+        *(said_by(tools, "memory_get", chunk_ids=[hit["chunk_id"]]) for hit in hits),
+        *(said_by(tools, "memory_read", path=str(path.relative_to(shared))) for path in shared.rglob("*.*")
+          if path.name not in ("MEMORY.md", "own.json") and "anna" not in path.parts),
+        *(said_by(tools, "memory_read", path=path) for path in ("users/boris", "users/boris/profil.md", "users/b.md")),
+        said_by(tools, "memory_read", user_id="boris"),
+        said_by(tools, "memory_context"),
+        said_by(tools, "memory_context", message=ANOTHERS),
+        said_by(tools, "memory_context", user_id="boris", message=ANOTHERS),
+        said_by(tools, "memory_context", user_id="anna", message=ANOTHERS),
+        said_by(tools, "memory_forget", user_id="boris", fact_id="pf_777"),
+        said_by(tools, "memory_forget", user_id="anna", fact_id="pf_777"),
+        said_by(tools, "memory_forget", user_id="anna", query=ANOTHERS, confirm=True),
+        said_by(tools, "memory_update", user_id="boris", fact_id="pf_777", text="Любит зелёный чай с мёдом."),
+        said_by(tools, "memory_update", user_id="anna", fact_id="pf_777", text="Любит зелёный чай с мёдом."),
+        said_by(tools, "memory_save", user_id="boris", text="Любит зелёный чай с мёдом."),
+    ]  # fmt: skip
+    for answer in said:
+        assert ANOTHERS not in answer
+        assert "boris" not in answer
+        assert "pf_777" not in answer
+        assert '"ok": true' not in answer
+    assert (shared / "users/boris/profile.md").read_text(
+        "utf-8"
+    ) == f"- [id:pf_777] [t:profile] [imp:high] Любит {ANOTHERS}.\n"
+    assert {path.name for path in (shared / "users").iterdir()} == {"anna", "boris", "boris.md.bak"}
+
+
+def test_a_file_of_another_is_refused_in_the_words_of_one_that_is_not_there(shared: Path) -> None:
+    tools = Tools(shared, {"encoder": None}, user="anna")
+    for there, not_there in (
+        ("users/boris/profile.md", "users/doris/profile.md"),
+        ("items/both.json", "items/bath.json"),
+    ):
+        assert said_by(tools, "memory_read", path=there) == said_by(tools, "memory_read", path=not_there)
+
+
+def test_a_user_of_a_server_has_what_is_the_users_and_what_is_nobodys(shared: Path) -> None:
+    tools = Tools(shared, {"encoder": None}, user="anna")
+    found = {hit["file_path"] for hit in tools.memory_search("чай", k=100)["results"]}
+    assert found == {"MEMORY.md", "users/anna/profile.md", "items/own.json", "items/both.json"}
+    assert tools.memory_read(path="MEMORY.md")["text"].startswith("# Чай")
+    assert tools.memory_read(path="items/own.json")["text"]
+    assert tools.memory_read(user_id="anna")["text"] == "- [pf_001] [profile] Любит зелёный чай."
+    assert tools.memory_save("Обсуждали структуру памяти.", "anna")["ok"]
+    assert tools.memory_search("структура", k=1)["results"][0]["fact_id"] == "ar_001"
+    assert tools.memory_reindex()["id"] == str(len(tools.memory_search("чай структура памяти", k=100)["results"]))
+    with pytest.raises(ParameterError, match="user: expected letters"):
+        Tools(shared, {"encoder": None}, user="../boris")
