@@ -253,6 +253,9 @@ def serve(
     http: Annotated[int | None, typer.Option("--http", help="Serve on this port of 127.0.0.1; 0: any.", min=0)] = None,
     sets: SetOption = None,
     no_log: Annotated[bool, typer.Option("--no-log", help="Do not log queries to .memkit/calls.jsonl.")] = False,
+    user: Annotated[
+        str | None, typer.Option("--user", help="Serve this user alone: what is another's is not there.")
+    ] = None,
 ) -> None:
     """Offer a folder's memory to agents as an MCP server (extra mcp), on standard input and output or by HTTP."""
     import os
@@ -267,11 +270,11 @@ def serve(
     kept = profile_of(profile)
     values: dict[str, Any] = {"encoder": "use", **(kept.retriever if kept else {})}
     values |= settings(Retriever.params(), sets, "Retriever")
-    tools = Tools(path, values, log=not no_log and not read_only, profile=kept)
+    tools = Tools(path, values, log=not no_log and not read_only, profile=kept, user=user)
     server = make_server(tools, read_only=read_only)
     try:
         if not read_only:
-            tools.store.facts.cleanup()
+            tools.store.facts.cleanup(user)
     except MemkitError as error:  # another process is at work there; what is past its day is hidden all the same
         print(f"memkit: {visible(str(error))}", file=sys.stderr)
     if http is not None:

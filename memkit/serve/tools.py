@@ -82,6 +82,7 @@ class Removed(TypedDict):
 
     ok: bool
     id: str
+    reason: str
     candidates: list[Hit]
     message: str
 
@@ -276,10 +277,10 @@ class Tools:
     def _changed(self, found: Any, what: str, message: str) -> Removed:
         """What the store gave: the id of the fact, or the candidates of a query."""
         if isinstance(found, str):
-            return {"ok": True, "id": found, "candidates": [], "message": message}
+            return {"ok": True, "id": found, "reason": "", "candidates": [], "message": message}
         candidates = [self._hit(row) for row in found.to_pylist()]
         said = f"Nothing was {what}. Ask by fact_id, or confirm."
-        return {"ok": False, "id": "", "candidates": candidates, "message": said}
+        return {"ok": False, "id": "", "reason": "", "candidates": candidates, "message": said}
 
     def all(self, *, read_only: bool) -> list[Callable[..., Any]]:
         """The tools that are offered."""

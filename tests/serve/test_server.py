@@ -25,7 +25,7 @@ from mcp.client.stdio import stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from memkit.change.disk import Disk
-from memkit.serve.server import make_server, serve_http
+from memkit.serve.server import _with_token, make_server, serve_http
 from memkit.serve.tools import Tools
 
 TEN = {*Tools.READING, *Tools.WRITING}
@@ -82,7 +82,8 @@ async def drive(client: Any) -> None:
         "no_such_tool": {},
     }.items():
         assert (await client.call_tool(name, arguments)).is_error
-    assert (await call("memory_append", content="м" * 1_000_000))["ok"]
+    assert (await client.call_tool("memory_append", {"content": "м" * 100_001})).is_error
+    assert (await call("memory_append", content="м" * 100_000))["ok"]
     assert (await call("memory_context"))["text"]
 
 
@@ -183,7 +184,7 @@ def test_an_old_client_and_broken_lines_have_their_answers_and_never_end_the_ser
     told = {id: result.get("structuredContent") for id, result in results.items()}
     assert told[3]["results"][0]["content"] == "# Мёд\n\nЛиповый мёд."
     assert [(told[id]["ok"], told[id]["reason"]) for id in (4, 5)] == [(False, "length"), (False, "secret")]
-    assert [id for id, result in results.items() if result.get("isError")] == [2, 8]
+    assert [id for id, result in results.items() if result.get("isError")] == [2, 8, 10]
     assert told[11]["id"] == "ar_001"
     assert not [path for path in root.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
 
@@ -238,6 +239,7 @@ def test_over_http_with_a_token_and_exact_host_and_origin(root: Path) -> None:
     while not said:
         time.sleep(0.01)
     url = said[0].split()[1]
+    assert "secret-token" not in said[0]
     bearer = {"Authorization": "Bearer secret-token"}
 
     async def run() -> None:
@@ -253,12 +255,161 @@ def test_over_http_with_a_token_and_exact_host_and_origin(root: Path) -> None:
                     ("Origin", "null", 403),
                 ):
                     assert (await plain.post(url, json={}, headers={**bearer, name: value})).status_code == status
+                long = await plain.post(url, json={"query": "м" * 5_000_000}, headers=bearer)
+                assert (long.status_code, long.text) == (413, "expected a request of 2,097,152 bytes at most.")
             async with Client(
                 streamable_http_client(url, http_client=httpx2.AsyncClient(headers=bearer, timeout=30))
             ) as client:
                 await drive(client)
 
     anyio.run(run)
+
+
+@pytest.mark.parametrize("at", [0, 7])
+def test_a_client_that_hangs_up_half_way_reaches_no_tool_and_is_no_fault(at: int) -> None:
+    sent: list[Any] = []
+
+    async def run() -> None:
+        async def app(*given: Any) -> None:
+            sent.append("reached")
+
+        async def receive() -> Any:
+            return next(messages)
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        for _ in range(2):
+            messages = iter(
+                [{"type": "http.request", "body": b"x", "more_body": True}] * at + [{"type": "http.disconnect"}]
+            )
+            await _with_token(app, "t")({"type": "http", "headers": [(b"authorization", b"Bearer t")]}, receive, send)
+
+    anyio.run(run)
+    assert sent == []
+
+
+def test_what_is_wrong_with_a_call_is_said_in_memkits_words(root: Path) -> None:
+    said: list[str] = []
+
+    async def look(client: Any) -> None:
+        for name, arguments in (
+            ("memory_search", {}),
+            ("memory_search", {"query": "чай", "users_id": "anna"}),
+            ("memory_search", {"query": None}),
+            ("memory_search", {"query": "чай", "k": "many"}),
+            ("memory_get", {"chunk_ids": "none"}),
+            ("memory_forget", {"user_id": "anna", "confirm": []}),
+            ("memory_reindex", {"now": True}),
+            ("memory_serch", {}),
+            ("memory_read", {"path": "MEMORI.md"}),
+            ("memory_append", {"content": "м" * 100_001}),
+        ):
+            answer = await client.call_tool(name, arguments)
+            assert answer.is_error
+            said.append(answer.content[0].text)
+
+    talk(lambda: Client(make_server(Tools(root, {"encoder": None}))), look)
+    assert said == [
+        "memory_search: expected an argument 'query', a text. Got none.",
+        "memory_search: there is no argument 'users_id'. Expected some of query, k, user_id. Did you mean 'user_id'?",
+        "memory_search: argument 'query' must be a text. Got None.",
+        "memory_search: argument 'k' must be a whole number. Got 'many'.",
+        "memory_get: argument 'chunk_ids' must be a list of texts. Got 'none'.",
+        "memory_forget: argument 'confirm' must be true or false. Got [].",
+        "memory_reindex: there is no argument 'now'. It has none.",
+        "there is no tool 'memory_serch'. Did you mean 'memory_search' or 'memory_save' or 'memory_get'?",
+        "there is no file 'MEMORI.md'. Near it: MEMORY.md.",
+        "content: expected 100,000 characters at most. Got 100,001.",
+    ]
+
+
+def test_a_refused_update_is_an_answer(root: Path) -> None:
+    async def look(client: Any) -> None:
+        await client.call_tool("memory_save", {"user_id": "anna", "text": "Обсуждали структуру памяти."})
+        given = {"user_id": "anna", "fact_id": "ar_001"}
+        answer = await client.call_tool("memory_update", {**given, "text": "Как дела с памятью?"})
+        assert not answer.is_error
+        assert (answer.structured_content["ok"], answer.structured_content["reason"]) == (False, "question")
+
+    talk(lambda: Client(make_server(Tools(root, {"encoder": None}))), look)
+
+
+def test_calls_at_once_wait_for_each_other(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tools = Tools(root, {"encoder": None})
+    inside, most = [0], [0]
+    write = tools.store.workspace.append_to_daily_log
+
+    def slow(content: str) -> Any:
+        inside[0] += 1
+        most[0] = max(most[0], inside[0])
+        time.sleep(0.05)
+        inside[0] -= 1
+        return write(content)
+
+    monkeypatch.setattr(tools.store.workspace, "append_to_daily_log", slow)
+
+    async def crowd(client: Any) -> None:
+        async def one(number: int) -> None:
+            answer = await client.call_tool("memory_log", {"content": f"Запись {number}."})
+            assert not answer.is_error, answer.content
+
+        async with anyio.create_task_group() as group:
+            for number in range(12):
+                group.start_soon(one, number)
+
+    talk(lambda: Client(make_server(tools)), crowd)
+    assert most == [1]
+    (log,) = (root / "memory").glob("*.md")
+    assert all(f"Запись {number}." in log.read_text("utf-8") for number in range(12))
+
+
+def test_a_server_of_one_user_fills_the_user_in_and_takes_no_other(root: Path) -> None:
+    mk.write_files(root, {"users/boris/profile.md": "- [id:pf_777] [t:profile] [imp:high] Любит кукумбер.\n"})
+
+    async def look(client: Any) -> None:
+        listed = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}
+        for name in ("memory_save", "memory_forget", "memory_update"):
+            assert listed[name]["properties"]["user_id"]["default"] == "anna"
+            assert "user_id" not in listed[name].get("required", [])
+        assert listed["memory_search"]["properties"]["user_id"]["default"] is None
+        saved = await client.call_tool("memory_save", {"text": "Обсуждали структуру памяти."})
+        assert saved.structured_content["id"] == "ar_001"
+        for name, arguments in (
+            ("memory_save", {"text": "Обсуждали структуру строк."}),
+            ("memory_search", {"query": "кукумбер"}),
+            ("memory_read", {}),
+            ("memory_forget", {"fact_id": "pf_777"}),
+        ):
+            answer = await client.call_tool(name, {**arguments, "user_id": "boris"})
+            assert answer.content[0].text == "user_id: expected 'anna', whose server this is. Got 'boris'."
+        found = (await client.call_tool("memory_search", {"query": "кукумбер"})).structured_content["results"]
+        assert {hit["file_path"] for hit in found} <= {"MEMORY.md", "users/anna/archive.md"}
+
+    talk(lambda: Client(make_server(Tools(root, {"encoder": None}, user="anna"))), look)
+    assert [path.name for path in (root / "users/boris").iterdir()] == ["profile.md"]
+
+
+@pytest.mark.parametrize("more", [(), ("--http", "0")], ids=["stdio", "http"])
+def test_control_c_ends_a_server_without_a_traceback(more: tuple[str, ...], root: Path) -> None:
+    given = parameters(root, "--user", "anna", *more)
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    env = {**os.environ, **(given.env or {}), "MEMKIT_TOKEN": "token-of-the-environment"}
+    with subprocess.Popen([given.command, *given.args], env=env, **pipes) as process:
+        assert process.stdin
+        assert process.stdout
+        assert process.stderr
+        if more:
+            line = process.stderr.readline()
+            assert b"token-of-the-environment" not in line
+            time.sleep(0.5)  # it is announced before it listens
+        else:
+            process.stdin.write(HELLO)
+            process.stdin.flush()
+            assert "for the user 'anna'" in json.loads(process.stdout.readline())["result"]["instructions"]
+        process.send_signal(signal.SIGINT)
+        said = process.communicate(timeout=30)[1]
+    assert (process.returncode, said) == (130, b"")
 
 
 async def _until_up(url: str) -> None:
