@@ -73,7 +73,7 @@ def make_server(tools: Tools, *, read_only: bool = False) -> Any:
         tool.parameters = model.model_json_schema(by_alias=True)
         return tool
 
-    # Where nobody set up a handler, the SDK would: one that draws tracebacks, which takes seconds for a crowd of clients.
+    # Where nobody set up a handler, the SDK would: one that draws tracebacks, seconds for a crowd of clients.
     logging.basicConfig(level=logging.WARNING, format="memkit: %(message)s")
     offers = [offered(method) for method in tools.all(read_only=read_only)]
     schemas = {tool.name: tool.parameters["properties"] for tool in offers}
