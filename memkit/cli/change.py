@@ -250,7 +250,9 @@ def serve(
     path: PathArgument,
     profile: ProfileOption = None,
     read_only: Annotated[bool, typer.Option("--read-only", help="Offer the reading tools alone.")] = False,
-    http: Annotated[int | None, typer.Option("--http", help="Serve on this port of 127.0.0.1; 0: any.", min=0)] = None,
+    http: Annotated[
+        int | None, typer.Option("--http", help="Serve on this port of 127.0.0.1; 0: any.", min=0, max=65_535)
+    ] = None,
     sets: SetOption = None,
     no_log: Annotated[bool, typer.Option("--no-log", help="Do not log queries to .memkit/calls.jsonl.")] = False,
     user: Annotated[

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hmac
 import inspect
@@ -17,11 +18,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from memkit import __version__
-from memkit.errors import MemkitError, MissingExtraError, PolicyRefusal, did_you_mean
-from memkit.serve.tools import Tools, clean
+from memkit.errors import MemkitError, MissingExtraError, ParameterError, PolicyRefusal, did_you_mean
+from memkit.serve.tools import Tools, check_limits, clean
 
 _GRACE = 2.0
-"""Seconds that a tool has to end once the client is gone."""
+"""Seconds that a tool has to end once the client is gone, or the owner wants to go."""
 _INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
 MAX_BODY = 2 * 2**20
 """Bytes of a request over HTTP: what is within the limits of the tools is, however it is written in JSON."""
@@ -49,7 +50,11 @@ def make_server(tools: Tools, *, read_only: bool = False) -> Any:
 
         async def call_tool(self, name: str, arguments: dict[str, Any], context: Any = None) -> Any:
             try:
+                with contextlib.suppress(PolicyRefusal):  # an answer, which the tool gives
+                    check_limits(arguments)  # here, as what a thread refuses is kept until the next collection
                 return await super().call_tool(name, arguments, context)
+            except ParameterError as error:
+                raise ToolError(str(error)) from None
             except UnexpectedToolError:  # a fault, which the server's own log tells
                 raise
             except ToolError as error:
@@ -182,8 +187,20 @@ def serve_http(server: Any, port: int, token: str | None = None, announce: Calla
     secret = given or secrets.token_urlsafe(24)
     needed = "the token of MEMKIT_TOKEN" if given else f"'Authorization: Bearer {secret}'"
     announce(f"memkit: http://127.0.0.1:{port}/mcp with {needed}")
-    config = uvicorn.Config(_with_token(app, secret), log_level="warning", timeout_graceful_shutdown=2)
-    uvicorn.Server(config).run(sockets=[sock])
+    running = uvicorn.Server(uvicorn.Config(_with_token(app, secret), log_level="warning"))
+    thread = threading.Thread(target=running.run, kwargs={"sockets": [sock]}, daemon=True)
+    thread.start()
+    try:
+        while thread.is_alive():
+            thread.join(1)
+    except KeyboardInterrupt:
+        try:
+            running.should_exit = True
+            thread.join(_GRACE)
+        finally:
+            os._exit(_INTERRUPTED)  # a tool that waits would keep the process
+    if not running.started:
+        raise MemkitError(f"port {port}: the HTTP server could not be started.")
 
 
 def _with_token(app: Any, token: str) -> Any:

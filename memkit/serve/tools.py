@@ -117,8 +117,9 @@ def check_limits(given: Mapping[str, Any]) -> None:
         For the text of a fact, as every fact has its length.
     """
     for name, most in LIMITS.items():
-        if (got := len(given.get(name) or "")) > most:
-            said = f"expected {most:,} {_unit(name)} at most. Got {got:,}."
+        value = given.get(name)
+        if isinstance(value, (str, list)) and len(value) > most:
+            said = f"expected {most:,} {_unit(name)} at most. Got {len(value):,}."
             raise PolicyRefusal(f"length: {said}", "length") if name == "text" else ParameterError(f"{name}: {said}")
 
 

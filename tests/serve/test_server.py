@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -390,26 +391,45 @@ def test_a_server_of_one_user_fills_the_user_in_and_takes_no_other(root: Path) -
     assert [path.name for path in (root / "users/boris").iterdir()] == ["profile.md"]
 
 
-@pytest.mark.parametrize("more", [(), ("--http", "0")], ids=["stdio", "http"])
-def test_control_c_ends_a_server_without_a_traceback(more: tuple[str, ...], root: Path) -> None:
-    given = parameters(root, "--user", "anna", *more)
+def test_control_c_ends_a_server_on_standard_input_at_once_and_without_a_traceback(root: Path) -> None:
+    with started(root, "--user", "anna") as process:
+        process.stdin.write(HELLO)
+        process.stdin.flush()
+        assert "for the user 'anna'" in json.loads(process.stdout.readline())["result"]["instructions"]
+        assert ended(process) == (130, b"")
+
+
+def test_control_c_ends_a_server_over_http_whose_tool_waits_without_a_traceback(root: Path) -> None:
+    with started(root, "--http", "0", MEMKIT_TOKEN="token-of-the-environment") as process:
+        line = process.stderr.readline().decode()
+        assert "token-of-the-environment" not in line
+        anyio.run(_until_up, line.split()[1])
+        body = called(1, "memory_append", content="Никогда.").strip()
+        head = (
+            f"POST /mcp HTTP/1.1\r\nHost: {line.split('/')[2]}\r\nAuthorization: Bearer token-of-the-environment\r\n"
+            "Accept: application/json\r\nContent-Type: application/json\r\n"
+        )
+        with (
+            Disk(root).locked(),
+            socket.create_connection(("127.0.0.1", int(line.split("/")[2].split(":")[1]))) as client,
+        ):
+            client.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            time.sleep(0.5)  # the call waits for the lock
+            assert ended(process) == (130, b"")
+    assert "Никогда." not in (root / "MEMORY.md").read_text("utf-8")
+
+
+def started(root: Path, *more: str, **env: str) -> Any:
+    given = parameters(root, *more)
     pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    env = {**os.environ, **(given.env or {}), "MEMKIT_TOKEN": "token-of-the-environment"}
-    with subprocess.Popen([given.command, *given.args], env=env, **pipes) as process:
-        assert process.stdin
-        assert process.stdout
-        assert process.stderr
-        if more:
-            line = process.stderr.readline()
-            assert b"token-of-the-environment" not in line
-            time.sleep(0.5)  # it is announced before it listens
-        else:
-            process.stdin.write(HELLO)
-            process.stdin.flush()
-            assert "for the user 'anna'" in json.loads(process.stdout.readline())["result"]["instructions"]
-        process.send_signal(signal.SIGINT)
-        said = process.communicate(timeout=30)[1]
-    assert (process.returncode, said) == (130, b"")
+    return subprocess.Popen([given.command, *given.args], env={**os.environ, **(given.env or {}), **env}, **pipes)
+
+
+def ended(process: Any) -> tuple[int, bytes]:
+    """The exit code after Ctrl-C, and what was said of it."""
+    process.send_signal(signal.SIGINT)
+    said: bytes = process.communicate(timeout=30)[1]
+    return process.returncode, said
 
 
 async def _until_up(url: str) -> None:
