@@ -121,7 +121,8 @@ def _guarded(
             with lock:
                 return method(*args, **named)
         except PolicyRefusal as refusal:
-            return {"ok": False, "id": "", "reason": refusal.reason, "message": clean(str(refusal)), "candidates": []}
+            answer = {"ok": False, "id": "", "reason": refusal.reason, "message": clean(str(refusal))}
+            return answer | ({"candidates": []} if method.__name__ in Tools.DESTROYING else {})
         except (MemkitError, OSError) as error:
             raise failure(clean(str(error))) from None
         except (SystemExit, KeyboardInterrupt) as error:
