@@ -104,3 +104,10 @@ def test_a_long_query_is_cut_in_the_log_after_its_secrets_are_masked(root: Path)
     text = (root / ".memkit/calls.jsonl").read_text("utf-8")
     assert [len(json.loads(line)["text"]) for line in text.splitlines()] == [1_000] * 3
     assert secret[:12] not in text
+
+
+def test_a_pipe_for_a_lock_keeps_nobody_waiting(root: Path) -> None:
+    (root / ".memkit").mkdir()
+    os.mkfifo(root / ".memkit/lock")
+    assert in_time(lambda: mk.read(root).memories.num_rows) == 1
+    assert in_time(lambda: Tools(root, {"encoder": None}).memory_search("чай")["results"])

@@ -31,6 +31,7 @@ TODO = ".todo"
 PATIENCE = 5.0
 """Seconds that a reader or writer waits for another."""
 _POLL = 0.02
+_READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))  # a pipe is not waited for
 
 
 def check_calls(root: Path) -> None:
@@ -83,7 +84,7 @@ def steady(root: Path) -> Iterator[None]:
         yield
         return
     try:
-        descriptor = os.open(root / LOCK, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(root / LOCK, _READ)
     except OSError:  # nobody ever wrote here
         yield
         return
