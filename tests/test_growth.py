@@ -356,6 +356,26 @@ def test_a_text_of_twice_the_length_is_worked_on_in_twice_the_time(name: str, sh
     assert_grows_linearly(TOOLS[name], grown(shape))
 
 
+SAYS = (
+    *(
+        "password: ",
+        "пароль это ",
+        "token - - ",
+        "token=token",
+        "root / ",
+        "user a / b1 / ",
+        "curl -u a: ",
+        "mysql -p -p ",
+    ),
+    *("cookie session= ", "key 0a0a0a ", "password: x%dyyyyyyyyy ", "пароль от вайфая a1 ", "twilio 0a "),
+)
+
+
+@pytest.mark.parametrize("unit", SAYS)
+def test_labels_without_secrets_and_secrets_without_end_are_masked_in_linear_time(unit: str) -> None:
+    assert_grows_linearly(mask, grown(("password: sova-2026 ", unit, "!")), most=2**14)
+
+
 def patterns() -> dict[str, list[Callable[[str], object]]]:
     """Every pattern that a module of memkit holds, by name: what the module calls of it."""
     found = {}

@@ -1,10 +1,12 @@
-"""What no memory should hold: keys, tokens, passwords, cards. One list as data, `SECRETS`; `find` and `mask` read it.
+"""What no memory should hold: keys, tokens, passwords, cards. One list as data, `SECRETS`, for all who ask.
 
-Every pattern ends in bounded repetitions or in one that nothing follows, so the time is linear in the text.
+`find` and `mask` read it, and through them every door: what is shown, what is checked, what admission refuses. Every
+pattern ends in bounded repetitions or in one that nothing follows, so the time is linear in the text.
 """
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -24,7 +26,9 @@ class Secret:
     meaning : str
         What it opens, in words.
     pattern : str
-        Regular expression; what is secret is its group ``secret``.
+        Regular expression of Python; what is secret is its group ``secret``.
+    examples : tuple of str
+        An English and a Russian one, the secret within ⟦ and ⟧.
     hints : tuple of str
         Lower-case words, one of which a text must hold to be looked at; none: every text is.
     test : callable
@@ -34,6 +38,7 @@ class Secret:
     name: str
     meaning: str
     pattern: str
+    examples: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     test: Test = lambda match: True
 
@@ -69,9 +74,31 @@ def find(text: str, secrets: Iterable[Secret] | None = None) -> list[Found]:
         else:
             if secret.hints:
                 continue
-        for match in re.finditer(secret.pattern, text):
-            if secret.test(match):
-                found.append(Found(secret.name, *match.span("secret")))
+        found += _found(secret, text)
+    return _apart(found)
+
+
+def _found(secret: Secret, text: str) -> list[Found]:
+    """The secrets of one kind. What fails the test may be a label: the search goes on within it."""
+    found, search, at = list[Found](), re.compile(secret.pattern).search, 0
+    while match := search(text, at):
+        start, end = match.span("secret")
+        if secret.test(match):
+            end = _whole(text, start, end)
+            found.append(Found(secret.name, start, end))
+            at = end
+        else:
+            at = max(start, match.start() + 1)
+    return found
+
+
+def _whole(text: str, start: int, end: int) -> int:
+    """Where a secret ends that was cut by the bound of its pattern."""
+    rest = _REST.match(text, end) if end - start >= _BOUND else None
+    return rest.end() if rest else end
+
+
+def _apart(found: list[Found]) -> list[Found]:
     kept: list[Found] = []
     for each in sorted(found, key=lambda one: one.start):  # stable, so the list's order decides between equals
         if not kept or each.start >= kept[-1].end:
@@ -82,54 +109,195 @@ def find(text: str, secrets: Iterable[Secret] | None = None) -> list[Found]:
 
 
 def mask(text: str, secrets: Iterable[Secret] | None = None) -> str:
-    """`text` with a word in place of each secret.
+    """`text` with a word in place of each secret, wherever in it the secret stands again.
 
     >>> mask("Bearer of bad news; Bearer not0a0real0token0at0all00")
     'Bearer of bad news; Bearer [bearer hidden]'
+    >>> mask("пароль: sova-2026; вход: root / sova-2026")
+    'пароль: [password hidden]; вход: root / [password hidden]'
     """
+    return Mask(secrets=secrets)(text)
+
+
+class Mask:
+    """`mask` for texts that are shown together: a secret that one of them says is hidden in all.
+
+    Only a value that no ordinary word is, of eight characters and more, letters and digits, is hidden where nothing
+    says what it is.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Of the same result, whether or not all of each is shown.
+    secrets : sequence of Secret, optional
+        `SECRETS` unless given.
+
+    Examples
+    --------
+    >>> hide = Mask(["пароль: sova-2026"])
+    >>> hide("root / sova-2026, sova")
+    'root / [password hidden], sova'
+    """
+
+    def __init__(self, texts: Iterable[str] = (), secrets: Iterable[Secret] | None = None) -> None:
+        self._secrets = SECRETS if secrets is None else tuple(secrets)
+        self._names: dict[str, str] = {}
+        self._lengths: dict[str, list[int]] = {}
+        for text in texts:
+            self.learn(text)
+
+    def learn(self, text: str) -> list[Found]:
+        """The secrets of a text, which are hidden from now on."""
+        found = find(text, self._secrets)
+        for name, start, end in found:
+            self._keep(text[start:end], name)
+        return found
+
+    def _keep(self, value: str, name: str) -> None:
+        if value not in self._names and _LEAST <= len(value) <= _MOST and is_mixed(value):
+            self._names[value] = name
+            lengths = self._lengths.setdefault(value[:_LEAST], [])
+            if len(value) not in lengths:
+                lengths.append(len(value))
+                lengths.sort(reverse=True)
+
+    def __call__(self, text: str) -> str:
+        return _without(text, _apart(self.learn(text) + self._equals(text)))
+
+    def again(self, text: str) -> str:
+        """`text` without the values that are known already; no others are looked for."""
+        return _without(text, self._equals(text))
+
+    def _equals(self, text: str) -> list[Found]:
+        found, done = list[Found](), 0
+        for place in _STARTS.finditer(text) if self._names else ():
+            start = place.start()
+            for length in self._lengths.get(text[start : start + _LEAST], ()) if start >= done else ():
+                name, end = self._names.get(text[start : start + length]), start + length
+                if name and not (text[end - 1].isalnum() and text[end : end + 1].isalnum()):
+                    found.append(Found(name, start, end))
+                    done = end
+                    break
+        return found
+
+    def __or__(self, other: Mask) -> Mask:
+        """What hides the values of both."""
+        both = Mask(secrets=self._secrets)
+        for value, name in {**self._names, **other._names}.items():
+            both._keep(value, name)
+        return both
+
+    def in_html(self, page: str) -> str:
+        """HTML without the values that are known."""
+        escaped = Mask(secrets=self._secrets)
+        for value, name in self._names.items():
+            escaped._keep(html.escape(value), name)
+        return escaped.again(page)
+
+
+def _without(text: str, found: list[Found]) -> str:
     parts, done = [], 0
-    for name, start, end in find(text, secrets):
+    for name, start, end in found:
         parts += [text[done:start], f"[{name} hidden]"]
         done = end
     return "".join([*parts, text[done:]])
 
 
+def is_mixed(value: str) -> bool:
+    """Whether it is no ordinary word: letters and digits.
+
+    >>> is_mixed("sova-2026"), is_mixed("correct-horse"), is_mixed("2026-03-01")
+    (True, False, False)
+    """
+    return bool(_DIGIT.search(value) and _LETTER.search(value))
+
+
+_LEAST, _MOST, _BOUND = 8, 1024, 60
+"""Characters of a value that is known again, least and most, and those after which a pattern may have cut it."""
+_STARTS = re.compile(r"(?<![^\W_])[^\W_]|[^\w\s]|_")
+_REST = re.compile(r"[^\s\"'`«»“”,;)]*")
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[^\W\d_]")
 _NOT_SECRET = re.compile(
-    r"(?i)[$%{<*\[]|(?:.{0,3}/)|.*?(?:://|\(\)|\(\"|getenv|environ)|your[_-]"  # a variable, a path, an address
+    r"(?i)[${<\[]|%(?:\w+%|[sd(])|\*{2}|your[_-]|.*?(?:\(\)|\(\"|getenv|environ)"  # a variable
+    r"|(?:.{0,3}/)|.*?://"  # a path, an address
     r"|v?\d+(?:\.\d+)+|\d{4}-\d\d-\d\d"  # a version, a date
-    r"|(?:sha|md|base|utf|rsa|aes|argon|ed|bcrypt|hs)-?\d+"  # how it is kept
+    r"|(?:sha|md|base|utf|rsa|aes|argon|ed|bcrypt|hs)-?\d+(?![^\W_])"  # how it is kept
     r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$|(.)\1*$"  # a UUID, one sign again and again
 )
 _SLUG = re.compile(r"(?:[^\W\d_]+|\d+)(?:[-_./:#+~=](?:[^\W\d_]+|\d+)?)*$")
-_REVISION = re.compile(r"(?i)commit|\bsha|\brev|коммит|ревизи|hash|хеш|хэш|checksum|сумм")
+_REVISION = re.compile(
+    r"(?i)commit|\bsha|\brev|\bmd5|коммит|ревизи|hash|хеш|хэш|checksum|digest|дайджест|fingerprint|отпечат|сумм"
+)
+_PUBLIC = re.compile(r"(?i)public|публичн|открыт")
+_HEX = re.compile(r"(?:0x)?[0-9A-Fa-f]+$")
+_DOTTED = re.compile(r"(?:[^\W\d]\w*\.)+[^\W\d]\w*(?:$|\()")
+_NUMBERED = re.compile(r"[^\W\d_]+\d+$")
+_PLACE = re.compile(r".*/|\S+@\S+\.\w+$|.*\.[A-Za-z]\w{0,4}$")
+_PORT = re.compile(r"[\d:.]+(?:/\w+)?$|rotocol\b|ort\b|rint-")
+_EXAMPLE = re.compile(r"(?i)(?:(?:your|my|some)?[_-]?(?:pass(?:word|wd)?|pwd|secret|token)|парол\w+|x+|\.+)$")
+_NETWORK = re.compile(r"(?i)w[iy]-?fi|вай-?фа|роутер|router|network|сет[ия]")
+_BEFORE = 40
 
 
 def _is_password(match: re.Match[str]) -> bool:
     secret = match["secret"]
-    if _NOT_SECRET.match(secret):
+    if not _is_written(match):
         return False
-    if match["quote"] or (_DIGIT.search(secret) and _LETTER.search(secret)):
-        return True
-    return not match["gap"].strip() and len(_DIGIT.findall(secret)) >= 6
+    if match["quote"]:
+        return is_mixed(secret) or match["label"].lower() != "pass"  # which is a verb as well
+    return is_mixed(secret) or (not match["gap"].strip() and len(_DIGIT.findall(secret)) >= 6)
 
 
-def _is_mixed(match: re.Match[str]) -> bool:
+def _is_written(match: re.Match[str]) -> bool:
+    """Whether it stands for itself: no variable, call, path, date or example."""
     secret = match["secret"]
-    return bool(_DIGIT.search(secret) and _LETTER.search(secret)) and not _NOT_SECRET.match(secret)
+    is_called = match.string[match.end("secret") : match.end("secret") + 1] == "("
+    return not (is_called or _NOT_SECRET.match(secret) or _EXAMPLE.match(secret) or _DOTTED.match(secret))
+
+
+def _is_value(match: re.Match[str]) -> bool:
+    return is_mixed(match["secret"]) and _is_written(match)
 
 
 def _is_token(match: re.Match[str]) -> bool:
     secret = match["secret"]
-    return _is_mixed(match) and not (_SLUG.match(secret) or _REVISION.search(match["gap"]))
+    if not _is_value(match) or _SLUG.match(secret) or _REVISION.search(match["gap"]):
+        return False
+    return not (_HEX.match(secret) and _REVISION.search(_before(match)))
+
+
+def _before(match: re.Match[str]) -> str:
+    """What the line says before the secret."""
+    start = match.start("secret")
+    return match.string[max(0, start - _BEFORE) : start].rpartition("\n")[2]
+
+
+def _is_hex_key(match: re.Match[str]) -> bool:
+    before = _before(match)
+    return is_mixed(match["secret"]) and not (_REVISION.search(before) or _PUBLIC.search(before))
+
+
+def _is_beside_login(match: re.Match[str]) -> bool:
+    """A word with signs of several classes, which names of systems with a number, files and mail addresses are not."""
+    secret = match["secret"]
+    if not _is_value(match) or len(match["gap"].split()) > 4 or _NUMBERED.match(secret) or _PLACE.match(secret):
+        return False
+    return not _SLUG.match(secret) or len(secret) >= 12
+
+
+def _is_for_that(match: re.Match[str]) -> bool:
+    """A value that no name with a number is, unless the clause ends with it or it opens a network."""
+    after = match.string[match.end("secret") :][:3].lstrip("*`\"'»”")
+    is_last = not after.strip(" \t")[:1].isalnum()
+    return _is_value(match) and (is_last or bool(_NETWORK.search(match[0])) or not _NUMBERED.match(match["secret"]))
+
+
+def _is_of_command(match: re.Match[str]) -> bool:
+    return _is_written(match) and not _PORT.match(match["secret"])
 
 
 def _has_digit(match: re.Match[str]) -> bool:
     return bool(_DIGIT.search(match["secret"]))
-
-
-def _is_no_variable(match: re.Match[str]) -> bool:
-    return not _NOT_SECRET.match(match["secret"])
 
 
 def _is_card(match: re.Match[str]) -> bool:
@@ -142,9 +310,10 @@ def _is_card(match: re.Match[str]) -> bool:
 _OPEN = r"(?<![A-Za-z0-9_-])"
 _WORD, _WORD_END = r"(?:(?<![^\W_])|(?<=[a-z])(?=[A-Z]))", r"(?![^\W_])"
 _PASSWORDS = (
-    r"passwords?|passwd|passphrase|pwd|pass|парол(?:ь|я|ю|е|ем|и|ей)|кодов(?:ое|ого|ым) слов(?:о|а|ом)"
+    r"(?:pg)?passwords?|passwd|passphrase|pwd|pass|парол(?:ь|я|ю|е|ем|и|ей)|кодов(?:ое|ого|ым) слов(?:о|а|ом)"
     r"|логин[ \t]?(?:и|/)[ \t]?пароль"
 )
+_LOGINS = r"ssh|root|log[ -]?in|user(?:name)?|admin|логин|пользовател[ьяюе]м?|юзер|админ|рут"
 _TOKENS = (
     r"(?:api|access|auth|secret|private|service|account|client|signing|encryption|webhook)[ _-]?(?:access[ _-]?)?"
     r"(?:keys?|tokens?|secrets?)|apikey|secrets?|tokens?|keys?|credentials?|authorization"
@@ -155,7 +324,9 @@ _SAYS = (
     r"[\"'`]?(?P<gap>(?:[^\n:=.!?;]|\.(?=\w)){0,40}?)"
     r"(?:[ \t]{0,3}(?:=>|[:=]|[ \t][—–-])|[ \t]{1,3}(?:is|это|теперь)(?=[ \t]))[ \t*]{0,4}(?P<quote>[\"'`«“])?"
 )
-_BARE = r"[^\s\"'`«“]{5,127}[^\s\"'`»”.,;:)!?|]"
+_BARE = r"(?=\S{0,127}?\d)[^\s\"'`«“]{5,127}[^\s\"'`»”.,;:)!?|]"
+_HEX_KEY = r"(?<![0-9A-Za-z])(?P<secret>(?:0x)?[0-9A-Fa-f]{64})(?![0-9A-Za-z])"
+_OF_PASSWORD = ("pass", "pwd", "парол", "кодов")
 
 SECRETS: tuple[Secret, ...] = (
     Secret(
@@ -163,46 +334,108 @@ SECRETS: tuple[Secret, ...] = (
         "a private key in PEM or PGP armour",
         r"(?P<secret>-----BEGIN (?:[A-Z0-9]{1,12} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
         r"[\s\S]*?(?:-----END [A-Z0-9 ]{1,60}-----|\Z))",
+        (
+            "deploy key:\n⟦-----BEGIN OPENSSH PRIVATE KEY-----\nabc\n-----END OPENSSH PRIVATE KEY-----⟧",
+            "ключ деплоя:\n⟦-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----⟧, сменить",
+        ),
         ("private key",),
     ),
-    Secret("model_key", "a key of a model's service", _OPEN + r"(?P<secret>sk-[A-Za-z0-9_-]{20,})", ("sk-",)),
+    Secret(
+        "model_key",
+        "a key of a model's service",
+        _OPEN + r"(?P<secret>sk-[A-Za-z0-9_-]{20,})",
+        ("`⟦sk-notarealkeyonlyanexamplefordocs⟧`", "нашёл ⟦sk-notarealkeyonlyanexamplefordocs⟧ в истории"),
+        ("sk-",),
+    ),
     Secret(
         "payment_key",
         "a key of a payment service",
         _OPEN + r"(?P<secret>(?:[sr]k|whsec)_(?:(?:live|test)_)?[A-Za-z0-9]{16,})",
+        ("use ⟦sk_test_notarealkey00000000⟧.", "платежи: ⟦rk_live_notarealkey00000000⟧"),
         ("sk_", "rk_", "whsec_"),
     ),
     Secret(
         "git_token",
         "a token of GitHub or GitLab",
         _OPEN + r"(?P<secret>gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{22,}|glpat-[A-Za-z0-9_-]{20,})",
+        ("push with ⟦ghp_notarealtokennotarealtokennotarea0⟧", "раннер: ⟦glpat-notarealtokennotareal⟧"),
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
     ),
     Secret(
         "chat_token",
-        "a token or hook of a chat service",
-        _OPEN + r"(?P<secret>xox[abeoprs]-[A-Za-z0-9-]{10,}|hooks\.slack\.com/services/[A-Za-z0-9/]{20,})",
-        ("xox", "hooks.slack"),
+        "a token or hook of a chat or telephone service",
+        _OPEN + r"(?P<secret>xox[abeoprs]-[A-Za-z0-9-]{10,}|hooks\.slack\.com/services/[A-Za-z0-9/]{20,}"
+        r"|discord(?:app)?\.com/api/webhooks/\d{5,25}/[A-Za-z0-9_-]{20,})",
+        (
+            "it posts as ⟦xoxb-000000000000-notreal⟧",
+            "хук https://⟦discord.com/api/webhooks/00000/not-a-real-webhook-at-all⟧",
+        ),
+        ("xox", "hooks.slack", "api/webhooks"),
     ),
-    Secret("bot_token", "a Telegram bot", r"(?<![\w-])(?P<secret>[0-9]{6,12}:[A-Za-z0-9_-]{30,})", (":",)),
+    Secret(
+        "chat_token",
+        "a token of Discord or Twilio",
+        _OPEN + r"(?P<secret>[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6,7}\.[A-Za-z0-9_-]{27,45}"
+        r"|(?:SK|AC)[0-9a-f]{32})(?![A-Za-z0-9])",
+        (
+            "the bot has ⟦MAAAAAAAAAAAAAAAAAAAAAA0.notrea.notarealtokennotarealtokennot⟧",
+            "звонки: ⟦SK00000000000000000000000000000000⟧, не публиковать",
+        ),
+        test=_has_digit,
+    ),
+    Secret(
+        "chat_token",
+        "the token of an account of Twilio",
+        r"(?i:twilio)[^\n]{0,80}?(?<![0-9A-Za-z])(?P<secret>[0-9a-f]{32})(?![0-9A-Za-z])",
+        (
+            "Twilio auth ⟦0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a⟧",
+            "токен от twilio лежит тут, вот он: ⟦0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a⟧",
+        ),
+        ("twilio",),
+    ),
+    Secret(
+        "bot_token",
+        "a Telegram bot",
+        r"(?<![\w-])(?P<secret>[0-9]{6,12}:[A-Za-z0-9_-]{30,})",
+        (
+            "it runs as ⟦0000000000:FAKE-owl-token-for-docs-not-a-real⟧",
+            "токен ⟦0000000000:FAKE-owl-token-for-docs-not-a-real⟧ бота",
+        ),
+        (":",),
+    ),
     Secret(
         "cloud_key",
         "a key of a cloud",
         _OPEN + r"(?P<secret>(?:AKIA|ASIA)[0-9A-Z]{16}|AIza[0-9A-Za-z_-]{30,}|AQVN[A-Za-z0-9_-]{30,}"
         r"|y0_[A-Za-z0-9_-]{30,}|hf_[A-Za-z0-9]{30,}|npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{50,}"
-        r"|SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,})",
-        ("akia", "asia", "aiza", "aqvn", "y0_", "hf_", "npm_", "pypi-", "sg."),
+        r"|SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{20,}|do[opr]_v1_[a-f0-9]{32,})",
+        ("id ⟦AKIAIOSFODNN7EXAMPLE⟧", "клиент входа: ⟦GOCSPX-not-a-real-secret-at-all⟧"),
+        ("akia", "asia", "aiza", "aqvn", "y0_", "hf_", "npm_", "pypi-", "sg.", "gocspx-", "_v1_"),
     ),
     Secret(
         "session_token",
         "a signed token (JWT)",
         _OPEN + r"(?P<secret>eyJ[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{4,})",
+        (
+            "it answers ⟦eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl⟧",
+            "в ответе ⟦eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl⟧, живёт час",
+        ),
         ("eyj",),
+    ),
+    Secret(
+        "session_token",
+        "a session in a cookie",
+        r"(?i:cookies?|кук[аиуе])[\"']?[ \t]{0,2}[:=]?[^\n]{0,200}?(?i:sess|sid|auth|token|jwt)[\w.-]{0,24}="
+        r"[\"']?(?P<secret>[^\s;,\"']{8,512})",
+        ("Cookie: lang=en; session=⟦not0a0real0session⟧; Path=/", "кука sessionid=⟦not0a0real0session⟧"),
+        ("cookie", "кук"),
+        _is_value,
     ),
     Secret(
         "bearer",
         "a token after Bearer or Basic",
         r"(?i:(?<![^\W_])(?:bearer|basic))[\s:]{1,8}(?P<secret>[A-Za-z0-9._~+/=-]{16,})",
+        ("Bearer ⟦not0a0real0token0at0all00⟧ here", "шлём `Bearer ⟦not0a0real0token0at0all00⟧` в заголовке"),
         ("bearer", "basic"),
         _has_digit,
     ),
@@ -210,14 +443,16 @@ SECRETS: tuple[Secret, ...] = (
         "url_password",
         "the password within an address",
         r"://[^\s:/@]{0,64}:(?P<secret>[^\s@/]{3,128})@",
+        ("postgres://filin:⟦p4ss⟧@birch/filin", "строка: amqp://bot:⟦p4ss⟧@elm/ , не коммитить"),
         ("://",),
-        _is_no_variable,
+        _is_written,
     ),
     Secret(
         "card",
         "the number of a bank card",
         r"(?<![\w.-])(?P<secret>(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6\d{3})(?:[ -]?\d{4}){3}|3[47]\d\d[ -]?\d{6}[ -]?\d{5})"
         r"(?![\w-]|\.\d)",
+        ("card ⟦4111 1111 1111 1111⟧, exp 04/28", "карта ⟦4111-1111-1111-1111⟧"),
         test=_is_card,
     ),
     Secret(
@@ -226,28 +461,82 @@ SECRETS: tuple[Secret, ...] = (
         r"(?i:(?<![^\W_])(?:pin|пин|cvv|cvc)(?:[ -]?(?:code|код)[а-яё]{0,2})?)"
         r"(?: (?:от|for|to|of) (?:the )?[\w-]{1,20})?(?:[ \t]{0,2}[:=—–][ \t]?| is | )"
         r"[`\"']?(?P<secret>\d{3,8})(?![\w-]|\.\d)",
+        ("The PIN is ⟦4321⟧.", "пин-код от карты: ⟦4321⟧."),
         ("pin", "пин", "cvv", "cvc"),
     ),
     Secret(
         "password",
         "a password that is named as one",
-        f"(?i:{_WORD}(?:{_PASSWORDS}){_WORD_END}){_SAYS}(?P<secret>(?(quote)[^\\s\"'`»”]{{6,128}}|{_BARE}))",
-        ("pass", "pwd", "парол", "кодов"),
+        f"(?i:{_WORD}(?P<label>{_PASSWORDS}){_WORD_END}){_SAYS}(?P<secret>(?(quote)[^\\s\"'`»”]{{6,128}}|{_BARE}))",
+        (
+            "The password of the staging database is ⟦sova-ne-spit-2026⟧, ask Mira",
+            "Пароль от вайфая там новый: ⟦sova-ne-spit-2026⟧, старый больше не подходит",
+        ),
+        _OF_PASSWORD,
         _is_password,
     ),
     Secret(
         "password",
         "a password that follows the word at once",
         f"(?i:{_WORD}(?:{_PASSWORDS}){_WORD_END})[ \\t]{{1,3}}(?P<secret>{_BARE})",
-        ("pass", "pwd", "парол", "кодов"),
-        _is_mixed,
+        ("login boris, password ⟦qwerty-123x⟧", "логин anna пароль ⟦qwerty-123x⟧"),
+        _OF_PASSWORD,
+        _is_value,
+    ),
+    Secret(
+        "password",
+        "a password that follows what it is for",
+        f"(?i:{_WORD}(?:{_PASSWORDS}){_WORD_END})"
+        r"[ \t]{1,3}(?i:от|к|ко|для|на|в|во|у|for|to|of|on|at)[ \t]{1,3}(?:[^\s:=\d]{1,30}[ \t]{1,3}){1,3}[\"'`«“]?"
+        rf"(?=\S{{0,127}}?\d)(?P<secret>{_BARE.replace('5,127', '7,127')})",
+        ("Password for the guest network ⟦sova2026⟧", "Пароль от вайфая ⟦sova2026⟧, у гостей другой"),
+        _OF_PASSWORD,
+        _is_for_that,
+    ),
+    Secret(
+        "password",
+        "a password beside a login",
+        f"(?i:{_WORD}(?:{_LOGINS}|password|парол[ья]){_WORD_END})"
+        r"(?P<gap>[^\n/;!?]{0,60}?)[ \t]{1,2}/[ \t]{1,2}[\"'`«“]?"
+        rf"(?P<secret>{_BARE.replace('5,127', '6,63')})",
+        ("ssh root@birch / ⟦Sova2026!x⟧", "вход: root / ⟦sova-ne-spit-2026⟧"),
+        ("/",),
+        _is_beside_login,
+    ),
+    Secret(
+        "password",
+        "a password in a command",
+        r"(?:(?i:(?<![^\W_])curl)(?![^\W_])[^\n]{0,200}?[ \t](?:-u|--(?:proxy-)?user)[ \t=]{0,2}[\"']?[^\s:\"'$]{1,64}:"
+        r"|(?i:(?<![^\W_])(?:mysql|mariadb))[\w-]{0,16}[ \t][^\n]{0,200}?(?<=[ \t])-p"
+        r"|(?i:(?<![^\W_])sshpass)[ \t]{1,3}-p[ \t]?|(?i:(?<![^\W_])redis-cli)[^\n]{0,200}?[ \t]-a[ \t]{1,3})"
+        r"[\"']?(?P<secret>[^\s\"'@]{2,127}[^\s\"'`@,;)])",
+        ("curl -s -u boris:⟦p4ss⟧ https://birch/", "база: `mysql -u filin -p⟦qwerty⟧ filin`"),
+        ("curl", "mysql", "mariadb", "sshpass", "redis-cli"),
+        _is_of_command,
     ),
     Secret(
         "token",
         "a key or token that is named as one",
-        f"(?i:{_WORD}(?:{_TOKENS}){_WORD_END}){_SAYS}(?P<secret>[A-Za-z0-9_./+=~-]{{12,}})",
+        f"(?i:{_WORD}(?:{_TOKENS}){_WORD_END}){_SAYS}(?P<secret>(?=[^\\s\\d]{{0,511}}\\d)[A-Za-z0-9_./+=~-]{{12,512}})",
+        ("client_secret: ⟦fake0secret0of0the0docs⟧", "ключ для 2гис: `⟦fake-2gis-key-0000-owl7x⟧`"),
         ("key", "token", "secret", "credential", "authorization", "токен", "ключ", "секрет"),
         _is_token,
     ),
+    Secret(
+        "token",
+        "a key of 64 hexadecimal digits",
+        f"(?i:{_WORD}(?:keys?|private|priv|seed|ключ[а-я]{{0,3}}|приватн[а-я]{{0,4}})){_WORD_END}[^\\n]{{0,40}}?{_HEX_KEY}",
+        (f"private ⟦{'0a' * 32}⟧", f"ключ кошелька 0 ⟦0x{'0a' * 32}⟧"),
+        ("key", "priv", "seed", "ключ", "приват"),
+        _is_hex_key,
+    ),
+    Secret(
+        "token",
+        "64 hexadecimal digits that are called a key afterwards",
+        _HEX_KEY + r"[\"'`]?[ \t]{0,2}(?:[—–(,-]|is\b|это(?=[ \t]))[^\n]{0,20}?(?i:key|private|ключ|приватн)",
+        (f"⟦{'0a' * 32}⟧ is the private key", f"⟦{'0a' * 32}⟧ — ключ кошелька"),
+        ("key", "private", "ключ", "приват"),
+        _is_hex_key,
+    ),
 )
-"""Every kind; add a row, and `find`, `mask` and the rule ``secret`` know it. Admission keeps to its document's four."""
+"""Every kind; add a row, and whatever hides, counts or refuses secrets knows it."""

@@ -1,20 +1,28 @@
 """Precision and recall of the list of secrets on a generated set, Russian and English, by kind.
 
     python tests/audit/find_secrets.py [SENTENCES] [SEED]
+    python tests/audit/find_secrets.py FOLDER...
 
 The set is made here and knows nothing of the list: secrets as services issue them, in sentences as people write them,
 and beside each as many sentences with what only looks like one (a UUID, a git SHA, a version, a path, a slug, a
 checksum, a variable, a date, a count, a word that holds "secret"). A find is right when it lies on the secret.
+
+Given folders, it prints each find in their texts (any file of text, and the texts within Parquet and JSON files), to be
+looked at, and how many there are in a million characters.
 """
 
 from __future__ import annotations
 
+import json
 import random
 import string
 import sys
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.parquet as pq
 
 from memkit.text.secrets import find
 
@@ -187,5 +195,46 @@ def main(sentences: int = 3000, seed: int = 0) -> tuple[float, float]:
     return precision, recall
 
 
+def texts_in(value: object) -> Iterator[str]:
+    """Every text within lists and dictionaries."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(item)
+
+
+def texts_of(path: Path) -> Iterator[str]:
+    """The texts of a file; what is none has none."""
+    if path.suffix == ".parquet":
+        yield from texts_in(pq.read_table(path).to_pylist())
+        return
+    try:
+        text = path.read_text("utf-8")
+        yield from texts_in(json.loads(text)) if path.suffix == ".json" else [text]
+    except ValueError:  # no text, or no JSON
+        return
+
+
+def finds(folders: list[str]) -> float:
+    """Print each find in the texts of these folders; give how many there are in a million characters."""
+    files = sorted(path for folder in folders for path in Path(folder).rglob("*") if path.is_file())
+    size = count = 0
+    for text in sorted({text for path in files for text in texts_of(path)}):
+        size += len(text)
+        for name, start, end in find(text):
+            count += 1
+            print(
+                f"{name:14} {text[max(0, start - 60) : start]!r} >>> {text[start:end]!r} <<< {text[end : end + 20]!r}"
+            )
+    rate = count / max(size, 1) * 1e6
+    print(f"{count} finds in {size:,} characters, {rate:.2f} a million")
+    return rate
+
+
 if __name__ == "__main__":
-    main(*map(int, [word for word in sys.argv[1:] if word != "-v"]))
+    words = [word for word in sys.argv[1:] if word != "-v"]
+    if all(word.isdigit() for word in words):
+        main(*map(int, words))
+    else:
+        finds(words)
