@@ -171,6 +171,7 @@ memory_v2_policy: dict[str, dict[str, object]] = {
         "token_chars": 30,
         "hex_chars": 32,
         "sha_words": _SHA_WORDS,
+        "known_secrets": False,
     },
     "classifier": {
         "profile_words": (

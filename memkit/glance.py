@@ -90,7 +90,7 @@ class Overview(Tabular):
         return repr(Shown(*self._sheets()))
 
     def _repr_html_(self) -> str:
-        return as_html(*self._sheets(), *self._further())
+        return Shown(*self._sheets(), *self._further())._repr_html_()
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         worst = self.tables["problems"].select(["severity", "rule", "count", "do"])
@@ -116,7 +116,10 @@ class Overview(Tabular):
         -------
         Path
         """
-        return write_page(path, title, as_html(*self._sheets()) + as_figure(self.plot()) + as_html(*self._further()))
+        first = self._sheets()
+        found = Shown(*first, *self._further())
+        above, below = (as_html(*some) for some in (found.sheets[: len(first)], found.sheets[len(first) :]))
+        return write_page(path, title, above + found.hide.in_html(as_figure(self.plot())) + below)
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """How many memories were made in each month, by kind: `mk.plot.growth`.

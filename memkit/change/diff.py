@@ -10,14 +10,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.sheet import ROWS, Sheet, sheet_of, visible
 from memkit.params import check_corpus, describe
 from memkit.schemas import MEMORIES, WORDS, column, table
 from memkit.tables.corpus import Corpus
 from memkit.tables.identity import known_of, matches, words_of
-from memkit.text.secrets import mask
+from memkit.text.secrets import Mask, mask
 
 
 class Diff(str):
@@ -100,7 +99,9 @@ class Difference(Tabular):
         return repr(Shown(*self._sheets()))
 
     def _repr_html_(self) -> str:
-        return as_html(*self._sheets()) + self.diff()._repr_html_()
+        found, text = Shown(*self._sheets()), self.diff()
+        both = Mask([text]) | found.hide
+        return both.in_html(found._repr_html_() + text._repr_html_())
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         return (sheet_of(self.table, rows, show_secrets),)
@@ -162,7 +163,8 @@ def _row(before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[st
     if is_both and not fields and not moved:
         return None
     there, was, now = after or old, old.get("text"), new.get("text")
-    gone, come = (Counter(words_of(mask(text or ""))) for text in (was, now))  # in words, a secret is not seen as one
+    hide = Mask([was or "", now or ""])  # in words, a secret is not seen as one
+    gone, come = (Counter(words_of(hide(text or ""))) for text in (was, now))
     return {
         "change": "moved" if moved else "changed" if is_both else "removed" if before else "added",
         "memory_id_before": old.get("memory_id"),

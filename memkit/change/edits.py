@@ -23,6 +23,7 @@ from memkit.formats.syntax.json_places import Splice, spliced, without
 from memkit.params import describe
 from memkit.schemas import column, result_schema, table
 from memkit.tables.sealed import Sealed, read_select
+from memkit.text.secrets import mask
 
 MOST_REMOVED = 0.3
 """The share of the memories that a change may remove without ``force=True``."""
@@ -207,7 +208,7 @@ class Edits(Tabular):
         except QueryError as error:
             columns = ", ".join(EDITS.names)
             raise QueryError(
-                f"where: expected one SQL predicate over {columns}. Got {where!r:.200}: {error}"
+                f"where: expected one SQL predicate over {columns}. Got {mask(repr(where)):.200}: {mask(str(error))}"
             ) from error
         rows, chosen = self._rows, set(kept)
         named = {row["together"] for place, row in enumerate(rows, 1) if place in chosen and row["together"]}

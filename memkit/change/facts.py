@@ -144,8 +144,8 @@ class FactStore(Operations):
         return Saved(id, new["kind"], new["importance"], expires, tuple(row["source_id"] for row in evicted))
 
     def _admitted(self, new: Row, moment: datetime) -> Row:
-        """The row as it is classified, where admission takes it."""
-        admission = Admission(**self._values("admission"))
+        """The row as it is classified, where admission takes it: never what a screen would hide."""
+        admission = Admission(**{**self._values("admission"), "known_secrets": True})
         pipeline = Pipeline([admission, Classifier(**self._values("classifier"))])
         row: Row = pipeline.transform(users.table([new]), moment).to_pylist()[0]
         if not row["keep"]:

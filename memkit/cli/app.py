@@ -33,7 +33,7 @@ from memkit.cli.common import (
     settings,
 )
 from memkit.cli.show import out, print_json, show, show_problems, summary
-from memkit.display.sheet import visible
+from memkit.display.sheet import safe, visible
 from memkit.errors import did_you_mean
 from memkit.params import check_choice
 
@@ -141,7 +141,7 @@ def history(
     found = load_history(path, rev).since(since)
     show(found.versions if as_json else found, as_json)
     for row in found.problems.to_pylist():
-        print(visible(f"memkit: {row['message']}"), file=sys.stderr)
+        print(safe(f"memkit: {row['message']}"), file=sys.stderr)
 
 
 @app.command()
@@ -234,7 +234,7 @@ def _judge(judge: Any, corpus: Corpus, as_of: str | None, as_json: bool) -> None
         print(f"{type(judge).__name__}, as of {as_of or 'now'}; --json lists every row")
         show(summary(table), False)
     if note := (table.schema.metadata or {}).get(b"note", b"").decode():
-        print(visible(f"memkit: {note}"), file=sys.stderr)
+        print(safe(f"memkit: {note}"), file=sys.stderr)
 
 
 @app.command()
@@ -267,7 +267,7 @@ def context(
     else:
         out.print(Text(visible(built.text)), soft_wrap=True)
     if built.note:
-        print(visible(f"memkit: {built.note}"), file=sys.stderr)
+        print(safe(f"memkit: {built.note}"), file=sys.stderr)
 
 
 @app.command()

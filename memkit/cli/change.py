@@ -27,7 +27,7 @@ from memkit.cli.common import (
     settings,
 )
 from memkit.cli.show import out, show
-from memkit.display.sheet import visible
+from memkit.display.sheet import safe
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats.disk.files import check_file
 from memkit.params import check_choice
@@ -234,11 +234,11 @@ def selftest(
 def print_edits(edits: Edits, as_diff: bool, as_json: bool) -> None:
     """Print edits as a table, a diff or a plan, and on standard error what was refused."""
     if as_diff:
-        out.print(visible(edits.diff()), markup=False, highlight=False, soft_wrap=True, end="")
+        out.print(safe(edits.diff()), markup=False, highlight=False, soft_wrap=True, end="")
     else:
         show(edits.table if as_json else edits, as_json)
     for row in edits.refused.to_pylist() if as_diff or as_json else ():
-        print(visible(f"memkit: refused: {row['reason']}"), file=sys.stderr)
+        print(safe(f"memkit: refused: {row['reason']}"), file=sys.stderr)
 
 
 def _filtered(edits: Edits, where: str | None) -> Edits:
@@ -278,7 +278,7 @@ def serve(
         if not read_only:
             tools.store.facts.cleanup(user)
     except MemkitError as error:  # another process is at work there; what is past its day is hidden all the same
-        print(f"memkit: {visible(str(error))}", file=sys.stderr)
+        print(f"memkit: {safe(str(error))}", file=sys.stderr)
     if http is not None:
         serve_http(server, http, announce=lambda said: print(said, file=sys.stderr, flush=True))
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from memkit.display.sheet import visible
+from memkit.display.sheet import safe
 from memkit.errors import MemkitError, ParameterError, did_you_mean
 from memkit.params import Param, check_choice, path_of
 
@@ -114,7 +114,7 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: 
         search.found_arm = cached_arm  # for this command and the next
         search.fit(corpus)
     for difference in kept.differences(search) if kept else ():
-        print(f"memkit: {profile}: {visible(difference)}", file=sys.stderr)
+        print(f"memkit: {profile}: {safe(difference)}", file=sys.stderr)
     return search
 
 

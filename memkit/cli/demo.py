@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from memkit.cli.show import out, show
-from memkit.display.sheet import visible
+from memkit.display.sheet import safe
 from memkit.params import describe
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def _step(title: str, code: str) -> None:
 def _problems(corpus: Corpus) -> None:
     _step("What is wrong with it", "corpus.problems")
     for row in corpus.problems.sort_by("severity").slice(0, 5).to_pylist():
-        out.print(Text(f"{row['severity']:<8}{visible(row['message'])}"), soft_wrap=True)
+        out.print(Text(f"{row['severity']:<8}{safe(row['message'])}"), soft_wrap=True)
 
 
 def _full_text(corpus: Corpus, words: str) -> None:
@@ -101,7 +101,7 @@ def _hybrid(corpus: Corpus) -> None:
     question = _MEANINGS[0][1]
     best = search.search(question, k=1, as_of=AS_OF)["memory_id"][0].as_py()
     _step("Why did the first one come?", f'mk.explain(search, "{question}", "{best}")')
-    out.print(Text(explain(search, question, best, as_of=AS_OF)), soft_wrap=True)
+    out.print(Text(safe(explain(search, question, best, as_of=AS_OF))), soft_wrap=True)
 
 
 _NEXT = """memkit check FOLDER                   what is wrong with your own folder

@@ -113,9 +113,9 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    from memkit.display.sheet import visible
+    from memkit.display.sheet import safe
 
-    print(visible(f"memkit: warning: {_first_line(message)}"), file=sys.stderr)
+    print(safe(f"memkit: warning: {_first_line(message)}"), file=sys.stderr)
 
 
 def _one_line(error: Exception) -> str:
@@ -134,7 +134,7 @@ def _first_line(said: object) -> str:
 
 
 def _stop(message: str) -> NoReturn:
-    from memkit.display.sheet import visible
+    from memkit.display.sheet import safe
 
-    print(visible(f"memkit: {message}"), file=sys.stderr)
+    print(safe(f"memkit: {message}"), file=sys.stderr)
     sys.exit(2)

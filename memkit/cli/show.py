@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.text import Text
 
 from memkit.display.notebook import shown
-from memkit.display.sheet import visible
+from memkit.display.sheet import safe
 from memkit.duck import printable, rows_of
 from memkit.params import describe
 
@@ -63,7 +63,7 @@ def show_problems(problems: pa.Table, memories: int, most: int) -> None:
     for (severity, rule), messages in sorted(by_rule.items(), key=_worst_first):
         out.print(Text(f"{severity}  {rule}  ({len(messages)})", style="bold " + _STYLES[severity]))
         for message in messages[:most]:
-            out.print(Text(f"  {visible(message)}"), soft_wrap=True)
+            out.print(Text(f"  {safe(message)}"), soft_wrap=True)
         if len(messages) > most:
             out.print(Text(f"  … and {len(messages) - most} more (--json lists all)", style="dim"))
     totals = {name: problems["severity"].to_pylist().count(name) for name in _STYLES}

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 NAMED = ("memory_id", "title", "text", "path", "line_start", "kind", "created_at", "updated_at")
 """What names of memories are made of."""
-SHOWN, _NAME = 160, 240
-"""Characters that a cell shows, and those of a text that names a memory without a title."""
+SHOWN, _NAME = 160, 400
+"""Characters that a cell shows, and those of a name that is kept: a secret is found before it is cut."""
 
 
 def names_of(memories: pa.Table) -> dict[str, list[str]]:
@@ -47,7 +47,7 @@ def name_of(title: Any, text: Any, path: Any, line: Any, kind: Any, created_at: 
     when = created_at or updated_at
     date = (when if isinstance(when, str) else day_of(when))[:10] if when else ""
     said = title or (text if text and text.isprintable() and "  " not in text else " ".join((text or "").split()))
-    return [said[:SHOWN].strip(), place_of(path, line), kind or "", date]
+    return [said[:_NAME].strip(), place_of(path, line), kind or "", date]
 
 
 def place_of(path: str | None, line: int | None) -> str:

@@ -16,16 +16,27 @@ from memkit.display.views import ANY, view_of
 from memkit.duck import worded
 from memkit.errors import ParameterError, did_you_mean
 from memkit.params import check_value
+from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 class Shown:
-    """A result as it is shown: HTML in a notebook, text anywhere else."""
+    """A result as it is shown: HTML in a notebook, text anywhere else.
+
+    Attributes
+    ----------
+    sheets : tuple of Sheet
+    hide : Mask
+        What hides in all of them what one of them calls a secret.
+    """
 
     def __init__(self, *sheets: Sheet) -> None:
-        self.sheets = sheets
+        self.hide = Mask()
+        for sheet in sheets:
+            self.hide = self.hide | sheet.hide if sheet.hide else self.hide
+        self.sheets = tuple(sheet.beside(self.hide) if sheet.hide else sheet for sheet in sheets)
 
     def _repr_html_(self) -> str:
         return as_html(*self.sheets)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit.params import path_of
+from memkit.text.secrets import mask
 
 # The page's own colours follow the reader's setting; those of the tables and pictures follow the page's.
 _PAGE = """<!doctype html>
@@ -59,19 +60,21 @@ _HEAD = re.compile(r"\A.*?(?=<svg)|<metadata>.*?</metadata>|<!--.*?-->", re.DOTA
 _SPACES = re.compile(r'\s(?:xmlns(?::xlink)?|width|height|version)="[^"]*"')
 
 
-def write_page(path: str | Path, title: str, body: str, sortable: bool = False) -> Path:
+def write_page(path: str | Path, title: str, body: str, sortable: bool = False, style: str = "") -> Path:
     """Write a page around `body`, which is HTML already; only the page's own script can run in it.
 
     Parameters
     ----------
     sortable : bool
         Whether the headings of tables sort them, by mouse or keyboard.
+    style : str
+        CSS beside the page's own.
     """
     script, policy = "", ""
     if sortable:
         script = f"<script>{_SORT}</script>"
         policy = f"; script-src 'sha256-{base64.b64encode(hashlib.sha256(_SORT.encode()).digest()).decode()}'"
-    page = _PAGE.format(title=html.escape(title), body=body, script=script, policy=policy, style=_STYLE)
+    page = _PAGE.format(title=html.escape(mask(title)), body=body, script=script, policy=policy, style=_STYLE + style)
     place = path_of("report", path)
     place.write_text(page, encoding="utf-8")
     return place

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from numbers import Number
 from typing import Any
@@ -19,12 +19,14 @@ from memkit.display.views import ANY, Column, View, view_of
 from memkit.fences import fences, headings
 from memkit.params import describe
 from memkit.schemas import is_verbatim
-from memkit.text.secrets import mask
+from memkit.text.secrets import Mask, mask
 from memkit.text.snippet import snippet
 
 ROWS = 20
 _READ, _LEAD, _LONG_LEAD = 4000, 240, 600
 """Characters that are looked at, and the lead: of a text around what was asked for, of a message."""
+_BEYOND = 1000
+"""Characters after those that are looked at, in which a secret ends that begins among them."""
 _COLUMNS = 10
 _SHORT = 60
 _BLANK = re.compile(r"\s+")
@@ -73,6 +75,8 @@ class Sheet:
         The columns that are not shown.
     more : str
         How to see the other rows; a word on what else may be asked where all are there.
+    hide : Mask or None
+        What hides the secrets of its rows; None where they are shown.
     """
 
     heading: str
@@ -85,6 +89,23 @@ class Sheet:
     total: int = 0
     left: tuple[str, ...] = ()
     more: str = ""
+    hide: Mask | None = field(default=None, compare=False, repr=False)
+
+    def beside(self, hide: Mask) -> Sheet:
+        """The same without what others that are shown with it call secret."""
+
+        def again(cells: tuple[Cell, ...]) -> tuple[Cell, ...]:
+            return tuple(replace(cell, text=hide.again(cell.text)) for cell in cells)
+
+        return replace(
+            self,
+            heading=hide(self.heading),
+            notes=tuple(map(hide, self.notes)),
+            rows=tuple(map(again, self.rows)),
+            leads=again(self.leads),
+            titles=again(self.titles),
+            left=tuple(map(hide.again, self.left)),
+        )
 
 
 def is_number(column: Column) -> bool:
@@ -97,6 +118,11 @@ def visible(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" or c in _JOINERS else repr(c)[1:-1] for c in text)
+
+
+def safe(text: str) -> str:
+    """A message as a terminal gets it: `visible`, and without secrets."""
+    return visible(mask(text))
 
 
 def sheet_of(
@@ -122,8 +148,10 @@ def sheet_of(
     label = facts.get("memkit", "")
     view = view_of(table.column_names, label) if columns is None else replace(ANY, columns=tuple(map(Column, columns)))
     told = kept_of(facts.get("shown", ""))
-    first, hide = _first(table, view, rows), _Words(show_secrets)
-    shown = [_named(row, told["memories"]) for row in first.to_pylist()]
+    first = _first(table, view, rows)
+    given = first.to_pylist()
+    hide = _Words(None if show_secrets else Mask(texts_in([*given, told, facts.get("note")])))
+    shown = [_named(row if show_secrets else _without_span(row), told["memories"]) for row in given]
     chosen, left = _chosen(table, view, shown, columns is not None)
     told["memories"] |= _own_names(table, first, chosen)
     asked = [told["queries"].get(row.get("query_id"), "") for row in shown]
@@ -150,7 +178,23 @@ def sheet_of(
         total=table.num_rows,
         left=tuple(map(hide, left)) if shown else (),
         more=more,
+        hide=hide.mask,
     )
+
+
+def texts_in(value: Any) -> Iterator[str]:
+    """Every text within rows."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, tuple, dict)):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from texts_in(item)
+
+
+def _without_span(row: dict[str, Any]) -> dict[str, Any]:
+    """A verdict, whose secret stands in a column of its own, without what says that it is one."""
+    is_secret = row.get("reason") == "secret" and row.get("matched_span")
+    return {**row, "matched_span": "[secret hidden]"} if is_secret else row
 
 
 def sheet_of_kinds(memories: pa.Table, problems: int, rows: int = ROWS, show_secrets: bool = False) -> Sheet:
@@ -167,8 +211,8 @@ def sheet_of_kinds(memories: pa.Table, problems: int, rows: int = ROWS, show_sec
 class _Words:
     """Values as words on one line: without secrets unless asked for, nothing in them that acts."""
 
-    def __init__(self, show_secrets: bool) -> None:
-        self._hidden: Callable[[str], str] = str if show_secrets else mask
+    def __init__(self, mask: Mask | None) -> None:
+        self.mask = mask
 
     def __call__(self, value: object, most: int = SHOWN) -> str:
         line = self._line(value)
@@ -178,8 +222,10 @@ class _Words:
         return snippet(self._line(value), query, most)
 
     def _line(self, value: object) -> str:
-        text = self._hidden(_text_of(value)[:_READ])
-        return visible(_BLANK.sub(" ", text).strip())
+        text = _text_of(value)[: _READ + _BEYOND]
+        said = self.mask(text) if self.mask else text
+        beyond = max(0, len(text) - _READ)
+        return visible(_BLANK.sub(" ", said[: max(0, len(said) - beyond)]).strip())
 
 
 def _text_of(value: object) -> str:
@@ -201,7 +247,7 @@ def _text_of(value: object) -> str:
 def titles_of(result: pa.Table, ids: Iterable[str]) -> list[str]:
     """What a result calls these memories: the title or first words of each, without secrets, else its id."""
     told = kept_of((result.schema.metadata or {}).get(b"shown", b"").decode(errors="replace"))["memories"]
-    hide = _Words(False)
+    hide = _Words(Mask(texts_in(told)))
     return [hide(told[one][0] if one in told and told[one][0] else one) for one in ids]
 
 
@@ -227,9 +273,9 @@ def _first(table: pa.Table, view: View, rows: int) -> pa.Table:
         rank = pc.index_in(table[column], value_set=pa.array(values, table.schema.field(column).type))
         table = table.take(np.argsort(pc.fill_null(rank, len(values)).to_numpy(), kind="stable")[:rows])
     table = table.slice(0, rows)
-    for place, field in enumerate(table.schema):
-        if pa.types.is_string(field.type) or pa.types.is_large_string(field.type):
-            table = table.set_column(place, field, pc.utf8_slice_codeunits(table[field.name], 0, _READ))
+    for place, of in enumerate(table.schema):
+        if pa.types.is_string(of.type) or pa.types.is_large_string(of.type):
+            table = table.set_column(place, of, pc.utf8_slice_codeunits(table[of.name], 0, _READ + _BEYOND))
     return table
 
 

@@ -24,7 +24,7 @@ from memkit.params import AsOf, Param, as_of_time
 from memkit.plot.marks import Picture
 from memkit.plot.memories import counts_of
 from memkit.search.retriever import Retriever
-from memkit.text.secrets import mask
+from memkit.text.secrets import Mask
 
 _LONGEST = 3000
 
@@ -195,10 +195,11 @@ class JudgePanel(Panel):
         query = self.queries.filter(pc.equal(self.queries["query_id"], query_id))["text"][0].as_py()
         memories = self.search.corpus_.memories
         row = memories.filter(pc.equal(memories["memory_id"], memory_id)).select(["title", "text"]).to_pylist()[0]
-        title, text = (marks(Cell(mask(row[name] or "")[:_LONGEST], query=query)) for name in ("title", "text"))
+        hide = Mask([query, *map(str, row.values())])
+        title, text = (marks(Cell(hide(row[name] or "")[:_LONGEST], query=query)) for name in ("title", "text"))
         head = f"<p><b>{title}</b></p>" if row["title"] and row["title"] not in (row["text"] or "") else ""
         return (
-            f'<div class="mk"><p>asked: <b class="mkasked">{html.escape(mask(query))}</b></p>'
+            f'<div class="mk"><p>asked: <b class="mkasked">{html.escape(hide(query))}</b></p>'
             f'<div class="mkjudged">{head}<p style="white-space:pre-wrap">{text}</p></div></div>'
         )
 

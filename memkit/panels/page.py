@@ -13,6 +13,7 @@ import traitlets
 from memkit.errors import MemkitError
 from memkit.panels.controls import parsed, written
 from memkit.panels.parts import STYLE
+from memkit.text.secrets import mask
 
 _HERE = Path(__file__).parent
 
@@ -63,9 +64,10 @@ class Page(anywidget.AnyWidget):
         with self.hold_sync():
             self.spec = {**panel.spec(), **self.owner._tabs(panel)}
             self.values = {name: written(value) for name, value in panel.values.items()}
-            self.picture, self.words = panel.marks.svg, panel.words
-            self.strip, self.body, self.code, self.status = panel.strip_html, panel.body, panel.code, panel.status
-            self.error = error
+            self.strip, self.body, hide = panel.strip_html, panel.body, panel.hide
+            self.picture = hide.in_html(panel.marks.svg)
+            self.words, self.code, self.status = (hide(text) for text in (panel.words, panel.code, panel.status))
+            self.error = hide(error)
             self.n += 1
 
     def _quietly(self) -> None:
@@ -73,7 +75,7 @@ class Page(anywidget.AnyWidget):
         try:
             self.draw()
         except MemkitError as error:
-            self.error = str(error)
+            self.error = mask(str(error))
             self.n += 1
 
     def _take(self, _: Any, message: dict[str, Any], buffers: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import html
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -181,6 +181,10 @@ class PairsPanel(Panel):
             f"precision {row['precision']:.2f} ({low:.2f} to {high:.2f}) of {row['merged']} judged pairs{recall};"
             f" {there} reaches {wished:g} on them"
         )
+
+    def _read(self, answer: pa.Table) -> Iterator[str]:
+        yield from super()._read(answer)
+        yield from (self._texts.get(pair[name]) or "" for pair in self.nearest() for name in ("a_id", "b_id"))
 
     def _body(self, answer: pa.Table) -> str:
         near = self.nearest()

@@ -5,31 +5,33 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 
 from memkit.display.notebook import shown
+from memkit.display.page import write_page
+from memkit.display.sheet import texts_in
 from memkit.errors import MemkitError, ParameterError, did_you_mean
 from memkit.evaluate.profiles.profile import Profile
 from memkit.panels.controls import control
 from memkit.panels.page import Displayed
 from memkit.panels.parts import STYLE
 from memkit.panels.state import Asked, Section, Session, State
-from memkit.params import AsOf, Estimator, Param, as_of_time, path_of
+from memkit.params import AsOf, Estimator, Param, as_of_time
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
+from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
     from memkit.plot.marks import Picture
 
 ASKED = "asked"
-_ALONE = (
-    "body{font-family:system-ui,sans-serif;margin:2em auto;max-width:1100px;padding:0 1em;color-scheme:light dark}"
-    "figure{margin:0;max-width:700px}"
-)
+_ALONE = "figure{margin:0;max-width:700px}"
 
+_LOOKED_AT = 200
+"""Rows of a table whose secrets are hidden wherever the panel shows them."""
 Action = tuple[str, str, str]
 """What a button does, by name; its label; and its key."""
 
@@ -58,6 +60,7 @@ class Panel(Displayed):
         self._first = self.session.state
         self._kept: tuple[Any, Any] = (None, None)
         self._drawn: tuple[Any, Picture | None] = (None, None)
+        self._hiding: tuple[Any, Mask] = (None, Mask())
         self._check(self.session.state)
 
     # What each panel says for itself.
@@ -260,30 +263,40 @@ class Panel(Displayed):
         -------
         Path
         """
-        target = path_of("export", path)
-        head = f"<!doctype html><html lang='en'><meta charset='utf-8'><title>{html.escape(self.title)}</title>"
-        body = self._page(f"<figure>{self.marks.svg}</figure>")
-        target.write_text(f"{head}<style>{_ALONE}</style><body>{body}</body></html>", encoding="utf-8")
-        return target
+        body = self._page(f"<figure>{self.hide.in_html(self.marks.svg)}</figure>")
+        return write_page(path, self.title, body, style=_ALONE)
 
     @property
     def html(self) -> str:
         """The panel as it stands: values, code, picture and table, without anything live, as a notebook keeps it."""
-        image = base64.b64encode(self.picture).decode()
-        return self._page(
-            f'<img alt="{html.escape(self.words)}" src="data:image/png;base64,{image}" style="max-width:100%">'
-        )
+        image, words = base64.b64encode(self.picture).decode(), html.escape(self.hide(self.words))
+        return self._page(f'<img alt="{words}" src="data:image/png;base64,{image}" style="max-width:100%">')
 
     def _page(self, picture: str) -> str:
-        own = {name: value for name, value in self.values.items() if value not in (None, "")}
-        rows = "".join(f"<tr><td>{html.escape(n)}</td><td>{html.escape(str(v))}</td></tr>" for n, v in own.items())
+        own = {name: self.hide(str(value)) for name, value in self.values.items() if value not in (None, "")}
+        rows = "".join(f"<tr><td>{html.escape(n)}</td><td>{html.escape(v)}</td></tr>" for n, v in own.items())
+        status, code = (html.escape(self.hide(text)) for text in (self.status, self.code))
         return (
-            f'<div class="mk"><style>{STYLE}</style><p><b>{html.escape(self.title)}</b> {html.escape(self.status)}</p>'
-            f"<p><code>{html.escape(self.code)}</code></p>"
+            f'<div class="mk"><style>{STYLE}</style><p><b>{html.escape(self.title)}</b> {status}</p>'
+            f"<p><code>{code}</code></p>"
             f'{picture}</div><div class="mk">{self.strip_html}</div>{self.body}'
             '<div class="mk"><details aria-label="values"><summary>values</summary>'
             f"<table>{rows}</table></details></div>"
         )
+
+    @property
+    def hide(self) -> Mask:
+        """What hides the secrets of all that is shown: of the table and of what is asked."""
+        answer = self.answer
+        if self._hiding[0] is not answer:
+            self._hiding = (answer, Mask(self._read(answer)))
+        for value in self.values.values():
+            self._hiding[1].learn(value if isinstance(value, str) else "")
+        return self._hiding[1]
+
+    def _read(self, answer: Any) -> Iterator[str]:
+        """The texts that may be shown of an answer."""
+        return texts_in(_table(answer).slice(0, _LOOKED_AT).to_pylist())
 
     @property
     def status(self) -> str:
@@ -293,15 +306,15 @@ class Panel(Displayed):
     @property
     def strip_html(self) -> str:
         """The HTML under the sliders."""
-        return self._strip(self.answer)
+        return self.hide.in_html(self._strip(self.answer))
 
     @property
     def body(self) -> str:
         """The HTML below the picture."""
-        return self._body(self.answer)
+        return self.hide.in_html(self._body(self.answer))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}: {self.code}"
+        return f"{type(self).__name__}: {self.hide(self.code)}"
 
     # What the page asks for.
 

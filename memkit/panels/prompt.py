@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import html
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from memkit.context import Context, ContextBuilder
@@ -106,6 +106,10 @@ class PromptPanel(Panel):
             more = self._build(state, **{name: state[self.section][name] + _MORE})
             found[name] = [line.line for line in more.lines if line.reason is None and line.line not in now]
         return found
+
+    def _read(self, answer: Context) -> Iterator[str]:
+        yield answer.text
+        yield from (line.line for line in answer.lines)
 
     def _body(self, answer: Context) -> str:
         prompt = html.escape(mask(answer.text)) or html.escape(answer.note.replace(" for query '0'", "") or "(empty)")

@@ -62,6 +62,8 @@ class _Desk:
         if source is not self._rows or said != self._said:
             columns = "".join(f", {call} as {name}" for name, call in said.items())
             self._con.register("given", relations["input"])
+            for name in policy.reads:
+                self._con.register(name, relations[name])
             self._con.execute(f"create or replace temp table input as select *{columns} from given")  # noqa: S608  # calls of the policy's own statement
             self._rows, self._said = source, said
         return run(self._con, sql, tuple(policy.adds), moment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
 
@@ -11,7 +12,7 @@ import pyarrow as pa
 from memkit.documents import memory_v2_policy
 from memkit.duck import literal
 from memkit.errors import ParameterError
-from memkit.params import estimator
+from memkit.params import estimator, param
 from memkit.policy.base import (
     BLANK,
     END,
@@ -26,6 +27,7 @@ from memkit.policy.base import (
     of_document,
     only_kept,
 )
+from memkit.text.secrets import find
 
 _own = partial(of_document, "admission")
 _V2: dict[str, Any] = memory_v2_policy["admission"]
@@ -52,7 +54,8 @@ class Admission(Policy):
 
     Adds ``keep`` (bool), ``reason`` (string) and ``matched_span`` (string, what gave the reason away; null for
     ``length``). Lengths are Unicode code points of the trimmed text. A word of a list is matched as a whole word,
-    case-folded, е and ё alike.
+    case-folded, е and ё alike. A secret is what the document lists, and what memkit hides on a screen
+    (`known_secrets`), so that nothing is kept that would not be shown.
 
     Examples
     --------
@@ -84,12 +87,16 @@ class Admission(Policy):
     token_chars: int = _own("token_chars", "Least length of a bot token's part.", low=1, unit="characters")
     hex_chars: int = _own("hex_chars", "Least length of a hexadecimal secret.", low=1, unit="characters")
     sha_words: tuple[str, ...] = _own("sha_words", "Words before a git SHA of 40 hex characters; None: the preset's.")
+    known_secrets: bool = param(True, doc="What memkit hides on a screen is a secret, beside the document's own list.")
 
     def _sql(self) -> str:
         question, command, secret = self._questions(), self._commands(), self._secrets()
         asked = [extract("text", pattern) for pattern in question]
         if self.question_words and self.commands:  # "сделай промпт" opens as a request, and is a command all the same
             asked[0] = f"case when not {matches('text', command[0])} then {asked[0]} end"
+        spans = [self._secret_span(*item) for item in secret.items()]
+        known = "secrets.span" if self.known_secrets else "null"
+        joined = "\n        left join secrets on secrets.row = input.row" if self.known_secrets else ""
         inside = "|".join(f"(?:{pattern})" for pattern in (*command, *secret.values()))
         # A pattern with a fixed end is a quick look, so the questions are asked apart from the rest.
         scans = " or ".join(matches("text", pattern) for pattern in (*question, inside))
@@ -104,18 +111,35 @@ class Admission(Policy):
     reason is null as keep,
     case when reason <> 'length' then coalesce(question, command, secret) end as matched_span
 from (
-    select * exclude (suspicious),
+    select * exclude (suspicious, known),
         {_CHARS} as chars,
         case when suspicious then {_first(asked)} end as question,
         case when suspicious then {_first(extract("text", pattern) for pattern in command)} end as command,
-        case when suspicious then {_first(self._secret_span(*item) for item in secret.items())} end as secret
+        case when suspicious then {_first([*spans, "known"])} end as secret
     from (
         -- these scans settle the many texts that hold nothing suspicious
-        select *,
-            {scans} as suspicious
-        from input
+        select input.*,
+            {known} as known,
+            {scans} or known is not null as suspicious
+        from input{joined}
     )
 )"""  # noqa: S608  # declared parameters only, quoted
+
+    @property
+    def reads(self) -> tuple[str, ...]:  # type: ignore[override]  # the document's own list needs none
+        """The known secrets, unless the document's own list is all."""
+        return ("secrets",) if self.known_secrets else ()
+
+    def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
+        """The first of the known secrets of each text that has one."""
+        if not self.known_secrets:
+            return {}
+        found: dict[str, list[Any]] = {"row": [], "span": []}
+        for row, text in zip(rows["row"].to_pylist(), rows["text"].to_pylist(), strict=True):
+            for _, start, end in find(text or "")[:1]:
+                found["row"].append(row)
+                found["span"].append(text[start:end])
+        return {"secrets": pa.table(found, schema=pa.schema({"row": pa.int64(), "span": pa.string()}))}
 
     def check_params(self, **overrides: object) -> dict[str, object]:
         """The parameters, each checked; the lengths must leave room between them.

@@ -27,6 +27,7 @@ from memkit.search.fitted.index import SearchIndex
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.rank import Candidates, Ranked, rank
 from memkit.tables.sealed import read_select
+from memkit.text.secrets import mask
 
 _BARE = "select memory_id from memories where "
 SCOPING = ("expired", "future", "kinds_hidden", "on_encoder_error", "function_word_weight", "read_dates")
@@ -182,7 +183,7 @@ def memories_where(ask: Callable[[str], pa.Table], where: str) -> pa.ChunkedArra
     except (QueryError, TypeError) as error:
         raise QueryError(
             f"where: expected one SQL predicate over the columns of memories, such as \"user_id = 'u1'\"."
-            f" Got {where!r:.200}: {error}"
+            f" Got {mask(repr(where)):.200}: {mask(str(error))}"
         ) from error
 
 

@@ -46,7 +46,7 @@ class Calls:
             row: dict[str, Any] = {
                 "query_id": f"{self._session}-{self._count}",
                 "text": mask(query)[:MAX_LOGGED],
-                "user_id": user_id,
+                "user_id": mask(user_id) if user_id else user_id,
             }
             row |= {"time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "session": self._session}
             row |= {"parameters": json.dumps(parameters), "shown": shown, "used": []}

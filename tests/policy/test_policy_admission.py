@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
 from memkit.policy.admission import Admission
+from memkit.policy.pipeline import Pipeline
 from memkit.presets import memory_v2_policy
-from memkit.tables.statement import input_table
+from memkit.text.secrets import SECRETS, Secret, mask
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
@@ -143,7 +144,7 @@ def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -
 
 def test_the_defaults_are_the_documents_values() -> None:
     document, own = memory_v2_policy["admission"], Admission().check_params()
-    assert {name for name in own if own[name] != document[name]} == {"question_words"}
+    assert {name for name in own if own[name] != document[name]} == {"question_words", "known_secrets"}
     assert set(own["question_words"]) > set(document["question_words"])  # type: ignore[call-overload]
 
 
@@ -163,12 +164,46 @@ def test_a_data_frame_is_judged_as_the_table_is() -> None:
 def test_the_statement_shown_is_the_statement_that_runs() -> None:
     rows = pa.table({"text": ["Какао пьёт каждое утро", "Как настроен пул", "it's 'quoted' text here"]})
     with duckdb.connect() as con:
-        con.register("input", input_table(rows, Admission.needs))
+        for name, relation in Admission().relations(rows).items():
+            con.register(name, relation)
         by_hand = con.execute(Admission().sql()).to_arrow_table()
     judged = Admission().transform(rows)
     assert by_hand.select(["reason", "matched_span"]).equals(
         judged.select(["reason", "matched_span"]).cast(by_hand.select(["reason", "matched_span"]).schema)
     )
+
+
+SAID = [(secret, example) for secret in SECRETS for example in secret.examples]
+
+
+@pytest.mark.parametrize(("secret", "example"), SAID, ids=[example[:30] for _, example in SAID])
+def test_what_a_mask_hides_is_refused_and_the_document_judges_by_its_own_list(secret: Secret, example: str) -> None:
+    text = f"Записано для памяти: {example.replace('⟦', '').replace('⟧', '')}"
+    value = example.partition("⟦")[2].partition("⟧")[0]
+    ((reason, span),) = judge(text, max_chars=1000, question_mark=False, commands=(), shell_lines=(), cd=False)
+    assert (reason, span is not None and (span in value or value in span)) == ("secret", True)
+    own = memory_v2_policy["admission"] | {"max_chars": 1000}
+    without = judge(text, **{**own, "known_secrets": False})
+    assert judge(text, **own) == without
+
+
+@given(
+    st.lists(st.sampled_from(["пароль: sova-2026x", "Howard likes tea", "root / Ubuntu22", "PIN: 4321"]), max_size=6)
+)
+@settings(max_examples=15)
+def test_a_text_is_refused_as_a_secret_exactly_where_the_mask_changes_it(texts: list[str]) -> None:
+    judged = judge(*[f"{text}, и это всё" for text in texts])
+    assert [reason == "secret" for reason, _ in judged] == [mask(text) != text for text in texts]
+    assert judge(*[f"{text}, и это всё" for text in texts], known_secrets=False) == [(None, None)] * len(texts)
+
+
+def test_a_pipeline_knows_the_same_secrets_of_the_rows_that_reach_it() -> None:
+    rows = pa.table(
+        {"text": ["коротко", "вход на birch, пароль: sova-2026x", "Howard likes tea"], "kind": ["note"] * 3}
+    )
+    for steps in ([Admission()], [Admission(known_secrets=False), Admission()]):
+        judged = Pipeline(steps).transform(rows, as_of="2026-03-01")
+        assert judged["reason"].to_pylist() == ["length", "secret", None]
 
 
 def test_text_of_the_rows_never_reaches_the_statement() -> None:

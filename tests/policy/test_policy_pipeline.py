@@ -24,7 +24,6 @@ from memkit.policy.quota import Quota
 from memkit.policy.replay import forecast, replay
 from memkit.policy.split_plan import SplitPlan
 from memkit.schemas import TIMESTAMP, kinds_where
-from memkit.tables.statement import input_table
 
 AS_OF = "2026-03-01"
 TEXTS = (
@@ -106,7 +105,8 @@ def test_the_statement_shown_is_the_statement_that_runs() -> None:
     table = pa.table({"text": ["Как настроен пул", "Любит зелёный чай"], "expires_at": [None, None]})
     pipeline = Pipeline([Admission(), Expiry()])
     with duckdb.connect() as con:
-        con.register("input", input_table(table, pipeline.needs))
+        for name, relation in pipeline.relations(table).items():
+            con.register(name, relation)
         shown = con.execute(f"select keep from ({pipeline.sql(AS_OF)}) order by row").fetchall()  # noqa: S608  # its own statement
     assert [row[0] for row in shown] == pipeline.transform(table, AS_OF)["keep"].to_pylist() == [False, True]
 

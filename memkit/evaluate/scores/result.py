@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memkit import plot
-from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.page import as_figure, write_page
 from memkit.display.sheet import ROWS, Sheet, sheet_of
@@ -98,8 +97,8 @@ class Result(Tabular):
         -------
         Path
         """
-        figures = [as_figure(ax) for ax in self.plot.all()]
-        body = as_html(*self._sheets(_ROWS)) + "".join(figures)
+        found = Shown(*self._sheets(_ROWS))
+        body = found._repr_html_() + found.hide.in_html("".join(as_figure(ax) for ax in self.plot.all()))
         return write_page(path, f"memkit: {type(self).__name__.lower()}" if title is None else title, body, True)
 
     def __repr__(self) -> str:

@@ -15,6 +15,7 @@ from memkit.search.question import Question
 from memkit.search.reports.tables import trace_table
 from memkit.search.retriever import Retriever
 from memkit.search.stages.rank import answerability
+from memkit.text.secrets import mask
 
 _DOUBTFUL = 0.2
 
@@ -175,7 +176,7 @@ def _filter_words(kind: str | None, question: Question) -> str:
         return f"its kind '{kind}' is hidden (kinds_hidden)"
     if question.settings.expired == "only":
         return "it does not pass the filter (where, or expired='only')"
-    return f"it does not pass where ({question.where})"
+    return f"it does not pass where ({mask(str(question.where))})"
 
 
 def _arm_words(arm: str, own: np.ndarray, pool: np.ndarray) -> str:
