@@ -6,7 +6,7 @@ import os
 import posixpath
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -26,7 +26,8 @@ from memkit.formats.faults import ADVICE
 from memkit.params import AsOf, as_of_time, check_corpus, check_value, describe
 from memkit.tables.age import BY_MONTH
 from memkit.tables.corpus import Corpus
-from memkit.tables.secrets import secret_problems
+from memkit.tables.secrets import secrets_in
+from memkit.text.secrets import Mask
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -81,10 +82,13 @@ class Overview(Tabular):
     tables : dict of str to pyarrow.Table
         kinds_by_month, languages, lengths, equal_texts, near_texts, empty, links, secrets, expiring, problems (the ten
         worst rules with what to do), next (what to call now).
+    hide : Mask
+        What hides the folder's secrets where it is shown.
     """
 
     table: pa.Table
     tables: Mapping[str, pa.Table]
+    hide: Mask = field(default_factory=Mask, repr=False, compare=False)
 
     def __repr__(self) -> str:
         return repr(Shown(*self._sheets()))
@@ -95,12 +99,16 @@ class Overview(Tabular):
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         worst = self.tables["problems"].select(["severity", "rule", "count", "do"])
         sheets = [("What is there", self.table), ("What is wrong", worst), ("What to call next", self.tables["next"])]
-        return tuple(_titled(title, table, rows, show_secrets) for title, table in sheets if table.num_rows)
+        return tuple(self._titled(title, table, rows, show_secrets) for title, table in sheets if table.num_rows)
 
     def _further(self, show_secrets: bool = False) -> list[Sheet]:
         tables = {**self.tables, "kinds_by_month": _by_month(self.tables["kinds_by_month"])}
         rest = [name for name in tables if name != "next" and tables[name].num_rows]
-        return [_titled(name.replace("_", " "), tables[name], ROWS, show_secrets) for name in rest]
+        return [self._titled(name.replace("_", " "), tables[name], ROWS, show_secrets) for name in rest]
+
+    def _titled(self, title: str, table: pa.Table, rows: int, show_secrets: bool) -> Sheet:
+        sheet = sheet_of(table, rows, show_secrets)
+        return replace(sheet, heading=title, hide=sheet.hide and sheet.hide | self.hide)
 
     def report(self, path: str | Path, title: str = "Overview of a memory folder") -> Path:
         """Write one page that needs nothing else, for light and dark screens.
@@ -168,17 +176,13 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     tables = {name: corpus.ask(sql, {"as_of": moment} if "$as_of" in sql else None) for name, sql in _TABLES.items()}
     tables["near_texts"], drawn = _near(corpus.memories, exact)
     tables["links"] = _dead_links(corpus)
-    tables["secrets"] = secret_problems(corpus.memories)
+    tables["secrets"], hide = secrets_in(corpus.memories)
     tables["problems"] = _worst(pa.concat_tables([corpus.problems, tables["secrets"]]))
     counts = corpus.ask(_COUNTS, {"as_of": moment}).to_pylist()[0]
     rows = _findings(counts, tables, corpus, drawn)
     tables["next"] = pa.Table.from_pylist(_next(tables, counts, corpus))
     found = pa.Table.from_pylist([dict(zip(("what", "count", "note"), row, strict=True)) for row in rows])
-    return Overview(describe(found, memkit="overview", as_of=moment.isoformat(), **corpus.revision), tables)
-
-
-def _titled(title: str, table: pa.Table, rows: int, show_secrets: bool) -> Sheet:
-    return replace(sheet_of(table, rows, show_secrets), heading=title)
+    return Overview(describe(found, memkit="overview", as_of=moment.isoformat(), **corpus.revision), tables, hide)
 
 
 def _by_month(counts: pa.Table) -> pa.Table:

@@ -66,21 +66,22 @@ def check(
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
     most: Annotated[int, typer.Option(help="Problems shown of each rule.", min=1)] = 5,
-    secrets: Annotated[bool, typer.Option("--secrets", help="Look for keys, tokens and passwords too.")] = False,
+    secrets: Annotated[
+        bool, typer.Option("--secrets", help="List where keys, tokens and passwords are; they are counted anyway.")
+    ] = False,
     formats: FormatsOption = None,
     rev: RevOption = None,
 ) -> None:
     """Print what is wrong with a folder, grouped by rule; exit 1 where there are errors."""
-    corpus = load(path, as_of=as_of, formats=formats, rev=rev)
-    problems = corpus.problems
-    if secrets:
-        from memkit.tables.secrets import secret_problems
+    from memkit.tables.secrets import secrets_in
 
-        problems = pa.concat_tables([problems, secret_problems(corpus.memories)])
+    corpus = load(path, as_of=as_of, formats=formats, rev=rev)
+    found, hide = secrets_in(corpus.memories)
+    problems = pa.concat_tables([corpus.problems, found]) if secrets else corpus.problems
     if as_json:
         print_json(problems)
     else:
-        show_problems(problems, corpus.memories.num_rows, most)
+        show_problems(problems, corpus.memories.num_rows, most, hide, 0 if secrets else found.num_rows)
     has_errors = "error" in problems["severity"].to_pylist()
     raise typer.Exit(1 if has_errors else 0)
 

@@ -14,9 +14,10 @@ from rich.console import Console
 from rich.text import Text
 
 from memkit.display.notebook import shown
-from memkit.display.sheet import safe
+from memkit.display.sheet import visible
 from memkit.duck import printable, rows_of
 from memkit.params import describe
+from memkit.text.secrets import Mask
 
 out = Console()
 _ROWS = 200
@@ -55,20 +56,22 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int)) else str(value)
 
 
-def show_problems(problems: pa.Table, memories: int, most: int) -> None:
-    """Print `problems` by rule, at most so many of each, and the totals over so many memories."""
+def show_problems(problems: pa.Table, memories: int, most: int, hide: Mask, secrets: int) -> None:
+    """Print `problems` by rule, at most so many of each, the totals, and how many secrets were not listed."""
     by_rule: dict[tuple[str, str], list[str]] = {}
     for row in problems.to_pylist():
         by_rule.setdefault((row["severity"], row["rule"]), []).append(row["message"])
     for (severity, rule), messages in sorted(by_rule.items(), key=_worst_first):
         out.print(Text(f"{severity}  {rule}  ({len(messages)})", style="bold " + _STYLES[severity]))
         for message in messages[:most]:
-            out.print(Text(f"  {safe(message)}"), soft_wrap=True)
+            out.print(Text(f"  {visible(hide(message))}"), soft_wrap=True)
         if len(messages) > most:
             out.print(Text(f"  … and {len(messages) - most} more (--json lists all)", style="dim"))
     totals = {name: problems["severity"].to_pylist().count(name) for name in _STYLES}
     said = ", ".join(f"{count} {name}{'s' if count != 1 and name != 'info' else ''}" for name, count in totals.items())
     out.print(Text(f"{memories} memories read. {said}."))
+    if secrets:
+        out.print(Text(f"{secrets} secret{'s' * (secrets != 1)} in them: memkit check --secrets lists where."))
 
 
 def _worst_first(item: tuple[tuple[str, str], list[str]]) -> tuple[int, int, str]:

@@ -34,7 +34,7 @@ _ANY = (
     Rule("format_failed", "any", "", "a format of another package that reads what it claims"),
     Rule("unclaimed", "any", "", "a file of one of the five formats"),
     Rule("undeclared_kind", "any", "kind", "a kind that is declared in memkit.schemas.KINDS"),
-    Rule("secret", "any", "", "no key, token, password or card (checked only by `memkit check --secrets`)"),
+    Rule("secret", "any", "", "no key, token, password or card (always counted, listed by `memkit check --secrets`)"),
     Rule("no_repository", "any", "", "a folder of a git repository (checked only where read() was given dates='git')"),
     Rule("uncommitted", "any", "created_at", "a text that is committed (checked only with dates='git')"),
     Rule("future_date", "any", "", "no date after as_of (checked only where read() was given one)"),

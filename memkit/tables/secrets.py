@@ -1,4 +1,4 @@
-"""The check that is made only when asked for: memories that hold secrets, as rows of problems."""
+"""Memories that hold secrets, as rows of problems, which are listed only when asked for; and what hides them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from memkit.formats.faults import ADVICE, SEVERITIES
 from memkit.schemas import PROBLEMS, is_verbatim
-from memkit.text.secrets import SECRETS, Found, find
+from memkit.text.secrets import SECRETS, Found, Mask
 
 _LOOKED_AT = ("title", "text", "extra")
 _WHERE = ("memory_id", "path", "kind", "line_start")
@@ -23,18 +23,23 @@ def secret_problems(memories: pa.Table) -> pa.Table:
     >>> print(row["message"])
     a.md: field 'text' must hold no secret. Got a password that is named as one, 9 characters. Move it and change it.
     """
-    names = [name for name in (*_WHERE, *_LOOKED_AT) if name in memories.column_names]
-    rows = [problem for row in memories.select(names).to_pylist() for problem in _problems(row)]
-    return pa.Table.from_pylist(rows, schema=PROBLEMS)
+    return secrets_in(memories)[0]
 
 
-def _problems(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
+    """`secret_problems`, and what hides these secrets in messages about the same memories."""
+    names, hide = [name for name in (*_WHERE, *_LOOKED_AT) if name in memories.column_names], Mask()
+    rows = [problem for row in memories.select(names).to_pylist() for problem in _problems(row, hide)]
+    return pa.Table.from_pylist(rows, schema=PROBLEMS), hide
+
+
+def _problems(row: dict[str, Any], hide: Mask) -> Iterator[dict[str, Any]]:
     text = row.get("text") or ""
     for field in _LOOKED_AT:
         value = row.get(field) or ""
         if field == "title" and value in text:  # a heading is in both, and said once
             continue
-        for found in find(value):
+        for found in hide.learn(value):
             yield _problem(row, field, value, found)
 
 
