@@ -11,13 +11,13 @@ from memkit.formats.faults import ADVICE, SEVERITIES
 from memkit.schemas import PROBLEMS, is_verbatim
 from memkit.text.secrets import SECRETS, Found, Mask
 
-_LOOKED_AT = ("title", "text", "extra")
+_LOOKED_AT = ("title", "text", "tags", "extra")
 _WHERE = ("memory_id", "path", "kind", "line_start")
 _MEANING = {secret.name: secret.meaning for secret in reversed(SECRETS)}
 
 
 def secret_problems(memories: pa.Table) -> pa.Table:
-    """A row of ``problems`` for each secret in a memory's title, text or further fields; none repeats the secret.
+    """A row of ``problems`` for each secret in a memory's title, text, tags or further fields; none repeats the secret.
 
     >>> row = secret_problems(pa.table({"path": ["a.md"], "text": ["Чай.\\nПароль: sova-2026"]})).to_pylist()[0]
     >>> print(row["message"])
@@ -37,6 +37,7 @@ def _problems(row: dict[str, Any], hide: Mask) -> Iterator[dict[str, Any]]:
     text = row.get("text") or ""
     for field in _LOOKED_AT:
         value = row.get(field) or ""
+        value = value if isinstance(value, str) else "\n".join(filter(None, value))
         if field == "title" and value in text:  # a heading is in both, and said once
             continue
         for found in hide.learn(value):

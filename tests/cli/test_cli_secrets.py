@@ -18,6 +18,7 @@ from memkit.errors import PolicyRefusal, QueryError
 from memkit.panels.panel import Panel
 from memkit.serve.calls import Calls
 from memkit.tables.samples import write_files
+from memkit.tables.secrets import secret_problems
 from memkit.text.secrets import SECRETS
 
 Run = Callable[..., tuple[int, str, str]]
@@ -156,6 +157,20 @@ def test_the_command_line_shows_none(run: Run, root: Path, verb: list[str]) -> N
     _, out, err = run(verb[0], root, *verb[1:])
     assert out + err
     assert seen(out + err, VALUES) == []
+
+
+def test_a_message_of_check_hides_what_a_text_calls_a_secret(run: Run, tmp_path: Path) -> None:
+    words = ", ".join(["sova-ne-spit-2026", *(f"слово{at}" for at in range(40))])
+    note = f"---\nid: x\nsubject: пул\nkeywords: [{words}]\napplies_to: global\n---\n\nпароль: sova-ne-spit-2026\n"
+    _, out, _ = run("check", write_files(tmp_path, {"notes/a.md": note}), "--formats", "notes")
+    assert "keywords" in out
+    assert seen(out, SAID) == []
+    assert "1 secret in them" in out
+
+
+def test_a_tag_is_looked_at_too() -> None:
+    table = mk.from_table({"text": ["чай"], "tags": [["пул", "пароль: sova-2026"]]}).memories
+    assert [row["field"] for row in secret_problems(table).to_pylist()] == ["tags"]
 
 
 def test_check_counts_them_without_being_asked(run: Run, root: Path) -> None:
