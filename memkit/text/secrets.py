@@ -235,6 +235,9 @@ _NUMBERED = re.compile(r"[^\W\d_]+\d+$")
 _PLACE = re.compile(r".*/|\S+@\S+\.\w+$|.*\.[A-Za-z]\w{0,4}$")
 _PORT = re.compile(r"[\d:.]+(?:/\w+)?$|rotocol\b|ort\b|rint-")
 _EXAMPLE = re.compile(r"(?i)(?:(?:your|my|some)?[_-]?(?:pass(?:word|wd)?|pwd|secret|token)|парол\w+|x+|\.+)$")
+_CLASSES = tuple(map(re.compile, (r"[a-zа-яё]", r"[A-ZА-ЯЁ]", r"\d", r"[^\w\s.:-]")))
+_TURN = re.compile(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
+_LOGIN = re.compile(r"[ \t]*(?::?[ \t]*\S+@\S+|:[ \t]*\S+)?$")
 _NETWORK = re.compile(r"(?i)w[iy]-?fi|вай-?фа|роутер|router|network|сет[ия]")
 _BEFORE = 40
 
@@ -278,11 +281,17 @@ def _is_hex_key(match: re.Match[str]) -> bool:
 
 
 def _is_beside_login(match: re.Match[str]) -> bool:
-    """A word with signs of several classes, which names of systems with a number, files and mail addresses are not."""
-    secret = match["secret"]
-    if not _is_value(match) or len(match["gap"].split()) > 4 or _NUMBERED.match(secret) or _PLACE.match(secret):
+    """Signs of several classes, which names of systems with a number, files and mail addresses are not."""
+    secret, gap = match["secret"], match["gap"]
+    if not _is_value(match) or len(gap.split()) > 4 or _NUMBERED.match(secret) or _PLACE.match(secret):
         return False
-    return not _SLUG.match(secret) or len(secret) >= 12
+    if _SLUG.match(secret):
+        return len(secret) >= 12 and bool(_LOGIN.match(gap))
+    return sum(bool(kind.search(secret)) for kind in _CLASSES) >= 3 or len(_TURN.findall(secret)) >= 2
+
+
+def _is_session(match: re.Match[str]) -> bool:
+    return is_mixed(match["secret"]) and not _NOT_SECRET.match(match["secret"])
 
 
 def _is_for_that(match: re.Match[str]) -> bool:
@@ -310,7 +319,8 @@ def _is_card(match: re.Match[str]) -> bool:
 _OPEN = r"(?<![A-Za-z0-9_-])"
 _WORD, _WORD_END = r"(?:(?<![^\W_])|(?<=[a-z])(?=[A-Z]))", r"(?![^\W_])"
 _PASSWORDS = (
-    r"(?:pg)?passwords?|passwd|passphrase|pwd|pass|парол(?:ь|я|ю|е|ем|и|ей)|кодов(?:ое|ого|ым) слов(?:о|а|ом)"
+    r"passwords?|passwd|passphrase|pwd|psw|pw|(?<!com)(?<!by)(?<!sur)(?<!tres)(?<!er)pass"
+    r"|парол(?:ь|я|ю|е|ем|и|ей)|кодов(?:ое|ого|ым) слов(?:о|а|ом)"
     r"|логин[ \t]?(?:и|/)[ \t]?пароль"
 )
 _LOGINS = r"ssh|root|log[ -]?in|user(?:name)?|admin|логин|пользовател[ьяюе]м?|юзер|админ|рут"
@@ -322,11 +332,13 @@ _TOKENS = (
 # Between the word and the value: a few words of the same sentence, and a sign that says "is".
 _SAYS = (
     r"[\"'`]?(?P<gap>(?:[^\n:=.!?;]|\.(?=\w)){0,40}?)"
-    r"(?:[ \t]{0,3}(?:=>|[:=]|[ \t][—–-])|[ \t]{1,3}(?:is|это|теперь)(?=[ \t]))[ \t*]{0,4}(?P<quote>[\"'`«“])?"
+    r"(?:[ \t]{0,3}(?:=>|[:=]|[ \t][—–-])"
+    r"|[ \t]{1,3}(?:is|это|теперь|changed to|set to|(?:по|с)мен[а-я]{1,6} на)(?=[ \t]))"
+    r"[ \t*]{0,4}(?P<quote>[\"'`«“])?"
 )
 _BARE = r"(?=\S{0,127}?\d)[^\s\"'`«“]{5,127}[^\s\"'`»”.,;:)!?|]"
 _HEX_KEY = r"(?<![0-9A-Za-z])(?P<secret>(?:0x)?[0-9A-Fa-f]{64})(?![0-9A-Za-z])"
-_OF_PASSWORD = ("pass", "pwd", "парол", "кодов")
+_OF_PASSWORD = ("pass", "pwd", "psw", "pw", "парол", "кодов")
 
 SECRETS: tuple[Secret, ...] = (
     Secret(
@@ -429,7 +441,7 @@ SECRETS: tuple[Secret, ...] = (
         r"[\"']?(?P<secret>[^\s;,\"']{8,512})",
         ("Cookie: lang=en; session=⟦not0a0real0session⟧; Path=/", "кука sessionid=⟦not0a0real0session⟧"),
         ("cookie", "кук"),
-        _is_value,
+        _is_session,
     ),
     Secret(
         "bearer",
@@ -498,7 +510,7 @@ SECRETS: tuple[Secret, ...] = (
         "a password beside a login",
         f"(?i:{_WORD}(?:{_LOGINS}|password|парол[ья]){_WORD_END})"
         r"(?P<gap>[^\n/;!?]{0,60}?)[ \t]{1,2}/[ \t]{1,2}[\"'`«“]?"
-        rf"(?P<secret>{_BARE.replace('5,127', '6,63')})",
+        rf"(?P<secret>{_BARE.replace('5,127', '5,63')})",
         ("ssh root@birch / ⟦Sova2026!x⟧", "вход: root / ⟦sova-ne-spit-2026⟧"),
         ("/",),
         _is_beside_login,
@@ -508,10 +520,11 @@ SECRETS: tuple[Secret, ...] = (
         "a password in a command",
         r"(?:(?i:(?<![^\W_])curl)(?![^\W_])[^\n]{0,200}?[ \t](?:-u|--(?:proxy-)?user)[ \t=]{0,2}[\"']?[^\s:\"'$]{1,64}:"
         r"|(?i:(?<![^\W_])(?:mysql|mariadb))[\w-]{0,16}[ \t][^\n]{0,200}?(?<=[ \t])-p"
-        r"|(?i:(?<![^\W_])sshpass)[ \t]{1,3}-p[ \t]?|(?i:(?<![^\W_])redis-cli)[^\n]{0,200}?[ \t]-a[ \t]{1,3})"
+        r"|(?i:(?<![^\W_])sshpass)[ \t]{1,3}-p[ \t]?|(?i:(?<![^\W_])redis-cli)[^\n]{0,200}?[ \t]-a[ \t]{1,3}"
+        r"|(?i:(?<![^\W_])docker login)[^\n]{0,200}?[ \t]-p[ \t]?)"
         r"[\"']?(?P<secret>[^\s\"'@]{2,127}[^\s\"'`@,;)])",
         ("curl -s -u boris:⟦p4ss⟧ https://birch/", "база: `mysql -u filin -p⟦qwerty⟧ filin`"),
-        ("curl", "mysql", "mariadb", "sshpass", "redis-cli"),
+        ("curl", "mysql", "mariadb", "sshpass", "redis-cli", "docker login"),
         _is_of_command,
     ),
     Secret(

@@ -75,6 +75,10 @@ X = "Qm7-vol-3kd!a"
         "PGPASSWORD={} psql",
         "Cookie: session={}; Path=/",
         "Set-Cookie: connect.sid={}",
+        "docker login -u bot -p {} registry",
+        "The root password was changed to {}",
+        "пароль сменили на {}",
+        "pw: {}",
         '{{"password": "{}"}}',
     ],
 )
@@ -147,6 +151,8 @@ def test_a_mask_for_html_knows_values_as_they_are_escaped_there() -> None:
         "password for server ubuntu22 was changed, tokens = bm25s.tokenize(x), pass refit='accuracy'",
         "Cookie: theme=dark2026; the session of 2026-03-01",
         "twilio has 12 numbers, MNO is a word",
+        "root cause / CVE-2024-12345, User / gpt-4o-mini-2024-07-18, login form / test_login_form_42, ssh / x86_64",
+        "compass: north2, bypass: road66a",
         "",
     ],
 )
