@@ -8,7 +8,7 @@ from typing import Any
 
 from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import COUNTED, parse_fact
-from memkit.formats.syntax.json_places import find, start_of
+from memkit.formats.syntax.json_places import Json
 
 _COUNTERS = {f"{kind}.md": name for name, kind in COUNTED.items()}
 Look = Callable[[str], tuple[str | None, str | None]]
@@ -42,7 +42,7 @@ def counted(after: Mapping[str, str], look: Look) -> Iterator[dict[str, Any]]:
 
 def _place(meta: str | None, counter: str) -> tuple[int, int] | None:
     try:
-        part = find(meta, [counter], start_of(meta)) if meta else None
+        part = Json(meta).find([counter]) if meta else None
     except ChangeRefusedError:
         return None
     return (part.value, part.end) if part else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow.compute as pc
-
 from memkit.change.disk import Disk
+from memkit.change.document import Document
 from memkit.change.edits import Edits
 from memkit.change.journal import hash_of
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError
@@ -39,8 +39,8 @@ class Draft:
         self.refused: list[Row] = []
         self.gone: set[str] = set()
         self._disk = Disk(root)
-        self._texts: dict[str, tuple[str, str]] = {}
-        self._lines: dict[str, list[int]] = {}
+        self._documents: dict[str, Document | ChangeRefusedError] = {}
+        self._ordinals: dict[str, dict[str, int]] = {}
         self._policy = ""
 
     @property
@@ -66,7 +66,7 @@ class Draft:
         StaleSourceError, ChangeRefusedError
             Where it changed since, or is no UTF-8.
         """
-        return self._loaded(path)[0]
+        return self.document(path).text
 
     def exists(self, path: str) -> bool:
         """Whether there is anything at `path`."""
@@ -74,40 +74,75 @@ class Draft:
 
     def memories_in(self, path: str) -> list[Row]:
         """The memories of one file, in its order: id, lines and kind."""
-        memories = self.corpus.memories
-        names = ["memory_id", "path", "line_start", "line_end", "kind"]
-        rows: list[Row] = memories.filter(pc.equal(memories["path"], path)).select(names).to_pylist()
-        return rows
+        return self._by_path.get(path, [])
+
+    @cached_property
+    def _by_path(self) -> dict[str, list[Row]]:
+        names = ("memory_id", "path", "line_start", "line_end", "kind")
+        found: dict[str, list[Row]] = {}
+        for values in zip(*(self.corpus.memories[name].to_pylist() for name in names), strict=True):
+            row = dict(zip(names, values, strict=True))
+            found.setdefault(row["path"], []).append(row)
+        return found
 
     def ordinal(self, path: str, memory_id: str) -> int:
         """Which memory of its file one is, from 0."""
-        return [row["memory_id"] for row in self.memories_in(path)].index(memory_id)
+        if path not in self._ordinals:
+            rows = self.memories_in(path)
+            self._ordinals[path] = {row["memory_id"]: place for place, row in enumerate(rows)}
+        return self._ordinals[path][memory_id]
 
-    def _loaded(self, path: str) -> tuple[str, str]:
-        if path not in self._texts:
-            data = self._disk.read(path)
+    def entries_of(self, memory_id: str) -> list[Row]:
+        """The entries of indexes that name a memory."""
+        return self._entries["memory_id"].get(memory_id, [])
+
+    def entries_in(self, index: str) -> list[Row]:
+        """The entries of one index, in its order."""
+        return self._entries["index_path"].get(index, [])
+
+    def entries_for(self, path: str) -> list[Row]:
+        """The entries that name a file."""
+        return self._entries["path"].get(path, [])
+
+    @cached_property
+    def _entries(self) -> dict[str, dict[str, list[Row]]]:
+        """The entries of all indexes, by the value of each of three columns."""
+        found: dict[str, dict[str, list[Row]]] = {"memory_id": {}, "index_path": {}, "path": {}}
+        for row in self.corpus.tables["entries"].to_pylist():
+            for name, rows in found.items():
+                rows.setdefault(row[name], []).append(row)
+        return found
+
+    def document(self, path: str) -> Document:
+        """A file as it was read, parsed no more than once for all that is drafted.
+
+        Raises
+        ------
+        StaleSourceError, ChangeRefusedError
+            Where it changed since, or is no UTF-8.
+        """
+        if path not in self._documents:
+            self._documents[path] = self._loaded(path)
+        found = self._documents[path]
+        if isinstance(found, ChangeRefusedError):
+            raise ChangeRefusedError(str(found)) from found
+        return found
+
+    def _loaded(self, path: str) -> Document | ChangeRefusedError:
+        data = self._disk.read(path)
+        try:
             text = self._decoded(path, data) if self._corpus is None else exact_text(self._corpus, path, data)
-            self._texts[path] = text, hash_of(data or b"")
-        return self._texts[path]
-
-    def lines(self, path: str, first: int, last: int) -> tuple[int, int]:
-        """Where lines of a file begin and end, their own line ends included; a BOM is not part of the first."""
-        if path not in self._lines:
-            starts, text = [0], self.text(path)
-            while (found := text.find("\n", starts[-1])) >= 0:
-                starts.append(found + 1)
-            self._lines[path] = [*starts, len(text)]
-        starts = self._lines[path]
-        start = 1 if first == 1 and self.text(path).startswith("\ufeff") else starts[first - 1]
-        return start, starts[min(last, len(starts) - 1)]
+        except ChangeRefusedError as error:  # kept too: else each memory of the file would read it again
+            return error
+        return Document(path, text, hash_of(data or b""))
 
     def splice(self, op: str, path: str, splice: Splice, reason: str, **more: Any) -> None:
         """One row that changes a part of a file."""
-        text, sha256 = self._loaded(path)
-        before = text[splice.start : splice.end]
+        document = self.document(path)
+        before = document.text[splice.start : splice.end]
         if before != splice.text:
-            row = {"op": op, "path": path, "before": before, "after": splice.text, "at": splice.start, "sha256": sha256}
-            self._add({**row, "reason": reason, **more})
+            row = {"op": op, "path": path, "before": before, "after": splice.text, "at": splice.start}
+            self._add({**row, "sha256": document.sha256, "reason": reason, **more})
 
     def write(self, path: str, text: str, reason: str, **more: Any) -> None:
         """One row that makes a file, or gives one a new content."""
@@ -149,15 +184,17 @@ class Draft:
 
     def delete(self, path: str, reason: str, **more: Any) -> None:
         """One row that removes a file."""
-        text, sha256 = self._loaded(path)
-        self._add({"op": "delete", "path": path, "before": text, "sha256": sha256, "reason": reason, **more})
+        self._add({"op": "delete", "path": path, **self._whole(path), "reason": reason, **more})
 
     def move(self, path: str, to: str, reason: str, **more: Any) -> None:
         """One row that gives a file another name, which nothing has yet."""
         if self.exists(to):
             raise ChangeRefusedError(f"{path}: it cannot become {to}, which is there already.")
-        text, sha256 = self._loaded(path)
-        self._add({"op": "move", "path": path, "to": to, "before": text, "sha256": sha256, "reason": reason, **more})
+        self._add({"op": "move", "path": path, "to": to, **self._whole(path), "reason": reason, **more})
+
+    def _whole(self, path: str) -> Row:
+        document = self.document(path)
+        return {"before": document.text, "sha256": document.sha256}
 
     def _add(self, row: Row) -> None:
         self.rows.append(

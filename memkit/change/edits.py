@@ -19,7 +19,7 @@ from memkit.change.journal import Change, Journal, Record, hash_of, opened, stal
 from memkit.display.notebook import Shown, Tabular, shown
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError, QueryError, StaleSourceError
 from memkit.formats.disk.source import utf8
-from memkit.formats.syntax.json_places import Splice, spliced, without
+from memkit.formats.syntax.json_places import Json, Splice, spliced
 from memkit.params import describe
 from memkit.schemas import column, result_schema, table
 from memkit.tables.sealed import Sealed, read_select
@@ -361,7 +361,7 @@ def _apart(path: str, text: str, splices: list[Splice]) -> list[Splice]:
     splices = sorted(dict.fromkeys(splices), key=lambda splice: splice[:2])
     if path.lower().endswith(".json"):
         gone = [splice.start for splice in splices if not splice.text]
-        splices = [splice for splice in splices if splice.text] + without(text, gone)
+        splices = [splice for splice in splices if splice.text] + (Json(text).without(gone) if gone else [])
         splices.sort(key=lambda splice: splice[:2])
     for one, other in pairwise(splices):
         if one.end > other.start or (one[:2] == other[:2] and one.end > one.start):

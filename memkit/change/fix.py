@@ -8,7 +8,7 @@ from typing import Any
 
 from memkit.change.counters import facts_in
 from memkit.change.draft import Draft
-from memkit.change.remove import entry_of, record_spans, update_entry
+from memkit.change.remove import entry_of, record_span, update_entry
 from memkit.errors import ChangeRefusedError
 from memkit.fences import fences, headings
 from memkit.formats.facts import COUNTED
@@ -16,7 +16,7 @@ from memkit.formats.faults import FIXES
 from memkit.formats.index_tree.index import ordered_entry
 from memkit.formats.records.adapters import CURRENT
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.json_places import Splice, append_all, find, set_value
+from memkit.formats.syntax.json_places import Json, Splice
 from memkit.formats.syntax.yaml_places import set_field
 from memkit.formats.syntax.yaml_places import set_value as set_yaml_value
 from memkit.params import Estimator, estimator, param
@@ -68,14 +68,14 @@ def _count(draft: Draft, problem: Row) -> None:
     meta, field = problem["path"], problem["field"]
     path = posixpath.join(posixpath.dirname(meta), f"{COUNTED[field]}.md")
     facts = facts_in(draft.text(path)) if draft.exists(path) else 0
-    draft.splice("update", meta, set_value(draft.text(meta), [field], facts), f"{COUNTED[field]}.md has {facts} facts")
+    reason = f"{COUNTED[field]}.md has {facts} facts"
+    draft.splice("update", meta, draft.document(meta).json.set_value([field], facts), reason)
 
 
 def _rename(draft: Draft, problem: Row) -> None:
     path = problem["path"]
     own = problem["memory_id"].rpartition("#")[2]
-    entries = draft.corpus.tables["entries"]["path"].to_pylist()
-    if path in entries:
+    if draft.entries_for(path):
         raise ChangeRefusedError(f"{path}: an index names it.")
     to = posixpath.join(posixpath.dirname(path), f"{own}.md")
     draft.move(path, to, "the file is named after its id", memory_id=problem["memory_id"])
@@ -93,11 +93,13 @@ def _date(draft: Draft, problem: Row) -> None:
 def _version(draft: Draft, problem: Row) -> None:
     path, memory_id = problem["path"], problem["memory_id"]
     text, is_yaml = draft.text(path), path.lower().endswith((".yaml", ".yml"))
-    spans = record_spans(draft, path, draft.memories_in(path))
-    if is_yaml and spans is not None:
+    ordinal = draft.ordinal(path, memory_id)
+    span = record_span(draft, draft.memories_in(path)[ordinal], ordinal)
+    if is_yaml and span is not None:
         raise ChangeRefusedError(f"{path}: a field can be added to a file of one record alone.")
-    start, end = (0, len(text)) if spans is None else spans[draft.ordinal(path, memory_id)]
-    own = (set_yaml_value if is_yaml else set_value)(text[start:end], ["format_version"], CURRENT)
+    start, end = (0, len(text)) if span is None else span
+    record, place = text[start:end], ["format_version"]
+    own = set_yaml_value(record, place, CURRENT) if is_yaml else Json(record).set_value(place, CURRENT)
     splice = Splice(own.start + start, own.end + start, own.text)
     draft.splice("update", path, splice, "a record says its version", memory_id=memory_id)
 
@@ -107,12 +109,11 @@ def _name_in_index(draft: Draft, folder: str, paths: list[str]) -> None:
     index = posixpath.join(folder, "index.json")
     if not draft.exists(index):
         raise ChangeRefusedError(f"{folder}: it has no index.json.")
-    text = draft.text(index)
-    files = find(text, ["files"])
-    if files is None or text[files.value] != "[":
+    json = draft.document(index).json
+    files = json.find(["files"])
+    if files is None or json.text[files.value] != "[":
         raise ChangeRefusedError(f"{index}: it has no list of files.")
-    entries = draft.corpus.tables["entries"].to_pylist()
-    written = next((row for row in entries if row["index_path"] == index and row["path"] and row["file"]), None)
+    written = next((row for row in draft.entries_in(index) if row["path"] and row["file"]), None)
     above = _above(index, written)
     new = []
     for path in paths:
@@ -120,7 +121,7 @@ def _name_in_index(draft: Draft, folder: str, paths: list[str]) -> None:
         file = posixpath.relpath(path, above)
         entry = {"title": title, "file": file, "tags": [], "priority": "medium", "version": "1.0"}
         new.append(ordered_entry({**entry, "updated": draft.moment.date().isoformat()}))
-    splices = append_all(text, ["files"], new)
+    splices = json.append_all(["files"], new)
     ids = [f"index_tree:{path}#1" for path in paths]
     for splice, memory_id in zip(splices, ids, strict=False):
         draft.splice("update", index, splice, "no index names the file", memory_id=memory_id)

@@ -21,7 +21,7 @@ from memkit.duck import literal
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.fields import words_given
 from memkit.formats.index_tree.index import FIELDS, format_branch, format_branch_line, format_root, ordered_entry
-from memkit.formats.syntax.json_places import Splice, append, find, parts_at, set_value, start_of, with_values
+from memkit.formats.syntax.json_places import Json, Splice, with_values
 from memkit.params import AsOf, as_of_time
 from memkit.policy.index_check import IndexCheck
 from memkit.policy.split_plan import SplitPlan
@@ -116,9 +116,10 @@ class IndexStore(Operations):
             if text is None:
                 draft.write(root, format_root([{"category": category, "path": name}]), "a root index")
             else:
-                if category in _categories(text):
+                json = Json(text)
+                if category in _categories(json):
                     raise ChangeRefusedError(f"{root}: it names the category {category!r} already.")
-                draft.splice("update", root, _branch_line(text, line), f"category {category}")
+                draft.splice("update", root, _branch_line(json, line), f"category {category}")
             branch = posixpath.join(home, name.removeprefix("memory/"))
             if draft.exists(branch):
                 raise ChangeRefusedError(f"{branch}: it is there already.")
@@ -160,11 +161,11 @@ class IndexStore(Operations):
             corpus = self.load()
             index = self._branch(draft, category)
             self._check_file(draft, corpus, file)
-            text, entries = draft.text(index), corpus.tables["entries"]["index_path"].to_pylist()
-            new = append(text, ["files"], entry)
+            json, entries = draft.document(index).json, corpus.tables["entries"]["index_path"].to_pylist()
+            new = json.append(["files"], entry)
             if 0 < self._clean_others(draft, corpus, file).count(index) == entries.count(index):
                 draft.rows = [row for row in draft.rows if row["path"] != index]  # none of its entries stays
-                new = set_value(text, ["files"], [entry])
+                new = json.set_value(["files"], [entry])
             draft.splice("update", index, new, f"a new entry for {file}")
             return file
 
@@ -181,8 +182,8 @@ class IndexStore(Operations):
         def work(draft: Draft) -> str:
             row = self._entry(file)
             index = row["index_path"]
-            text = draft.text(index)
-            place = entry_path(text, row)
+            document = draft.document(index)
+            place = entry_path(document, row)
             values = {"updated": draft.moment.date().isoformat(), **changed}
             if row["edit_count"] is not None and "edit_count" not in changed:
                 values["edit_count"] = row["edit_count"] + 1
@@ -190,8 +191,10 @@ class IndexStore(Operations):
             named = str(values.get("file", file))
             if named != file:
                 self._check_file(draft, self.load(), named)
-            new = with_values(text, values, lambda text, name, value: set_value(text, [*place, name], value))
-            part, old = find(new, place), find(text, place)
+            new = with_values(
+                document.text, values, lambda text, name, value: Json(text).set_value([*place, name], value)
+            )
+            part, old = Json(new).find(place), document.json.find(place)
             assert part is not None  # as it was before
             assert old is not None  # entry_path found it
             splice = Splice(old.start, old.end, new[part.start : part.end])
@@ -266,7 +269,7 @@ class IndexStore(Operations):
         """The index of a category."""
         home = self._home(draft)
         text = draft.tail_of(posixpath.join(home, "index.json")) or '{"branches": []}'
-        known = _categories(text)
+        known = _categories(Json(text))
         if category not in known:
             raise missing("category", category, known)
         return posixpath.normpath(posixpath.join(home, known[category].removeprefix("memory/")))
@@ -309,23 +312,23 @@ class IndexStore(Operations):
         return found
 
 
-def _categories(text: str) -> dict[str, str]:
+def _categories(json: Json) -> dict[str, str]:
     """The branches of a root: category to path."""
-    whole = find(text, ["branches"], start_of(text))
+    whole = json.find(["branches"])
     found: dict[str, str] = {}
-    for part in parts_at(text, whole.value) if whole else ():
-        own = {inner.key: text[inner.value : inner.end].strip('"') for inner in parts_at(text, part.value)}
+    for part in json.parts(whole.value) if whole else ():
+        own = {inner.key: json.text[inner.value : inner.end].strip('"') for inner in json.parts(part.value)}
         if "category" in own and "path" in own:
             found[own["category"]] = own["path"]
     return found
 
 
-def _branch_line(text: str, line: str) -> Splice:
+def _branch_line(json: Json, line: str) -> Splice:
     """A branch on a line of its own, as the standard's example has it."""
-    whole = find(text, ["branches"], start_of(text))
+    text, whole = json.text, json.find(["branches"])
     if whole is None or text[whole.value] != "[":
         raise ChangeRefusedError("the root index has no list of branches.")
-    parts = parts_at(text, whole.value)
+    parts = json.parts(whole.value)
     newline = "\r\n" if "\r\n" in text else "\n" if "\n" in text else ""
     if not parts:
         return Splice(whole.value, whole.end, f"[{newline}    {line}{newline}  ]" if newline else f"[{line}]")

@@ -52,9 +52,10 @@ def _entry(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
 
 def _fact(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
     best = min((row["importance"] or "normal" for row in (stays, *goes)), key=IMPORTANCES.index)
-    start, end = draft.lines(stays["path"], stays["line_start"], stays["line_end"])
-    tag = _TAG.search(draft.text(stays["path"]), start, end)
-    fact = parse_fact(draft.text(stays["path"])[start:end]) or {}
+    document = draft.document(stays["path"])
+    start, end = document.lines(stays["line_start"], stays["line_end"])
+    tag = _TAG.search(document.text, start, end)
+    fact = parse_fact(document.text[start:end]) or {}
     if tag is None or fact.get("imp") != tag[1]:
         raise ChangeRefusedError(f"{stays['path']}:{stays['line_start']}: the fact has no importance.")
     if IMPORTANCE_WORDS.get(tag[1]) != best:

@@ -6,10 +6,11 @@ import json
 import posixpath
 from typing import Any
 
+from memkit.change.document import Document
 from memkit.change.draft import Draft
 from memkit.change.fix import title_of
 from memkit.change.operations import stamp
-from memkit.change.remove import record_spans
+from memkit.change.remove import record_span
 from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import format_fact, parse_fact
 from memkit.formats.index_tree.index import FIELDS, format_root
@@ -17,7 +18,7 @@ from memkit.formats.records.adapters import CURRENT, adapt, shape_of
 from memkit.formats.records.format import kind_of
 from memkit.formats.records.kinds import RECORD_KINDS
 from memkit.formats.syntax.json import load_json
-from memkit.formats.syntax.json_places import Splice, pretty, start_of
+from memkit.formats.syntax.json_places import Splice, pretty
 from memkit.formats.syntax.node import Node
 from memkit.formats.syntax.values import text_of
 from memkit.formats.syntax.yaml_places import rename_field, set_field
@@ -97,8 +98,8 @@ def _user(draft: Draft, path: str) -> None:
 def _index(draft: Draft, path: str) -> None:
     """A flat list as a root with a branch a category."""
     home, word = posixpath.dirname(path), f"migrate {path}"
-    items = load_json(draft.text(path)[start_of(draft.text(path)) :])
-    rows = [row for row in draft.corpus.tables["entries"].to_pylist() if row["index_path"] == path]
+    items = load_json(draft.text(path)[draft.document(path).json.start :])
+    rows = draft.entries_in(path)
     if len(rows) != len(items) or not all(isinstance(item, Node) for item in items):
         raise ChangeRefusedError(f"{path}: what it lists is not certain.")
     branches: dict[str, list[Row]] = {}
@@ -168,11 +169,11 @@ def _records(draft: Draft, path: str, word: str) -> list[str]:
     """Draft each old shape of a file as the record that its adapters make of it; the lines of the journal."""
     if not path.lower().endswith((".json", ".jsonl", ".ndjson")):
         raise ChangeRefusedError(f"{path}: records of an older shape are rewritten in JSON alone.")
-    text = draft.text(path)
-    lines: list[str] = []
-    rows = draft.memories_in(path)
-    spans = record_spans(draft, path, rows) or [(start_of(text), len(text.rstrip()))]
-    for memory, (start, end) in zip(rows, spans, strict=True):
+    document, lines = draft.document(path), list[str]()
+    text = document.text
+    for ordinal, memory in enumerate(draft.memories_in(path)):
+        span = record_span(draft, memory, ordinal)
+        start, end = (document.json.start, len(text.rstrip())) if span is None else span
         old = load_json(text[start:end])
         kind = kind_of(old) or ""
         version = shape_of(kind, old) or text_of(old.get("format_version")) or CURRENT
@@ -182,7 +183,7 @@ def _records(draft: Draft, path: str, word: str) -> list[str]:
         draft.splice(
             "update",
             path,
-            Splice(start, end, _in_place(text, start, RECORD_KINDS[kind].fields.ordered(new))),
+            Splice(start, end, _in_place(document, start, RECORD_KINDS[kind].fields.ordered(new))),
             "; ".join(step.reason for step in steps),
             memory_id=memory["memory_id"],
             together=word,
@@ -191,12 +192,12 @@ def _records(draft: Draft, path: str, word: str) -> list[str]:
     return lines
 
 
-def _in_place(text: str, start: int, record: Row) -> str:
+def _in_place(document: Document, start: int, record: Row) -> str:
     """A record as JSON, on one line where the old one began within a line, else indented as that was."""
-    indent = text[text.rfind("\n", 0, start) + 1 : start]
-    if indent.strip() or "\n" not in text.strip():
+    indent = document.indent(start) if document.newline else None
+    if indent is None:
         return json.dumps(record, ensure_ascii=False)
-    return pretty(record, indent).replace("\n", "\r\n" if "\r\n" in text else "\n")
+    return pretty(record, indent).replace("\n", document.newline)
 
 
 def _line(draft: Draft, memory_id: str, step: Any) -> str:

@@ -14,11 +14,11 @@ from memkit.change.edits import Edits
 from memkit.change.migrate import Migrate
 from memkit.change.operations import Operations, missing, stamp
 from memkit.change.planning import plan
-from memkit.change.remove import LINES, record_spans
+from memkit.change.remove import LINES, record_span
 from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.records.kinds import RECORD_KINDS
 from memkit.formats.records.write import checked_record, format_record
-from memkit.formats.syntax.json_places import Splice, append, set_value, start_of, with_values
+from memkit.formats.syntax.json_places import Json, Splice, with_values
 from memkit.formats.syntax.values import integer_of, number_of
 from memkit.formats.syntax.yaml_places import set_value as set_yaml_value
 from memkit.params import AsOf
@@ -73,10 +73,10 @@ class RecordStore(Operations):
                 draft.write(name, _on_a_line(text) if name.lower().endswith(LINES) else text, **about)
             elif name.lower().endswith(LINES):
                 draft.append(name, draft.text(name), _on_a_line(format_record(record, "json")), **about)
-            elif name.lower().endswith(_YAML) or not draft.text(name)[start_of(draft.text(name)) :].startswith("["):
+            elif name.lower().endswith(_YAML) or not _is_list(draft.document(name).json):
                 raise ChangeRefusedError(f"{name}: it is there already, and no list of JSON.")
             else:
-                new = append(draft.text(name), [], json.loads(format_record(record, "json")))
+                new = draft.document(name).json.append([], json.loads(format_record(record, "json")))
                 draft.splice("update", name, new, **about)
             return name
 
@@ -104,12 +104,12 @@ class RecordStore(Operations):
             hits, rate = integer_of(rows[0]["hits"]) or 0, number_of(rows[0]["success_rate"]) or 0.0
             mean = round((rate * hits + bool(success)) / (hits + 1), 12)
             used = {"hits": hits + 1, "success_rate": mean, "last_used_at": stamp(draft.moment)}
-            text, spans = draft.text(path), record_spans(draft, path, memories)
+            text, span = draft.text(path), record_span(draft, memories[ordinal], ordinal)
             is_yaml = path.lower().endswith(_YAML)
-            if is_yaml and spans is not None:
+            if is_yaml and span is not None:
                 raise ChangeRefusedError(f"{path}: a record in a list of YAML is left alone.")
-            start, end = (0, len(text)) if spans is None else spans[ordinal]
-            setter: Any = set_yaml_value if is_yaml else set_value
+            start, end = (0, len(text)) if span is None else span
+            setter: Any = set_yaml_value if is_yaml else lambda text, path, to: Json(text).set_value(path, to)
             new = with_values(text[start:end], used, lambda text, name, to: setter(text, ["usage_stats", name], to))
             reason = f"used, {'with' if success else 'without'} success"
             draft.splice("update", path, Splice(start, end, new), reason, memory_id=memory_id)
@@ -121,6 +121,10 @@ class RecordStore(Operations):
         """Bring old shapes to the current version, with a line each in ``migrations.jsonl``; the files."""
         edits = plan(read(self.root), Migrate(steps=("records",)), now)
         return edits if dry_run else edits.apply()
+
+
+def _is_list(json: Json) -> bool:
+    return json.text.startswith("[", json.start)
 
 
 def _on_a_line(text: str) -> str:

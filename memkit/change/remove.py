@@ -6,10 +6,10 @@ import posixpath
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from memkit.change.document import Document
 from memkit.change.draft import Draft
 from memkit.errors import ChangeRefusedError
-from memkit.formats.records.write import item_places
-from memkit.formats.syntax.json_places import Splice, find, parts_at, set_value, start_of
+from memkit.formats.syntax.json_places import Splice, Steps
 
 Row = dict[str, Any]
 LINES = (".jsonl", ".ndjson")
@@ -32,7 +32,7 @@ def remove_lines(draft: Draft, memory: Row, reason: str) -> None:
     """Draft that the lines of a memory go."""
     if memory["line_start"] is None:
         raise ChangeRefusedError(f"{memory['path']}: the memory stands on no lines of its own.")
-    start, end = draft.lines(memory["path"], memory["line_start"], memory["line_end"])
+    start, end = draft.document(memory["path"]).lines(memory["line_start"], memory["line_end"])
     draft.splice("delete", memory["path"], Splice(start, end, ""), reason, memory_id=memory["memory_id"])
 
 
@@ -50,35 +50,43 @@ def _note(draft: Draft, memory: Row, reason: str) -> None:
 
 def _record(draft: Draft, memory: Row, reason: str) -> None:
     path = memory["path"]
-    beside = [row for row in draft.memories_in(path) if row["memory_id"] not in draft.gone]
     if path.lower().endswith(LINES):
-        if memory["line_start"] != memory["line_end"] or _shares_line(beside, memory):
+        if memory["line_start"] != memory["line_end"] or _shares_line(draft, memory):
             raise ChangeRefusedError(f"{path}:{memory['line_start']}: several records stand on the line.")
         remove_lines(draft, memory, reason)
         return
-    places = item_places(path, draft.text(path))
-    if places is None:
+    span = record_span(draft, memory, draft.ordinal(path, memory["memory_id"]))
+    if span is None:
         draft.delete(path, reason, memory_id=memory["memory_id"])
-        return
-    ordinal = draft.ordinal(path, memory["memory_id"])
+    else:
+        draft.splice("delete", path, Splice(*span, ""), reason, memory_id=memory["memory_id"])
+
+
+def _shares_line(draft: Draft, memory: Row) -> bool:
+    """Whether the record before it, or the one after it, stands on its line too."""
+    rows, at = draft.memories_in(memory["path"]), draft.ordinal(memory["path"], memory["memory_id"])
+    beside = [*rows[max(0, at - 1) : at], *rows[at + 1 : at + 2]]
+    return any(row["line_start"] <= memory["line_start"] <= row["line_end"] for row in beside)
+
+
+def record_span(draft: Draft, memory: Row, ordinal: int) -> tuple[int, int] | None:
+    """Where a record begins and ends, given which of its file it is, from 0; None where the file is one record.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where its place is not certain.
+    """
+    path, document = memory["path"], draft.document(memory["path"])
+    if path.lower().endswith(LINES):
+        start, end = document.lines(memory["line_start"], memory["line_end"])
+        return start, start + len(document.text[start:end].rstrip("\r\n"))
+    places = document.records()
+    if places is None:
+        return None
     if ordinal >= len(places) or places[ordinal].line != memory["line_start"]:
         raise ChangeRefusedError(f"{path}: the place of the record is not certain.")
-    draft.splice(
-        "delete", path, Splice(places[ordinal].start, places[ordinal].end, ""), reason, memory_id=memory["memory_id"]
-    )
-
-
-def _shares_line(rows: list[Row], memory: Row) -> bool:
-    return len([row for row in rows if row["line_start"] <= memory["line_start"] <= row["line_end"]]) > 1
-
-
-def record_spans(draft: Draft, path: str, rows: list[Row]) -> list[tuple[int, int]] | None:
-    """Where each record of a file begins and ends, given its memories; None where the file is one record."""
-    if path.lower().endswith(LINES):
-        places = [draft.lines(path, row["line_start"], row["line_end"]) for row in rows]
-        return [(start, start + len(draft.text(path)[start:end].rstrip("\r\n"))) for start, end in places]
-    items = item_places(path, draft.text(path))
-    return None if items is None else [(item.start, item.end) for item in items]
+    return places[ordinal].start, places[ordinal].end
 
 
 def _entry(draft: Draft, memory: Row, reason: str) -> None:
@@ -93,8 +101,7 @@ def entry_of(draft: Draft, memory: Row) -> Row:
     ChangeRefusedError
         Where there are several, or none.
     """
-    entries: list[Row] = draft.corpus.tables["entries"].to_pylist()
-    found = [entry for entry in entries if entry["memory_id"] == memory["memory_id"]]
+    found = draft.entries_of(memory["memory_id"])
     if len(found) != 1:
         raise ChangeRefusedError(f"{memory['path']}: {len(found)} entries of indexes name it; one is expected.")
     return found[0]
@@ -103,9 +110,10 @@ def entry_of(draft: Draft, memory: Row) -> Row:
 def update_entry(draft: Draft, entry: Row, values: Mapping[str, Any], reason: str, **more: Any) -> None:
     """Draft other values of fields of an entry."""
     index = entry["index_path"]
-    place = entry_path(draft.text(index), entry)
+    document = draft.document(index)
+    place = entry_path(document, entry)
     for name, value in values.items():
-        draft.splice("update", index, set_value(draft.text(index), [*place, name], value), reason, **more)
+        draft.splice("update", index, document.json.set_value([*place, name], value), reason, **more)
 
 
 def remove_entry(draft: Draft, entry: Row, reason: str) -> None:
@@ -120,8 +128,8 @@ def remove_entry(draft: Draft, entry: Row, reason: str) -> None:
         raise ChangeRefusedError(f"{entry['path'] or entry['file']}: it is pinned.")
     index, memory_id = entry["index_path"], entry["memory_id"]
     word = f"entry {memory_id}"
-    place = entry_path(draft.text(index), entry)
-    item = find(draft.text(index), place)
+    document = draft.document(index)
+    item = document.json.find(entry_path(document, entry))
     assert item is not None  # entry_path found it
     gone = Splice(item.start, item.end, "")
     draft.splice("delete", index, gone, reason, memory_id=memory_id, together=word)
@@ -133,29 +141,20 @@ def remove_entry(draft: Draft, entry: Row, reason: str) -> None:
             draft.delete(path, reason, memory_id=memory_id, together=word)
 
 
-def entry_path(text: str, entry: Row) -> list[str | int]:
-    """The path of an entry within the JSON of its index.
+def entry_path(document: Document, entry: Row) -> Steps:
+    """The path of an entry within its index.
 
     Raises
     ------
     ChangeRefusedError
         Where no one item of the list begins on its line.
     """
-    start = start_of(text)
-    above: list[str | int] = [] if text.startswith("[", start) else ["files"]
-    whole = find(text, above, start)
-    items = parts_at(text, whole.value) if whole else []
-    found = [place for place, item in enumerate(items) if text.count("\n", 0, item.value) + 1 == entry["line"]]
+    found = document.entries.get(entry["line"], [])
     if len(found) > 1:  # several on one line: then the file that it names tells
-        found = [place for place in found if _names(text, [*above, place], entry["file"])]
+        found = document.named.get((entry["line"], entry["file"]), [])
     if len(found) != 1:
         raise ChangeRefusedError(f"{entry['index_path']}:{entry['line']}: the place of the entry is not certain.")
-    return [*above, found[0]]
-
-
-def _names(text: str, path: list[str | int], file: str | None) -> bool:
-    parts = (find(text, [*path, key]) for key in ("file", "path"))
-    return any(part and text[part.value : part.end].strip('"') == file for part in parts)
+    return found[0]
 
 
 _BY_FORMAT: dict[str, Callable[[Draft, Row, str], None]] = {

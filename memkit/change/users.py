@@ -20,7 +20,7 @@ from memkit.formats.disk.source import decode
 from memkit.formats.facts import COUNTED, FORMAT, TYPES, parse, parse_fact
 from memkit.formats.format import File
 from memkit.formats.rows import Rows
-from memkit.formats.syntax.json_places import Splice, find, set_value, spliced, start_of, with_values
+from memkit.formats.syntax.json_places import Json, Splice, spliced, with_values
 from memkit.formats.syntax.values import day_of
 from memkit.policy.admission import Admission
 from memkit.policy.dedup.near import normalise
@@ -171,14 +171,13 @@ def next_id(draft: Draft, facts: UserFacts, kind: str) -> tuple[str, str]:
     used = [file.highest.get(prefix, 0) for file in facts.files.values()]
     path = f"{facts.home}/meta.json"
     meta = draft.tail_of(path) or f"{json.dumps({'version': 2, **dict.fromkeys(COUNTED, 0)}, indent=2)}\n"
-    last = find(meta, ["lastIds", prefix], start_of(meta))
+    given = Json(meta)
+    last = given.find(["lastIds", prefix])
     ever = int(meta[last.value : last.end]) if last and meta[last.value : last.end].isdigit() else 0
     number = max([ever, *used]) + 1
-    if find(meta, ["lastIds"]) is None:
-        meta = spliced(meta, [set_value(meta, ["lastIds"], {prefix: number})])
-    else:
-        meta = spliced(meta, [set_value(meta, ["lastIds", prefix], number)])
-    return f"{prefix}_{number:03d}", meta
+    is_first = given.find(["lastIds"]) is None
+    new = given.set_value(["lastIds"], {prefix: number}) if is_first else given.set_value(["lastIds", prefix], number)
+    return f"{prefix}_{number:03d}", spliced(meta, [new])
 
 
 def write_meta(draft: Draft, facts: UserFacts, meta: str, kind: str, gone: list[Row]) -> None:
@@ -187,8 +186,8 @@ def write_meta(draft: Draft, facts: UserFacts, meta: str, kind: str, gone: list[
     counts.update(path for path, file in facts.files.items() for row in file.rows if row["kind"] != "line")
     counts.subtract(row["path"] for row in gone)
     values = {name: counts[f"{facts.home}/{of}.md"] for name, of in COUNTED.items()}
-    values |= {"version": 2} if find(meta, ["version"]) is None else {}
-    meta = with_values(meta, values, lambda text, name, value: set_value(text, [name], value))
+    values |= {"version": 2} if Json(meta).find(["version"]) is None else {}
+    meta = with_values(meta, values, lambda text, name, value: Json(text).set_value([name], value))
     draft.write(f"{facts.home}/meta.json", meta, "counters and the last ids")
 
 
@@ -207,14 +206,15 @@ def remove_from_backup(draft: Draft, facts: UserFacts, user: str, text: str) -> 
     with draft.attempt(path, None):
         for number, line in enumerate(draft.text(path).split("\n"), 1):
             if line.strip().lstrip("-* ") == text.strip():
-                gone = Splice(*draft.lines(path, number, number), "")
+                gone = Splice(*draft.document(path).lines(number, number), "")
                 draft.splice("delete", path, gone, "forgotten in the old file too")
 
 
 def replace_text(draft: Draft, row: Row, text: str) -> None:
     """Draft another text behind the tags of a fact."""
-    start, end = draft.lines(row["path"], row["line_start"], row["line_end"])
-    line = draft.text(row["path"])[start:end].rstrip("\r\n")
+    document = draft.document(row["path"])
+    start, end = document.lines(row["line_start"], row["line_end"])
+    line = document.text[start:end].rstrip("\r\n")
     fact = parse_fact(line)
     new = line[: len(line) - len(row["text"])] + text
     if fact is None or not line.endswith(row["text"]) or parse_fact(new) != {**fact, "text": text}:

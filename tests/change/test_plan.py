@@ -17,7 +17,7 @@ import memkit as mk
 from memkit.change.journal import hash_of
 from memkit.duck import literals
 from memkit.errors import ChangeRefusedError, MemkitError, ParameterError, QueryError, StaleSourceError
-from memkit.formats.syntax.json_places import append, find, set_value, spliced, without
+from memkit.formats.syntax.json_places import Json, spliced
 from memkit.params import estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 
@@ -124,8 +124,8 @@ def odd_json(value: object, chance: random.Random) -> str:
 def test_items_leave_a_list_with_their_commas_and_nothing_else(values: list[object], chance: random.Random) -> None:
     text = "\ufeff" + odd_json({"files": values, "end": 1}, chance)
     gone = chance.sample(range(len(values)), chance.randrange(len(values) + 1))
-    parts = [find(text, ["files", place]) for place in range(len(values))]
-    new = spliced(text, without(text, [part.start for place, part in enumerate(parts) if place in gone and part]))
+    parts = [Json(text).find(["files", place]) for place in range(len(values))]
+    new = spliced(text, Json(text).without([part.start for place, part in enumerate(parts) if place in gone and part]))
     kept = [value for place, value in enumerate(values) if place not in gone]
     assert json.loads(new.removeprefix("\ufeff")) == {"files": kept, "end": 1}
     for place, part in enumerate(parts):
@@ -140,7 +140,7 @@ def test_a_value_takes_the_place_of_another_and_every_other_character_stays(
 ) -> None:
     text = odd_json({"a": value, "b": {"c": [value]}}, chance)
     for path in (["a"], ["b", "c", 0], ["b", "new"]):
-        splice = set_value(text, path, new)
+        splice = Json(text).set_value(path, new)
         done = spliced(text, [splice])
         expected = json.loads(text)
         inner = expected
@@ -159,7 +159,7 @@ def test_an_item_is_appended_in_the_way_of_its_neighbours(
     values: list[object], new: object, chance: random.Random
 ) -> None:
     text = odd_json({"files": values}, chance)
-    done = spliced(text, [append(text, ["files"], new)])
+    done = spliced(text, [Json(text).append(["files"], new)])
     assert json.loads(done) == {"files": [*values, new]}
 
 
@@ -169,7 +169,7 @@ def test_an_appended_entry_is_indented_as_those_before_it() -> None:
     item = text.replace("}\n    ]", '},\n        {\n            "b": %s\n        }\n    ]')
     tall = "[\n                1\n            ]"
     for old, new in (("1", "[1]"), ("[1]", "[1]"), (tall, tall)):
-        assert spliced(text % old, [append(text % old, ["files"], {"b": [1]})]) == item % (old, new)
+        assert spliced(text % old, [Json(text % old).append(["files"], {"b": [1]})]) == item % (old, new)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_an_appended_entry_is_indented_as_those_before_it() -> None:
 )
 def test_what_has_no_certain_place_is_refused(text: str, why: str) -> None:
     with pytest.raises(ChangeRefusedError, match=why):
-        set_value(text, ["a"], 3)
+        Json(text).set_value(["a"], 3)
 
 
 ENTRY = (

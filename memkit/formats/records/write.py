@@ -14,11 +14,11 @@ from memkit.formats.fields import check_text
 from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
 from memkit.formats.syntax.json import load_json
-from memkit.formats.syntax.json_places import parts_at, pretty, start_of
+from memkit.formats.syntax.json_places import Json, pretty
 from memkit.formats.syntax.node import StructureError
 from memkit.formats.syntax.yaml_places import block
 
-_YAML = (".yaml", ".yml")
+YAML = (".yaml", ".yml")
 
 
 @dataclass(frozen=True)
@@ -30,30 +30,20 @@ class Place:
     end: int
 
 
-def item_places(path: str, text: str) -> list[Place] | None:
-    """The places of the records of a file, in order; None where the file is one record.
-
-    Raises
-    ------
-    ChangeRefusedError
-        Where they cannot be told.
-    """
-    if path.lower().endswith(_YAML):
-        return _yaml_places(text)
-    start = start_of(text)
-    if text[start] == "[":
-        return list(_items(text, start))
-    if kind_of(load_json(text[start:])) is not None:
+def json_places(json: Json) -> list[Place] | None:
+    """The places of the records of a file of JSON, in order; None where the file is one record."""
+    if json.text[json.start] == "[":
+        return list(_items(json, json.start))
+    if kind_of(load_json(json.text[json.start :])) is not None:
         return None
-    lists = [part for part in parts_at(text, start) if part.key in WRAPPERS and text[part.value] == "["]
-    return [place for part in lists for place in _items(text, part.value)]
+    lists = [part for part in json.parts(json.start) if part.key in WRAPPERS and json.text[part.value] == "["]
+    return [place for part in lists for place in _items(json, part.value)]
 
 
-def _items(text: str, start: int) -> Iterator[Place]:
-    parts = parts_at(text, start)
-    for part in parts:
-        if _is_record(text[part.value : part.end]):
-            yield Place(text.count("\n", 0, part.value) + 1, part.value, part.end)
+def _items(json: Json, start: int) -> Iterator[Place]:
+    for part in json.parts(start):
+        if _is_record(json.text[part.value : part.end]):
+            yield Place(json.line(part.value), part.value, part.end)
 
 
 def _is_record(text: str) -> bool:
@@ -63,7 +53,14 @@ def _is_record(text: str) -> bool:
         return False
 
 
-def _yaml_places(text: str) -> list[Place] | None:
+def yaml_places(text: str) -> list[Place] | None:
+    """The places of the records of a file of YAML, in order; None where the file is one record.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where they cannot be told.
+    """
     body = text.removeprefix("\ufeff")
     shift = len(text) - len(body)
     try:
