@@ -359,10 +359,8 @@ def _check(row: Row) -> None:
 def _apart(path: str, text: str, splices: list[Splice]) -> list[Splice]:
     """The splices of one file, none of which may reach into another; of JSON, commas go with their items."""
     splices = sorted(dict.fromkeys(splices), key=lambda splice: splice[:2])
-    if path.lower().endswith(".json"):
-        gone = [splice.start for splice in splices if not splice.text]
-        splices = [splice for splice in splices if splice.text] + (Json(text).without(gone) if gone else [])
-        splices.sort(key=lambda splice: splice[:2])
+    if path.lower().endswith(".json") and not all(splice.text for splice in splices):
+        splices = sorted(Json(text).settled(splices), key=lambda splice: splice[:2])
     for one, other in pairwise(splices):
         if one.end > other.start or (one[:2] == other[:2] and one.end > one.start):
             raise ChangeRefusedError(f"{path}: two rows would change the same place, at character {other.start}.")

@@ -161,11 +161,8 @@ class IndexStore(Operations):
             corpus = self.load()
             index = self._branch(draft, category)
             self._check_file(draft, corpus, file)
-            json, entries = draft.document(index).json, corpus.tables["entries"]["index_path"].to_pylist()
-            new = json.append(["files"], entry)
-            if 0 < self._clean_others(draft, corpus, file).count(index) == entries.count(index):
-                draft.rows = [row for row in draft.rows if row["path"] != index]  # none of its entries stays
-                new = json.set_value(["files"], [entry])
+            self._clean_others(draft, corpus, file)
+            new = draft.document(index).json.append(["files"], entry)
             draft.splice("update", index, new, f"a new entry for {file}")
             return file
 
@@ -287,18 +284,17 @@ class IndexStore(Operations):
         if path in corpus.tables["entries"]["path"].to_pylist():
             raise ChangeRefusedError(f"{file}: an entry names it already.")
 
-    def _clean_others(self, draft: Draft, corpus: Corpus, file: str) -> list[str]:
-        """Draft that the other entries go that are to be cleaned, and say which are wrong and stay; their indexes."""
+    def _clean_others(self, draft: Draft, corpus: Corpus, file: str) -> None:
+        """Draft that the other entries go that are to be cleaned, and say which are wrong and stay."""
         judged = self.checked.transform(corpus)
         wrong = [row for row in judged.filter(pc.invert(judged["keep"])).to_pylist() if row["file"] != file]
         left = [f"{row['file']} is {row['reason']}" for row in wrong if not row["would_remove"]]
         if left:
             said = f"{len(left)} other entries break a rule: {'; '.join(left[:3])}."
             warnings.warn(said, RuntimeWarning, stacklevel=6)
-        gone = [row for row in wrong if row["would_remove"]]
-        for row in gone:
-            remove_entry(draft, row, str(row["reason"]))
-        return [row["index_path"] for row in gone]
+        for row in wrong:
+            if row["would_remove"]:
+                remove_entry(draft, row, str(row["reason"]))
 
     def _entry(self, file: str) -> Row:
         entries = self.load().tables["entries"].to_pylist()

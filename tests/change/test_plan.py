@@ -17,7 +17,7 @@ import memkit as mk
 from memkit.change.journal import hash_of
 from memkit.duck import literals
 from memkit.errors import ChangeRefusedError, MemkitError, ParameterError, QueryError, StaleSourceError
-from memkit.formats.syntax.json_places import Json, spliced
+from memkit.formats.syntax.json_places import Json, Splice, spliced
 from memkit.params import estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 
@@ -161,6 +161,46 @@ def test_an_item_is_appended_in_the_way_of_its_neighbours(
     text = odd_json({"files": values}, chance)
     done = spliced(text, [Json(text).append(["files"], new)])
     assert json.loads(done) == {"files": [*values, new]}
+
+
+ENTRIES = st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, min_size=1, max_size=4), min_size=1, max_size=7)
+
+
+@given(ENTRIES, ENTRIES, VALUES, st.booleans(), st.randoms(use_true_random=False))
+def test_what_is_planned_on_one_parse_is_what_comes_of_one_change_after_the_other(
+    entries: list[object], new: list[object], value: object, is_odd: bool, chance: random.Random
+) -> None:
+    layout = {"indent": chance.choice([None, 1, "\t"]), "ensure_ascii": chance.random() < 0.5}
+    text = odd_json({"files": entries}, chance) if is_odd else json.dumps({"files": entries}, **layout)
+    places = range(len(entries))
+    sets = [(place, chance.choice("abx")) for place in places if chance.random() < 0.5]
+    gone = [place for place in places[:-1] if chance.random() < 0.5 and place not in dict(sets)]
+    once, whole = Json(text), text
+    splices = [once.set_value(["files", place, key], value) for place, key in sets]
+    splices += once.append_all(["files"], new)
+    splices += [Splice(part.start, part.end, "") for place in gone if (part := once.find(["files", place]))]
+    for entry in new:
+        whole = spliced(whole, [Json(whole).append(["files"], entry)])
+    for place, key in sets:
+        whole = spliced(whole, [Json(whole).set_value(["files", place, key], value)])
+    for place in reversed(gone):
+        part = Json(whole).find(["files", place])
+        assert part is not None
+        whole = spliced(whole, Json(whole).without([part.start]))
+    assert spliced(text, once.settled(splices)) == whole
+
+
+@given(ENTRIES, ENTRIES, st.randoms(use_true_random=False))
+def test_what_comes_where_all_goes_is_all_there_is(
+    entries: list[object], new: list[object], chance: random.Random
+) -> None:
+    text = odd_json({"files": entries, "end": [1]}, chance)
+    once = Json(text)
+    gone = [Splice(part.start, part.end, "") for n in range(len(entries)) if (part := once.find(["files", n]))]
+    assert json.loads(spliced(text, once.settled([*once.append_all(["files"], new), *gone]))) == {
+        "files": new,
+        "end": [1],
+    }
 
 
 def test_an_appended_entry_is_indented_as_those_before_it() -> None:

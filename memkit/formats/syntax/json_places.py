@@ -187,6 +187,28 @@ class Json:
         whole = spliced(filled, Json(filled).append_all(path, values[1:]))
         return [Splice(first.start, first.end, whole[first.start : len(whole) - (len(self.text) - first.end)])]
 
+    def settled(self, splices: Iterable[Splice]) -> list[Splice]:
+        """The same change, in which a member or item that gives way to nothing takes its comma along.
+
+        Where all go and others come, the first that comes has none before it.
+
+        Examples
+        --------
+        >>> text = '["чай", "мёд"]'
+        >>> spliced(text, Json(text).settled([Splice(1, 6, ""), Splice(8, 13, ""), Json(text).append([], 1)]))
+        '[1]'
+        """
+        given = list(splices)
+        starts = {splice.start for splice in given if not splice.text}
+        emptied = {parts[-1].end for parts in self._holding(sorted(starts)) if _all_in(parts, starts)}
+        kept = self.without(starts)
+        for splice in (splice for splice in given if splice.text):
+            if splice.start == splice.end and splice.start in emptied:
+                emptied.discard(splice.start)
+                splice = splice._replace(text=splice.text.removeprefix(",").lstrip(" \t\r\n"))
+            kept.append(splice)
+        return kept
+
     def without(self, starts: Iterable[int]) -> list[Splice]:
         """What takes out the members and items that begin at `starts`, their commas included.
 
@@ -289,6 +311,10 @@ class Json:
         start += self.text.startswith("\ufeff", start)
         match = _INDENT.match(self.text, start, at)
         return match.group() if match else ""
+
+
+def _all_in(parts: list[Part], starts: set[int]) -> bool:
+    return all(part.start in starts for part in parts)
 
 
 def _parts_at(text: str, start: int) -> Iterator[Part]:
