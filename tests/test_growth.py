@@ -30,6 +30,8 @@ from memkit.formats.disk.files import Listing
 from memkit.formats.format import File, Role
 from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows
+from memkit.params import estimator
+from memkit.policy.base import VERDICT, Policy, needed
 from memkit.tables.samples import write_files
 from memkit.text.analyse import QueryTerms, analyse_sql, load_fts
 from memkit.text.secrets import mask
@@ -269,6 +271,166 @@ def test_a_folder_of_twice_the_files_is_surveyed_in_twice_the_time(file: str, tm
         )
 
     assert_grows_linearly(mk.read, folder, most=1000)
+
+
+Files = Callable[[int], dict[str, str | bytes]]
+
+
+@estimator
+class Half(Policy):
+    """Refuses every second memory."""
+
+    needs, adds = needed("path", "line_start", "memory_id"), VERDICT
+
+    def _sql(self) -> str:
+        return """
+            select *, row_number() over (order by path, line_start, memory_id) % 2 = 1 as keep,
+                if(keep, null, 'half') as reason
+            from input"""
+
+
+def lines_of(path: str, line: str, before: str = "", after: str = "") -> Files:
+    """One file of so many lines, each with its number."""
+    return lambda count: {path: before + "".join(line.replace("%d", str(n)) for n in range(count)) + after}
+
+
+def files_of(path: str, text: str) -> Files:
+    """So many files, each with its number."""
+    return lambda count: {path.replace("%d", str(n)): text.replace("%d", str(n)) for n in range(count)}
+
+
+def tree_of(entry: str, text: str = "", joint: str = ",\n", root: str = ROOT) -> Files:
+    """An index of so many entries, and their files where they have a text."""
+
+    def make(count: int) -> dict[str, str | bytes]:
+        entries = joint.join(entry.replace("%d", str(n)) for n in range(count))
+        files: dict[str, str | bytes] = {"memory/index.json": root}
+        files["memory/l/index.json"] = f'{{"type": "index-branch", "category": "l", "files": [{entries}]}}'
+        return files | (files_of("memory/l/a%d.md", text)(count) if text else {})
+
+    return make
+
+
+def both(*makers: Files) -> Files:
+    """The files of all."""
+    return lambda count: {path: text for make in makers for path, text in make(count).items()}
+
+
+BRANCH = '{"type": "index-root", "branches": [{"category": "l", "path": "l/index.json"}]}'
+NAMED = '{"title": "t%d", "file": "l/a%d.md", "tags": ["t%d"], "priority": "high", "version": "1.0"}'
+PAIR = '{"title": "t", "file": "l/a%d.md", "tags": ["t%d"], "priority": "high", "version": "1.0"}'
+NOTE = "---\nid: %s\nsubject: t\nkeywords: [t%%d]\napplies_to: global\noccurred_at: 2026-01-01\n---\n\nnote of %%d\n"
+FACT = "- [id:wk_%d] [t:working] [imp:low] [exp:2026-01-01] fact number %d\n"
+OLD = '{"fact_id": "f%d", "content": "content of %d", "category": "c", "confidence": 0.5, "relations": []}'
+INDEX = tree_of(NAMED, "text of %d\n", root=BRANCH)
+PLANS: dict[str, tuple[Files, Any]] = {
+    "entries": (INDEX, Half()),
+    "entries on one line": (tree_of(NAMED, "text of %d\n", ", ", BRANCH), Half()),
+    "missing entries": (tree_of(NAMED, root=BRANCH), mk.IndexCheck(auto_clean_missing=True)),
+    "long files": (tree_of(NAMED, "# a %d\n\nb c d e\n\n# f\n\ng\n", root=BRANCH), mk.SplitPlan(max_tokens_per_file=5)),
+    "quota": (lines_of("users/u/archive.md", "- [id:ar_%d] [t:archive] [imp:low] a %d\n"), mk.Quota(max_facts=5)),
+    "expired": (both(lines_of("users/u/working.md", FACT), files_of("users/u%d/working.md", FACT)), mk.Expiry()),
+    "expired, no UTF-8": (lambda n: {"users/u/working.md": FACT.encode() * n + b"\xff\n"}, mk.Expiry()),
+    "records": (lines_of("w.json", OLD + ",\n", "[", OLD + "]"), Half()),
+    "records on one line": (lines_of("w.json", OLD + ", ", "[", OLD + "]"), Half()),
+    "records in lines": (lines_of("w.jsonl", OLD + "\n"), Half()),
+    "records in YAML": (lines_of("w.yaml", "- fact_id: f%d\n  content: c %d\n  category: c\n"), Half()),
+    "records with a comment": (
+        lines_of("w.yaml", "- fact_id: f%d\n  content: c # %d\n", after="# end\n- {}\n"),
+        Half(),
+    ),
+    "notes": (files_of("n/%d.md", NOTE % "%d"), Half()),
+    "fix counters": (files_of("users/u%d/meta.json", '{"version": 2, "workingCount": 3}'), mk.Fix()),
+    "fix a long meta": (lines_of("users/u/meta.json", '"a%d": 1,\n', "{", '"workingCount": 3}'), mk.Fix()),
+    "fix dates": (INDEX, mk.Fix()),
+    "fix versions": (lines_of("w.json", OLD + ",\n", "[", OLD + "]"), mk.Fix()),
+    "fix versions in lines": (lines_of("w.jsonl", OLD + "\n"), mk.Fix()),
+    "fix unindexed": (both(tree_of(NAMED, root=BRANCH), files_of("memory/l/b%d.md", "# %d\n")), mk.Fix()),
+    "fix an empty index": (
+        both(lambda _: tree_of("", root=BRANCH)(1), files_of("memory/l/b%d.md", "# %d\n")),
+        mk.Fix(),
+    ),
+    "fix indexes": (
+        both(
+            files_of("memory/l%d/index.json", '{"type": "index-branch", "category": "l%d", "files": []}'),
+            files_of("memory/l%d/b.md", "# %d\n"),
+            lambda n: {
+                "memory/index.json": '{"type": "index-root", "branches": ['
+                + ", ".join(f'{{"category": "l{i}", "path": "l{i}/index.json"}}' for i in range(n))
+                + "]}"
+            },
+        ),
+        mk.Fix(),
+    ),
+    "migrate users": (
+        both(files_of("memory/u%d.md", "- a %d\n"), lambda _: {"memory/users/x/profile.md": ""}),
+        mk.Migrate(),
+    ),
+    "migrate an index": (
+        both(
+            lines_of("memory/index.json", '{"path": "a%d.md", "title": "t"},\n', "[", '{"path": "a0.md"}]'),
+            files_of("memory/a%d.md", "text %d\n"),
+        ),
+        mk.Migrate(),
+    ),
+    "migrate records": (
+        lines_of("w.json", '{"id": "p%d", "response_template": "say %d"},\n', "[", OLD + "]"),
+        mk.Migrate(),
+    ),
+    "migrate notes": (files_of("n/%d.md", NOTE % "00000000-0000-4000-8000-00000000%d"), mk.Migrate()),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_plan_over_twice_the_memories_takes_twice_the_time(name: str, tmp_path: Path) -> None:
+    files, policy = PLANS[name]
+
+    def corpus(count: int) -> mk.Corpus:
+        return mk.read(write_files(tmp_path / str(count), files(count)))
+
+    assert_grows_linearly(lambda corpus: mk.plan(corpus, policy, as_of="2026-03-01").table, corpus, most=500)
+    edits = mk.plan(corpus(20), policy, as_of="2026-03-01")
+    assert len(edits) or edits.refused.num_rows >= 20
+
+
+@pytest.mark.parametrize("merge", [False, True])
+def test_duplicates_of_twice_the_entries_are_planned_in_twice_the_time(merge: bool, tmp_path: Path) -> None:
+    files = tree_of(PAIR, "the same text\n", root=BRANCH)
+
+    def fitted(count: int) -> tuple[mk.Corpus, mk.Deduplicator]:
+        corpus = mk.read(write_files(tmp_path / str(count), files(count)))
+        return corpus, mk.Deduplicator(encoder=None).fit(corpus)
+
+    assert_grows_linearly(lambda pair: mk.plan(*pair, merge=merge).table, fitted, most=500)
+
+
+OPERATIONS: dict[str, tuple[Files, Callable[[Any], object]]] = {
+    "save": (
+        lines_of("users/u/archive.md", FACT),
+        lambda store: store.facts.save("u", "A fact that is new.", dry_run=True),
+    ),
+    "cleanup": (lines_of("users/u/working.md", FACT), lambda store: store.facts.cleanup(dry_run=True)),
+    "forget": (lines_of("users/u/working.md", FACT), lambda store: store.facts.forget("u", "wk_1", dry_run=True)),
+    "note": (files_of("n%d.md", NOTE % "n%d"), lambda store: store.notes.update("n1", subject="s", dry_run=True)),
+    "record": (
+        lines_of(
+            "w.json", '{"id": "p%d", "template": "t", "usage_stats": {"hits": 1, "success_rate": 1}},\n', "[", OLD + "]"
+        ),
+        lambda store: store.records.record_use("p1", True, dry_run=True),
+    ),
+    "entry": (INDEX, lambda store: store.index.update_entry("l/a1.md", title="new", dry_run=True)),
+    "clean": (tree_of(NAMED, root=BRANCH), lambda store: store.index.clean(missing=True, dry_run=True)),
+}
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_beside_twice_the_memories_takes_twice_the_time(name: str, tmp_path: Path) -> None:
+    files, work = OPERATIONS[name]
+
+    def store(count: int) -> mk.Store:
+        return mk.store(write_files(tmp_path / str(count), files(count)))
+
+    assert_grows_linearly(work, store, most=500)
 
 
 WORDS: list[Shape] = [

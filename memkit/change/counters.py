@@ -40,6 +40,25 @@ def counted(after: Mapping[str, str], look: Look) -> Iterator[dict[str, Any]]:
             }
 
 
+def check_counters(after: Mapping[str, str], before: Mapping[str, str | None], look: Look) -> None:
+    """Raise where a ``meta.json`` would say another number than it did, and that is not how many facts there are."""
+    for path, text in after.items():
+        folder, name = posixpath.split(path)
+        for counter_of, counter in _COUNTERS.items() if name == "meta.json" else ():
+            said, was = _said(text, counter), _said(before.get(path), counter)
+            if said is None or said == was:
+                continue
+            file = posixpath.join(folder, counter_of)
+            facts = str(facts_in(after[file] if file in after else look(file)[0] or ""))
+            if said != facts:
+                raise ChangeRefusedError(f"{path}: '{counter}' would be {said}, and the facts in {file} are {facts}.")
+
+
+def _said(meta: str | None, counter: str) -> str | None:
+    place = _place(meta, counter)
+    return meta[slice(*place)] if meta and place else None
+
+
 def _place(meta: str | None, counter: str) -> tuple[int, int] | None:
     try:
         part = Json(meta).find([counter]) if meta else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from memkit.change.disk import Disk
 from memkit.change.document import Document
-from memkit.change.edits import Edits
+from memkit.change.edits import Edits, check_row
 from memkit.change.journal import hash_of
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError
 from memkit.formats.disk.source import utf8
@@ -197,9 +197,7 @@ class Draft:
         return {"before": document.text, "sha256": document.sha256}
 
     def _add(self, row: Row) -> None:
-        self.rows.append(
-            {**row, "policy": self._policy, "of_memories": self._corpus and self._corpus.memories.num_rows}
-        )
+        self.rows.append(check_row({**row, "policy": self._policy}))
 
     def refuse(self, path: str | None, memory_id: str | None, why: object) -> None:
         """Say what cannot be done."""
@@ -217,4 +215,5 @@ class Draft:
 
     def edits(self, about: Iterable[tuple[str, Any]] = ()) -> Edits:
         """What was drafted."""
-        return Edits(self._disk.root, self.rows, self.refused, dict(about))
+        reading = self._corpus._source() if self._corpus is not None else None
+        return Edits(self._disk.root, self.rows, self.refused, dict(about), reading)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -12,14 +12,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.change.counters import counted
+from memkit.change.counters import check_counters, counted
 from memkit.change.diff import Diff, diff_of
-from memkit.change.disk import Disk, check_path
+from memkit.change.disk import Disk, folder_of
+from memkit.change.guard import Guard
 from memkit.change.journal import Change, Journal, Record, hash_of, opened, stale
+from memkit.change.names import check_apart, check_changed, check_new
 from memkit.display.notebook import Shown, Tabular, shown
-from memkit.errors import ChangeRefusedError, FormatError, ParameterError, QueryError, StaleSourceError
+from memkit.errors import ChangeRefusedError, FormatError, QueryError, StaleSourceError
+from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.disk.source import utf8
+from memkit.formats.reader import Reading
 from memkit.formats.syntax.json_places import Json, Splice, spliced
+from memkit.formats.syntax.node import clean
 from memkit.params import describe
 from memkit.schemas import column, result_schema, table
 from memkit.tables.sealed import Sealed, read_select
@@ -28,6 +33,12 @@ from memkit.text.secrets import mask
 MOST_REMOVED = 0.3
 """The share of the memories that a change may remove without ``force=True``."""
 OPS = ("create", "update", "delete", "move")
+_TYPES: dict[pa.DataType, tuple[type, str]] = {
+    pa.string(): (str, "a text"),
+    pa.int64(): (int, "a whole number of 0 or more"),
+    pa.bool_(): (bool, "true or false"),
+}
+_MOST = 2**63 - 1
 EDITS = table(
     column("edit", pa.int64(), "place in the plan, from 1"),
     column("op", pa.string(), "create, update, delete or move"),
@@ -42,7 +53,6 @@ EDITS = table(
     column("sha256", pa.string(), "of the file as it was read; null where there is none"),
     column("together", pa.string(), "rows with the same word are applied together or not at all; null: by itself"),
     column("derived", pa.bool_(), "it follows from the others, as a counter does, and is worked out again"),
-    column("of_memories", pa.int64(), "memories that there were, to tell how many of them go"),
 )
 REFUSED = result_schema((pa.string(), "path memory_id policy reason"))
 _APPLIED = result_schema((pa.string(), "path op sha256_before sha256_after"))
@@ -63,6 +73,8 @@ class Edits(Tabular):
         What a policy asks for and cannot be done safely: path, memory_id, policy, reason.
     about : dict
         What the journal is to keep of it.
+    reading : Reading, optional
+        The folder as it was read; None is read again where it has to be known how many memories there are.
 
     Attributes
     ----------
@@ -91,17 +103,19 @@ class Edits(Tabular):
         rows: Iterable[Row],
         refused: Sequence[Row] = (),
         about: Mapping[str, Any] | None = None,
+        reading: Reading | None = None,
     ) -> None:
         self.root, self.about = root, dict(about or {})
-        self._disk = Disk(root)
-        self._rows: list[Row] = [
-            {name: row.get(name) for name in EDITS.names} for row in rows if not row.get("derived")
-        ]
+        self._disk, self._guard = Disk(root), Guard(root, reading)
+        given = ({name: row.get(name) for name in EDITS.names} for row in rows)
+        checked = (check_row(row, f"a plan, row {place}") for place, row in enumerate(given, 1))
+        self._rows: list[Row] = [row for row in checked if not row["derived"]]
         self._before: dict[str, str | None] = {}
         self._hashes: dict[str, str | None] = {}
         for row in self._rows:
-            _check(row)
             self._read(row["path"], row["sha256"])
+            if row["at"] is None:
+                row["before"] = self._before[row["path"]]  # whatever the plan says that stands there
         self.refused = describe(pa.Table.from_pylist(list(refused), schema=REFUSED), memkit="refused")
 
     @cached_property
@@ -113,13 +127,30 @@ class Edits(Tabular):
 
     @cached_property
     def _derived(self) -> list[Row]:
-        memories = self._rows[0]["of_memories"] if self._rows else None
-        after = {path: text for path, text in self._contents(self._rows).items() if text is not None}
+        after = {path: text for path, text in self._asked.items() if text is not None}
+        check_counters(after, self._before, self._look)
         return [
-            {"edit": None, "to": None, "memory_id": None, "together": None, "op": "update"}
-            | {**row, "derived": True, "of_memories": memories}
+            {"edit": None, "to": None, "memory_id": None, "together": None, "op": "update"} | {**row, "derived": True}
             for row in counted(after, self._look)
         ]
+
+    @cached_property
+    def _asked(self) -> dict[str, str | None]:
+        """Every file that the plan's own rows touch, as it will be; None where it will not be there."""
+        found = self._contents(self._rows)
+        made = [path for path, text in found.items() if text is not None and self._before[path] is None]
+        check_apart(self._disk, found, made)
+        for path, text in found.items():
+            size = len((text or "").encode())
+            if size > max(MAX_FILE_BYTES, len((self._before[path] or "").encode())):
+                said = f"it would have {size} bytes, more than the {MAX_FILE_BYTES} that memkit reads"
+                raise ChangeRefusedError(f"{path}: {said}.")
+        return found
+
+    @cached_property
+    def _after(self) -> dict[str, str | None]:
+        """The same with what follows."""
+        return self._asked | self._contents(self._derived)
 
     def _look(self, path: str) -> tuple[str | None, str | None]:
         """A further file as it is, and its hash."""
@@ -133,7 +164,7 @@ class Edits(Tabular):
         """Have the text of a file, which must be what its row says."""
         if path in self._before and self._hashes[path] == sha256:
             return
-        data = self._disk.read(check_path(path))
+        data = self._disk.read(path)
         if (None if data is None else hash_of(data)) != sha256:
             raise stale(path)
         self._hashes[path], self._before[path] = sha256, None if data is None else utf8(path, data)
@@ -143,16 +174,16 @@ class Edits(Tabular):
         splices: dict[str, list[Splice]] = {}
         found: dict[str, str | None] = {}
         for row in rows:
-            path = row["path"]
+            path, whole = row["path"], {row["path"]: row["after"]}
             if row["at"] is not None:
                 splices.setdefault(path, []).append(self._splice(row))
-            elif row["op"] == "move":
-                found |= {path: None, check_path(row["to"]): self._before[path]}
-                self._before.setdefault(row["to"], None)
-            elif path in found:
-                raise ChangeRefusedError(f"{path}: two rows would each write the whole file.")
-            else:
-                found[path] = row["after"]
+                continue
+            if row["op"] == "move":
+                whole = {path: None, row["to"]: self._before[path]}
+                self._read(row["to"], None)
+            if twice := found.keys() & whole.keys():
+                raise ChangeRefusedError(f"{min(twice)}: two rows would each write the whole file.")
+            found |= whole
         for path, own in splices.items():
             if path in found:
                 raise ChangeRefusedError(f"{path}: one row would change a part of the file, and one the whole.")
@@ -179,8 +210,8 @@ class Edits(Tabular):
         Diff
             A string.
         """
-        after = self._contents(self.table.to_pylist())
-        return Diff("".join(diff_of(path, self._before.get(path), text) for path, text in sorted(after.items())))
+        after = sorted(self._after.items())
+        return Diff("".join(diff_of(path, self._before.get(path), text) for path, text in after))
 
     def filter(self, where: str) -> Edits:
         """The rows that pass a predicate, and what follows from them.
@@ -216,15 +247,25 @@ class Edits(Tabular):
         if parted:
             raise ChangeRefusedError(f'filter: it parts rows that belong together ({min(parted)}). Ask for "together".')
         rest = [row for place, row in enumerate(rows, 1) if place in chosen]
-        return Edits(self.root, rest, self.refused.to_pylist(), self.about)
+        return Edits(self.root, rest, self.refused.to_pylist(), self.about, self._guard.reading)
 
     def removed(self) -> list[str]:
-        """The ids of the memories that would be gone."""
-        ops: dict[str, set[str]] = {}
-        for row in self._rows:
-            if row["memory_id"]:
-                ops.setdefault(row["memory_id"], set()).add(row["op"])
-        return sorted(memory_id for memory_id, done in ops.items() if done == {"delete"})
+        """The ids of the memories that would be gone, told from the files before and after, whatever the rows say.
+
+        A memory stays where at least half of its words are in what takes its place, or half of its lines anywhere in
+        the files that change.
+
+        Returns
+        -------
+        list of str
+        """
+        return list(self._removed)
+
+    @cached_property
+    def _removed(self) -> list[str]:
+        changes = self.changes()
+        before, after = ({change.path: getattr(change, of) for change in changes} for of in ("before", "after"))
+        return self._guard.lost(before, after) if changes else []
 
     def apply(self, force: bool = False) -> pa.Table:
         """Change the files: all rows or none, in one step that `memkit.undo` takes back.
@@ -248,22 +289,20 @@ class Edits(Tabular):
         MemkitError
             Where another process is at work there, or the disk refuses; nothing was changed.
         """
-        gone = self.removed()
-        rows = self.table.to_pylist()
-        memories = max([row["of_memories"] or 0 for row in rows], default=0)
-        if not force and memories and len(gone) > MOST_REMOVED * memories:
-            raise ChangeRefusedError(
-                f"{len(gone)} of {memories} memories would go, more than {MOST_REMOVED:.0%}. force=True removes them."
-            )
         if not self.changes():
             return report_of(Record(0, ()))
+        gone = 0 if force else len(self._removed)
+        if gone and gone > MOST_REMOVED * (memories := self._guard.memories()):
+            raise ChangeRefusedError(
+                f"{gone} of {memories} memories would go, more than {MOST_REMOVED:.0%}. force=True removes them."
+            )
         with opened(self.root) as journal:
             return self.apply_with(journal)
 
     def changes(self) -> list[Change]:
         """The files before and after."""
-        after = self._contents(self.table.to_pylist())
-        changes = [Change(path, _bytes(self._before.get(path)), _bytes(text)) for path, text in after.items()]
+        after = self._after.items()
+        changes = [Change(path, _bytes(self._before.get(path)), _bytes(text)) for path, text in after]
         return [change for change in changes if change.before != change.after]
 
     def apply_with(self, journal: Journal) -> pa.Table:
@@ -299,7 +338,9 @@ class Edits(Tabular):
         Raises
         ------
         FormatError
-            Where it is no such array.
+            Where it is no such array, or a column is not of its type.
+        ChangeRefusedError
+            Where a row names a file that memkit does not write, or two rows do not go together.
         StaleSourceError
             Where a file was changed since.
         """
@@ -307,13 +348,12 @@ class Edits(Tabular):
             rows = json.loads(text)
             if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
                 raise ValueError("It is something else.")
-            pa.Table.from_pylist(rows, schema=EDITS)
-        except (ValueError, TypeError, AttributeError, pa.ArrowException, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise FormatError(
                 f"a plan: expected a JSON array of edits, as `memkit plan --json` prints. {error}"
             ) from error
-        found = cls(Path(root), rows)
-        found._contents(found.table.to_pylist())  # what stands nowhere is refused now, not when it is applied
+        found = cls(folder_of(root), rows)
+        _ = found._after  # what stands nowhere is refused now, not when it is applied
         return found
 
     def _sheets(self, rows: int = 20, show_secrets: bool = False) -> Any:
@@ -342,18 +382,57 @@ def report_of(record: Record) -> pa.Table:
     return describe(pa.Table.from_pylist(found, schema=_APPLIED), memkit="applied")
 
 
-def _check(row: Row) -> None:
-    """Raise where a row, which anybody may have written, makes no sense."""
-    op, whole = row["op"], row["at"] is None
-    if op not in OPS or not isinstance(row["path"], str):
-        raise ParameterError(
-            f"an edit: expected one of {', '.join(OPS)} of a path. Got {op!r} of {row['path']!r:.200}."
-        )
-    if (op == "move") != (row["to"] is not None) or (whole and op == "update" and row["after"] is None):
-        raise ParameterError(
-            f"an edit of {row['path']}: expected 'to' where a file moves, and 'after' where it changes."
-        )
-    check_path(row["path"])
+def check_row(row: Row, where: str = "a change") -> Row:
+    """The same row, which anybody may have written.
+
+    Raises
+    ------
+    FormatError
+        Where a column is not of its type, or the columns do not go together.
+    ChangeRefusedError
+        Where it names a file that memkit does not write.
+    """
+    for field in EDITS:
+        value, (kind, expected) = row.get(field.name), _TYPES[field.type]
+        is_null = value is None and field.name not in ("op", "path")
+        if not is_null and not _is_one(value, kind):
+            raise FormatError(f"{where}: '{field.name}' must be {expected}. Got {value!r:.80}.", field=field.name)
+    op, path = row["op"], row["path"]
+    if op not in OPS:
+        raise FormatError(f"{where}: 'op' must be one of {', '.join(OPS)}. Got {op!r:.80}.", field="op")
+    for name, is_meant, expected in _MEANT[op]:
+        if not is_meant(row):
+            got = row.get(name)
+            raise FormatError(f"{where}: to {op} {path!r:.200}, '{name}' must be {expected}. Got {got!r:.80}.")
+    (check_new if op == "create" else check_changed)(path)
+    if op == "move":
+        check_new(row["to"])
+    return row
+
+
+def _is_one(value: object, kind: type) -> bool:
+    if isinstance(value, str) and kind is str:
+        return clean(value) == value
+    if kind is int:
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST
+    return isinstance(value, kind)
+
+
+def _null(name: str) -> tuple[str, Callable[[Row], bool], str]:
+    return name, lambda row: row.get(name) is None, "null"
+
+
+def _given(name: str) -> tuple[str, Callable[[Row], bool], str]:
+    return name, lambda row: row.get(name) is not None, "given"
+
+
+_MEANT: dict[str, tuple[tuple[str, Callable[[Row], bool], str], ...]] = {
+    "create": (_null("to"), _null("at"), _null("sha256"), _given("after")),
+    "update": (_null("to"), _given("sha256"), _given("after")),
+    "delete": (_null("to"), _given("sha256"), ("after", lambda row: not row.get("after"), "empty or null")),
+    "move": (_given("to"), _null("at"), _given("sha256"), _null("after")),
+}
+"""What the columns of each operation must be."""
 
 
 def _apart(path: str, text: str, splices: list[Splice]) -> list[Splice]:

@@ -195,7 +195,7 @@ VIEWS: dict[str, View] = {
         "op path policy reason",
         lead="before",
         tally="op",
-        knows="edit to memory_id at sha256 together derived of_memories after",
+        knows="edit to memory_id at sha256 together derived after",
     ),
     "difference": _view(
         "difference",

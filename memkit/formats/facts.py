@@ -316,6 +316,7 @@ FORMAT = Format(
     tables=("facts", "users"),
     schemas={"_counters": _COUNTERS},
     endings=MARKDOWN,
+    writes=(".json", ".md", ".md.bak"),
     claims=_claims,
     landmark="users memory",
     survey=_survey,

@@ -128,6 +128,9 @@ class Format:
         ``claims(file) -> bool``; None for one that reads only what its survey tells of.
     endings : tuple of str
         The ends of names, in small letters, of the files that are opened for it, and that it may be forced on.
+    writes : tuple of str
+        The ends of names, in small letters, of the files that memkit's own operations make and change for it; no plan
+        changes any other file.
     rules : tuple of Rule
         Its checks.
     dates : dict of str to str or None
@@ -170,6 +173,7 @@ class Format:
     parse: Callable[[File, Rows], None]
     claims: Callable[[File], bool] | None = None
     endings: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
     rules: tuple[Rule, ...] = ()
     dates: Mapping[str, str | None] = field(default_factory=dict)
     dates_in_lines: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,7 +22,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.formats.disk.files import MAX_FILE_BYTES, Content, Listing, Stat, check_root, digest_of, home_of, list_files
+from memkit.formats.disk.files import (
+    MAX_FILE_BYTES,
+    Content,
+    Listing,
+    Overlay,
+    Stat,
+    check_root,
+    digest_of,
+    home_of,
+    list_files,
+)
 from memkit.formats.disk.lock import LOCK, steady
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
@@ -128,6 +138,35 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     formats = formats_for(options.formats, options.format) if options.formats or options.format else FORMATS
     with listed(root, options, with_stat=before is not None) as listing:
         return read_listing(listing, root, options, formats, before)
+
+
+@_no_collection()
+def memories_of(
+    root: Path, options: Options, before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]
+) -> tuple[pa.Table, pa.Table]:
+    """The memories of the files that change from `before` to `after`, and of those that are read otherwise for it."""
+    formats = formats_for(options.formats, options.format)
+    with listed(root, options) as listing:
+        states = [_Surveyed(Overlay(listing, contents), options, formats) for contents in (before, after)]
+        one, other = (state.roles for state in states)
+        touched = {path for path in one.keys() | other.keys() if one.get(path) != other.get(path)}
+        first, second = (state.memories(touched | before.keys()) for state in states)
+    return first, second
+
+
+class _Surveyed:
+    """A listing whose files have their roles."""
+
+    def __init__(self, listing: Listing, options: Options, formats: tuple[Format, ...]) -> None:
+        self.listing, self.options, self.formats = listing, options, formats
+        self.rows = Rows(options.rules, schemas_of(formats))
+        self.roles = roles_of(listing, formats, self.rows, Reading(listing.root, options), None)
+
+    def memories(self, paths: Set[str]) -> pa.Table:
+        """The memories of some files, and of entries that have none."""
+        items = [(path, role, "") for path, role in self.roles.items() if path in paths]
+        parsed, _ = _parse_all(self.listing, self.options, self.formats, items)
+        return pa.concat_tables([self.rows.to_arrow()["memories"], parsed["memories"]])
 
 
 @contextmanager

@@ -335,6 +335,7 @@ FORMAT = Format(
     kinds=("long_term", "daily_log", "session", "heartbeat", "document"),
     tables=("documents", "turns", "checklist"),
     endings=MARKDOWN,
+    writes=MARKDOWN,
     claims=lambda file: file.is_markdown,
     parse=parse,
     check=_check,

@@ -424,7 +424,7 @@ def test_a_row_whose_text_does_not_stand_there_is_refused(folder: Folder) -> Non
     with pytest.raises(StaleSourceError, match="does not stand there"):
         mk.Edits.from_json(json.dumps([{**rows[0], "at": 3}]), root)
     with pytest.raises(ChangeRefusedError, match="the same place"):
-        mk.Edits.from_json(json.dumps([rows[0], {**rows[0], "after": "x"}]), root)
+        mk.Edits.from_json(json.dumps([rows[0], {**rows[0], "op": "update", "after": "x"}]), root)
 
 
 def test_a_move_keeps_the_bytes_and_never_takes_a_name(folder: Folder) -> None:

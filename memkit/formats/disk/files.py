@@ -6,7 +6,7 @@ import codecs
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -168,6 +168,34 @@ class Listing:
             rows.problem("unreadable", path, "a file or folder that can be read", reason, quote=False)
         for path in self.raw_names:
             rows.problem("encoding", path, "a file name in UTF-8", path)
+
+
+class Overlay(Listing):
+    """A listing with other contents in the place of some files, None where there is none."""
+
+    def __init__(self, listing: Listing, contents: Mapping[str, bytes | None]) -> None:
+        super().__init__(listing.root, listing.max_file_bytes, raw_names=listing.raw_names)
+        self.contents = contents
+        self.files = {path: stat for path, stat in listing.files.items() if contents.get(path, b"") is not None}
+        self.files |= {path: (len(data), 0, 0) for path, data in contents.items() if data is not None}
+        above = (path[:at] for path in contents for at, sign in enumerate(path) if sign == "/")
+        self.folders = list(dict.fromkeys([*listing.folders, *above]))
+
+    def bare(self) -> Listing:
+        """Itself, as the contents are nowhere else."""
+        return self
+
+    def unlisted(self, path: str, home: str) -> str | None:
+        """As for a folder, but what has no content is not there."""
+        return None if path in self.contents else super().unlisted(path, home)
+
+    def content(self, path: str) -> Content:
+        """The content that was given, or else the file's."""
+        data = self.contents.get(path)
+        if data is None:
+            return super().content(path)
+        size = len(data)
+        return (size, 0, 0), data if size <= self.max_file_bytes else data[:HEAD_BYTES]
 
 
 def give(root: Path) -> Path:

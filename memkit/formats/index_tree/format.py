@@ -69,6 +69,7 @@ FORMAT = Format(
     kinds=("entry",),
     tables=("entries",),
     claims=lambda file: isinstance(file.told("index_tree"), Claim),
+    writes=(".json", ".md"),
     landmark="index.json",
     survey=survey,
     parse=parse,

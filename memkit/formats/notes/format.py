@@ -285,6 +285,7 @@ FORMAT = Format(
     kinds=("note",),
     tables=("notes",),
     endings=(*MARKDOWN, *LINES),
+    writes=MARKDOWN,
     claims=_claims,
     parse=parse,
     batch=read_plain,

@@ -217,6 +217,7 @@ FORMAT = Format(
     kinds=("pathway", "memory_item", "wisdom_fact", "quarantined"),
     tables=("pathways", "memory_items", "wisdom_facts", "relations", "migrations"),
     endings=ENDINGS,
+    writes=ENDINGS,
     claims=lambda file: file.has_ending(ENDINGS),
     parse=parse,
     check=check,
