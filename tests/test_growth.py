@@ -71,10 +71,10 @@ def seconds(work: Work, subject: object) -> float:
         gc.enable()
 
 
-def assert_grows_linearly(work: Work, make: Callable[[int], Any], most: int = MOST_UNITS) -> None:
+def assert_grows_linearly(work: Work, make: Callable[[int], Any], most: int = MOST_UNITS, least: int = 500) -> None:
     """Fail where `work` on what `make` makes of a count takes more than `GREATEST_RATIO` times as long for twice it."""
     work(make(10))  # what a first call imports
-    count = 500
+    count = least
     while (took := seconds(work, make(count))) < LEAST_SECONDS:
         if count >= most:
             return
@@ -323,6 +323,13 @@ NOTE = "---\nid: %s\nsubject: t\nkeywords: [t%%d]\napplies_to: global\noccurred_
 FACT = "- [id:wk_%d] [t:working] [imp:low] [exp:2026-01-01] fact number %d\n"
 OLD = '{"fact_id": "f%d", "content": "content of %d", "category": "c", "confidence": 0.5, "relations": []}'
 INDEX = tree_of(NAMED, "text of %d\n", root=BRANCH)
+
+
+def units(files: Files) -> dict[str, int]:
+    """From how many on, and up to how many, is looked: many files take long to write."""
+    return {"least": 100, "most": 400 if len(files(9)) > 9 else 3200}
+
+
 PLANS: dict[str, tuple[Files, Any]] = {
     "entries": (INDEX, Half()),
     "entries on one line": (tree_of(NAMED, "text of %d\n", ", ", BRANCH), Half()),
@@ -388,7 +395,7 @@ def test_a_plan_over_twice_the_memories_takes_twice_the_time(name: str, tmp_path
     def corpus(count: int) -> mk.Corpus:
         return mk.read(write_files(tmp_path / str(count), files(count)))
 
-    assert_grows_linearly(lambda corpus: mk.plan(corpus, policy, as_of="2026-03-01").table, corpus, most=500)
+    assert_grows_linearly(lambda corpus: mk.plan(corpus, policy, as_of="2026-03-01").table, corpus, **units(files))
     edits = mk.plan(corpus(20), policy, as_of="2026-03-01")
     assert len(edits) or edits.refused.num_rows >= 20
 
@@ -401,7 +408,7 @@ def test_duplicates_of_twice_the_entries_are_planned_in_twice_the_time(merge: bo
         corpus = mk.read(write_files(tmp_path / str(count), files(count)))
         return corpus, mk.Deduplicator(encoder=None).fit(corpus)
 
-    assert_grows_linearly(lambda pair: mk.plan(*pair, merge=merge).table, fitted, most=500)
+    assert_grows_linearly(lambda pair: mk.plan(*pair, merge=merge).table, fitted, **units(files))
 
 
 OPERATIONS: dict[str, tuple[Files, Callable[[Any], object]]] = {
@@ -430,7 +437,7 @@ def test_an_operation_beside_twice_the_memories_takes_twice_the_time(name: str, 
     def store(count: int) -> mk.Store:
         return mk.store(write_files(tmp_path / str(count), files(count)))
 
-    assert_grows_linearly(work, store, most=500)
+    assert_grows_linearly(work, store, **units(files))
 
 
 WORDS: list[Shape] = [

@@ -11,7 +11,7 @@ from typing import Any
 
 from memkit.change.disk import Disk
 from memkit.change.document import Document
-from memkit.change.edits import Edits, check_row
+from memkit.change.edits import Edits, check_names
 from memkit.change.journal import hash_of
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError
 from memkit.formats.disk.source import utf8
@@ -197,7 +197,8 @@ class Draft:
         return {"before": document.text, "sha256": document.sha256}
 
     def _add(self, row: Row) -> None:
-        self.rows.append(check_row({**row, "policy": self._policy}))
+        check_names(row)
+        self.rows.append({**row, "policy": self._policy})
 
     def refuse(self, path: str | None, memory_id: str | None, why: object) -> None:
         """Say what cannot be done."""

@@ -33,12 +33,6 @@ from memkit.text.secrets import mask
 MOST_REMOVED = 0.3
 """The share of the memories that a change may remove without ``force=True``."""
 OPS = ("create", "update", "delete", "move")
-_TYPES: dict[pa.DataType, tuple[type, str]] = {
-    pa.string(): (str, "a text"),
-    pa.int64(): (int, "a whole number of 0 or more"),
-    pa.bool_(): (bool, "true or false"),
-}
-_MOST = 2**63 - 1
 EDITS = table(
     column("edit", pa.int64(), "place in the plan, from 1"),
     column("op", pa.string(), "create, update, delete or move"),
@@ -54,6 +48,13 @@ EDITS = table(
     column("together", pa.string(), "rows with the same word are applied together or not at all; null: by itself"),
     column("derived", pa.bool_(), "it follows from the others, as a counter does, and is worked out again"),
 )
+_TYPES: dict[pa.DataType, tuple[type, str]] = {
+    pa.string(): (str, "a text"),
+    pa.int64(): (int, "a whole number of 0 or more"),
+    pa.bool_(): (bool, "true or false"),
+}
+_COLUMNS = {field.name: _TYPES[field.type] for field in EDITS}
+_MOST = 2**63 - 1
 REFUSED = result_schema((pa.string(), "path memory_id policy reason"))
 _APPLIED = result_schema((pa.string(), "path op sha256_before sha256_after"))
 _BARE = "select edit from edits where "
@@ -108,7 +109,7 @@ class Edits(Tabular):
         self.root, self.about = root, dict(about or {})
         self._disk, self._guard = Disk(root), Guard(root, reading)
         given = ({name: row.get(name) for name in EDITS.names} for row in rows)
-        checked = (check_row(row, f"a plan, row {place}") for place, row in enumerate(given, 1))
+        checked = (_checked(row, f"a plan, row {place}") for place, row in enumerate(given, 1))
         self._rows: list[Row] = [row for row in checked if not row["derived"]]
         self._before: dict[str, str | None] = {}
         self._hashes: dict[str, str | None] = {}
@@ -382,7 +383,7 @@ def report_of(record: Record) -> pa.Table:
     return describe(pa.Table.from_pylist(found, schema=_APPLIED), memkit="applied")
 
 
-def check_row(row: Row, where: str = "a change") -> Row:
+def _checked(row: Row, where: str) -> Row:
     """The same row, which anybody may have written.
 
     Raises
@@ -392,11 +393,10 @@ def check_row(row: Row, where: str = "a change") -> Row:
     ChangeRefusedError
         Where it names a file that memkit does not write.
     """
-    for field in EDITS:
-        value, (kind, expected) = row.get(field.name), _TYPES[field.type]
-        is_null = value is None and field.name not in ("op", "path")
-        if not is_null and not _is_one(value, kind):
-            raise FormatError(f"{where}: '{field.name}' must be {expected}. Got {value!r:.80}.", field=field.name)
+    for name, (kind, expected) in _COLUMNS.items():
+        value = row[name]
+        if not (value is None and name not in ("op", "path")) and not _is_one(value, kind):
+            raise FormatError(f"{where}: '{name}' must be {expected}. Got {value!r:.80}.", field=name)
     op, path = row["op"], row["path"]
     if op not in OPS:
         raise FormatError(f"{where}: 'op' must be one of {', '.join(OPS)}. Got {op!r:.80}.", field="op")
@@ -404,15 +404,25 @@ def check_row(row: Row, where: str = "a change") -> Row:
         if not is_meant(row):
             got = row.get(name)
             raise FormatError(f"{where}: to {op} {path!r:.200}, '{name}' must be {expected}. Got {got!r:.80}.")
-    (check_new if op == "create" else check_changed)(path)
-    if op == "move":
-        check_new(row["to"])
+    check_names(row)
     return row
 
 
+def check_names(row: Row) -> None:
+    """Raise where a row would change or make a file that memkit does not write.
+
+    Raises
+    ------
+    ChangeRefusedError
+    """
+    (check_new if row["op"] == "create" else check_changed)(row["path"])
+    if row["op"] == "move":
+        check_new(row["to"])
+
+
 def _is_one(value: object, kind: type) -> bool:
-    if isinstance(value, str) and kind is str:
-        return clean(value) == value
+    if kind is str:
+        return isinstance(value, str) and (value.isascii() or clean(value) == value)
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST
     return isinstance(value, kind)

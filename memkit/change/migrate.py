@@ -103,9 +103,17 @@ def _index(draft: Draft, path: str) -> None:
     if len(rows) != len(items) or not all(isinstance(item, Node) for item in items):
         raise ChangeRefusedError(f"{path}: what it lists is not certain.")
     branches: dict[str, list[Row]] = {}
+    places, ids = dict[str, str](), {row["path"]: row["memory_id"] for row in rows}
     for item, row in zip(items, rows, strict=True):
-        category, file = _place(draft, home, item, row, word)
+        category, file = _place(home, item, row)
+        lies, to = row["path"], posixpath.join(home, file)
+        if lies is not None and places.setdefault(lies, to) != to:
+            raise ChangeRefusedError(f"{path}: it lists {lies} twice, in two categories.")
         branches.setdefault(category, []).append(_entry(draft, item, row, file))
+    for lies, to in places.items():
+        if lies != to:
+            reason = f"a file lies in the folder of its category, {posixpath.basename(posixpath.dirname(to))}"
+            draft.move(lies, to, reason, memory_id=ids[lies], together=word)
     reason = "the flat list becomes a tree: a root, and an index a category"
     for category, entries in branches.items():
         index = posixpath.join(home, category, "index.json")
@@ -117,7 +125,7 @@ def _index(draft: Draft, path: str) -> None:
     draft.write(path, root, reason, together=word)
 
 
-def _place(draft: Draft, home: str, item: Node, row: Row, word: str) -> tuple[str, str]:
+def _place(home: str, item: Node, row: Row) -> tuple[str, str]:
     """The category of a file, and where it lies then, relative to the memory folder."""
     kind = text_of(item.get("type")) or "context"
     category = _FOLDERS.get(kind, kind)
@@ -129,10 +137,7 @@ def _place(draft: Draft, home: str, item: Node, row: Row, word: str) -> tuple[st
     file = posixpath.relpath(row["path"], home or ".")
     if "/" in file:
         return file.split("/")[0], file
-    to = posixpath.join(category, file)
-    reason = f"a file lies in the folder of its category, {category}"
-    draft.move(row["path"], posixpath.join(home, to), reason, memory_id=row["memory_id"], together=word)
-    return category, to
+    return category, posixpath.join(category, file)
 
 
 def _entry(draft: Draft, item: Node, row: Row, file: str) -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 from memkit.change.disk import Disk, check_path
 from memkit.errors import ChangeRefusedError
@@ -19,6 +20,7 @@ _LONGEST_NAME, _LONGEST_PATH = 255, 1000
 """Bytes; of a path fewer than a system takes, as its root comes before it."""
 
 
+@lru_cache(4096)
 def check_changed(path: str) -> str:
     """`path`, where it is of a file that memkit writes: by the end of its name, and as its readers look there.
 
@@ -39,6 +41,7 @@ def check_changed(path: str) -> str:
     return path
 
 
+@lru_cache(4096)
 def check_new(path: str) -> str:
     """`path`, where a file of that name may be made: it can be shown, and every system can hold it.
 
