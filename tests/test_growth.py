@@ -327,7 +327,7 @@ INDEX = tree_of(NAMED, "text of %d\n", root=BRANCH)
 
 def units(files: Files) -> dict[str, int]:
     """From how many on, and up to how many, is looked: many files take long to write."""
-    return {"least": 100, "most": 400 if len(files(9)) > 9 else 3200}
+    return {"least": 100, "most": 200 if len(files(9)) > 9 else 800}
 
 
 PLANS: dict[str, tuple[Files, Any]] = {

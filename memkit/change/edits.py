@@ -254,7 +254,7 @@ class Edits(Tabular):
         """The ids of the memories that would be gone, told from the files before and after, whatever the rows say.
 
         A memory stays where at least half of its words are in what takes its place, or half of its lines anywhere in
-        the files that change.
+        the files that change, and it expires no sooner than it did.
 
         Returns
         -------

@@ -39,7 +39,9 @@ class Guard:
 
 
 def lost(before: pa.Table, after: pa.Table) -> list[str]:
-    """The ids of the memories of which less than half is left: in what took their place, or else line by line.
+    """The ids of the memories of which less than half is left, in what took their place or else line by line.
+
+    What now expires, or does so sooner, goes too: who cleans up next would remove it.
 
     Examples
     --------
@@ -48,9 +50,14 @@ def lost(before: pa.Table, after: pa.Table) -> list[str]:
     >>> lost(before, mk.from_table({"memory_id": ["a", "b"], "text": ["Пул на 20 соединений", ""]}).memories)
     ['b']
     """
-    old, new = known_of(before), known_of(after)
-    kept = {other for place, other in matches(old, new).items() if _is_left(old[other], new[place])}
-    lines = Counter(_lines(new))
+    old, new, pairs = known_of(before), known_of(after), list[tuple[int, int]]()
+    ends, new_ends = before["expires_at"].to_pylist(), after["expires_at"].to_pylist()
+    for place, other in matches(old, new).items():
+        is_sooner = new_ends[place] is not None and (ends[other] is None or new_ends[place] < ends[other])
+        if not is_sooner and _is_left(old[other], new[place]):
+            pairs.append((place, other))
+    lasting, kept = ({pair[side] for pair in pairs} for side in (0, 1))
+    lines = Counter(_lines(row for place, row in enumerate(new) if place in lasting or new_ends[place] is None))
     lines.subtract(_lines(old[place] for place in kept))
     gone = [memory for place, memory in enumerate(old) if place not in kept and not _take(memory, lines)]
     return sorted(memory.memory_id for memory in gone)

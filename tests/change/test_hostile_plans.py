@@ -60,10 +60,15 @@ def removals(root: Path) -> list[list[dict[str, Any]]]:
             change(root, "update", path, after="<!-- \n" + str(data[path])[:9].replace("[id", "[no"))
             for path in ("users/u/working.md", "MEMORY.md")
         ],
+        [change(root, "update", "users/u/working.md", after=FACTS.replace("[imp", "[exp:2020-01-01] [imp"))],
+        [
+            change(root, "delete", "users/u/working.md"),
+            {"op": "create", "path": "users/v/working.md", "after": FACTS.replace("[imp", "[exp:2020-01-01] [imp")},
+        ],
     ]
 
 
-@pytest.mark.parametrize("number", range(7))
+@pytest.mark.parametrize("number", range(9))
 def test_most_memories_do_not_go_without_force_whatever_the_plan_says_of_itself(number: int, folder: Folder) -> None:
     root = folder(FILES)
     before = tree(root)
