@@ -346,10 +346,10 @@ class Edits(Tabular):
             Where a file was changed since.
         """
         try:
-            rows = json.loads(text)
+            rows = json.loads(text.removeprefix("\ufeff") if isinstance(text, str) else text)
             if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
                 raise ValueError("It is something else.")
-        except (ValueError, RecursionError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise FormatError(
                 f"a plan: expected a JSON array of edits, as `memkit plan --json` prints. {error}"
             ) from error

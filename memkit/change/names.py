@@ -36,6 +36,9 @@ def check_changed(path: str) -> str:
     check_path(path)
     if not path.lower().endswith(WRITTEN):
         raise ChangeRefusedError(f"memkit writes files that end in {', '.join(WRITTEN)}. Got {path!r:.200}.")
+    if max(len(part.encode()) for part in path.split("/")) > _LONGEST_NAME or len(path.encode()) > _LONGEST_PATH:
+        most = f"at most {_LONGEST_NAME} bytes, and {_LONGEST_PATH} with its folders"
+        raise ChangeRefusedError(f"a name: expected {most}. Got {path!r:.200}.")
     if skipped := SKIPPED_FOLDERS.intersection(path.casefold().split("/")[:-1]):
         raise ChangeRefusedError(f"{path!r:.200}: memkit does not read what lies in {min(skipped)}.")
     return path
@@ -59,9 +62,6 @@ def check_new(path: str) -> str:
         if not part.isprintable() or part != part.strip() or part.endswith(".") or _ODD.search(part):
             expected = "letters that can be seen, no blank or dot at an end, and none of"
             raise ChangeRefusedError(f'a new name: expected {expected} < > : " | ? *. Got {path!r:.200}.')
-        if len(part.encode()) > _LONGEST_NAME or len(path.encode()) > _LONGEST_PATH:
-            most = f"at most {_LONGEST_NAME} bytes, and {_LONGEST_PATH} with its folders"
-            raise ChangeRefusedError(f"a new name: expected {most}. Got {path!r:.200}.")
     return path
 
 

@@ -152,6 +152,12 @@ def test_no_plan_makes_a_file_that_memkits_formats_do_not_write(name: str, op: s
     assert tree(root) == before
 
 
+def test_a_name_that_no_file_can_have_is_refused(folder: Folder) -> None:
+    row = {"op": "update", "path": f"{'я' * 127}.md", "sha256": "0", "after": "чай"}
+    with pytest.raises(ChangeRefusedError, match="at most 255 bytes"):
+        mk.Edits.from_json(json.dumps([row]), folder(FILES))
+
+
 @pytest.mark.parametrize("op", ["delete", "update", "move"])
 @pytest.mark.parametrize("path", ["conftest.py", "Makefile"])
 def test_no_plan_changes_a_file_that_memkits_formats_do_not_write(path: str, op: str, folder: Folder) -> None:

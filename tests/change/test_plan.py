@@ -7,6 +7,7 @@ import random
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.compute as pc
 import pytest
@@ -393,8 +394,11 @@ def test_a_plan_goes_through_json(folder: Folder) -> None:
         edits.apply(force=True)
 
 
-@pytest.mark.parametrize("text", ["", "{", "[1]", '{"a": 1}', "null", '[{"op": 3}]', "[" * 5000])
-def test_what_is_no_plan_is_refused(text: str, folder: Folder) -> None:
+NO_PLANS = ["", "{", "[1]", '{"a": 1}', "null", '[{"op": 3}]', "[" * 5000, "[{}]", f'[{{"at": {"9" * 5000}}}]', None, 3]
+
+
+@pytest.mark.parametrize("text", NO_PLANS, ids=lambda text: repr(text)[:20])
+def test_what_is_no_plan_is_refused(text: Any, folder: Folder) -> None:
     with pytest.raises(MemkitError):
         mk.Edits.from_json(text, folder({"MEMORY.md": "# Чай\n"})).apply()
 
