@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
@@ -125,6 +126,19 @@ def archive(root: Path) -> Path:
     return root
 
 
+def index(root: Path, entries: int) -> Path:
+    """An index of so many entries, each a file with the text of one other."""
+    rows = [
+        {"title": f"T{n}", "file": f"l/a{n}.md", "tags": ["x"], "priority": "high", "version": "1.0"}
+        for n in range(entries)
+    ]
+    branch = {"type": "index-branch", "category": "l", "files": rows}
+    files = {f"memory/l/a{n}.md": f"В пуле {n // 2} соединений к базе номер {n // 2}.\n" for n in range(entries)}
+    files["memory/index.json"] = '{"type": "index-root", "branches": [{"category": "l", "path": "l/index.json"}]}'
+    files["memory/l/index.json"] = json.dumps(branch, ensure_ascii=False, indent=1)
+    return mk.write_files(root, files)
+
+
 def main() -> None:
     """Plan over 100,000 memories, apply 1,000 edits, save facts beside 10,000."""
     place = Path(tempfile.mkdtemp())
@@ -138,6 +152,9 @@ def main() -> None:
         timed("  a bare write of the same bytes", lambda: bare(root, after))
         timed("  the same, made to last", lambda: bare(root, after, sync=True))
         timed("undo", lambda: mk.undo(root))
+        entries = mk.read(index(place / "entries", 10_000))
+        dedup = mk.Deduplicator(encoder=None).fit(entries)
+        timed("plan that 5,000 of 10,000 index entries go", lambda: mk.plan(entries, dedup).table)
         few = archive(place / "few")
         print("\nbeside 10,000 facts, ms: median, 90th percentile, least")
         print("of a user with room for more")
