@@ -13,6 +13,7 @@ from memkit.change.disk import Disk
 from memkit.change.document import Document
 from memkit.change.edits import Edits, check_names
 from memkit.change.journal import hash_of
+from memkit.change.names import Names
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError
 from memkit.formats.disk.source import utf8
 from memkit.formats.syntax.json_places import Splice
@@ -39,6 +40,7 @@ class Draft:
         self.refused: list[Row] = []
         self.gone: set[str] = set()
         self._disk = Disk(root)
+        self._names, self._going = Names(self._disk), set[str]()
         self._documents: dict[str, Document | ChangeRefusedError] = {}
         self._ordinals: dict[str, dict[str, int]] = {}
         self._policy = ""
@@ -198,6 +200,10 @@ class Draft:
 
     def _add(self, row: Row) -> None:
         check_names(row)
+        if row["op"] == "move" or (row["op"] == "delete" and "at" not in row):
+            self._going.add(row["path"])
+        if row["op"] in ("create", "move"):
+            self._names.make(row.get("to") or row["path"], self._going)
         self.rows.append({**row, "policy": self._policy})
 
     def refuse(self, path: str | None, memory_id: str | None, why: object) -> None:

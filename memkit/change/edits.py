@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +17,7 @@ from memkit.change.diff import Diff, diff_of
 from memkit.change.disk import Disk, folder_of
 from memkit.change.guard import Guard
 from memkit.change.journal import Change, Journal, Record, hash_of, opened, stale
-from memkit.change.names import check_apart, check_changed, check_new
+from memkit.change.names import Names, check_changed, check_new
 from memkit.display.notebook import Shown, Tabular, shown
 from memkit.errors import ChangeRefusedError, FormatError, QueryError, StaleSourceError
 from memkit.formats.disk.files import MAX_FILE_BYTES
@@ -139,9 +139,11 @@ class Edits(Tabular):
     def _asked(self) -> dict[str, str | None]:
         """Every file that the plan's own rows touch, as it will be; None where it will not be there."""
         found = self._contents(self._rows)
-        made = [path for path, text in found.items() if text is not None and self._before[path] is None]
-        check_apart(self._disk, found, made)
+        names, gone = Names(self._disk), {path for path, text in found.items() if text is None}
         for path, text in found.items():
+            if text is not None and self._before[path] is None:
+                names.make(path, gone)
+                _refuse_below(path, found)
             size = len((text or "").encode())
             if size > max(MAX_FILE_BYTES, len((self._before[path] or "").encode())):
                 said = f"it would have {size} bytes, more than the {MAX_FILE_BYTES} that memkit reads"
@@ -454,6 +456,13 @@ def _apart(path: str, text: str, splices: list[Splice]) -> list[Splice]:
         if one.end > other.start or (one[:2] == other[:2] and one.end > one.start):
             raise ChangeRefusedError(f"{path}: two rows would change the same place, at character {other.start}.")
     return splices
+
+
+def _refuse_below(path: str, files: Container[str]) -> None:
+    """Raise where one of `files` is what would have to be a folder for `path`."""
+    for at, sign in enumerate(path):
+        if sign == "/" and path[:at] in files:
+            raise ChangeRefusedError(f"{path}: {path[:at]} is a file, and cannot be its folder.")
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Container
 from functools import lru_cache
 
 from memkit.change.disk import Disk, check_path
@@ -65,30 +65,37 @@ def check_new(path: str) -> str:
     return path
 
 
-def check_apart(disk: Disk, contents: Mapping[str, object | None], made: Iterable[str]) -> None:
-    """Raise where a name that is made differs only in case or spelling from another, or is a folder of one.
+class Names:
+    """The names below a root as they are, and those that a change makes: no system may take two of them for one.
 
-    `contents` has what each file that changes will be, None where it goes.
+    Parameters
+    ----------
+    disk : Disk
+        The files; each folder is listed once.
     """
-    known: dict[str, dict[str, str]] = {}
-    for path in made:
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._known: dict[str, dict[str, str]] = {}
+
+    def make(self, path: str, gone: Container[str]) -> None:
+        """Take note of a new file, where the files `gone` are not there any more.
+
+        Raises
+        ------
+        ChangeRefusedError
+            Where a name in it differs only in case or spelling from another that is there.
+        """
         parts = path.split("/")
         for end, name in enumerate(parts):
             folder = "/".join(parts[:end])
-            if folder in contents:
-                raise ChangeRefusedError(f"{path}: {folder} is a file, and cannot be its folder.")
-            if folder not in known:
-                known[folder] = {_folded(other): other for other in _stay(disk, folder, contents)}
-            other = known[folder].setdefault(_folded(name), name)
-            if other != name:
-                there = f"{folder}/{other}" if folder else other
+            if folder not in self._known:
+                self._known[folder] = {_folded(other): other for other in self._disk.names(folder)}
+            other = self._known[folder].setdefault(_folded(name), name)
+            there = f"{folder}/{other}" if folder else other
+            if other != name and there not in gone:
                 raise ChangeRefusedError(f"{path}: some systems cannot tell it from {there}.")
-
-
-def _stay(disk: Disk, folder: str, contents: Mapping[str, object | None]) -> list[str]:
-    """The names in a folder that do not go."""
-    above = f"{folder}/" if folder else ""
-    return [name for name in disk.names(folder) if contents.get(above + name, name) is not None]
+            self._known[folder][_folded(name)] = name
 
 
 def _folded(name: str) -> str:

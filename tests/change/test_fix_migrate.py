@@ -263,3 +263,10 @@ def test_fix_and_migrate_at_the_command_line(sample: Path, capsys: Any, monkeypa
     assert tree(sample) != before
     assert run("undo", sample)[0] == 0
     assert tree(sample) == before
+
+
+def test_a_user_that_some_systems_cannot_tell_from_another_is_refused_and_the_others_migrate(tmp_path: Path) -> None:
+    files = {"memory/users/boris/profile.md": "", "memory/Boris.md": "- Пьёт чай", "memory/anna.md": "- Пьёт кофе"}
+    edits = mk.plan(mk.read(mk.write_files(tmp_path, files)), mk.Migrate())
+    assert edits.refused["path"].to_pylist() == ["memory/Boris.md"]
+    assert "memory/users/anna/archive.md" in edits.table["path"].to_pylist()
