@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -21,7 +20,7 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.documents import cite
 from memkit.duck import literal, literals
 from memkit.errors import ParameterError, did_you_mean
-from memkit.params import AsOf, Estimator, as_of_time, describe, estimator, param, record_as_of, revision_of
+from memkit.params import AsOf, Estimator, Moment, describe, estimator, param, record_as_of, revision_of
 from memkit.schemas import kinds_where
 from memkit.tables.age import expired_sql
 
@@ -53,7 +52,7 @@ TABLE = pa.schema(
 )
 _OWN = f"""
     select memory_id, text, kind, coalesce(importance, 'normal') as importance,
-        {expired_sql()} as expired
+        {expired_sql()} as expired, coalesce(created_at > $until, false) as future
     from memories where ($user_id is null or user_id = $user_id) and kind = $kind
     order by path, line_start, memory_id
 """  # noqa: S608  # no data in it
@@ -82,7 +81,8 @@ class Context:
     text : str
         The blocks, joined by a blank line, empty ones left out.
     table : pyarrow.Table
-        Every candidate: memory_id, block, rank, chars, keep, reason (not_high, expired, limit, below_k, shown_above).
+        Every candidate: memory_id, block, rank, chars, keep, reason (future, not_high, expired, limit, below_k,
+        shown_above).
         The metadata's ``note`` says why nothing is shown, or that the search went on by words alone.
     lines : tuple of Candidate
         The same with their words, by block.
@@ -212,7 +212,8 @@ class ContextBuilder(Estimator):
         message : str
             What RELEVANT is searched with.
         as_of : str, date, datetime or None
-            The day for expiry and decay; None is now. Kept in the table's schema metadata.
+            The day for expiry and decay; None is now. What was created later is not shown (see `Retriever.future`).
+            Kept in the table's schema metadata.
 
         Returns
         -------
@@ -224,7 +225,7 @@ class ContextBuilder(Estimator):
         ParameterError
             For a parameter outside of its declaration.
         """
-        moment = as_of_time(as_of)
+        moment = Moment.of(as_of)
         filled, note = self._blocks(corpus, user_id, message, moment)
         limits = {PROFILE: self.profile_chars, WORKING: self.working_chars, RELEVANT: self.relevant_chars}
         lines = tuple(line for block in BLOCKS for line in filled[block])
@@ -235,7 +236,7 @@ class ContextBuilder(Estimator):
 
     def compare(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> pa.Table:
         """Both ways to fill, side by side: fill, block, kept, chars, value (the sum of what the lines are worth)."""
-        moment = as_of_time(as_of)
+        moment = Moment.of(as_of)
         rows, given = [], self.get_params(deep=False)
         for fill in ("greedy", "knapsack"):
             filled, _ = ContextBuilder(**{**given, "fill": fill})._blocks(corpus, user_id, message, moment)
@@ -247,25 +248,25 @@ class ContextBuilder(Estimator):
         return record_as_of(pa.Table.from_pylist(rows), moment)
 
     def _blocks(
-        self, corpus: Corpus, user_id: str | None, message: str, moment: datetime
+        self, corpus: Corpus, user_id: str | None, message: str, moment: Moment
     ) -> tuple[dict[str, list[Candidate]], str]:
         """The candidates of each block, those left out with their reason; and what the search had to say."""
         self.check_params()
-        own = {"user_id": user_id, "as_of": moment}
+        search = self._fitted(corpus)
+        own = {"user_id": user_id, "as_of": moment.at, "until": moment.unseen(search.future)}
         profile = _own_facts(corpus, {**own, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")
         working = _own_facts(corpus, {**own, "kind": "working"}, WORKING, lambda row: True)
         filled = {PROFILE: self._fill(profile, self.profile_chars), WORKING: self._fill(working, self.working_chars)}
         shown = [line for lines in filled.values() for line in lines if line.reason is None and self.skip_shown]
         above = {word for line in shown for word in (line.memory_id, line.line)}
-        hits, note = self._relevant(corpus, user_id, message, moment, above)
+        hits, note = self._relevant(search, user_id, message, moment, above)
         filled[RELEVANT] = self._fill(hits, self.relevant_chars)
         return filled, _why(corpus, user_id, filled, note)
 
     def _relevant(
-        self, corpus: Corpus, user_id: str | None, message: str, moment: datetime, above: set[str]
+        self, search: Retriever, user_id: str | None, message: str, moment: Moment, above: set[str]
     ) -> tuple[list[Candidate], str]:
         """The lines of the hits; `above` are the ids and lines of what is shown already."""
-        search = self._fitted(corpus)
         where = _TELLS if user_id is None else f"{_TELLS} and user_id = {literal(user_id)}"
         hits = search.search(message, k=2 * search.pool, where=where, as_of=moment)
         lines: list[Candidate] = []
@@ -309,7 +310,7 @@ def _own_facts(
     rows = corpus.ask(_OWN, params).to_pylist()
     lines, rank = [], 0
     for row in rows:
-        reason = "expired" if row["expired"] else None if wanted(row) else "not_high"
+        reason = "future" if row["future"] else "expired" if row["expired"] else None if wanted(row) else "not_high"
         rank += reason is None
         lines.append(Candidate(row["memory_id"], block, _line(row["text"]), _worth(rank), reason))
     return lines

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from memkit.evaluate.scores.evaluation import Task, known_mean
 from memkit.evaluate.scores.metrics import parse_metrics
-from memkit.evaluate.scores.statistics import OPEN, Verdict, units_needed, verdict
+from memkit.evaluate.scores.statistics import OPEN, Verdict, units_needed, units_said, verdict
 from memkit.evaluate.settings.pools import Pools
 from memkit.panels.parts import bars
 from memkit.panels.state import Section
@@ -56,7 +56,7 @@ class Against:
         """The verdict on all queries."""
         now, before = self._scores(live, self._pools), self._scores(pinned, self._pools)
         units = self.task.units(now[0] - before[0])
-        found = verdict(units)
+        found = verdict(units, unit=self.task.unit_name)
         least = units_needed(units, abs(found.difference)) if found.word == OPEN else None
         more = None if least is None else least - len(units)
         return Strip(found, more, known_mean(now[1]), now[0] - before[0])
@@ -102,7 +102,7 @@ class Against:
         v = strip.verdict
         ends = "" if v.low is None else f" <small>95 % interval {v.low:+.3f} to {v.high:+.3f}</small>"
         told = f"{_METRIC} {v.difference:+.3f}{ends}".replace("-", "−")
-        unit = "queries" if self.task.unit_name == "query_id" else "users"
+        unit = units_said(self.task.unit_name)
         more = f" About {strip.more:,} more {unit} would show this difference." if strip.more else ""
         reason = f" {html.escape(v.reason)}." if v.reason else ""
         return (

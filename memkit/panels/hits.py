@@ -21,7 +21,7 @@ from memkit.panels.against import Against, Strip
 from memkit.panels.panel import ASKED, Action, Panel, called, changed, moment_of
 from memkit.panels.parts import flow, paragraph, rows_html
 from memkit.panels.state import Section, Session, State
-from memkit.params import AsOf, Param, as_of_time
+from memkit.params import AsOf, Moment, Param
 from memkit.plot.marks import Picture
 from memkit.plot.search import contributions_of
 from memkit.search.fitted.arms import KINDS
@@ -185,8 +185,10 @@ class HitsPanel(Panel):
             settings = Settings.of(live)
             wanted = last.index.weights(settings)
             is_within = settings.pool <= last.found.pool and wanted.keys() <= set(last.found.arms)
-            now = (asked["query"],), self._visible(state), as_of_time(asked["as_of"])
-            if is_within and _same_scope(last, settings) and now == (last.queries.texts, last.where, last.moment):
+            moment = Moment.of(asked["as_of"])
+            now = (asked["query"],), self._visible(state), moment.at, moment.unseen(settings.future)
+            before = last.queries.texts, last.where, last.moment, last.scope.until
+            if is_within and _same_scope(last, settings) and now == before:
                 return replace(last.but(**params), k=asked["k"])
             arms = {f"{arm}_weight": float(arm in {*wanted, *last.found.arms}) for arm in KINDS}
             wide = live.with_params(**arms, pool=max(settings.pool, last.found.pool))
@@ -239,7 +241,7 @@ class HitsPanel(Panel):
             if rows:
                 known = self.search.corpus_.memories["memory_id"]
                 wanted = [one for one in self.against.relevant(name) if pc.index(known, one).as_py() >= 0]
-                day = {"as_of": rows[0]["as_of"]} if rows[0]["as_of"] else {}
+                day = {"as_of": str(Moment.of_cell(rows[0]["as_of"]))} if rows[0]["as_of"] else {}
                 self.set(query=rows[0]["text"], user_id=rows[0]["user_id"], memory_id=next(iter(wanted), None), **day)
 
     # The verdict on labels.

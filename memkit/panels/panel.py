@@ -20,7 +20,7 @@ from memkit.panels.controls import control
 from memkit.panels.page import Displayed
 from memkit.panels.parts import STYLE
 from memkit.panels.state import Asked, Section, Session, State
-from memkit.params import AsOf, Estimator, Param, as_of_time
+from memkit.params import AsOf, Estimator, Moment, Param
 from memkit.presets import POLICY, RETRIEVER, memory_v2_context
 from memkit.text.secrets import Mask
 
@@ -347,7 +347,7 @@ class Panel(Displayed):
 
 def moment_of(as_of: AsOf) -> str:
     """The moment as a panel keeps it: fixed when it is made, so that its code gives the same table tomorrow."""
-    return as_of_time(as_of).isoformat()
+    return str(Moment.of(as_of))
 
 
 class Name(str):

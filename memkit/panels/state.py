@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Self
 
-from memkit.params import Estimator, estimator, param
+from memkit.params import Estimator, as_of_time, estimator, param
 
 
 @estimator
@@ -58,7 +58,7 @@ class State:
     def moment(self) -> datetime:
         """The moment that is asked about, as far ahead as it is looked."""
         asked = self["asked"]
-        return datetime.fromisoformat(asked["as_of"]) + timedelta(days=asked["forward"])
+        return as_of_time(asked["as_of"]) + timedelta(days=asked["forward"])
 
 
 class Session:

@@ -20,6 +20,7 @@ decay_days : float in (0, inf), days, default 60.0
 
 from memkit.params.declare import REQUIRED as REQUIRED
 from memkit.params.declare import AsOf as AsOf
+from memkit.params.declare import Moment as Moment
 from memkit.params.declare import Param as Param
 from memkit.params.declare import as_of_time as as_of_time
 from memkit.params.declare import check_choice as check_choice
@@ -31,5 +32,6 @@ from memkit.params.declare import param as param
 from memkit.params.declare import path_of as path_of
 from memkit.params.declare import record_as_of as record_as_of
 from memkit.params.declare import revision_of as revision_of
+from memkit.params.declare import said_until as said_until
 from memkit.params.estimator import Estimator as Estimator
 from memkit.params.estimator import estimator as estimator

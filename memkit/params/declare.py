@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field
 from datetime import UTC, date, datetime, time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -19,7 +19,63 @@ from memkit.errors import ParameterError, did_you_mean
 REQUIRED: Any = MISSING
 """The default of a parameter that has none: who makes the estimator must give it."""
 
-AsOf = str | date | datetime | None
+
+@dataclass(frozen=True)
+class Moment:
+    """The moment that is asked about, and up to when what was created is seen then.
+
+    A day is its first instant to ages and dates, as everywhere, but what was created on it is seen until it ends.
+
+    Attributes
+    ----------
+    at : datetime
+        UTC; what ages are counted to.
+    until : datetime or None
+        What was created later was not there yet; None where no moment was given, so that nothing is hidden.
+
+    Examples
+    --------
+    >>> print(Moment.of("2026-03-01"), "until", Moment.of("2026-03-01").until)
+    2026-03-01 until 2026-03-01 23:59:59.999999+00:00
+    >>> print(Moment.of("2026-03-01T12:00"), "until", Moment.of("2026-03-01T12:00").until)
+    2026-03-01T12:00:00+00:00 until 2026-03-01 12:00:00+00:00
+    >>> Moment.of(None).until is None
+    True
+    """
+
+    at: datetime
+    until: datetime | None
+
+    @classmethod
+    def of(cls, as_of: AsOf) -> Self:
+        """The moment that `as_of` names; raises ParameterError as `as_of_time`."""
+        if isinstance(as_of, cls):
+            return as_of
+        at = as_of_time(as_of)
+        return cls(at, None if as_of is None else _last_of(at) if _is_day(as_of) else at)
+
+    @classmethod
+    def of_cell(cls, value: AsOf) -> Self:
+        """The same of a value in a column of time stamps, which cannot tell a day from its midnight: it is the day."""
+        at = as_of_time(value)
+        is_midnight = isinstance(value, datetime) and at.time() == time()
+        return cls.of(at.date() if is_midnight else value)
+
+    @property
+    def seen(self) -> datetime:
+        """The last instant that is looked at, whether or not the moment was given."""
+        return self.at if self.until is None else self.until
+
+    def unseen(self, future: str | None) -> datetime | None:
+        """What was created after this is hidden, as the parameter `future` has it; None where nothing is."""
+        return {"keep": None, "hide": self.seen}.get(future or "", self.until)
+
+    def __str__(self) -> str:
+        is_day = self.until is not None and self.until != self.at
+        return self.at.date().isoformat() if is_day else self.at.isoformat()
+
+
+AsOf = str | date | datetime | Moment | None
 """The moment that a question is asked about: a day or a time, in UTC, kept with the answer; None is now."""
 
 _CLASSES: dict[str, tuple[type, ...]] = {
@@ -288,6 +344,8 @@ def as_of_time(as_of: AsOf) -> datetime:
     """
     if as_of is None:
         return datetime.now(UTC)
+    if isinstance(as_of, Moment):
+        return as_of.at
     try:
         if as_of != as_of:  # NaT is a datetime, and no moment
             raise ValueError("not a time")
@@ -301,9 +359,35 @@ def as_of_time(as_of: AsOf) -> datetime:
         raise ParameterError(f"'as_of' must be a date, a datetime or an ISO 8601 string. Got {as_of!r}.") from error
 
 
-def record_as_of(table: pa.Table, moment: datetime) -> pa.Table:
+def _is_day(as_of: AsOf) -> bool:
+    """Whether a moment is named by its day alone."""
+    if not isinstance(as_of, str):
+        return not isinstance(as_of, datetime)
+    try:
+        return bool(date.fromisoformat(as_of))
+    except ValueError:
+        return False
+
+
+def _last_of(day: datetime) -> datetime:
+    return datetime.combine(day.date(), time.max, UTC)
+
+
+def said_until(until: datetime) -> str:
+    """The last instant that is seen, in words: the day, where it is the day's end.
+
+    >>> said_until(Moment.of("2026-03-01").seen), said_until(Moment.of("2026-03-01T12:00").seen)
+    ('2026-03-01', '2026-03-01 12:00')
+    """
+    if until == _last_of(until):
+        return until.date().isoformat()
+    return until.replace(tzinfo=None).isoformat(" ", "seconds" if until.second or until.microsecond else "minutes")
+
+
+def record_as_of(table: pa.Table, moment: datetime | Moment) -> pa.Table:
     """`table` with the moment kept in its schema metadata under ``as_of`` (ISO 8601, UTC)."""
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), b"as_of": moment.isoformat().encode()})
+    at = as_of_time(moment).isoformat()
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), b"as_of": at.encode()})
 
 
 def revision_of(table: pa.Table) -> dict[str, str]:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from memkit.display.sheet import titles_of
 from memkit.errors import ParameterError
-from memkit.params import AsOf, as_of_time
+from memkit.params import AsOf, Moment
 from memkit.plot.axes import COLOURS, axes_for, short, with_words
 from memkit.plot.marks import Axis, Bars, Mark, Picture
 from memkit.plot.memories import counts
@@ -91,7 +91,7 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
     """
     if not as_of:
         raise ParameterError("plot.ranks: 'as_of' must name at least one day. Got none.")
-    days = [as_of_time(day) for day in as_of]
+    days = [Moment.of(day) for day in as_of]
     ranks: dict[str, list[float]] = {}
     names: dict[str, str] = {}
     for at, day in enumerate(days):
@@ -106,7 +106,7 @@ def ranks(search: Retriever, query: str, as_of: Sequence[AsOf], k: int = 5, ax: 
         style = ("-", "--", ":", "-.")[at // len(COLOURS) % 4]
         (line,) = ax.plot(range(len(days)), row, style, marker="o", color=COLOURS[at % len(COLOURS)])
         line.set_label(named[memory_id].lstrip("_") or memory_id)
-    ax.set_xticks(range(len(days)), [f"{day:%Y-%m-%d}" for day in days], rotation=30, ha="right")
+    ax.set_xticks(range(len(days)), [f"{day.at:%Y-%m-%d}" for day in days], rotation=30, ha="right")
     ax.set_yticks(range(1, k + 1))
     ax.set_ylim(k + 0.5, 0.5)
     ax.set_ylabel("rank")

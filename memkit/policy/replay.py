@@ -15,12 +15,13 @@ from memkit.display.names import names_in
 from memkit.duck import rows_of
 from memkit.errors import ParameterError
 from memkit.parallel import results, workers
-from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
+from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.policy.base import needed
 from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.quota import Quota
 from memkit.schemas import TIMESTAMP, Ints
+from memkit.tables.age import later
 from memkit.tables.sources import states_at
 from memkit.tables.statement import Annotator, as_table, input_table
 
@@ -55,8 +56,8 @@ def replay(
     pipeline_a, pipeline_b : Pipeline or Policy
         A step that learns and is not fitted is fitted on `corpus`, in a copy.
     as_of : date, str, datetime, or a sequence of them
-        The days that are looked at, UTC; None is now. What was created later is not kept, for the reason ``future``,
-        and no step sees it: it fills no quota and is nobody's duplicate.
+        The days that are looked at, UTC; None is now. What was created after a time, or a day's end, is not kept, for
+        the reason ``future``, and no step sees it: it fills no quota and is nobody's duplicate. None hides nothing.
     texts : 'today' or 'git'
         Whether each day sees the memories as they are in `corpus`, or as they were then: those of the last commit up to
         it, of the git repository that the folder of `corpus` lies in, along first parents. The result's metadata say
@@ -74,17 +75,17 @@ def replay(
     >>> replay(table, Expiry(), Expiry(grace_days=7), as_of=["2026-03-01", "2026-03-05"])["changed"].to_pylist()
     [False, True]
     """
-    dates: list[Any] = [as_of] if as_of is None or isinstance(as_of, (str, date)) else list(as_of)
+    dates: list[Any] = [as_of] if as_of is None or isinstance(as_of, (str, date, Moment)) else list(as_of)
     if not dates:
         raise ParameterError("replay: 'as_of' must name at least one date. Got none.")
     check_choice("texts", texts, ("today", "git"), "replay")
     pipelines = [_pipeline(each) for each in (pipeline_a, pipeline_b)]
-    moments = [as_of_time(date) for date in dates]
+    moments = [Moment.of(date) for date in dates]
     states, days, facts = [corpus], [moments], dict[str, Any]()
     if texts == "git":
-        states, days = states_at(corpus, moments), [[moment] for moment in moments]
+        states, days = states_at(corpus, [moment.seen for moment in moments]), [[moment] for moment in moments]
         pairs = zip(moments, states, strict=True)
-        facts["revisions"] = {moment.isoformat(): state.revision.get("revision") for moment, state in pairs}
+        facts["revisions"] = {moment.at.isoformat(): state.revision.get("revision") for moment, state in pairs}
         facts["note"] = "each day's memories as they were then, by git"
     tables, found = [as_table(state, pipelines[0].over) for state in states], list[pa.Table]()
     for table, some in zip(tables, days, strict=True):
@@ -102,17 +103,17 @@ def _pipeline(steps: Any) -> Pipeline:
     return Pipeline([steps] if isinstance(steps, Annotator) else steps)
 
 
-def _verdicts(table: pa.Table, steps: Pipeline, moment: datetime) -> tuple[pa.Array, pa.Array]:
-    """keep and reason of every row; what is created after the moment is not there yet."""
-    created = input_table(table, needed("created_at"))["created_at"]
-    later = pc.fill_null(pc.greater(created, moment), False).combine_chunks()
-    judged = steps.transform(table.filter(pc.invert(later)), moment)
-    place = pc.if_else(later, None, pc.subtract(pc.cumulative_sum(pc.invert(later).cast(pa.int64())), 1))
+def _verdicts(table: pa.Table, steps: Pipeline, moment: Moment) -> tuple[pa.Array, pa.Array]:
+    """keep and reason of every row; what is created after what the moment sees is not there yet."""
+    created, until = input_table(table, needed("created_at"))["created_at"].to_numpy(), moment.unseen(None)
+    unseen = pa.array(np.zeros(len(created), bool) if until is None else later(created, until))
+    judged = steps.transform(table.filter(pc.invert(unseen)), moment)
+    place = pc.if_else(unseen, None, pc.subtract(pc.cumulative_sum(pc.invert(unseen).cast(pa.int64())), 1))
     keep, reason = (judged[name].combine_chunks().take(place) for name in ("keep", "reason"))
-    return pc.fill_null(keep, False), pc.if_else(later, "future", reason)
+    return pc.fill_null(keep, False), pc.if_else(unseen, "future", reason)
 
 
-def _compared(table: pa.Table, first: Pipeline, second: Pipeline, moments: Sequence[datetime]) -> pa.Table:
+def _compared(table: pa.Table, first: Pipeline, second: Pipeline, moments: Sequence[Moment]) -> pa.Table:
     """Both verdicts at each moment, day by day; users apart where others share the work and no step compares them."""
     has_ids = "memory_id" in table.column_names and not table["memory_id"].null_count
     is_apart = has_ids and first.by_user and second.by_user and workers() > 1
@@ -124,7 +125,7 @@ def _compared(table: pa.Table, first: Pipeline, second: Pipeline, moments: Seque
     for at, moment in enumerate(moments):
         day = pa.concat_tables(found[at * len(parts) : (at + 1) * len(parts)])
         day = day.take(pa.array(np.argsort(np.concatenate(rows)))) if len(parts) > 1 else day
-        told = {"memory_id": ids, "as_of": pa.array([moment] * len(table), TIMESTAMP)}
+        told = {"memory_id": ids, "as_of": pa.array([moment.at] * len(table), TIMESTAMP)}
         days.append(pa.table(told | {name: day[name].combine_chunks() for name in day.column_names}))
     return pa.concat_tables(days)
 
@@ -140,7 +141,7 @@ def _by_users(table: pa.Table) -> list[Ints]:
     return np.split(order, begins[np.flatnonzero(np.diff(part)) + 1])
 
 
-def _both(table: pa.Table, first: Pipeline, second: Pipeline, moment: datetime) -> pa.Table:
+def _both(table: pa.Table, first: Pipeline, second: Pipeline, moment: Moment) -> pa.Table:
     (keep_a, reason_a), (keep_b, reason_b) = (_verdicts(table, steps, moment) for steps in (first, second))
     same_reason = pc.equal(pc.fill_null(reason_a, ""), pc.fill_null(reason_b, ""))
     changed = pc.invert(pc.and_(pc.equal(keep_a, keep_b), same_reason))
@@ -185,14 +186,14 @@ def forecast(
     >>> forecast(table, as_of="2026-03-01", days=[0, 60, 180])["kept"].to_pylist()
     [1, 1, 0]
     """
-    table, start = as_table(corpus), as_of_time(as_of)
+    table, start = as_table(corpus), Moment.of(as_of)
     check_value("forecast", "min_factor", min_factor, "float", low=0, high=1)
     steps = _pipeline(pipeline or Pipeline([Expiry(), Quota()])).fitted(table)
     if isinstance(days, Iterable):
         looked_at: list[Any] = list(days)
     else:
         looked_at = [*range(days + 1)] if isinstance(days, int) and days >= 0 else [days]
-    last = (datetime.max.replace(tzinfo=UTC) - start).days
+    last = (datetime.max.replace(tzinfo=UTC) - start.seen).days
     for day in looked_at:
         check_value("forecast", "days", day, "int", low=0, high=last, unit="days")
     judged = [_on_day(table, steps, decay or Decay(), start, int(day)) for day in looked_at]
@@ -202,8 +203,9 @@ def forecast(
     return record_as_of(describe(counted, memkit="forecast"), start)
 
 
-def _on_day(table: pa.Table, steps: Pipeline, decay: Decay, start: Any, day: int) -> pa.Table:
-    moment = start + timedelta(days=day)
+def _on_day(table: pa.Table, steps: Pipeline, decay: Decay, start: Moment, day: int) -> pa.Table:
+    ahead = timedelta(days=day)
+    moment = Moment(start.at + ahead, start.seen + ahead)
     keep, reason = _verdicts(table, steps, moment)
     users = table["user_id"].cast(pa.string()) if "user_id" in table.column_names else pa.nulls(len(table), pa.string())
     factor = decay.transform(table, moment)["factor"]

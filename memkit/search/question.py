@@ -6,11 +6,13 @@ and expiry, is decided before any arm makes its cut (`Scope`).
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import reduce
 from typing import Any, NoReturn, Self, TypeVar
 
 import numpy as np
@@ -20,12 +22,13 @@ import pyarrow.compute as pc
 from memkit.duck import LONE_SURROGATE
 from memkit.errors import EncoderUnavailableError, MemkitError, ParameterError, QueryError
 from memkit.index.encoders.circuit import in_haste
-from memkit.params import AsOf, as_of_time, check_value
+from memkit.params import AsOf, Moment, check_value, said_until
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import said_across
 from memkit.search.fitted.index import SearchIndex
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.rank import Candidates, Ranked, rank
+from memkit.tables.age import later
 from memkit.tables.sealed import read_select
 from memkit.text.secrets import mask
 
@@ -74,14 +77,14 @@ class Queries:
 
     ids: tuple[str, ...]
     texts: tuple[str, ...]
-    days: tuple[datetime | None, ...] = ()
+    days: tuple[Moment | None, ...] = ()
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def by_day(self) -> list[Self]:
         """These, in parts with one day each."""
-        rows: dict[datetime | None, list[int]] = {}
+        rows: dict[Moment | None, list[int]] = {}
         for row, day in enumerate(self.days):
             rows.setdefault(day, []).append(row)
         return [self if len(rows) == 1 else self._at(some) for some in rows.values()] or [self]
@@ -98,7 +101,7 @@ def as_queries(queries: Any) -> Queries:
     ----------
     queries : str, sequence of str, pa.Table or pandas.DataFrame
         Ids are "0", "1", … where none are given; other columns are ignored; a null text is an empty one. A day is what
-        `as_of_time` takes, or null.
+        `Moment.of_cell` takes, or null.
 
     Raises
     ------
@@ -127,7 +130,7 @@ def as_queries(queries: Any) -> Queries:
     texts = _texts(_values(queries["text"]))
     ids = _ids(_values(queries["query_id"])) if "query_id" in list(names) else tuple(map(str, range(len(texts))))
     days = _values(queries["as_of"]) if "as_of" in list(names) else []
-    return Queries(ids, texts, tuple(None if day in (None, "") else as_of_time(day) for day in days))
+    return Queries(ids, texts, tuple(None if day in (None, "") else Moment.of_cell(day) for day in days))
 
 
 def _values(column: Any) -> list[Any]:
@@ -188,6 +191,48 @@ def memories_where(ask: Callable[[str], pa.Table], where: str) -> pa.ChunkedArra
 
 
 @dataclass(frozen=True)
+class Unseen:
+    """How the memories that pass all filters lie to the last instant that is seen.
+
+    Attributes
+    ----------
+    until : datetime
+    created, undated, updated : int
+        Those created later, which are hidden; of the others those without a day of creation, and those updated later.
+    """
+
+    until: datetime
+    created: int = 0
+    undated: int = 0
+    updated: int = 0
+
+    @classmethod
+    def of(cls, index: SearchIndex, until: datetime, future: Mask | None, filtered: Mask | None) -> Self:
+        """Count the memories of `index`."""
+        updated = later(index.rows.dated, until)
+        if future is None and not updated.any():
+            return cls(until)
+        rest = np.ones(len(updated), bool) if filtered is None else ~filtered
+        created, rest = (0, rest) if future is None else (int((rest & future).sum()), rest & ~future)
+        return cls(until, created, int((rest & np.isnat(index.rows.made)).sum()), int((rest & updated).sum()))
+
+    def __add__(self, other: Self) -> Self:
+        created, undated = self.created + other.created, self.undated + other.undated
+        return type(self)(self.until, created, undated, self.updated + other.updated)
+
+    def __str__(self) -> str:
+        """A sentence; empty where nothing is later than what is seen."""
+        if not self.created and not self.updated:
+            return ""
+        hidden = "Hidden is 1 memory" if self.created == 1 else f"Hidden are {self.created:,} memories"
+        said = f"{hidden} created after {said_until(self.until)}; the others read as today."
+        undated = f"{self.undated:,} without created_at" if self.undated else ""
+        updated = f"{self.updated:,} updated later" if self.updated else ""
+        among = " and ".join(filter(None, (undated, updated)))
+        return f"{said} Among them are {among}." if among else said
+
+
+@dataclass(frozen=True)
 class Scope:
     """What is left out, by reason; None where the reason leaves out none.
 
@@ -196,12 +241,20 @@ class Scope:
     filtered, expired, future : ndarray of bool, shape (n_memories,), or None
     allowed : ndarray of bool, shape (n_chunks,), or None
         Chunks that may be found; None for all.
+    unseen : Unseen or None
+        What is later than the moment that is asked about; None where that hides nothing.
     """
 
     filtered: Mask | None
     expired: Mask | None
     future: Mask | None
     allowed: Mask | None
+    unseen: Unseen | None = None
+
+    @property
+    def until(self) -> datetime | None:
+        """What was created after this is hidden; None where nothing is."""
+        return None if self.unseen is None else self.unseen.until
 
     def reasons(self) -> list[tuple[str, Mask]]:
         """Those that leave out any; of a memory with several the last one counts."""
@@ -213,12 +266,11 @@ def make_scope(
     index: SearchIndex,
     settings: Settings,
     where: str | pa.ChunkedArray | None,
-    moment: datetime,
-    is_dated: bool = False,
+    moment: Moment,
 ) -> Scope:
     """The scope of a question, by its `where` and, of the settings, `expired`, `future` and `kinds_hidden`.
 
-    `where` may be the ids of the memories that pass it; `is_dated` says that the queries have a day of their own.
+    `where` may be the ids of the memories that pass it.
     """
     ids, out = index.memories["memory_id"], []
     if where is not None:
@@ -226,16 +278,17 @@ def make_scope(
         out.append(~pc.is_in(ids, value_set=passed).to_numpy())
     if (hidden := index.rows.hidden(settings.kinds_hidden)) is not None:
         out.append(hidden)
-    gone = index.rows.expired(moment)
+    gone = index.rows.expired(moment.at)
     if settings.expired == "only":
         out.append(np.ones(len(ids), bool) if gone is None else ~gone)
     filtered = np.logical_or.reduce(out) if out else None
     expired = gone if settings.expired == "hide" else None
-    hides = settings.future == "hide" or (settings.future is None and is_dated)
-    future = index.rows.future(moment) if hides else None
+    until = moment.unseen(settings.future)
+    future = None if until is None else index.rows.future(until)
     reasons = [mask for mask in (filtered, expired, future) if mask is not None]
     allowed = ~np.logical_or.reduce(reasons)[index.rows.memory] if reasons else None
-    return Scope(filtered, expired, future, allowed)
+    unseen = None if until is None else Unseen.of(index, until, future, filtered)
+    return Scope(filtered, expired, future, allowed, unseen)
 
 
 @dataclass(frozen=True)
@@ -254,7 +307,7 @@ class Question:
     k : int
         How many places are returned a query.
     moment : datetime
-        For decay, expiry and what is the future; UTC.
+        For decay and expiry; UTC. What is the future is in `scope`.
     where : str or None
         The predicate behind `scope`.
     scope : Scope
@@ -339,19 +392,21 @@ class Question:
         return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor, s.decay_kinds)
 
 
-def _asked_of(index: Any, queries: Queries, settings: Settings, where: str | None, moment: datetime) -> tuple[Any, ...]:
-    """Index, weights, what was found and a note, where the memories lie in buckets."""
-    is_dated = any(queries.days)
+def _asked_of(index: Any, queries: Queries, settings: Settings, where: str | None, moment: Moment) -> tuple[Any, ...]:
+    """Index, weights, what was found, a note and what is later, where the memories lie in buckets."""
     needed = index.corpus.needed(where)
     seen = memories_where(index.ask, where) if where and index.looks_further(where) else where
-    scoped = [(at, make_scope(index.bucket(at), settings, seen, moment, is_dated).allowed) for at in needed]
+    scopes = {at: make_scope(index.bucket(at), settings, seen, moment) for at in needed}
+    scoped = [(at, scope.allowed) for at, scope in scopes.items()]
+    counted = [scope.unseen for scope in scopes.values() if scope.unseen is not None]
+    unseen = reduce(operator.add, counted) if counted else None
 
     def find(settings: Settings) -> tuple[SearchIndex, dict[str, float], Candidates]:
-        small, found = index.find(queries.texts, settings.pool, scoped, settings, moment)
+        small, found = index.find(queries.texts, settings.pool, scoped, settings, moment.at)
         return small, index.weights(settings), found
 
     (small, weights, found), note = or_by_words(index, settings, find)
-    return small, weights, found, note
+    return small, weights, found, note, unseen
 
 
 def ask(
@@ -367,20 +422,20 @@ def ask(
     if len(own) > 1:
         raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(own)}; search and trace take them.")
     day = next(iter(own), None)
-    moment = day or as_of_time(as_of)
+    moment = day or Moment.of(as_of)
     if not isinstance(index, SearchIndex):
-        small, weights, found, note = _asked_of(index, asked, settings, where, moment)
-        scope = Scope(None, None, None, None)
-        return Question(small, settings, asked, k, moment, where, scope, weights, found, note)
-    scope = make_scope(index, settings, where, moment, day is not None)
+        small, weights, found, note, unseen = _asked_of(index, asked, settings, where, moment)
+        scope = Scope(None, None, None, None, unseen)
+        return Question(small, settings, asked, k, moment.at, where, scope, weights, found, note)
+    scope = make_scope(index, settings, where, moment)
 
     def find(settings: Settings) -> tuple[dict[str, float], Candidates]:
         weights = index.weights(settings)
         pools = 2 if to_trace and scope.allowed is None and index.is_steady else 1
-        return weights, index.find(asked.texts, pools * settings.pool, scope.allowed, weights, settings, moment)
+        return weights, index.find(asked.texts, pools * settings.pool, scope.allowed, weights, settings, moment.at)
 
     (weights, found), note = or_by_words(index, settings, find)
-    return Question(index, settings, asked, k, moment, where, scope, weights, found, note)
+    return Question(index, settings, asked, k, moment.at, where, scope, weights, found, note)
 
 
 def or_by_words(index: SearchIndex, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:

@@ -141,8 +141,8 @@ class Retriever(QuerySettings, FitSettings):
         where : str, optional
             A SQL predicate over ``memories``, applied before anything is cut.
         as_of : str, date or datetime, optional
-            The moment for decay and expiry of queries without a day of their own; None is now. Kept in the schema's
-            metadata.
+            The moment of queries without a day of their own; None is now. Kept in the schema's metadata. What was
+            created after it is hidden, where it is given: a day is seen to its end, a time is exact (see `future`).
 
         Returns
         -------
@@ -150,7 +150,8 @@ class Retriever(QuerySettings, FitSettings):
             query_id, rank, memory_id, chunk_id, score, bm25, vector, gram, decay, text, path, line_start, line_end,
             alike, n_alike. The scores of the arms are raw, null where the arm did not find the chunk; `decay` is the
             factor; `alike` are the memories that say the same and are not shown themselves, at most 20 of `n_alike`.
-            Where a query has no hit, or the encoder cannot be reached, the metadata's ``note`` says why; ``arms``
+            Where a query has no hit, or the encoder cannot be reached, the metadata's ``note`` says why, and how many
+            memories a moment hides, or cannot tell of, as they have no `created_at` or were updated later; ``arms``
             holds the weights, ``encoder`` its fingerprint, ``answerability`` from 0 to 1, by query, whether anything
             here answers it.
 

@@ -136,7 +136,8 @@ class QuerySettings(Estimator):
         kind="str",
         nullable=True,
         choices=("keep", "hide"),
-        doc="What becomes of memories created after `as_of`; None: hidden where queries have a day of their own.",
+        doc="What becomes of memories created after `as_of`, of a day after its end; None: hidden where a moment is"
+        " given, shown where none is. 'hide' then hides what is dated after now.",
     )
     on_encoder_error: str = param(
         "words",

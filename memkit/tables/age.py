@@ -147,6 +147,11 @@ def expired(expires: NDArray[np.datetime64], moment: datetime) -> NDArray[np.boo
     return np.asarray(expires < naive(moment).astype("datetime64[D]"))  # a comparison with NaT is False
 
 
+def later(dates: NDArray[np.datetime64], until: datetime) -> Mask:
+    """Which of the dates, in microseconds, lie after `until`; one that is missing does not."""
+    return np.asarray(dates > naive(until))  # a comparison with NaT is False
+
+
 def naive(moment: datetime) -> np.datetime64:
     """`moment`, which is UTC, as NumPy writes it."""
     return np.datetime64(moment.replace(tzinfo=None), "us")

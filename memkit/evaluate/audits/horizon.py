@@ -16,6 +16,7 @@ from memkit.schemas import Floats, Ints, Mask, result_schema
 from memkit.search.question import Question
 from memkit.search.stages.fuse import TIE_DIGITS
 from memkit.search.stages.rank import Ranked
+from memkit.tables.age import later
 
 NEVER, LATER = "never", "later"
 OUT, LOW, EXPIRED = "out of the first k", "below min_score", "expired"
@@ -39,7 +40,7 @@ def horizon_of(batches: Sequence[Batch], labels: Labels, k: int, most: int) -> p
 
 def _of_batch(batch: Batch, labels: Labels, k: int, most: int) -> Iterator[dict[str, Any]]:
     asked = batch.search.ask(batch.asked, k=k, where=batch.where, as_of=batch.day).but(mmr_lambda=1.0)
-    race = _Race.of(asked, labels)
+    race = _Race.of(asked, labels, _to_come(batch, asked, k))
     days, why = race.run(most)
     for at, day, reason in zip(race.target.tolist(), days.tolist(), why, strict=True):
         yield {
@@ -54,9 +55,22 @@ def _of_batch(batch: Batch, labels: Labels, k: int, most: int) -> Iterator[dict[
         }
 
 
+def _to_come(batch: Batch, asked: Question, k: int) -> Ranked | None:
+    """What would be found of the memories that are not there on the first day; None where there are none."""
+    unseen = asked.scope.future
+    if unseen is None:
+        return None
+    search = batch.search.with_params(future="keep")
+    ranked = search.ask(batch.asked, k=k, where=batch.where, as_of=batch.day).but(mmr_lambda=1.0).ranked()
+    return ranked.take(np.flatnonzero((ranked.rank > 0) & unseen[asked.index.rows.memory[ranked.found.row]]))
+
+
 @dataclass(frozen=True)
 class _Race:
-    """What was found and not folded on the first day, in the order of its ranking, and what is watched of it."""
+    """What was found and not folded on the first day, by query, and what is watched of it.
+
+    What appears on a later day follows the others of its query.
+    """
 
     asked: Question
     ranked: Ranked
@@ -64,9 +78,12 @@ class _Race:
     target: Ints
 
     @classmethod
-    def of(cls, asked: Question, labels: Labels) -> _Race:
+    def of(cls, asked: Question, labels: Labels, to_come: Ranked | None) -> _Race:
         ranked = asked.ranked()
         ranked = ranked.take(np.flatnonzero(ranked.rank > 0))
+        if to_come is not None:
+            both = ranked.followed_by(to_come._replace(rank=np.full(len(to_come.rank), asked.k + 1)))
+            ranked = both.take(np.argsort(both.found.query, kind="stable"))
         memory = asked.index.rows.memory[ranked.found.row]
         right = pa.table(dict(zip(("query", "memory"), labels.relevant(), strict=True))).to_pandas()
         wanted = set(zip(right["query"], right["memory"], strict=True))
@@ -80,11 +97,15 @@ class _Race:
         return cls(asked, ranked, memory, np.array(seen, np.int64))
 
     def on(self, moment: datetime) -> tuple[Floats, Mask]:
-        """Each score at that moment, rounded as ranking rounds it, and who has expired."""
+        """Each score at that moment, rounded as ranking rounds it, and who has expired or is not there yet."""
         _, factor = replace(self.asked, moment=moment).decay(self.memory)
         score = np.round(self.ranked.fused * self.ranked.prior * factor, TIE_DIGITS)
-        gone = self.asked.index.rows.expired(moment) if self.asked.settings.expired == "hide" else None
-        return score, np.zeros(len(score), bool) if gone is None else gone[self.memory]
+        rows, gone = self.asked.index.rows, np.zeros(len(score), bool)
+        if self.asked.settings.expired == "hide" and (expired := rows.expired(moment)) is not None:
+            gone |= expired[self.memory]
+        if (until := self.asked.scope.until) is not None:
+            gone |= later(rows.made[self.memory], until + (moment - self.asked.moment))
+        return score, gone
 
     def run(self, most: int) -> tuple[Ints, list[str]]:
         """The day on which each target falls, -1 where it does not, and why; day by day until nothing changes."""

@@ -16,7 +16,7 @@ from memkit.evaluate.labels.known import COLUMNS, FIELDS, askable, asking, label
 from memkit.evaluate.scores.asking import Batch, batches_of, check_fitted, found_of
 from memkit.evaluate.scores.evaluation import Task
 from memkit.evaluate.scores.stages import became
-from memkit.params import AsOf, as_of_time, check_value
+from memkit.params import AsOf, check_value
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.schemas import result_schema
 from memkit.text.analyse import QueryTerms
@@ -65,7 +65,7 @@ class Asked:
             raise ParameterError("audit: expected both queries and qrels, or neither. Got one of them.")
         if queries is None:
             queries, qrels = _asking(search, n)
-        task = Task.of(queries, qrels, None, None, "apart", as_of_time(as_of))
+        task = Task.of(queries, qrels, None, None, "apart", as_of)
         task.check_known(search)
         batches = batches_of(search, task.queries, task.qrels, task.moment, None)
         return cls(

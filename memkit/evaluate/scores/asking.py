@@ -16,11 +16,12 @@ from memkit.duck import literal
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluate.labels.known import hidden
 from memkit.evaluate.labels.labels import read_run
+from memkit.params import Moment
 from memkit.search.question import memories_where
 
 
 def hits_of(
-    search: Any, queries: pa.Table, qrels: pa.Table | None, depth: int, moment: datetime, where: str | None
+    search: Any, queries: pa.Table, qrels: pa.Table | None, depth: int, moment: Moment, where: str | None
 ) -> pa.Table:
     """What `search` returns for the queries: query_id, rank, memory_id, score, and alike where it folds.
 
@@ -77,7 +78,7 @@ class Batch:
     search: Any
     rows: pa.Table
     where: str | None
-    day: datetime
+    day: Moment
 
     @property
     def asked(self) -> pa.Table:
@@ -89,14 +90,19 @@ class Batch:
 
 
 def batches_of(
-    search: Any, queries: pa.Table, qrels: pa.Table | None, moment: datetime, where: str | None
+    search: Any, queries: pa.Table, qrels: pa.Table | None, moment: Moment, where: str | None
 ) -> list[Batch]:
     """The queries as they are put to a Retriever; parameters as for `hits_of`."""
     return [
-        Batch(one, rows, visible(search, where, rows["user_id"][0].as_py()), rows["as_of"][0].as_py() or moment)
+        Batch(one, rows, visible(search, where, rows["user_id"][0].as_py()), day_of(rows["as_of"][0].as_py(), moment))
         for one, part in _by_hidden(_or_raise(search), queries, qrels)
         for rows in _batches(part)
     ]
+
+
+def day_of(day: datetime | None, moment: Moment) -> Moment:
+    """When a labelled query is asked: on a `day` of its own, else at `moment`."""
+    return moment if day is None else Moment.of_cell(day)
 
 
 def visible(search: Any, where: str | None, user: str | None) -> str | None:

@@ -19,7 +19,7 @@ from memkit.evaluate.scores.evaluation import Task, check_seed, deepest, known_m
 from memkit.evaluate.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluate.scores.result import Result
 from memkit.evaluate.scores.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict
-from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
+from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, result_schema
 
 _TABLE = result_schema(
@@ -186,7 +186,7 @@ def compare(
     >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
     >>> found = compare(words, words.with_params(decay="none"), queries, qrels)
     >>> found.word, found.table["reason"].to_pylist()
-    ('cannot tell yet', ['too few users: 1, and fewer than 6 allow no conclusion'])
+    ('cannot tell yet', ['too few queries: 1, and fewer than 6 allow no conclusion'])
     """
     wanted = parse_metrics(metrics)
     for name, number in (("k", k), ("depth", depth)):
@@ -195,7 +195,7 @@ def compare(
     check_seed("compare", seed)
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "compare")
     if qrels is None:
-        asked, moment = read_queries(queries), as_of_time(as_of)
+        asked, moment = read_queries(queries), Moment.of(as_of)
         both = [hits_of(search, asked, None, k, moment, where) for search in (a, b)]
         table, per_query, to_judge = _TABLE.empty_table(), _PER_QUERY.empty_table(), _TO_JUDGE.empty_table()
     else:
@@ -233,7 +233,7 @@ class _Pair:
         return one, other
 
     def verdict(self, difference: Floats) -> Verdict:
-        return verdict(self.task.units(difference), self.epsilon, self.seed)
+        return verdict(self.task.units(difference), self.epsilon, self.seed, self.task.unit_name)
 
     def judge(self, metric: Metric, bounds: bool) -> tuple[dict[str, Any], pa.Table, pa.Table]:
         """The row of `_TABLE`, the scores by query, and what would have to be judged first."""

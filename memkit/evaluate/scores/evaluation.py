@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from typing import Any, Self
 
 import numpy as np
@@ -20,7 +19,7 @@ from memkit.evaluate.scores.metrics import OF_HITS, Judged, Labels, Metric, pars
 from memkit.evaluate.scores.result import Result
 from memkit.evaluate.scores.stages import STAGES, stages_of
 from memkit.evaluate.scores.statistics import Units, interval
-from memkit.params import AsOf, as_of_time, check_choice, check_value, describe, record_as_of
+from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints, result_schema
 
 METRICS = ("ndcg@10", "recall@5", "mrr")
@@ -36,7 +35,7 @@ class Task:
     ----------
     queries, qrels : pa.Table
     labels : Labels
-    moment : datetime
+    moment : Moment
         For queries without a day of their own.
     unit : ndarray of int, shape (n_queries,)
         Which unit of analysis each query belongs to.
@@ -49,7 +48,7 @@ class Task:
     queries: pa.Table
     qrels: pa.Table
     labels: Labels
-    moment: datetime
+    moment: Moment
     unit: Ints
     unit_name: str
     per_query: bool
@@ -57,7 +56,7 @@ class Task:
     @classmethod
     def of(cls, queries: Any, qrels: Any, group: str | None, mean_of: str | None, unjudged: str, as_of: AsOf) -> Self:
         """Read and check; parameters and errors are those of `evaluate`."""
-        queries, qrels, moment = read_queries(queries), read_qrels(qrels), as_of_time(as_of)
+        queries, qrels, moment = read_queries(queries), read_qrels(qrels), Moment.of(as_of)
         _check_judged(queries, qrels, unjudged)
         labels = Labels.of(queries, qrels, moment)
         if not labels.n_relevant.any():
@@ -220,7 +219,8 @@ def evaluate(
     mean_of : {'queries', 'units'}, optional
         What the mean is over. None is units where the largest has more than a quarter of the queries.
     as_of : str, date or datetime, optional
-        The moment for queries without a day of their own; None is now.
+        The moment for queries without a day of their own; None is now. What was created later is hidden where it is
+        given, as in `Retriever.search`.
     where : str, optional
         A predicate over ``memories`` for all queries.
     depth : int

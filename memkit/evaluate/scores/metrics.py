@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Self
 
 import numpy as np
@@ -17,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError, did_you_mean
+from memkit.params import AsOf, Moment
 from memkit.schemas import Floats, Ints, Mask
 
 
@@ -44,14 +44,17 @@ class Labels:
     stale: Mask
 
     @classmethod
-    def of(cls, queries: pa.Table, qrels: pa.Table, moment: datetime) -> Self:
-        """What `read_queries` and `read_qrels` gave; a query without a day of its own is asked at `moment`."""
+    def of(cls, queries: pa.Table, qrels: pa.Table, as_of: AsOf) -> Self:
+        """What `read_queries` and `read_qrels` gave; a query without a day of its own is asked on `as_of`."""
         ids = pa.array(queries["query_id"].to_pylist(), pa.string())
         at = pc.index_in(qrels["query_id"], value_set=ids)
         qrels, query = qrels.filter(at.is_valid()), at.drop_null().to_numpy().astype(np.int64)
         memories = pc.unique(qrels["memory_id"])
         key = query * len(memories) + pc.index_in(qrels["memory_id"], value_set=memories).to_numpy()
-        asked = pc.fill_null(queries["as_of"], pa.scalar(moment, queries["as_of"].type)).take(pa.array(query))
+        seen = {day: Moment.of_cell(day).seen for day in pc.unique(queries["as_of"].drop_null()).to_pylist()}
+        last = Moment.of(as_of).seen
+        days = [seen.get(day, last) for day in queries["as_of"].to_pylist()]
+        asked = pa.array(days, queries["as_of"].type).take(pa.array(query))
         stale = pc.fill_null(pc.less_equal(qrels["valid_to"], asked), False).to_numpy()
         later = pc.fill_null(pc.greater(qrels["valid_from"], asked), False).to_numpy()
         gain = np.where(stale | later, 0.0, np.maximum(qrels["relevance"].to_numpy(), 0.0))
@@ -245,7 +248,7 @@ class Metric:
         """
         match = _SPELLED.fullmatch(str(text).strip().lower())
         kind = match[1] if match else str(text)
-        if match is None or kind not in _METRICS or match[2] == "0":
+        if match is None or kind not in _METRICS or not int(match[2] or 1):
             raise ParameterError(
                 f"metrics: expected {', '.join(list(_METRICS)[:-1])} or stale, with @k or without."
                 f" Got {text!r}.{did_you_mean(kind, _METRICS) if kind not in _METRICS else ''}"

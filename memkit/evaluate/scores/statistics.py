@@ -287,16 +287,25 @@ class Verdict:
     n_flips: int = 0
 
 
-def too_few(n_units: int) -> str:
-    """Why there is no verdict on so few units."""
-    return f"too few users: {n_units}, and fewer than {FEWEST} allow no conclusion"
+def units_said(unit: str) -> str:
+    """What units are called that the column `unit` tells apart.
+
+    >>> [units_said(name) for name in ("user_id", "query_id", "group", "team")]
+    ['users', 'queries', 'groups', 'groups by team']
+    """
+    return {"user_id": "users", "query_id": "queries", "group": "groups"}.get(unit, f"groups by {unit}")
 
 
-def verdict(units: Units, epsilon: float = 0.01, seed: int = 0) -> Verdict:
+def too_few(n_units: int, unit: str = "user_id") -> str:
+    """Why there is no verdict on so few units; `unit` is the column that tells them apart."""
+    return f"too few {units_said(unit)}: {n_units}, and fewer than {FEWEST} allow no conclusion"
+
+
+def verdict(units: Units, epsilon: float = 0.01, seed: int = 0, unit: str = "user_id") -> Verdict:
     """The word that a difference has earned.
 
     Better and worse: the 95 % interval leaves out 0, and so does the flip test. Practically the same: the 90 %
-    interval lies within ± epsilon, which is two one-sided tests at 5 %.
+    interval lies within ± epsilon, which is two one-sided tests at 5 %. `unit` is the column that tells units apart.
 
     Examples
     --------
@@ -309,7 +318,7 @@ def verdict(units: Units, epsilon: float = 0.01, seed: int = 0) -> Verdict:
     told |= {"n_units": len(units)}
     wide, narrow = interval(units, 0.95, seed), interval(units, 0.9, seed)
     if wide is None or narrow is None:
-        return Verdict(word=OPEN, reason=too_few(len(units)), **told)
+        return Verdict(word=OPEN, reason=too_few(len(units), unit), **told)
     told |= {"low": wide[0], "high": wide[1], "p": flip_p(units, seed), "detectable": detectable(units)}
     word, reason = _word(wide, narrow, told["p"], epsilon)
     return Verdict(word=word, reason=reason, n_flips=n_flips(len(units)), **told)

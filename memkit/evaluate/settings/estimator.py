@@ -15,7 +15,7 @@ from memkit.evaluate.scores.evaluation import Task, deepest
 from memkit.evaluate.scores.metrics import Metric, parse_metrics
 from memkit.evaluate.settings.grid import Setting, check_name
 from memkit.evaluate.settings.pools import Pools
-from memkit.params import AsOf, as_of_time, estimator, param
+from memkit.params import AsOf, Moment, estimator, param
 from memkit.search.settings import QuerySettings
 
 _KEPT = 32
@@ -26,7 +26,7 @@ class Arms:
     """A fitted search, and what its arms found for each set of labelled queries that it was asked."""
 
     def __init__(self, search: Any, metric: Metric, where: str | None, as_of: AsOf) -> None:
-        self.search, self.metric, self.where, self.moment = search, metric, where, as_of_time(as_of)
+        self.search, self.metric, self.where, self.moment = search, metric, where, Moment.of(as_of)
         self._pools: dict[Any, Pools] = {}
         self._lock = threading.Lock()
 

@@ -129,7 +129,7 @@ class Pools:
     def _part(self, plan: Plan, some: Sequence[int], found: Sequence[Candidates]) -> Found:
         batches = [self.batches[at] for at in some]
         number = [self._number[name] for batch in batches for name in batch.rows["query_id"].to_pylist()]
-        moment = [naive(batch.day) for batch in batches for _ in range(batch.rows.num_rows)]
+        moment = [naive(batch.day.at) for batch in batches for _ in range(batch.rows.num_rows)]
         texts = tuple(text or "" for batch in batches for text in batch.rows["text"].to_pylist())
         start = np.cumsum([0, *(batch.rows.num_rows for batch in batches)])
         own = [found[at].of(plan.arms, plan.pool) for at in some]
@@ -221,7 +221,8 @@ class Pools:
             "metrics": [metric.name for metric in self.metrics],
             "depth": self.depth,
             "where": [batch.where for batch in self.batches],
-            "as_of": self.task.moment.isoformat(),
+            "as_of": str(self.task.moment),
+            "is_dated": self.task.moment.until is not None,
         }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from memkit.evaluate.scores.result import Result
 from memkit.evaluate.settings.grid import Grid, Setting
 from memkit.evaluate.settings.pieces import recorded
 from memkit.evaluate.settings.pools import Pools
-from memkit.params import AsOf, check_value, describe, record_as_of
+from memkit.params import AsOf, Moment, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints
 
 MOST_SCORES = 200_000_000
@@ -82,12 +82,12 @@ class Sweep(Result):
 
     @property
     def best(self) -> int:
-        """The setting with the best mean of the first metric, the first one of equals.
+        """The setting with the best mean of the first metric, the first one of equals; `default` where none has one.
 
         Its mean is too good to be true: of many settings the luckiest was taken.
         """
         means = self.table[self.metrics[0]].to_numpy() * Metric.parse(self.metrics[0]).sign
-        return int(np.nanargmax(np.round(means, 12)))
+        return self.default if np.isnan(means).all() else int(np.nanargmax(np.round(means, 12)))
 
     @property
     def scores(self) -> pa.Table:
@@ -119,9 +119,13 @@ class Sweep(Result):
         chosen = ", ".join(f"{key}={value}" for key, value in self.settings[self.best].items())
         n_queries = {"n_queries": self.queries.num_rows, "unit": self.task.unit_name}
         units = {"n_units": int(self.task.unit.max()) + 1}
+        over = f"{len(self.settings):,} settings {size(n_queries | units)}."
+        if best[name] is None:
+            return f"{over} No query has {name!r} in any of them, as nothing was found: expected hits for some."
+        as_it_is = f"{own[name]:.3f}" if own[name] is not None else "nothing found"
         return (
-            f"{len(self.settings):,} settings {size(n_queries | units)}. {name} {best[name]:.3f} at best ({chosen}),"
-            f" {own[name]:.3f} as it is. The best of many looks better than it is: mk.tune says what to expect."
+            f"{over} {name} {best[name]:.3f} at best ({chosen}), {as_it_is} as it is."
+            " The best of many looks better than it is: mk.tune says what to expect."
         )
 
 
@@ -208,7 +212,7 @@ def sweep(
     check_fitted(search, "sweep")
     points = Grid(grid, sample, how, seed)
     if as_of is None and resume is not None:
-        as_of = (recorded(resume) or {}).get("as_of")
+        as_of = _begun(recorded(resume) or {})
     task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
     task.check_known(search)
     _check_size(len(points), task.queries.num_rows, len(wanted))
@@ -219,6 +223,12 @@ def sweep(
     table = describe(_table(settings, points.names, values, with_hits, task), **read_from(search))
     names = [metric.name for metric in wanted]
     return Sweep(record_as_of(table, task.moment), settings, default, task.queries, names, task, values, where)
+
+
+def _begun(known: Mapping[str, Any]) -> Moment:
+    """The moment of a sweep whose file says `known` of it; what did not hide the future goes on so."""
+    moment = Moment.of(known.get("as_of"))
+    return moment if known.get("is_dated") else replace(moment, until=None)
 
 
 def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:

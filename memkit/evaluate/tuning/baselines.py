@@ -88,9 +88,9 @@ def _contained(search: Any, task: Task, metric: Metric, more: Mapping[str, Any])
 
 
 def _seen(batch: Batch) -> pa.ChunkedArray:
-    """What the queries may see: their user's memories, and of a day of their own those that there were."""
+    """What the queries may see: their user's memories, and of the moment that they ask about those that there were."""
     parts = [f"(\n{batch.where}\n)"] if batch.where is not None else []
-    if batch.rows["as_of"].null_count == 0:
-        parts.append(f"(created_at is null or created_at <= timestamptz '{batch.day.isoformat()}')")
+    if (until := batch.day.unseen(batch.search.future)) is not None:
+        parts.append(f"(created_at is null or created_at <= timestamptz '{until.isoformat()}')")
     where = " and ".join(parts) or "true"
     return batch.search.corpus_.ask(f"select memory_id from memories where {where}")["memory_id"]  # noqa: S608  # checked by `batches_of`

@@ -175,7 +175,7 @@ def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any])
     }
     if contest.n_units < FEWEST:
         needed = _more_of(FEWEST, contest.units(contest.value[contest.best]))
-        return TuneVerdict(word=OPEN, reason=too_few(contest.n_units), needed=needed, **told), None
+        return TuneVerdict(word=OPEN, reason=too_few(contest.n_units, about["unit"]), needed=needed, **told), None
     found, gain = retune(contest, seed), expected_gain(contest, seed)
     (low, high), narrow = (_holding(gain, found.interval(level)) for level in (0.95, 0.9))
     word, reason = _word(found, (low, high), narrow, epsilon)
@@ -197,7 +197,7 @@ def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any])
 
 def claim_apart(units: Units, seed: int, chosen: TuneVerdict, tested_on: str) -> TuneVerdict:
     """The verdict on one setting by labels that had no part in its choice: one ordinary test."""
-    found, few = verdict(units, chosen.epsilon, seed), len(units) < FEWEST
+    found, few = verdict(units, chosen.epsilon, seed, chosen.unit), len(units) < FEWEST
     least = units_needed(units, max(abs(found.difference), chosen.epsilon)) if found.word == OPEN else None
     return replace(
         chosen,

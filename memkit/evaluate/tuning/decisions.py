@@ -10,9 +10,10 @@ import pyarrow as pa
 
 from memkit.errors import ParameterError
 from memkit.evaluate.labels.labels import as_arrow_table, read_qrels, read_queries
+from memkit.evaluate.scores.asking import day_of
 from memkit.evaluate.scores.evaluation import nullable
 from memkit.evaluate.scores.metrics import Labels
-from memkit.params import AsOf, as_of_time, check_value
+from memkit.params import AsOf, Moment, check_value
 
 
 def dedup_scores(
@@ -143,7 +144,7 @@ def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels
     >>> context_scores(builders, corpus, queries, qrels).select(["narrow", "wide"]).to_pylist()
     [{'narrow': 0.0, 'wide': 1.0}]
     """
-    asked, moment = read_queries(queries), as_of_time(as_of)
+    asked, moment = read_queries(queries), Moment.of(as_of)
     wanted: dict[str, set[str]] = {}
     for query, memory in zip(
         *(ids.to_pylist() for ids in Labels.of(asked, read_qrels(qrels), moment).relevant()), strict=True
@@ -155,12 +156,13 @@ def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels
         shares = []
         for row in rows:
             need = wanted.get(row["query_id"], set())
-            shown = _shown(builder, corpus, row["user_id"], row["text"], row["as_of"] or moment) if need else set()
+            day = day_of(row["as_of"], moment)
+            shown = _shown(builder, corpus, row["user_id"], row["text"], day) if need else set()
             shares.append(len(need & shown) / len(need) if need else np.nan)
         columns[name] = nullable(np.array(shares))
     return pa.table({**{name: asked[name] for name in ("query_id", "user_id", "group")}, **columns})
 
 
-def _shown(builder: Any, corpus: Any, user: str | None, message: str, moment: Any) -> set[str]:
+def _shown(builder: Any, corpus: Any, user: str | None, message: str, moment: Moment) -> set[str]:
     table = builder.build(corpus, user, message, as_of=moment).table
     return set(table.filter(table["keep"])["memory_id"].to_pylist())

@@ -111,7 +111,7 @@ def tune(
     >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
     >>> found = tune(search, queries, qrels, {"min_score": [0.0, 0.9]})
     >>> found.verdict_.word, found.verdict_.reason, found.chosen_params_
-    ('cannot tell yet', 'too few users: 1, and fewer than 6 allow no conclusion', {'min_score': 0.0})
+    ('cannot tell yet', 'too few queries: 1, and fewer than 6 allow no conclusion', {'min_score': 0.0})
     """
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "tune")
     check_seed("tune", seed)
@@ -180,7 +180,7 @@ def _held_apart(
     if holdout is not None:
         raise ParameterError("tune: expected 'split' or 'holdout'. Got both.")
     moment = as_of_time(split)
-    asked = pc.fill_null(task.queries["as_of"], pa.scalar(task.moment, task.queries["as_of"].type))
+    asked = pc.fill_null(task.queries["as_of"], pa.scalar(task.moment.at, task.queries["as_of"].type))
     apart = pc.greater_equal(asked, pa.scalar(moment, asked.type)).to_numpy()
     return _both_sides(apart, f"queries asked before and after {moment:%Y-%m-%d}"), LATER
 

@@ -30,7 +30,7 @@ from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import arm_weights
 from memkit.search.stages.rank import Candidates, merge
-from memkit.tables.age import ages, decaying, expired, factors, naive
+from memkit.tables.age import ages, decaying, expired, factors, later
 from memkit.text.analyse import terms_by
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ class Rows:
         gone = expired(self.expires, moment) if self.has_expiry else None
         return gone if gone is not None and gone.any() else None
 
-    def future(self, moment: datetime) -> Mask | None:
-        """Memories created after `moment`; None if no memory is. One without a date is not."""
-        later: Mask = self.made > naive(moment)
-        return later if later.any() else None
+    def future(self, until: datetime) -> Mask | None:
+        """Memories created after `until`; None if no memory is. One without a date is not."""
+        unseen = later(self.made, until)
+        return unseen if unseen.any() else None
 
     def decay(
         self, memory: Ints, moment: datetime, form: str, days: float, floor: float, kinds: Sequence[str] = "*"

@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from memkit.duck import check_unicode
 from memkit.errors import QueryError, did_you_mean
-from memkit.params import AsOf
+from memkit.params import AsOf, said_until
 from memkit.search.fitted.arms import KINDS
 from memkit.search.question import Question
 from memkit.search.reports.tables import trace_table
@@ -160,8 +160,10 @@ def _outside(question: Question, memory_id: str) -> str:
         day = index.memories["expires_at"][memory].as_py().date()
         return f"it expired on {day}, before {question.moment.date()}, and expired memories are hidden"
     if reason == "future":
-        made = index.memories["created_at"][memory].as_py()
-        return f"it was created on {made.date()}, after {question.moment.date()}, and the future is hidden"
+        made, unseen = index.memories["created_at"][memory].as_py(), question.scope.unseen
+        until = said_until(unseen.until) if unseen else ""
+        day = made.date() if made.date().isoformat() != until[:10] else said_until(made)
+        return f"it was created on {day}, after {until}, and the future is hidden"
     if reason == "filtered":
         return _filter_words(index.memories["kind"][memory].as_py(), question)
     if not (index.rows.memory == memory).any():

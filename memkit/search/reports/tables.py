@@ -181,7 +181,7 @@ def _with_outside(question: Question, ranked: Ranked) -> Ranked:
     shown = shown_as[np.concatenate([ranked.found.row, wide.row[order]])]
     _, first = np.unique(query * (len(shown_as) + 1) + shown, return_index=True)
     kept = order[np.sort(first[first >= inside]) - inside]
-    both = _joined(ranked, _outside(question, wide.take(kept)))
+    both = ranked.followed_by(_outside(question, wide.take(kept)))
     return both if len(question.queries) == 1 else both.take(np.argsort(both.found.query, kind="stable"))
 
 
@@ -192,11 +192,6 @@ def _outside(question: Question, found: Candidates) -> Ranked:
     for word, mask in question.scope.reasons():
         outside.disposition[mask[memory]] = CODES[word]
     return outside._replace(age_days=age_days, decay=factor)
-
-
-def _joined(first: Ranked, second: Ranked) -> Ranked:
-    columns: Any = zip(first[1:], second[1:], strict=True)
-    return Ranked(first.found.followed_by(second.found), *map(np.concatenate, columns))
 
 
 def _described(table: pa.Table, question: Question, **facts: Any) -> pa.Table:
@@ -268,11 +263,8 @@ def _context_note(question: Question) -> str:
 
 
 def _future_note(question: Question) -> str:
-    """That memories are hidden which were not there yet, where any are."""
-    later = question.scope.future
-    if later is None:
-        return ""
-    return f"Hidden are {later.sum()} memories created after {question.moment:%Y-%m-%d}; the others read as today."
+    """What is later than the moment that is asked about, where anything is."""
+    return str(question.scope.unseen or "")
 
 
 def _some(ids: list[str], most: int = 5) -> str:

@@ -204,6 +204,11 @@ class Ranked(NamedTuple):
         columns: Any = self[1:]
         return type(self)(self.found.take(index), *(column[index] for column in columns))
 
+    def followed_by(self, other: Self) -> Self:
+        """These rows, then those of another."""
+        columns: Any = zip(self[1:], other[1:], strict=True)
+        return type(self)(self.found.followed_by(other.found), *map(np.concatenate, columns))
+
     def labelled(self, where: NDArray[np.bool_], name: str) -> Self:
         """With the disposition `name` on the rows `where`."""
         if not where.any():
