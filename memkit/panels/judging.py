@@ -15,12 +15,13 @@ from memkit.display.draw import marks
 from memkit.display.sheet import Cell
 from memkit.errors import ParameterError
 from memkit.evaluate.labels.labels import QRELS, read_qrels, read_queries
+from memkit.evaluate.scores.asking import batches_of, found_of
 from memkit.evaluate.scores.compare import compare
 from memkit.panels.pairs import kept_in, save
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State
-from memkit.params import AsOf, Param, as_of_time
+from memkit.params import AsOf, Moment, Param
 from memkit.plot.marks import Picture
 from memkit.plot.memories import counts_of
 from memkit.search.retriever import Retriever
@@ -94,7 +95,7 @@ class JudgePanel(Panel):
         self._own: list[dict[str, Any]] = []
         self._beside = None if beside is None else read_qrels(beside)
         self.looks = 0
-        self._queue = self._ordered(other, k, as_of_time(as_of), seed)
+        self._queue = self._ordered(other, k, Moment.of(as_of), None if given is None else self._known, seed)
         super().__init__({}, {}, session)
 
     @property
@@ -102,11 +103,13 @@ class JudgePanel(Panel):
         """Nothing is to be set: a judge sees neither settings nor scores."""
         return {}
 
-    def _ordered(self, other: Retriever | None, k: int, moment: Any, seed: int) -> list[tuple[str, str]]:
+    def _ordered(
+        self, other: Retriever | None, k: int, moment: Moment, qrels: pa.Table | None, seed: int
+    ) -> list[tuple[str, str]]:
         """What is to be judged: what could change the verdict first, the rest shuffled."""
         found: list[tuple[str, str]] = []
         for one in filter(None, (self.search, other)):
-            hits = one.search(self.queries.select(["query_id", "text"]), k=k, as_of=moment)
+            hits = found_of(batches_of(one, self.queries, qrels, moment, None), k, check=False)
             found += zip(hits["query_id"].to_pylist(), hits["memory_id"].to_pylist(), strict=True)
         pairs = sorted(set(found))
         order = np.random.default_rng(seed).permutation(len(pairs))

@@ -94,7 +94,7 @@ class Lab(Displayed):
 
             return PromptPanel(self.corpus, ContextBuilder(retriever=self.search), message=self.query, **dated)
         if name == "judge":
-            return JudgePanel(self.search, self.labels[0], self.qrels, **dated)
+            return JudgePanel(self.search, *self.labels, **dated)
         if name == "surface":
             return SurfacePanel(self._swept(), **shared)
         return RowsPanel(self.corpus, name, **dated)

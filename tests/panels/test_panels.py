@@ -413,6 +413,23 @@ def test_a_judge_sees_no_scores_and_can_be_interrupted(search: mk.Retriever, lab
     assert panel.agreement(panel.result) == 1.0
 
 
+def test_a_judge_sees_what_each_query_may_see() -> None:
+    rows = {"memory_id": ["anna", "boris", "nobody", "later"], "text": ["чай с мёдом", "чай чёрный", "чай", "чай днём"]}
+    rows |= {"user_id": ["anna", "boris", None, "anna"], "created_at": [None, None, "2026-01-01", "2026-03-01T15:00"]}
+    search = mk.Retriever(encoder=None).fit(mk.from_table({**rows, "title": ["Мёд утром", "", "", ""]}))
+    queries = {"query_id": ["a", "b", "c"], "text": ["чай"] * 3, "user_id": ["anna", "boris", "anna"]}
+    panel = mk.panels.judge(search, {**queries, "as_of": ["2026-02-01", "2026-03-01", "2026-03-01"]}, k=9)
+    seen = {"a": {"anna", "nobody"}, "b": {"boris", "nobody"}, "c": {"anna", "nobody", "later"}}
+    assert set(panel._queue) == {(query, memory) for query, memories in seen.items() for memory in memories}
+    hidden = {"query_id": ["h"], "text": ["утром"], "hidden_field": ["title"]}
+    right = {"query_id": ["h", "h"], "memory_id": ["anna", "nobody"], "relevance": [1, 0]}
+    assert mk.panels.judge(search, hidden | {"hidden_field": [None]})._queue == [("h", "anna")]
+    assert mk.panels.judge(search, hidden, right)._queue == []
+    assert mk.panels.judge(search, hidden, right | {"memory_id": ["boris", "nobody"]})._queue == [("h", "anna")]
+    with pytest.raises(mk.ParameterError, match="qrels beside a 'hidden_field'"):
+        mk.panels.judge(search, hidden)
+
+
 def test_a_surface_is_walked_by_arrows(swept: Any, search: mk.Retriever) -> None:
     session = Session(State())
     panel = mk.panels.surface(swept, session=session)
