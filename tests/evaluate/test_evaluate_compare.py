@@ -113,6 +113,22 @@ def test_too_few_users_have_no_verdict_however_many_queries(users: int) -> None:
     assert f"Cannot tell yet whether b is better than a: too few users: {users}" in str(found)
 
 
+@pytest.mark.parametrize(
+    ("column", "said"), [(None, "queries: 3"), ("group", "groups: 2"), ("team", "groups by team: 2")]
+)
+def test_what_there_is_too_little_of_is_called_what_it_is(column: str | None, said: str) -> None:
+    task = Planted(["a", "b", "b"])
+    queries = {name: values for name, values in task.queries.items() if name != "user_id"}
+    queries |= {column: ["x", "y", "y"]} if column else {}
+    group = column if column == "team" else None
+    runs = task.run(np.zeros(3, bool)), task.run(np.ones(3, bool))
+    found = mk.compare(*runs, queries, task.qrels, "hit@1", group=group, unjudged_hits="irrelevant")
+    assert found.table["reason"].to_pylist() == [f"too few {said}, and fewer than 6 allow no conclusion"]
+    cases = {"no": np.zeros(3), "yes": np.ones(3)} | ({column: ["x", "y", "y"]} if column else {})
+    tuned = mk.tune_scores(cases, "no", group=column)
+    assert tuned.verdict_.reason == f"too few {said}, and fewer than 6 allow no conclusion"
+
+
 @pytest.fixture(scope="module")
 def unseen() -> dict[str, Any]:
     """b finds a memory that nobody judged where a finds the right one, for 60 of 300 queries."""
@@ -156,6 +172,18 @@ def test_an_arm_that_is_missing_is_an_error_and_no_loss() -> None:
     queries, qrels = {"query_id": [1], "text": ["coffee"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
     with pytest.raises(mk.MemkitError, match="the arm 'bm25' has the weight"):
         mk.compare(both.with_params(vector_weight=1.0), both, queries, qrels)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_as_many_better_as_worse_contradict_no_mean(sign: int) -> None:
+    task = even(30, 2)
+    first, second, third = ["right"], ["x", "right"], ["x", "y", "right"]
+    before = run_of({name: third if at < 30 else second for at, name in enumerate(task.names)})
+    after = run_of({name: first if at < 30 else third for at, name in enumerate(task.names)})
+    a, b = (before, after)[::sign]
+    row = mk.compare(a, b, task.queries, task.qrels, "mrr", unjudged_hits="irrelevant").table.to_pylist()[0]
+    assert (row["better"], row["worse"], row["note"]) == (30, 30, "")
+    assert row["difference"] == pytest.approx(sign * 30 * (2 / 3 - 1 / 6) / 60)
 
 
 def test_counts_that_contradict_the_mean_are_said() -> None:

@@ -129,7 +129,7 @@ def test_a_superseded_memory_counts_nothing_and_is_stale_from_its_last_day_on() 
     assert Metric.parse("mrr")(run).tolist() == [0.5, 1.0]
 
 
-@pytest.mark.parametrize("wrong", ["ndgc@10", "ndcg@0", "ndcg@", "ndcg@-1", "", "@5", "ndcg@10.5", None])
+@pytest.mark.parametrize("wrong", ["ndgc@10", "ndcg@0", "ndcg@00", "ndcg@", "ndcg@-1", "", "@5", "ndcg@10.5", None])
 def test_an_unknown_metric_is_refused(wrong: Any) -> None:
     with pytest.raises(mk.ParameterError, match=r"metrics: expected ndcg, recall, .* or stale"):
         Metric.parse(wrong)

@@ -191,7 +191,8 @@ def confidence_set(value: np.ndarray, weight: np.ndarray, seed: int) -> set[int]
     return set(left)
 
 
-@pytest.mark.parametrize("seed", range(4))
+# Of the draw 38 a level of 9 % would keep a setting more, and one of 11 % a setting less.
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 38])
 def test_the_plateau_is_the_model_confidence_set(seed: int) -> None:
     random = np.random.default_rng(seed)
     unit = np.repeat(np.arange(25), random.integers(1, 4, 25))

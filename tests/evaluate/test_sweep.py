@@ -355,3 +355,15 @@ def test_a_product_of_weights_leaves_out_the_setting_in_which_no_arm_has_one() -
         found = mk.sweep(search, *labels, grid, "mrr")
     assert len(found.settings) == 7 + 1  # and the search's own
     assert all(any(one.values()) or None in one.values() for one in found.settings)
+
+
+@pytest.mark.parametrize("metric", ["judged@5", "stale@5"])
+def test_where_nothing_is_found_a_sweep_says_so(metric: str) -> None:
+    search = mk.Retriever(encoder=None, min_score=3.0).fit(mk.from_table({"memory_id": ["a"], "text": ["чай"]}))
+    labels = {"query_id": ["1"], "text": ["чай"]}, {"query_id": ["1"], "memory_id": ["a"], "relevance": [1]}
+    none = mk.sweep(search, *labels, {"min_score": [2.0, 5.0]}, [metric])
+    assert (none.best, none.table[metric].null_count) == (none.default, 3)
+    assert f"No query has '{metric}' in any of them, as nothing was found" in str(none)
+    some = mk.sweep(search, *labels, {"min_score": [0.0, 5.0]}, [metric])
+    assert (some.best, some.table[metric].null_count) == (0, 2)
+    assert "at best (min_score=0.0), nothing found as it is" in str(some)

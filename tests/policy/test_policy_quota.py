@@ -107,6 +107,16 @@ def test_low_goes_before_normal_and_old_before_new_and_undated_counts_as_oldest(
     assert Quota(max_facts=1).transform(table, as_of=AS_OF)["evict_rank"].to_pylist() == [4, 3, 2, 1, None]
 
 
+def test_dates_to_come_count_as_the_day_so_that_their_order_has_no_say() -> None:
+    table = facts(
+        {"memory_id": "a", "created_at": AS_OF + timedelta(days=300)},
+        {"memory_id": "b", "created_at": AS_OF + timedelta(days=2)},
+        {"memory_id": "c", "created_at": AS_OF},
+        {"memory_id": "d", "created_at": AS_OF - timedelta(days=1)},
+    )
+    assert Quota(max_facts=0).transform(table, as_of=AS_OF)["evict_rank"].to_pylist() == [2, 3, 4, 1]
+
+
 def test_only_high_facts_over_the_total_stay_and_are_reported() -> None:
     judged = Quota(max_facts=1).transform(facts(*[{"importance": "high"}] * 3), as_of=AS_OF)
     assert judged["keep"].to_pylist() == [True] * 3
