@@ -10,7 +10,7 @@ Python (`panel` and a module a panel); `page` brings it into the browser, as con
 ['b']
 >>> panel.set(k=1, min_score=0.1)
 >>> print(panel.code)
-search.with_params(min_score=0.1).search('кофе', k=1, as_of='2026-03-01T00:00:00+00:00')
+search.with_params(min_score=0.1).search('кофе', k=1, as_of='2026-03-01')
 """
 
 from __future__ import annotations

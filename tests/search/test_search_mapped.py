@@ -85,7 +85,7 @@ def test_what_is_written_table_by_table_is_the_corpus(lake: Any) -> None:
 
 def test_given_vectors_are_searched_and_hits_are_those_of_arms_in_memory(lake: Any) -> None:
     arms = [fitted(lake, engine=engine) for engine in ("local", "mapped")]
-    for where in (None, "user_id = 'u3'", "created_at > '2026-02-01'"):
+    for where in (None, "user_id = 'u1'", "created_at > '2026-02-01'"):
         one, many = (search.search(QUESTIONS, k=20, where=where, as_of=DAY) for search in arms)
         assert one.equals(many), where
         assert one["vector"].null_count < len(one)

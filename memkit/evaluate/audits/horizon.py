@@ -61,8 +61,9 @@ def _to_come(batch: Batch, asked: Question, k: int) -> Ranked | None:
     if unseen is None:
         return None
     search = batch.search.with_params(future="keep")
-    ranked = search.ask(batch.asked, k=k, where=batch.where, as_of=batch.day).but(mmr_lambda=1.0).ranked()
-    return ranked.take(np.flatnonzero((ranked.rank > 0) & unseen[asked.index.rows.memory[ranked.found.row]]))
+    wide = search.ask(batch.asked, k=k, where=batch.where, as_of=batch.day).but(mmr_lambda=1.0)
+    ranked: Ranked = wide.ranked()
+    return ranked.take(np.flatnonzero((ranked.rank > 0) & unseen[wide.index.rows.memory[ranked.found.row]]))
 
 
 @dataclass(frozen=True)
