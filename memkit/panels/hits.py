@@ -91,7 +91,8 @@ class HitsPanel(Panel):
     queries, qrels : table, data frame or path, optional
         Labels, as for `mk.evaluate`: with a pinned setting, a verdict follows every change.
     where, user_id, as_of, k
-        As for `Retriever.search`; the moment is fixed when the panel is made.
+        As for `Retriever.search`; the moment is fixed when the panel is made, now unless it is given, and what was
+        created later is hidden.
     session : Session, optional
         That of another panel, to share its state.
 

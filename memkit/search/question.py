@@ -229,7 +229,8 @@ class Unseen:
         undated = f"{self.undated:,} without created_at" if self.undated else ""
         updated = f"{self.updated:,} updated later" if self.updated else ""
         among = " and ".join(filter(None, (undated, updated)))
-        return f"{said} Among them are {among}." if among else said
+        is_one = (self.undated or self.updated) == 1
+        return f"{said} Among them {'is' if is_one else 'are'} {among}." if among else said
 
 
 @dataclass(frozen=True)

@@ -204,6 +204,15 @@ def test_the_horizon_is_the_first_day_on_which_search_does_not_return_it(
         assert found[memory]["days"] is None or found[memory]["days"] >= 120
 
 
+def test_what_is_not_there_yet_is_not_missed() -> None:
+    rows = {"text": ["зелёный чай утром", "чёрный кофе ночью"], "created_at": ["2026-01-01", "2026-03-01T15:00"]}
+    search = fitted({**rows, "memory_id": ["a", "b"]})
+    for day, n in (("2026-02-28", 1), ("2026-03-01T14:59", 1), ("2026-03-01", 2), (None, 2)):
+        found = mk.audit(search, as_of=day)
+        assert found.tables["unreached"].num_rows == 0
+        assert found.tables["horizon"].num_rows == n
+
+
 def test_where_decay_has_taken_everything_that_is_what_is_said() -> None:
     rows = {"memory_id": ["a"], "text": ["зелёный чай"], "created_at": ["2020-01-01"], "kind": ["archive"]}
     found = mk.audit(fitted(rows, min_score=0.1), as_of=NOW)

@@ -215,7 +215,7 @@ def test_queries_with_a_day_of_their_own_do_not_see_what_is_later(search: mk.Ret
 def test_the_result_says_how_many_are_hidden_and_keeps_what_each_part_says(search: mk.Retriever) -> None:
     one = search.search(pa.table({"text": ["q"], "as_of": ["2026-01-15"]}))
     note = "Hidden are 2 memories created after 2026-01-15; the others read as today."
-    note += " Among them are 1 without created_at."
+    note += " Among them is 1 without created_at."
     assert one.schema.metadata[b"note"].decode() == note
     assert one.schema.metadata[b"as_of"].decode().startswith("2026-01-15")
     both = search.search(pa.table({"text": ["q", "r"], "as_of": ["2026-01-15", "2026-03-15"]}))

@@ -16,9 +16,10 @@ from memkit.evaluate.labels.known import COLUMNS, FIELDS, askable, asking, label
 from memkit.evaluate.scores.asking import Batch, batches_of, check_fitted, found_of
 from memkit.evaluate.scores.evaluation import Task
 from memkit.evaluate.scores.stages import became
-from memkit.params import AsOf, check_value
+from memkit.params import AsOf, Moment, check_value
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.schemas import result_schema
+from memkit.tables.age import later
 from memkit.text.analyse import QueryTerms
 
 OWN_WORDS = "own words"
@@ -63,9 +64,10 @@ class Asked:
         check_value("audit", "n", n, "int", nullable=True, low=1)
         if (queries is None) != (qrels is None):
             raise ParameterError("audit: expected both queries and qrels, or neither. Got one of them.")
+        moment = Moment.of(as_of)
         if queries is None:
-            queries, qrels = _asking(search, n)
-        task = Task.of(queries, qrels, None, None, "apart", as_of)
+            queries, qrels = _asking(search, n, moment)
+        task = Task.of(queries, qrels, None, None, "apart", moment)
         task.check_known(search)
         batches = batches_of(search, task.queries, task.qrels, task.moment, None)
         return cls(
@@ -89,9 +91,12 @@ class Asked:
         return both
 
 
-def _asking(search: Any, n: int | None) -> tuple[pa.Table, pa.Table]:
-    """What asks for each memory; of at most `n` of them."""
-    rows = search.corpus_.memories.select(COLUMNS).to_pylist()
+def _asking(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Table]:
+    """What asks for each memory that is seen at the moment; of at most `n` of them."""
+    memories, until = search.corpus_.memories, moment.unseen(search.future)
+    if until is not None:
+        memories = memories.filter(pa.array(~later(memories["created_at"].to_numpy(), until)))
+    rows = memories.select(COLUMNS).to_pylist()
     queries = [
         asking(row, text, name, column)
         for name, (_, column) in FIELDS.items()
