@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
 import os
 import shutil
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +20,10 @@ TESTS = Path(__file__).parent
 
 # No test, and no process that one starts, leaves vectors in the user's cache.
 os.environ["MEMKIT_CACHE"] = "off"
+# Nor a key among what the user's programs keep: each run has one of its own, and its processes share it.
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    os.environ["MEMKIT_STATE"] = tempfile.mkdtemp(prefix="memkit-state-")
+    atexit.register(shutil.rmtree, os.environ["MEMKIT_STATE"], ignore_errors=True)
 
 # Neither the time that one example takes nor the time to make one says anything about memkit.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,11 +1,12 @@
 """Every file call that a change makes, one method each, so that a test can count, stop or fail each.
 
-Paths are relative to one root, with ``/``. None leads outside: what is absolute, climbs, is hidden or goes through a
-link is refused before anything is opened.
+Paths are relative to one root, with ``/``. None leads outside: what is absolute, climbs, is hidden and not memkit's
+own, or goes through a link is refused before anything is looked at, in `Disk._at`, through which every method goes.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
@@ -14,17 +15,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from memkit.errors import ChangeRefusedError, FormatError, MemkitError
+from memkit.errors import ChangeRefusedError, FormatError, MemkitError, ParameterError
+from memkit.formats.disk.files import is_hidden
 from memkit.formats.disk.lock import JOURNAL, LOCK, PATIENCE, STATE, mine
 
 IGNORED = f"{STATE}/.gitignore"
 _DRIVE = re.compile(r"^[A-Za-z]:")
+_STAGED = re.compile(r"\.~memkit-[1-9]\d*-\d+\.tmp")
+_NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL)
+"""What a system says of a name that no file can have there."""
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _POLL = 0.005
 """Seconds between two looks at a lock that another holds."""
 _FULL_SYNC = 51
 """F_FULLFSYNC of macOS, whose fsync stops at the drive's own memory."""
+
+
+class _BlockedError(ChangeRefusedError):
+    """A file is where a folder is expected."""
 
 
 class Disk:
@@ -39,71 +48,85 @@ class Disk:
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
 
+    def _at(self, path: str) -> str:
+        """Where `path` lies on disk, once nothing on the way to it leads elsewhere; "" is the root.
+
+        Raises
+        ------
+        ChangeRefusedError
+        """
+        if path == "":
+            return str(self.root)
+        _refuse_odd(path)
+        if is_hidden(path) and not _is_own(path):
+            raise ChangeRefusedError(f"{path}: hidden files and folders are left alone.")
+        self._refuse_links(path)
+        return f"{self.root}/{path}"
+
     def read(self, path: str) -> bytes | None:
         """The bytes of a file, or None where there is none."""
-        self._refuse_links(path)
         try:
-            descriptor = os.open(self.root / path, _READ)
+            descriptor = os.open(self._at(path), _READ)
         except FileNotFoundError:
             return None
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        try:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode):
                 raise ChangeRefusedError(f"{path}: expected a regular file. Got a folder, pipe or device.")
-            return file.read()
+            with os.fdopen(descriptor, "rb", closefd=False) as file:
+                return file.read()
+        finally:
+            os.close(descriptor)
 
     def status(self, path: str) -> os.stat_result | None:
-        """The mode and owner of a file or folder, a link not followed; None where there is nothing."""
+        """The mode and owner of a file or folder; None where there is nothing."""
         try:
-            return os.lstat(self.root / path)
-        except (FileNotFoundError, NotADirectoryError):
+            return os.lstat(self._at(path))
+        except (FileNotFoundError, NotADirectoryError, _BlockedError):
             return None
 
     def names(self, folder: str) -> list[str]:
         """The names in a folder, in order; none where it is not there."""
         try:
-            return sorted(os.listdir(self.root / folder))  # noqa: PTH208 - names are all that is wanted
-        except (FileNotFoundError, NotADirectoryError):
+            return sorted(os.listdir(self._at(folder)))  # noqa: PTH208 - names are all that is wanted
+        except (FileNotFoundError, NotADirectoryError, _BlockedError):
             return []
 
     def write(self, path: str, data: bytes, like: os.stat_result | None = None) -> None:
         """A new file with these bytes, and the mode and owner of another."""
-        self._refuse_links(path)
-        descriptor = os.open(self.root / path, _NEW, 0o666 if like is None else 0o600)
+        place = self._at(path)
+        descriptor = os.open(place, _NEW, 0o666 if like is None else 0o600)
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
         if like is not None:
             with suppress(PermissionError, AttributeError):  # only root may give a file away; Windows cannot
-                os.chown(self.root / path, like.st_uid, like.st_gid)
-            os.chmod(self.root / path, stat.S_IMODE(like.st_mode))  # noqa: PTH101 - a new file, no link
+                os.chown(place, like.st_uid, like.st_gid)
+            os.chmod(place, stat.S_IMODE(like.st_mode))  # noqa: PTH101 - a new file, no link
 
     def sync(self, path: str) -> None:
         """Have a file's bytes survive a power cut."""
-        self._sync(path, os.O_RDONLY)
+        self._sync(path, _READ)
 
     def sync_folder(self, folder: str) -> None:
         """Have the names in a folder survive a power cut; Windows has no such call, and needs none."""
         if os.name != "nt":
-            self._sync(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+            self._sync(folder, _READ | getattr(os, "O_DIRECTORY", 0))
 
     def rename(self, path: str, to: str) -> None:
         """Give a file another name, in place of what has that name."""
-        self._refuse_links(to)
-        os.replace(self.root / path, self.root / to)  # noqa: PTH105 - one call, as all methods here
+        os.replace(self._at(path), self._at(to))  # noqa: PTH105 - one call, as all methods here
 
     def remove(self, path: str) -> None:
         """Remove a file."""
-        self._refuse_links(path)
-        os.unlink(self.root / path)  # noqa: PTH108
+        os.unlink(self._at(path))  # noqa: PTH108
 
     def make_folder(self, path: str) -> None:
         """A new folder."""
-        self._refuse_links(path)
-        os.mkdir(self.root / path)  # noqa: PTH102
+        os.mkdir(self._at(path))  # noqa: PTH102
 
     def remove_folder(self, path: str) -> None:
         """Remove a folder that is empty."""
-        self._refuse_links(path)
-        os.rmdir(self.root / path)  # noqa: PTH106
+        os.rmdir(self._at(path))  # noqa: PTH106
 
     @contextmanager
     def locked(self, patience: float = PATIENCE) -> Iterator[None]:
@@ -118,8 +141,10 @@ class Disk:
 
         try:
             self._prepare()
-            self._refuse_links(LOCK)
-            lock = FileLock(self.root / LOCK, timeout=patience, fallback_to_soft=False)
+            status = self.status(LOCK)
+            if status is not None and not stat.S_ISREG(status.st_mode):
+                raise ChangeRefusedError(f"{LOCK}: expected a regular file. Remove what is in its place.")
+            lock = FileLock(self._at(LOCK), timeout=patience, fallback_to_soft=False)
             lock.acquire(poll_interval=_POLL)
         except Timeout as error:
             raise MemkitError(f"{self.root}: busy, another process is changing or reading it. Try again.") from error
@@ -138,12 +163,17 @@ class Disk:
                 with suppress(FileExistsError):  # another process made it meanwhile
                     self.make_folder(folder)
                 self.sync_folder(above)
-        if self.status(IGNORED) is None:  # old texts are not to get into a repository
-            with suppress(FileExistsError):
-                self.write(IGNORED, b"*\n")
+        ignored = self.read(IGNORED)
+        lines = (ignored or b"").split()
+        if b"*" in lines and not any(line.startswith(b"!") for line in lines):
+            return
+        if ignored is not None:  # somebody else's: old texts are not to get into a repository
+            self.remove(IGNORED)
+        with suppress(FileExistsError):
+            self.write(IGNORED, b"*\n")
 
     def _sync(self, path: str, flags: int) -> None:
-        descriptor = os.open(self.root / path, flags)
+        descriptor = os.open(self._at(path), flags)
         try:
             os.fsync(descriptor)
             if sys.platform == "darwin":
@@ -155,17 +185,49 @@ class Disk:
             os.close(descriptor)
 
     def _refuse_links(self, path: str) -> None:
-        """Raise where a link, or a file in place of a folder, is on the way to `path`, or is `path` itself."""
-        parts = path.split("/")
-        for end in range(1, len(parts) + 1):
-            place = "/".join(parts[:end])
-            found = self.status(place)
-            if found is None:
+        """Raise where a link, or a file in place of a folder, is on the way to `path`, or a link is `path` itself."""
+        place, parts = str(self.root), path.split("/")
+        for count, part in enumerate(parts, 1):
+            place = f"{place}/{part}"
+            try:
+                status = os.lstat(place)
+            except FileNotFoundError:
                 return
-            if stat.S_ISLNK(found.st_mode):
-                raise ChangeRefusedError(f"{path}: {place} is a link, and links are not followed.")
-            if end < len(parts) and not stat.S_ISDIR(found.st_mode):
-                raise ChangeRefusedError(f"{path}: {place} is a file where a folder is expected.")
+            except OSError as error:
+                if error.errno in _NO_NAME:
+                    raise ChangeRefusedError(f"{path:.200}: no file can have that name: {error.strerror}.") from error
+                raise
+            if stat.S_ISLNK(status.st_mode) or _is_junction(status):
+                raise ChangeRefusedError(f"{path}: {'/'.join(parts[:count])} is a link, and links are not followed.")
+            if count < len(parts) and not stat.S_ISDIR(status.st_mode):
+                raise _BlockedError(f"{path}: {'/'.join(parts[:count])} is a file where a folder is expected.")
+
+
+def _is_junction(status: os.stat_result) -> bool:
+    """Whether a folder of Windows is another one's second name, which is no link there and leads as one."""
+    tag = getattr(status, "st_reparse_tag", 0)
+    return bool(tag) and tag == getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", None)
+
+
+def staged_name(path: str, number: int, place: int) -> str:
+    """Where the new content of `path` waits beside it, the file at `place` in the change `number`."""
+    return f"{path[: path.rfind('/') + 1]}.~memkit-{number}-{place}.tmp"
+
+
+def _is_own(path: str) -> bool:
+    """Whether a hidden path is memkit's own: what it keeps at the root, or a new content beside its file."""
+    folder, _, name = path.rpartition("/")
+    return path.split("/")[0] == STATE or (_STAGED.fullmatch(name) is not None and not is_hidden(folder))
+
+
+def _refuse_odd(path: object) -> None:
+    """Raise for what is no plain relative path."""
+    if not isinstance(path, str):
+        raise ChangeRefusedError(f"expected a path as a text. Got {path!r:.200}.")
+    is_odd = "\\" in path or "\0" in path or _DRIVE.match(path) is not None
+    is_odd = is_odd or any(part in ("", ".", "..") for part in path.split("/"))
+    if is_odd or path.encode("utf-8", "replace").decode() != path:
+        raise ChangeRefusedError(f"expected a path below the root, in UTF-8, with '/'. Got {path!r:.200}.")
 
 
 def check_path(path: str) -> str:
@@ -181,11 +243,8 @@ def check_path(path: str) -> str:
     >>> check_path("memory/notes/чай.md")
     'memory/notes/чай.md'
     """
-    parts = path.split("/")
-    odd = "\\" in path or "\0" in path or _DRIVE.match(path) or any(part in ("", ".", "..") for part in parts)
-    if odd or path.encode("utf-8", "replace").decode() != path:
-        raise ChangeRefusedError(f"expected a path below the root, in UTF-8, with '/'. Got {path!r:.200}.")
-    if any(part.startswith(".") for part in parts):
+    _refuse_odd(path)
+    if is_hidden(path):
         raise ChangeRefusedError(f"{path}: hidden files and folders are left alone.")
     return path
 
@@ -195,10 +254,21 @@ def folder_of(root: str | Path) -> Path:
 
     Raises
     ------
+    ParameterError
+        For what is no path.
     FormatError
-        Where there is none.
+        Where there is no folder.
     """
+    if not isinstance(root, (str, os.PathLike)) or root == "":
+        raise ParameterError(f"expected the path of a folder. Got {root!r:.200}.")
     path = Path(root)
-    if not path.is_dir():
-        raise FormatError(f"{path}: expected a folder. Got {'a file' if path.exists() else 'nothing there'}.")
-    return path.resolve()
+    try:
+        if not path.is_dir():
+            raise FormatError(
+                f"{path!s:.200}: expected a folder. Got {'a file' if path.exists() else 'nothing there'}."
+            )
+        return path.resolve()
+    except (OSError, ValueError) as error:
+        if isinstance(error, MemkitError):
+            raise
+        raise FormatError(f"{str(path)!r:.200}: expected a folder. Got {getattr(error, 'strerror', error)}.") from error

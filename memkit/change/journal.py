@@ -4,6 +4,10 @@ The record of a change says what each file was and will be. It is written first 
 staged beside their targets; then the record is renamed (``.todo``), which decides; then names change and nothing else;
 then the record is ``.done`` and keeps what is needed to undo. What a process that died left is settled by the next that
 opens the folder: a ``.new`` is taken back, a ``.todo`` is finished. Each step is safe to do twice.
+
+A folder may come from anybody, so a record is followed only where this user's key signed its name (`formats/disk/
+signed.py`), where every field of it is what memkit writes (`to_record`), and as far as `Disk` goes. Records of others
+are set aside; `recover` follows them where it is told to, within the other two.
 """
 
 from __future__ import annotations
@@ -11,22 +15,32 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
-from memkit.change.disk import Disk, check_path
-from memkit.errors import ChangeRefusedError, MemkitError, StaleSourceError
-from memkit.formats.disk.lock import JOURNAL, PATIENCE, STATE, TODO
+from memkit.change.disk import Disk, check_path, staged_name
+from memkit.display.sheet import visible
+from memkit.errors import ChangeRefusedError, FormatError, MemkitError, StaleSourceError, refused
+from memkit.formats.disk.lock import ASIDE, JOURNAL, PATIENCE
+from memkit.formats.disk.signed import DONE, NEW, TODO, Signer, made_key, parsed
 from memkit.formats.disk.source import utf8
 
-NEW, DONE = ".new", ".done"
-_RECORD = re.compile(r"(\d{6,})\.(?:new|todo|done)")
-_ASIDE = f"{STATE}/aside"
+_HASH = re.compile(r"[0-9a-f]{64}")
+_MODES = range(0o1000)
+"""What of a mode is kept: who may read, write and run a file; an older memkit kept its kind too."""
+_FOREIGN = 10**6
+"""Numbers of others from here on do not count, so that nobody can use all up."""
+_AGAIN = "again-"
+"""What the name of a record opens with that is set aside where another of that name lies."""
+_SHOWN = 10
 KEPT = 100
 """Changes that can be undone, one after the other: each keeps the old texts."""
 
@@ -88,15 +102,77 @@ class Record:
         return hash_of(text).encode() + b"\n" + text + b"\n"
 
 
-def to_record(data: bytes | None) -> Record | None:
-    """What `Record.to_bytes` wrote; None where it is not whole."""
+_TYPES: dict[str, tuple[type, ...]] = {
+    **{"number": (int,), "files": (list,), "made": (list,), "dropped": (list,), "undoes": (int, NoneType)},
+    **{"about": (dict,), "path": (str,), "before": (str, NoneType), "after": (str, NoneType)},
+    **{"staged": (str, NoneType), "image": (str, NoneType), "mode": (int, NoneType)},
+}
+"""Of the fields of a record, and of a file in it, as JSON has them."""
+
+
+def to_record(data: bytes | None, number: int | None = None) -> Record | None:
+    """What `Record.to_bytes` wrote, under the `number` of its name; None where it is not whole.
+
+    Raises
+    ------
+    FormatError, ChangeRefusedError
+        Where it is whole and memkit would not have written it: then somebody else did.
+    """
     digest, _, text = (data or b"").partition(b"\n")
     text = text.removesuffix(b"\n")
     if hash_of(text).encode() != digest:
         return None
-    values: dict[str, Any] = json.loads(text)
-    files = tuple(File(**file) for file in values["files"])
-    return Record(**values | {"files": files, "made": tuple(values["made"]), "dropped": tuple(values["dropped"])})
+    try:
+        values = _typed(json.loads(text), Record)
+        files = tuple(File(**_typed(file, File)) for file in values["files"])
+        record = Record(**values | {"files": files, "made": tuple(values["made"]), "dropped": tuple(values["dropped"])})
+        _check_record(record, number)
+        return record
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, MemkitError):
+            raise
+        raise refused("a record", "JSON as memkit writes it", f"{error!s:.200}") from error
+
+
+def _typed(values: object, cls: type[Record] | type[File]) -> dict[str, Any]:
+    """The fields of a record or a file, all of them there and each of its type."""
+    names = [field.name for field in fields(cls)]
+    if not isinstance(values, dict) or sorted(values) != sorted(names):
+        raise refused("a record", f"the fields {', '.join(names)}", f"{values!r:.200}")
+    for name in names:
+        if not isinstance(values[name], _TYPES[name]) or isinstance(values[name], bool):
+            raise refused("a record", f"'{name}' of another type", f"{values[name]!r:.200}")
+    return values
+
+
+def _check_record(record: Record, number: int | None) -> None:
+    """Raise where a record names what no change of memkit's names: all of it follows from its files' paths."""
+    paths = [check_path(file.path) for file in record.files]
+    above = {"/".join(path.split("/")[:end]) for path in paths for end in range(1, path.count("/") + 1)}
+    if record.number < 1 or number not in (None, record.number):
+        raise refused("a record", "the number of its name", str(record.number))
+    if record.undoes is not None and not 1 <= record.undoes < record.number:
+        raise refused("a record", "an earlier change that it undoes", str(record.undoes))
+    if len(set(paths)) < len(paths):
+        raise refused("a record", "each file once", f"{paths!r:.200}")
+    for folders in (record.made, record.dropped):
+        odd = [folder for folder in folders if not isinstance(folder, str) or folder not in above]
+        if odd:
+            raise refused("a record", "folders above its files", f"{odd!r:.200}")
+    for place, file in enumerate(record.files):
+        _check_file(file, staged_name(file.path, record.number, place))
+
+
+def _check_file(file: File, staged: str) -> None:
+    """Raise where what a record says of a file does not fit together; `staged` is where its content is to wait."""
+    if any(hash is not None and not _HASH.fullmatch(hash) for hash in (file.before, file.after)):
+        raise refused(file.path, "a SHA-256 before and after", f"{file.before!r:.80} and {file.after!r:.80}")
+    if file.staged != (None if file.after is None else staged):
+        raise refused(file.path, f"its new content in {staged}", f"{file.staged!r:.200}")
+    if file.before != (None if file.image is None else hash_of(file.image.encode())):
+        raise refused(file.path, "its old content, of the hash before", f"{file.image!r:.80}")
+    if not (file.before is None if file.mode is None else file.mode in _MODES or file.mode - stat.S_IFREG in _MODES):
+        raise refused(file.path, "a mode of a file, at most 777", f"{file.mode!r:.80}")
 
 
 @contextmanager
@@ -120,7 +196,7 @@ class Journal:
     """The changes made below one root; whoever has it holds the lock."""
 
     def __init__(self, disk: Disk) -> None:
-        self.disk = disk
+        self.disk, self._signer = disk, Signer(made_key(), disk.root)
 
     def apply(self, changes: Sequence[Change], about: dict[str, Any]) -> Record:
         """Make all of `changes` or none.
@@ -157,7 +233,8 @@ class Journal:
 
     def _do(self, changes: Sequence[Change], modes: Mapping[str, int | None] | None = None, **of: Any) -> Record:
         """Make the changes, in a record of the next number; a file that comes back gets the mode that it had."""
-        number = max(map(_number, self.disk.names(JOURNAL)), default=0) + 1
+        own, others = (map(_number, self.disk.names(folder)) for folder in (JOURNAL, ASIDE))
+        number = max([*own, *(number for number in others if number < _FOREIGN)], default=0) + 1
         files = tuple(self._files(number, changes, modes or {}))
         made = tuple(self._missing(file.path for file in files if file.after is not None))
         record = Record(number, files, made, **of)
@@ -167,41 +244,126 @@ class Journal:
     def last(self) -> Record | None:
         """The last change that is done and not undone."""
         done = self._done()
-        return to_record(self.disk.read(f"{JOURNAL}/{done[-1]}")) if done else None
+        return self._record(done[-1]) if done else None
 
     def _done(self) -> list[str]:
         """The names of the records of what is done, in order."""
-        return sorted((name for name in self.disk.names(JOURNAL) if name.endswith(DONE)), key=_number)
+        return self._names(DONE)
+
+    def _names(self, *states: str) -> list[str]:
+        """The names of records in these states, in order; whoever opens a journal sets those of others aside first."""
+        found = {name: said for name in self.disk.names(JOURNAL) if (said := parsed(name)) and said.state in states}
+        return sorted(found, key=_number)
+
+    def _record(self, name: str) -> Record | None:
+        """A record of this user's, whatever its state; None where it is not whole, or not the one that has this name.
+
+        Raises
+        ------
+        FormatError, ChangeRefusedError
+            As `to_record`; or where somebody else wrote it.
+        """
+        if not self._signer.owns(name):
+            raise refused(f"{JOURNAL}/{name}", "a record that your own memkit signed", "one of another")
+        data = self.disk.read(f"{JOURNAL}/{name}") or b""
+        return to_record(data, _number(name)) if data[:32].decode("ascii", "replace") == _digest(name) else None
 
     def images(self) -> Iterator[tuple[str, bytes]]:
-        """The old contents that are kept, by path."""
-        for name in self.disk.names(JOURNAL):
-            for file in (to_record(self.disk.read(f"{JOURNAL}/{name}")) or Record(0, ())).files:
-                if file.image is not None:
-                    yield file.path, file.image.encode()
+        """The old contents that are kept, by path, whoever wrote them."""
+        for folder in (JOURNAL, ASIDE):
+            for name in self.disk.names(folder):
+                for file in self._readable(f"{folder}/{name}").files:
+                    if file.image is not None:
+                        yield file.path, file.image.encode()
+
+    def _readable(self, path: str) -> Record:
+        """A record of anybody's; an empty one where there is none."""
+        number = _number(posixpath.basename(path))
+        with suppress(FormatError, ChangeRefusedError):
+            return (to_record(self.disk.read(path), number) if number else None) or Record(0, ())
+        return Record(0, ())
 
     def clear(self) -> int:
-        """Forget how to undo: remove every record, and with it the old texts; how many there were."""
+        """Forget how to undo: remove every record, and with it the old texts; how many there were.
+
+        What lies aside goes too, and the new contents that were staged for a record there.
+        """
         names = self._done()
         for name in names:
             self.disk.remove(f"{JOURNAL}/{name}")
-        for name in self.disk.names(_ASIDE):
-            self.disk.remove(f"{_ASIDE}/{name}")
+        aside = [f"{ASIDE}/{name}" for name in self.disk.names(ASIDE)]
+        for path in filter(self._is_file, aside):
+            self._unstage(self._readable(path))
+            self.disk.remove(path)
         self.disk.sync_folder(JOURNAL)
-        return len(names)
+        return len(names) + sum(map(bool, map(_number, aside)))
 
-    def recover(self) -> list[str]:
-        """Settle what a process that died left; what is to be said of files that somebody changed meanwhile."""
-        said: list[str] = []
-        for name in self.disk.names(JOURNAL):
+    def recover(self, trust: bool = False) -> list[str]:
+        """Settle what a process that died left; what is to be said of it.
+
+        That is: of files that somebody changed meanwhile, and of the records of others. These are set aside, or with
+        `trust` become this user's own where every field of them is what memkit writes, and are followed.
+        """
+        adopted = self._adopt() if trust else None
+        aside = self._set_aside()
+        said = aside if adopted is None else adopted
+        for name in self._names(NEW, TODO):
             path = f"{JOURNAL}/{name}"
+            record = self._record(name)
             if name.endswith(NEW):
-                self._take_back(path, to_record(self.disk.read(path)))
-            elif name.endswith(TODO):
-                record = to_record(self.disk.read(path))
-                if record is None:
-                    raise MemkitError(f"{path}: the record of a change is damaged. Mend or remove it by hand.")
-                said += self._finish(record)
+                self._take_back(path, record)
+            elif record is None:
+                raise MemkitError(f"{path}: the record of a change is damaged. Mend or remove it by hand.")
+            else:
+                said += self._finish(record, _digest(name))
+        return said
+
+    def _foreign(self) -> list[str]:
+        """The names of the records in the journal that this user's memkit did not write, in order."""
+        return [name for name in self._names(NEW, TODO, DONE) if not self._signer.owns(name)]
+
+    def _set_aside(self) -> list[str]:
+        """Move the records of others out of the journal; what is to be said of them."""
+        names = self._foreign()
+        if not names:
+            return []
+        if self.disk.status(ASIDE) is None:
+            self.disk.make_folder(ASIDE)
+        unmade = [self._readable(f"{JOURNAL}/{name}") for name in names if not name.endswith(DONE)]
+        cut = [file.path for record in unmade for file in record.files]
+        taken = set(self.disk.names(ASIDE))
+        for name in names:
+            fresh = next(fresh for n in count() if (fresh := f"{_AGAIN * n}{name}") not in taken)
+            self.disk.rename(f"{JOURNAL}/{name}", f"{ASIDE}/{fresh}")
+            taken.add(fresh)
+        under_way = f" A change that was cut off is among them, of {_listed(cut)}." if cut else ""
+        return [
+            f"{self.disk.root}: {len(names)} records of a journal were set aside in {ASIDE}. Your memkit did not write"
+            " them here: they are somebody else's, an older memkit's, or of a folder that was copied or moved."
+            f"{under_way} mk.recover(folder, trust=True) follows them; `memkit undo --clear` removes them."
+        ]
+
+    def _adopt(self) -> list[str]:
+        """Make the records of others this user's own, as far as they are sound; what is to be said of each."""
+        own = {_number(name) for name in self._names(NEW, TODO, DONE) if self._signer.owns(name)}
+        places = [f"{JOURNAL}/{name}" for name in self._foreign()]
+        places += [f"{ASIDE}/{name}" for name in sorted(self.disk.names(ASIDE), key=_number) if _number(name)]
+        said = []
+        for path in places:
+            number, state = _number(path), path[path.rfind(".") :]
+            try:
+                data = self.disk.read(path) or b""
+                record = to_record(data, number)
+                why = "its number is that of another" if number in own else "it is damaged" if record is None else ""
+            except (FormatError, ChangeRefusedError) as error:
+                record, why = None, visible(str(error))
+            if record is None or why:
+                said.append(f"{path}: it is not followed: {why}")
+                continue
+            own.add(number)
+            self.disk.rename(path, self._place(number, data[:32].decode(), state))
+            changed = _listed([file.path for file in record.files])
+            said.append(f"{path}: it is followed as if it were yours: a change of {changed}.")
         return said
 
     def _after(self, file: File) -> bytes | None:
@@ -222,10 +384,13 @@ class Journal:
                 raise stale(change.path)
             if status is not None and not status.st_mode & 0o200:
                 raise ChangeRefusedError(f"{change.path}: it is read-only.")
-            folder = posixpath.dirname(change.path)
-            staged = posixpath.join(folder, f".~memkit-{number}-{place}.tmp") if change.after is not None else None
+            staged = staged_name(change.path, number, place) if change.after is not None else None
+            if staged and self.disk.status(staged) is not None:
+                raise ChangeRefusedError(
+                    f"{staged}: it is in the way of a change, and no change of memkit left it. Remove it."
+                )
             image, _ = (None if data is None else utf8(change.path, data) for data in (now, change.after))
-            mode = modes.get(change.path) if status is None else status.st_mode
+            mode = modes.get(change.path) if status is None else status.st_mode & _MODES[-1]
             before, after = (None if data is None else hash_of(data) for data in (now, change.after))
             yield File(change.path, before, after, staged, image, mode)
 
@@ -241,9 +406,11 @@ class Journal:
                 seen.add(folder)
 
     def _commit(self, record: Record, contents: dict[str, bytes | None]) -> None:
-        new, todo = _place(record, NEW), _place(record, TODO)
+        data = record.to_bytes()
+        digest = data[:32].decode()
+        new, todo = (self._place(record.number, digest, state) for state in (NEW, TODO))
         try:
-            self._stage(record, new, contents)
+            self._stage(record, new, data, contents)
         except BaseException as error:
             with suppress(OSError):  # what cannot be taken back now is when the folder is next opened
                 self._take_back(new, record)
@@ -255,7 +422,7 @@ class Journal:
         try:
             self.disk.rename(new, todo)
             self.disk.sync_folder(JOURNAL)
-            found = self._finish(record)
+            found = self._finish(record, digest)
         except OSError as error:
             reason = error.strerror or error
             raise MemkitError(
@@ -264,9 +431,9 @@ class Journal:
         for said in found:
             warnings.warn(said, RuntimeWarning, stacklevel=4)
 
-    def _stage(self, record: Record, new: str, contents: dict[str, bytes | None]) -> None:
+    def _stage(self, record: Record, new: str, data: bytes, contents: dict[str, bytes | None]) -> None:
         """Write all that needs space, and have it last."""
-        self.disk.write(new, record.to_bytes())
+        self.disk.write(new, data)
         self.disk.sync(new)
         self.disk.sync_folder(JOURNAL)
         for folder in record.made:
@@ -281,88 +448,127 @@ class Journal:
 
     def _take_back(self, new: str, record: Record | None) -> None:
         """Remove what was staged, and the record last."""
-        for file in record.files if record else ():
-            if file.staged and self.disk.status(file.staged):
-                self.disk.remove(file.staged)
-        self._drop(reversed(record.made) if record else ())
         if record:
+            self._unstage(record)
             self._sync_folders(file.path for file in record.files)
             self._sync_folders(record.made)
         if self.disk.status(new):
             self.disk.remove(new)  # if this is lost, all of it is done again, and finds nothing
 
-    def _finish(self, record: Record) -> list[str]:
+    def _unstage(self, record: Record) -> None:
+        """Remove what was staged for a change, and the folders that it made, where they are empty."""
+        for file in record.files:
+            if file.staged and self._is_file(file.staged):
+                self.disk.remove(file.staged)
+        self._drop(reversed(record.made))
+
+    def _finish(self, record: Record, digest: str) -> list[str]:
         """Change names as far as it is not done; what cannot be done is said."""
         said = [self._settle(file) for file in record.files]
         self._sync_folders(file.path for file in record.files)
         self._drop(record.dropped)
         self._sync_folders(record.dropped)
+        todo = self._place(record.number, digest, TODO)
         if record.undoes is None:
-            self.disk.rename(_place(record, TODO), _place(record, DONE))
+            self.disk.rename(todo, self._place(record.number, digest, DONE))
         else:
-            self._forget(_place(record, DONE, record.undoes))
-            self.disk.remove(_place(record, TODO))
+            self._forget(record.undoes)
+            self.disk.remove(todo)
         self.disk.sync_folder(JOURNAL)
         for name in self._done()[:-KEPT]:
             self.disk.remove(f"{JOURNAL}/{name}")
         return [text for text in said if text]
 
-    def _forget(self, done: str) -> None:
+    def _forget(self, number: int) -> None:
         """Remove the record of what is undone, before that of its undoing: it could else be undone once more."""
-        if self.disk.status(done):
-            self.disk.remove(done)
-            self.disk.sync_folder(JOURNAL)
+        for name in self._done():
+            if _number(name) == number:
+                self.disk.remove(f"{JOURNAL}/{name}")
+                self.disk.sync_folder(JOURNAL)
 
     def _settle(self, file: File) -> str:
         """Give one file its new content; what is to be said where it is neither the old nor the new one."""
-        try:
-            now = self.disk.read(file.path)
-            found = None if now is None else hash_of(now)
-        except ChangeRefusedError:
-            found = "a link"
-        staged = file.staged if file.staged and self.disk.status(file.staged) else None
+        found, waiting = self._hash(file.path), self._hash(file.staged)
         if found == file.before and found != file.after:
-            if staged:
-                self.disk.rename(staged, file.path)
+            if file.staged and waiting == file.after:
+                self.disk.rename(file.staged, file.path)
                 return ""
             if file.after is None:
                 self.disk.remove(file.path)
                 return ""
         elif found == file.after:
-            if staged:
-                self.disk.remove(staged)
+            if file.staged and self._is_file(file.staged):
+                self.disk.remove(file.staged)
             return ""
-        if staged:
-            self._put_aside(staged)
-        kept = f" What was to be written is in {_ASIDE}." if staged else ""
-        return f"{file.path}: somebody changed it while a change was under way; it is left as it is.{kept}"
+        if file.staged and self._is_file(file.staged):
+            self._put_aside(file.staged)
+            return f"{file.path}: {_CHANGED} What was to be written is in {ASIDE}."
+        return f"{file.path}: {_CHANGED}"
+
+    def _hash(self, path: str | None) -> str | None:
+        """The hash of a file, None where it is not there; what is no file, or behind a link, has none that fits."""
+        try:
+            data = self.disk.read(path) if path else None
+        except ChangeRefusedError:
+            return "no file"
+        return None if data is None else hash_of(data)
+
+    def _is_file(self, path: str) -> bool:
+        """Whether a regular file is there, and no link on the way to it."""
+        with suppress(ChangeRefusedError):
+            status = self.disk.status(path)
+            return status is not None and stat.S_ISREG(status.st_mode)
+        return False
+
+    def _is_folder(self, path: str) -> bool:
+        """Whether a folder is there, and no link on the way to it."""
+        with suppress(ChangeRefusedError):
+            status = self.disk.status(path)
+            return status is not None and stat.S_ISDIR(status.st_mode)
+        return False
 
     def _put_aside(self, staged: str) -> None:
-        if self.disk.status(_ASIDE) is None:
-            self.disk.make_folder(_ASIDE)
+        if self.disk.status(ASIDE) is None:
+            self.disk.make_folder(ASIDE)
         with suppress(FileExistsError):  # it was put there by one who died
-            self.disk.write(f"{_ASIDE}/{posixpath.basename(staged)[2:]}", self.disk.read(staged) or b"")
+            self.disk.write(f"{ASIDE}/{posixpath.basename(staged)[2:]}", self.disk.read(staged) or b"")
         self.disk.remove(staged)
 
     def _drop(self, folders: Iterable[str]) -> None:
         """Remove folders that are empty; others hold what somebody put there."""
         for folder in folders:
-            if self.disk.status(folder) and not self.disk.names(folder):
+            if self._is_folder(folder) and not self.disk.names(folder):
                 self.disk.remove_folder(folder)
 
     def _sync_folders(self, paths: Iterable[str]) -> None:
         for folder in dict.fromkeys(map(posixpath.dirname, paths)):
-            if not folder or self.disk.status(folder):
+            if not folder or self._is_folder(folder):
                 self.disk.sync_folder(folder)
 
+    def _place(self, number: int, digest: str, state: str) -> str:
+        """Where a record of this user's lies in a state; the rename from one to the next signs it anew."""
+        return f"{JOURNAL}/{self._signer.name(number, digest, state)}"
 
-def _number(name: str) -> int:
-    match = _RECORD.fullmatch(name)
-    return int(match.group(1)) if match else 0
+
+_CHANGED = "somebody changed it while a change was under way; it is left as it is."
 
 
-def _place(record: Record, ending: str, number: int | None = None) -> str:
-    return f"{JOURNAL}/{record.number if number is None else number:06d}{ending}"
+def _number(path: str) -> int:
+    """The number of the record at `path`, also where it was set aside more than once; 0 for any other file."""
+    said = parsed(posixpath.basename(path).replace(_AGAIN, ""))
+    return said.number if said else 0
+
+
+def _digest(name: str) -> str:
+    """The beginning of a record's hash, as its name has it."""
+    said = parsed(name)
+    return said.digest if said else ""
+
+
+def _listed(paths: Sequence[str]) -> str:
+    """Some paths in a message, each as a quoted text: anybody may have written them."""
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    return ", ".join(f"{path!r:.200}" for path in paths[:_SHOWN]) + more if paths else "no file"
 
 
 def _like(status: Any, file: File) -> Any:

@@ -265,18 +265,29 @@ def _lake_of(folder: Path, lake: Path) -> Corpus:
     return corpus
 
 
-def recover(root: str | Path) -> list[str]:
+def recover(root: str | Path, *, trust: bool = False) -> list[str]:
     """Finish or take back a change that was cut off, as any further change does by itself.
 
     Parameters
     ----------
     root : str or Path
         The folder that was being changed.
+    trust : bool
+        Also follow the records that your own memkit did not write there: of a folder that you copied or moved, of
+        another machine or container, of an older memkit. Then `undo` takes them back too. They name no file outside of
+        the folder, nor a hidden one; what they name, what is returned says. Else they are set aside in
+        ``.memkit/aside``, where `trust` still finds them.
 
     Returns
     -------
     list of str
-        What is to be said of files that somebody else changed meanwhile; they are left as they are.
+        What is to be said of files that somebody else changed meanwhile, which are left as they are, and of records
+        that somebody else wrote.
+
+    Raises
+    ------
+    MemkitError
+        Where another process is at work there, or your key cannot be read.
 
     Examples
     --------
@@ -286,4 +297,4 @@ def recover(root: str | Path) -> list[str]:
     """
     disk = Disk(folder_of(root))
     with disk.locked():
-        return Journal(disk).recover()
+        return Journal(disk).recover(trust)

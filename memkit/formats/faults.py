@@ -12,7 +12,7 @@ _CODES = {
     " bad_date file_too_large too_many_files foreign_index format_failed",
     "warning": "missing_field bad_value not_uuid4 name_mismatch implausible_date encoding counter_mismatch"
     " dangling_relation self_relation contradictory_relation unbalanced_fence type_file_mismatch duplicate_key"
-    " missing_index empty_text secret",
+    " missing_index empty_text secret foreign_journal",
     "info": "missing_recommended prefix_mismatch unknown_placeholder unindexed unclaimed not_a_fact future_date symlink"
     " undeclared_kind empty_section deleted"
     " no_repository uncommitted",
@@ -31,6 +31,8 @@ ADVICE: dict[str, str] = {
     "file_too_large": "Its first 64 KiB are its text; split the file or raise max_file_bytes.",
     "too_many_files": "Nothing of it is read; name a folder below.",
     "foreign_index": "It is not read; rename it if it does not belong to the agent's memory.",
+    "foreign_journal": "They are somebody else's, an older memkit's, or of a folder that was copied or moved. None is"
+    " followed, and the next change sets them aside; mk.recover(folder, trust=True) follows them.",
     "format_failed": "The other formats are tried; tell the package's author.",
     "encoding": "Save the file as UTF-8; other bytes are replaced by U+FFFD.",
     "duplicate_key": "The first value counts, the later ones are kept in extra; remove one.",

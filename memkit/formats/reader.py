@@ -33,7 +33,7 @@ from memkit.formats.disk.files import (
     home_of,
     list_files,
 )
-from memkit.formats.disk.lock import LOCK, steady
+from memkit.formats.disk.lock import steady
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.format import Batch, File, Folder, Format, Role, Survey
@@ -174,8 +174,10 @@ def listed(root: Path, options: Options, *, with_stat: bool = False) -> Iterator
     """The files that `options` mean, to be read within the block: those of the folder, or of a revision."""
     if options.rev is None:
         check_root(root)
-        with steady(home) if ((home := home_of(root)) / LOCK).exists() else nullcontext():
-            yield list_files(root, options.max_file_bytes, with_stat=with_stat)
+        with steady(home_of(root)) as foreign:
+            listing = list_files(root, options.max_file_bytes, with_stat=with_stat)
+            listing.foreign = foreign
+            yield listing
     else:
         with repository.opened(root) as opened:
             yield tree_of(opened, root, opened.commit(options.rev), options.max_file_bytes)

@@ -27,6 +27,7 @@ _ANY = (
     Rule("symlink", "any", "", "regular files and folders"),
     Rule("file_too_large", "any", "", "at most max_file_bytes"),
     Rule("too_many_files", "any", "", "at most 500,000 files and folders in a revision"),
+    Rule("foreign_journal", "any", "", "a journal whose records your own memkit signed in this place"),
     Rule("encoding", "any", "", "UTF-8"),
     Rule("duplicate_key", "any", "", "each key once in an object"),
     Rule("duplicate_id", "any", "id", "an id that no other record of its kind has"),

@@ -78,7 +78,8 @@ def test_the_journal_keeps_so_many_changes(journal: Journal, root: Path, monkeyp
     monkeypatch.setattr("memkit.change.journal.KEPT", 2)
     for number in range(4):
         journal.apply([Change(f"{number}.md", None, b"x")], {})
-    assert sorted(path.name for path in (root / ".memkit/journal").iterdir()) == ["000003.done", "000004.done"]
+    kept = sorted(path.name for path in (root / ".memkit/journal").iterdir())
+    assert [(name[:6], name[-5:]) for name in kept] == [("000003", ".done"), ("000004", ".done")]
 
 
 def test_a_power_cut_at_any_step_leaves_the_old_or_the_new_tree(faults: ModuleType) -> None:
@@ -105,12 +106,11 @@ def test_a_kill_at_any_step_leaves_the_old_or_the_new_tree(tmp_path: Path, fault
 def test_an_exception_at_any_step_leaves_the_old_or_the_new_tree(
     tmp_path: Path, faults: ModuleType, work: str, error: BaseException
 ) -> None:
-    base = faults.write_tree(tmp_path / "base", faults.OLD)
-    if work == "undo_on":
-        faults.apply_on(Disk(base))
     found = set()
     for step in range(200):
-        root = shutil.copytree(base, tmp_path / f"{step}")
+        root = faults.write_tree(tmp_path / f"{step}", faults.OLD)
+        if work == "undo_on":
+            faults.apply_on(Disk(root))
         disk = faults.Falling(root, step, "after" if step % 3 == 0 else "before", error)
         with suppress(MemkitError, OSError, KeyboardInterrupt):
             getattr(faults, work)(disk)
@@ -138,9 +138,10 @@ def test_where_the_disk_is_full_nothing_changes_and_the_next_change_works(root: 
 
 
 @pytest.fixture
-def unprivileged(faults: ModuleType) -> Iterator[Path]:
+def unprivileged(faults: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The root of a user who may not write everywhere: root itself is somebody else meanwhile."""
     with tempfile.TemporaryDirectory() as folder:
+        monkeypatch.setenv("MEMKIT_STATE", f"{folder}/state")
         root, me = faults.write_tree(Path(folder) / "root", faults.OLD), os.geteuid()
         if me == 0:
             for path in (Path(folder), *Path(folder).rglob("*")):

@@ -68,11 +68,17 @@ def a_pipe(folder: Path) -> dict[str, object]:
     return {}
 
 
-# Git cannot hold these, or a case would be large.
+def a_journal_of_another(folder: Path) -> dict[str, object]:
+    write_files(folder, {"MEMORY.md": "чай\n", ".memkit/journal/000001.done": ""})
+    return {}
+
+
+# Git cannot hold these, or a case would be large, or hidden from who ships the data.
 MADE: dict[str, Callable[[Path], dict[str, object]]] = {
     "symlink": a_link_inside,
     "file_too_large": a_large_file,
     "unreadable": a_pipe,
+    "foreign_journal": a_journal_of_another,
 }
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from xxhash import xxh3_128_hexdigest
 
 from memkit.errors import refused
+from memkit.formats.disk.lock import JOURNAL
 from memkit.formats.disk.source import Source, decode
 from memkit.formats.rows import Rows
 
@@ -29,6 +30,8 @@ IGNORE_FILE = ".memkitignore"
 """A folder that holds a file of this name is skipped unless it is named itself."""
 SKIPPED_FOLDERS = frozenset({"node_modules", "venv", "virtualenv", "site-packages", "__pycache__"})
 """Folders that hold no memory; hidden ones are skipped too."""
+HIDDEN_PLACES: tuple[str, ...] = ()
+"""Hidden folders, as paths from the root, that are read and written all the same."""
 SKIPPED_WITH = frozenset({IGNORE_FILE, "pyvenv.cfg"})
 """Files that have their folder skipped."""
 _GIVEN: set[Path] = set()
@@ -60,6 +63,8 @@ class Listing:
     """Path of what could not be listed to the reason."""
     raw_names: dict[str, str] = field(default_factory=dict)
     """Shown path to the path on disk, where a name is no UTF-8."""
+    foreign: list[str] = field(default_factory=list)
+    """Names of the records in the folder's journal that this user's memkit did not write."""
 
     @cached_property
     def _start(self) -> str:
@@ -168,6 +173,21 @@ class Listing:
             rows.problem("unreadable", path, "a file or folder that can be read", reason, quote=False)
         for path in self.raw_names:
             rows.problem("encoding", path, "a file name in UTF-8", path)
+        if self.foreign:
+            got = f"{len(self.foreign)} others, first {self.foreign[0]}"
+            rows.problem(
+                "foreign_journal", JOURNAL, "records that your own memkit signed in this place", got, quote=False
+            )
+
+
+def is_hidden(path: str) -> bool:
+    """Whether a name in `path` begins with a dot, those of `HIDDEN_PLACES` aside: readers and writers leave it alone.
+
+    >>> is_hidden("memory/notes/a.md"), is_hidden(".git/config"), is_hidden("memory/.draft.md")
+    (False, True, True)
+    """
+    place = next((place for place in HIDDEN_PLACES if f"{path}/".startswith(f"{place}/")), "")
+    return "/." in f"/{path[len(place) :]}"
 
 
 class Overlay(Listing):
@@ -298,9 +318,9 @@ def _sort_out(
     prefix = f"{folder}/" if folder else ""
     for entry in entries:
         name = entry.name
-        if name[0] == ".":
-            continue
         path = prefix + name
+        if name[0] == "." and is_hidden(path):
+            continue
         try:
             if entry.is_file(follow_symlinks=False):
                 found[path] = _stat(entry.stat(follow_symlinks=False)) if with_stat else None

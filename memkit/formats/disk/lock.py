@@ -10,10 +10,11 @@ import stat
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from memkit.errors import MemkitError, refused
+from memkit.formats.disk.signed import TODO, Signer, parsed, users_key
 
 try:
     import fcntl
@@ -26,12 +27,11 @@ LOCK = f"{STATE}/lock"
 JOURNAL = f"{STATE}/journal"
 CALLS = f"{STATE}/calls.jsonl"
 """What was asked of ``memkit serve``, a line a search."""
-TODO = ".todo"
-"""How the record of a change ends that is decided and not yet made."""
+ASIDE = f"{STATE}/aside"
+"""What could not be put in its place lies there, and the records of others."""
 PATIENCE = 5.0
 """Seconds that a reader or writer waits for another."""
 _POLL = 0.02
-_READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK"))  # a pipe is not waited for
 
 
 def check_calls(root: Path) -> None:
@@ -72,31 +72,63 @@ def mine(root: Path) -> Iterator[None]:
 
 
 @contextmanager
-def steady(root: Path) -> Iterator[None]:
-    """Keep memkit's writers off `root` within it.
+def steady(root: Path) -> Iterator[list[str]]:
+    """Keep memkit's writers off `root` within it; the names of records there that this user's memkit did not write.
 
     Raises
     ------
     MemkitError
         Where a writer does not let go in time, or one died between two states.
     """
-    if root in _MINE.roots:
-        yield
+    if root in _MINE.roots or not _is_folder(root / STATE):
+        yield []
         return
+    descriptor = _opened(root / LOCK)
     try:
-        descriptor = os.open(root / LOCK, _READ)
-    except OSError:  # nobody ever wrote here
-        yield
-        return
-    try:
-        _share(descriptor, root)
-        if any(name.endswith(TODO) for name in _names(root / JOURNAL)):
+        if descriptor is not None:
+            _share(descriptor, root)
+        own, foreign = _records(root)
+        if any(name.endswith(TODO) for name in own):
             raise MemkitError(
                 f"{root}: a change was cut off there. mk.recover(folder) finishes it, as any change does."
             )
-        yield
+        yield foreign
     finally:
-        os.close(descriptor)
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def _opened(lock: Path) -> int | None:
+    """The lock's file; None where nobody ever wrote here, or something else has its name."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    try:
+        descriptor = os.open(lock, flags)
+    except OSError:
+        return None
+    if stat.S_ISREG(os.fstat(descriptor).st_mode):
+        return descriptor
+    os.close(descriptor)
+    return None
+
+
+def _records(root: Path) -> tuple[list[str], list[str]]:
+    """The names of records in the journal: this user's, and all others."""
+    names = [name for name in _names(root / JOURNAL) if parsed(name)] if _is_folder(root / JOURNAL) else []
+    if not names:
+        return [], []
+    key = None
+    with suppress(MemkitError):  # who writes is told what is wrong with the key; who reads needs none
+        key = users_key()
+    signer = Signer(key, root) if key else None
+    own = [name for name in names if signer and signer.owns(name)]
+    return own, sorted(set(names) - set(own))
 
 
 def _names(folder: Path) -> list[str]:

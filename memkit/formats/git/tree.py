@@ -6,7 +6,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from memkit.errors import refused
-from memkit.formats.disk.files import HEAD_BYTES, MAX_FILE_BYTES, SKIPPED_FOLDERS, SKIPPED_WITH, Content, Listing, Stat
+from memkit.formats.disk.files import (
+    HEAD_BYTES,
+    MAX_FILE_BYTES,
+    SKIPPED_FOLDERS,
+    SKIPPED_WITH,
+    Content,
+    Listing,
+    Stat,
+    is_hidden,
+)
 from memkit.formats.git.log import Change
 from memkit.formats.git.repository import Commit, Repository
 from memkit.formats.rows import Rows
@@ -101,7 +110,12 @@ class Tree(Listing):
             self.hidden.add(folder)
             return
         for mode, name, id in found:
-            if name and name[0] != "." and "/" not in name and (mode != _FOLDER or name not in SKIPPED_FOLDERS):
+            if (
+                name
+                and "/" not in name
+                and not is_hidden(folder + name)
+                and (mode != _FOLDER or name not in SKIPPED_FOLDERS)
+            ):
                 yield mode, name, id
 
     def step(self, commit: Commit, changes: Iterable[Change]) -> set[str] | None:
@@ -113,7 +127,7 @@ class Tree(Listing):
             *folders, last = raw.split("/")
             if last in SKIPPED_WITH or (not name.startswith(above) and self.repository.prefix):
                 return None
-            if any(part[:1] == "." or part in SKIPPED_FOLDERS for part in folders) or last[:1] == ".":
+            if is_hidden(raw) or any(part in SKIPPED_FOLDERS for part in folders):
                 continue
             if self.hidden and any(raw.startswith(folder) for folder in self.hidden):
                 continue
