@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from memkit.errors import ChangeRefusedError, FormatError, MemkitError, ParameterError
+from memkit.errors import ChangeRefusedError, MemkitError, refused
 from memkit.formats.disk.files import is_hidden
 from memkit.formats.disk.lock import JOURNAL, LOCK, PATIENCE, STATE, mine
+from memkit.params import path_of
 
 IGNORED = f"{STATE}/.gitignore"
 _DRIVE = re.compile(r"^[A-Za-z]:")
@@ -259,16 +260,13 @@ def folder_of(root: str | Path) -> Path:
     FormatError
         Where there is no folder.
     """
-    if not isinstance(root, (str, os.PathLike)) or root == "":
-        raise ParameterError(f"expected the path of a folder. Got {root!r:.200}.")
-    path = Path(root)
+    path = path_of("folder", root)
     try:
-        if not path.is_dir():
-            raise FormatError(
-                f"{path!s:.200}: expected a folder. Got {'a file' if path.exists() else 'nothing there'}."
-            )
-        return path.resolve()
-    except (OSError, ValueError) as error:
-        if isinstance(error, MemkitError):
-            raise
-        raise FormatError(f"{str(path)!r:.200}: expected a folder. Got {getattr(error, 'strerror', error)}.") from error
+        found = path.resolve(strict=True)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise refused(path, "a folder", "nothing there") from error
+    except (OSError, ValueError, RuntimeError) as error:  # a name too long, a NUL, a loop of links
+        raise refused(ascii(str(path))[:200], "a folder", getattr(error, "strerror", None) or str(error)) from error
+    if root == "" or not found.is_dir():  # an empty text is a variable without a value
+        raise refused(path, "a folder", "a file" if root else "an empty text")
+    return found

@@ -25,7 +25,7 @@ from memkit.formats.disk.source import decode
 from memkit.formats.format import File
 from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows
-from memkit.params import AsOf, as_of_time, describe
+from memkit.params import AsOf, as_of_time, describe, path_of
 from memkit.policy.catalogue import policy_class
 from memkit.policy.dedup.near import normalise
 from memkit.policy.index_check import IndexCheck
@@ -197,7 +197,7 @@ def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = Non
     folder = folder_of(root)
     if lake is not None and not clear:
         raise ParameterError("undo: a lake is saved anew with clear=True alone.")
-    kept = None if lake is None else _lake_of(folder, Path(lake))
+    kept = None if lake is None else _lake_of(folder, path_of("undo", lake))
     with opened(folder) as journal:
         if not clear:
             return report_of(journal.undo())

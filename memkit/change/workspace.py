@@ -265,7 +265,7 @@ def get_storage(root: str = ".") -> MemoryStorage:
     >>> get_storage(root) is get_storage(root)
     True
     """
-    return _storage_of(Path(root).resolve())
+    return _storage_of(folder_of(root))
 
 
 def get_index(root: str = ".") -> MemoryIndex:

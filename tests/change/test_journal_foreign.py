@@ -23,7 +23,7 @@ import memkit as mk
 from memkit.change.disk import Disk, check_path
 from memkit.change.journal import Change, hash_of, opened, to_record
 from memkit.cli import main
-from memkit.errors import ChangeRefusedError, FormatError, MemkitError
+from memkit.errors import ChangeRefusedError, FormatError, MemkitError, ParameterError
 from memkit.formats.disk.signed import Signer, made_key, state_folder, users_key
 
 VICTIM = b"nobody but me\n"
@@ -608,8 +608,24 @@ def test_what_lies_where_a_content_is_to_be_staged_is_named(home: Path) -> None:
 
 
 @pytest.mark.parametrize("root", [None, 7, b"x", "", "\0", "a" * 5000, "\ud800", ["x"], "no/such/folder"], ids=ascii)
-@pytest.mark.parametrize("call", [mk.undo, mk.recover, mk.store])
+@pytest.mark.parametrize("call", [mk.undo, mk.recover, mk.store, mk.MemoryStorage, mk.get_storage, mk.get_index])
 def test_what_is_no_folder_is_one_clear_error(call: Callable[[Any], object], root: object) -> None:
-    with pytest.raises(MemkitError, match=r"expected (the path of )?a folder. Got ") as caught:
+    with pytest.raises(MemkitError, match=r"expected a (folder|path)\. Got ") as caught:
         call(root)
     assert len(str(caught.value)) < 600
+
+
+PATHS: dict[str, Callable[[Any], object]] = {
+    "read": mk.read,
+    "open": mk.open,
+    "history": mk.history,
+    "undo": lambda path: mk.undo(".", clear=True, lake=path),
+    "folder": lambda path: mk.Edits.from_json("[]", path),
+}
+
+
+@pytest.mark.parametrize("path", [7, b"x", ["x"], object], ids=ascii)
+@pytest.mark.parametrize("owner", PATHS)
+def test_what_is_no_path_is_one_clear_error(owner: str, path: object) -> None:
+    with pytest.raises(ParameterError, match=f"{owner}: expected a path. Got "):
+        PATHS[owner](path)
