@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import shutil
 import stat
 import subprocess
@@ -629,3 +630,50 @@ PATHS: dict[str, Callable[[Any], object]] = {
 def test_what_is_no_path_is_one_clear_error(owner: str, path: object) -> None:
     with pytest.raises(ParameterError, match=f"{owner}: expected a path. Got "):
         PATHS[owner](path)
+
+
+# --- mutated records -----------------------------------------------------------------------------------------------
+
+PIECES: list[object] = [
+    *("../victim.md", "/etc/hostname", "..", "../other", ".git/hooks/pre-commit", "MEMORY.md", ".~memkit-1-0.tmp"),
+    *("payload", "../.~memkit-1-0.tmp", hash_of(VICTIM), hash_of(b"#!/bin/sh\n"), VICTIM.decode(), "", None, 0, 1, -1),
+    *(0o4777, 0o100644, True, [], {}, ["../empty"], ["sub"], 10**30),
+]
+
+
+def mutated(chance: random.Random, value: Any) -> Any:
+    """A record in which some values are others, some are gone and some are there twice."""
+    if chance.random() < 0.12:
+        return chance.choice(PIECES)
+    if isinstance(value, dict):
+        kept = {key: mutated(chance, item) for key, item in value.items() if chance.random() > 0.02}
+        return kept | ({"more": None} if chance.random() < 0.02 else {})
+    if isinstance(value, list):
+        return [mutated(chance, item) for item in value for _ in range(chance.choice((1, 1, 1, 1, 0, 2)))]
+    return value
+
+
+@pytest.mark.parametrize("how", ["unsigned", "trusted", "signed"])
+def test_no_mutated_record_moves_anything_outside_of_its_folder(home: Path, how: str) -> None:
+    (home / "empty").mkdir()
+    repo = home / "repo"
+    before, chance = snapshot(home, but=repo), random.Random(how)
+    sound = [json.loads(data.split(b"\n")[1]) for _, data in hostile(home).values()] + [
+        json.loads(record(1, file("MEMORY.md", VICTIM, VICTIM * 2, staged=".~memkit-1-0.tmp")).split(b"\n")[1])
+    ]
+    for _ in range(60):
+        shutil.rmtree(repo)
+        files = {"MEMORY.md": VICTIM, "payload": b"#!/bin/sh\n", ".~memkit-1-0.tmp": VICTIM * 2, "sub/a.md": b""}
+        mk.write_files(repo, files)
+        text = json.dumps(mutated(chance, chance.choice(sound))).encode()
+        data, state = hash_of(text).encode() + b"\n" + text + b"\n", chance.choice([".new", ".todo", ".done"])
+        if how == "signed":
+            signed(repo, state, data)
+        else:
+            mk.write_files(repo, {f"{JOURNAL}/000001{state}": data})
+        with suppress(MemkitError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            mk.read(repo)
+            mk.recover(repo, trust=how == "trusted")
+            mk.undo(repo)
+        assert snapshot(home, but=repo) == before
