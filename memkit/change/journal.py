@@ -252,8 +252,9 @@ class Journal:
 
     def _names(self, *states: str) -> list[str]:
         """The names of records in these states, in order; whoever opens a journal sets those of others aside first."""
-        found = {name: said for name in self.disk.names(JOURNAL) if (said := parsed(name)) and said.state in states}
-        return sorted(found, key=_number)
+        names = (name for name in self.disk.names(JOURNAL) if name.endswith(states))
+        found = {name: said.number for name in names if (said := parsed(name))}
+        return sorted(found, key=found.__getitem__)
 
     def _record(self, name: str) -> Record | None:
         """A record of this user's, whatever its state; None where it is not whole, or not the one that has this name.
@@ -555,7 +556,7 @@ _CHANGED = "somebody changed it while a change was under way; it is left as it i
 
 def _number(path: str) -> int:
     """The number of the record at `path`, also where it was set aside more than once; 0 for any other file."""
-    said = parsed(posixpath.basename(path).replace(_AGAIN, ""))
+    said = parsed(path.rpartition("/")[2].replace(_AGAIN, ""))
     return said.number if said else 0
 
 

@@ -15,7 +15,9 @@ import sys
 import tempfile
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import NamedTuple
 
 from memkit.errors import MemkitError
 
@@ -28,8 +30,7 @@ _KEY = "journal.key"
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 
 
-@dataclass(frozen=True)
-class Name:
+class Name(NamedTuple):
     """What the name of a record says; one of an older memkit has neither hash nor signature.
 
     Attributes
@@ -49,7 +50,10 @@ class Name:
 def parsed(name: str) -> Name | None:
     """What the name of a record says; None for any other name."""
     match = _NAME.fullmatch(name)
-    return Name(int(match[1]), match[2] or "", match[3] or "", match[4]) if match else None
+    if match is None:
+        return None
+    number, digest, tag, state = match.groups("")
+    return Name(int(number), digest, tag, state)
 
 
 @dataclass(frozen=True)
@@ -59,10 +63,14 @@ class Signer:
     key: bytes
     root: Path
 
+    @cached_property
+    def _root(self) -> bytes:
+        return os.fsencode(self.root)
+
     def name(self, number: int, digest: str, state: str) -> str:
         """The name of a record in a state; `digest` is the hash of its content, of which 32 letters count."""
         digest = digest[:_LENGTH]
-        said = b"\0".join([b"memkit journal", os.fsencode(self.root), b"%d" % number, state.encode(), digest.encode()])
+        said = b"memkit journal\0%b\0%d%b\0%b" % (self._root, number, state.encode(), digest.encode())
         return f"{number:06d}.{digest}.{hmac.digest(self.key, said, 'sha256').hex()[:_LENGTH]}{state}"
 
     def owns(self, name: str) -> bool:
