@@ -325,7 +325,7 @@ def test_forgetting_is_real_once_the_journal_is_cleared(cache: Path, tmp_path: P
 
     facts.forget("anna", "ar_002", now=NOW)
     assert not keys & keys_in(cache)
-    assert {name.partition(".")[2] for name in holding(word, root)} == {"done"}
+    assert {name.rpartition(".")[2] for name in holding(word, root)} == {"done"}
     searched = search.refresh()
     assert word not in str(searched.trace(word).to_pylist())
     mk.undo(root, clear=True, lake=lake)
