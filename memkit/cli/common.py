@@ -100,7 +100,6 @@ def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str)
 def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: Path | None = None) -> Retriever:
     """A Retriever over `corpus`: defaults, then a preset or a profile, then ``--set``."""
     from memkit import presets
-    from memkit.search.fitted.store import cached_arm
     from memkit.search.retriever import Retriever
 
     chosen: dict[str, Any] = {}
@@ -110,9 +109,7 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: 
     kept = profile_of(profile, preset)
     chosen |= kept.retriever if kept else {}
     with Console(stderr=True).status("encoding …"):
-        search = Retriever(**{**chosen, **settings(Retriever.params(), sets, "Retriever")})
-        search.found_arm = cached_arm  # for this command and the next
-        search.fit(corpus)
+        search = Retriever(**{**chosen, **settings(Retriever.params(), sets, "Retriever")}).fit(corpus)
     for difference in kept.differences(search) if kept else ():
         print(f"memkit: {profile}: {safe(difference)}", file=sys.stderr)
     return search

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,35 +18,11 @@ _TERMS = pa.schema([pa.field("term", pa.string(), nullable=False), pa.field("row
 _POSTINGS = pa.schema([pa.field("row", pa.int32(), nullable=False), pa.field("weight", pa.float32(), nullable=False)])
 
 
-class HashedTerms(dict[str, int]):
-    """Numbers of terms by the terms' hashes, for a file that shall hold no word.
-
-    >>> HashedTerms.of({"пул": 0}).get("пул"), "чай" in HashedTerms.of({"пул": 0})
-    (0, False)
-    """
-
-    @classmethod
-    def of(cls, terms: Mapping[str, int]) -> Self:
-        return cls((_term_hash(term), number) for term, number in terms.items())
-
-    def get(self, term: str, default: Any = None) -> Any:
-        return super().get(_term_hash(term), default)
-
-    def __contains__(self, term: object) -> bool:
-        return super().__contains__(_term_hash(str(term)))
-
-
-def _term_hash(term: str) -> str:
-    return hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
 def save(postings: Postings, folder: Path, name: str, settings: dict[str, Any]) -> None:
     """Write ``{name}_terms.parquet``, with `settings` in its metadata, and ``{name}_postings.parquet``."""
     folder.mkdir(parents=True, exist_ok=True)
     terms = pa.table({"term": pa.array(list(postings.terms), pa.string()), "rows": postings.document_frequency})
     told = {"n_rows": postings.n_rows, "n_postings": len(postings.rows)}
-    if isinstance(postings.terms, HashedTerms):
-        told["hashed"] = True
     kept = {"memkit": json.dumps({**settings, **told}, sort_keys=True)}
     lists = pa.table({"row": postings.rows, "weight": postings.weights})
     for part, table in (("terms", terms.replace_schema_metadata(kept)), ("postings", lists)):
@@ -70,7 +44,6 @@ def load(folder: Path, name: str) -> tuple[Postings, dict[str, Any]]:
         check_unique(terms, "term", folder)
         settings = dict(json.loads(terms.schema.metadata[b"memkit"]))
         expected, n_rows = (_count(settings.pop(key)) for key in ("n_postings", "n_rows"))
-        known = HashedTerms if settings.pop("hashed", False) is True else dict
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise DamagedIndexError(
             f"{folder}: expected the index '{name}' in two Parquet files. {error!s:.300} Fit again."
@@ -91,7 +64,7 @@ def load(folder: Path, name: str) -> tuple[Postings, dict[str, Any]]:
     weights = plain(postings["weight"].to_numpy(), np.float32)
     if not np.isfinite(weights).all():
         raise DamagedIndexError(f"{folder}: expected weights of '{name}' that are finite. Fit and save again.")
-    numbers = known(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
+    numbers = dict(zip(terms["term"].to_pylist(), range(terms.num_rows), strict=True))
     offsets = np.concatenate([[0], np.cumsum(frequencies)]).astype(np.int64)
     return Postings(numbers, offsets, rows, np.empty(0, np.uint8), n_rows, weights), settings
 

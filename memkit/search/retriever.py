@@ -52,8 +52,6 @@ class Retriever(QuerySettings, FitSettings):
     [{'rank': 1, 'text': 'Пул соединений: десять.'}]
     """
 
-    found_arm = staticmethod(kept_arm)  # where `fit` looks for an arm before it builds it
-
     def fit(self, corpus: Corpus, y: object = None) -> Self:
         """Cut the corpus's memories into chunks and build the arms that have a weight.
 
@@ -89,8 +87,8 @@ class Retriever(QuerySettings, FitSettings):
             )
         settings = Settings.of(self)
         index = build_index(corpus, fit := self._fit_settings(), self._former(corpus, fit))
-        if corpus.folder or self.found_arm is not kept_arm:
-            index.kept = self.found_arm
+        if corpus.folder:
+            index.kept = kept_arm
         or_by_words(index, settings, index.weights)
         _ = index.context  # a column that is none is said at once
         self._put(index)

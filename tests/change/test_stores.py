@@ -19,9 +19,7 @@ import memkit as mk
 from memkit.change.facts import FactStore, Saved
 from memkit.change.users import Parsed
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError, ParameterError, PolicyRefusal
-from memkit.index.cache import MODELS
 from memkit.index.encoders.base import ROLES, content_key
-from memkit.search.fitted.store import cached_arm
 
 NOW = "2026-03-01T10:00:00"
 
@@ -317,10 +315,8 @@ def test_forgetting_is_real_once_the_journal_is_cleared(cache: Path, tmp_path: P
     search = mk.Retriever(encoder=Chance()).fit(corpus)
     assert word in search.search(word, k=1)["text"][0].as_py()
     corpus.save(lake)
-    cached_arm(mk.Retriever(encoder=None).fit(corpus)._index(), "bm25")
     keys = {content_key(said, role) for said in (text, *search.chunks_["text"].to_pylist()[1:2]) for role in ROLES}
     assert keys & keys_in(cache)
-    assert list((cache / MODELS).glob("arm-*"))
     assert "bm25_terms.parquet" in holding(word, lake / "vectors")
 
     facts.forget("anna", "ar_002", now=NOW)
@@ -331,7 +327,6 @@ def test_forgetting_is_real_once_the_journal_is_cleared(cache: Path, tmp_path: P
     mk.undo(root, clear=True, lake=lake)
     assert holding(word, root, lake, cache) == set()
     assert not keys & keys_in(cache)
-    assert not list((cache / MODELS).glob("arm-*"))
     assert facts.read("anna", now=NOW)["id"].to_pylist() == ["ar_001", "ar_003"]
     assert word not in facts.blocks("anna", "тайное слово", now=NOW)
     assert mk.open(lake, source=root).memories["text"].to_pylist() == mk.read(root).memories["text"].to_pylist()

@@ -2,20 +2,18 @@ from __future__ import annotations
 
 import copy
 import json
-import os
 import pickle
 import shutil
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 import memkit as mk
 from memkit.errors import DamagedIndexError, FormatError, MemkitError, NotFittedError, ParameterError, StaleIndexError
 from memkit.index.cache import shared_cache
 from memkit.index.encoders.hashing import HashEncoder
-from memkit.search.fitted.store import MANIFEST, cached_arm, kept_arm
+from memkit.search.fitted.store import MANIFEST, kept_arm
 from memkit.search.retriever import Retriever
 from memkit.tables.samples import write_files
 
@@ -154,59 +152,6 @@ def test_arms_behind_a_link_are_not_taken(tmp_path: Path, name: str) -> None:
     (tmp_path / "lake" / name).rename(tmp_path / "elsewhere")
     (tmp_path / "lake" / name).symlink_to(tmp_path / "elsewhere")
     assert kept_arm(search._index(), "bm25") is None
-
-
-@pytest.mark.parametrize("lexical", ["bm25", "char"])
-def test_a_command_finds_its_arms_again_and_the_cache_holds_no_word(
-    corpus_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lexical: str
-) -> None:
-    def asked() -> Any:
-        search = Retriever(encoder=None, lexical=lexical, gram_weight=0.3)
-        monkeypatch.setattr(search, "found_arm", cached_arm)
-        return search.fit(corpus_of(*ROWS)).search([*QUERIES, "памть", "нет такого слова"], as_of=DAY)
-
-    expected = asked()
-    monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path))
-    assert asked().equals(expected)
-    kept = [path for path in tmp_path.rglob("*.parquet") if path.is_file()]
-    assert len(kept) == 4
-    for path in kept:
-        held = path.read_bytes() + repr(pq.read_table(path).to_pylist()).encode()
-        assert not [word for word in ("пул", "соед", "deploy", "frid", "кот") if word.encode() in held]
-
-    with monkeypatch.context() as patch:
-        patch.setattr("memkit.search.fitted.store.build_arm", None)  # nothing is counted again
-        assert asked().equals(expected)
-    for path in kept:
-        path.write_bytes(b"torn")
-    assert asked().equals(expected)
-    assert all(path.read_bytes() != b"torn" for path in kept)
-
-
-def test_arms_of_other_memories_leave_the_cache_when_it_is_full(
-    corpus_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path))
-    monkeypatch.setattr(Retriever, "found_arm", staticmethod(cached_arm))
-    for day in range(3):
-        Retriever(encoder=None).fit(corpus_of(*ROWS, f"day {day}"))
-    made = [*tmp_path.glob("*/models/arm-*")]
-    assert len(made) == 6  # of words and of letters
-    for path in made:
-        os.utime(path, (99, 99))
-    search = Retriever(encoder=None).fit(corpus_of(*ROWS, "day 1"))
-    again = {path for path in made if path.stat().st_mtime > 99}
-    size = sum(path.stat().st_size for folder in again for path in folder.iterdir())
-    monkeypatch.setattr("memkit.search.fitted.store.MAX_ARMS", int(1.5 * size))
-    Retriever(encoder=None).fit(corpus_of("another"))
-    left = {*tmp_path.glob("*/models/arm-*")}
-    assert len(again) == 2
-    assert again < left
-    assert len(left) <= 4
-    mk.vector_cache().clear()
-    assert mk.vector_cache().size == 0
-    assert search.search("пулы", as_of=DAY).num_rows
-    assert Retriever(encoder=None).fit(corpus_of(*ROWS)).search("пулы", as_of=DAY).num_rows
 
 
 def test_postings_of_another_number_of_rows_are_refused(corpus_of: Any, tmp_path: Path) -> None:

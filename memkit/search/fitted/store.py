@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import copy
-import hashlib
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
 import pyarrow as pa
 
-from memkit.errors import MemkitError, ParameterError, StaleIndexError
+from memkit.errors import ParameterError, StaleIndexError
 from memkit.index import store
-from memkit.index.cache import MODELS, shared_cache
+from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given
-from memkit.index.saved import HashedTerms
 from memkit.params import Estimator
-from memkit.search.fitted.arms import KINDS, build_arm
+from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import SearchIndex, build_index
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.table import from_table
@@ -36,10 +27,6 @@ FOLDER = "vectors"
 """What a saved corpus calls the folder of its Retriever."""
 MANIFEST = "retriever.json"
 _VERSION = 1
-_HASHED = ("bm25", "gram")
-_ARM = "arm-"
-MAX_ARMS = 256 << 20
-_CODE = [Path(__file__).parents[2] / name for name in ("text/analyse.py", "index/postings.py", "index/lexical.py")]
 _FIELDS = {"version": int, "params": dict, "encoder_is_object": bool, "rows": dict, "arms": list, "refit": list}
 
 
@@ -114,58 +101,11 @@ def kept_arm(index: SearchIndex, name: str) -> Any:
     return None
 
 
-def cached_arm(index: SearchIndex, name: str) -> Any:
-    """The arm that lies with an opened corpus, else the one in the user's cache, which has it from now on.
-
-    For commands that ask the same memories again and again. No word of the texts is in the cache, but hashes of them.
-    """
-    arm, cache = kept_arm(index, name), shared_cache().folder
-    if arm is not None or cache is None or name not in _HASHED:
-        return arm
-    made_by = (duckdb.__version__, [path.stat().st_mtime_ns for path in _CODE])
-    state = repr((name, made_by, index.settings.analyser, index.settings.lexical, index.digests))
-    folder = cache / MODELS / f"{_ARM}{hashlib.blake2b(state.encode(), digest_size=16).hexdigest()}"
-    if folder.is_dir():
-        try:
-            os.utime(folder)
-            return KINDS[name].load(index, folder, False)
-        except (OSError, MemkitError):  # damaged: it is made again
-            shutil.rmtree(folder, ignore_errors=True)
-    arm = build_arm(name, index.settings, index.chunks, index.texts)
-    with suppress(OSError):
-        _keep(arm, folder)
-    return arm
-
-
 def forget(memories: pa.Table) -> None:
-    """Drop from the user's cache what there is of these memories: vectors of their texts, and all arms that are kept.
-
-    An arm holds hashes of the terms of all its texts, and does not say which. What is dropped is made again on demand.
-    """
-    cache = shared_cache()
+    """Drop from the user's cache what there is of these memories: the vectors of their texts."""
     index = build_index(from_table(memories), FitSettings(encoder=None)) if memories.num_rows else None
     columns = (memories["text"], index.texts, index.told, index.chunks["text"]) if index else ()
-    cache.forget({text for column in columns for text in column.to_pylist() if text})
-    for folder in cache.folder.glob(f"{MODELS}/{_ARM}*") if cache.folder else ():
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _keep(arm: Any, folder: Path) -> None:
-    """Save the arm whole or not at all; those used least recently go where they take more than is theirs."""
-    hashed = copy.copy(arm)
-    hashed.postings_ = replace(arm.postings_, terms=HashedTerms.of(arm.postings_.terms))
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    made = store.unread(Path(tempfile.mkdtemp(dir=folder.parent)))
-    try:
-        hashed.save(made)
-        total = 0
-        for known in sorted(folder.parent.glob(f"{_ARM}*"), key=lambda path: -path.stat().st_mtime_ns):
-            total += sum(path.stat().st_size for path in known.iterdir())
-            if total > MAX_ARMS:
-                shutil.rmtree(known, ignore_errors=True)
-        made.rename(folder)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
+    shared_cache().forget({text for column in columns for text in column.to_pylist() if text})
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
