@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +14,7 @@ import pytest
 import memkit as mk
 from memkit.index.encoders.base import Calibration
 from memkit.index.lexical import BM25
-from memkit.search.fitted.across import Vocabulary
+from memkit.search.fitted.across import Vocabulary, alike_in_sound, sound
 
 DAY = "2026-03-01"
 SAME = {"пул": "pool", "пула": "pool", "чай": "tea", "чая": "tea", "реле": "release"}
@@ -155,3 +155,43 @@ def test_the_terms_most_alike_come_with_their_cosine_and_function_words_are_none
 def test_any_text_may_be_asked(query: str) -> None:
     search = mk.Retriever(encoder=Bilingual()).fit(corpus())
     assert search.search(query, as_of=DAY).num_rows >= 0
+
+
+def test_the_terms_that_are_heard_are_those_that_a_look_at_every_term_finds() -> None:
+    draw = np.random.default_rng(5)
+    latin = ["python", "phyton", "schema", "shema", "xenon", "ksenon", "cinema", "kinema", "ßalat", "ĳssel", "thomas"]
+    cyrillic = ["питон", "схема", "ксенон", "синема", "кинема", "эйссел", "томас", "ётун", "цезарь", "щавель", "ььь"]
+    for letters, words in (("abcehikopqstwxyz", latin), ("авкопстхцчшщыьё", cyrillic)):
+        words += ["".join(draw.choice(list(letters), draw.integers(3, 9))) for _ in range(800)]
+    chunks = pa.table({"chunk_id": ["0", "1"]})
+    arm = BM25(analyser="none").fit(chunks, [" ".join(latin), " ".join(cyrillic)])
+    known = Vocabulary(arm, None, 1.0, {})
+    for script, (words, others) in enumerate(((latin, cyrillic), (cyrillic, latin))):
+        terms = {other.replace("ё", "е") for other in others}
+        for word, found in zip(words, known.heard(words, script), strict=True):
+            stem = word.replace("ё", "е")
+            every = ((term, round(alike_in_sound(sound(stem), sound(term)), 3)) for term in terms)
+            best = sorted((-share, term) for term, share in every if share >= 0.85)
+            assert list(found) == [(term, -share) for share, term in best[:3]]
+
+
+def test_after_an_edit_only_the_new_words_are_asked_for() -> None:
+    class Asked(Bilingual):
+        fingerprint = "asked"
+        words: ClassVar[list[str]] = []
+
+        def encode_document(self, texts: list[str]) -> np.ndarray:
+            self.words.extend(text for text in texts if " " not in text)
+            return self.encode(texts)
+
+    encoder = Asked()
+    search = mk.Retriever(encoder=encoder).fit(corpus())
+    search.search("чай", as_of=DAY)
+    asked = len(encoder.words)
+    assert asked
+    encoder.words.clear()
+    search.arms_["vector"].cache_.clear()
+    more = search.fit(corpus([*TEXTS, "a warm samovar"]))
+    found = more.trace("чай", as_of=DAY)
+    assert sorted(encoder.words) == ["samovar", "warm"]
+    assert found.equals(mk.Retriever(encoder=Asked()).fit(corpus([*TEXTS, "a warm samovar"])).trace("чай", as_of=DAY))

@@ -7,10 +7,13 @@ are looked for in its place.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,9 +35,13 @@ Meant = tuple[tuple[str, float], ...]
 Known = dict[tuple[int, str], Meant]
 Sounds = dict[str, list[tuple[str, str]]]
 """Terms with their sounds, by the beginning of these."""
+Means = dict[int, tuple[list[str], Vectors]]
+"""By alphabet, terms and their vectors."""
 
-_WORDS = (re.compile(r"(?<!\w)[a-z\u00df-\u024f]{3,}(?!\w)"), re.compile(r"(?<!\w)[\u0400-\u052f]{3,}(?!\w)"))
+_LETTERS = ("[a-z\u00df-\u024f]{3,}", "[\u0400-\u052f]{3,}")
 """By the number of the alphabet, Latin and Cyrillic."""
+_WORDS = tuple(re.compile(rf"(?<!\w){letters}(?!\w)") for letters in _LETTERS)
+_LINES = tuple(re.compile(rf"^{letters}$", re.MULTILINE) for letters in _LETTERS)
 _TERMS = 20_000
 _NEAREST = 3
 _BEGINNING = 2
@@ -65,13 +72,15 @@ class Vocabulary:
         Its encoder tells what they mean.
     least : float
         The cosine from which two words mean the same.
+    means : dict
+        Vectors of terms by the same encoder that an index before this one had asked for; it gets those of this one.
     """
 
-    def __init__(self, words: Any, vectors: Any, least: float) -> None:
-        self._words, self._vectors, self._least = words, vectors, least
+    def __init__(self, words: Any, vectors: Any, least: float, means: Means) -> None:
+        self._words, self._vectors, self._least, self._means = words, vectors, least, means
         self._terms: dict[int, list[str]] = {}
-        self._sounds: dict[int, Sounds] = {}
-        self._means: dict[int, Vectors] = {}
+        self._by_letter: dict[int, dict[str, list[str]]] = {}
+        self._sounds: dict[str, Sounds] = {}
         self._meant: Known = {}
         self._heard: Known = {}
 
@@ -87,43 +96,67 @@ class Vocabulary:
         terms = self._of(script)
         if not terms:
             return [()] * len(words)
-        if script not in self._means:
-            self._means[script] = self._encoded(terms, "document")
-        cosines = np.round(self._encoded(words, "query") @ self._means[script].T, _DIGITS)
-        order = np.argsort(-cosines, axis=1, kind="stable")[:, :_NEAREST].tolist()
+        cosines = np.round(self._encoded(words, "query") @ self._meanings(script, terms).T, _DIGITS)
         return [
-            _most_alike([*heard, *((terms[at], float(row[at])) for at in best if row[at] >= self._least)])
-            for heard, row, best in zip(self.heard(words, 1 - script), cosines, order, strict=True)
+            _most_alike([*heard, *self._nearest(terms, row)])
+            for heard, row in zip(self.heard(words, 1 - script), cosines, strict=True)
         ]
 
-    def _sounding(self, words: list[str], script: int) -> list[Meant]:
-        if script not in self._sounds:
-            sounds: Sounds = {}
-            for term in self._of(script):
-                said = sound(term)
-                sounds.setdefault(said[:_BEGINNING], []).append((term, said))
-            self._sounds[script] = sounds
-        return [self._heard_as(sound(_stem(self._words, word) or ""), self._sounds[script]) for word in words]
+    def _nearest(self, terms: list[str], cosines: Vectors) -> list[tuple[str, float]]:
+        near = np.flatnonzero(cosines >= self._least)
+        best = near[np.argsort(-cosines[near], kind="stable")[:_NEAREST]]
+        return [(terms[at], float(cosines[at])) for at in best.tolist()]
 
-    def _heard_as(self, said: str, sounds: Sounds) -> Meant:
+    def _meanings(self, script: int, terms: list[str]) -> Vectors:
+        """The vectors of `terms`; those that the index before had are not asked for again."""
+        known, vectors = self._means.get(script, ([], np.empty((0, self._vectors.encoder_.dim), np.float32)))
+        if terms == known:
+            return vectors
+        at = dict(zip(known, range(len(known)), strict=True))
+        own = [term for term in terms if term not in at]
+        at.update(zip(own, range(len(known), len(known) + len(own)), strict=True))
+        found = self._encoded(own, "document") if own else vectors[:0]
+        if known:
+            found = np.concatenate([vectors, found])[[at[term] for term in terms]]
+        self._means[script] = terms, found
+        return found
+
+    def _sounding(self, words: list[str], script: int) -> list[Meant]:
+        stems = terms_by(self._words.analyser).of(words)
+        return [self._heard_as(sound(next(iter(of_word), "")), script) for of_word in stems]
+
+    def _heard_as(self, said: str, script: int) -> Meant:
         alike = (
-            (term, round(alike_in_sound(said, other), _DIGITS)) for term, other in sounds.get(said[:_BEGINNING], ())
+            (term, round(alike_in_sound(said, other), _DIGITS))
+            for term, other in self._beginning_as(said, script)
+            if _may_be_heard(said, other)
         )
         return _most_alike((term, share) for term, share in alike if share >= _HEARD)
+
+    def _beginning_as(self, said: str, script: int) -> Iterator[tuple[str, str]]:
+        """Terms, with their sounds, that begin with the sounds of `said`; what cannot is not looked at."""
+        if script not in self._by_letter:
+            self._by_letter[script] = {
+                letter: list(terms) for letter, terms in groupby(self._of(script), itemgetter(0))
+            }
+        for letter, terms in self._by_letter[script].items():
+            if _may_begin(letter, said[:1]):
+                sounds = self._sounds.get(letter) or self._sounds.setdefault(letter, _sounds(terms))
+                yield from sounds.get(said[:_BEGINNING], ())
 
     def _of(self, script: int) -> list[str]:
         """Terms in letters of `script`, in order; found when they are first needed."""
         if script not in self._terms:
-            postings, pattern = self._words.postings_, _WORDS[script]
-            often = {
-                term: int(postings.document_frequency[number])
-                for term, number in postings.terms.items()
-                if pattern.fullmatch(term) and term not in self._words.function_terms_
-            }
-            if self._words.totals_ is not None:
-                often = {t: int(self._words.totals_.document_frequency[postings.terms[t]]) for t in often}
-            self._terms[script] = sorted(sorted(often, key=lambda term: (-often[term], term))[:_TERMS])
+            found = _LINES[script].findall("\n".join(self._words.postings_.terms))
+            found = sorted(set(found).difference(self._words.function_terms_))
+            self._terms[script] = found if len(found) <= _TERMS else sorted(self._most_frequent(found))
         return self._terms[script]
+
+    def _most_frequent(self, terms: list[str]) -> list[str]:
+        postings, totals = self._words.postings_, self._words.totals_
+        often = postings.document_frequency if totals is None else totals.document_frequency
+        frequency = often[[postings.terms[term] for term in terms]]
+        return [terms[at] for at in np.argsort(-frequency, kind="stable")[:_TERMS].tolist()]
 
     def _encoded(self, words: list[str], role: str) -> Vectors:
         vectors: Vectors = self._vectors.cache_.encode(self._vectors.encoder_, words, role)
@@ -152,7 +185,9 @@ def vocabulary_of(index: SearchIndex) -> Vocabulary | None:
     """That of `index`; None where its encoder does not tell the meaning of single words, or words are not searched."""
     words, vectors = index.arms.get("bm25"), index.arms.get("vector")
     least = getattr(getattr(getattr(vectors, "encoder_", None), "calibration", None), "alike", None)
-    return Vocabulary(words, vectors, least) if least is not None and hasattr(words, "function_terms_") else None
+    if least is None or not hasattr(words, "function_terms_"):
+        return None
+    return Vocabulary(words, vectors, least, index.means.setdefault(vectors.encoder_.fingerprint, {}))
 
 
 def said_across(index: SearchIndex, texts: Sequence[str], found: Candidates) -> tuple[Floats, Mask]:
@@ -164,7 +199,7 @@ def said_across(index: SearchIndex, texts: Sequence[str], found: Candidates) -> 
     asked = scripts(texts)
     script = asked[found.query]
     is_told = script < len(_WORDS)
-    said, apart = np.zeros(len(script)), is_told & (index.scripts[found.row] != script)
+    said, apart = np.zeros(len(script)), is_told & (index.scripts_of(found.row) != script)
     at = np.flatnonzero(is_told)
     if not len(at) or index.vocabulary is None:
         return said, apart
@@ -229,6 +264,29 @@ def sound(word: str) -> str:
     """
     said = _SPELLINGS.sub(lambda found: _SAID[(found.lastindex or 1) - 1], plain_letters(word))
     return _REPEATED.sub(r"\1", said)
+
+
+def _sounds(terms: list[str]) -> Sounds:
+    found: Sounds = {}
+    for term, said in zip(terms, sound("\n".join(terms)).split("\n"), strict=True):
+        found.setdefault(said[:_BEGINNING], []).append((term, said))
+    return found
+
+
+@functools.cache
+def _may_begin(letter: str, said: str) -> bool:
+    """Whether the sound of a word that begins with `letter` may begin with `said`."""
+    first = plain_letters(letter)[:1]
+    # A letter without a sound of its own is followed by any.
+    return first in ("", said) or any(to[0] == said for of, to in _SPELLED.items() if of[0] == first)
+
+
+def _may_be_heard(one: str, other: str) -> bool:
+    """Whether the letters that both have, in whatever order, are as many as it takes: most words differ in more."""
+    least = (_HEARD - 10**-_DIGITS) * (len(one) + len(other)) / 2
+    if min(len(one), len(other)) < least:
+        return False
+    return sum(min(one.count(letter), other.count(letter)) for letter in set(one)) >= least
 
 
 def alike_in_sound(one: str, other: str) -> float:

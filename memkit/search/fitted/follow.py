@@ -139,6 +139,7 @@ def take_over(
     index: SearchIndex, before: SearchIndex, at: Ints, per_text: Mapping[str, Callable[[pa.ChunkedArray], NDArray[Any]]]
 ) -> None:
     """Have what was found out about each text `before` known of those that are still there."""
+    index.means = before.means
     fresh = index.texts.filter(pa.array(at >= len(before.texts)))
     for name in per_text.keys() & vars(before).keys():
         vars(index)[name] = np.concatenate([vars(before)[name], per_text[name](fresh)])[at]

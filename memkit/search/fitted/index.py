@@ -23,7 +23,7 @@ from memkit.index.postings import CANDIDATES
 from memkit.index.store import rows_digest
 from memkit.params import check_corpus
 from memkit.schemas import Floats, Ints, Mask, check_kinds
-from memkit.search.fitted.across import Vocabulary, vocabulary_of
+from memkit.search.fitted.across import Means, Vocabulary, vocabulary_of
 from memkit.search.fitted.arms import KINDS, as_days, build_arm, codes, cut, finder, places, said, taken
 from memkit.search.fitted.context import Context, context_of
 from memkit.search.settings import FitSettings, QuerySettings
@@ -40,7 +40,6 @@ _BACKGROUND = 256
 _NO_ROWS = np.empty(0, np.int64)
 PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
-    "scripts": scripts,
 }
 """What is found out about each text by itself, when it is first asked for, by its name in `SearchIndex`."""
 
@@ -172,6 +171,8 @@ class SearchIndex:
         Whether any memory has a date, in any bucket.
     called : dict of int to tuple
         Id and names of memories that were found before, by row.
+    means : dict of str to dict
+        By the encoder's fingerprint, vectors of single terms that a question asked for, here or in an index before.
     """
 
     corpus: Corpus
@@ -191,6 +192,7 @@ class SearchIndex:
     is_part: bool = False
     is_dated: bool = False
     called: dict[int, tuple[str, list[str]]] = field(default_factory=dict)
+    means: dict[str, Means] = field(default_factory=dict)
 
     @cached_property
     def context(self) -> Context | None:
@@ -257,9 +259,15 @@ class SearchIndex:
         return PER_TEXT["keys"](self.texts)
 
     @cached_property
-    def scripts(self) -> Ints:
-        """Whether the letters of each chunk are Latin, Cyrillic or others."""
-        return PER_TEXT["scripts"](self.texts)
+    def _scripts(self) -> Ints:
+        return np.full(len(self.texts), -1, np.int64)
+
+    def scripts_of(self, row: Ints) -> Ints:
+        """Whether the letters of each of the chunks `row` are Latin, Cyrillic or others; looked at when first asked."""
+        known = self._scripts
+        if len(new := np.unique(row[known[row] < 0])):
+            known[new] = scripts(taken(self.texts, new))
+        return known[row]
 
     @property
     def is_steady(self) -> bool:
