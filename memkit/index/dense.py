@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import warnings
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
@@ -34,6 +35,7 @@ from memkit.tables.untrusted import read_json
 ANN = ("auto", "exact", "hnsw", "ivf")
 MANIFEST = "dense.json"
 _PREFIX = "dense-"
+_AT_ONCE = 16
 _VERSION = 1
 _FIELDS = {"version": int, "fingerprint": str, "shape": list, "ids": str, "content": str, "params": dict, "files": dict}
 
@@ -156,6 +158,12 @@ class Dense(Estimator):
         if not rows.size:
             return CANDIDATES.empty_table()
         return self._with_empty_rows(asked, rows, scores, n - rows.shape[1], allowed)
+
+    def rough(self, queries: Texts) -> Iterator[NDArray[np.float32]]:
+        """For each query the cosine of every row, not rounded; 0 for rows and queries without content."""
+        vectors = self.encode_queries(queries)
+        for at in range(0, len(vectors), _AT_ONCE):
+            yield from vectors[at : at + _AT_ONCE] @ self.vectors_.T
 
     def scale(self, queries: Texts, background: NDArray[np.int64]) -> NDArray[np.float64]:
         """For each query the cosines that count 0 and 1 (`Calibration.scale`), against the rows `background`."""

@@ -6,7 +6,7 @@ import copy
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
@@ -112,6 +112,13 @@ class _Lexical(Estimator):
         for terms, _ in asked:
             postings.weigh(terms, self._weights)
         return postings.best(asked, n, allowed)
+
+    def rough(self, queries: Sequence[str], *, function_word_weight: float = 1.0) -> Iterator[np.ndarray]:
+        """For each query the score of every row, 0 where it shares no term; float32, shape (n_rows,)."""
+        postings = _fitted(self)
+        for query in self._weigh_all(queries, function_word_weight):
+            postings.weigh(query[0], self._weights)
+            yield postings.scores(query)
 
     def save(self, folder: Path) -> None:
         """Write ``{arm}_terms.parquet`` and ``{arm}_postings.parquet``."""

@@ -77,6 +77,12 @@ class Lists:
         """The same in one part."""
         raise NotImplementedError
 
+    def scores(self, query: Query) -> np.ndarray:
+        """The score of every row; float32, shape (n_rows,)."""
+        slots = np.zeros(self.n_slots, np.float32)
+        self.add_up(slots, *query, 1)
+        return self.by_row(slots)
+
     def best(self, queries: Sequence[Query], n: int, allowed: np.ndarray | None) -> pa.Table:
         """At most `n` rows with a positive score for each query, best first, ties by row (`CANDIDATES`).
 

@@ -44,10 +44,10 @@ def _corpus(*rows: Any, later: Sequence[Any] = ()) -> Corpus:
 
 
 class GivenArm:
-    """An arm that answers each query from a dict: memory row -> score."""
+    """An arm over `size` rows that answers each query from a dict: memory row -> score."""
 
-    def __init__(self, answers: Mapping[str, Mapping[int, float]], vectors: Any = None) -> None:
-        self.answers = answers
+    def __init__(self, answers: Mapping[str, Mapping[int, float]], size: int, vectors: Any = None) -> None:
+        self.answers, self.size = answers, size
         self.encoder_ = HashEncoder()
         if vectors is not None:
             self.vectors_ = np.asarray(vectors, np.float32)
@@ -60,6 +60,13 @@ class GivenArm:
             found += [(query, row, score) for row, score in best]
         columns = list(zip(*found, strict=True)) or [(), (), ()]
         return pa.table([pa.array(c, t) for c, t in zip(columns, SCORED.types, strict=True)], schema=SCORED)
+
+    def rough(self, queries: Sequence[str], **options: Any) -> Any:
+        for text in queries:
+            scores = np.zeros(self.size)
+            for row, score in self.answers.get(text, {}).items():
+                scores[row] = score
+            yield scores
 
     def scale(self, queries: Sequence[str], background: Any, **options: Any) -> Any:
         return np.tile([0.0, 1.0], (len(queries), 1))
@@ -99,9 +106,9 @@ def retriever_over(monkeypatch: pytest.MonkeyPatch) -> Fitter:
     ) -> Retriever:
         directions = np.eye(len(rows), max(len(rows), 1)) if vectors is None else vectors
         arms = {
-            "bm25": GivenArm(bm25 or {}),
-            "vector": GivenArm(vector or {}, directions),
-            "gram": GivenArm(gram or {}),
+            "bm25": GivenArm(bm25 or {}, len(rows)),
+            "vector": GivenArm(vector or {}, len(rows), directions),
+            "gram": GivenArm(gram or {}, len(rows)),
         }
         monkeypatch.setattr(search_index, "build_arm", lambda name, *_: arms[name])
         return Retriever(**{"vector_weight": 0.5, "gram_weight": 0.0, "normalise": "minmax", **params}).fit(

@@ -7,11 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import memkit as mk
 from memkit.errors import ParameterError
-from memkit.search.fitted.context import LENT
+from memkit.index.dense import Dense
+from memkit.index.lexical import BM25, CharGrams, Grams
+from memkit.search.fitted.context import LENT, Context, context_of
 
 DAY = "2026-03-01"
 FOUND = {"q": {2: 4.0}}
@@ -113,3 +116,50 @@ def test_it_is_kept_with_the_lake(tmp_path: Any) -> None:
     search.save(tmp_path)
     assert mk.Retriever.load(tmp_path, corpus).search("пул", as_of=DAY).equals(search.search("пул", as_of=DAY))
     assert json.loads((tmp_path / "retriever.json").read_text())["params"]["context_column"] == "talk"
+
+
+def _of_all_rows(context: Context, arm: Any, query: str, n: int, allowed: Any, share: bool) -> list[tuple[int, float]]:
+    """Every row scored closely, one by one."""
+    found = arm.candidates([query], len(context.rows), allowed)
+    own = dict(zip(found["row"].to_pylist(), found["score"].to_pylist(), strict=True))
+    mixed = {}
+    for row in range(len(context.rows)) if allowed is None else np.flatnonzero(allowed).tolist():
+        beside = zip(context.rows[row].tolist(), LENT.values(), strict=True)
+        there = [(other, part) for other, part in beside if other >= 0 and (allowed is None or allowed[other])]
+        score = own.get(row, 0.0) + sum(part * own.get(other, 0.0) for other, part in there)
+        mixed[row] = score / (1 + sum(part for _, part in there) if share else 1)
+    best = sorted((-score, row) for row, score in mixed.items() if score)
+    return [(row, -score) for score, row in best[:n]]
+
+
+@pytest.mark.parametrize("make", [BM25, CharGrams, Grams, lambda: Dense(encoder="hash")])
+def test_the_best_are_those_of_a_look_at_every_row_and_few_are_looked_at(make: Any) -> None:
+    draw = np.random.default_rng(4)
+    words = ["пул", "чай", "план", "кот", "сад", "pool", "tea", "cat", *(f"w{at}" for at in range(40))]
+    texts = [" ".join(draw.choice(words, draw.integers(0, 6))) for _ in range(1500)]
+    talks = np.sort(draw.integers(0, 60, len(texts)))
+    given = {"text": texts, "talk": talks, "memory_id": [f"{at:05}" for at in range(len(texts))]}
+    rows = mk.from_table(given).memories
+    every = np.arange(len(texts))
+    context = context_of(rows, "talk", every, every)
+    assert context is not None
+    arm = make().fit(pa.table({"chunk_id": rows["memory_id"]}), texts)
+    looked: list[int] = []
+    ask = arm.candidates
+    arm.candidates = lambda *given, **more: looked.append(int(given[2].sum())) or ask(*given, **more)
+    whole, share = make().fit(pa.table({"chunk_id": rows["memory_id"]}), texts), isinstance(arm, Dense)
+    filled = np.array(list(map(bool, texts)))  # as a Retriever asks: a chunk without any text is never found
+    for allowed in (filled, filled & (draw.random(len(texts)) < 0.5), np.zeros(len(texts), bool)):
+        for query in ("пул и чай", "the cat w3 w7", "", "никогда"):
+            for n in (1, 20):
+                found = context.best(arm, [query], n, allowed, {}, share)
+                expected = _of_all_rows(context, whole, query, n, allowed, share)
+                assert found["score"].to_pylist() == pytest.approx([score for _, score in expected], abs=1e-12)
+                last = expected[-1][1] if expected else 0.0  # of ties at the end any may be left out
+                above = [{row for row, score in some if score > last + 1e-12} for some in (_pairs(found), expected)]
+                assert above[0] == above[1]
+    assert max(looked) < 300
+
+
+def _pairs(found: pa.Table) -> list[tuple[int, float]]:
+    return list(zip(found["row"].to_pylist(), found["score"].to_pylist(), strict=True))

@@ -238,9 +238,8 @@ def _scores(arm: Any, words: Counter[str], meant: Sequence[Meant]) -> Floats:
                 factors[number] = factors.get(number, 0.0) + worth * alike
     numbers: Ints = np.array(sorted(factors), np.int64)
     postings.weigh(numbers, arm._weights)
-    slots = np.zeros(postings.n_slots, np.float32)
-    postings.add_up(slots, numbers, np.array([factors[number] for number in numbers.tolist()], np.float32), 1)
-    scores: Floats = postings.by_row(slots).astype(np.float64)
+    weights = np.array([factors[number] for number in numbers.tolist()], np.float32)
+    scores: Floats = postings.scores((numbers, weights)).astype(np.float64)
     return scores
 
 

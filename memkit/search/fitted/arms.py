@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -23,13 +23,16 @@ from memkit.text.when import in_days
 
 
 class Arm(Protocol):
-    """Finds candidates by one kind of evidence; what has these five can be a Retriever's arm."""
+    """Finds candidates by one kind of evidence; what has these six can be a Retriever's arm."""
 
     def fit(self, chunks: pa.Table, texts: pa.ChunkedArray) -> Self:
         """Index `texts`, what is searched in each row of `chunks`."""
 
     def candidates(self, queries: Sequence[str], n: int, allowed: Mask | None = None, **options: Any) -> pa.Table:
         """Columns query, row and score: at most `n` rows a query among `allowed`, best first, ties by row."""
+
+    def rough(self, queries: Sequence[str], **options: Any) -> Iterable[NDArray[Any]]:
+        """For each query the score of every row, to single precision; 0 for a row that `candidates` never gives."""
 
     def scale(self, queries: Sequence[str], background: NDArray[np.int64], **options: Any) -> NDArray[np.float64]:
         """For each query the scores that count 0 and 1 when calibrated.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,11 +18,14 @@ import pyarrow.compute as pc
 
 from memkit.duck import identifier, rows_of
 from memkit.errors import ParameterError, did_you_mean
+from memkit.index.postings import CANDIDATES
 from memkit.schemas import Floats, Ints, Mask
 
 LENT = {-1: 0.5, -2: 0.25, 1: 0.3, 2: 0.1}
 """What the turns before and after lend, by their distance."""
 _KEY = "json_extract_string(extra, '$.' || to_json($column)::varchar)"
+_ROUGHLY = 1e-4
+"""By how much rough scores may be off, of sums in single precision many times what they are."""
 _LONGEST = 40
 """Words of the middle row, beyond which the rows are no turns: long answers drown the question between them."""
 
@@ -45,34 +47,54 @@ class Context:
     ) -> pa.Table:
         """As ``arm.candidates``, where each row's score holds a part of its neighbours'.
 
+        Rough scores of all rows tell which may be among the best; these and their neighbours are scored closely.
+
         Parameters
         ----------
         share : bool
             Whether a row with neighbours has the mean of all, weighed, as a cosine must; else their sum.
         """
-        size = len(self.rows)
-        found = arm.candidates(queries, size, allowed, **how)
-        query, row, score = (found[name].to_numpy() for name in ("query", "row", "score"))
-        starts = np.searchsorted(query, np.arange(len(queries) + 1))
-        lent, total = self._lent(allowed)
-        tables = []
-        for number, (start, stop) in enumerate(pairwise(starts)):
-            own = np.zeros(size + 1)  # the last is nobody's
-            own[row[start:stop]] = score[start:stop]
-            mixed = own[:-1] + own[self.rows] @ lent
-            mixed = mixed / total if share else mixed
-            live = np.flatnonzero(mixed if allowed is None else np.where(allowed, mixed, 0.0))
-            kept = live[np.lexsort((live, -mixed[live]))[:n]]
-            tables.append((np.full(len(kept), number), kept, mixed[kept]))
-        columns = [np.concatenate(column) for column in zip(*tables, strict=True)] or [np.empty(0)] * 3
-        return pa.table([pa.array(c, f.type) for c, f in zip(columns, found.schema, strict=True)], found.schema)
+        lent = self._lent(allowed)
+        total = 1.0 + lent.sum(axis=1) if share else np.ones(len(lent))
+        every, tables = np.arange(len(self.rows)), []
+        for number, (query, rough) in enumerate(zip(queries, arm.rough(queries, **how), strict=True)):
+            likely = _reaching(self._mixed(every, rough, allowed, lent, total), n)
+            if not len(likely):
+                continue
+            near = np.zeros(len(rough), bool)
+            near[likely] = near[self.rows[likely]] = True  # nobody is the last row, which does no harm
+            found = arm.candidates([query], len(rough), near if allowed is None else near & allowed, **how)
+            own = np.zeros(len(rough))
+            own[found["row"].to_numpy()] = found["score"].to_numpy()
+            mixed = self._mixed(likely, own, allowed, lent, total)
+            order = np.lexsort((likely, -mixed))[:n]
+            order = order[mixed[order] != 0]
+            tables.append((np.full(len(order), number), likely[order], mixed[order]))
+        columns = [np.concatenate(column) for column in zip(*tables, strict=True)] or [np.empty(0)] * len(CANDIDATES)
+        return pa.table([pa.array(c, f.type) for c, f in zip(columns, CANDIDATES, strict=True)], CANDIDATES)
 
-    def _lent(self, allowed: Mask | None) -> tuple[Floats, Floats]:
-        weights = np.array(list(LENT.values()))
+    def _mixed(self, row: Ints, own: Floats, allowed: Mask | None, lent: Floats, total: Floats) -> Floats:
+        """The scores of the rows `row`, of all rows' `own`; one that is not allowed has 0."""
+        mixed = (own[row] + (own[self.rows[row]] * lent[row]).sum(axis=1)) / total[row]
+        return np.asarray(mixed if allowed is None else np.where(allowed[row], mixed, 0.0))
+
+    def _lent(self, allowed: Mask | None) -> Floats:
+        """What the neighbours of each row lend it, as far as there are any that are allowed."""
         there = self.rows >= 0
         if allowed is not None:
             there &= allowed[self.rows]
-        return weights, 1.0 + there @ weights
+        return there * np.array(list(LENT.values()))
+
+
+def _reaching(scores: Floats, n: int) -> Ints:
+    """Rows, ascending, that may be among the `n` best that are not 0, when scores are looked at closely."""
+    live = np.flatnonzero(scores)
+    if len(live) <= n:
+        return live
+    of_live = scores[live]
+    least = np.partition(of_live, len(live) - n)[len(live) - n]
+    kept: Ints = live[of_live >= least - _ROUGHLY * max(1.0, abs(least))]
+    return kept
 
 
 def context_of(given: pa.Table, column: str, order: Ints, of_chunk: Ints) -> Context | None:
