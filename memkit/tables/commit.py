@@ -65,13 +65,13 @@ def replacing(folder: Path) -> Iterator[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _check_links(folder)
-        with _locked(folder, _PATIENCE):
+        with locked(folder, _PATIENCE):
             _tidy(folder)
             staged = Path(mkdtemp(prefix=_SAVING, dir=folder))
             try:
                 yield staged
                 _check_way(folder, read_manifest(staged))
-                _sync(staged)
+                sync(staged)
                 staged.rename(folder / _NEXT)
                 _adopt(folder)
             finally:
@@ -128,14 +128,21 @@ def _open_first(places: list[Path], name: str) -> BufferedReader:
 
 
 @contextmanager
-def _locked(folder: Path, patience: float) -> Iterator[None]:
+def locked(folder: Path, patience: float) -> Iterator[None]:
+    """Be the one process that saves to `folder`, after at most so many seconds.
+
+    Raises
+    ------
+    MemkitError
+        Where another process is.
+    """
     from filelock import FileLock, Timeout
 
     try:
         lock = FileLock(folder / _LOCK, timeout=patience, fallback_to_soft=False)
         lock.acquire()
     except Timeout as error:
-        raise MemkitError(f"{folder}: another process is saving a corpus there. Save again when it is done.") from error
+        raise MemkitError(f"{folder}: another process is saving there. Save again when it is done.") from error
     try:
         yield
     finally:
@@ -145,7 +152,7 @@ def _locked(folder: Path, patience: float) -> Iterator[None]:
 def _tidy_if_free(folder: Path) -> None:
     """Clear what dead writers left; a living one, or a folder that may not be written, is left alone."""
     if any(path.name == _NEXT or path.name.startswith(_SAVING) for path in folder.glob(".*")):
-        with suppress(MemkitError, OSError), _locked(folder, 0):
+        with suppress(MemkitError, OSError), locked(folder, 0):
             _tidy(folder)
 
 
@@ -206,7 +213,7 @@ def _drop(folder: Path, name: str) -> None:
             (folder / above).rmdir()
 
 
-def _sync(folder: Path) -> None:
+def sync(folder: Path) -> None:
     """Have the system write the files of `folder` before their names: a power cut keeps the order."""
     for place, _, names in os.walk(folder):
         for name in names:

@@ -27,7 +27,7 @@ from memkit.tables.commit import DATABASE, check_path, current, opened, replacin
 from memkit.tables.database import Database
 from memkit.tables.fts import TEXT_INDEX
 from memkit.tables.manifest import BUCKETS, MANIFEST, STATE, TEXT, TOTALS, VERSION, Manifest
-from memkit.tables.untrusted import check_unique, declared, digest, read_parquet, with_nulls
+from memkit.tables.untrusted import check_unique, declared, digest, digests, read_parquet, with_nulls
 
 _MEMORIES = "memories.parquet"
 _STAT = ("size", "mtime_ns", "ctime_ns")
@@ -65,7 +65,7 @@ def save(
         for name, write in attached.items():
             if name != TOTALS:
                 write(staged / name)
-        files = _digests(staged)
+        files = digests(staged)
         root, options = (str(reading.root.resolve()), reading.options) if reading else (None, Options())
         manifest = Manifest(VERSION, _still_valid(folder, files, attached) | files, root, options)
         _write_database(database, staged / DATABASE)
@@ -76,7 +76,7 @@ def save_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
     """Write tables alone: a text index is made when it is asked for, and no database for other programs."""
     with replacing(folder) as staged:
         _write_all(staged, tables)
-        (staged / MANIFEST).write_text(Manifest(VERSION, _digests(staged), None, Options()).to_json(), encoding="utf-8")
+        (staged / MANIFEST).write_text(Manifest(VERSION, digests(staged), None, Options()).to_json(), encoding="utf-8")
     (folder / DATABASE).unlink(missing_ok=True)
 
 
@@ -94,15 +94,6 @@ def write_parquet(path: Path | BytesIO, table: pa.Table) -> None:
         is_plain = any(pa.types.is_fixed_size_list(column) for column in table.schema.types)
         how = {"compression": "none", "use_dictionary": False} if is_plain else {"compression": "zstd"}
         pq.write_table(table.combine_chunks(), file, **how)
-
-
-def _digests(folder: Path) -> dict[str, str]:
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file():
-            with path.open("rb") as file:
-                found[path.relative_to(folder).as_posix()] = digest(file)
-    return found
 
 
 def _still_valid(folder: Path, files: dict[str, str], attached: Writers) -> dict[str, str]:

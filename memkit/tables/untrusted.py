@@ -88,6 +88,16 @@ def digest(file: BufferedReader) -> str:
     return found
 
 
+def digests(folder: Path) -> dict[str, str]:
+    """The hashes of all files below `folder` by their names; hidden ones, such as locks, are none of what is saved."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and not path.name.startswith("."):
+            with path.open("rb") as file:
+                found[path.relative_to(folder).as_posix()] = digest(file)
+    return found
+
+
 def read_json(folder: Path, name: str) -> dict[str, Any]:
     """The JSON object in a file of `folder`.
 

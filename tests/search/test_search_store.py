@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import contextlib
 import copy
+import importlib
 import json
 import pickle
 import shutil
@@ -112,6 +114,10 @@ def forge(folder: Path, **changes: Any) -> None:
         {"arms": ["../bm25"]},
         {"arms": [["bm25"]]},
         {"arms": [5]},
+        {"files": []},
+        {"files": {}},
+        {"files": {"saved-0/../../bm25/bm25_terms.parquet": "0"}},
+        {"files": {"saved-0/bm25/a": 5, "saved-1/gram/a": 5}},
         {"more": 1},
     ],
     ids=str,
@@ -142,29 +148,66 @@ def test_an_address_that_nobody_gave_gets_no_text(corpus_of: Any, tmp_path: Path
     assert Retriever.load(tmp_path, corpus_of(*ROWS), trust=True).encoder == "openai:m@http://127.0.0.1:9/v1"
 
 
-@pytest.mark.parametrize("name", ["vectors", "vectors/bm25", "vectors/bm25/bm25_terms.parquet"])
+@pytest.mark.parametrize("name", ["vectors", "vectors/saved-*/bm25", "vectors/saved-*/bm25/bm25_terms.parquet"])
 def test_arms_behind_a_link_are_not_taken(tmp_path: Path, name: str) -> None:
     corpus = table_of(*ROWS)
     Retriever(encoder=None).fit(corpus)
     corpus.save(tmp_path / "lake")
     search = Retriever(encoder=None).fit(mk.open(tmp_path / "lake"))
     assert kept_arm(search._index(), "bm25") is not None
-    (tmp_path / "lake" / name).rename(tmp_path / "elsewhere")
-    (tmp_path / "lake" / name).symlink_to(tmp_path / "elsewhere")
+    (path,) = (tmp_path / "lake").glob(name)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
     assert kept_arm(search._index(), "bm25") is None
 
 
-def test_postings_of_another_number_of_rows_are_refused(corpus_of: Any, tmp_path: Path) -> None:
-    Retriever(encoder=None).fit(corpus_of(*ROWS)).save(tmp_path / "three")
-    Retriever(encoder=None).fit(corpus_of(*ROWS[:2])).save(tmp_path / "two")
-    shutil.copytree(tmp_path / "two" / "bm25", tmp_path / "three" / "bm25", dirs_exist_ok=True)
-    with pytest.raises(StaleIndexError, match=r"expected 3 chunks\. Got 2"):
-        Retriever.load(tmp_path / "three", corpus_of(*ROWS))
+@pytest.mark.parametrize("other", [ROWS[:2], ["один", "два", "три"]], ids=["fewer", "as many"])
+def test_an_arm_of_other_texts_is_refused(corpus_of: Any, tmp_path: Path, other: list[str]) -> None:
+    for name, rows in (("own", ROWS), ("other", other)):
+        Retriever(encoder=None).fit(corpus_of(*rows)).save(tmp_path / name)
+    (own,), (others,) = ((tmp_path / name).glob("saved-*") for name in ("own", "other"))
+    shutil.copytree(others / "bm25", own / "bm25", dirs_exist_ok=True)
+    with pytest.raises(DamagedIndexError, match="not the file that was saved"):
+        Retriever.load(tmp_path / "own", corpus_of(*ROWS))
+
+
+class Cut(BaseException):
+    """What a power cut is to a program."""
+
+
+@pytest.mark.parametrize("step", ["memkit.index.saved.save", "memkit.index.store.put", "memkit.index.store.replace"])
+@pytest.mark.parametrize("nth", [1, 2, 3])
+def test_a_save_that_is_cut_off_leaves_the_former_one(
+    corpus_of: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, nth: int
+) -> None:
+    search = Retriever(encoder="hash").fit(corpus_of(*ROWS))
+    search.save(tmp_path)
+    expected, others = search.search(QUERIES, as_of=DAY), ["чужой пул", "another deploy", "соединений коты"]
+    room, name = step.rsplit(".", 1)
+    steps, whole = [], getattr(importlib.import_module(room), name)
+
+    def cut(*given: Any, **more: Any) -> Any:
+        steps.append(given)
+        if len(steps) == nth:
+            raise Cut
+        return whole(*given, **more)
+
+    monkeypatch.setattr(step, cut)
+    with contextlib.suppress(Cut):
+        Retriever(encoder="hash").fit(corpus_of(*others)).save(tmp_path)
+    monkeypatch.undo()
+    if len(steps) == nth:
+        assert Retriever.load(tmp_path, corpus_of(*ROWS)).search(QUERIES, as_of=DAY).equals(expected)
+    again = Retriever(encoder="hash").fit(corpus_of(*others))
+    again.save(tmp_path)
+    loaded = Retriever.load(tmp_path, corpus_of(*others))
+    assert loaded.search(QUERIES, as_of=DAY).equals(again.search(QUERIES, as_of=DAY))
+    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1
 
 
 def test_a_damaged_arm_is_refused(corpus_of: Any, tmp_path: Path) -> None:
     Retriever(encoder="hash").fit(corpus_of(*ROWS)).save(tmp_path)
-    vectors = next((tmp_path / "vector").glob("*.npy"))
+    vectors = next(tmp_path.glob("saved-*/vector/*.npy"))
     vectors.write_bytes(vectors.read_bytes()[:-4])
     with pytest.raises(StaleIndexError, match="damaged"):
         Retriever.load(tmp_path, corpus_of(*ROWS))
@@ -187,7 +230,7 @@ def test_a_saved_corpus_keeps_the_arms_and_a_fit_takes_them_from_there(tmp_path:
     corpus = table_of(*ROWS)
     search = Retriever(encoder="hash").fit(corpus)
     corpus.save(tmp_path)
-    assert sorted(path.name for path in (tmp_path / "vectors").iterdir()) == ["bm25", "gram", MANIFEST, "vector"]
+    assert sorted(path.name for path in (tmp_path / "vectors").glob("saved-*/*")) == ["bm25", "gram", "vector"]
     expected, before = search.search(QUERIES, as_of=DAY), encoded(search)
     again = Retriever(encoder="hash").fit(mk.open(tmp_path))
     assert again.search(QUERIES, as_of=DAY).equals(expected)
@@ -224,7 +267,7 @@ def test_kept_arms_that_do_not_fit_are_never_answered_from(tmp_path: Path, spoil
     if spoil == "other memories":
         table_of("совсем другое", "кот").save(tmp_path)
     elif spoil == "damaged":
-        vectors = next((tmp_path / "vectors" / "vector").glob("*.npy"))
+        vectors = next((tmp_path / "vectors").glob("saved-*/vector/*.npy"))
         vectors.write_bytes(vectors.read_bytes()[:-4])
     else:
         (tmp_path / "vectors" / MANIFEST).unlink()

@@ -106,7 +106,7 @@ def saving(lake: Path) -> list[Path]:
 def test_of_two_processes_that_save_one_lake_one_wins_and_the_other_is_told(
     lake: Path, writer: subprocess.Popen[str]
 ) -> None:
-    with pytest.raises(MemkitError, match="another process is saving a corpus there"):
+    with pytest.raises(MemkitError, match="another process is saving there"):
         mk.from_table({"text": ["второе"]}).save(lake)
     assert text_in(lake) == ["старое"]
     assert len(saving(lake)) == 1
@@ -141,7 +141,7 @@ def test_a_lake_that_may_not_be_written_opens_with_what_a_dead_writer_left(
     def no_lock(*_: object) -> None:
         raise PermissionError("read-only")
 
-    monkeypatch.setattr(commit, "_locked", no_lock)
+    monkeypatch.setattr(commit, "locked", no_lock)
     assert text_in(lake) == ["новое"]
     assert (lake / ".memkit-next" / "memories.parquet").exists()
     monkeypatch.undo()

@@ -1,15 +1,22 @@
-"""A fitted Retriever on disk: a manifest, and a folder for each arm."""
+"""A fitted Retriever on disk: a manifest, and the folder of one save that it names, with a folder for each arm.
+
+A save is written whole into a folder that is named by what is in it; then the manifest is replaced. So whoever reads
+finds the former save or the new one, and what the manifest names is compared with its hashes before it is used.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from memkit.errors import ParameterError, StaleIndexError
+from memkit.errors import DamagedIndexError, MemkitError, ParameterError, StaleIndexError
 from memkit.index import store
 from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given
@@ -17,8 +24,9 @@ from memkit.params import Estimator
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import SearchIndex, build_index
 from memkit.search.settings import FitSettings, QuerySettings
+from memkit.tables.commit import locked, sync
 from memkit.tables.table import from_table
-from memkit.tables.untrusted import read_json, refuse_links
+from memkit.tables.untrusted import digest, digests, is_member_name, open_member, read_json, refuse_links
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -26,14 +34,26 @@ if TYPE_CHECKING:
 FOLDER = "vectors"
 """What a saved corpus calls the folder of its Retriever."""
 MANIFEST = "retriever.json"
-_VERSION = 1
+_VERSION = 2
 _FIELDS = {"version": int, "params": dict, "encoder_is_object": bool, "rows": dict, "arms": list, "refit": list}
+_FIELDS |= {"files": dict}
+_SAVED = "saved-"
+_SAVING = ".saving-"
+_TRIES = 20
+_DEPTH = 3
+"""Parts of a file's name: the save, the arm, the file."""
+_PATIENCE = 10.0
+"""Seconds that a save waits for another one."""
 
 
 def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> None:
-    """Write the arms, then the manifest that names them: a save that fails half-way leaves the former manifest."""
-    for name, arm in index.arms.items():
-        arm.save(folder / name)
+    """Write the arms, then the manifest that names them: a save that fails half-way leaves the former one.
+
+    Raises
+    ------
+    MemkitError
+        Where `folder` cannot be written, or another process is saving to it.
+    """
     encoder = params["encoder"]
     manifest = {
         "version": _VERSION,
@@ -44,7 +64,39 @@ def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> N
         "arms": sorted(index.arms),
         "refit": sorted(index.settings.params()),
     }
-    store.replace(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with locked(folder, _PATIENCE):
+            manifest["files"] = _save_arms(index, folder)
+            store.replace(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False))
+            _tidy(folder, manifest["files"])
+    except OSError as error:
+        raise MemkitError(f"{folder}: cannot save a Retriever there: {error}. What was there stays.") from error
+
+
+def _save_arms(index: SearchIndex, folder: Path) -> dict[str, str]:
+    """Write the arms into a folder of their own, and tell its files with their hashes."""
+    staged = Path(tempfile.mkdtemp(prefix=_SAVING, dir=folder))
+    try:
+        for name, arm in index.arms.items():
+            arm.save(staged / name)
+        sync(staged)
+        files = digests(staged)
+        name = _SAVED + hashlib.blake2b(repr(files).encode(), digest_size=16).hexdigest()
+        if not (folder / name).is_dir() or digests(folder / name) != files:
+            rmtree(folder / name, ignore_errors=True)
+            staged.rename(folder / name)
+        return {f"{name}/{file}": digest for file, digest in files.items()}
+    finally:
+        rmtree(staged, ignore_errors=True)
+
+
+def _tidy(folder: Path, files: Mapping[str, str]) -> None:
+    """Remove former saves, and what killed ones left."""
+    kept = {name.partition("/")[0] for name in files}
+    for path in (*folder.glob(f"{_SAVED}*"), *folder.glob(f"{_SAVING}*")):
+        if path.name not in kept:
+            rmtree(path, ignore_errors=True)
 
 
 def load_index(
@@ -61,7 +113,19 @@ def load_index(
     ParameterError
         Where the saved encoder was an object, or an address that is not trusted, and none is given.
     """
-    manifest = _manifest(folder)
+    for _ in range(_TRIES):
+        manifest = _manifest(folder)
+        try:
+            return _load(folder, manifest, corpus, encoder, trust)
+        except StaleIndexError:
+            if _manifest(folder)["files"] == manifest["files"]:  # else it was saved anew meanwhile
+                raise
+    raise MemkitError(f"{folder}: it was saved anew {_TRIES} times while it was loaded. Load it again.")
+
+
+def _load(
+    folder: Path, manifest: dict[str, Any], corpus: Corpus, encoder: Any, trust: bool
+) -> tuple[SearchIndex, dict[str, Any]]:
     if manifest["encoder_is_object"] and encoder is None:
         raise ParameterError("Retriever.load: it was fitted with an encoder object. Pass the same one as encoder=.")
     params: dict[str, Any] = manifest["params"]
@@ -77,8 +141,19 @@ def load_index(
             " Fit again; vectors of known texts come from the cache."
         )
     for name in manifest["arms"]:
-        index.arms[name] = KINDS[name].load(index, folder / name, trust)
+        index.arms[name] = _load_arm(index, name, folder, manifest, trust)
     return index, params
+
+
+def _load_arm(index: SearchIndex, name: str, folder: Path, manifest: Mapping[str, Any], trust: bool) -> Any:
+    """The arm from its files, after these were compared with their hashes."""
+    for file, expected in manifest["files"].items():
+        if file.split("/")[1] == name:
+            with store.checking(folder / file), open_member(folder, file) as opened:
+                if digest(opened) != expected:
+                    raise DamagedIndexError(f"{folder.name}/{file}: it is not the file that was saved. Fit again.")
+    saved = {file.partition("/")[0] for file in manifest["files"]}
+    return KINDS[name].load(index, folder.joinpath(*saved, name), trust)
 
 
 def kept_arm(index: SearchIndex, name: str) -> Any:
@@ -95,7 +170,7 @@ def kept_arm(index: SearchIndex, name: str) -> Any:
             and name in manifest["arms"]
         )
         if is_same and index.digests == manifest["rows"]:
-            return KINDS[name].load(index, folder / name, index.corpus.trusted)
+            return _load_arm(index, name, folder, manifest, index.corpus.trusted)
     except StaleIndexError:
         pass  # damaged, or of another encoder
     return None
@@ -126,4 +201,16 @@ def _manifest(folder: Path) -> dict[str, Any]:
         is_ours = isinstance(params["encoder"], str | None) and params["engine"] == "local"
         if unknown or missing or others or not is_ours:
             raise ValueError(f"other parameters or arms: {[*unknown, *missing, *others]!r:.200}")
+        _check_files(manifest)
     return manifest | {"params": params}
+
+
+def _check_files(manifest: Mapping[str, Any]) -> None:
+    """Raise where the files are not those of one save, some for each arm."""
+    parts = [str(file).split("/") for file in manifest["files"] if is_member_name(file)]
+    saves, arms = {part[0] for part in parts}, {part[1] for part in parts if len(part) == _DEPTH}
+    is_one = len(saves) <= 1 and all(name.startswith(_SAVED) for name in saves)
+    if not is_one or len(parts) != len(manifest["files"]) or arms != set(manifest["arms"]):
+        raise ValueError(f"other files: {list(manifest['files'])!r:.200}")
+    if {len(part) for part in parts} - {_DEPTH}:
+        raise ValueError("files elsewhere than in the folders of the arms")
