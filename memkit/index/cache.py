@@ -1,9 +1,7 @@
 """Vectors kept by what they are of: the encoder's fingerprint, the role and the text's content.
 
-A folder holds one subfolder a fingerprint, so a changed model never meets old vectors, and in it append-only Parquet
-shards (`key`, `vector`). A shard is named by the hash of its bytes and comes into being by a rename: a reader beside a
-writer sees whole shards only, two writers cannot disturb each other, a killed run loses at most its last batch, and a
-damaged shard is known by its name and encoded again.
+A folder holds one SQLite file (`memkit.index.shelf`) that all processes share: a changed model never meets old vectors,
+a killed run loses at most its last batch, and a damaged vector is encoded again.
 
 The process has one such cache for everything (`vector_cache`), in the user's cache folder unless told otherwise.
 """
@@ -21,31 +19,25 @@ from threading import Lock
 from typing import Any, Literal
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
-from memkit.errors import MemkitError, StaleIndexError
-from memkit.index import store
+from memkit.errors import MemkitError
 from memkit.index.encoders import base
 from memkit.index.encoders.base import ROLES, Encoder, Texts, Vectors, as_texts, content_key
 from memkit.index.encoders.circuit import CIRCUITS
+from memkit.index.shelf import Key, Shelf, check_own
 from memkit.parallel import results
 from memkit.params import check_choice, check_value
 from memkit.progress import bar
 
 MAX_MEMORY = 512 << 20
 MAX_DISK = 4 << 30
-_BATCH = 2048  # texts encoded between two shards at most: what an interrupted run can lose
-_SMALL_SHARD = 4 << 20
-_MAX_SMALL = 32  # small shards; more are merged into one
+_BATCH = 2048  # texts encoded between two writes at most: what an interrupted run can lose
 _LONG = 60.0  # seconds of encoding from which it is said how long it takes
 MODELS = "models"
 """The folder beside those of the fingerprints where an encoder may keep what it is slow to make."""
 _VARIABLE = "MEMKIT_CACHE"
 _OFF = ("", "0", "off", "none", "no")
 _LOG = logging.getLogger("memkit")
-
-Key = bytes
 
 
 class VectorCache:
@@ -56,7 +48,7 @@ class VectorCache:
     folder : path, optional
         Where vectors outlive the process; None keeps them in memory.
     max_memory, max_disk : int, bytes
-        Bounds; the least recently used vectors, and the oldest shards, go first.
+        Bounds; in memory the least recently used vectors go first, on disk the oldest.
 
     Examples
     --------
@@ -76,10 +68,8 @@ class VectorCache:
         self._folder = None if folder is None else Path(folder)
         self.max_memory, self.max_disk = max_memory, max_disk
         self.encoded = 0
-        self.damaged: list[str] = []
         self._memory: OrderedDict[tuple[str, Key], Vectors] = OrderedDict()
         self._bytes = 0
-        self._shards: dict[Path, frozenset[Key]] = {}
         self._lock = Lock()
 
     @property
@@ -90,7 +80,13 @@ class VectorCache:
     @property
     def size(self) -> int:
         """Bytes on disk; those of a kept model count, and are not bounded."""
-        return sum(path.stat().st_size for path in self._files())
+        shelf = self._shelf
+        return (shelf.size if shelf else 0) + sum(path.stat().st_size for path in self._models())
+
+    @property
+    def _shelf(self) -> Shelf | None:
+        folder = self.folder
+        return None if folder is None else Shelf(folder, self.max_disk)
 
     def clear(self) -> None:
         """Forget every vector, in memory and on disk.
@@ -104,8 +100,10 @@ class VectorCache:
         """
         with self._lock:
             self._memory.clear()
-            self._bytes, self._shards = 0, {}
-        for path in self._files():
+            self._bytes = 0
+        if shelf := self._shelf:
+            shelf.clear()
+        for path in self._models():
             path.unlink(missing_ok=True)
 
     def forget(self, texts: Iterable[str]) -> None:
@@ -119,23 +117,18 @@ class VectorCache:
         with self._lock:
             for known in [known for known in self._memory if known[1] in gone]:
                 self._bytes -= self._memory.pop(known).nbytes
-        for shard in sorted(self.folder.glob("*/*.parquet")) if self.folder else ():
-            if not gone.isdisjoint(self._keys(shard)):
-                left = {key: vector for key, vector in self._read(shard).items() if key not in gone}
-                if left:
-                    store.put_vectors(shard.parent, list(left), np.stack(list(left.values())))
-                self._shards.pop(shard, None)
-                shard.unlink(missing_ok=True)
+        if shelf := self._shelf:
+            shelf.forget(gone)
 
-    def _files(self) -> list[Path]:
-        if self.folder is None:
-            return []
-        return [*self.folder.glob("*/*.parquet"), *self.folder.glob(f"{MODELS}/*/*.*")]
+    def _models(self) -> list[Path]:
+        folder = self.folder
+        return [] if folder is None else [*folder.glob(f"{MODELS}/*/*.*")]
 
     def __repr__(self) -> str:
-        if self.folder is None:
+        folder = self.folder
+        if folder is None:
             return "<VectorCache in memory>"
-        return f"<VectorCache {self.folder}, {self.size / 2**20:.1f} of at most {self.max_disk >> 20} MiB>"
+        return f"<VectorCache {folder}, {self.size / 2**20:.1f} of at most {self.max_disk >> 20} MiB>"
 
     def encode(self, encoder: Encoder, texts: Texts, role: str = "document", *, keep: bool | None = None) -> Vectors:
         """What `encoder` gives for `texts`, from here where it is known.
@@ -146,8 +139,8 @@ class VectorCache:
             One that is refitted to each corpus is asked directly: its vectors are not the text's alone.
         role : {"document", "query"}
         keep : bool, optional
-            Whether new vectors go to the folder too; None is for documents. A query is short and comes alone: a file
-            for each would cost more than it saves.
+            Whether vectors are looked for in the folder, and new ones go there; None is for documents. A query is short
+            and comes alone: to look would cost more than it saves.
 
         Returns
         -------
@@ -160,20 +153,19 @@ class VectorCache:
             return ask(listed)
         fingerprint = encoder.fingerprint
         lasts = getattr(encoder, "lasting", True) and (role == "document" if keep is None else keep)
-        root = self.folder if lasts else None
-        folder = None if root is None else root / fingerprint
+        shelf = self._shelf if lasts else None
         keys = [content_key(text, role) for text in listed]
         missing = {key: text for key, text in zip(keys, listed, strict=True) if (fingerprint, key) not in self._memory}
         # What is found is held here: filling the memory may push other vectors of this very call out of it.
-        known = {} if folder is None else self._from_disk(folder, missing)
+        known = {} if shelf is None else shelf.get(fingerprint, list(missing))
         todo = [key for key in missing if key not in known]
         batches = _batches(todo, encoder)
         encoded = results(_encode, ((encoder, role, [missing[key] for key in batch]) for batch in batches))
         for batch, vectors in zip(batches, _shown(encoded, batches, encoder), strict=True):
             self.encoded += len(batch)
-            known.update(zip(batch, vectors, strict=True))
-            if folder is not None:
-                self._to_disk(folder, batch, vectors)
+            known.update(zip(batch, map(np.copy, vectors), strict=True))
+            if shelf is not None:
+                self._keep(shelf, fingerprint, batch, vectors)
         return self._collect(fingerprint, keys, known, ask, listed)
 
     def put(self, encoder: Encoder, texts: Texts, vectors: Vectors) -> None:
@@ -183,7 +175,7 @@ class VectorCache:
         keys = [content_key(text, "document") for text in as_texts(texts)]
         with self._lock:
             for key, vector in zip(keys, vectors, strict=True):
-                self._remember(encoder.fingerprint, key, vector)
+                self._remember(encoder.fingerprint, key, np.copy(vector))
 
     def __getstate__(self) -> dict[str, Any]:
         # What is in memory stays in its process, as does the lock.
@@ -210,78 +202,13 @@ class VectorCache:
 
     def _remember(self, fingerprint: str, key: Key, vector: Vectors) -> None:
         if (fingerprint, key) not in self._memory:
-            self._memory[fingerprint, key] = vector.copy()
+            self._memory[fingerprint, key] = vector
             self._bytes += vector.nbytes
         while self._bytes > self.max_memory and self._memory:
             self._bytes -= self._memory.popitem(last=False)[1].nbytes
 
-    def _from_disk(self, folder: Path, wanted: Iterable[Key]) -> dict[Key, Vectors]:
-        found: dict[Key, Vectors] = {}
-        left = set(wanted)
-        for shard in sorted(folder.glob("*.parquet")):
-            if not left:
-                break
-            if left.isdisjoint(self._keys(shard)):
-                continue
-            held = self._read(shard)
-            for key in left & held.keys():
-                found[key] = held[key]
-            left -= held.keys()
-        return found
-
-    def _keys(self, shard: Path) -> frozenset[Key]:
-        """What a shard holds, by its own word: enough to pass it by. A damaged one is passed to `_read`."""
-        if shard not in self._shards:
-            try:
-                held = pq.read_table(shard, columns=["key"], partitioning=None)["key"].to_pylist()
-            except (OSError, ValueError):  # Arrow's errors are of these
-                return frozenset(self._read(shard))
-            self._shards[shard] = frozenset(held)
-        return self._shards[shard]
-
-    def _read(self, shard: Path) -> dict[Key, Vectors]:
-        """Keys and vectors of a shard; none where it is damaged or was merged away meanwhile."""
-        try:
-            table = pq.read_table(pa.BufferReader(store.get(shard.parent, shard.name).read_bytes()))
-            rows = table["vector"].combine_chunks().flatten().to_numpy().reshape(table.num_rows, -1)
-            held = dict(zip(table["key"].to_pylist(), rows, strict=True))
-        except (StaleIndexError, FileNotFoundError):
-            if shard.exists():
-                self.damaged.append(shard.name)
-                shard.unlink(missing_ok=True)
-            return {}
-        except OSError:  # somebody else's
-            return {}
-        self._shards[shard] = frozenset(held)
-        return held
-
-    def _to_disk(self, folder: Path, keys: Sequence[Key], vectors: Vectors) -> None:
-        store.put_vectors(folder, keys, vectors)
-        small = [shard for shard in sorted(folder.glob("*.parquet")) if shard.stat().st_size < _SMALL_SHARD]
-        if len(small) > _MAX_SMALL:
-            self._merge(folder, small)
-        self._bound_disk(keep=folder)
-
-    def _merge(self, folder: Path, shards: list[Path]) -> None:
-        held: dict[Key, Vectors] = {}
-        for shard in shards:
-            held.update(self._read(shard))
-        merged = store.put_vectors(folder, list(held), np.stack(list(held.values()))) if held else None
-        for shard in shards:
-            self._shards.pop(shard, None)
-            if shard != merged:
-                shard.unlink(missing_ok=True)
-
-    def _bound_disk(self, keep: Path) -> None:
-        """Drop the oldest shards beyond `max_disk`, those of other fingerprints first."""
-        files = [(path.parent == keep, path.stat().st_mtime_ns, path) for path in keep.parent.glob("*/*.parquet")]
-        total = sum(path.stat().st_size for _, _, path in files)
-        for _, _, path in sorted(files):
-            if total <= self.max_disk:
-                return
-            total -= path.stat().st_size
-            self._shards.pop(path, None)
-            path.unlink(missing_ok=True)
+    def _keep(self, shelf: Shelf, fingerprint: str, keys: Sequence[Key], vectors: Vectors) -> None:
+        shelf.put(fingerprint, keys, vectors)
 
 
 def _batches(todo: list[Key], encoder: Encoder) -> list[list[Key]]:
@@ -331,32 +258,48 @@ class _UsersCache(VectorCache):
     """The process's own cache. Its folder is the user's, unless the environment or a call says otherwise."""
 
     moved = False
+    _said: str | None = None
 
     @property
     def folder(self) -> Path | None:
-        """``$MEMKIT_CACHE``, else ``memkit`` in the user's cache folder, and there ``vectors``; None if off."""
-        if self.moved:
-            return self._folder
-        named = os.environ.get(_VARIABLE)
-        if named is not None and named.strip().lower() in _OFF:
-            return None
+        """``$MEMKIT_CACHE``, else ``memkit`` in the user's cache folder, and there ``vectors``; None if off.
+
+        None too where somebody else could write there, which is said once.
+        """
+        folder = self._folder if self.moved else _users_folder()
         try:
-            home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        except RuntimeError:  # a user without a home
+            for place in () if folder is None else (folder,) if self.moved else (folder.parent, folder):
+                check_own(place)
+        except (MemkitError, OSError) as error:
+            self._say(error)
             return None
-        return Path(named or Path(home, "memkit"), "vectors")
+        return folder
 
     def move(self, folder: Path | str | None) -> None:
         """Keep vectors in `folder` from now on; None: in memory alone."""
-        self._folder, self.moved, self._shards = None if folder is None else Path(folder), True, {}
+        self._folder, self.moved = None if folder is None else Path(folder), True
 
-    def _to_disk(self, folder: Path, keys: Sequence[Key], vectors: Vectors) -> None:
+    def _keep(self, shelf: Shelf, fingerprint: str, keys: Sequence[Key], vectors: Vectors) -> None:
         try:
-            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)  # vectors say something of their texts
-            super()._to_disk(store.unread(folder), keys, vectors)
-        except (OSError, MemkitError) as error:
-            self.move(None)
+            super()._keep(shelf, fingerprint, keys, vectors)
+        except MemkitError as error:
+            self._say(error)
+
+    def _say(self, error: Exception) -> None:
+        if self._said is None:
+            self._said = str(error)
             _LOG.warning("memkit: vectors are kept in memory alone: %s", error)
+
+
+def _users_folder() -> Path | None:
+    named = os.environ.get(_VARIABLE)
+    if named is not None and named.strip().lower() in _OFF:
+        return None
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    except RuntimeError:  # a user without a home
+        return None
+    return Path(named or Path(home, "memkit"), "vectors")
 
 
 @functools.cache

@@ -10,20 +10,18 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from memkit.errors import DamagedIndexError, MemkitError, StaleIndexError, named
 from memkit.formats.disk.files import IGNORE_FILE
-from memkit.index.encoders.base import Vectors, as_texts, digest
+from memkit.index.encoders.base import as_texts, digest
 from memkit.tables.untrusted import open_member
 
 _HASH_AND_SUFFIX = r"[0-9a-f]{32}\.[a-z]{1,10}"
@@ -137,17 +135,6 @@ def _in_place(folder: Path, write: Callable[[Path], object], name: Callable[[Pat
         if temporary is not None:
             temporary.unlink(missing_ok=True)
     return final
-
-
-def put_vectors(folder: Path, keys: Sequence[bytes], vectors: Vectors) -> Path:
-    """A shard of vectors by their keys."""
-    flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-    columns = {
-        "key": pa.array(keys, pa.binary(16)),
-        "vector": pa.FixedSizeListArray.from_arrays(flat, vectors.shape[1]),
-    }
-    plain = {"compression": "none", "use_dictionary": False, "write_statistics": False}
-    return folder / put(folder, ".parquet", lambda path: pq.write_table(pa.table(columns), path, **plain))
 
 
 def rows_digest(rows: Any) -> str:

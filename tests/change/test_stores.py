@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from memkit.change.facts import FactStore, Saved
 from memkit.change.users import Parsed
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError, ParameterError, PolicyRefusal
 from memkit.index.encoders.base import ROLES, content_key
+from memkit.index.shelf import FILE, FOLDER
 
 NOW = "2026-03-01T10:00:00"
 
@@ -386,9 +389,8 @@ def test_a_fresh_store_encodes_only_what_is_new_and_forgets_for_all(cache: Path,
 
 
 def keys_in(cache: Path) -> set[bytes]:
-    return {
-        key for shard in cache.glob("*/*.parquet") for key in pq.read_table(shard, partitioning=None)["key"].to_pylist()
-    }
+    with contextlib.closing(sqlite3.connect(cache / FOLDER / FILE)) as con:
+        return {key for (key,) in con.execute("select key from vectors")}
 
 
 def test_what_was_migrated_is_forgotten_in_the_old_file_too(tmp_path: Path) -> None:

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import pickle
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 import memkit as mk
 from memkit.errors import MemkitError, ParameterError, StaleIndexError
-from memkit.index import store
+from memkit.index import shelf, store
 from memkit.index.cache import VectorCache, shared_cache
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import TextEncoder, content_key, cores, one_thread
+from memkit.index.shelf import Shelf
 from memkit.index.store import rows_digest
 from memkit.progress import bar
 
@@ -48,8 +51,20 @@ class Counting(TextEncoder):
         return np.array([[len(t), self.weights * t.count("п"), 1.0 + (role == "query")] for t in texts])
 
 
-def _shards(folder: Path) -> list[Path]:
-    return sorted(folder.glob("*/*.parquet"))
+def _file(folder: Path) -> Path:
+    return folder / "kept" / "vectors.sqlite"
+
+
+def _kept(folder: Path) -> set[tuple[str, bytes]]:
+    """Fingerprints and keys of the vectors on disk."""
+    if not _file(folder).exists():
+        return set()
+    with contextlib.closing(sqlite3.connect(_file(folder))) as con:
+        return set(con.execute("select fingerprint, key from vectors join models on models.id = model"))
+
+
+def _bytes(folder: Path) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file())
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
@@ -111,61 +126,123 @@ def test_a_model_that_breaks_half_way_harms_nothing_and_the_next_run_resumes(
     assert (resumed.asked, old.asked) == (4, 0)
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "empty", "not parquet"])
-def test_a_damaged_shard_is_noticed_and_encoded_again(tmp_path: Path, damage: str) -> None:
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda data: data[:5000],
+    "not SQLite": lambda data: b"PAR1" + data[4:],
+    "overwritten": lambda data: data[:100] + b"\xff" * (len(data) - 100),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_said_and_begun_anew(tmp_path: Path, caplog: pytest.LogCaptureFixture, damage: str) -> None:
     VectorCache(tmp_path).encode(Counting(), TEXTS)
-    (shard,) = _shards(tmp_path)
-    data = bytearray(shard.read_bytes())
-    data[len(data) // 2] ^= 0xFF
-    shard.write_bytes({"flip": bytes(data), "cut": data[:50], "empty": b"", "not parquet": b"PAR1"}[damage])
+    _file(tmp_path).write_bytes(DAMAGES[damage](_file(tmp_path).read_bytes()))
     cache, encoder = VectorCache(tmp_path), Counting()
     assert (cache.encode(encoder, TEXTS) == Counting().encode_document(TEXTS)).all()
-    assert (encoder.asked, cache.damaged) == (3, [shard.name])
+    assert encoder.asked == 3
+    assert [message for message in caplog.messages if "is damaged" in message] == caplog.messages != []
     VectorCache(tmp_path).encode(later := Counting(), TEXTS)
     assert later.asked == 0
 
 
-def test_a_killed_writer_leaves_only_a_temporary_file_that_nobody_reads(tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"", None])
+def test_an_empty_or_missing_file_is_made(tmp_path: Path, content: bytes | None) -> None:
+    if content is not None:
+        _file(tmp_path).parent.mkdir(mode=0o700)
+        _file(tmp_path).write_bytes(content)
+        _file(tmp_path).chmod(0o600)
     VectorCache(tmp_path).encode(Counting(), TEXTS)
-    folder = _shards(tmp_path)[0].parent
-    (folder / ".half.tmp").write_bytes(b"PAR1 half")
-    cache, encoder = VectorCache(tmp_path), Counting()
-    cache.encode(encoder, TEXTS)
-    assert (encoder.asked, cache.damaged) == (0, [])
+    VectorCache(tmp_path).encode(later := Counting(), TEXTS)
+    assert later.asked == 0
 
 
-def test_a_write_that_fails_says_so_and_keeps_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_vector_whose_bits_changed_is_encoded_again(tmp_path: Path) -> None:
+    VectorCache(tmp_path).encode(Counting(), TEXTS)
+    with contextlib.closing(sqlite3.connect(_file(tmp_path))) as con:
+        (blob,) = con.execute("select vector from vectors limit 1").fetchone()
+        con.execute("update vectors set vector = ? where vector = ?", [blob[:-1] + bytes([blob[-1] ^ 1]), blob])
+        con.commit()
+    encoder = Counting()
+    assert (VectorCache(tmp_path).encode(encoder, TEXTS) == Counting().encode_document(TEXTS)).all()
+    assert encoder.asked == 1
+    VectorCache(tmp_path).encode(later := Counting(), TEXTS)
+    assert later.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("pragma", "whose"), [("application_id", "another program"), ("user_version", "a newer memkit")]
+)
+def test_a_file_of_another_program_or_a_newer_memkit_stays_as_it_is(tmp_path: Path, pragma: str, whose: str) -> None:
+    VectorCache(tmp_path).encode(Counting(), TEXTS)
+    with contextlib.closing(sqlite3.connect(_file(tmp_path))) as con:
+        con.execute(f"pragma {pragma} = 7")
+    before = _file(tmp_path).read_bytes()
+    with pytest.raises(MemkitError, match=whose):
+        VectorCache(tmp_path).encode(Counting(), TEXTS)
+    assert _file(tmp_path).read_bytes() == before
+
+
+def test_a_write_that_fails_says_so_and_keeps_what_was_there(tmp_path: Path) -> None:
     cache = VectorCache(tmp_path)
     cache.encode(Counting(), ["пул"])
-
-    def full(_: int) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(MemkitError, match="No space left"):
+    with contextlib.closing(sqlite3.connect(_file(tmp_path))) as con:
+        con.execute("create trigger full before insert on vectors begin select raise(abort, 'the disk is full'); end")
+    with pytest.raises(MemkitError, match="the disk is full"):
         cache.encode(Counting(), ["кот"])
-    monkeypatch.undo()
-    assert [path.suffix for path in _shards(tmp_path)[0].parent.iterdir()] == [".parquet"]
     VectorCache(tmp_path).encode(encoder := Counting(), ["пул"])
     assert encoder.asked == 0
 
 
-def test_many_small_shards_become_one_with_the_same_vectors(tmp_path: Path) -> None:
-    cache = VectorCache(tmp_path)
-    texts = [f"запись {i}" for i in range(40)]
-    for text in texts:
-        cache.encode(Counting(), [text])
-    assert len(_shards(tmp_path)) < 40
-    later = VectorCache(tmp_path).encode(encoder := Counting(), texts)
-    assert encoder.asked == 0
-    assert (later == Counting().encode_document(texts)).all()
+def test_it_works_with_a_rollback_journal_where_there_cannot_be_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "_LOG_MODE", "no such mode")
+    VectorCache(tmp_path).encode(Counting(), TEXTS)
+    VectorCache(tmp_path).forget([TEXTS[0]])
+    VectorCache(tmp_path).encode(later := Counting(), TEXTS)
+    assert later.asked == 1
+    with contextlib.closing(sqlite3.connect(_file(tmp_path))) as con:
+        assert con.execute("pragma journal_mode").fetchone() == ("delete",)
 
 
-def test_shards_are_plain_parquet_without_pickle(tmp_path: Path) -> None:
-    VectorCache(tmp_path).encode(Counting(), ["пул"])
-    table = pq.read_table(_shards(tmp_path)[0])
-    assert table["key"].to_pylist() == [content_key("пул", "document")]
-    assert table["vector"].to_pylist()[0] == pytest.approx(Counting().encode_document(["пул"])[0].tolist())
+_WORK = """
+import sys, numpy as np
+from memkit.index.shelf import Shelf
+from pathlib import Path
+folder, number = Path(sys.argv[1]), int(sys.argv[2])
+own = [f"{number:02}{at:014}".encode() for at in range(1200)]
+both = [f"both{at:012}".encode() for at in range(300)]
+for at in range(0, 1500, 100):
+    keys = (own + both)[at:at + 100]
+    shelf = Shelf(folder, 1 << 30)
+    shelf.put("model", keys, np.array([[float(int(key[4:]))] * 8 for key in keys]))
+    assert shelf.get("model", keys).keys() == set(keys)
+"""
+
+
+def test_four_processes_that_share_it_lose_no_vector(tmp_path: Path) -> None:
+    work = [
+        subprocess.Popen([sys.executable, "-c", _WORK, str(tmp_path), str(n)], stderr=subprocess.PIPE) for n in range(4)
+    ]
+    assert [one.communicate()[1].decode() for one in work] == [""] * 4
+    keys = [f"{n:02}{at:014}".encode() for n in range(4) for at in range(1200)]
+    keys += [f"both{at:012}".encode() for at in range(300)]
+    found = Shelf(tmp_path, 1 << 30).get("model", keys)
+    assert {key: float(vector[0]) for key, vector in found.items()} == {key: float(int(key[4:])) for key in keys}
+
+
+def test_forgetting_leaves_no_row_and_no_byte(tmp_path: Path) -> None:
+    draw, shelf = np.random.default_rng(3), Shelf(tmp_path, 1 << 30)
+    keys = [draw.bytes(16) for _ in range(6000)]  # so many that pages of the index were split
+    vectors = draw.normal(size=(len(keys), 64)).astype(np.float32)
+    for at in range(0, len(keys), 500):
+        shelf.put("model", keys[at : at + 500], vectors[at : at + 500])
+    gone = draw.choice(len(keys), 900, replace=False).tolist()
+    assert all(keys[at] in _bytes(tmp_path) for at in gone[:20])
+    shelf.forget(keys[at] for at in gone)
+    left = _bytes(tmp_path)
+    assert [at for at in gone if keys[at] in left or vectors[at].tobytes() in left] == []
+    assert shelf.get("model", keys).keys() == set(keys) - {keys[at] for at in gone}
 
 
 def test_memory_is_bounded_and_the_least_recently_used_goes_first() -> None:
@@ -178,19 +255,22 @@ def test_memory_is_bounded_and_the_least_recently_used_goes_first() -> None:
     assert (cache.encode(encoder, list("abcdef")) == encoder.encode_document(list("abcdef"))).all()
 
 
-def test_disk_is_bounded_and_other_models_go_first(tmp_path: Path) -> None:
-    VectorCache(tmp_path).encode(Counting(1.0), TEXTS)
-    size = _shards(tmp_path)[0].stat().st_size
-    cache = VectorCache(tmp_path, max_disk=int(1.5 * size))
-    cache.encode(Counting(2.0), TEXTS)
-    assert [path.parent.name for path in _shards(tmp_path)] == [Counting(2.0).fingerprint]
+def test_disk_is_bounded_and_the_oldest_go_first(tmp_path: Path) -> None:
+    keys, ones = [f"{at:016}".encode() for at in range(4000)], np.ones((400, 64), np.float32)
+    shelf = Shelf(tmp_path, 600_000)  # of some 300 bytes each
+    for at in range(0, len(keys), 400):
+        shelf.put(f"model {at % 3}", keys[at : at + 400], ones)
+        assert shelf.size < 3 * 600_000  # with the log beside it
+    left = sorted(key for name in range(3) for key in shelf.get(f"model {name}", keys))
+    assert left == keys[-len(left) :]
+    assert 1000 < len(left) < 2200
 
 
 def test_queries_stay_in_memory_and_write_no_files(tmp_path: Path) -> None:
     cache, encoder = VectorCache(tmp_path), Counting()
     for _ in range(2):
         cache.encode(encoder, ["пул"], "query")
-    assert (encoder.asked, _shards(tmp_path)) == (1, [])
+    assert (encoder.asked, _kept(tmp_path)) == (1, set())
 
 
 def test_long_work_shows_one_bar_and_short_work_none(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -213,7 +293,7 @@ def test_a_refitted_encoder_is_never_cached(tmp_path: Path) -> None:
     encoder = as_encoder("lsa").fit(["пул соединений", "кот спит", "connection pool"])
     cache = VectorCache(tmp_path)
     assert (cache.encode(encoder, ["пул"]) == encoder.encode_document(["пул"])).all()
-    assert (cache.encoded, _shards(tmp_path)) == (0, [])
+    assert (cache.encoded, _kept(tmp_path)) == (0, set())
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
@@ -224,7 +304,7 @@ def test_an_encoder_of_the_user_cannot_put_nan_into_the_cache(tmp_path: Path, ba
 
     with pytest.raises(MemkitError, match=r"counting-.*position 0"):
         VectorCache(tmp_path).encode(Theirs(), ["пул"])
-    assert _shards(tmp_path) == []
+    assert _kept(tmp_path) == set()
 
 
 def test_rows_of_the_users_encoder_become_unit_rows() -> None:
@@ -271,7 +351,8 @@ def test_nothing_set_it_lies_in_the_users_cache_folder_and_a_later_process_finds
     assert (tmp_path / ".cache" / "memkit" / "vectors").stat().st_mode & 0o077 == 0
     users().encode(encoder := Counting(), TEXTS)
     assert encoder.asked == 0
-    assert mk.vector_cache().size == sum(path.stat().st_size for path in _shards(tmp_path / ".cache/memkit/vectors"))
+    assert _file(tmp_path / ".cache/memkit/vectors").stat().st_mode & 0o777 == 0o600
+    assert mk.vector_cache().size == _file(tmp_path / ".cache/memkit/vectors").stat().st_size
     assert repr(mk.vector_cache()).endswith("of at most 4096 MiB>")
 
 
@@ -296,7 +377,8 @@ def test_it_can_be_cleared_and_nothing_else_in_its_folder_goes(tmp_path: Path) -
     cache.encode(Counting(), TEXTS)
     (tmp_path / "mine.txt").write_text("мой")
     cache.clear()
-    assert (cache.size, _shards(tmp_path), (tmp_path / "mine.txt").read_text()) == (0, [], "мой")
+    assert (_kept(tmp_path), (tmp_path / "mine.txt").read_text()) == (set(), "мой")
+    assert not any(content_key(text, "document") in _bytes(tmp_path) for text in TEXTS)
     cache.encode(encoder := Counting(), TEXTS)
     assert encoder.asked == 3
 
@@ -314,7 +396,7 @@ def test_where_the_users_folder_cannot_be_written_work_goes_on_in_memory_and_it_
 
 def test_what_only_this_process_can_tell_apart_is_not_kept_on_disk(tmp_path: Path) -> None:
     VectorCache(tmp_path).encode(as_encoder(lambda texts: [[len(text), 1.0] for text in texts]), TEXTS)
-    assert _shards(tmp_path) == []
+    assert _kept(tmp_path) == set()
 
 
 def test_texts_that_are_compared_are_kept_too(users: Callable[..., VectorCache]) -> None:
@@ -391,12 +473,39 @@ def test_texts_are_forgotten_in_memory_and_on_disk_and_others_are_not(tmp_path: 
     for role in ("document", "query"):
         cache.encode(encoder, ["чай", "мёд", "сад"], role, keep=False)  # type: ignore[arg-type]  # as above
     assert cache.encoded - before == 2
-    left = {
-        key
-        for shard in tmp_path.glob("*/*.parquet")
-        for key in pq.read_table(shard, partitioning=None)["key"].to_pylist()
+    assert {key for _, key in _kept(tmp_path)} == {
+        content_key(text, role) for text in ("чай", "сад") for role in ("document", "query")
     }
-    assert left == {content_key(text, role) for text in ("чай", "сад") for role in ("document", "query")}
+
+
+@pytest.mark.parametrize("wrong", ["mode", "owner", "parent", "link", "file"])
+def test_what_somebody_else_may_write_is_refused_with_one_warning(
+    users: Callable[..., VectorCache],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    wrong: str,
+) -> None:
+    monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path / "own"))
+    users().encode(Counting(), ["пул"])
+    vectors = tmp_path / "own" / "vectors"
+    before = _bytes(vectors)
+    if wrong in ("mode", "parent"):
+        (vectors if wrong == "mode" else vectors.parent).chmod(0o777)
+    elif wrong == "owner":
+        monkeypatch.setattr("os.geteuid", lambda: vectors.stat().st_uid + 1)
+    elif wrong == "file":
+        _file(vectors).chmod(0o666)
+    else:
+        _file(vectors).rename(tmp_path / "elsewhere")
+        _file(vectors).symlink_to(tmp_path / "elsewhere")
+    cache, encoder = users(), Counting()
+    for text in ("пул", "кот", "кот"):
+        assert (cache.encode(encoder, [text]) == Counting().encode_document([text])).all()
+    assert encoder.asked == 2
+    assert len(caplog.messages) == 1
+    assert "in memory alone" in caplog.messages[0]
+    assert _bytes(vectors) == before
 
 
 def test_a_cache_within_the_folder_that_is_read_is_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

