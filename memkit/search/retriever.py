@@ -66,7 +66,8 @@ class Retriever(QuerySettings, FitSettings):
         Parameters
         ----------
         corpus : Corpus
-            Gets a table ``chunks``; its `save` keeps the arms too. Of `Buckets` only totals are kept, and the buckets
+            Gets a table ``chunks``, and its `save` keeps the arms too: those of the Retriever fitted to it last, while
+            each searches and saves its own. Of `Buckets` only totals are kept, and the buckets
             that a question needs are opened then, with the scores of one index; for traces, sweeps and audits see
             `over_all`.
 

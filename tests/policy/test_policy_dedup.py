@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import memkit as mk
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.policy.dedup.agreement import precision_recall, threshold_for
 from memkit.policy.dedup.deduplicator import Deduplicator
@@ -351,3 +352,19 @@ def test_an_empty_table_has_no_pairs() -> None:
     )
     assert (dedup.pairs_.num_rows, dedup.chains_.num_rows) == (0, 0)
     assert table.num_rows == 0
+
+
+def test_an_encoder_that_learns_from_the_corpus_is_fitted_to_what_is_compared() -> None:
+    texts = [
+        "пул соединений к базе",
+        "пул соединений к базе данных",
+        "кот спит на окне",
+        "чай остыл",
+        "кот спит на окне дома",
+    ]
+    table = mk.from_table({"text": texts, "memory_id": list("abcde")})
+    pairs = mk.Deduplicator(encoder="lsa", centre="none", floor=0.3).fit(table).pairs_.to_pylist()
+    near = {(row["a_id"], row["b_id"]): row["similarity"] for row in pairs if row["kind"] == "semantic"}
+    assert near[("a", "b")] > 0.6
+    assert near[("c", "e")] > 0.6
+    assert ("a", "d") not in near

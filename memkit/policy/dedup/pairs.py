@@ -104,12 +104,13 @@ def _of_batch(texts: list[str], scopes: Ints, floor: float, words: bool) -> list
 def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[Ints, Ints, Any]:
     from memkit.index.cache import shared_cache
     from memkit.index.centre import Centring
+    from memkit.index.encode import for_corpus
     from memkit.index.pairs import near_pairs
 
     if vectors is None:
         # Both sides of a pair are alike, and encoders with two roles compare best as queries.
         texts = nodes.rows["text"].take(nodes.first).to_pylist()
-        given = shared_cache().encode(encoder, texts, "query", keep=True)
+        given = shared_cache().encode(for_corpus(encoder, texts), texts, "query", keep=True)
     else:
         given = np.asarray(vectors)[nodes.rows["row"].to_numpy()[nodes.first]]
     if len(given) == 0:

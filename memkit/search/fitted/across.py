@@ -184,10 +184,11 @@ def _most_alike(found: Iterable[tuple[str, float]]) -> Meant:
 def vocabulary_of(index: SearchIndex) -> Vocabulary | None:
     """That of `index`; None where its encoder does not tell the meaning of single words, or words are not searched."""
     words, vectors = index.arms.get("bm25"), index.arms.get("vector")
-    least = getattr(getattr(getattr(vectors, "encoder_", None), "calibration", None), "alike", None)
+    encoder: Any = getattr(vectors, "encoder_", None)
+    least = getattr(getattr(encoder, "calibration", None), "alike", None)
     if least is None or not hasattr(words, "function_terms_"):
         return None
-    return Vocabulary(words, vectors, least, index.means.setdefault(vectors.encoder_.fingerprint, {}))
+    return Vocabulary(words, vectors, least, index.means.setdefault(encoder.fingerprint, {}))
 
 
 def said_across(index: SearchIndex, texts: Sequence[str], found: Candidates) -> tuple[Floats, Mask]:
@@ -282,7 +283,7 @@ def _may_begin(letter: str, said: str) -> bool:
 
 def _may_be_heard(one: str, other: str) -> bool:
     """Whether the letters that both have, in whatever order, are as many as it takes: most words differ in more."""
-    least = (_HEARD - 10**-_DIGITS) * (len(one) + len(other)) / 2
+    least = (_HEARD - 0.1**_DIGITS) * (len(one) + len(other)) / 2
     if min(len(one), len(other)) < least:
         return False
     return sum(min(one.count(letter), other.count(letter)) for letter in set(one)) >= least

@@ -83,7 +83,8 @@ class Context:
         there = self.rows >= 0
         if allowed is not None:
             there &= allowed[self.rows]
-        return there * np.array(list(LENT.values()))
+        lent: Floats = there * np.array(list(LENT.values()))
+        return lent
 
 
 def _reaching(scores: Floats, n: int) -> Ints:

@@ -67,9 +67,10 @@ def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> N
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(folder, _PATIENCE):
-            manifest["files"] = _save_arms(index, folder)
-            store.replace(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True, ensure_ascii=False))
-            _tidy(folder, manifest["files"])
+            files = _save_arms(index, folder)
+            told = json.dumps(manifest | {"files": files}, indent=1, sort_keys=True, ensure_ascii=False)
+            store.replace(folder / MANIFEST, told)
+            _tidy(folder, files)
     except OSError as error:
         raise MemkitError(f"{folder}: cannot save a Retriever there: {error}. What was there stays.") from error
 
