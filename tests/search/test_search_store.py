@@ -205,17 +205,17 @@ def test_a_save_that_is_cut_off_leaves_the_former_one(
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1
 
 
-def test_two_retrievers_of_one_corpus_each_answer_save_and_load_their_own(corpus_of: Any, tmp_path: Path) -> None:
+def test_two_retrievers_of_one_corpus_each_answer_save_and_load_their_own(tmp_path: Path) -> None:
     rows = [" ".join(f"слово{at} соединений" for at in range(60)), *ROWS]
-    corpus = corpus_of(*rows)
+    corpus = table_of(*rows)
     fine, coarse = (Retriever(encoder="hash", chunk_tokens=n, overlap_tokens=0).fit(corpus) for n in (40, 400))
     assert fine.chunks_.num_rows > coarse.chunks_.num_rows
     assert corpus.tables["chunks"].equals(coarse.chunks_)  # of the one that was fitted last
     for name, search in (("fine", fine), ("coarse", coarse)):
-        alone = Retriever(**search.get_params()).fit(corpus_of(*rows)).trace(QUERIES, as_of=DAY)
+        alone = Retriever(**search.get_params()).fit(table_of(*rows)).trace(QUERIES, as_of=DAY)
         assert search.trace(QUERIES, as_of=DAY).equals(alone)
         search.save(tmp_path / name)
-        assert Retriever.load(tmp_path / name, corpus_of(*rows)).trace(QUERIES, as_of=DAY).equals(alone)
+        assert Retriever.load(tmp_path / name, table_of(*rows)).trace(QUERIES, as_of=DAY).equals(alone)
     fine.fit(corpus).corpus_.save(tmp_path / "lake")
     opened = mk.open(tmp_path / "lake")
     assert opened.tables["chunks"].equals(fine.chunks_)
