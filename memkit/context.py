@@ -56,6 +56,7 @@ _OWN = f"""
     from memories where ($user_id is null or user_id = $user_id) and kind = $kind
     order by path, line_start, memory_id
 """  # noqa: S608  # no data in it
+_USER_IDS = "select distinct user_id from memories where user_id is not null order by all"
 # What is only kept, as a line of a fact file that is not a fact, is not told to a model.
 _KEPT = literals(("facts", *kinds_where(judged=False)))
 _TELLS = f"coalesce(kind, format) not in ({_KEPT})"
@@ -307,7 +308,7 @@ class ContextBuilder(Estimator):
 def _own_facts(
     corpus: Corpus, params: dict[str, Any], block: str, wanted: Callable[[dict[str, Any]], bool]
 ) -> list[Candidate]:
-    rows = corpus.ask(_OWN, params).to_pylist()
+    rows = corpus.ask(_OWN, params, timeout_s=None).to_pylist()
     lines, rank = [], 0
     for row in rows:
         reason = "future" if row["future"] else "expired" if row["expired"] else None if wanted(row) else "not_high"
@@ -325,8 +326,8 @@ def _why(corpus: Corpus, user_id: str | None, filled: dict[str, list[Candidate]]
     lines = [line for block in BLOCKS for line in filled[block]]
     if any(line.reason is None for line in lines):
         return note
-    users = corpus.sql("select distinct user_id from memories where user_id is not null order by all").fetchall()
-    known = [user for (user,) in users]
+    users = corpus.ask(_USER_IDS, timeout_s=None)
+    known = users["user_id"].to_pylist()
     if user_id is not None and user_id not in known:
         others = f"Users: {', '.join(known[:_USERS])}{', …' * (len(known) > _USERS)}." if known else "None has a user."
         return f"No memory is of user {user_id!r}. {others}{did_you_mean(user_id, known)} Without a user all are taken."

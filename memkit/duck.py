@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import duckdb
@@ -43,7 +46,70 @@ def connect() -> duckdb.DuckDBPyConnection:
     """
     con = duckdb.connect(":memory:", config=_OFFLINE)
     con.execute(_SETTINGS)
+    return _noted(con)
+
+
+def cursor_of(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    """A new connection to the database of `con`, which Ctrl-C stops as well."""
+    return _noted(con.cursor())
+
+
+_at_work: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
+_at_work_lock = threading.Lock()
+
+
+def _noted(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    with _at_work_lock:
+        _at_work.add(con)
     return con
+
+
+@contextlib.contextmanager
+def limited(con: duckdb.DuckDBPyConnection, timeout_s: float | None) -> Iterator[None]:
+    """What `con` does in this block is `interruptible`, and ends with `TimeoutError` after so many seconds, if any."""
+    if timeout_s is None:
+        with interruptible():
+            yield
+        return
+    is_late = threading.Event()
+
+    def stop() -> None:
+        is_late.set()
+        con.interrupt()
+
+    timer = threading.Timer(timeout_s, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        with interruptible():
+            yield
+    except duckdb.InterruptException:
+        if is_late.is_set():
+            raise TimeoutError(f"{timeout_s:g} seconds") from None
+        raise
+    finally:
+        timer.cancel()
+        timer.join()
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """What DuckDB does in this block ends with Ctrl-C as Python's own work does, by KeyboardInterrupt.
+
+    DuckDB says RuntimeError, and its threads go on until the statement is done: whoever closes the connection, as the
+    end of the process does, waits for them. So they are told to stop.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if error.__cause__ is None or isinstance(error.__cause__, Exception):
+            raise
+        with _at_work_lock:
+            known = list(_at_work)
+        for con in known:
+            with contextlib.suppress(duckdb.Error):  # one that was closed
+                con.interrupt()
+        raise error.__cause__ from None
 
 
 def session() -> duckdb.DuckDBPyConnection:
@@ -59,7 +125,7 @@ def session() -> duckdb.DuckDBPyConnection:
     >>> session().sql("show tables").fetchall()
     []
     """
-    con = _own(os.getpid()).cursor()
+    con = cursor_of(_own(os.getpid()))
     if _is_interactive():
         con.execute("set enable_progress_bar = false")  # which a cursor does not take over
     return con
@@ -83,7 +149,7 @@ def rows_of(sql: str, values: Mapping[str, Any] | None = None, /, **tables: pa.T
     >>> rows_of("select a + $more as b from t", {"more": 1}, t=pa.table({"a": [1]})).to_pylist()
     [{'b': 2}]
     """
-    with session() as con:
+    with session() as con, interruptible():
         for name, table in tables.items():
             con.register(name, table)
         return con.execute(sql, values).to_arrow_table()
@@ -92,7 +158,8 @@ def rows_of(sql: str, values: Mapping[str, Any] | None = None, /, **tables: pa.T
 def put(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
     """Make or replace a table of the database; `name` stands in SQL as it is."""
     con.register("incoming", table)
-    con.execute(f"create or replace table {name} as from incoming")
+    with interruptible():
+        con.execute(f"create or replace table {name} as from incoming")
     con.unregister("incoming")
 
 

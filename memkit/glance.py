@@ -173,12 +173,13 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     check_corpus("overview", corpus)
     check_value("overview", "exact", exact, "bool")
     moment = as_of_time(as_of)
-    tables = {name: corpus.ask(sql, {"as_of": moment} if "$as_of" in sql else None) for name, sql in _TABLES.items()}
+    asked = {name: (sql, {"as_of": moment} if "$as_of" in sql else None) for name, sql in _TABLES.items()}
+    tables = {name: corpus.ask(sql, values, timeout_s=None) for name, (sql, values) in asked.items()}
     tables["near_texts"], drawn = _near(corpus.memories, exact)
     tables["links"] = _dead_links(corpus)
     tables["secrets"], hide = secrets_in(corpus.memories)
     tables["problems"] = _worst(pa.concat_tables([corpus.problems, tables["secrets"]]))
-    counts = corpus.ask(_COUNTS, {"as_of": moment}).to_pylist()[0]
+    counts = corpus.ask(_COUNTS, {"as_of": moment}, timeout_s=None).to_pylist()[0]
     rows = _findings(counts, tables, corpus, drawn)
     tables["next"] = pa.Table.from_pylist(_next(tables, counts, corpus))
     found = pa.Table.from_pylist([dict(zip(("what", "count", "note"), row, strict=True)) for row in rows])
@@ -338,6 +339,7 @@ def _topic(corpus: Corpus) -> str:
     """A title to ask for, of the first memory that has one of two words or more."""
     titles = corpus.ask(
         r"select title from memories where length(title) < 60 and regexp_matches(title, '^\p{L}{3,}( \p{L}{3,})+$')"
-        " order by memory_id limit 1"
+        " order by memory_id limit 1",
+        timeout_s=None,
     )["title"].to_pylist()
     return str(titles[0]) if titles else "…"

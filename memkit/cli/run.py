@@ -92,8 +92,10 @@ def main() -> None:
 
 def _run() -> int:
     from memkit.cli.app import app
+    from memkit.duck import interruptible
 
-    return int(app(standalone_mode=False) or 0)
+    with interruptible():
+        return int(app(standalone_mode=False) or 0)
 
 
 def _open_streams() -> None:

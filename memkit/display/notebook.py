@@ -13,7 +13,7 @@ import pyarrow as pa
 from memkit.display.draw import as_html, as_text
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import ANY, view_of
-from memkit.duck import worded
+from memkit.duck import interruptible, worded
 from memkit.errors import ParameterError, did_you_mean
 from memkit.params import check_value
 from memkit.text.secrets import Mask
@@ -128,7 +128,8 @@ def shown(
         return Shown(*result._sheets(rows, show_secrets))
     lazy = hasattr(result, "to_arrow_table") and hasattr(result, "limit")
     if lazy:
-        table = worded(result.limit(rows + 1)).to_arrow_table()
+        with interruptible():
+            table = worded(result.limit(rows + 1)).to_arrow_table()
         more = more or ".to_arrow_table() has all"
     else:
         table = _table(result)

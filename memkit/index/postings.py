@@ -16,7 +16,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from memkit.duck import session
+from memkit.duck import interruptible, session
 from memkit.errors import ParameterError
 from memkit.parallel import results, workers
 from memkit.params import check_value
@@ -308,7 +308,7 @@ def _rarest(starts: np.ndarray, stops: np.ndarray, n: int) -> slice:
 
 def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray], list[str]]:
     """Words by row (row, word), terms by word (word, term), both by number, and the terms in order."""
-    with session() as con:
+    with session() as con, interruptible():
         load_fts(con)
         con.register("texts", texts)
         # Not counted by row here: that would group millions of strings, where SciPy adds up numbers.

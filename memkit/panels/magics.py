@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 from IPython.core.magic import Magics, cell_magic, line_magic, magics_class
 
+from memkit.duck import interruptible
 from memkit.errors import ParameterError, did_you_mean
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
@@ -54,7 +55,8 @@ class MemkitMagics(Magics):
         QueryError, duckdb.Error
             For what cannot be asked.
         """
-        found: pa.Table = self._named(line.strip(), Corpus).sql(cell).to_arrow_table()
+        with interruptible():
+            found: pa.Table = self._named(line.strip(), Corpus).sql(cell).to_arrow_table()
         frame: pd.DataFrame = found.to_pandas()
         return frame
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.notebook import shown
-from memkit.duck import session
+from memkit.duck import interruptible, session
 from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
 from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.panels.state import Section, Session, State
@@ -64,7 +64,8 @@ class _Desk:
             self._con.register("given", relations["input"])
             for name in policy.reads:
                 self._con.register(name, relations[name])
-            self._con.execute(f"create or replace temp table input as select *{columns} from given")  # noqa: S608  # calls of the policy's own statement
+            with interruptible():
+                self._con.execute(f"create or replace temp table input as select *{columns} from given")  # noqa: S608  # calls of the policy's own statement
             self._rows, self._said = source, said
         return run(self._con, sql, tuple(policy.adds), moment)
 

@@ -59,7 +59,7 @@ def growth(corpus: Corpus | pa.Table, ax: Axes | None = None) -> Axes:
     2026-01  ████████████████████ 1
     2026-02  ████████████████████ 1
     """
-    counted = (corpus if isinstance(corpus, pa.Table) else corpus.ask(BY_MONTH)).to_pylist()
+    counted = (corpus if isinstance(corpus, pa.Table) else corpus.ask(BY_MONTH, timeout_s=None)).to_pylist()
     rows = [row for row in counted if row["month"] != UNDATED]
     months = _months([row["month"] for row in rows])
     totals: dict[str, int] = {}

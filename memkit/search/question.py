@@ -29,7 +29,7 @@ from memkit.search.fitted.index import SearchIndex
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.rank import Candidates, Ranked, rank
 from memkit.tables.age import later
-from memkit.tables.sealed import read_select
+from memkit.tables.sealed import OutOfTimeError, read_select
 from memkit.text.secrets import mask
 
 _BARE = "select memory_id from memories where "
@@ -162,7 +162,7 @@ def _ids(values: list[Any]) -> tuple[str, ...]:
     return ids
 
 
-def memories_where(ask: Callable[[str], pa.Table], where: str) -> pa.ChunkedArray:
+def memories_where(ask: Callable[..., pa.Table], where: str, timeout_s: float) -> pa.ChunkedArray:
     """Ids of the memories that pass the predicate `where`.
 
     Parameters
@@ -171,18 +171,25 @@ def memories_where(ask: Callable[[str], pa.Table], where: str) -> pa.ChunkedArra
         Runs a query over the corpus's tables, as `Corpus.ask` does.
     where : str
         One SQL predicate over the columns of ``memories``; it may look into other tables by a subquery.
+    timeout_s : float, seconds
+        When it is given up.
 
     Raises
     ------
     QueryError
-        Where it is not exactly one expression, or DuckDB refuses it.
+        Where it is not exactly one expression, DuckDB refuses it, or it is at work for too long.
     """
     try:
         # Without brackets, nothing can close one and go on; within them, nothing can follow the expression.
         if read_select(_BARE + where).shape != read_select(_BARE + "true").shape:
             raise QueryError("one expression is expected, and nothing after it")
         # The line break keeps a comment at the predicate's end from swallowing the bracket.
-        return ask(f"{_BARE}(\n{where}\n)")["memory_id"]
+        return ask(f"{_BARE}(\n{where}\n)", timeout_s=timeout_s)["memory_id"]
+    except OutOfTimeError as error:
+        raise QueryError(
+            f"where: expected an answer within {timeout_s:g} seconds. Got none of {where!r:.200}: ask for less, or"
+            " allow more by where_timeout_s."
+        ) from error
     except (QueryError, TypeError) as error:
         raise QueryError(
             f"where: expected one SQL predicate over the columns of memories, such as \"user_id = 'u1'\"."
@@ -275,7 +282,7 @@ def make_scope(
     """
     ids, out = index.memories["memory_id"], []
     if where is not None:
-        passed = memories_where(index.corpus.ask, where) if isinstance(where, str) else where
+        passed = memories_where(index.corpus.ask, where, settings.where_timeout_s) if isinstance(where, str) else where
         out.append(~pc.is_in(ids, value_set=passed).to_numpy())
     if (hidden := index.rows.hidden(settings.kinds_hidden)) is not None:
         out.append(hidden)
@@ -396,7 +403,8 @@ class Question:
 def _asked_of(index: Any, queries: Queries, settings: Settings, where: str | None, moment: Moment) -> tuple[Any, ...]:
     """Index, weights, what was found, a note and what is later, where the memories lie in buckets."""
     needed = index.corpus.needed(where)
-    seen = memories_where(index.ask, where) if where and index.looks_further(where) else where
+    alone = where is None or not index.looks_further(where)
+    seen = where if alone else memories_where(index.ask, where, settings.where_timeout_s)
     scopes = {at: make_scope(index.bucket(at), settings, seen, moment) for at in needed}
     scoped = [(at, scope.allowed) for at, scope in scopes.items()]
     counted = [scope.unseen for scope in scopes.values() if scope.unseen is not None]

@@ -12,6 +12,7 @@ from memkit.params import Estimator, estimator, param
 from memkit.schemas import kinds_where
 from memkit.search.stages.fuse import HOW, METHODS
 from memkit.tables.age import FORMS
+from memkit.tables.sealed import TIMEOUT_S
 from memkit.text.analyse import ANALYSERS, SEARCHABLE
 
 _CHUNKS, _DECAY = cite("workspace", "chunks"), cite("memory_v2", "decay")
@@ -144,5 +145,8 @@ class QuerySettings(Estimator):
         choices=("words", "raise"),
         doc="Where the encoder's service cannot be reached: go on by words and ask it again later, or raise.",
         source=cite("workspace", "fallback"),
+    )
+    where_timeout_s: float = param(
+        TIMEOUT_S, low=0, low_open=True, unit="seconds", doc="When the predicate of `where` is given up, with an error."
     )
     kinds_hidden: tuple[str, ...] = param(kinds_where(searched=False), doc="Kinds of memory that are not searched.")

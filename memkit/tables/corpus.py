@@ -23,13 +23,14 @@ from memkit.formats.format import MARKDOWN
 from memkit.formats.reader import Reading
 from memkit.formats.registry import check_named, name_of
 from memkit.formats.rows import Rows
-from memkit.params import AsOf, path_of, revision_of
+from memkit.params import AsOf, check_value, path_of, revision_of
 from memkit.schemas import TABLES
 from memkit.tables import dates
 from memkit.tables.database import Database, TextIndex, sql_with
 from memkit.tables.lake import save, unread
 from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
+from memkit.tables.sealed import TIMEOUT_S
 from memkit.tables.split import save_buckets
 from memkit.tables.statement import as_table
 
@@ -150,15 +151,19 @@ class Corpus:
         >>> mk.from_table({"text": ["чай"]}).named("near_empty").fetchall()
         [('0', None, 3, 'чай')]
         """
-        return connect().from_arrow(self.ask(*named_query(name, as_of, params, "versions" in self.tables)))
+        query, values = named_query(name, as_of, params, "versions" in self.tables)
+        return connect().from_arrow(self.ask(query, values, timeout_s=None))
 
-    def ask(self, query: str, params: Any = None) -> pa.Table:
+    def ask(self, query: str, params: Any = None, timeout_s: float | None = TIMEOUT_S) -> pa.Table:
         """The rows of one SELECT that anybody may have written, and that no change on a connection shows in.
 
         Parameters
         ----------
         query, params
-            As for `sql`; it reads no file, setting or network.
+            As for `sql`; it reads no file, setting or network, and makes nothing large of what is small: no
+            ``range``, ``repeat`` and their like, no recursion.
+        timeout_s : float, seconds, or None
+            When DuckDB is stopped; None is never, for a question of your own.
 
         Returns
         -------
@@ -167,7 +172,7 @@ class Corpus:
         Raises
         ------
         QueryError
-            Where it is something else, or DuckDB refuses it.
+            Where it is something else, DuckDB refuses it, or it is at work for too long.
 
         Examples
         --------
@@ -175,7 +180,8 @@ class Corpus:
         >>> mk.from_table({"text": ["чай"]}).ask("select memory_id from fts('чай')").to_pylist()
         [{'memory_id': '0'}]
         """
-        return self._database.ask(query, params)
+        check_value("Corpus.ask", "timeout_s", timeout_s, "float", nullable=True, low=0, unit="seconds")
+        return self._database.ask(query, params, timeout_s)
 
     def connect(self) -> duckdb.DuckDBPyConnection:
         """A new DuckDB connection to the tables, full text ready; closing it leaves the corpus whole.

@@ -15,9 +15,9 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memkit.duck import connect, identifier, literal, put
+from memkit.duck import connect, cursor_of, identifier, interruptible, literal, put
 from memkit.tables.fts import add_fts, index_text
-from memkit.tables.sealed import Sealed
+from memkit.tables.sealed import TIMEOUT_S, Sealed
 from memkit.tables.statement import as_table, is_table
 from memkit.text.analyse import load_fts
 
@@ -64,13 +64,13 @@ class Database:
                 load_fts(con)
                 add_fts(con, self.text_index())
                 self._has_text = True
-            return con.cursor()
+            return cursor_of(con)
 
-    def ask(self, query: str, params: Any = None) -> pa.Table:
+    def ask(self, query: str, params: Any = None, timeout_s: float | None = TIMEOUT_S) -> pa.Table:
         """The rows of one SELECT, whatever was done on a connection of the user's; see `Sealed.ask`."""
         with self._lock:
             self._sealed = self._sealed or Sealed(self._tables, self.text_index)
-        return self._sealed.ask(query, params)
+        return self._sealed.ask(query, params, timeout_s)
 
     def text_index(self) -> dict[str, pa.Table]:
         """The full-text index of ``memories``, with the tables of `memkit.tables.fts.TEXT_INDEX`."""
@@ -81,7 +81,7 @@ class Database:
 
     def write(self, path: Path) -> None:
         """Write the tables and the full-text index to a new DuckDB file, for other programs."""
-        with connect() as con:
+        with connect() as con, interruptible():
             load_fts(con)
             con.execute(f"attach {literal(str(path.absolute()))} as saved; use saved")
             for name, table in list(self._tables.items()):
@@ -100,7 +100,8 @@ def sql_with(con: duckdb.DuckDBPyConnection, query: str, params: Any, caller: Fr
     seen = set[str]()
     while True:
         try:
-            return con.sql(query, params=params)
+            with interruptible():
+                return con.sql(query, params=params)
         except duckdb.CatalogException as error:
             missing = _MISSING.search(str(error))
             name = missing[1] if missing else ""

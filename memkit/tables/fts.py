@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memkit.duck import put, session
+from memkit.duck import interruptible, put, session
 from memkit.text.analyse import analyse_sql, count_terms_sql, load_fts, searchable_sql
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def index_text(memories: pa.Table) -> dict[str, pa.Table]:
     ['db', 'пул', 'соединен']
     """
     bodies = f"(select memory_id as doc, {searchable_sql()} as body from memories)"  # noqa: S608  # no data in it
-    with session() as con:
+    with session() as con, interruptible():
         load_fts(con)
         con.register("memories", memories.select(["memory_id", "title", "tags", "text"]))
         con.execute(_INDEX.format(counts=count_terms_sql(bodies)))

@@ -35,7 +35,7 @@ from typing import Any, Self
 
 import duckdb
 
-from memkit.duck import session
+from memkit.duck import cursor_of, interruptible, session
 from memkit.params import check_choice
 
 ANALYSERS = ("auto", "russian", "english", "none", "char")
@@ -289,9 +289,10 @@ class QueryTerms:
                 con = session()
                 load_fts(con)
                 self._con = con
-            cursor = self._con.cursor()
+            cursor = cursor_of(self._con)
         sql = f"select list_transform(?::varchar[], lambda x: {expression})"  # an expression of memkit's own
-        row = cursor.execute(sql, [list(values)]).fetchone()
+        with interruptible():
+            row = cursor.execute(sql, [list(values)]).fetchone()
         return row[0]  # type: ignore[no-any-return,index]  # one list of what the expression gives
 
 

@@ -109,7 +109,8 @@ def visible(search: Any, where: str | None, user: str | None) -> str | None:
     """The predicate for what a user may see: that user's memories and those of nobody; None for everything."""
     if where is None or user is None:
         return where if user is None else f"(user_id is null or user_id = {literal(user)})"
-    memories_where(search.corpus_.ask, where)  # alone, before it is joined: a bracket in it must not close ours
+    # Alone, before it is joined: a bracket in it must not close ours.
+    memories_where(search.corpus_.ask, where, search.where_timeout_s)
     return f"(\n{where}\n) and {visible(search, None, user)}"
 
 

@@ -93,4 +93,5 @@ def _seen(batch: Batch) -> pa.ChunkedArray:
     if (until := batch.day.unseen(batch.search.future)) is not None:
         parts.append(f"(created_at is null or created_at <= timestamptz '{until.isoformat()}')")
     where = " and ".join(parts) or "true"
-    return batch.search.corpus_.ask(f"select memory_id from memories where {where}")["memory_id"]  # noqa: S608  # checked by `batches_of`
+    query = f"select memory_id from memories where {where}"  # noqa: S608  # checked by `batches_of`
+    return batch.search.corpus_.ask(query, timeout_s=batch.search.where_timeout_s)["memory_id"]

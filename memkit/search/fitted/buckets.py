@@ -40,6 +40,7 @@ from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.buckets import Buckets
 from memkit.tables.corpus import Corpus
 from memkit.tables.manifest import MAPPED, TOTALS
+from memkit.tables.sealed import TIMEOUT_S
 from memkit.tables.untrusted import with_nulls
 
 OPEN = 8
@@ -122,9 +123,10 @@ class BucketIndex:
         """Whether a predicate may have a subquery, which looks at all memories, wherever they lie."""
         return re.search(r"(?i)\b(?:select|from|with)\b", where) is not None
 
-    def ask(self, query: str) -> pa.Table:
+    def ask(self, query: str, timeout_s: float | None = TIMEOUT_S) -> pa.Table:
         """The rows of one SELECT over all buckets."""
-        return self.corpus.scanned(*range(len(self.corpus))).ask(query) if self.mapped else self.corpus.ask(query)
+        source = self.corpus.scanned(*range(len(self.corpus))) if self.mapped else self.corpus
+        return source.ask(query, timeout_s=timeout_s)
 
     def bucket(self, number: int) -> SearchIndex:
         """The index of one bucket."""
