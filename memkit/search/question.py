@@ -187,7 +187,7 @@ def memories_where(ask: Callable[..., pa.Table], where: str, timeout_s: float) -
         return ask(f"{_BARE}(\n{where}\n)", timeout_s=timeout_s)["memory_id"]
     except OutOfTimeError as error:
         raise QueryError(
-            f"where: expected an answer within {timeout_s:g} seconds. Got none of {where!r:.200}: ask for less, or"
+            f"where: expected an answer within {timeout_s:g} seconds. Got none of {mask(repr(where)):.200}: ask for less, or"
             " allow more by where_timeout_s."
         ) from error
     except (QueryError, TypeError) as error:
@@ -403,8 +403,9 @@ class Question:
 def _asked_of(index: Any, queries: Queries, settings: Settings, where: str | None, moment: Moment) -> tuple[Any, ...]:
     """Index, weights, what was found, a note and what is later, where the memories lie in buckets."""
     needed = index.corpus.needed(where)
-    alone = where is None or not index.looks_further(where)
-    seen = where if alone else memories_where(index.ask, where, settings.where_timeout_s)
+    seen: str | pa.ChunkedArray | None = where
+    if where and index.looks_further(where):
+        seen = memories_where(index.ask, where, settings.where_timeout_s)
     scopes = {at: make_scope(index.bucket(at), settings, seen, moment) for at in needed}
     scoped = [(at, scope.allowed) for at, scope in scopes.items()]
     counted = [scope.unseen for scope in scopes.values() if scope.unseen is not None]

@@ -222,9 +222,9 @@ class Scanned(Sealed):
         raise QueryError("expected a corpus in memory for fts and match_bm25. Got files that are scanned.")
 
 
-def _room(n_bytes: int) -> int:
+def _room(n_bytes: float) -> int:
     """Memory for questions over tables of so many bytes; in steps, so that few new tables ask for a new database."""
-    return int(_FREE_BYTES * 2 ** math.ceil(math.log2(1 + _GROWTH * n_bytes / _FREE_BYTES)))
+    return _FREE_BYTES << math.ceil(math.log2(1 + _GROWTH * n_bytes / _FREE_BYTES))
 
 
 def _paths(*files: Sequence[Path]) -> str:

@@ -27,11 +27,26 @@ _ENGLISH = "jan(?:uary)? feb(?:ruary)? mar(?:ch)? apr(?:il)? may june? july? aug
 _ENGLISH += " nov(?:ember)? dec(?:ember)?"
 _MONTHS = [f"{russian}|{english}" for russian, english in zip(_RUSSIAN.split(), _ENGLISH.split(), strict=True)]
 _MONTH = f"(?P<month>{'|'.join(_MONTHS)})\\.?"
+_LONG_YEAR = r"(?P<year>(?:19|20)\d\d)"
 _YEAR = r"(?:,?\s+(?P<year>(?:19|20)\d\d)\b)"
 _DAY = r"(?P<day>[12]\d|3[01]|0?[1-9])"
-_BEFORE_MONTH = (
-    r"(?:в|за|на|с|по|от|до|к|о|об|прошл\w+|эт\w+|начал\w+|середин\w+|кон[це]\w+|"
-    r"in|of|for|during|since|until|by|last|this|early|mid|late)"
+_IN_MONTH = (
+    r"(?:в|в\s+эт\w+|с|до|прошл\w+|начал\w+|середин\w+|кон[це]\w+|in|during|since|until|last|early|mid|late|"
+    r"(?:end|start|beginning|middle|month|weeks?)\s+of)"
+)
+_BY_MONTH = r"(?:за|на|по|от|к|о|об|эт\w+|of|for|by|this)"
+_OTHER_WORDS = r"(?:may|mar|march|мар|март[ауе]|ма[яею])\b"
+"""Months that are verbs, or names of people, as well."""
+_ON_DAY = re.compile(r"\b(?:on|of|by|since|until|from|before|after|the)\s+$")
+_ORDINAL = re.compile(r"\d(?:st|nd|rd|th)\b|\bof\b")
+_AT_END = re.compile(r"\s*(?:$|[^\w\s])")
+_DATE_WORD = r"(?:за|от|числ\w+|дат[аыеу]|датой|день|dated?|day)"
+_TWO_DIGITS = r"(?P<day>0[1-9]|[12]\d|3[01])\.(?P<number>0[1-9]|1[0-2])"
+# «в 2000 раз», "of 2048 tokens", «за 2000 рублей», "in 2000 ms"
+_UNCOUNTED = (
+    r"(?!\s*[$€£₽%:])(?![.,]\d)(?!\s+(?:руб|долл|евро|тысяч|тыс|раз|стро[кч]|стр|слов|символ|токен|байт|пиксел|точ[ек]"
+    r"|челов|пользов|штук|шт|мс|сек|мин|час|км|кг|метр|[кмг]б|users?|people|tokens?|rows?|lines?|words?|characters?"
+    r"|chars?|bytes?|[kmg]i?b|ms|sec|min|hours?|requests?|times|items?|pages?|страниц|files?|dim|px|dollars?|euros?|usd|eur))"
 )
 _COUNTS = {"": 1, "a": 1, "an": 1, "one": 1, "два": 2, "две": 2, "two": 2, "пару": 2, "три": 3, "three": 3}
 _COUNT = r"(?P<count>\d{1,4}|два|две|пару|три|an?|one|two|three)"
@@ -79,18 +94,23 @@ def times(text: str, today: date) -> list[Span]:
     return list(dict.fromkeys(found))
 
 
-def in_days(text: str, today: date) -> str:
-    """`text` with the times that it names as the days of memories are written, those to come left out.
+_TIMES_DAYS = 4
+"""How often a question says its days: so much more than its own words of time that these do not decide."""
 
-    A day's number counts twice: it tells more than its month does. A text that names no time, or none that can be
-    over, stays as it is.
+
+def in_days(text: str, today: date) -> str:
+    """`text`, and after it the times that it names as the days of memories are written, those to come left out.
+
+    No word is taken away. Those that name no time come twice and the days four times, a day's number twice in each, as
+    it tells more than its month does: on «вчера» most memories that hold this word are of other days. A text that names
+    no time, or none that can be over, stays as it is.
 
     Examples
     --------
-    >>> in_days("what broke yesterday?", date(2026, 3, 14))
-    'what broke ? 13 13 марта 2026'
-    >>> in_days("что решили в прошлом месяце", date(2026, 3, 14))
-    'что решили в февраля February 2026'
+    >>> in_days("what broke yesterday?", date(2026, 3, 14)).partition(" 13 13 ")[0]
+    'what broke yesterday? what broke ?'
+    >>> in_days("в прошлом месяце", date(2026, 3, 14))
+    'в прошлом месяце в февраля February 2026 февраля February 2026 февраля February 2026 февраля February 2026'
     """
     read = text[:_READ]
     days = [_spelled(first, last) for first, last in times(read, today) if first <= today and first <= last]
@@ -98,7 +118,7 @@ def in_days(text: str, today: date) -> str:
         return text
     for pattern, _ in _FORMS:
         read = pattern.sub("", read)
-    return " ".join([*read.split(), *text[_READ:].split(), *days])
+    return " ".join([text, *read.split(), *text[_READ:].split(), *days * _TIMES_DAYS])
 
 
 def _spelled(first: date, last: date) -> str:
@@ -135,9 +155,17 @@ def _years(match: re.Match[str], today: date, make: Callable[[int], Span]) -> It
 
 
 def _day(match: re.Match[str], today: date) -> list[Span]:
+    if match["month"] == "may" and not _is_dated(match):
+        raise ValueError("a verb, as in: step 3 may fail")
     month = _month_of(match)
     until = int(match.groupdict().get("until") or match["day"])
     return list(_years(match, today, lambda year: (date(year, month, int(match["day"])), date(year, month, until))))
+
+
+def _is_dated(match: re.Match[str]) -> bool:
+    """Whether anything beside a number says that it is a day."""
+    before, after = match.string[: match.start()], match.string[match.end() :]
+    return bool(match["year"] or _ORDINAL.search(match[0]) or _AT_END.match(after) or _ON_DAY.search(before))
 
 
 def _number(match: re.Match[str], today: date) -> list[Span]:
@@ -219,8 +247,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], list[Span]]], ...] = (
-    (_compiled(r"(?P<year>(?:19|20)\d\d)[-/.](?P<number>0?[1-9]|1[0-2])[-/.]" + _DAY), _whole),
-    (_compiled(_DAY + r"\.(?P<number>0?[1-9]|1[0-2])\.(?P<year>(?:19|20)?\d\d)(?!\.\d)"), _whole),
+    (_compiled(rf"(?<!\d[-/]){_LONG_YEAR}(?P<by>[-/])(?P<number>0?[1-9]|1[0-2])(?P=by){_DAY}(?![-/.]\d)"), _whole),
+    (_compiled(rf"{_LONG_YEAR}\.(?P<number>0[1-9]|1[0-2])\.(?P<day>0[1-9]|[12]\d|3[01])(?!\.\d)"), _whole),
+    (_compiled(rf"{_DAY}\.(?P<number>0?[1-9]|1[0-2])\.{_LONG_YEAR}(?!\.\d)"), _whole),
+    (_compiled(rf"{_DAY}\.(?P<number>0?[1-9]|1[0-2])\.(?P<year>\d\d)\s?(?:год[ау]?|г)"), _whole),
+    (_compiled(rf"{_DATE_WORD}\s+{_TWO_DIGITS}\.(?P<year>\d\d)(?!\.\d)"), _whole),
     (
         _compiled(
             rf"{_DAY}(?:\s?[-–—]\s?(?P<until>[12]\d|3[01]|0?[1-9]))?(?:-?(?:го|е|ого|st|nd|rd|th))?(?:\s+of)?\s+{_MONTH}{_YEAR}?"
@@ -228,10 +259,10 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], list[Span]]
         _day,
     ),
     (_compiled(rf"{_MONTH}\s+(?:the\s+)?{_DAY}(?:st|nd|rd|th)?{_YEAR}?"), _day),
-    (_compiled(rf"(?:за|от|с|до|к)\s+{_DAY}\.(?P<number>0[1-9]|1[0-2])(?P<year>)(?!\.?\d)"), _number),
+    (_compiled(rf"(?!от){_DATE_WORD}\s+{_TWO_DIGITS}(?P<year>)(?!\.?\d){_UNCOUNTED}"), _number),
     (_compiled(rf"{_MONTH}{_YEAR}"), _month),
-    (_compiled(rf"{_BEFORE_MONTH}\s+{_MONTH}(?P<year>)(?!\s+\d)"), _month),
-    (_compiled(r"(?:(?:в|за|с|до|in|of|during|since)\s+(?P<year>(?:19|20)\d\d)(?:\s+год[ау]?)?)"), _year),
+    (_compiled(rf"(?:{_IN_MONTH}\s+|{_BY_MONTH}\s+(?!{_OTHER_WORDS})){_MONTH}(?P<year>)(?!\s+\d)"), _month),
+    (_compiled(rf"(?:(?:в|за|с|до|in|of|during|since)\s+(?P<year>(?:19|20)\d\d)(?:\s+год[ау]?)?){_UNCOUNTED}"), _year),
     (_compiled("|".join(sorted(_DAYS, key=len, reverse=True)).join(("(?:", ")"))), _near),
     (_compiled(rf"{_COUNT}\s+{_UNIT}\s+(?:назад|ago)"), _ago),
     (_compiled(r"(?P<count>)(?P<day>)(?:(?P<week>неделю)|(?P<month>месяц)|(?P<year>год))\s+назад"), _ago),
