@@ -51,12 +51,17 @@ class Quota(Policy):
     max_working: int = _own("max_working", "Limit for a user's working facts.", low=0, unit="facts")
 
     def _sql(self) -> str:
-        return f"""with facts as (
+        return f"""with numbered as (
+    -- a table of one's own has no row
+    select * replace (coalesce(row, row_number() over () - 1) as row)
+    from (select null::bigint as row where false union all by name from input)
+),
+facts as (
     select row, memory_id, user_id, kind, path, line_start,
         coalesce(updated_at, created_at) as known,
         case when known > $as_of then $as_of else known end as dated,
         coalesce(importance, 'normal') as weight
-    from input
+    from numbered
     where {kind_in(kinds_where(counted=True))} and not {expired_sql()}
 ),
 -- only the facts of users over a limit need an order
@@ -82,9 +87,9 @@ ranked as (
         row_number() over (partition by user_id, evictable order by weight <> 'low', {_OLDEST_FIRST}) as place
     from placed
 )
-select input.*,
+select numbered.*,
     case when refused then 'limit' when evictable and place <= excess then 'evicted' end as reason,
     reason is null as keep,
     case when evictable and excess > 0 then place end as evict_rank,
     greatest(0, coalesce(excess - evictables, 0)) as over_limit
-from input left join ranked using (row)"""  # noqa: S608  # declared parameters only, quoted
+from numbered left join ranked using (row)"""  # noqa: S608  # declared parameters only, quoted

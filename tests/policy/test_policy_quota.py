@@ -10,6 +10,7 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import memkit as mk
 from memkit.policy.quota import Quota
 from memkit.presets import memory_v2_policy
 from memkit.schemas import TIMESTAMP
@@ -135,3 +136,15 @@ def test_the_file_order_decides_where_no_date_is_known() -> None:
 
 def test_the_defaults_are_the_documents_values() -> None:
     assert Quota(**memory_v2_policy["quota"]).get_params() == Quota().get_params()  # type: ignore[arg-type]  # a preset is plain data
+
+
+def test_the_statement_says_the_same_over_a_table_of_ones_own_which_has_no_row() -> None:
+    corpus = mk.read(mk.sample_data() / "facts")
+    quota = mk.Quota(max_facts=2, max_working=1)
+    expected = quota.transform(corpus, AS_OF).select(["memory_id", *quota.adds])
+    input = corpus.memories  # the name that the statement reads
+    names = ", ".join(expected.column_names)
+    found = corpus.sql(quota.sql(AS_OF)).query("verdicts", f"select {names} from verdicts order by row")  # noqa: S608  # our own columns
+    assert input.num_rows == found.to_arrow_table().num_rows
+    assert found.to_arrow_table().to_pylist() == expected.to_pylist()
+    assert set(expected["reason"].to_pylist()) == {None, "limit", "evicted"}
