@@ -227,3 +227,10 @@ def test_a_slip_in_a_name_is_answered_with_the_one_that_was_meant(slip: str) -> 
     search = mk.Retriever(encoder=None).fit(corpus)
     with pytest.raises((mk.MemkitError, AttributeError), match=rf"Did you mean [^?]*'{meant}'"):
         act(corpus, search)
+
+
+@pytest.mark.parametrize("document", ["workspace", "memory_v2"])
+def test_a_parameter_names_a_document_only_where_its_default_is_the_documents(document: str) -> None:
+    said = mk.presets.RETRIEVER[document]
+    named = [p for p in mk.Retriever.params().values() if p.source and p.source.startswith(DOCUMENTS[document].name)]
+    assert {p.name: p.default for p in named if p.kind in ("int", "float")}.items() <= said.items()

@@ -15,7 +15,7 @@ from memkit.tables.age import FORMS
 from memkit.tables.sealed import TIMEOUT_S
 from memkit.text.analyse import ANALYSERS, SEARCHABLE
 
-_CHUNKS, _DECAY = cite("workspace", "chunks"), cite("memory_v2", "decay")
+_DECAY = cite("memory_v2", "decay")
 LEXICAL = ("bm25", "char")
 
 
@@ -28,8 +28,8 @@ class FitSettings(Estimator):
     lexical: str = param(
         "bm25", choices=LEXICAL, refit=True, doc="The lexical arm: BM25, or stems and character n-grams."
     )
-    chunk_tokens: int = param(100, low=1, refit=True, unit="tokens", doc="Size of a chunk.", source=_CHUNKS)
-    overlap_tokens: int = param(20, low=0, refit=True, unit="tokens", doc="What two chunks share.", source=_CHUNKS)
+    chunk_tokens: int = param(100, low=1, refit=True, unit="tokens", doc="Size of a chunk.")
+    overlap_tokens: int = param(20, low=0, refit=True, unit="tokens", doc="What two chunks share.")
     searched: Sequence[str] = param(
         None,
         stands_for=SEARCHABLE,
