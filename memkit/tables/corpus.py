@@ -8,6 +8,7 @@ from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
+from types import FrameType
 from typing import Any
 
 import duckdb
@@ -121,8 +122,12 @@ class Corpus:
         >>> corpus.sql("select text from fts('пулы') join memories using (memory_id)").fetchall()
         [('Пул соединений вырос',)]
         """
+        return self._sql(query, params, sys._getframe(1))
+
+    def _sql(self, query: str, params: Any, caller: FrameType) -> duckdb.DuckDBPyRelation:
+        """`sql`, with the variables of `caller`."""
         check_unicode(query, params)
-        return sql_with(self._database.cursor(query), query, params, sys._getframe(1))
+        return sql_with(self._database.cursor(query), query, params, caller)
 
     def named(self, name: str, as_of: AsOf = None, **params: Any) -> duckdb.DuckDBPyRelation:
         """The result of one of `memkit.named_queries`.

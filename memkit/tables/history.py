@@ -6,6 +6,7 @@ files are matched with those before: cost is linear in what was ever written.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -86,8 +87,8 @@ class History:
         return found
 
     def sql(self, query: str, params: Any = None) -> duckdb.DuckDBPyRelation:
-        """The result of a SQL query over ``versions``, ``commits`` and the tables of the last state."""
-        return self.corpus.sql(query, params)
+        """The result of a SQL query over ``versions``, ``commits``, the tables of the last state and your variables."""
+        return self.corpus._sql(query, params, sys._getframe(1))
 
     def named(self, name: str, as_of: AsOf = None, **params: Any) -> duckdb.DuckDBPyRelation:
         """The result of one of `memkit.named_queries`, as of a corpus."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
@@ -75,6 +76,13 @@ def test_the_end_is_the_folder_as_it_is(life: Path, lived: mk.History) -> None:
             name: table.to_pylist() for name, table in read.tables.items()
         }
         assert said(lived.at(row["committed_at"])) == said(read)
+
+
+def test_a_query_sees_the_variables_of_who_asks(lived: mk.History) -> None:
+    known = pa.table({"change": ["added"], "means": ["new"]})
+    found = lived.sql("select distinct means from versions join known using (change)").fetchall()
+    assert found == [("new",)]
+    assert known.num_rows == 1
 
 
 def test_every_version_follows_the_one_before(lived: mk.History) -> None:

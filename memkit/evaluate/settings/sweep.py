@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from memkit.evaluate.settings.pieces import recorded
 from memkit.evaluate.settings.pools import Pools
 from memkit.params import AsOf, Moment, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints
+from memkit.tables.database import sql_with
 
 MOST_SCORES = 200_000_000
 """Scores of 8 bytes that a sweep may hold."""
@@ -102,7 +104,7 @@ class Sweep(Result):
         return describe(pa.table({"setting": setting, "query_id": ids, **columns}), memkit="scores")
 
     def sql(self, query: str) -> duckdb.DuckDBPyRelation:
-        """Ask in SQL: tables settings (`table`), scores, queries.
+        """Ask in SQL: tables settings (`table`), scores, queries, and your variables.
 
         Examples
         --------
@@ -111,7 +113,7 @@ class Sweep(Result):
         con = connect()
         for name, table in (("settings", self.table), ("scores", self.scores), ("queries", self.queries)):
             con.register(name, table)
-        return con.sql(query)
+        return sql_with(con, query, None, sys._getframe(1))
 
     def __str__(self) -> str:
         name, best = self.metrics[0], self.table.slice(self.best, 1).to_pylist()[0]
