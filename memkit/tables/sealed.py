@@ -224,7 +224,8 @@ class Scanned(Sealed):
 
 def _room(n_bytes: float) -> int:
     """Memory for questions over tables of so many bytes; in steps, so that few new tables ask for a new database."""
-    return _FREE_BYTES << math.ceil(math.log2(1 + _GROWTH * n_bytes / _FREE_BYTES))
+    steps: int = math.ceil(math.log2(1 + _GROWTH * n_bytes / _FREE_BYTES))
+    return int(_FREE_BYTES * 2**steps)
 
 
 def _paths(*files: Sequence[Path]) -> str:
