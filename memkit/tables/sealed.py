@@ -286,7 +286,7 @@ def _copies(call: Mapping[str, Any]) -> int:
     if name == "||":
         return len(_leaves(call))
     if name in _JOINED:
-        return max(1, sum(argument["class"] != "CONSTANT" for argument in arguments))
+        return max(1, sum(1 for argument in arguments if argument["class"] != "CONSTANT"))
     if name in _FOR_EACH and any(_reaches_out(node) for node in arguments if node["class"] == "LAMBDA"):
         return MOST_COPIES + 1
     if name in _REPLACE and len(arguments) > 2:
