@@ -187,8 +187,8 @@ def memories_where(ask: Callable[..., pa.Table], where: str, timeout_s: float) -
         return ask(f"{_BARE}(\n{where}\n)", timeout_s=timeout_s)["memory_id"]
     except OutOfTimeError as error:
         raise QueryError(
-            f"where: expected an answer within {timeout_s:g} seconds. Got none of {mask(repr(where)):.200}: ask for less, or"
-            " allow more by where_timeout_s."
+            f"where: expected an answer within {timeout_s:g} seconds. Got none of {mask(repr(where)):.200}: ask for"
+            " less, or allow more by where_timeout_s."
         ) from error
     except (QueryError, TypeError) as error:
         raise QueryError(
