@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from memkit.errors import ChangeRefusedError as ChangeRefusedError
@@ -52,32 +51,32 @@ if TYPE_CHECKING:
     from memkit.context import ContextBuilder as ContextBuilder
     from memkit.decay import Decay as Decay
     from memkit.display.notebook import show as show
-    from memkit.evaluate.audits.audit import audit as audit
-    from memkit.evaluate.audits.audit import audit_horizon as audit_horizon
-    from memkit.evaluate.audits.audit import audit_hubs as audit_hubs
-    from memkit.evaluate.audits.audit import audit_shadowed as audit_shadowed
-    from memkit.evaluate.audits.audit import audit_unreached as audit_unreached
-    from memkit.evaluate.audits.audit import audit_unsearchable as audit_unsearchable
-    from memkit.evaluate.labels.known import import_log as import_log
-    from memkit.evaluate.labels.known import known_items as known_items
-    from memkit.evaluate.labels.labels import read_qrels as read_qrels
-    from memkit.evaluate.labels.labels import read_queries as read_queries
-    from memkit.evaluate.labels.labels import write_labels as write_labels
-    from memkit.evaluate.profiles.profile import Profile as Profile
-    from memkit.evaluate.scores.compare import compare as compare
-    from memkit.evaluate.scores.evaluation import evaluate as evaluate
-    from memkit.evaluate.scores.statistics import queries_needed as queries_needed
-    from memkit.evaluate.settings.estimator import as_estimator as as_estimator
-    from memkit.evaluate.settings.estimator import as_objective as as_objective
-    from memkit.evaluate.settings.grid import shares as shares
-    from memkit.evaluate.settings.grid import steps as steps
-    from memkit.evaluate.settings.learn import learn_weight as learn_weight
-    from memkit.evaluate.settings.sweep import sweep as sweep
-    from memkit.evaluate.tuning.decisions import admission_scores as admission_scores
-    from memkit.evaluate.tuning.decisions import context_scores as context_scores
-    from memkit.evaluate.tuning.decisions import dedup_scores as dedup_scores
-    from memkit.evaluate.tuning.tune import tune as tune
-    from memkit.evaluate.tuning.tune import tune_scores as tune_scores
+    from memkit.evaluation.audits.audit import audit as audit
+    from memkit.evaluation.audits.audit import audit_horizon as audit_horizon
+    from memkit.evaluation.audits.audit import audit_hubs as audit_hubs
+    from memkit.evaluation.audits.audit import audit_shadowed as audit_shadowed
+    from memkit.evaluation.audits.audit import audit_unreached as audit_unreached
+    from memkit.evaluation.audits.audit import audit_unsearchable as audit_unsearchable
+    from memkit.evaluation.labels.known import import_log as import_log
+    from memkit.evaluation.labels.known import known_items as known_items
+    from memkit.evaluation.labels.labels import read_qrels as read_qrels
+    from memkit.evaluation.labels.labels import read_queries as read_queries
+    from memkit.evaluation.labels.labels import write_labels as write_labels
+    from memkit.evaluation.profiles.profile import Profile as Profile
+    from memkit.evaluation.scores.compare import compare as compare
+    from memkit.evaluation.scores.evaluation import evaluate as evaluate
+    from memkit.evaluation.scores.statistics import queries_needed as queries_needed
+    from memkit.evaluation.settings.estimator import as_estimator as as_estimator
+    from memkit.evaluation.settings.estimator import as_objective as as_objective
+    from memkit.evaluation.settings.grid import shares as shares
+    from memkit.evaluation.settings.grid import steps as steps
+    from memkit.evaluation.settings.learn import learn_weight as learn_weight
+    from memkit.evaluation.settings.sweep import sweep as sweep
+    from memkit.evaluation.tuning.decisions import admission_scores as admission_scores
+    from memkit.evaluation.tuning.decisions import context_scores as context_scores
+    from memkit.evaluation.tuning.decisions import dedup_scores as dedup_scores
+    from memkit.evaluation.tuning.tune import tune as tune
+    from memkit.evaluation.tuning.tune import tune_scores as tune_scores
     from memkit.formats.facts import format_fact as format_fact
     from memkit.formats.facts import parse_fact as parse_fact
     from memkit.formats.format import Format as Format
@@ -138,19 +137,19 @@ _MODULES = {
     "context": "Context ContextBuilder",
     "decay": "Decay",
     "display.notebook": "show",
-    "evaluate.audits.audit": "audit audit_horizon audit_hubs audit_shadowed audit_unreached audit_unsearchable",
-    "evaluate.scores.compare": "compare",
-    "evaluate.tuning.decisions": "admission_scores context_scores dedup_scores",
-    "evaluate.settings.estimator": "as_estimator as_objective",
-    "evaluate.scores.evaluation": "evaluate",
-    "evaluate.settings.grid": "shares steps",
-    "evaluate.labels.known": "import_log known_items",
-    "evaluate.labels.labels": "read_qrels read_queries write_labels",
-    "evaluate.settings.learn": "learn_weight",
-    "evaluate.profiles.profile": "Profile",
-    "evaluate.scores.statistics": "queries_needed",
-    "evaluate.settings.sweep": "sweep",
-    "evaluate.tuning.tune": "tune tune_scores",
+    "evaluation.audits.audit": "audit audit_horizon audit_hubs audit_shadowed audit_unreached audit_unsearchable",
+    "evaluation.scores.compare": "compare",
+    "evaluation.tuning.decisions": "admission_scores context_scores dedup_scores",
+    "evaluation.settings.estimator": "as_estimator as_objective",
+    "evaluation.scores.evaluation": "evaluate",
+    "evaluation.settings.grid": "shares steps",
+    "evaluation.labels.known": "import_log known_items",
+    "evaluation.labels.labels": "read_qrels read_queries write_labels",
+    "evaluation.settings.learn": "learn_weight",
+    "evaluation.profiles.profile": "Profile",
+    "evaluation.scores.statistics": "queries_needed",
+    "evaluation.settings.sweep": "sweep",
+    "evaluation.tuning.tune": "tune tune_scores",
     "formats.facts": "format_fact parse_fact",
     "formats.format": "Format",
     "formats.records.adapters": "Adapter register_adapter",
@@ -193,17 +192,6 @@ _PUBLIC = dict(sorted(_PUBLIC.items()))
 _ERRORS = [name for name, kind in globals().items() if isinstance(kind, type) and issubclass(kind, MemkitError)]
 
 __all__ = [*_PUBLIC, *_ERRORS]  # names, from the tables above
-
-
-class _Names(ModuleType):
-    """The room `evaluate` becomes an attribute when a module of it is imported; the public name is the function's."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (isinstance(value, ModuleType) and _PUBLIC.get(name, ("", ""))[1]):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Names
 
 
 def __getattr__(name: str) -> Any:

@@ -28,7 +28,7 @@ ROWS = [
     ["context", "presets"],
     ["plot"],
     ["glance"],
-    ["evaluate"],
+    ["evaluation"],
     ["change"],
     ["panels", "serve"],
     ["cli"],

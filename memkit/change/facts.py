@@ -42,7 +42,7 @@ from memkit.tables.sources import read
 from memkit.tables.table import from_table
 
 if TYPE_CHECKING:
-    from memkit.evaluate.profiles.profile import Profile
+    from memkit.evaluation.profiles.profile import Profile
 
 Row = dict[str, Any]
 Work = Callable[[Draft, users.UserFacts, Row], None]

@@ -13,7 +13,7 @@ from memkit.change.records import RecordStore
 from memkit.change.workspace import MemoryStorage
 
 if TYPE_CHECKING:
-    from memkit.evaluate.profiles.profile import Profile
+    from memkit.evaluation.profiles.profile import Profile
 
 
 class Store:

@@ -31,7 +31,7 @@ from memkit.params import Param, check_choice
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from memkit.evaluate.scores.result import Result
+    from memkit.evaluation.scores.result import Result
     from memkit.search.retriever import Retriever
 
 QueriesOption = Annotated[
@@ -93,7 +93,7 @@ class Labelled:
 
     @property
     def how(self) -> dict[str, Any]:
-        """What the functions of `memkit.evaluate` take of it."""
+        """What the functions of `memkit.evaluation` take of it."""
         unjudged = "apart" if self.apart else "raise"
         return {"group": self.group, "as_of": self.as_of, "where": self.where, "unjudged": unjudged}
 
@@ -144,9 +144,9 @@ def evaluate(
     run: Annotated[Path | None, typer.Option(help="Write the hits: .parquet, .csv, .jsonl, .json, or TREC.")] = None,
 ) -> None:
     """Say how well search answers labelled queries, with intervals over users."""
-    from memkit.evaluate.labels.labels import write_labels
-    from memkit.evaluate.scores.evaluation import METRICS
-    from memkit.evaluate.scores.evaluation import evaluate as measure
+    from memkit.evaluation.labels.labels import write_labels
+    from memkit.evaluation.scores.evaluation import METRICS
+    from memkit.evaluation.scores.evaluation import evaluate as measure
 
     found = measure(asked.search(), asked.queries, qrels, metric or METRICS, stages=stages, **asked.how)
     if run is not None:
@@ -176,7 +176,7 @@ def compare(
     per_query: PerQueryOption = False,
 ) -> None:
     """Say whether search b (--b, --b-preset, --b-profile) is better than search a, and how sure that is."""
-    from memkit.evaluate.scores.compare import compare as judge
+    from memkit.evaluation.scores.compare import compare as judge
 
     if not other and other_preset is None and other_profile is None:
         raise ParameterError(
@@ -211,8 +211,8 @@ def audit(
     formats: FormatsOption = None,
 ) -> None:
     """Say which memories cannot be found, what crowds the hits, and what decay will take; no labels are needed."""
-    from memkit.evaluate.audits.audit import AUDITS
-    from memkit.evaluate.audits.audit import audit as look
+    from memkit.evaluation.audits.audit import AUDITS
+    from memkit.evaluation.audits.audit import audit as look
 
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
@@ -232,7 +232,7 @@ def sweep(
     jobs: Annotated[int | None, typer.Option(help="Threads; -1 is as many as there are processors.")] = None,
 ) -> None:
     """Score many settings on labelled queries; whether the best of them is better, `memkit tune` says."""
-    from memkit.evaluate.settings.sweep import sweep as score
+    from memkit.evaluation.settings.sweep import sweep as score
 
     search = asked.search()
     settings = _grid(grid, search)
@@ -261,7 +261,7 @@ def tune(
     all_settings: Annotated[bool, typer.Option("--settings", help="A row a setting.")] = False,
 ) -> None:
     """Say which setting to use, and whether it is better than the one in use, as far as the labels can tell."""
-    from memkit.evaluate.tuning.tune import tune as judge
+    from memkit.evaluation.tuning.tune import tune as judge
 
     search = asked.search()
     found = judge(
@@ -286,7 +286,7 @@ def tune(
 
 def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
     """The grid that ``--grid`` names: values apart by commas, or LOW:HIGH:STEP; without any, mixtures of the arms."""
-    from memkit.evaluate.settings.grid import shares
+    from memkit.evaluation.settings.grid import shares
 
     if not options:
         arms = ["bm25_weight", "gram_weight"] if search.encoder is None else [*_WEIGHTS]
@@ -308,7 +308,7 @@ def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
 
 def _points(declared: list[Param], name: str, text: str) -> list[Any]:
     """The values of one axis: of a parameter, or tuples of those that change together."""
-    from memkit.evaluate.settings.grid import steps
+    from memkit.evaluation.settings.grid import steps
 
     first, ends = declared[0], text.split(":")
     if len(declared) > 1:

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.evaluate.scores.evaluation import Task, known_mean
-from memkit.evaluate.scores.metrics import parse_metrics
-from memkit.evaluate.scores.statistics import OPEN, Verdict, units_needed, units_said, verdict
-from memkit.evaluate.settings.pools import Pools
+from memkit.evaluation.scores.evaluation import Task, known_mean
+from memkit.evaluation.scores.metrics import parse_metrics
+from memkit.evaluation.scores.statistics import OPEN, Verdict, units_needed, units_said, verdict
+from memkit.evaluation.settings.pools import Pools
 from memkit.panels.parts import bars
 from memkit.panels.state import Section
 from memkit.schemas import Floats

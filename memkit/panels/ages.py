@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from memkit.decay import Decay
 from memkit.display.names import names_of
-from memkit.evaluate.scores.evaluation import Task, known_mean
-from memkit.evaluate.scores.metrics import parse_metrics
-from memkit.evaluate.settings.pools import Pools
+from memkit.evaluation.scores.evaluation import Task, known_mean
+from memkit.evaluation.scores.metrics import parse_metrics
+from memkit.evaluation.settings.pools import Pools
 from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
 from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State

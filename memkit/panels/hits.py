@@ -16,7 +16,7 @@ from memkit.display.draw import table_of
 from memkit.display.names import names_of
 from memkit.display.sheet import sheet_of
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluate.scores.asking import visible
+from memkit.evaluation.scores.asking import visible
 from memkit.panels.against import Against, Strip
 from memkit.panels.panel import ASKED, Action, Panel, called, changed, moment_of
 from memkit.panels.parts import flow, paragraph, rows_html

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from memkit.display.draw import marks
 from memkit.display.sheet import Cell
 from memkit.errors import ParameterError
-from memkit.evaluate.labels.labels import QRELS, read_qrels, read_queries
-from memkit.evaluate.scores.asking import batches_of, found_of
-from memkit.evaluate.scores.compare import compare
+from memkit.evaluation.labels.labels import QRELS, read_qrels, read_queries
+from memkit.evaluation.scores.asking import batches_of, found_of
+from memkit.evaluation.scores.compare import compare
 from memkit.panels.pairs import kept_in, save
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import paragraph

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.evaluate.labels.labels import as_arrow_table
+from memkit.evaluation.labels.labels import as_arrow_table
 from memkit.panels.panel import ASKED, Action, Panel, called, changed
 from memkit.panels.parts import paragraph, rows_html
 from memkit.panels.state import Session, State

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from memkit.evaluate.labels.known import known_items
-from memkit.evaluate.settings.sweep import Sweep, sweep
+from memkit.evaluation.labels.known import known_items
+from memkit.evaluation.settings.sweep import Sweep, sweep
 from memkit.panels.ages import AgesPanel
 from memkit.panels.hits import HitsPanel
 from memkit.panels.judging import JudgePanel

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.errors import ParameterError
-from memkit.evaluate.scores.metrics import Metric
-from memkit.evaluate.settings.sweep import Sweep
-from memkit.evaluate.tuning.luck import Contest, plateau
+from memkit.evaluation.scores.metrics import Metric
+from memkit.evaluation.settings.sweep import Sweep
+from memkit.evaluation.tuning.luck import Contest, plateau
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import MARKS, rows_html
 from memkit.panels.state import Session, State

@@ -23,7 +23,7 @@ from memkit.serve.calls import Calls
 from memkit.serve.scope import files_of, seen_by
 
 if TYPE_CHECKING:
-    from memkit.evaluate.profiles.profile import Profile
+    from memkit.evaluation.profiles.profile import Profile
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -43,7 +43,7 @@ def differences(search: Any, queries: Any, qrels: Any, found: mk.evaluate, as_of
 
 def main() -> int:
     corpora, settings, first = (int(text) for text in (*sys.argv[1:], *["10", "200", "0"][len(sys.argv) - 1 :]))
-    path = Path(__file__).parents[1] / "evaluate" / "test_sweep.py"
+    path = Path(__file__).parents[1] / "evaluation" / "test_sweep.py"
     spec = importlib.util.spec_from_file_location("test_sweep", path)
     drawn = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(drawn)

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from memkit.evaluate.scores.statistics import BETTER, WORSE, Units, verdict
-from memkit.evaluate.tuning.claims import claim
-from memkit.evaluate.tuning.luck import Contest
+from memkit.evaluation.scores.statistics import BETTER, WORSE, Units, verdict
+from memkit.evaluation.tuning.claims import claim
+from memkit.evaluation.tuning.luck import Contest
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from bench_search import AS_OF, WordVectors, corpus_of
 from generate import texts
 
 import memkit as mk
-from memkit.evaluate.scores.evaluation import Task
-from memkit.evaluate.scores.metrics import parse_metrics
-from memkit.evaluate.settings.grid import Grid
-from memkit.evaluate.settings.pools import Pools
+from memkit.evaluation.scores.evaluation import Task
+from memkit.evaluation.scores.metrics import parse_metrics
+from memkit.evaluation.settings.grid import Grid
+from memkit.evaluation.settings.pools import Pools
 
 FUSION_ALONE = {"decay": "none", "fold": "none", "normalise": "minmax"}
 

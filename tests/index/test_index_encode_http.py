@@ -16,7 +16,7 @@ import pytest
 
 import memkit as mk
 from memkit.errors import EncoderUnavailableError, MemkitError, ParameterError
-from memkit.evaluate.settings.learn import learn_weight
+from memkit.evaluation.settings.learn import learn_weight
 from memkit.index import cache as cache_module
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.circuit import OPEN_SECONDS, Circuits, in_haste

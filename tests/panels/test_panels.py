@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import memkit as mk
-from memkit.evaluate.scores.statistics import Units, detectable_of
+from memkit.evaluation.scores.statistics import Units, detectable_of
 from memkit.panels.controls import control, parsed, written
 from memkit.panels.panel import Panel
 from memkit.panels.state import Asked, Session, State

@@ -9,8 +9,8 @@ import pytest
 from sklearn.metrics import ndcg_score
 
 from memkit.errors import ParameterError
-from memkit.evaluate.labels.labels import write_labels
-from memkit.evaluate.settings.learn import learn_weight
+from memkit.evaluation.labels.labels import write_labels
+from memkit.evaluation.settings.learn import learn_weight
 
 DAY = "2026-03-01"
 TEXTS = list("abcdef")

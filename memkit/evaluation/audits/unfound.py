@@ -1,0 +1,243 @@
+"""The tables behind `memkit.evaluation.audits.audit`: who asks for what, and what does not come."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import ParameterError
+from memkit.evaluation.labels.known import COLUMNS, FIELDS, askable, asking, labelled
+from memkit.evaluation.scores.asking import Batch, batches_of, check_fitted, found_of
+from memkit.evaluation.scores.evaluation import Task
+from memkit.evaluation.scores.stages import became
+from memkit.params import AsOf, Moment, check_value
+from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.schemas import result_schema
+from memkit.tables.age import later
+from memkit.text.analyse import QueryTerms
+
+OWN_WORDS = "own words"
+_ASKED = 16
+"""Words of a memory without a heading that ask for it."""
+_OFTEN, _TIMES = 0.1, 3.0
+"""A hub stands in the first k of such a share of the queries, and so many times as often as by chance."""
+_NOT_SEARCHED = "kind not searched"
+_UNREACHED = result_schema(
+    (pa.string(), "memory_id asked_by"),
+    (pa.int64(), "n_queries"),
+    (pa.string(), "why"),
+    (pa.int64(), "rank by_others"),
+    (pa.string(), "query"),
+)
+_HUBS = result_schema(
+    (pa.string(), "memory_id"), (pa.int64(), "n_queries"), (pa.float64(), "share times"), (pa.int64(), "own")
+)
+_UNSEARCHABLE = result_schema((pa.string(), "memory_id kind why"))
+_SHADOWED = result_schema(
+    (pa.string(), "memory_id by_id how"),
+    (pa.float64(), "similarity"),
+    (pa.string(), "differs"),
+    (pa.float64(), "newer_days"),
+)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What asks for what, and the first k hits of it."""
+
+    search: Any
+    task: Task
+    k: int
+    batches: list[Batch]
+    hits: pa.Table
+
+    @classmethod
+    def of(cls, search: Any, queries: Any, qrels: Any, k: int, n: int | None, as_of: AsOf) -> Self:
+        check_fitted(search, "audit")
+        check_value("audit", "k", k, "int", low=1)
+        check_value("audit", "n", n, "int", nullable=True, low=1)
+        if (queries is None) != (qrels is None):
+            raise ParameterError("audit: expected both queries and qrels, or neither. Got one of them.")
+        moment = Moment.of(as_of)
+        if queries is None:
+            queries, qrels = _asking(search, n, moment)
+        task = Task.of(queries, qrels, None, None, "apart", moment)
+        task.check_known(search)
+        batches = batches_of(search, task.queries, task.qrels, task.moment, None)
+        return cls(
+            search, task, k, batches, found_of(batches, k, check=False)
+        )  # that nothing is found is what is looked for
+
+    @property
+    def pairs(self) -> pd.DataFrame:
+        """query_id, memory_id: what each query asks for."""
+        query, memory = self.task.labels.relevant()
+        return pd.DataFrame({"query_id": query.to_pylist(), "memory_id": memory.to_pylist()})
+
+    @property
+    def reached(self) -> pd.DataFrame:
+        """query_id, memory_id: what stands in the first k, what is folded under it included."""
+        frame: pd.DataFrame = self.hits.select(["query_id", "memory_id"]).to_pandas()
+        if "alike" not in self.hits.column_names:
+            return frame
+        folded: pd.DataFrame = frame.assign(memory_id=self.hits["alike"].to_pylist()).explode("memory_id").dropna()
+        both: pd.DataFrame = pd.concat([frame, folded], ignore_index=True)
+        return both
+
+
+def _asking(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Table]:
+    """What asks for each memory that is seen at the moment; of at most `n` of them."""
+    memories, until = search.corpus_.memories, moment.unseen(search.future)
+    if until is not None:
+        memories = memories.filter(pa.array(~later(memories["created_at"].to_numpy(), until)))
+    rows = memories.select(COLUMNS).to_pylist()
+    queries = [
+        asking(row, text, name, column)
+        for name, (_, column) in FIELDS.items()
+        for row, text in askable(name, rows)
+        if row["kind"] not in search.kinds_hidden
+    ]
+    asked = {query["group"] for query in queries}
+    queries += [
+        asking(row, " ".join(row["text"].split()[:_ASKED]), OWN_WORDS)
+        for row in rows
+        if row["memory_id"] not in asked
+        and row["kind"] not in search.kinds_hidden
+        and any(map(str.isalnum, row["text"]))
+    ]
+    if not queries:
+        raise ParameterError("audit: expected memories with a word to ask for. Got none.")
+    if n is not None:
+        drawn = set(pd.Series(sorted({query["group"] for query in queries})).sample(frac=1, random_state=0)[:n])
+        queries = [query for query in queries if query["group"] in drawn]
+    return labelled(queries)
+
+
+def unreached_of(asked: Asked) -> pa.Table:
+    """What `audit_unreached` returns."""
+    pairs, reached = asked.pairs, asked.reached.drop_duplicates()
+    found = pairs.merge(reached, on=["query_id", "memory_id"])
+    missed = pairs[~pairs["memory_id"].isin(set(found["memory_id"]))]
+    if missed.empty:
+        return _UNREACHED.empty_table()
+    again = [batch.only(missed["query_id"]) for batch in asked.batches]
+    fates = became([batch for batch in again if batch.rows.num_rows], asked.task.labels, asked.k)
+    fates = missed.merge(fates, on=["query_id", "memory_id"]).sort_values(["rank", "query_id"], kind="stable")
+    others = reached.merge(pairs.assign(own=True), how="left", on=["query_id", "memory_id"])
+    by_others = others[others["own"].isna()].groupby("memory_id").size()
+    queries = asked.task.queries
+    fields = "field" in queries.column_names
+    field_of = dict(zip(queries["query_id"].to_pylist(), queries["field"].to_pylist() if fields else [], strict=False))
+    text_of = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
+    rows = []
+    for memory, some_fates in fates.groupby("memory_id"):
+        best = some_fates.iloc[0]
+        rows.append(
+            {
+                "memory_id": memory,
+                "asked_by": ", ".join(dict.fromkeys(field_of.get(one) or "labels" for one in some_fates["query_id"])),
+                "n_queries": len(some_fates),
+                "why": best["disposition"],
+                "rank": None if pd.isna(best["rank"]) else int(best["rank"]),
+                "by_others": int(by_others.get(memory, 0)),
+                "query": text_of[best["query_id"]],
+            }
+        )
+    rows.sort(key=lambda row: (row["by_others"], row["memory_id"]))
+    return pa.Table.from_pylist(rows, schema=_UNREACHED)
+
+
+def hubs_of(asked: Asked) -> pa.Table:
+    """What `audit_hubs` returns."""
+    pairs = asked.pairs.assign(own=True)
+    hits = asked.hits.select(["query_id", "memory_id"]).to_pandas().drop_duplicates()
+    hits = hits.merge(pairs, how="left", on=["query_id", "memory_id"])
+    crowd = Counter(hits[hits["own"].isna()]["memory_id"])
+    own = Counter(pairs["memory_id"])
+    asks = Counter(asked.task.queries["user_id"].to_pylist())
+    memories = asked.search.corpus_.memories
+    of_user = dict(zip(memories["memory_id"].to_pylist(), memories["user_id"].to_pylist(), strict=True))
+    held = Counter(of_user.values())
+    drawn = {  # by chance, in how many of its queries' first k a memory that they may see would stand
+        user: count * min(1.0, asked.k / (memories.num_rows if user is None else held[None] + held[user]))
+        for user, count in asks.items()
+    }
+    rows = []
+    for memory, count in crowd.items():
+        user = of_user[memory]
+        seen_by = sum(asks.values()) if user is None else asks[user] + asks[None]
+        chance = sum(drawn.values()) if user is None else drawn.get(user, 0.0) + drawn.get(None, 0.0)
+        share, times = count / max(seen_by - own[memory], 1), count / chance
+        if share >= _OFTEN and times >= _TIMES:
+            rows.append({"memory_id": memory, "n_queries": count, "share": share, "times": times, "own": own[memory]})
+    rows.sort(key=lambda row: (-row["share"], row["memory_id"]))
+    return pa.Table.from_pylist(rows, schema=_HUBS)
+
+
+def _filled(search: Any) -> set[str]:
+    """The memories that have a text, headings apart."""
+    index = search.over_all()._index()
+    pairs = zip(index.chunks["memory_id"].to_pylist(), index.told.to_pylist(), strict=True)
+    return {memory for memory, text in pairs if text.strip()}
+
+
+def unsearchable_of(search: Any) -> pa.Table:
+    """What `audit_unsearchable` returns."""
+    check_fitted(search, "audit_unsearchable")
+    index, memories, filled = search.over_all()._index(), search.corpus_.memories, _filled(search)
+    terms = QueryTerms(index.settings.analyser).of(index.told.to_pylist())
+    worded = {memory for memory, some in zip(index.chunks["memory_id"].to_pylist(), terms, strict=True) if some}
+    rows = []
+    for memory, kind in zip(memories["memory_id"].to_pylist(), memories["kind"].to_pylist(), strict=True):
+        why = "no text" if memory not in filled else "" if memory in worded else "no word"
+        why = _NOT_SEARCHED if kind in search.kinds_hidden else why
+        if why:
+            rows.append({"memory_id": memory, "kind": kind, "why": why})
+    rows.sort(key=lambda row: (row["why"] == _NOT_SEARCHED, row["memory_id"]))
+    return pa.Table.from_pylist(rows, schema=_UNSEARCHABLE)
+
+
+def shadowed_of(search: Any) -> pa.Table:
+    """What `audit_shadowed` returns."""
+    check_fitted(search, "audit_shadowed")
+    pairs = Deduplicator(encoder=None).fit(search.corpus_).pairs_.to_pandas()
+    memories = search.corpus_.memories
+    when = pc.coalesce(memories["updated_at"], memories["created_at"]).to_pandas()
+    dated = dict(zip(memories["memory_id"].to_pylist(), when, strict=True))
+    kinds = dict(zip(memories["memory_id"].to_pylist(), memories["kind"].to_pylist(), strict=True))
+    filled = _filled(search)
+    pairs = pairs[pairs["a_id"].isin(filled) & pairs["b_id"].isin(filled)]  # a heading alone says nothing
+    rows: dict[str, dict[str, Any]] = {}
+    pairs = pairs.sort_values(["contradiction", "similarity", "a_id", "b_id"], ascending=[True, False, True, True])
+    for pair in pairs.to_dict("records"):
+        older, newer, days = _by_age(pair, dated)
+        if older in rows or (pair["contradiction"] and not days) or kinds[newer] in search.kinds_hidden:
+            continue
+        how = "part of a longer one" if pair["kind"] == "substring" else "duplicate"
+        differs = [name for name in ("number", "date", "negation") if pair[f"{name}_conflict"]]
+        rows[older] = {
+            "memory_id": older,
+            "by_id": newer,
+            "how": "newer version" if pair["contradiction"] else how,
+            "similarity": pair["similarity"],
+            "differs": ", ".join(differs) or None,
+            "newer_days": days,
+        }
+    return pa.Table.from_pylist([rows[memory] for memory in sorted(rows)], schema=_SHADOWED)
+
+
+def _by_age(pair: Mapping[str, Any], dated: Mapping[str, Any]) -> tuple[str, str, float | None]:
+    """The shadowed memory of a pair, what shadows it, and how much newer that is; a part never shadows its whole."""
+    a, b = pair["a_id"], pair["b_id"]
+    days = None if pd.isna(dated[a]) or pd.isna(dated[b]) else (dated[b] - dated[a]).total_seconds() / 86400
+    if pair["kind"] == "substring" and not pair["contradiction"]:
+        return a, b, days
+    if days is None or days == 0:
+        return max(a, b), min(a, b), days
+    return (a, b, days) if days > 0 else (b, a, -days)

@@ -1,0 +1,234 @@
+"""Labelled queries that no person and no model wrote: known items from a corpus, and what a log says was used."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import ParameterError
+from memkit.evaluation.labels.labels import as_arrow_table, read_qrels, read_queries
+from memkit.formats.disk.lock import CALLS, check_calls
+from memkit.params import check_choice, check_column, check_value, describe
+from memkit.tables.corpus import Corpus
+
+FIELDS = {
+    "subject": (("note",), "title"),
+    "keywords": (("note",), "tags"),
+    "triggers": (("pathway",), "tags"),
+    "input": (("memory_item",), "title"),
+    "headings": (("long_term", "daily_log", "document"), "title"),
+    "titles": (("entry", None), "title"),
+}
+"""What a format calls a short text that says what a memory is about: of which kinds, and its column in memories."""
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_LEAST_ASKED, _LEAST_LEFT = 2, 3
+COLUMNS = ["memory_id", "kind", "user_id", "title", "tags", "text"]
+
+
+def known_items(
+    corpus: Corpus, n: int | None = None, *, fields: Iterable[str] | None = None, seed: int = 0
+) -> tuple[pa.Table, pa.Table]:
+    """Labelled queries from a corpus itself: a note's subject asks for the note, and is hidden from it meanwhile.
+
+    `evaluate` and `compare` search a copy of the index in which each asked memory lacks the field that asks for it,
+    wherever a line, the title or a tag says the same; all other memories stay whole. Left out are texts of fewer than
+    two words, texts that several memories have, and memories of which too little would be left.
+
+    What this measures is biased. Who wrote the subject wrote the text, so that they share words more often than a
+    question and its answer do: search by words looks better than it is. Of all memories that answer, only one counts.
+    Facts have no such field and are never asked for. So compare settings by it, and believe labels of people more.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    n : int, optional
+        How many queries are drawn; None is all.
+    fields : sequence of str, optional
+        None is all: subject and keywords (notes), triggers (pathways), input (memory items), headings (workspace),
+        titles (index trees, tables).
+    seed : int
+
+    Returns
+    -------
+    queries, qrels : pyarrow.Table
+        query_id, text, user_id (the memory's), as_of (null), group, field, hidden_field; query_id, memory_id,
+        relevance.
+
+    Raises
+    ------
+    ParameterError
+        For an unknown field, or where the corpus has no such text.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> rows = {"title": ["Пул соединений", "Чай"], "text": ["Вырос до десяти.", "Зелёный, без сахара, утром."]}
+    >>> queries, qrels = known_items(mk.from_table(rows))
+    >>> queries.select(["text", "field", "hidden_field"]).to_pylist()
+    [{'text': 'Пул соединений', 'field': 'titles', 'hidden_field': 'title'}]
+    """
+    check_value("known_items", "n", n, "int", nullable=True, low=1)
+    check_value("known_items", "seed", seed, "int", low=0)
+    chosen = list(dict.fromkeys(FIELDS if fields is None else fields))
+    for name in chosen:
+        check_choice("fields", name, FIELDS, "known_items")
+    rows = corpus.memories.select(COLUMNS).to_pylist()
+    found = [asking(row, text, name, FIELDS[name][1]) for name in chosen for row, text in askable(name, rows)]
+    if not found:
+        raise ParameterError(f"known_items: expected memories with {', '.join(chosen)}. Got none of two words or more.")
+    if n is not None and n < len(found):
+        drawn = np.sort(np.random.default_rng(seed).choice(len(found), n, replace=False))
+        found = [found[at] for at in drawn]
+    queries, qrels = labelled(found)
+    return read_queries(queries), read_qrels(qrels)
+
+
+def asking(row: dict[str, Any], text: str, field: str, hidden_field: str | None = None) -> dict[str, Any]:
+    """A query that asks for one memory, whose own group it is."""
+    named = {"query_id": f"{field} {row['memory_id']}", "text": text, "user_id": row["user_id"]}
+    return {**named, "group": row["memory_id"], "field": field, "hidden_field": hidden_field}
+
+
+def labelled(queries: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
+    """What `asking` made, as queries and judgements."""
+    table = pa.Table.from_pylist(queries)
+    columns = [table["query_id"], table["group"], pa.array([1.0] * len(queries))]
+    return table, pa.table(columns, names=["query_id", "memory_id", "relevance"])
+
+
+def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], str]]:
+    """The memories that a field can ask for, and the words that ask."""
+    kinds, column = FIELDS[name]
+    own = [(row, _asked(row, column)) for row in rows if row["kind"] in kinds]
+    times = Counter(text.casefold() for _, text in own)
+    for row, text in own:
+        title, tags, rest = hide(row, column)
+        if (
+            len(_WORD.findall(text)) >= _LEAST_ASKED
+            and times[text.casefold()] == 1
+            and len(_WORD.findall(" ".join((title, *tags, rest)))) >= _LEAST_LEFT
+        ):
+            yield row, text
+
+
+def _asked(row: dict[str, Any], column: str) -> str:
+    text: str = row["title"] if column == "title" else " ".join(row["tags"])
+    return " ".join(text.split())
+
+
+def hide(row: dict[str, Any], column: str) -> tuple[str, list[str], str]:
+    """Title, tags and text of a memory without what `column` says; lines stay lines.
+
+    >>> hide({"title": "Чай", "tags": ["чай", "утро"], "text": "# Чай\\nБез сахара."}, "title")
+    ('', ['утро'], '\\nБез сахара.')
+    """
+    said = {_bare(text) for text in ([row["title"]] if column == "title" else row["tags"])} - {""}
+    title = "" if column == "title" or _bare(row["title"]) in said else row["title"]
+    tags = [] if column == "tags" else [tag for tag in row["tags"] if _bare(tag) not in said]
+    lines = ("" if _bare(line) in said else line for line in row["text"].split("\n"))
+    return title, tags, "\n".join(lines)
+
+
+def _bare(text: str) -> str:
+    """A line without what makes a heading of it."""
+    return " ".join(text.strip("#*_ \t\r").split()).casefold()
+
+
+def hidden(search: Any, column: str, ids: pa.ChunkedArray) -> Any:
+    """`search` over its corpus with `column` hidden from the memories `ids`; other texts are not encoded again."""
+    check_choice("hidden_field", column, ("title", "tags"), "queries")
+    memories = search.corpus_.memories
+    rows = memories.filter(pc.is_in(memories["memory_id"], value_set=pc.unique(ids))).select(COLUMNS).to_pylist()
+    without = {row["memory_id"]: hide(row, column) for row in rows}
+    for place, name in enumerate(("title", "tags", "text")):
+        pairs = zip(memories["memory_id"].to_pylist(), memories[name].to_pylist(), strict=True)
+        values = [without[memory][place] if memory in without else value for memory, value in pairs]
+        at = memories.column_names.index(name)
+        memories = memories.set_column(at, memories.schema.field(at), pa.array(values, memories.schema.field(at).type))
+    tables = {name: table for name, table in search.corpus_.tables.items() if name != "chunks"}
+    return search.fitted(Corpus({**tables, "memories": memories}))
+
+
+def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
+    """Labelled queries from a log that says what was asked and which of the answers were used.
+
+    Only what was shown can have been used, and what stood first is used more often: such labels favour the search that
+    wrote the log.
+
+    Parameters
+    ----------
+    path : str, Path, table or data frame
+        A Parquet, CSV or JSONL file, or a table, with a row a query: text; used, the ids of
+        memories (a list, a JSON list, or one id); optional: shown (likewise), time, user_id, session, query_id.
+        Of rows with one query_id the last counts, as in the log of ``memkit serve``, ``.memkit/calls.jsonl``.
+
+    Returns
+    -------
+    queries, qrels : pyarrow.Table
+        What was used has relevance 1; what was shown and not used 0. `as_of` is the time, `group` the session. Queries
+        of which nothing was shown or used are left out; the metadata's ``note`` says how many.
+
+    Raises
+    ------
+    ParameterError
+        Where text or used is missing, or no query has either.
+    FormatError
+        Where the file cannot be parsed, or the log of ``memkit serve`` is no regular file.
+
+    Examples
+    --------
+    >>> log = {"text": ["чай?", "привет"], "used": [["m1"], []], "shown": [["m1", "m2"], []]}
+    >>> queries, qrels = import_log(log)
+    >>> qrels.select(["memory_id", "relevance"]).to_pylist()
+    [{'memory_id': 'm1', 'relevance': 1.0}, {'memory_id': 'm2', 'relevance': 0.0}]
+    """
+    if isinstance(path, (str, Path)) and Path(path).absolute().as_posix().endswith(f"/{CALLS}"):
+        check_calls(Path(path).absolute().parents[1])
+    table = as_arrow_table(path, "queries")
+    for name in ("text", "used"):
+        check_column(name, table.column_names, "import_log")
+    left = 0
+    queries: dict[str, dict[str, Any]] = {}
+    judged: dict[str, list[tuple[str, str, float]]] = {}
+    for number, row in enumerate(table.to_pylist()):
+        used, shown = _ids(row["used"], number), _ids(row.get("shown"), number)
+        if not used and not shown:
+            left += 1
+            continue
+        name = str(row["query_id"]) if row.get("query_id") is not None else str(number)
+        named = {"user_id": row.get("user_id"), "as_of": row.get("time"), "group": row.get("session")}
+        queries[name] = {"query_id": name, "text": row["text"], **named}
+        found = dict.fromkeys([*used, *shown])
+        judged[name] = [(name, memory, float(memory in used)) for memory in found]
+    if not queries:
+        raise ParameterError("import_log: expected a query of which something was shown or used. Got none.")
+    names = ("query_id", "memory_id", "relevance")
+    qrels = read_qrels(
+        dict(zip(names, map(list, zip(*chain.from_iterable(judged.values()), strict=True)), strict=True))
+    )
+    note = f"{left} of {table.num_rows} queries are left out: nothing was shown or used." if left else ""
+    rows = list(queries.values())
+    asked = {name: [query[name] for query in rows] for name in rows[0]}
+    return describe(read_queries(asked), note=note), qrels
+
+
+def _ids(value: Any, row: int) -> list[str]:
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise ParameterError(
+                f"import_log: expected a JSON list of ids in row {row}. Got {value!r:.100}."
+            ) from error
+    if value is None or value == "":
+        return []
+    return [str(name) for name in (value if isinstance(value, list) else [value])]

@@ -1,0 +1,65 @@
+"""What a profile says of its making: declared names, and fingerprints of what was measured on."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+
+from memkit.index.store import rows_digest
+from memkit.params import Param
+
+_COUNT, _TEXT, _NUMBER = {"kind": "int", "low": 0}, {"kind": "str"}, {"kind": "float"}
+_KNOWN: dict[str, dict[str, Any]] = {
+    "corpus": {**_TEXT, "doc": "Fingerprint of the memories: a hash over their ids and texts."},
+    "memories": {**_COUNT, "doc": "How many they are."},
+    "labels": {**_TEXT, "doc": "Fingerprint of the labelled queries and judgements."},
+    "encoder": {**_TEXT, "doc": "Fingerprint of the encoder."},
+    "arms": {"kind": "weights", "doc": "The weights that acted, where some are the encoder's own."},
+    "metrics": {"kind": "weights", "doc": "What was measured, by metric."},
+    "verdict": {**_TEXT, "doc": "better, worse, practically the same, cannot tell yet; and why."},
+    "gain": {**_NUMBER, "doc": "Over the default, what may be expected."},
+    "low": {**_NUMBER, "doc": "Of its 95 % interval."},
+    "high": {**_NUMBER, "doc": "Of its 95 % interval."},
+    "p": {**_NUMBER, "doc": "One-sided, of the whole search for the best."},
+    "epsilon": {**_NUMBER, "doc": "Differences within ± this make no difference."},
+    "n_queries": {**_COUNT, "doc": "Queries behind it."},
+    "n_groups": {**_COUNT, "doc": "Users, or whatever keeps queries apart."},
+    "n_settings": {**_COUNT, "doc": "Settings that were tried."},
+    "looks": {**_COUNT, "doc": "How often these labels were looked at."},
+    "seed": {"kind": "int", "doc": "Of flips and folds."},
+    "date": {**_TEXT, "doc": "When, as its maker says."},
+    "version": {**_TEXT, "doc": "Of memkit."},
+    "note": {**_TEXT, "doc": "Anything else."},
+}
+EVIDENCE = {name: Param(default=None, name=name, nullable=True, **how) for name, how in _KNOWN.items()}
+"""What a profile may say of its making, by name."""
+
+
+def corpus_fingerprint(memories: pa.Table) -> str:
+    """A hash over ids and texts, whatever order they are in."""
+    rows = memories.select(["memory_id", "text"]).sort_by("memory_id")
+    return rows_digest(pa.chunked_array([*rows["memory_id"].chunks, *rows["text"].chunks], pa.string()))
+
+
+def labels_fingerprint(queries: Any, qrels: Any) -> str:
+    """A hash over what is asked, by whom and when, and what answers it, whatever order it is in."""
+    from memkit.evaluation.labels.labels import (  # which need pandas; a search by a profile does without
+        read_qrels,
+        read_queries,
+    )
+
+    asked = read_queries(queries).select(["query_id", "text", "user_id", "as_of"]).sort_by("query_id")
+    right = read_qrels(qrels).sort_by([("query_id", "ascending"), ("memory_id", "ascending")])
+    told = [*asked.to_pylist(), *right.select(["query_id", "memory_id", "relevance"]).to_pylist()]
+    return rows_digest(pa.chunked_array([[json.dumps(row, default=str) for row in told]], pa.string()))
+
+
+def evidence_of(search: Any) -> dict[str, Any]:
+    """What a fitted Retriever tells: corpus, memories, encoder and arms."""
+    index = search._index()
+    arms = {arm: round(weight, 6) for arm, weight in index.weights(search).items()}
+    memories = search.corpus_.memories
+    told = {"corpus": corpus_fingerprint(memories), "memories": memories.num_rows, "encoder": index.fingerprint}
+    return {name: value for name, value in {**told, "arms": arms}.items() if value is not None}

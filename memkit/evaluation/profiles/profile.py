@@ -1,0 +1,387 @@
+"""`Profile`: every tuned number with the evidence for it, as TOML or JSON, and as settings of the source systems."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Self
+
+import pyarrow as pa
+
+import memkit
+from memkit.context import ContextBuilder
+from memkit.errors import FormatError, ParameterError, did_you_mean
+from memkit.evaluation.profiles.evidence import EVIDENCE, evidence_of, labels_fingerprint
+from memkit.evaluation.profiles.pasted import settings_of
+from memkit.formats.disk.files import check_file
+from memkit.params import AsOf, Estimator, Param, as_of_time, describe, path_of
+from memkit.policy.catalogue import policy_class
+from memkit.policy.dedup.deduplicator import Deduplicator
+from memkit.policy.pipeline import Pipeline
+from memkit.search.retriever import Retriever
+from memkit.tables.statement import Annotator
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def _empty() -> Mapping[str, Any]:
+    return MappingProxyType({})
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Settings that were measured, and what they were measured on.
+
+    Attributes
+    ----------
+    retriever : mapping
+        Parameters of `Retriever`: ``mk.Retriever(**profile.retriever)``.
+    dedup : mapping
+        Parameters of `Deduplicator`.
+    policies : mapping of str to mapping
+        Parameters of further policies by their names, as ``quota``.
+    context : mapping
+        Parameters of `ContextBuilder`, but for its retriever.
+    evidence : mapping
+        Fingerprints of corpus, labels and encoder; metrics, verdict, gain, low, high, p, n_queries, n_groups, looks,
+        seed, date, version and others (`Profile.described` lists them). Nothing is filled in from a clock.
+
+    Raises
+    ------
+    ParameterError
+        For a name that is not declared, with the one that was meant, or a value outside of its declaration.
+
+    Examples
+    --------
+    >>> profile = Profile(retriever={"vector_weight": 0.3, "decay_days": 30.0}, policies={"quota": {"max_facts": 200}})
+    >>> print(profile.to_toml())
+    [retriever]
+    vector_weight = 0.3
+    decay_days = 30.0  # days
+    <BLANKLINE>
+    [policies.quota]
+    max_facts = 200  # facts
+    <BLANKLINE>
+    >>> Profile.from_toml(profile.to_toml()) == profile
+    True
+    >>> Profile(retriever={"decay_day": 30.0})
+    Traceback (most recent call last):
+    memkit.errors.ParameterError: profile: no [retriever] parameter 'decay_day'. Did you mean ...
+    """
+
+    retriever: Mapping[str, Any] = field(default_factory=_empty)
+    dedup: Mapping[str, Any] = field(default_factory=_empty)
+    policies: Mapping[str, Mapping[str, Any]] = field(default_factory=_empty)
+    context: Mapping[str, Any] = field(default_factory=_empty)
+    evidence: Mapping[str, Any] = field(default_factory=_empty)
+
+    def __post_init__(self) -> None:
+        for section in fields(self):
+            given = getattr(self, section.name)
+            if not isinstance(given, Mapping):
+                raise ParameterError(f"profile: expected a table [{section.name}]. Got {given!r:.80}.")
+            if section.name == "policies":
+                checked: dict[str, Any] = {name: self._checked(name, values) for name, values in given.items()}
+            else:
+                checked = self._checked(section.name, given)
+            object.__setattr__(self, section.name, checked)
+
+    @classmethod
+    def _checked(cls, section: str, values: Any) -> dict[str, Any]:
+        declared = _declared(section)
+        where = section if section in _SECTIONS else f"policies.{section}"
+        if not isinstance(values, Mapping):
+            raise ParameterError(f"profile: expected a table [{where}]. Got {values!r:.80}.")
+        made = {}
+        for name, value in values.items():
+            if name not in declared:
+                hint = did_you_mean(name, declared) or f" Expected one of {', '.join(declared)}."
+                raise ParameterError(f"profile: no [{where}] parameter '{name}'.{hint}")
+            made[name] = _typed(declared[name], value, where)
+        return made
+
+    @classmethod
+    def of(cls, *parts: Estimator, labels: tuple[Any, Any] | None = None, date: AsOf = None, **evidence: Any) -> Self:
+        """The parameters of some estimators, and what can be said of their making.
+
+        Parameters
+        ----------
+        parts : Retriever, Deduplicator, policies, Pipeline, ContextBuilder
+            In any order. A fitted Retriever tells its corpus, its encoder and the weights that act.
+        labels : tuple of queries and qrels, optional
+            What was measured with.
+        date : str, date or datetime, optional
+            When; nothing is filled in where you do not say it.
+        evidence
+            Further names of ``evidence``.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["чай"]}))
+        >>> profile = Profile.of(search, mk.Quota(max_facts=200), date="2026-03-01")
+        >>> profile.policies["quota"]["max_facts"], profile.evidence["memories"], profile.evidence["date"]
+        (200, 1, '2026-03-01')
+        """
+        made: dict[str, Any] = {"policies": {}, "evidence": {"version": memkit.__version__}}
+        for part in (step for some in parts for step in (some.steps if isinstance(some, Pipeline) else [some])):
+            if isinstance(part, Retriever):
+                into, section = made, "retriever"
+                made["evidence"] |= evidence_of(part) if part.is_fitted else {}
+            elif isinstance(part, Deduplicator):
+                into, section = made, "dedup"
+            elif isinstance(part, ContextBuilder):
+                into, section = made, "context"
+            elif isinstance(part, Annotator):
+                into, section = made["policies"], part.name
+            else:
+                raise ParameterError(f"profile: expected a Retriever, policies or a ContextBuilder. Got {part!r:.80}.")
+            values = {name: value for name, value in part.get_params(deep=False).items() if name != "retriever"}
+            nulls = {name for name, declared in part.params().items() if declared.default is None}
+            # None need not be written where it is the default; no TOML can hold it.
+            into[section] = {name: value for name, value in values.items() if value is not None or name not in nulls}
+        if labels is not None:
+            made["evidence"]["labels"] = labels_fingerprint(*labels)
+        if date is not None:
+            made["evidence"]["date"] = as_of_time(date).isoformat().removesuffix("T00:00:00+00:00")
+        made["evidence"] |= {name: value for name, value in evidence.items() if value is not None}
+        return cls(**made)
+
+    def policy(self, name: str) -> dict[str, Any]:
+        """What is said of one policy, whichever section holds it; empty where nothing is.
+
+        Examples
+        --------
+        >>> Profile(dedup={"threshold": 0.8}, policies={"quota": {"max_facts": 200}}).policy("deduplicator")
+        {'threshold': 0.8}
+        """
+        dedup = self.dedup if name == Deduplicator.name else {}
+        return {**dedup, **self.policies.get(name, {})}
+
+    def to_dict(self) -> dict[str, Any]:
+        """The sections that hold anything, as plain tables."""
+        return {part.name: _plain(getattr(self, part.name)) for part in fields(self) if getattr(self, part.name)}
+
+    def to_json(self) -> str:
+        """The sections that hold anything, as JSON."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+    def to_toml(self) -> str:
+        """As TOML, each number with its unit behind it."""
+        units: dict[tuple[str, ...], str] = {
+            ("policies", section, name) if section not in _SECTIONS else (section, name): declared.unit
+            for section in (*_SECTIONS, *self.policies)
+            if section != "policies"
+            for name, declared in _declared(section).items()
+        }
+        return "\n".join(_toml(self.to_dict(), (), units)).lstrip("\n") + "\n"
+
+    @classmethod
+    def from_toml(cls, text: str) -> Self:
+        """What `to_toml` wrote, or somebody by hand; raises ParameterError, FormatError where it is no TOML."""
+        return cls._of_sections(_parsed(tomllib.loads, text, "TOML"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What `to_json` wrote; raises ParameterError, FormatError where it is no JSON."""
+        return cls._of_sections(_parsed(json.loads, text, "JSON"))
+
+    @classmethod
+    def _of_sections(cls, sections: Any) -> Self:
+        if not isinstance(sections, Mapping):
+            raise ParameterError(f"profile: expected the tables {', '.join(_SECTIONS)}. Got {sections!r:.80}.")
+        for name in sections:
+            if name not in _SECTIONS:
+                hint = did_you_mean(name, _SECTIONS) or f" Expected one of {', '.join(_SECTIONS)}."
+                raise ParameterError(f"profile: no section [{name}].{hint}")
+        return cls(**sections)
+
+    def save(self, path: str | Path) -> Path:
+        """Write it: JSON where `path` ends in .json, else TOML.
+
+        Returns
+        -------
+        Path
+        """
+        path = path_of("save", path)
+        path.write_text(self.to_json() if path.suffix.lower() == ".json" else self.to_toml(), encoding="utf-8")
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path, search: Any = None, labels: tuple[Any, Any] | None = None) -> Self:
+        """Read what `save` wrote, or somebody by hand.
+
+        Parameters
+        ----------
+        path : str or Path
+            JSON where it ends in .json, else TOML.
+        search, labels : optional
+            As for `differences`: each difference is warned of.
+
+        Raises
+        ------
+        ParameterError
+            For a name or value that is not declared.
+        FormatError
+            For a file that is no TOML, or no JSON; for a folder, a pipe or a device.
+        OSError
+            Where there is no such file.
+        """
+        path = path_of("load", path)
+        check_file(path)
+        try:
+            text = path.read_text("utf-8-sig")
+            made = cls.from_json(text) if path.suffix.lower() == ".json" else cls.from_toml(text)
+        except (FormatError, UnicodeDecodeError) as error:
+            raise FormatError(f"{path}: {error}", path=str(path)) from error
+        for difference in made.differences(search, labels):
+            warnings.warn(f"profile {path.name}: {difference}", UserWarning, stacklevel=2)
+        return made
+
+    def differences(self, search: Any = None, labels: tuple[Any, Any] | None = None) -> list[str]:
+        """What this profile was measured on that is another now; empty where all is as it was.
+
+        Parameters
+        ----------
+        search : Retriever, optional
+            Fitted: its corpus and its encoder are compared.
+        labels : tuple of queries and qrels, optional
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> old, new = (mk.Retriever(encoder=None).fit(mk.from_table({"text": [word]})) for word in ("чай", "кофе"))
+        >>> Profile.of(old).differences(old), Profile.of(old).differences(new)
+        ([], ['it was measured on other memories (1 then, 1 now): measure again before you trust it.'])
+        """
+        now = evidence_of(search) if search is not None else {}
+        if labels is not None:
+            now["labels"] = labels_fingerprint(*labels)
+        other = {name for name in ("corpus", "labels", "encoder") if name in now and name in self.evidence}
+        found = [name for name in sorted(other) if now[name] != self.evidence[name]]
+        counts = f"({self.evidence.get('memories', '?')} then, {now.get('memories', '?')} now)"
+        told = {
+            "corpus": f"other memories {counts}",
+            "labels": "other labels",
+            "encoder": f"another encoder ({self.evidence.get('encoder')} then, {now.get('encoder')} now)",
+        }
+        return [f"it was measured on {told[name]}: measure again before you trust it." for name in found]
+
+    def settings(self) -> pa.Table:
+        """The same as settings of the systems that the five documents describe.
+
+        Returns
+        -------
+        pa.Table
+            document, setting, value, unit, note: the setting's own name, and what its number means there. A row says
+            so where the system has no setting for what was tuned.
+
+        Examples
+        --------
+        >>> found = Profile(retriever={"decay": "half_life", "decay_days": 30.0}).settings().to_pylist()
+        >>> [(row["setting"], row["value"]) for row in found]
+        [('halfLifeDays', '43.2809')]
+        """
+        return describe(pa.Table.from_pylist(settings_of(self), schema=_SETTINGS), memkit="settings")
+
+    def snippet(self) -> str:
+        """`settings` as lines to paste, each with its unit and what it means.
+
+        Examples
+        --------
+        >>> print(Profile(policies={"quota": {"max_facts": 200}}).snippet())
+        // Memory v2
+        maxFactsPerUser = 200  // facts; over it the oldest of archive go, low before normal
+        """
+        lines: dict[str, list[str]] = {}
+        for row in self.settings().to_pylist():
+            sign = "#" if row["document"] == "workspace document" else "//"
+            note = "; ".join(word for word in (row["unit"], row["note"]) if word)
+            line = f"{row['setting']} = {row['value']}  {sign} {note}" if row["value"] else f"{sign} {row['note']}"
+            lines.setdefault(row["document"], [f"{sign} {row['document']}"]).append(line)
+        return "\n\n".join("\n".join(some) for some in lines.values())
+
+    @classmethod
+    def described(cls) -> pa.Table:
+        """What may stand under [evidence]: name, expected, doc."""
+        rows = [{"name": name, "expected": known.expected, "doc": known.doc} for name, known in EVIDENCE.items()]
+        return pa.Table.from_pylist(rows)
+
+
+_SECTIONS = tuple(part.name for part in fields(Profile))
+_SETTINGS = pa.schema([(name, pa.string()) for name in ("document", "setting", "value", "unit", "note")])
+
+
+def _parsed(read: Callable[[str], Any], text: str, what: str) -> Any:
+    try:
+        return read(text)
+    except (ValueError, RecursionError) as error:
+        raise FormatError(f"profile: expected {what}. {error}") from error
+
+
+def _declared(section: str) -> Mapping[str, Param]:
+    if section == "evidence":
+        return EVIDENCE
+    if section == "retriever":
+        return Retriever.params()
+    if section == "context":
+        return {name: known for name, known in ContextBuilder.params().items() if name != "retriever"}
+    return Deduplicator.params() if section == "dedup" else policy_class(section).params()
+
+
+def _typed(declared: Param, value: Any, where: str) -> Any:
+    """`value` as the parameter takes it: a list is a tuple, "none" is None where that is not a default."""
+    if isinstance(value, str) and value.lower() == "none":
+        value = declared.parse(value)
+    value = tuple(value) if isinstance(value, list) else value
+    declared.check(value, f"profile [{where}]")
+    if declared.kind == "object" and not (value is None or isinstance(value, (str, int, float))):
+        raise ParameterError(
+            f"profile [{where}]: '{declared.name}' must be a name or None, to be written. Got {type(value).__name__};"
+            " mk.register_encoder gives an encoder a name."
+        )
+    return float(value) if declared.kind == "float" and type(value) is int else value
+
+
+def _plain(value: Any) -> Any:
+    """As TOML and JSON can hold it."""
+    if isinstance(value, Mapping):
+        return {name: _plain(one) for name, one in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(one) for one in value]
+    if hasattr(value, "item"):
+        return value.item()
+    return "none" if value is None else value
+
+
+def _toml(table: Mapping[str, Any], path: tuple[str, ...], units: Mapping[tuple[str, ...], str]) -> Iterator[str]:
+    """The lines of a table: its values, then the tables in it."""
+    if path and any(not isinstance(value, Mapping) for value in table.values()):
+        yield f"\n[{'.'.join(map(_key, path))}]"
+    for name, value in table.items():
+        if not isinstance(value, Mapping):
+            unit = units.get((*path, name), "")
+            yield f"{_key(name)} = {_toml_value(value)}{f'  # {unit}' if unit else ''}"
+    for name, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _toml(value, (*path, name), units)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else _toml_value(name)
+
+
+def _toml_value(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml_value, value))}]"
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ParameterError(f"profile: expected a number. Got {value}.")
+    # JSON's strings, numbers and words are TOML's, but for the one control character that JSON lets stand.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

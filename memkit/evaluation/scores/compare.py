@@ -1,0 +1,357 @@
+"""`compare`: whether one search answers better than another, by how much, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+
+from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.errors import ParameterError
+from memkit.evaluation.labels.labels import QRELS, read_queries
+from memkit.evaluation.scores.asking import hits_of, read_from
+from memkit.evaluation.scores.differences import Differences
+from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, known_mean, nullable, size
+from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
+from memkit.evaluation.scores.result import Result
+from memkit.evaluation.scores.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict
+from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
+from memkit.schemas import Floats, result_schema
+
+_TABLE = result_schema(
+    (pa.string(), "metric"),
+    (pa.float64(), "a b difference low high p"),
+    (pa.string(), "word reason"),
+    (pa.float64(), "epsilon detectable"),
+    (pa.int64(), "better same worse"),
+    (pa.float64(), "judged_a judged_b"),
+    (pa.int64(), "n_to_judge"),
+    (pa.string(), "estimate"),
+    (pa.float64(), "per_query per_unit"),
+    (pa.string(), "unit"),
+    (pa.int64(), "n_units n_queries n_no_relevant n_flips"),
+    (pa.string(), "note"),
+)
+_PER_QUERY = result_schema((pa.string(), "metric query_id text unit"), (pa.float64(), "a b difference"))
+_TO_JUDGE = result_schema((pa.string(), "metric query_id memory_id"), (pa.int64(), "rank"))
+_EQUAL = 1e-9
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(Result):
+    """What `compare` found; differences are b minus a.
+
+    Attributes
+    ----------
+    table : pa.Table
+        A row a metric: the scores a and b, their difference with its 95 % interval (low, high) and the p of flipped
+        units; word, one of better, worse, practically the same, cannot tell yet, and the reason of the last;
+        detectable, the smallest true difference that would show four times in five; better, same, worse, numbers of
+        queries (of stale, less is better); judged_a and judged_b, the shares of judged hits; n_to_judge; per_query and
+        per_unit, both means of the difference, `estimate` saying which one counts. No row where there were no labels.
+    agreement : pa.Table
+        How much the two find the same, without labels: measure, value, n_queries.
+    shifts : pa.Table
+        query_id, memory_id, rank_a, rank_b (null beyond the first k), shift (places that it rises in b).
+    per_query : pa.Table
+        metric, query_id, text, unit, a, b, difference.
+    to_judge : pa.Table
+        metric, query_id, memory_id, rank in b: what to judge first, where that could change the word.
+    """
+
+    table: pa.Table
+    agreement: pa.Table
+    shifts: pa.Table
+    per_query: pa.Table
+    to_judge: pa.Table
+
+    @property
+    def word(self) -> str | None:
+        """The verdict on the first metric; None without labels."""
+        word: str | None = self.table["word"][0].as_py() if self.table.num_rows else None
+        return word
+
+    def differences(self) -> Differences:
+        """Each query's difference on the first metric, and what was concluded.
+
+        Raises
+        ------
+        ParameterError
+            Where there were no labels.
+        """
+        if not self.table.num_rows:
+            raise ParameterError("Comparison: expected one with labels. Got one without, which has no differences.")
+        row, frame = self.table.slice(0, 1).to_pylist()[0], self.per_query.to_pandas()
+        frame = frame[frame["metric"] == row["metric"]].rename(columns={"unit": "group"})
+        ends = (row["difference"], row["low"], row["high"], row["epsilon"])
+        said = f"{row['word']}: {row['metric']}, b minus a"
+        frame = frame.dropna(subset=["difference"])
+        return Differences(frame, row["metric"], row["unit"], row["estimate"] == "per query", *ends, said)
+
+    def __str__(self) -> str:
+        if not self.table.num_rows:
+            shown = ", ".join(f"{row['measure']} {row['value']:.2f}" for row in self.agreement.to_pylist())
+            return f"No labels, so no verdict. Of {self.agreement['n_queries'][0]} queries: {shown}"
+        row = self.table.slice(0, 1).to_pylist()[0]
+        head = {
+            BETTER: "b is better than a",
+            WORSE: "b is worse than a",
+            SAME: f"a and b are practically the same (within ± {row['epsilon']:g})",
+        }.get(row["word"], f"Cannot tell yet whether b is better than a: {row['reason']}")
+        ends = (
+            "" if row["low"] is None else f", 95 % interval {row['low']:+.3f} to {row['high']:+.3f}, p = {row['p']:.3g}"
+        )
+        power = f" A true difference below {row['detectable']:.3f} would rarely show." if row["detectable"] else ""
+        return (
+            f"{head}. {row['metric']} {row['difference']:+.3f}{ends}, {row['estimate']}, {size(row)}"
+            f": {row['better']} better, {row['same']} same, {row['worse']} worse."
+            f"{power}{' ' + row['note'] if row['note'] else ''}"
+        )
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
+        below = sheet_of(self.agreement, rows, show_secrets)
+        alike = replace(below, heading="How much the two find the same")
+        by_size = np.abs(np.nan_to_num(self.per_query["difference"].to_numpy()))
+        moved = np.flatnonzero(by_size > _EQUAL)
+        widest = self.per_query.take(moved[np.argsort(-by_size[moved], kind="stable")])
+        apart = replace(sheet_of(widest, rows, show_secrets), heading="Where they differ, the most first")
+        return (*super()._sheets(rows, show_secrets), alike, *([apart] if len(moved) else []))
+
+
+def compare(
+    a: Any,
+    b: Any,
+    queries: Any,
+    qrels: Any = None,
+    metrics: str | Sequence[str] = ("ndcg@10",),
+    *,
+    epsilon: float = 0.01,
+    group: str | None = None,
+    mean_of: str | None = None,
+    as_of: AsOf = None,
+    where: str | None = None,
+    k: int = 10,
+    depth: int = 100,
+    unjudged: str = "raise",
+    unjudged_hits: str = "bounds",
+    seed: int = 0,
+) -> Comparison:
+    """Whether search b answers better than search a, the reference; what differs even without labels.
+
+    Whole users are flipped, and intervals are over users: see `evaluate` for how the unit is chosen. Below 6 units
+    there is no verdict. Settings that were chosen on these very queries look better here than they are.
+
+    Parameters
+    ----------
+    a, b : Retriever, or a run
+        As for `evaluate`: other settings, encoders, analysers, or hits that another program made.
+    queries : table, data frame or path
+        See `read_queries`.
+    qrels : table, data frame or path, optional
+        See `read_qrels`; without it there is no verdict.
+    metrics : str or sequence of str
+        As for `evaluate`; the first one decides `word`.
+    epsilon : float
+        Differences within ± this make no difference to you.
+    group, mean_of, as_of, where, depth, unjudged
+        As for `evaluate`.
+    k : int
+        How many hits are compared without labels.
+    unjudged_hits : {'bounds', 'irrelevant'}
+        What hits count that nobody judged. With bounds a verdict has to hold both where none of them is relevant and
+        where those are that b alone found; else it cannot be told, and `to_judge` says what to judge first. Choose
+        'irrelevant' where the labels are complete.
+    seed : int
+        For the flips, of 14 units and more.
+
+    Returns
+    -------
+    Comparison
+        ``.word``, ``.table``, ``.agreement``, ``.shifts``, ``.per_query``, ``.to_judge``; as text, one sentence.
+
+    Raises
+    ------
+    ParameterError, MemkitError
+        As `evaluate`.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
+    >>> words = mk.Retriever(encoder=None).fit(corpus)
+    >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+    >>> found = compare(words, words.with_params(decay="none"), queries, qrels)
+    >>> found.word, found.table["reason"].to_pylist()
+    ('cannot tell yet', ['too few queries: 1, and fewer than 6 allow no conclusion'])
+    """
+    wanted = parse_metrics(metrics)
+    for name, number in (("k", k), ("depth", depth)):
+        check_value("compare", name, number, "int", low=1)
+    check_value("compare", "epsilon", epsilon, "float", low=0)
+    check_seed("compare", seed)
+    check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "compare")
+    if qrels is None:
+        asked, moment = read_queries(queries), Moment.of(as_of)
+        both = [hits_of(search, asked, None, k, moment, where) for search in (a, b)]
+        table, per_query, to_judge = _TABLE.empty_table(), _PER_QUERY.empty_table(), _TO_JUDGE.empty_table()
+    else:
+        task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
+        asked, moment = task.queries, task.moment
+        for search in (a, b):
+            task.check_known(search)
+        deep = max(k, deepest(wanted, depth))
+        both = [hits_of(search, asked, task.qrels, deep, moment, where) for search in (a, b)]
+        pair = _Pair(task, both[0], both[1], deep, epsilon, seed)
+        found = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
+        table = pa.Table.from_pylist([row for row, _, _ in found], schema=_TABLE)
+        per_query = describe(pa.concat_tables([scores for _, scores, _ in found]), memkit="per_query")
+        to_judge = pa.concat_tables([unseen for _, _, unseen in found])
+    ranks = _ranks(both[0], both[1], asked, k)
+    shifts = pa.Table.from_pandas(ranks.drop(columns="first"), preserve_index=False)
+    of = {"of_a": read_from(a), "of_b": read_from(b)} if read_from(a) != read_from(b) else read_from(a)
+    table = record_as_of(describe(table, memkit="compare", **of), moment)
+    return Comparison(table, _agreement(ranks, asked.num_rows, k), shifts, per_query, to_judge)
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The hits of two searches for one task."""
+
+    task: Task
+    a: pa.Table
+    b: pa.Table
+    depth: int
+    epsilon: float
+    seed: int
+
+    def scores(self, metric: Metric, labels: Labels) -> tuple[Floats, Floats]:
+        one, other = (metric(Judged.of(hits, labels, self.depth)) for hits in (self.a, self.b))
+        return one, other
+
+    def verdict(self, difference: Floats) -> Verdict:
+        return verdict(self.task.units(difference), self.epsilon, self.seed, self.task.unit_name)
+
+    def judge(self, metric: Metric, bounds: bool) -> tuple[dict[str, Any], pa.Table, pa.Table]:
+        """The row of `_TABLE`, the scores by query, and what would have to be judged first."""
+        task = self.task
+        a, b = self.scores(metric, task.labels)
+        d = b - a
+        if np.isnan(d).all():
+            raise ParameterError(f"metrics: expected one that some query has. No query has {metric.name!r} of a and b.")
+        told, to_judge = self.verdict(d), _TO_JUDGE.empty_table()
+        if bounds and told.p is not None and metric.kind not in OF_HITS:
+            told, to_judge = self._bounded(metric, told, np.isnan(d))
+        gain, mean = metric.sign * d, metric.sign * told.difference
+        if metric.sign < 0:
+            told = replace(told, word={BETTER: WORSE, WORSE: BETTER}.get(told.word, told.word))
+        better, worse = int((gain > _EQUAL).sum()), int((gain < -_EQUAL).sum())
+        judged = [known_mean(shares) for shares in self.scores(Metric("judged", metric.k), task.labels)]
+        against = (mean > _EQUAL and worse > better) or (mean < -_EQUAL and better > worse)
+        row = {
+            **{name: getattr(told, name) for name in _TABLE.names if hasattr(told, name)},
+            "metric": metric.name,
+            "a": task.units(np.where(np.isnan(d), np.nan, a)).mean,
+            "b": task.units(np.where(np.isnan(d), np.nan, b)).mean,
+            "better": better,
+            "worse": worse,
+            "same": told.n_queries - better - worse,
+            "judged_a": judged[0],
+            "judged_b": judged[1],
+            "n_to_judge": to_judge.num_rows,
+            "estimate": task.estimate,
+            "per_query": task.units(d, True).mean,
+            "per_unit": task.units(d, False).mean,
+            "unit": task.unit_name,
+            "n_no_relevant": int((task.labels.n_relevant == 0).sum()),
+            "note": _AGAINST if against else "",
+        }
+        known = [pa.array([metric.name] * len(d)), task.labels.queries, task.queries["text"], task.unit_names]
+        return row, pa.table([*known, *map(nullable, (a, b, d))], schema=_PER_QUERY), to_judge
+
+    def _bounded(self, metric: Metric, told: Verdict, without: Any) -> tuple[Verdict, pa.Table]:
+        """The verdict if it holds whatever the hits are worth that b alone found and nobody judged.
+
+        Else that it cannot be told, and the fewest of them, the weightiest first, that would change the word.
+        """
+        unseen = self._unseen(metric)
+
+        def word(count: int) -> str:
+            a, b = self.scores(metric, self._with_relevant(unseen.slice(0, count)))
+            return self.verdict(np.where(without, np.nan, b - a)).word
+
+        if not unseen.num_rows or word(unseen.num_rows) == told.word:
+            return told, _TO_JUDGE.empty_table()
+        low, high = 0, unseen.num_rows
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if word(middle) == told.word else (low, middle)
+        reason = f"hits that nobody judged could change the word: judge these {high} first"
+        return replace(told, word=OPEN, reason=reason), unseen.slice(0, high)
+
+    def _unseen(self, metric: Metric) -> pa.Table:
+        """What b alone found within the metric's places and nobody judged, by what it could add to the mean."""
+        task, k = self.task, metric.k or self.depth
+        ranks = _ranks(self.a, self.b, task.queries, k)
+        alone = ranks[ranks["rank_a"].isna()]
+        qrels = task.qrels.select(["query_id", "memory_id"]).to_pandas().assign(known=True)
+        alone = alone.merge(qrels, how="left", on=["query_id", "memory_id"])
+        alone = alone[alone["known"].isna()]
+        number = dict(zip(task.labels.queries.to_pylist(), range(len(task.unit)), strict=True))
+        query = alone["query_id"].map(number).to_numpy(np.int64)
+        weight = 1 / np.log2(alone["rank_b"].to_numpy(np.float64) + 1) / (task.labels.n_relevant[query] + 1)
+        if not task.per_query:
+            weight /= np.bincount(task.unit)[task.unit[query]]
+        order = np.lexsort((alone["memory_id"], alone["query_id"], -weight))
+        chosen = alone.iloc[order].assign(metric=metric.name, rank=alone["rank_b"].iloc[order].astype("int64"))
+        return pa.Table.from_pandas(chosen[_TO_JUDGE.names], schema=_TO_JUDGE, preserve_index=False)
+
+    def _with_relevant(self, pairs: pa.Table) -> Labels:
+        """The labels as if these were as relevant as anything is."""
+        best = float(self.task.labels.gain.max())
+        more = pairs.select(["query_id", "memory_id"]).append_column("relevance", pa.array([best] * pairs.num_rows))
+        own = self.task.qrels.select(QRELS.names)
+        return Labels.of(self.task.queries, pa.concat_tables([own, more], promote_options="default"), self.task.moment)
+
+
+_AGAINST = "The counts of queries say the opposite of the mean: few large differences decide it."
+
+
+def _ranks(a: pa.Table, b: pa.Table, queries: pa.Table, k: int) -> pd.DataFrame:
+    """query_id, memory_id, rank_a, rank_b, shift, first (found first by both), for the first k of either."""
+    frames = []
+    for hits in (a, b):
+        frame = (
+            hits.select(["query_id", "memory_id", "rank"]).to_pandas().sort_values(["query_id", "rank"], kind="stable")
+        )
+        frame["rank"] = frame.groupby("query_id").cumcount() + 1
+        frame = frame[frame["rank"] <= k].drop_duplicates(["query_id", "memory_id"])
+        frames.append(frame[frame["query_id"].isin(set(queries["query_id"].to_pylist()))])
+    both = frames[0].merge(frames[1], how="outer", on=["query_id", "memory_id"], suffixes=("_a", "_b"))
+    place = {name: at for at, name in enumerate(queries["query_id"].to_pylist())}
+    both = both.astype({"rank_a": "Int64", "rank_b": "Int64"})
+    both["shift"] = both["rank_a"] - both["rank_b"]
+    both["first"] = (both["rank_a"] == 1) & (both["rank_b"] == 1)
+    both["best"] = both[["rank_a", "rank_b"]].min(axis=1)
+    both["place"] = both["query_id"].map(place)
+    order = ["place", "best", "memory_id"]
+    ordered: pd.DataFrame = both.sort_values(order, kind="stable", ignore_index=True).drop(columns=["place", "best"])
+    return ordered
+
+
+def _agreement(ranks: pd.DataFrame, n_queries: int, k: int) -> pa.Table:
+    """Means over the queries for which either finds anything."""
+    query = ranks.groupby("query_id", sort=False)
+    most = query[["rank_a", "rank_b"]].count().max(axis=1)
+    common = ranks["shift"].notna().groupby(ranks["query_id"], sort=False).sum()
+    moved = ranks["shift"].abs().dropna()
+    measures = {
+        f"overlap@{k}": float((common / most).mean()),
+        "same first hit": float(query["first"].any().mean()),
+        "places moved": float(moved.mean()) if len(moved) else 0.0,
+    }
+    values = {"measure": list(measures), "value": list(measures.values()), "n_queries": [n_queries] * len(measures)}
+    return pa.table(values)

@@ -1,0 +1,347 @@
+"""`evaluate`: how well a search answers labelled queries, with intervals over users rather than queries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.errors import ParameterError, did_you_mean
+from memkit.evaluation.labels.labels import read_qrels, read_queries, some_of
+from memkit.evaluation.scores.asking import batches_of, hits_of, read_from
+from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
+from memkit.evaluation.scores.result import Result
+from memkit.evaluation.scores.stages import STAGES, stages_of
+from memkit.evaluation.scores.statistics import Units, interval
+from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
+from memkit.schemas import Floats, Ints, result_schema
+
+METRICS = ("ndcg@10", "recall@5", "mrr")
+_LARGEST = 0.25
+"""A unit with a larger share of the queries would decide a mean over queries alone."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Labelled queries, read and checked: what can be put to one search after another.
+
+    Attributes
+    ----------
+    queries, qrels : pa.Table
+    labels : Labels
+    moment : Moment
+        For queries without a day of their own.
+    unit : ndarray of int, shape (n_queries,)
+        Which unit of analysis each query belongs to.
+    unit_name : str
+        The column that says so; query_id where a query is its own unit.
+    per_query : bool
+        Whether means are over queries, rather than over units.
+    """
+
+    queries: pa.Table
+    qrels: pa.Table
+    labels: Labels
+    moment: Moment
+    unit: Ints
+    unit_name: str
+    per_query: bool
+
+    @classmethod
+    def of(cls, queries: Any, qrels: Any, group: str | None, mean_of: str | None, unjudged: str, as_of: AsOf) -> Self:
+        """Read and check; parameters and errors are those of `evaluate`."""
+        queries, qrels, moment = read_queries(queries), read_qrels(qrels), Moment.of(as_of)
+        _check_judged(queries, qrels, unjudged)
+        labels = Labels.of(queries, qrels, moment)
+        if not labels.n_relevant.any():
+            raise ParameterError("qrels: expected a relevant memory for some of the queries. Got none.")
+        name, unit = _units(queries, group)
+        return cls(queries, qrels, labels, moment, unit, name, is_per_query(mean_of, unit, name, "evaluate"))
+
+    def check_known(self, search: Any) -> None:
+        """Raise where a memory was judged that the corpus of `search` does not hold."""
+        corpus = getattr(search, "corpus_", None)
+        if corpus is None:
+            return
+        known = corpus.memories["memory_id"]
+        ours = self.qrels.filter(pc.is_in(self.qrels["query_id"], value_set=self.labels.queries))["memory_id"]
+        if unknown := pc.unique(ours.filter(pc.invert(pc.is_in(ours, value_set=known)))).to_pylist():
+            shown, near = some_of([*map(repr, unknown)]), did_you_mean(unknown[0], known.to_pylist())
+            raise ParameterError(
+                f"qrels: expected memories of this corpus. Got {shown}: they can never be found.{near}"
+            )
+
+    def units(self, scores: Floats, per_query: bool | None = None) -> Units:
+        """What each unit adds to the mean of `scores`, without the queries that have none."""
+        has = ~np.isnan(scores)
+        return Units.of(scores[has], self.unit[has], self.per_query if per_query is None else per_query)
+
+    @property
+    def unit_names(self) -> pa.ChunkedArray:
+        """The unit of each query; its own id where it has none."""
+        return pc.coalesce(pc.cast(self.queries[self.unit_name], pa.string()), self.queries["query_id"])
+
+    @property
+    def estimate(self) -> str:
+        return "per query" if self.per_query else f"per {self.unit_name}"
+
+
+def is_per_query(mean_of: str | None, unit: Ints, unit_name: str, owner: str) -> bool:
+    """Whether a mean is over queries, where that is not said: each is its own unit, or no unit has most of them."""
+    if mean_of is not None:
+        check_choice("mean_of", mean_of, ("queries", "units"), owner)
+    if unit_name == "query_id":
+        return True
+    return mean_of == "queries" if mean_of else bool(np.bincount(unit).max(initial=0) <= _LARGEST * len(unit))
+
+
+def _check_judged(queries: pa.Table, qrels: pa.Table, unjudged: str) -> None:
+    check_choice("unjudged", unjudged, ("raise", "apart"), "evaluate")
+    missing = queries["query_id"].filter(pc.invert(pc.is_in(queries["query_id"], value_set=qrels["query_id"])))
+    if len(missing) and (unjudged == "raise" or len(missing) == queries.num_rows):
+        raise ParameterError(
+            f"qrels: expected a judgement for each query. Got none for {some_of([*map(repr, missing.to_pylist())])} of"
+            f" {queries.num_rows} queries; unjudged='apart' (--apart) counts them apart, if that is meant."
+        )
+
+
+def _units(queries: pa.Table, group: str | None) -> tuple[str, Ints]:
+    """The column that tells units, and each query's unit; a query without one is its own.
+
+    Of the users and the groups that labels come with, the fewer: claiming too little is the lesser fault.
+    """
+    if group is not None and group not in queries.column_names:
+        hint = did_you_mean(group, queries.column_names)
+        raise ParameterError(f"evaluate: 'group' must be a column of queries. Got {group!r}.{hint}")
+    names = [group] if group is not None else ["user_id", "group"]
+    units = [(name, _codes(queries[name])) for name in names if group or queries[name].null_count < queries.num_rows]
+    own = ("query_id", np.arange(queries.num_rows))
+    return min(units, key=lambda unit: int(unit[1].max()), default=own)
+
+
+def _codes(column: pa.ChunkedArray) -> Ints:
+    """A number for each value from 0 on, and one of its own for each null."""
+    known: dict[Any, int] = {}
+    rows = enumerate(column.to_pylist())
+    return np.array(
+        [known.setdefault((value is None, row if value is None else value), len(known)) for row, value in rows]
+    )
+
+
+@dataclass(frozen=True, repr=False)
+class Evaluation(Result):
+    """What `evaluate` found.
+
+    Attributes
+    ----------
+    table : pa.Table
+        A row a metric: metric; value; low and high, its 95 % interval, null below 6 units; estimate, what the mean is
+        over; per_query and per_unit, both means; judged, the share of as many hits that was judged; unit, n_units,
+        n_queries, the queries that count; n_no_relevant, those that do not, having nothing to find; n_with_hits.
+    per_query : pa.Table
+        A row a query: query_id, unit, n_relevant, n_hits, and each metric, null where it has none.
+    hits : pa.Table
+        query_id, rank, memory_id, score; `write_labels` makes a run of it.
+    stages : pa.Table
+        Where it was asked for, what became of the relevant memories: disposition (as in `Retriever.trace`; not_found
+        where no arm had it), n, share, n_queries.
+    """
+
+    table: pa.Table
+    per_query: pa.Table
+    hits: pa.Table = field(compare=False)
+    stages: pa.Table = field(default_factory=STAGES.empty_table, compare=False)
+
+    def judged_hits(self, qrels: Any) -> pd.DataFrame:
+        """The hits with query_id, memory_id, score and is_relevant, by the judgements `qrels`."""
+        right = read_qrels(qrels)
+        right = right.filter(pc.greater(right["relevance"], 0)).select(["query_id", "memory_id"]).to_pandas()
+        hits = self.hits.select(["query_id", "memory_id", "score"]).to_pandas()
+        hits = hits.merge(right.assign(is_relevant=True), how="left", on=["query_id", "memory_id"])
+        judged: pd.DataFrame = hits.assign(is_relevant=hits["is_relevant"].notna())
+        return judged
+
+    def __str__(self) -> str:
+        first = self.table.slice(0, 1).to_pylist()[0]
+        ends = "no interval" if first["low"] is None else f"95 % interval {first['low']:.3f} to {first['high']:.3f}"
+        apart = f", {first['n_no_relevant']} without a relevant memory apart" if first["n_no_relevant"] else ""
+        return f"{first['metric']} {first['value']:.3f}, {ends}, {first['estimate']}, {size(first)}{apart}"
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
+        above = super()._sheets(rows, show_secrets)
+        if not self.stages.num_rows:
+            return above
+        return (*above, replace(sheet_of(self.stages, rows, show_secrets), heading="What became of what is relevant"))
+
+
+def evaluate(
+    search: Any,
+    queries: Any,
+    qrels: Any,
+    metrics: str | Sequence[str] = METRICS,
+    *,
+    group: str | None = None,
+    mean_of: str | None = None,
+    as_of: AsOf = None,
+    where: str | None = None,
+    depth: int = 100,
+    unjudged: str = "raise",
+    stages: bool = False,
+    seed: int = 0,
+) -> Evaluation:
+    """How well a search answers labelled queries.
+
+    A query with a user sees that user's memories and those of nobody; one with a day sees no memory that was created
+    after it. (One batch a user and day.) Intervals are over users, or whatever `group` names: the queries of one user
+    are alike, and an interval over queries would be too narrow.
+
+    Parameters
+    ----------
+    search : Retriever, or a run
+        A run is a table, a data frame or a file of query_id, memory_id and rank or score, made by any search.
+    queries : table, data frame or path
+        See `read_queries`.
+    qrels : table, data frame or path
+        See `read_qrels`. At a query's moment a superseded memory, or one that is not yet true, is not relevant.
+    metrics : str or sequence of str
+        ndcg, recall, precision, mrr, map, hit (whether any is right), judged (share of the hits that somebody judged),
+        stale (share that is superseded), each with @k or over all hits. Gains are linear. A hit under which others are
+        folded has the highest relevance among them.
+    group : str, optional
+        The column of `queries` whose values are the units of analysis. None is user_id or group, whichever has fewer
+        values; without either a query is its own unit.
+    mean_of : {'queries', 'units'}, optional
+        What the mean is over. None is units where the largest has more than a quarter of the queries.
+    as_of : str, date or datetime, optional
+        The moment for queries without a day of their own; None is now. What was created later is hidden where it is
+        given, as in `Retriever.search`.
+    where : str, optional
+        A predicate over ``memories`` for all queries.
+    depth : int
+        Hits that are asked for where a metric has no @k.
+    unjudged : {'raise', 'apart'}
+        Whether queries that `qrels` does not name are an error, or are counted with those that have nothing to find.
+    stages : bool
+        Whether to say what became of the relevant memories, by a trace of the first k places of the deepest metric.
+    seed : int
+        For the flips behind intervals of 14 to 19 units.
+
+    Returns
+    -------
+    Evaluation
+        ``.table`` with a row a metric, ``.per_query``, ``.hits``, ``.stages``.
+
+    Raises
+    ------
+    ParameterError
+        For labels that cannot be meant: see `read_qrels`; memories that the corpus lacks, no relevant memory at all.
+    MemkitError
+        Where an arm of the search did not run, or found nothing for any query.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
+    >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+    >>> found = evaluate(mk.Retriever(encoder=None).fit(corpus), queries, qrels, "mrr")
+    >>> found.table.select(["metric", "value", "unit", "n_queries"]).to_pylist()
+    [{'metric': 'mrr', 'value': 1.0, 'unit': 'query_id', 'n_queries': 1}]
+    """
+    wanted = parse_metrics(metrics)
+    check_value("evaluate", "depth", depth, "int", low=1)
+    check_seed("evaluate", seed)
+    task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
+    task.check_known(search)
+    hits = hits_of(search, task.queries, task.qrels, deepest(wanted, depth), task.moment, where)
+    run = Judged.of(hits, task.labels, deepest(wanted, depth))
+    scores = {metric: metric(run) for metric in wanted}
+    rows = [_row(task, run, metric, scores[metric], seed) for metric in wanted]
+    per_query = pa.table(
+        {
+            "query_id": task.labels.queries,
+            "text": task.queries["text"],
+            "unit": task.unit_names,
+            "n_relevant": task.labels.n_relevant,
+            "n_hits": run.filled.sum(axis=1),
+            **{metric.name: nullable(values) for metric, values in scores.items()},
+        }
+    )
+    per_query = describe(per_query, memkit="per_query")
+    table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate", **read_from(search))
+    lost = _stages(search, task, wanted, depth, where) if stages else STAGES.empty_table()
+    return Evaluation(record_as_of(table, task.moment), per_query, hits, lost)
+
+
+def _stages(search: Any, task: Task, metrics: Sequence[Metric], depth: int, where: str | None) -> pa.Table:
+    if not hasattr(search, "trace"):
+        raise ParameterError("evaluate: 'stages' needs a Retriever. Got a run, which does not say how it was made.")
+    k = max((metric.k for metric in metrics if metric.k is not None), default=depth)
+    return stages_of(batches_of(search, task.queries, task.qrels, task.moment, where), task.labels, k)
+
+
+def size(row: Mapping[str, Any]) -> str:
+    """How many queries, and what keeps them apart, of a row of a result.
+
+    >>> size({"n_queries": 40, "unit": "user_id", "n_units": 8}), size({"n_queries": 40, "unit": "query_id"})
+    ('over 40 queries in 8 groups by user_id', 'over 40 queries, each for itself')
+    """
+    queries = f"over {row['n_queries']} {'query' if row['n_queries'] == 1 else 'queries'}"
+    if row["unit"] == "query_id":
+        return f"{queries}, each for itself"
+    return f"{queries} in {row['n_units']} {'group' if row['n_units'] == 1 else 'groups'} by {row['unit']}"
+
+
+def check_seed(owner: str, seed: object) -> None:
+    """Raise where NumPy would not take it for one."""
+    check_value(owner, "seed", seed, "int", low=0)
+
+
+def deepest(metrics: Sequence[Metric], depth: int) -> int:
+    """How many hits the metrics look at."""
+    return max(metric.k or depth for metric in metrics)
+
+
+def known_mean(values: Floats) -> float | None:
+    """The mean of what is no NaN; None where nothing is."""
+    return None if np.isnan(values).all() else float(np.nanmean(values))
+
+
+def nullable(values: Floats) -> pa.Array:
+    """NaN as null."""
+    return pa.array(values, mask=np.isnan(values))
+
+
+_TABLE = result_schema(
+    (pa.string(), "metric"),
+    (pa.float64(), "value low high"),
+    (pa.string(), "estimate"),
+    (pa.float64(), "per_query per_unit judged"),
+    (pa.string(), "unit"),
+    (pa.int64(), "n_units n_queries n_no_relevant n_with_hits"),
+)
+
+
+def _row(task: Task, run: Judged, metric: Metric, scores: Floats, seed: int) -> dict[str, Any]:
+    units = task.units(scores)
+    low, high = interval(units, 0.95, seed) or (None, None)
+    return {
+        "metric": metric.name,
+        "value": units.mean if len(units) else None,
+        "low": None if low is None else max(low, 0.0),
+        "high": None if high is None else min(high, 1.0),
+        "estimate": task.estimate,
+        "per_query": task.units(scores, True).mean if len(units) else None,
+        "per_unit": task.units(scores, False).mean if len(units) else None,
+        "judged": known_mean(Metric("judged", metric.k)(run)) if metric.kind not in OF_HITS else None,
+        "unit": task.unit_name,
+        "n_units": len(units),
+        "n_queries": units.n_queries,
+        "n_no_relevant": int((task.labels.n_relevant == 0).sum()),
+        "n_with_hits": int(run.filled.any(axis=1).sum()),
+    }

@@ -1,0 +1,56 @@
+"""What each stage of search cost: at which of them the relevant memories were lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import pyarrow as pa
+
+from memkit.evaluation.scores.asking import Batch
+from memkit.evaluation.scores.metrics import Labels
+from memkit.params import describe
+from memkit.schemas import result_schema
+from memkit.search.stages.rank import DISPOSITIONS
+
+NOT_FOUND = "not_found"
+_ORDER = {name: at for at, name in enumerate((*DISPOSITIONS, NOT_FOUND))}
+STAGES = result_schema(
+    (pa.string(), "disposition"), (pa.int64(), "n"), (pa.float64(), "share"), (pa.int64(), "n_queries")
+)
+
+
+def became(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
+    """What became of each relevant memory: query_id, memory_id, disposition, and its rank where it has one.
+
+    What no arm found, not even without filters and in twice the pool, is ``not_found``.
+    """
+    traced = [
+        batch.search.trace(batch.asked, k=k, where=batch.where, as_of=batch.day)
+        .select(["query_id", "memory_id", "disposition", "rank"])
+        .replace_schema_metadata(None)
+        for batch in batches
+    ]
+    trace = pa.concat_tables(traced).to_pandas()
+    trace = trace.assign(place=trace["disposition"].map(_ORDER)).sort_values("place", kind="stable")
+    best = trace.drop_duplicates(["query_id", "memory_id"])  # of a memory's chunks the one that came furthest
+    query, memory = labels.relevant()
+    right = pd.DataFrame({"query_id": query.to_pylist(), "memory_id": memory.to_pylist()})
+    found: pd.DataFrame = right.merge(best, how="left", on=["query_id", "memory_id"])
+    return found.drop(columns="place").fillna({"disposition": NOT_FOUND})
+
+
+def stages_of(batches: Sequence[Batch], labels: Labels, k: int) -> pa.Table:
+    """`became` counted: a row a disposition, with how many, their share, and of how many queries."""
+    found = became(batches, labels, k)
+    counted = found.groupby("disposition")["query_id"].agg(["size", "nunique"])
+    rows = [
+        {
+            "disposition": name,
+            "n": int(row["size"]),
+            "share": row["size"] / len(found),
+            "n_queries": int(row["nunique"]),
+        }
+        for name, row in sorted(counted.iterrows(), key=lambda item: _ORDER[str(item[0])])
+    ]
+    return describe(pa.Table.from_pylist(rows, schema=STAGES), memkit="stages")

@@ -1,0 +1,235 @@
+"""Settings of a search as scikit-learn and Optuna try them: scored from what the arms found once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import pandas as pd
+import pyarrow as pa
+
+from memkit.errors import MemkitError, ParameterError
+from memkit.evaluation.labels.labels import QRELS, read_qrels, read_queries
+from memkit.evaluation.scores.evaluation import Task, deepest
+from memkit.evaluation.scores.metrics import Metric, parse_metrics
+from memkit.evaluation.settings.grid import Setting, check_name
+from memkit.evaluation.settings.pools import Pools
+from memkit.params import AsOf, Moment, estimator, param
+from memkit.search.settings import QuerySettings
+
+_KEPT = 32
+"""Sets of queries whose candidates are kept: the folds of a cross-validation, or two."""
+
+
+class Arms:
+    """A fitted search, and what its arms found for each set of labelled queries that it was asked."""
+
+    def __init__(self, search: Any, metric: Metric, where: str | None, as_of: AsOf) -> None:
+        self.search, self.metric, self.where, self.moment = search, metric, where, Moment.of(as_of)
+        self._pools: dict[Any, Pools] = {}
+        self._lock = threading.Lock()
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self  # a clone asks the same index
+
+    def __repr__(self) -> str:
+        return f"<arms of a search, {self.metric.name}>"
+
+    def __reduce__(self) -> Any:
+        raise MemkitError(
+            "a fitted Retriever holds a database and cannot go to another process: use threads, as in"
+            " joblib.parallel_config(backend='threading')."
+        )
+
+    def score(self, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]], setting: Setting) -> float:
+        """The mean over the queries that have a score; more is better whatever the metric."""
+        with self._lock:
+            key = tuple(map(repr, [*queries.itertuples(index=False), *labels]))
+            if key not in self._pools:
+                if len(self._pools) >= _KEPT:
+                    self._pools.clear()
+                self._pools[key] = self._asked(queries, labels)
+            pools = self._pools[key]
+            scores, _ = pools.scores([setting])
+        units = pools.task.units(scores[0, 0])
+        return units.mean * self.metric.sign if len(units) else float("nan")
+
+    def _asked(self, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]]) -> Pools:
+        if len(queries) != len(labels):
+            raise ParameterError(f"expected labels for each of {len(queries)} queries. Got {len(labels)}.")
+        asked = queries.assign(query_id=[str(at) for at in range(len(queries))])  # a query may be drawn twice
+        rows = [(str(at), memory, gain) for at, own in enumerate(labels) for memory, gain in own.items()]
+        if not rows:
+            raise ParameterError("expected a relevant memory for some of the queries. Got none.")
+        qrels = pa.table(dict(zip(QRELS.names[:3], map(list, zip(*rows, strict=True)), strict=True)))
+        task = Task.of(asked, qrels, None, "queries", "apart", self.moment)
+        task.check_known(self.search)
+        return Pools(self.search, task, [self.metric], deepest([self.metric], 100), self.where)
+
+
+@estimator
+class SearchEstimator(QuerySettings):
+    """The settings of a fitted search as a scikit-learn estimator: nothing is learned, `score` measures.
+
+    Attributes
+    ----------
+    search_ : Retriever
+        The search with these settings; it shares everything fitted.
+    """
+
+    arms: Any = param(None, kind="object", doc="What `as_estimator` asks; clones share it.")
+
+    def fit(self, queries: Any, qrels_by_query: Any = None) -> Self:
+        """Check the settings; there is nothing to learn."""
+        if not isinstance(self.arms, Arms):
+            raise ParameterError("SearchEstimator: expected one that mk.as_estimator made.")
+        self.search_ = self.arms.search.with_params(**self._setting())
+        return self
+
+    def score(self, queries: Any, qrels_by_query: Any) -> float:
+        """The mean of the metric over these queries; less is better where that is so, and counts negative.
+
+        Parameters
+        ----------
+        queries : pandas.DataFrame
+            text; user_id and as_of are optional.
+        qrels_by_query : sequence of dict
+            For each of them, relevance by memory.
+        """
+        arms: Arms = self.arms
+        return arms.score(pd.DataFrame(queries), list(qrels_by_query), self._setting())
+
+    def labels(self, queries: Any, qrels: Any) -> tuple[pd.DataFrame, list[dict[str, float]]]:
+        """Labelled queries and judgements, as `evaluate` takes them, as `fit` and `score` take them.
+
+        Returns
+        -------
+        queries : pandas.DataFrame
+        qrels_by_query : list of dict
+            Relevance by memory, in the order of the queries. Days of judgements are left out.
+        """
+        asked, judged = read_queries(queries).to_pandas(), read_qrels(qrels).select(QRELS.names[:3])
+        by_query: dict[str, dict[str, float]] = {}
+        for row in judged.to_pylist():
+            by_query.setdefault(row["query_id"], {})[row["memory_id"]] = row["relevance"]
+        return asked, [by_query.get(name, {}) for name in asked["query_id"]]
+
+    def _setting(self) -> Setting:
+        return {name: vars(self)[name] for name in QuerySettings.params()}
+
+
+def as_estimator(
+    search: Any, metric: str = "ndcg@10", *, where: str | None = None, as_of: AsOf = None
+) -> SearchEstimator:
+    """A fitted search as an estimator for ``GridSearchCV`` and its like; the corpus is not fitted again.
+
+    The arms are asked once for each part that the queries are cut into. Say which queries belong together:
+    ``cv=GroupKFold()`` and ``groups=`` the users. With more than one job use threads. `mk.tune` says besides whether
+    the best setting is better than the search's own, and how sure that is.
+
+    Parameters
+    ----------
+    search : Retriever
+    metric : str
+        As for `evaluate`.
+    where, as_of
+        As for `evaluate`; None is now, once for all.
+
+    Returns
+    -------
+    SearchEstimator
+        Its parameters are the query-time parameters; ``labels(queries, qrels)`` makes its X and y.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> from sklearn.model_selection import GridSearchCV, GroupKFold
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
+    >>> made = as_estimator(mk.Retriever(encoder=None).fit(corpus), "mrr")
+    >>> queries = {"query_id": [1, 2], "text": ["чай", "пул"], "user_id": ["анна", "борис"]}
+    >>> X, y = made.labels(queries, {"query_id": [1, 2], "memory_id": ["b", "a"], "relevance": [1, 1]})
+    >>> tried = GridSearchCV(made, {"min_score": [0.9, 0.0]}, cv=GroupKFold(2)).fit(X, y, groups=X["user_id"])
+    >>> tried.best_params_, tried.best_estimator_.search_.min_score
+    ({'min_score': 0.0}, 0.0)
+    """
+    if not hasattr(search, "with_params") or not hasattr(search, "index_"):
+        raise ParameterError(f"as_estimator: expected a fitted Retriever. Got {type(search).__name__}.")
+    (wanted,) = parse_metrics([metric])
+    own = {name: vars(search)[name] for name in QuerySettings.params()}
+    return SearchEstimator(**own, arms=Arms(search, wanted, where, as_of))
+
+
+class Objective:
+    """What `as_objective` makes: called with a trial, it gives the score of the setting that the trial suggests."""
+
+    def __init__(self, arms: Arms, queries: pd.DataFrame, labels: list[dict[str, float]], space: Mapping[str, Any]):
+        self._arms, self._queries, self._labels, self._space = arms, queries, labels, dict(space)
+
+    def __call__(self, trial: Any) -> float:
+        setting = {name: _suggested(trial, name, values) for name, values in self._space.items()}
+        return self._arms.score(self._queries, self._labels, setting)
+
+
+def as_objective(
+    search: Any,
+    queries: Any,
+    qrels: Any,
+    space: Mapping[str, Any],
+    metric: str = "ndcg@10",
+    *,
+    where: str | None = None,
+    as_of: AsOf = None,
+) -> Objective:
+    """What Optuna optimises: a function of a trial, scored from what the arms found once.
+
+    The best of many trials looks better than it is, here as in a grid. Try settings on some of the labels and ask
+    `mk.compare`, or give `mk.tune` the best trials as its grid.
+
+    Parameters
+    ----------
+    search, queries, qrels, metric, where, as_of
+        As for `evaluate`.
+    space : dict
+        By parameter: a list of values, or a tuple of the least and the largest number.
+
+    Returns
+    -------
+    Objective
+        For ``optuna.create_study(direction="maximize").optimize(objective, n_trials=100)``; the extra is
+        ``memkit[optuna]``.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
+    >>> search = mk.Retriever(encoder=None).fit(corpus)
+    >>> labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+    >>> objective = as_objective(search, *labels, {"min_score": (0.0, 1.0), "fold": ["none", "near"]}, "mrr")
+    >>> class Trial:  # as Optuna's: it suggests
+    ...     def suggest_float(self, name, low, high): return low
+    ...     def suggest_categorical(self, name, choices): return choices[0]
+    >>> objective(Trial())
+    1.0
+    """
+    made = as_estimator(search, metric, where=where, as_of=as_of)
+    if not isinstance(space, Mapping) or not space:
+        raise ParameterError(f"as_objective: expected a dict of lists or ranges by parameter. Got {space!r:.100}.")
+    for name, values in space.items():
+        check_name(name)
+        is_range = (
+            isinstance(values, tuple) and len(values) == 2 and all(isinstance(one, (int, float)) for one in values)
+        )
+        if not is_range and not (isinstance(values, list) and values):
+            raise ParameterError(f"as_objective: expected a list, or (low, high), for '{name}'. Got {values!r:.100}.")
+        for value in values:
+            QuerySettings.params()[name].check(value, "as_objective")
+    return Objective(made.arms, *made.labels(queries, qrels), space)
+
+
+def _suggested(trial: Any, name: str, values: Any) -> Any:
+    if isinstance(values, list):
+        plain = all(value is None or isinstance(value, (bool, int, float, str)) for value in values)
+        return trial.suggest_categorical(name, values) if plain else values[trial.suggest_int(name, 0, len(values) - 1)]
+    is_whole = QuerySettings.params()[name].kind == "int"
+    return (trial.suggest_int if is_whole else trial.suggest_float)(name, *values)

@@ -1,0 +1,205 @@
+"""Scores of many settings over what the arms found for labelled queries, a query at a time."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Self
+
+import numpy as np
+
+from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric
+from memkit.evaluation.settings.plans import Plan
+from memkit.schemas import Floats, Ints, Mask
+from memkit.search.fitted.across import said_across
+from memkit.search.fitted.index import SearchIndex, priors
+from memkit.search.question import Settings
+from memkit.search.stages.blocks import Alike, Places
+from memkit.search.stages.many import NOWHERE, OneQuery
+from memkit.search.stages.rank import Candidates, norms
+from memkit.tables.age import ages, factors
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the arms found for the queries that are put to one index.
+
+    Attributes
+    ----------
+    number : ndarray of int64
+        Which of the task's queries each one is.
+    texts : tuple of str
+    moment : ndarray of datetime64
+        By query.
+    candidates : Candidates
+        Their queries are numbered as `number` has them.
+    """
+
+    index: SearchIndex
+    number: Ints
+    texts: tuple[str, ...]
+    moment: Any
+    candidates: Candidates
+
+
+def _norms(name: Any, settings: Settings, part: Found) -> Floats:
+    if name is None:  # places alone count
+        return np.zeros(part.candidates.raw.shape)
+    across = partial(said_across, part.index, part.texts)
+    return norms(part.candidates, settings.but(normalise=name[0], across_weight=name[1]), across)
+
+
+class Looked:
+    """What scores look at of labels and hits.
+
+    Parameters
+    ----------
+    depth : int
+        How many hits the metrics look at.
+    """
+
+    def __init__(self, labels: Labels, metrics: Sequence[Metric], depth: int) -> None:
+        self.labels, self.metrics, self.depth = labels, list(metrics), depth
+        self.looks_at_hits = any(metric.kind in OF_HITS for metric in metrics)
+        self.n_relevant = labels.n_relevant
+        self._ideals: dict[int, Floats] = {}
+
+    def ideal(self, k: int) -> Floats:
+        """As `Labels.ideal`, worked out once."""
+        if k not in self._ideals:
+            self._ideals[k] = self.labels.ideal(k)
+        return self._ideals[k]
+
+
+class Worker:
+    """Scores of one plan over one part, some queries at a time; any number of threads may call it.
+
+    It has what scoring looks at by candidate, so that `alone` can be sent to where there is no index.
+    """
+
+    def __init__(self, looked: Looked, settings: Settings, plan: Plan, part: Found) -> None:
+        found, index, labels = part.candidates, part.index, looked.labels
+        self.looked, self.plan, self.number, self.found = looked, plan, part.number, found
+        self.starts = np.searchsorted(found.query, np.arange(len(part.number) + 1))
+        self.twin = index.rows.twin[found.row]
+        self.memory = index.rows.memory[found.row]
+        self.age = ages(index.rows.dated[self.memory], part.moment[found.query])
+        codes = labels.codes(index.memories["memory_id"])
+        self.label = labels.look_up(part.number[found.query], codes[self.memory])
+        names = {fusion.norm for block in plan.blocks for fusion in block.fusions}
+        self.norms = {name: _norms(name, settings, part) for name in names}
+        self.kind, self.kind_names = index.rows.kind[0][self.memory], index.rows.kind[1]
+        decaying = {decay[3] for block in plan.blocks for decay in block.decays if decay}
+        self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in decaying}
+        if any(block.folds for block in plan.blocks):
+            self.repeats, self.told = part.index.repeats, found.row
+        if any(block.is_diverse for block in plan.blocks):
+            self.similarity = index.similarity(found.row, by_vectors="vector" in plan.arms)
+
+    def alone(self, unit: slice) -> Self:
+        """The same for some queries, which are all of its own, without what belongs to the index."""
+        first, last = self.starts[unit.start], self.starts[unit.stop]
+        rows, other = slice(first, last), copy.copy(self)
+        other.number, other.starts = self.number[unit], self.starts[unit.start : unit.stop + 1] - first
+        other.found = self.found.take(np.arange(first, last))
+        for name in ("twin", "memory", "age", "label", "kind"):
+            setattr(other, name, getattr(self, name)[rows])
+        other.norms = {name: values[rows] for name, values in self.norms.items()}
+        other.decaying = {name: values[rows] for name, values in self.decaying.items()}
+        if hasattr(self, "told"):
+            known, other.told = np.unique(self.told[rows], return_inverse=True)
+            other.repeats = self.repeats.some(known)
+        if hasattr(self, "similarity"):
+            other.similarity = self.similarity.among(np.unique(other.found.row))
+        return other
+
+    def __call__(self, unit: slice) -> tuple[Floats, Ints]:
+        """Metrics × effects × queries, and how many of these have a hit, by effect."""
+        looked, plan = self.looked, self.plan
+        queries = range(unit.start, unit.stop)
+        scores = np.empty((len(looked.metrics), plan.size, len(queries)))
+        with_hits = np.zeros(plan.size, np.int64)
+        for column, query in enumerate(queries):
+            one, labels = self._query(query)
+            start = 0
+            for block in plan.blocks:
+                places = one.places(block, looked.depth, looked.looks_at_hits)
+                here = slice(start, start + len(block))
+                run = self._judged(int(self.number[query]), labels, places)
+                for at, metric in enumerate(looked.metrics):
+                    scores[at, here, column] = metric(run)
+                with_hits[here] += places.hits > 0
+                start += len(block)
+        return scores, with_hits
+
+    def _query(self, query: int) -> tuple[OneQuery, Ints]:
+        """The candidates of one query, and the labels of those that were judged."""
+        found, rows = self.found, slice(self.starts[query], self.starts[query + 1])
+        wanted = np.flatnonzero(self.label[rows] >= 0)
+        labels = self.label[rows][wanted]
+        if not self.looked.looks_at_hits:
+            right = self.looked.labels.gain[labels] > 0
+            wanted, labels = wanted[right], labels[right]
+        memory, row = self.memory[rows], found.row[rows]
+        one = OneQuery(
+            rank=found.rank[rows],
+            norm=lambda name: self.norms[name][rows],
+            factor=lambda decays: self._factors(rows, decays),
+            prior=lambda weights: self._priors(rows, weights),
+            memory=memory,
+            twin=self.twin[rows],
+            per_memory=self.plan.per_memory,
+            wanted=wanted,
+            alike=lambda: Alike.of(self.repeats, self.told[rows], self.plan.least_threshold),
+            likeness=lambda: self.similarity(row),
+        )
+        return one, labels
+
+    def _factors(self, rows: slice, decays: tuple[Any, ...]) -> Floats:
+        age = self.age[rows]
+        made = np.ones((len(age), len(decays)))
+        groups: dict[Any, list[int]] = {}
+        for at, decay in enumerate(decays):
+            if decay is not None:
+                groups.setdefault((decay[0], decay[3]), []).append(at)
+        for (form, kinds), columns in groups.items():
+            some = np.flatnonzero(self.decaying[kinds][rows])
+            days, floor = (np.array([decays[at][place] for at in columns]) for place in (1, 2))
+            made[some[:, None], columns] = factors(age[some, None], form, days, floor)
+        return made
+
+    def _priors(self, rows: slice, weights: tuple[Any, ...]) -> Floats:
+        return np.stack([priors(self.kind[rows], self.kind_names, dict(one or ())) for one in weights], axis=1)
+
+    def _judged(self, query: int, labels: Ints, places: Places) -> Judged:
+        """As `Judged.of`, a row a setting; what no metric looks at is left out."""
+        looked, told = self.looked, self.looked.labels
+        shape = (len(places.hits), looked.depth)
+        gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
+        judged, stale, filled = (np.zeros(shape, bool) for _ in range(3))
+        for label in dict.fromkeys(labels.tolist()):
+            mine = np.flatnonzero(labels == label)
+            first = places.place[mine].min(axis=0)
+            rows = np.flatnonzero(first != NOWHERE)
+            here = (rows, first[rows])
+            gain[here] = np.maximum(gain[here], told.gain[label])
+            covered[here] += told.gain[label] > 0
+            if looked.looks_at_hits:
+                self._mark(mine, places, judged, stale, bool(told.stale[label]))
+        if looked.looks_at_hits:
+            filled = np.arange(shape[1]) < places.hits[:, None]
+
+        def each(values: Any) -> Any:
+            return np.full(shape[0], values[query])
+
+        return Judged(each(looked.n_relevant), lambda k: each(looked.ideal(k)), gain, covered, judged, stale, filled)
+
+    def _mark(self, mine: Ints, places: Places, judged: Mask, stale: Mask, is_stale: bool) -> None:
+        """Mark the places of candidates of one memory that was judged."""
+        for at in mine.tolist():
+            rows = np.flatnonzero(places.place[at] != NOWHERE)
+            judged[rows, places.place[at, rows]] = True
+            rows = rows[places.own[at, rows]]
+            stale[rows, places.place[at, rows]] = is_stale

@@ -1,0 +1,286 @@
+"""`sweep`: many settings of one search over labelled queries, from what its arms found once."""
+
+from __future__ import annotations
+
+import json
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from memkit.duck import connect
+from memkit.errors import ParameterError, did_you_mean
+from memkit.evaluation.scores.asking import check_fitted, read_from
+from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, nullable, size
+from memkit.evaluation.scores.metrics import Metric, parse_metrics
+from memkit.evaluation.scores.result import Result
+from memkit.evaluation.settings.grid import Grid, Setting
+from memkit.evaluation.settings.pieces import recorded
+from memkit.evaluation.settings.pools import Pools
+from memkit.params import AsOf, Moment, check_value, describe, record_as_of
+from memkit.schemas import Floats, Ints
+from memkit.tables.database import sql_with
+
+MOST_SCORES = 200_000_000
+"""Scores of 8 bytes that a sweep may hold."""
+MOST_SETTINGS = 1_000_000
+
+
+@dataclass(frozen=True, repr=False)
+class Sweep(Result):
+    """What `sweep` found.
+
+    Attributes
+    ----------
+    table : pa.Table
+        A row a setting: setting (its number), a column a parameter that varies, a column a metric with its mean (as
+        `evaluate` gives it), n_with_hits (queries with any hit).
+    settings : list of dict
+        The values of what varies, by setting.
+    default : int
+        The setting that the search came with; the last row where the grid has it not.
+    queries : pa.Table
+        The labelled queries, in the order of the columns of `matrix`.
+    metrics : list of str
+        The first one decides `best`.
+    task : Task
+        Labels, units of analysis and moment.
+    where : str or None
+        The predicate for all queries.
+    """
+
+    table: pa.Table
+    settings: list[Setting]
+    default: int
+    queries: pa.Table
+    metrics: list[str]
+    task: Task = field(compare=False)
+    values: Mapping[str, Floats] = field(compare=False)
+    where: str | None = None
+
+    def matrix(self, metric: str | None = None) -> Floats:
+        """Scores, settings × queries, of the first metric or another; NaN where a query has none.
+
+        Raises
+        ------
+        ParameterError
+            For a metric that was not asked for.
+        """
+        name = self.metrics[0] if metric is None else Metric.parse(metric).name
+        if name not in self.values:
+            known = ", ".join(self.metrics)
+            raise ParameterError(f"Sweep: expected one of {known}. Got {name!r}.{did_you_mean(name, self.metrics)}")
+        return self.values[name]
+
+    def sign(self, metric: str) -> int:
+        """1 where more of `metric` is better, -1 where less is."""
+        return Metric.parse(metric).sign
+
+    @property
+    def best(self) -> int:
+        """The setting with the best mean of the first metric, the first one of equals; `default` where none has one.
+
+        Its mean is too good to be true: of many settings the luckiest was taken.
+        """
+        means = self.table[self.metrics[0]].to_numpy() * Metric.parse(self.metrics[0]).sign
+        return self.default if np.isnan(means).all() else int(np.nanargmax(np.round(means, 12)))
+
+    @property
+    def scores(self) -> pa.Table:
+        """Settings × queries as rows: setting, query_id, and each metric, null where a query has none."""
+        n_settings, n_queries = next(iter(self.values.values())).shape
+        ids = pa.DictionaryArray.from_arrays(
+            pa.array(np.tile(np.arange(n_queries, dtype=np.int32), n_settings)),
+            self.queries["query_id"].combine_chunks(),
+        )
+        setting = pa.array(np.repeat(np.arange(n_settings), n_queries))
+        columns = {name: nullable(scores.ravel()) for name, scores in self.values.items()}
+        return describe(pa.table({"setting": setting, "query_id": ids, **columns}), memkit="scores")
+
+    def sql(self, query: str) -> duckdb.DuckDBPyRelation:
+        """Ask in SQL: tables settings (`table`), scores, queries, and your variables.
+
+        Examples
+        --------
+        ``sw.sql('select setting, min("ndcg@10") from scores group by all')``
+        """
+        con = connect()
+        for name, table in (("settings", self.table), ("scores", self.scores), ("queries", self.queries)):
+            con.register(name, table)
+        return sql_with(con, query, None, sys._getframe(1))
+
+    def __str__(self) -> str:
+        name, best = self.metrics[0], self.table.slice(self.best, 1).to_pylist()[0]
+        own = self.table.slice(self.default, 1).to_pylist()[0]
+        chosen = ", ".join(f"{key}={value}" for key, value in self.settings[self.best].items())
+        n_queries = {"n_queries": self.queries.num_rows, "unit": self.task.unit_name}
+        units = {"n_units": int(self.task.unit.max()) + 1}
+        over = f"{len(self.settings):,} settings {size(n_queries | units)}."
+        if best[name] is None:
+            return f"{over} No query has {name!r} in any of them, as nothing was found: expected hits for some."
+        as_it_is = f"{own[name]:.3f}" if own[name] is not None else "nothing found"
+        return (
+            f"{over} {name} {best[name]:.3f} at best ({chosen}), {as_it_is} as it is."
+            " The best of many looks better than it is: mk.tune says what to expect."
+        )
+
+
+def sweep(
+    search: Any,
+    queries: Any,
+    qrels: Any,
+    grid: Any,
+    metrics: str | Sequence[str] = ("ndcg@10",),
+    *,
+    sample: int | None = None,
+    how: str = "sobol",
+    group: str | None = None,
+    mean_of: str | None = None,
+    as_of: AsOf = None,
+    where: str | None = None,
+    depth: int = 100,
+    unjudged: str = "raise",
+    resume: str | Path | None = None,
+    n_jobs: int | None = None,
+    seed: int = 0,
+) -> Sweep:
+    """Score many settings of one search on labelled queries; the arms are asked once.
+
+    Each score is exactly what `evaluate` gives for the search with that setting.
+
+    Parameters
+    ----------
+    search : Retriever
+    queries, qrels : table, data frame or path
+        As for `evaluate`.
+    grid : dict, or sequence of dict
+        A list of values by query-time parameter, such as ``{"pool": [50, 100], "vector_weight": mk.steps(0, 1, 0.1)}``.
+        A tuple of names takes tuples of values: ``{("vector_weight", "bm25_weight", "gram_weight"): mk.shares(0.1)}``.
+        With `sample`, an axis may be a distribution of ``scipy.stats``.
+    metrics : str or sequence of str
+        As for `evaluate`.
+    sample : int, optional
+        So many settings drawn from the grid in place of all of them.
+    how : {'sobol', 'random'}
+        How they are drawn; Sobol's points fill the space evenly.
+    group, mean_of, as_of, where, depth, unjudged
+        As for `evaluate`.
+    resume : str or Path, optional
+        A file that keeps what is done, for a sweep that was stopped or killed to go on from; where `as_of` is None it
+        goes on at the moment at which it began. The file of another sweep is refused.
+    n_jobs : int, optional
+        Threads, as joblib counts them, unless ``joblib.parallel_config`` names other workers, such as a cluster's; the
+        result is the same with any.
+    seed : int
+        For drawing.
+
+    Returns
+    -------
+    Sweep
+        ``.table`` with a row a setting, ``.scores``, ``.matrix(metric)``, ``.sql(query)``. The setting that `search`
+        has is always among them. One under which no query has a hit scores 0, and ``n_with_hits`` says so; those in
+        which all arms have the weight 0 are left out, with a warning.
+
+    Raises
+    ------
+    ParameterError
+        For an unknown name, a value outside of its declaration, an empty grid, one of more than a million
+        settings or 200 million scores, decay where nothing decays, or labels that cannot be meant.
+    MemkitError
+        Where an arm that has a weight found nothing for any query.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
+    >>> search = mk.Retriever(encoder=None).fit(corpus)
+    >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+    >>> found = sweep(search, queries, qrels, {"min_score": [0, 0.9]}, "mrr")
+    >>> found.table.select(["min_score", "mrr", "n_with_hits"]).to_pylist()[0]
+    {'min_score': 0.0, 'mrr': 1.0, 'n_with_hits': 1}
+    """
+    wanted = parse_metrics(metrics)
+    check_value("sweep", "depth", depth, "int", low=1)
+    check_value("sweep", "n_jobs", n_jobs, "int", nullable=True)
+    check_seed("sweep", seed)
+    if n_jobs == 0:
+        raise ParameterError("sweep: expected a number of threads, or -1 for as many as there are processors. Got 0.")
+    check_fitted(search, "sweep")
+    points = Grid(grid, sample, how, seed)
+    if as_of is None and resume is not None:
+        as_of = _begun(recorded(resume) or {})
+    task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
+    task.check_known(search)
+    _check_size(len(points), task.queries.num_rows, len(wanted))
+    settings, default = _with_own(_heard(list(points), search), points.names, search)
+    pools = Pools(search, task, wanted, deepest(wanted, depth), where)
+    scores, with_hits = pools.scores(settings, points.names, n_jobs, resume)
+    values = {metric.name: scores[at] for at, metric in enumerate(wanted)}
+    table = describe(_table(settings, points.names, values, with_hits, task), **read_from(search))
+    names = [metric.name for metric in wanted]
+    return Sweep(record_as_of(table, task.moment), settings, default, task.queries, names, task, values, where)
+
+
+def _begun(known: Mapping[str, Any]) -> Moment:
+    """The moment of a sweep whose file says `known` of it; what did not hide the future goes on so."""
+    moment = Moment.of(known.get("as_of"))
+    return moment if known.get("is_dated") else replace(moment, until=None)
+
+
+def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:
+    most = min(MOST_SETTINGS, MOST_SCORES // (n_queries * n_metrics))
+    if n_settings > most:
+        raise ParameterError(
+            f"sweep: expected at most {MOST_SETTINGS:,} settings and {MOST_SCORES:,} scores. Got {n_settings:,}"
+            f" settings x {n_queries:,} queries x {n_metrics} metrics; sample={max(most // 100, 1):,} draws so many."
+        )
+
+
+def _heard(found: list[Setting], search: Any) -> list[Setting]:
+    """The settings in which some arm has a weight; a product of weights holds one that has none."""
+    weights = {name: getattr(search, name) for name in ("vector_weight", "bm25_weight", "gram_weight")}
+    kept = [one for one in found if any(one.get(name, own) != 0 for name, own in weights.items())]
+    if left_out := len(found) - len(kept):
+        if not kept:
+            raise ParameterError("sweep: no arm has a weight in any setting. Expected a weight above 0 in some.")
+        said = "setting was" if left_out == 1 else "settings were"
+        warnings.warn(f"sweep: {left_out:,} {said} left out, in which no arm has a weight.", UserWarning, stacklevel=3)
+    return kept
+
+
+def _with_own(found: list[Setting], names: Sequence[str], search: Any) -> tuple[list[Setting], int]:
+    """Each setting with all that varies, the search's own among them, and where that is."""
+    own = {name: getattr(search, name) for name in names}
+    settings = [own | setting for setting in found]
+    if own not in settings:
+        settings.append(own)
+    return settings, settings.index(own)
+
+
+def _table(
+    settings: Sequence[Setting], names: Sequence[str], values: Mapping[str, Floats], with_hits: Ints, task: Task
+) -> pa.Table:
+    columns: dict[str, Any] = {"setting": np.arange(len(settings))}
+    for name in names:
+        columns[name] = pa.array([_cell(setting[name]) for setting in settings])
+    for name, scores in values.items():
+        columns[name] = pa.array([_mean(task, row) for row in scores], pa.float64())
+    return describe(pa.table({**columns, "n_with_hits": with_hits}), memkit="sweep")
+
+
+def _cell(value: Any) -> Any:
+    """A value as a column holds it: weights by kind as JSON, words as words."""
+    if isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return ", ".join(value) if isinstance(value, (tuple, list)) else value
+
+
+def _mean(task: Task, scores: Floats) -> float | None:
+    units = task.units(scores)
+    return units.mean if len(units) else None

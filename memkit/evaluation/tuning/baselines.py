@@ -1,0 +1,97 @@
+"""What needs no tuning, to hold a tuned search against: words alone, vectors alone, the words that a text contains."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import MemkitError
+from memkit.evaluation.scores.asking import Batch, batches_of
+from memkit.evaluation.scores.evaluation import Task
+from memkit.evaluation.scores.metrics import Judged, Metric
+from memkit.evaluation.scores.statistics import interval
+from memkit.evaluation.settings.sweep import sweep
+from memkit.schemas import Floats, result_schema
+
+BASELINES = result_schema((pa.string(), "baseline"), (pa.float64(), "value difference low high"), (pa.string(), "note"))
+_WEIGHTS = ("bm25_weight", "vector_weight", "gram_weight")
+_ALONE = {"words alone": "bm25_weight", "vectors alone": "vector_weight"}
+
+
+def baselines(search: Any, own: Floats, task: Task, metric: str, more: Mapping[str, Any]) -> pa.Table:
+    """Each by its metric, and by how far it is above the scores `own`, with the 95 % interval over units."""
+    rows = []
+    for name, arm in _ALONE.items():
+        if arm == "vector_weight" and getattr(search, "encoder", None) is None:
+            continue
+        weights = {weight: [float(weight == arm)] for weight in _WEIGHTS}
+        try:
+            swept = sweep(search, task.queries, task.qrels, [weights], metric, **more)
+        except MemkitError as error:  # such an arm does not score 0
+            rows.append({"baseline": name, "note": str(error)})
+            continue
+        rows.append(_row(name, swept.matrix(metric)[0], own, task))
+    rows.append(_row("words contained", _contained(search, task, Metric.parse(metric), more), own, task))
+    return pa.Table.from_pylist(rows, schema=BASELINES)
+
+
+def _row(name: str, scores: Floats, own: Floats, task: Task) -> dict[str, Any]:
+    units = task.units(scores - own)
+    low, high = interval(units) or (None, None)
+    return {"baseline": name, "value": task.units(scores).mean, "difference": units.mean, "low": low, "high": high}
+
+
+class _Texts:
+    """The texts of one corpus, and which of them hold a word as letters."""
+
+    def __init__(self, search: Any) -> None:
+        memories = search.corpus_.memories.select(["memory_id", "title", "text"]).sort_by("memory_id")
+        self.ids = memories["memory_id"]
+        self.texts = pc.utf8_lower(pc.binary_join_element_wise(memories["title"], memories["text"], "\n"))
+        self._known: dict[str, Any] = {}
+
+    def __getitem__(self, word: str) -> Any:
+        if word not in self._known:
+            self._known[word] = pc.match_substring(self.texts, word).to_numpy()
+        return self._known[word]
+
+    def best(self, text: str, seen: Any, depth: int) -> list[str]:
+        """The memories that hold the most words of `text`, equal ones by id."""
+        words = set(re.findall(r"\w+", text.lower()))
+        count = np.sum([self[word] for word in words] or [np.zeros(len(seen))], axis=0) * seen
+        order = np.lexsort((np.arange(len(seen)), -count))[:depth]
+        ids: list[str] = self.ids.take(pa.array(order[count[order] > 0])).to_pylist()
+        return ids
+
+
+def _contained(search: Any, task: Task, metric: Metric, more: Mapping[str, Any]) -> Floats:
+    """By the number of different words of the query that a memory contains, in what the query may see."""
+    depth = metric.k or more["depth"]
+    corpora: dict[int, _Texts] = {}
+    rows: list[tuple[str, str, int]] = []
+    batches = batches_of(search, task.queries, task.qrels, task.moment, more["where"])
+    for batch in batches:  # those of a hidden field have a corpus of their own, without it
+        key = id(batch.search)
+        texts = corpora[key] = corpora.get(key) or _Texts(batch.search)
+        seen = pc.is_in(texts.ids, value_set=_seen(batch)).to_numpy()
+        for query, text in zip(batch.rows["query_id"].to_pylist(), batch.rows["text"].to_pylist(), strict=True):
+            rows += [(query, memory, rank) for rank, memory in enumerate(texts.best(text or "", seen, depth), 1)]
+    types = (pa.string(), pa.string(), pa.int64())
+    columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(types)]
+    hits = pa.table([*columns, pa.array(np.zeros(len(rows)))], names=["query_id", "memory_id", "rank", "score"])
+    return metric(Judged.of(hits, task.labels, depth))
+
+
+def _seen(batch: Batch) -> pa.ChunkedArray:
+    """What the queries may see: their user's memories, and of the moment that they ask about those that there were."""
+    parts = [f"(\n{batch.where}\n)"] if batch.where is not None else []
+    if (until := batch.day.unseen(batch.search.future)) is not None:
+        parts.append(f"(created_at is null or created_at <= timestamptz '{until.isoformat()}')")
+    where = " and ".join(parts) or "true"
+    query = f"select memory_id from memories where {where}"  # noqa: S608  # checked by `batches_of`
+    return batch.search.corpus_.ask(query, timeout_s=batch.search.where_timeout_s)["memory_id"]

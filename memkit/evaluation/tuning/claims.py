@@ -1,0 +1,362 @@
+"""What tuning may say: the verdict on a choice, its sentence, guards on other labels, and how often one has looked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+from scipy.special import stdtrit
+
+from memkit.errors import FormatError
+from memkit.evaluation.scores.evaluation import size
+from memkit.evaluation.scores.statistics import (
+    BETTER,
+    FEWEST,
+    OPEN,
+    SAME,
+    WORSE,
+    Units,
+    flip_p,
+    interval,
+    too_few,
+    units_needed,
+    verdict,
+)
+from memkit.evaluation.tuning.luck import RESAMPLES, Contest, Retuned, expected_gain, retune
+from memkit.schemas import result_schema
+
+_ALPHA = 0.025
+_GUARD = 0.05
+LABELS, HOLDOUT, LATER = "labels", "holdout", "later queries"
+
+
+class Needed(NamedTuple):
+    """How many more queries, of how many more groups, would settle it."""
+
+    queries: int
+    groups: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuneVerdict:
+    """What may be said of a choice among settings; as text one sentence.
+
+    Attributes
+    ----------
+    word : str
+        better, worse, practically the same, or cannot tell yet.
+    reason : str
+        Why not, where it cannot be told.
+    metric : str
+    gain : float or None
+        What the choice may be expected to gain over the default; None below 6 groups. On a holdout: what it gained.
+    apparent : float
+        What the best setting seems to gain on the labels that it was chosen on: too much.
+    low, high : float or None
+        The 95 % interval, over groups, of what choices gain on groups that had no part in them; `gain` is within.
+    p : float or None
+        One-sided, of groups flipped and the choice made anew; on a holdout of groups flipped, to both sides.
+    p_worse : float or None
+        The same for a loss; None on a holdout.
+    epsilon : float
+        Differences within ± this make no difference.
+    detectable : float or None
+        The smallest true gain that would be shown four times in five.
+    needed : Needed or None
+        More queries and groups like these that would settle it, as far as can be told.
+    looks : int
+        How often these labels were looked at, this time included, as far as is remembered.
+    tested_on : {'labels', 'holdout', 'later queries'}
+    unit : str
+        What the groups are; query_id where a query is its own.
+    estimate : str
+        What means are over: per query, or per group.
+    n_settings, n_queries, n_groups, n_flips, n_resamples : int
+        Settings besides the default; queries and groups that were tested on; what is behind `p` and `gain`.
+    """
+
+    word: str
+    reason: str
+    metric: str
+    gain: float | None = None
+    apparent: float
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    p_worse: float | None = None
+    epsilon: float
+    detectable: float | None = None
+    needed: Needed | None = None
+    looks: int
+    tested_on: str
+    unit: str
+    estimate: str
+    n_settings: int
+    n_queries: int
+    n_groups: int
+    n_flips: int = 0
+    n_resamples: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.head}: {'; '.join(self.parts)}"
+
+    @property
+    def head(self) -> str:
+        """The word, as it is said."""
+        return {
+            BETTER: "Tuning helps",
+            WORSE: "Tuning does harm",
+            SAME: f"Tuning makes practically no difference (within ± {self.epsilon:g})",
+        }.get(self.word, f"Cannot tell yet whether tuning helps ({self.reason})")
+
+    @property
+    def parts(self) -> list[str]:
+        """The numbers behind it, a thought each."""
+        said = (self._gains(), self._chance(), self._power(), self._more(), self._looked())
+        return [part for part in said if part]
+
+    def _gains(self) -> str:
+        best = "the one other setting" if self.n_settings == 1 else f"the best of {self.n_settings:,} settings"
+        rows = {"n_queries": self.n_queries, "unit": self.unit, "n_units": self.n_groups}
+        if self.gain is None:
+            apparent = f"{_signed(self.apparent)} for {best} on the labels it was chosen on"
+            return f"{self.metric} {apparent}, {self.estimate}, {size(rows)}"
+        where = "expected" if self.tested_on == LABELS else f"on the {self.tested_on}"
+        gains = f"{_signed(self.gain)} {where}, {_signed(self.apparent)} apparent for {best}"
+        return f"{self.metric} {gains}, {self.estimate}, {size(rows)}"
+
+    def _chance(self) -> str:
+        if self.low is None or self.p is None:
+            return ""
+        p = self.p_worse if self.word == WORSE and self.p_worse is not None else self.p
+        sides = "both sides" if self.p_worse is None else "one side"
+        ends = f"{_signed(self.low)} to {_signed(self.high or 0.0)}"
+        return f"95 % interval {ends}, p = {p:.3g} to {sides} of {self.n_flips:,} flips"
+
+    def _power(self) -> str:
+        if self.word not in (OPEN, SAME) or not self.detectable:
+            return ""
+        return f"a true gain below {self.detectable:.3f} would rarely show"
+
+    def _more(self) -> str:
+        if self.needed is None:
+            return ""
+        queries = f"about {self.needed.queries:,} more quer{'y' if self.needed.queries == 1 else 'ies'}"
+        groups = f"{self.needed.groups:,} more group{'' if self.needed.groups == 1 else 's'}"
+        of = "" if self.unit == "query_id" else f" of {groups}"
+        return f"{queries}{of} {'would settle it' if self.gain is not None else 'are the least for a verdict'}"
+
+    def _looked(self) -> str:
+        return "" if self.looks == 1 else f"look {self.looks} at these labels, and each look makes the next worth less"
+
+
+def _signed(value: float) -> str:
+    """With its sign; a 0 has a plus."""
+    return f"{round(value, 3) + 0.0:+.3f}"
+
+
+def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any]) -> tuple[TuneVerdict, Retuned | None]:
+    """The verdict on a choice from the labels that it is made on, and what it rests upon; `about` names the rest."""
+    told = {
+        "epsilon": epsilon,
+        "apparent": float(contest.means[contest.best]),
+        "tested_on": LABELS,
+        "n_settings": len(contest.others),
+        "n_queries": contest.gain.shape[1],
+        "n_groups": contest.n_units,
+        **about,
+    }
+    if contest.n_units < FEWEST:
+        needed = _more_of(FEWEST, contest.units(contest.value[contest.best]))
+        return TuneVerdict(word=OPEN, reason=too_few(contest.n_units, about["unit"]), needed=needed, **told), None
+    found, gain = retune(contest, seed), expected_gain(contest, seed)
+    (low, high), narrow = (_holding(gain, found.interval(level)) for level in (0.95, 0.9))
+    word, reason = _word(found, (low, high), narrow, epsilon)
+    return TuneVerdict(
+        word=word,
+        reason=reason,
+        gain=gain,
+        low=low,
+        high=high,
+        p=found.p,
+        p_worse=found.p_worse,
+        detectable=found.detectable,
+        needed=_needed(found, max(abs(gain or 0.0), epsilon)) if word == OPEN else None,
+        n_flips=found.n_flips,
+        n_resamples=RESAMPLES,
+        **told,
+    ), found
+
+
+def claim_apart(units: Units, seed: int, chosen: TuneVerdict, tested_on: str) -> TuneVerdict:
+    """The verdict on one setting by labels that had no part in its choice: one ordinary test."""
+    found, few = verdict(units, chosen.epsilon, seed, chosen.unit), len(units) < FEWEST
+    least = units_needed(units, max(abs(found.difference), chosen.epsilon)) if found.word == OPEN else None
+    return replace(
+        chosen,
+        word=found.word,
+        reason=found.reason,
+        gain=None if few else found.difference,
+        p_worse=None,
+        needed=_more_of(FEWEST if few else least, units),
+        tested_on=tested_on,
+        n_queries=found.n_queries,
+        n_groups=found.n_units,
+        n_resamples=0,
+        **{name: getattr(found, name) for name in ("low", "high", "p", "detectable", "n_flips")},
+    )
+
+
+def _holding(gain: float | None, ends: tuple[float, float]) -> tuple[float, float]:
+    """Folds and resamples are two ways to leave users out; where they contradict each other, less is known."""
+    return (ends[0], ends[1]) if gain is None else (min(ends[0], gain), max(ends[1], gain))
+
+
+def _word(found: Retuned, wide: tuple[float, float], narrow: tuple[float, float], epsilon: float) -> tuple[str, str]:
+    if found.p <= _ALPHA:
+        return BETTER, ""
+    if found.p_worse <= _ALPHA and wide[1] < 0:
+        return WORSE, ""
+    if -epsilon <= narrow[0] <= narrow[1] <= epsilon:
+        return SAME, ""
+    if wide[0] > 0 or wide[1] < 0:
+        p = found.p if wide[0] > 0 else found.p_worse
+        return OPEN, f"the interval leaves out 0, the flips with p = {p:.3g} do not"
+    return OPEN, f"p is above {_ALPHA:g}, and the interval reaches beyond ± {epsilon:g}"
+
+
+def _needed(found: Retuned, gain: float) -> Needed | None:
+    plain = float(stdtrit(len(found.held) - 1, 0.975) + stdtrit(len(found.held) - 1, 0.8)) * found.held.error
+    if not found.detectable or not gain:
+        return None
+    return _more_of(units_needed(found.held, gain * plain / found.detectable), found.held)
+
+
+def _more_of(groups: int | None, units: Units) -> Needed | None:
+    """So many groups in all, as what is still to come."""
+    more = (groups or 0) - len(units)
+    return Needed(math.ceil(more * units.n_queries / len(units)), more) if more > 0 else None
+
+
+GUARDS = result_schema(
+    (pa.string(), "guard"),
+    (pa.float64(), "margin difference low p p_adjusted"),
+    (pa.bool_(), "holds"),
+    (pa.int64(), "n_queries n_groups"),
+)
+
+
+def guard_table(checks: Sequence[tuple[str, Units, float]], seed: int) -> pa.Table:
+    """Whether a setting loses less than a margin on each of other label sets: one-sided at 5 %, Holm over the guards.
+
+    Examples
+    --------
+    >>> units = Units.of(np.full(8, -0.001), np.arange(8), per_query=True)
+    >>> guard_table([("old questions", units, 0.01)], 0)["holds"].to_pylist()
+    [True]
+    """
+    rows: list[dict[str, Any]] = []
+    for name, units, margin in checks:
+        few = len(units) < FEWEST
+        ends = interval(units, 0.9, seed)
+        rows.append(
+            {
+                "guard": name,
+                "margin": margin,
+                "difference": units.mean,
+                "low": None if ends is None else ends[0],
+                "p": None if few else flip_p(units, seed, shift=-margin, greater=True),
+                "n_queries": units.n_queries,
+                "n_groups": len(units),
+            }
+        )
+    holm = holm_adjusted([1.0 if row["p"] is None else row["p"] for row in rows])
+    for row, p in zip(rows, holm, strict=True):
+        row |= {"p_adjusted": None if row["p"] is None else p, "holds": row["p"] is not None and p <= _GUARD}
+    return pa.Table.from_pylist(rows, schema=GUARDS)
+
+
+def holm_adjusted(values: Sequence[float]) -> list[float]:
+    """Holm's p of several tests.
+
+    >>> holm_adjusted([0.01, 0.04, 0.02])
+    [0.03, 0.04, 0.04]
+    """
+    order, highest = np.argsort(values, kind="stable"), 0.0
+    adjusted = [0.0] * len(values)
+    for place, at in enumerate(order.tolist()):
+        highest = max(highest, min(1.0, (len(values) - place) * values[at]))
+        adjusted[at] = highest
+    return adjusted
+
+
+class Looks:
+    """A small file that remembers, a line each, what was looked at: JSON lines, which a person can read and delete.
+
+    Parameters
+    ----------
+    path : str or Path or None
+        None remembers nothing.
+    """
+
+    def __init__(self, path: str | Path | None) -> None:
+        self.path = None if path is None else Path(path)
+        self.lines = self._read()
+
+    def _read(self) -> list[dict[str, Any]]:
+        if self.path is None or not self.path.exists():
+            return []
+        found = []
+        for number, line in enumerate(self.path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            try:
+                found.append({key: json.loads(line)[key] for key in ("part", "labels", "choice")})
+            except (ValueError, KeyError, TypeError) as error:
+                message = f"{self.path}:{number}: expected a look that memkit wrote, with part, labels, choice."
+                raise FormatError(f"{message} Got {line:.80}", path=str(self.path), line=number) from error
+        return found
+
+    def others(self, part: str, labels: str, choice: Any) -> int:
+        """How many different looks at this part there were before."""
+        own = _line(part, labels, choice)
+        before = {json.dumps(line, sort_keys=True) for line in self.lines if line["part"] == part}
+        return len(before - {json.dumps(own, sort_keys=True)})
+
+    def remember(self, part: str, labels: str, choice: Any, **more: Any) -> None:
+        """Add a line, unless this very look is there."""
+        own = _line(part, labels, choice)
+        if self.path is None or own in self.lines:
+            return
+        self.lines.append(own)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**own, **more}, ensure_ascii=False) + "\n")
+
+
+def _line(part: str, labels: str, choice: Any) -> dict[str, Any]:
+    return {"part": part, "labels": labels, "choice": json.loads(json.dumps(choice, default=str, sort_keys=True))}
+
+
+def fingerprint(*parts: Any) -> str:
+    """A short name of arrays and plain values: the same name, the same content."""
+    digest = hashlib.sha256()
+    for part in parts:
+        held = (
+            part.tobytes() if isinstance(part, np.ndarray) else json.dumps(part, default=str, sort_keys=True).encode()
+        )
+        digest.update(hashlib.sha256(held).digest())
+    return digest.hexdigest()[:16]
+
+
+def set_aside(names: Sequence[str], share: float, seed: int) -> Any:
+    """Which groups belong to the holdout: by their names alone, so that labels may grow and each stays where it is."""
+    places = {
+        name: int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:6], "big") / 2**48
+        for name in set(names)
+    }
+    return np.array([places[name] < share for name in names])

@@ -1,0 +1,168 @@
+"""Tables of scores for `tune_scores`, from labelled decisions: what to merge, to admit, to put into a prompt."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from memkit.errors import ParameterError
+from memkit.evaluation.labels.labels import as_arrow_table, read_qrels, read_queries
+from memkit.evaluation.scores.asking import day_of
+from memkit.evaluation.scores.evaluation import nullable
+from memkit.evaluation.scores.metrics import Labels
+from memkit.params import AsOf, Moment, check_value
+
+
+def dedup_scores(
+    dedup: Any, labels: Any, thresholds: Sequence[float], *, kind: str = "semantic", merge_cost: float = 1.0
+) -> pa.Table:
+    """Which labelled pairs each threshold of a Deduplicator decides rightly.
+
+    Parameters
+    ----------
+    dedup : Deduplicator
+        Fitted; pairs that differ in a number, a date or a negation are not merged, as always.
+    labels : table, data frame or path
+        a_id, b_id and label (``duplicate``, ``different``, ``contradiction``, or true and false); other columns, such
+        as the user, are kept.
+    thresholds : sequence of float
+        The one in use is added: it is the default of ``tune_scores``.
+    kind : {'semantic', 'lexical'}
+        Whose threshold.
+    merge_cost : float
+        What merging a pair that says different things costs, where missing a duplicate costs 1: what is merged is gone.
+
+    Returns
+    -------
+    pyarrow.Table
+        query_id ("a ~ b"), the other columns of `labels`, and a column a threshold: 1 for what is decided rightly, 0
+        for a duplicate that is missed, 1 - merge_cost for a wrong merge.
+
+    Raises
+    ------
+    ParameterError
+        For an unknown label, a threshold outside of 0 to 1.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> notes = pa.table({"memory_id": ["a", "b", "c"], "text": ["Любит чай", "любит чай!", "Любит кофе"]})
+    >>> dedup = mk.Deduplicator(encoder=None, kinds=("lexical",), lexical_floor=0.3).fit(notes)
+    >>> labels = {"a_id": ["a", "a"], "b_id": ["b", "c"], "label": [True, False]}
+    >>> dedup_scores(dedup, labels, [0.3], kind="lexical").select(["0.3", "0.9"]).to_pylist()
+    [{'0.3': 1.0, '0.9': 1.0}, {'0.3': 0.0, '0.9': 1.0}]
+    """
+    table = as_arrow_table(labels, "labels")
+    check_value("dedup_scores", "merge_cost", merge_cost, "float", low=0)
+    similar, label = dedup.similarity_of(table, kind)
+    own = dedup.lexical_threshold if kind == "lexical" else dedup.threshold
+    used = float(dedup.threshold_ if own is None else own)
+    same = label == "duplicate"
+    columns = {}
+    for threshold in sorted({*map(float, thresholds), used}):
+        check_value("dedup_scores", "threshold", threshold, "float", low=0, high=1)
+        merged = similar >= threshold
+        columns[f"{threshold:g}"] = np.where(merged == same, 1.0, np.where(merged, 1.0 - merge_cost, 0.0))
+    names = [f"{a} ~ {b}" for a, b in zip(table["a_id"].to_pylist(), table["b_id"].to_pylist(), strict=True)]
+    rest = [name for name in table.column_names if name not in ("a_id", "b_id", "label")]
+    return pa.table({"query_id": names, **{name: table[name] for name in rest}, **columns})
+
+
+def admission_scores(policies: Mapping[str, Any], labels: Any, as_of: AsOf = None) -> pa.Table:
+    """Which labelled texts each of several admission policies decides rightly.
+
+    Parameters
+    ----------
+    policies : dict of str to Admission
+        By name; any policy that adds ``keep`` will do.
+    labels : table, data frame or path
+        text, accept (bool); other columns, such as the user, are kept.
+    as_of : str, date or datetime, optional
+
+    Returns
+    -------
+    pyarrow.Table
+        The other columns of `labels`, and a column a policy: 1 for what is decided rightly, else 0.
+
+    Raises
+    ------
+    ParameterError
+        Where a column is missing, or `accept` is not true or false.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> labels = {"text": ["Любит зелёный чай", "Как дела сегодня"], "accept": [True, False]}
+    >>> policies = {"now": mk.Admission(), "more": mk.Admission(question_words=("как",), min_chars=5)}
+    >>> admission_scores(policies, labels).select(["now", "more"]).to_pylist()
+    [{'now': 1.0, 'more': 1.0}, {'now': 1.0, 'more': 1.0}]
+    """
+    table = as_arrow_table(labels, "labels")
+    for name in ("text", "accept"):
+        if name not in table.column_names:
+            raise ParameterError(f"labels: expected a column '{name}'. Got {', '.join(table.column_names)}.")
+    if not pa.types.is_boolean(table["accept"].type) or table["accept"].null_count:
+        raise ParameterError(f"labels: expected true or false in every 'accept'. Got {table['accept'].type}.")
+    right = table["accept"].to_numpy()
+    texts = pa.table({"text": table["text"].cast(pa.string())})
+    keeps = {name: policy.transform(texts, as_of=as_of)["keep"].to_numpy() for name, policy in policies.items()}
+    rest = [name for name in table.column_names if name not in ("text", "accept")]
+    scores = {name: (keep == right).astype(np.float64) for name, keep in keeps.items()}
+    return pa.table({**{name: table[name] for name in rest}, **scores})
+
+
+def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels: Any, as_of: AsOf = None) -> pa.Table:
+    """How much of what each query needs is in the prompt that each of several builders makes.
+
+    Parameters
+    ----------
+    builders : dict of str to ContextBuilder
+        By name.
+    corpus : Corpus
+    queries, qrels : table, data frame or path
+        As for `evaluate`; a query's text is the message, its user the prompt's.
+    as_of : str, date or datetime, optional
+        For queries without a day of their own.
+
+    Returns
+    -------
+    pyarrow.Table
+        query_id, user_id, group, and a column a builder: the share of the relevant memories that the prompt shows; null
+        where nothing is relevant.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a"], "text": ["Пул соединений"], "user_id": ["anna"]})
+    >>> search = mk.Retriever(encoder=None)
+    >>> builders = {"narrow": mk.ContextBuilder(search, relevant_chars=9), "wide": mk.ContextBuilder(search)}
+    >>> queries = {"query_id": ["q"], "text": ["пул"], "user_id": ["anna"]}
+    >>> qrels = {"query_id": ["q"], "memory_id": ["a"], "relevance": [1]}
+    >>> context_scores(builders, corpus, queries, qrels).select(["narrow", "wide"]).to_pylist()
+    [{'narrow': 0.0, 'wide': 1.0}]
+    """
+    asked, moment = read_queries(queries), Moment.of(as_of)
+    wanted: dict[str, set[str]] = {}
+    for query, memory in zip(
+        *(ids.to_pylist() for ids in Labels.of(asked, read_qrels(qrels), moment).relevant()), strict=True
+    ):
+        wanted.setdefault(query, set()).add(memory)
+    rows = asked.select(["query_id", "user_id", "text", "as_of"]).to_pylist()
+    columns = {}
+    for name, builder in builders.items():
+        shares = []
+        for row in rows:
+            need = wanted.get(row["query_id"], set())
+            day = day_of(row["as_of"], moment)
+            shown = _shown(builder, corpus, row["user_id"], row["text"], day) if need else set()
+            shares.append(len(need & shown) / len(need) if need else np.nan)
+        columns[name] = nullable(np.array(shares))
+    return pa.table({**{name: asked[name] for name in ("query_id", "user_id", "group")}, **columns})
+
+
+def _shown(builder: Any, corpus: Any, user: str | None, message: str, moment: Moment) -> set[str]:
+    table = builder.build(corpus, user, message, as_of=moment).table
+    return set(table.filter(table["keep"])["memory_id"].to_pylist())

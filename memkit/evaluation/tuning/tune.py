@@ -1,0 +1,355 @@
+"""`tune`: which setting to use, and whether that is better, on labels that a choice among many cannot flatter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import ParameterError, did_you_mean
+from memkit.evaluation.labels.labels import as_arrow_table
+from memkit.evaluation.scores.compare import compare
+from memkit.evaluation.scores.evaluation import Task, check_seed, is_per_query, known_mean
+from memkit.evaluation.scores.metrics import OF_HITS, Metric
+from memkit.evaluation.scores.statistics import OPEN, SAME, WORSE, Units
+from memkit.evaluation.settings.sweep import Sweep, sweep
+from memkit.evaluation.tuning.baselines import baselines
+from memkit.evaluation.tuning.claims import HOLDOUT, LABELS, LATER, Looks, set_aside
+from memkit.evaluation.tuning.tuned import Plan, Scored, Tuning, tuned
+from memkit.params import AsOf, as_of_time, check_choice, check_value
+from memkit.schemas import Mask
+
+
+def tune(
+    search: Any,
+    queries: Any,
+    qrels: Any,
+    grid: Any,
+    metric: str = "ndcg@10",
+    *,
+    group: str | None = None,
+    mean_of: str | None = None,
+    epsilon: float = 0.01,
+    guard: Mapping[str, tuple[Any, Any, float]] | None = None,
+    split: AsOf = None,
+    holdout: float | None = None,
+    remember: str | Path | None = None,
+    sample: int | None = None,
+    as_of: AsOf = None,
+    where: str | None = None,
+    depth: int = 100,
+    unjudged: str = "raise",
+    unjudged_hits: str = "bounds",
+    n_jobs: int | None = None,
+    seed: int = 0,
+) -> Tuning:
+    """Which setting of a grid to use, and whether it is better than the search's own, as far as the labels can tell.
+
+    The best of many settings looks better on the labels that it was chosen on than it is, so its own test there says
+    nothing. Here whole users change their sign for all settings at once, and the choice is made anew each time, by
+    folds of users: *better* is claimed where at most 2.5 % of these choices look as good. Without it the search's own
+    setting is handed out.
+
+    Parameters
+    ----------
+    search : Retriever
+        Its own setting is the default that all others are held against.
+    queries, qrels : table, data frame or path
+        As for `evaluate`.
+    grid : dict, sequence of dict, or Sweep
+        As for `sweep`; a sweep of this search over these labels is not made again.
+    metric : str
+    group, mean_of, as_of, where, depth, unjudged
+        As for `evaluate`.
+    epsilon : float
+        Differences within ± this make no difference to you.
+    guard : dict of str to (queries, qrels, margin), optional
+        Other labels on which the setting may not lose more than a margin: non-inferiority at 5 %, Holm over them.
+    split : str, date or datetime, optional
+        Choose on the queries that were asked before, test on those asked later: where answers age, the order of time
+        is the honest one.
+    holdout : float, optional
+        The share of groups that has no part in the choice and is tested on, once. Which groups is decided by their
+        names and `seed`, so that labels may grow. Needs `remember`.
+    remember : path, optional
+        A small file that counts the looks. A holdout that was tested for another choice says nothing any more.
+    sample : int, optional
+        So many settings drawn from the grid.
+    unjudged_hits : {'bounds', 'irrelevant'}
+        As for `compare`: where hits that nobody judged could undo the word, it cannot be told, and `to_judge_` says
+        what to judge first.
+    n_jobs : int, optional
+        As for `sweep`; the result is the same.
+    seed : int
+        For folds, flips, resamples and the holdout.
+
+    Returns
+    -------
+    Tuning
+        ``.verdict_``, ``.chosen_params_`` (what to use), ``.best_params_``, ``.plateau_``, ``.expected_gain_``,
+        ``.apparent_gain_``, ``.guards_``, ``.table_``, ``.groups_``, ``.baselines_``; as text, the verdict and what to
+        use.
+
+    Raises
+    ------
+    ParameterError
+        As `evaluate` and `sweep`; for a grid of nothing but the search's own setting, a split that leaves one side
+        empty, a holdout without `remember`.
+    MemkitError
+        Where an arm of the search did not run, or found nothing for any query.
+
+    Examples
+    --------
+    >>> import memkit as mk
+    >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["пул соединений", "зелёный чай"]})
+    >>> search = mk.Retriever(encoder=None).fit(corpus)
+    >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
+    >>> found = tune(search, queries, qrels, {"min_score": [0.0, 0.9]})
+    >>> found.verdict_.word, found.verdict_.reason, found.chosen_params_
+    ('cannot tell yet', 'too few queries: 1, and fewer than 6 allow no conclusion', {'min_score': 0.0})
+    """
+    check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "tune")
+    check_seed("tune", seed)
+    more: dict[str, Any] = {
+        "group": group,
+        "mean_of": mean_of,
+        "as_of": as_of,
+        "where": where,
+        "depth": depth,
+        "unjudged": unjudged,
+    }
+    if isinstance(grid, Sweep):
+        swept = grid
+    else:
+        beside = [metric] if metric.partition("@")[0] in OF_HITS else [metric, f"judged@{Metric.parse(metric).k or 10}"]
+        swept = sweep(search, queries, qrels, grid, beside, sample=sample, n_jobs=n_jobs, seed=seed, **more)
+    scored, task = _scored(swept, metric), swept.task
+    more["as_of"] = task.moment
+    apart, tested_on = _held_apart(scored, task, split, holdout, remember, seed)
+    plan = Plan(_epsilon(epsilon), seed, Looks(remember), apart, tested_on)
+    names = list(guard or {})
+
+    def guards(candidate: int) -> list[tuple[str, Units, float]]:
+        return [_guard(search, name, (guard or {})[name], swept.settings[candidate], metric, more) for name in names]
+
+    found = tuned(scored, plan, guards)
+    simple = baselines(search, scored.values[swept.default], task, metric, more)
+    chosen = search.with_params(**found.chosen_params_)
+    found = replace(found, sweep_=swept, baselines_=simple, search_=chosen, labels_=(task.queries, task.qrels))
+    if unjudged_hits == "bounds" and found.verdict_.word in (WORSE, SAME) and _finds(swept, found.candidate_):
+        found = _bounded(found, search, queries, qrels, metric, {**more, "epsilon": epsilon, "seed": seed})
+    return found
+
+
+def _scored(swept: Sweep, metric: str) -> Scored:
+    task = swept.task
+    if Metric.parse(metric).sign < 0:
+        raise ParameterError(
+            f"tune: expected a metric of which more is better. Got {metric!r}; sweep and compare take it."
+        )
+    return Scored(
+        swept.matrix(metric),
+        swept.settings,
+        swept.default,
+        metric,
+        swept.table,
+        task.queries["query_id"].to_pylist(),
+        task.unit_names.to_pylist(),
+        task.unit,
+        task.unit_name,
+        task.per_query,
+    )
+
+
+def _epsilon(epsilon: float) -> float:
+    check_value("tune", "epsilon", epsilon, "float", low=0)
+    return float(epsilon)
+
+
+def _held_apart(
+    scored: Scored, task: Task, split: AsOf, holdout: float | None, remember: Any, seed: int
+) -> tuple[Mask, str]:
+    """Which queries have no part in the choice, and what they are."""
+    if split is None:
+        return _holdout(scored, holdout, remember, seed)
+    if holdout is not None:
+        raise ParameterError("tune: expected 'split' or 'holdout'. Got both.")
+    moment = as_of_time(split)
+    asked = pc.fill_null(task.queries["as_of"], pa.scalar(task.moment.at, task.queries["as_of"].type))
+    apart = pc.greater_equal(asked, pa.scalar(moment, asked.type)).to_numpy()
+    return _both_sides(apart, f"queries asked before and after {moment:%Y-%m-%d}"), LATER
+
+
+def _holdout(scored: Scored, share: float | None, remember: Any, seed: int) -> tuple[Mask, str]:
+    if share is None:
+        return np.zeros(len(scored.cases), bool), LABELS
+    check_value("tune", "holdout", share, "float", low=0, low_open=True, high=1)
+    if remember is None:
+        raise ParameterError("tune: a holdout needs 'remember', a file that knows whether it was used. Got None.")
+    apart = set_aside(scored.groups, share, seed)
+    return _both_sides(apart, f"groups in a holdout of {share:g} and out of it"), HOLDOUT
+
+
+def _both_sides(apart: Mask, what: str) -> Mask:
+    if apart.all() or not apart.any():
+        raise ParameterError(f"tune: expected {what}. Got all {len(apart)} queries on one side.")
+    return apart
+
+
+def _guard(
+    search: Any, name: str, spec: tuple[Any, Any, float], setting: dict[str, Any], metric: str, more: dict[str, Any]
+) -> tuple[str, Units, float]:
+    if not isinstance(spec, tuple) or len(spec) != 3:
+        raise ParameterError(f"guard: expected (queries, qrels, margin) for {name!r}. Got {spec!r:.80}.")
+    queries, qrels, margin = spec
+    check_value("guard", "margin", margin, "float", low=0)
+    # The unit is the guard's own matter: its labels may come without the column that `group` names.
+    swept = sweep(
+        search, queries, qrels, [{key: [value] for key, value in setting.items()}], metric, **more | {"group": None}
+    )
+    scored = _scored(swept, metric)
+    changed = next(at for at, own in enumerate(swept.settings) if at != swept.default or len(swept.settings) == 1)
+    return name, scored.units(changed, np.ones(len(scored.cases), bool)), float(margin)
+
+
+def _finds(swept: Sweep, setting: dict[str, Any]) -> bool:
+    return bool(swept.table["n_with_hits"][swept.settings.index(setting)].as_py())
+
+
+def _bounded(found: Tuning, search: Any, queries: Any, qrels: Any, metric: str, more: dict[str, Any]) -> Tuning:
+    """The word only if it holds whatever the hits are worth that the candidate alone found and nobody judged."""
+    told = compare(search, search.with_params(**found.candidate_), queries, qrels, metric, **more)
+    if not told.to_judge.num_rows:
+        return found
+    reason = f"hits that nobody judged could change the word: judge these {told.to_judge.num_rows} first"
+    verdict = replace(found.verdict_, word=OPEN, reason=reason)
+    return replace(found, verdict_=verdict, to_judge_=told.to_judge)
+
+
+def tune_scores(
+    scores: Any,
+    default: str,
+    *,
+    group: str | None = None,
+    mean_of: str | None = None,
+    metric: str = "score",
+    epsilon: float = 0.01,
+    guard: Mapping[str, tuple[Any, float]] | None = None,
+    holdout: float | None = None,
+    remember: str | Path | None = None,
+    seed: int = 0,
+) -> Tuning:
+    """The verdict of `tune` over any table of scores: thresholds, word lists, budgets, prompts.
+
+    Parameters
+    ----------
+    scores : table, data frame or path
+        A row a labelled case, a column of numbers a setting, named as the setting; higher is better. A column
+        ``query_id`` names the cases; other columns of text are left alone. `dedup_scores`, `admission_scores` and
+        `context_scores` make such tables.
+    default : str
+        The column of the setting in use.
+    group : str, optional
+        The column that says which cases are not independent: the user, the conversation. Without it each case is for
+        itself.
+    mean_of : {'queries', 'units'}, optional
+        As for `evaluate`.
+    metric : str
+        What the scores are called in the sentence.
+    guard : dict of str to (scores, margin), optional
+        Other tables with these columns, on which the setting may not lose more than the margin.
+    epsilon, holdout, remember, seed
+        As for `tune`.
+
+    Returns
+    -------
+    Tuning
+        Its settings are ``{"setting": name}``, as numbers where all names are.
+
+    Raises
+    ------
+    ParameterError
+        For a missing column, fewer than two settings, or scores that some settings lack.
+
+    Examples
+    --------
+    >>> random = np.random.default_rng(0)
+    >>> cases = {"user_id": [f"u{at // 5}" for at in range(100)], "0.9": np.zeros(100), "0.8": random.random(100)}
+    >>> found = tune_scores(cases, "0.9", group="user_id")
+    >>> found.verdict_.word, found.chosen_params_
+    ('better', {'setting': 0.8})
+    """
+    check_seed("tune_scores", seed)
+    scored = _from_table(scores, default, group, mean_of, metric)
+    names = [str(name) for name in scored.table["name"].to_pylist()]
+    apart, tested_on = _holdout(scored, holdout, remember, seed)
+
+    def guards(candidate: int) -> list[tuple[str, Units, float]]:
+        checks = []
+        for name, (table, margin) in (guard or {}).items():
+            pair = as_arrow_table(table, f"guard {name}")
+            kept = [one for one in pair.column_names if one in (default, names[candidate], group, "query_id")]
+            other = _from_table(pair.select(kept), default, group if group in kept else None, mean_of, metric)
+            checks.append((name, other.units(1 - other.default, np.ones(len(other.cases), bool)), float(margin)))
+        return checks
+
+    return tuned(scored, Plan(_epsilon(epsilon), seed, Looks(remember), apart, tested_on), guards)
+
+
+def _from_table(source: Any, default: str, group: str | None, mean_of: str | None, metric: str) -> Scored:
+    table = as_arrow_table(source, "scores")
+    for what, name in (("default", default), ("group", group)):
+        if name is not None and name not in table.column_names:
+            hint = did_you_mean(name, table.column_names)
+            raise ParameterError(
+                f"scores: expected a column {name!r} ({what}). Got {', '.join(table.column_names)}.{hint}"
+            )
+    names = [field.name for field in table.schema if _is_score(field, group)]
+    if default not in names:
+        raise ParameterError(
+            f"scores: expected numbers in the column of the default, {default!r}. Got {table[default].type}."
+        )
+    cases = [str(at) for at in range(table.num_rows)]
+    if "query_id" in table.column_names:
+        cases = [str(name) for name in table["query_id"].to_pylist()]
+    groups = cases if group is None else _names(table[group].to_pylist(), cases)
+    values = np.array([pc.fill_null(pc.cast(table[name], pa.float64()), np.nan).to_numpy() for name in names])
+    _, unit = np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)
+    unit_name = group or "query_id"
+    settings = [{"setting": name} for name in _numbers(names)]
+    rows = pa.table({"setting": np.arange(len(names)), "name": names, metric: [known_mean(row) for row in values]})
+    return Scored(
+        values.reshape(len(names), -1),
+        settings,
+        names.index(default),
+        metric,
+        rows,
+        cases,
+        groups,
+        unit,
+        unit_name,
+        is_per_query(mean_of, unit, unit_name, "tune_scores"),
+    )
+
+
+def _is_score(field: pa.Field, group: str | None) -> bool:
+    number = pa.types.is_floating(field.type) or pa.types.is_integer(field.type) or pa.types.is_boolean(field.type)
+    return number and field.name not in (group, "query_id")
+
+
+def _names(values: list[Any], cases: Sequence[str]) -> list[str]:
+    """The group of each case; its own name where it has none."""
+    return [case if value is None else str(value) for value, case in zip(values, cases, strict=True)]
+
+
+def _numbers(names: Sequence[str]) -> list[Any]:
+    """The names as numbers where all are."""
+    try:
+        return [float(name) for name in names]
+    except ValueError:
+        return list(names)

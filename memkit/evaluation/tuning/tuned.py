@@ -1,0 +1,342 @@
+"""What tuning found: the choice, its test, what is handed out, and the tables beside it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.display.sheet import ROWS, Sheet, sheet_of
+from memkit.errors import ParameterError
+from memkit.evaluation.profiles.profile import Profile
+from memkit.evaluation.scores.asking import batches_of
+from memkit.evaluation.scores.differences import Differences
+from memkit.evaluation.scores.evaluation import nullable
+from memkit.evaluation.scores.metrics import Metric
+from memkit.evaluation.scores.result import Result
+from memkit.evaluation.scores.stages import stages_of
+from memkit.evaluation.scores.statistics import BETTER, OPEN, Units
+from memkit.evaluation.settings.sweep import Sweep
+from memkit.evaluation.tuning.claims import (
+    HOLDOUT,
+    LABELS,
+    Looks,
+    TuneVerdict,
+    claim,
+    claim_apart,
+    fingerprint,
+    guard_table,
+)
+from memkit.evaluation.tuning.luck import Contest, Retuned, distances, nearest, plateau
+from memkit.params import describe
+from memkit.schemas import Floats, Ints, Mask
+
+_USED = "the holdout was used before, for another choice: set other labels aside"
+
+
+@dataclass(frozen=True, repr=False)
+class Tuning(Result):
+    """What `tune` found; as text the verdict's sentence.
+
+    Attributes
+    ----------
+    verdict_ : TuneVerdict
+        word, gain, low, high, p, detectable, needed, looks and more; as text one sentence.
+    best_params_ : dict
+        The setting with the highest mean: chosen by luck as well as by merit.
+    chosen_params_ : dict
+        What to use: without the verdict *better*, or where a guard does not hold, the search's own; else, of the
+        settings within one standard error of the best, the one nearest the search's own.
+    why_ : str
+        Why this one.
+    plateau_ : pa.Table
+        The rows of `table_` that cannot be told from the best.
+    expected_gain_, apparent_gain_ : float
+        What a choice like this gains on users that had no part in it (None below 6 groups), and on those that had.
+    guards_ : pa.Table
+        A row a guard: margin; difference, and low, its lower one-sided 95 % limit; p and p_adjusted (Holm); holds.
+    table_ : pa.Table
+        The sweep's table with gain (over the search's own setting; per_query and per_group are both its means, of which
+        the verdict's `estimate` says the one that counts), p_adjusted (to be better, for all settings at
+        once), near_best, plateau and distance (from the search's own).
+    groups_ : pa.Table
+        group, n_queries, and the means default, candidate (what would be handed out) and difference, by group.
+    per_query_ : pa.Table
+        query_id, group, default, candidate, difference; held_out, what the setting chosen without this group gains.
+    baselines_ : pa.Table
+        Words alone, vectors alone, and the share of words contained: value, and gain over the search's own.
+    to_judge_ : pa.Table
+        query_id, memory_id, rank: hits that nobody judged and that could change the word.
+    candidate_ : dict
+        What would be handed out if the verdict were *better*.
+    search_ : Retriever or None
+        The search with `chosen_params_`, ready to use; None of a table of scores.
+    """
+
+    verdict_: TuneVerdict
+    best_params_: dict[str, Any]
+    chosen_params_: dict[str, Any]
+    why_: str
+    plateau_: pa.Table
+    expected_gain_: float | None
+    apparent_gain_: float
+    guards_: pa.Table
+    table_: pa.Table
+    groups_: pa.Table
+    per_query_: pa.Table
+    candidate_: dict[str, Any]
+    baselines_: pa.Table
+    to_judge_: pa.Table
+    seed_: int
+    sweep_: Sweep | None = None
+    search_: Any = None
+    labels_: tuple[Any, Any] | None = None
+
+    @property
+    def profile_(self) -> Profile:
+        """What is handed out, as a `Profile` with this evidence.
+
+        Raises
+        ------
+        ParameterError
+            Of a table of scores, which has no Retriever.
+        """
+        if self.search_ is None:
+            raise ParameterError("Tuning: expected a Retriever to make a profile of. Got a table of scores.")
+        told = self.verdict_
+        names = ("gain", "low", "high", "p", "epsilon", "n_queries", "n_groups", "n_settings", "looks")
+        more = {name: getattr(told, name) for name in names}
+        means = {told.metric: float(self.table_[told.metric][self._chosen].as_py())}
+        verdict = f"{told.word}: {told.reason}" if told.reason else told.word
+        return Profile.of(
+            self.search_, labels=self.labels_, metrics=means, verdict=verdict, seed=self.seed_, note=self.why_, **more
+        )
+
+    def differences(self) -> Differences:
+        """Each query's difference: what settings chosen without it gain where that is known, else the candidate's."""
+        told, frame = self.verdict_, self.per_query_.to_pandas()
+        held = frame["held_out"].notna().any() and told.tested_on == "labels"
+        frame["difference"] = frame["held_out"] if held else frame["difference"]
+        what = " of settings chosen without them" if held else " of the candidate"
+        ends = (told.gain, told.low, told.high, told.epsilon)
+        said = f"{told.word}: {told.metric} gained{what}"
+        frame = frame.dropna(subset=["difference"])
+        return Differences(frame, told.metric, told.unit, told.estimate == "per query", *ends, said)
+
+    @property
+    def stages(self) -> pa.Table | None:
+        """What became of what is relevant, under the setting to use; None where no search was tuned."""
+        swept = self.sweep_
+        if swept is None or self.search_ is None:
+            return None
+        task = swept.task
+        batches = batches_of(self.search_, task.queries, task.qrels, task.moment, swept.where)
+        return stages_of(batches, task.labels, Metric.parse(self.verdict_.metric).k or 100)
+
+    @property
+    def _chosen(self) -> int:
+        return int(self.sweep_.settings.index(self.chosen_params_)) if self.sweep_ else 0
+
+    @property
+    def summary(self) -> pa.Table:
+        """The verdict and what follows from it as one row; settings as JSON."""
+        row = {**asdict(self.verdict_), "needed": self.verdict_.needed and self.verdict_.needed._asdict()}
+        told = {"chosen": self.chosen_params_, "best": self.best_params_, "candidate": self.candidate_}
+        said = {name: json.dumps(setting, ensure_ascii=False, default=str) for name, setting in told.items()}
+        return pa.Table.from_pylist([{**row, **said, "why": self.why_, "sentence": str(self.verdict_)}])
+
+    @property
+    def table(self) -> pa.Table:
+        """`table_`, the best first."""
+        return self.table_.sort_by([("gain", "descending"), ("setting", "ascending")])
+
+    def __str__(self) -> str:
+        return f"{self.verdict_}. {self.why_}"
+
+    def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
+        more = {"Guards": self.guards_, "Beside it": self.baselines_, "By group": self.groups_}
+        below = [
+            replace(sheet_of(table, rows, show_secrets), heading=name) for name, table in more.items() if len(table)
+        ]
+        first = sheet_of(self.table, rows, show_secrets)
+        head = replace(first, heading=self.verdict_.head, notes=(*self.verdict_.parts, self.why_, *first.notes))
+        return (head, *below)
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Scores of settings on labelled cases, and which cases are not independent.
+
+    Attributes
+    ----------
+    values : ndarray of shape (n_settings, n_cases)
+        NaN where a case has no score.
+    settings : list of dict
+    default : int
+    metric : str
+    table : pa.Table
+        A row a setting, with the column ``setting``, its number.
+    cases, groups : list of str
+        The name of each case, and that of the group it belongs to.
+    unit : ndarray of int, shape (n_cases,)
+    unit_name : str
+    per_query : bool
+        Whether means are over cases, rather than over groups.
+    """
+
+    values: Floats
+    settings: list[dict[str, Any]]
+    default: int
+    metric: str
+    table: pa.Table
+    cases: list[str]
+    groups: list[str]
+    unit: Ints
+    unit_name: str
+    per_query: bool
+
+    def contest(self, rows: Mask, per_query: bool | None = None) -> Contest:
+        each = self.per_query if per_query is None else per_query
+        return Contest.of(self.values[:, rows], self.unit[rows], self.default, each)
+
+    @property
+    def estimate(self) -> str:
+        return "per query" if self.per_query else f"per {self.unit_name}"
+
+    def units(self, setting: int, rows: Mask) -> Units:
+        """What a setting gains over the default, by group."""
+        gain = self.values[setting] - self.values[self.default]
+        rows = rows & ~np.isnan(gain)
+        return Units.of(gain[rows], self.unit[rows], self.per_query)
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint(self.values, self.cases, self.groups)
+
+
+Guards = Callable[[int], list[tuple[str, Units, float]]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is held apart, what it is held against, and what is remembered."""
+
+    epsilon: float
+    seed: int
+    looks: Looks
+    apart: Mask
+    tested_on: str = LABELS
+
+
+def tuned(scored: Scored, plan: Plan, guards: Guards) -> Tuning:
+    """Choose, test, guard, and say what to hand out."""
+    contest = scored.contest(~plan.apart)
+    apart = distances(scored.settings, scored.default)
+    candidate = nearest(contest, apart)
+    about = {"metric": scored.metric, "unit": scored.unit_name, "estimate": scored.estimate}
+    verdict, found = claim(contest, plan.epsilon, plan.seed, {**about, "looks": _look(scored, plan)})
+    expected = verdict.gain
+    if plan.apart.any():
+        verdict = _tested_apart(scored, plan, candidate, verdict)
+    guarded = guard_table(guards(candidate), plan.seed)
+    chosen, why = _handed_out(verdict, scored, candidate, guarded)
+    table = _settings_table(scored, contest, ~plan.apart, apart, found, plan.seed)
+    means = contest.means.round(12)
+    return Tuning(
+        verdict,
+        scored.settings[int(means.argmax()) if means.max() > means[scored.default] else scored.default],
+        scored.settings[chosen],
+        why,
+        table.filter(table["plateau"]),
+        expected,
+        verdict.apparent,
+        guarded,
+        table,
+        _groups_table(scored, candidate),
+        _cases_table(scored, candidate, ~plan.apart, found),
+        scored.settings[candidate],
+        pa.table({}),
+        pa.table({}),
+        plan.seed,
+    )
+
+
+def _look(scored: Scored, plan: Plan) -> int:
+    choice = {"metric": scored.metric, "settings": fingerprint(scored.settings), "seed": plan.seed}
+    before = plan.looks.others(LABELS, scored.fingerprint, choice)
+    plan.looks.remember(LABELS, scored.fingerprint, choice, n_queries=len(scored.cases))
+    return 1 + before
+
+
+def _tested_apart(scored: Scored, plan: Plan, candidate: int, chosen: TuneVerdict) -> TuneVerdict:
+    """The verdict of what was held apart; of a holdout that another choice has seen, that it cannot be told."""
+    if np.isnan(scored.values[scored.default, plan.apart]).all():
+        raise ParameterError(f"tune: expected a query with something to find among the {plan.tested_on}. Got none.")
+    found = claim_apart(scored.units(candidate, plan.apart), plan.seed, chosen, plan.tested_on)
+    if plan.tested_on != HOLDOUT:
+        return found
+    labels, choice = fingerprint(scored.values[scored.default, plan.apart]), scored.settings[candidate]
+    before = plan.looks.others(HOLDOUT, labels, choice)
+    plan.looks.remember(HOLDOUT, labels, choice, word=found.word)
+    return replace(found, word=OPEN, reason=_USED, looks=1 + before, needed=None) if before else found
+
+
+def _handed_out(verdict: TuneVerdict, scored: Scored, candidate: int, guarded: pa.Table) -> tuple[int, str]:
+    if verdict.word != BETTER:
+        return scored.default, "Keep the search's own setting."
+    broken = guarded.filter(pc.invert(guarded["holds"]))["guard"].to_pylist()
+    if broken:
+        return scored.default, f"Keep the search's own setting: {', '.join(broken)} might lose more than the margin."
+    said = ", ".join(
+        f"{name}={value}"
+        for name, value in scored.settings[candidate].items()
+        if value != scored.settings[scored.default].get(name)
+    )
+    return candidate, f"Use {said}, of those that score like the best the nearest to the search's own."
+
+
+def _settings_table(
+    scored: Scored, contest: Contest, rows: Mask, apart: Floats, found: Retuned | None, seed: int
+) -> pa.Table:
+    adjusted = np.full(len(apart), np.nan) if found is None else found.adjusted
+    columns = {
+        "gain": contest.means,
+        "per_query": scored.contest(rows, True).means,
+        "per_group": scored.contest(rows, False).means,
+        "p_adjusted": nullable(adjusted),
+        "near_best": contest.within(),
+        "plateau": plateau(contest, seed),
+        "distance": apart,
+    }
+    table = scored.table
+    for name, column in columns.items():
+        table = table.append_column(name, pa.array(column))
+    return describe(table, memkit="tune")
+
+
+def _cases_table(scored: Scored, candidate: int, rows: Mask, found: Retuned | None) -> pa.Table:
+    default, new = scored.values[scored.default], scored.values[candidate]
+    held = np.full(len(default), np.nan)
+    if found is not None:
+        held[np.flatnonzero(rows & ~np.isnan(default))] = found.gain
+    columns = {"default": default, "candidate": new, "difference": new - default, "held_out": held}
+    return pa.table(
+        {"query_id": scored.cases, "group": scored.groups}
+        | {name: nullable(values) for name, values in columns.items()}
+    )
+
+
+def _groups_table(scored: Scored, candidate: int) -> pa.Table:
+    """A row a group that has scores, by name."""
+    has = ~np.isnan(scored.values[scored.default])
+    _, first, code = np.unique(scored.unit[has], return_index=True, return_inverse=True)
+    counts = np.bincount(code)
+    default, new = (np.bincount(code, scored.values[at, has]) / counts for at in (scored.default, candidate))
+    names = [name for name, one in zip(scored.groups, has, strict=True) if one]
+    columns = {"n_queries": counts, "default": default, "candidate": new, "difference": new - default}
+    return pa.table({"group": [names[at] for at in first], **columns}).sort_by("group")

@@ -1,0 +1,170 @@
+"""Known items: what asks for a memory is hidden from it alone; and what a log says was used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import memkit as mk
+from memkit.evaluation.labels.known import FIELDS, hidden
+from memkit.tables.samples import write_files
+
+DATA = Path(__file__).parents[2] / "data"
+NOTES = {
+    "memory/2026-03-01.md": "# Пул соединений\nВырос до десяти, потому что отчёты ждут.\n\n## Чай\nЗелёный.\n",
+    "memory/2026-03-02.md": "# Статус дня\nВсё спокойно, тесты зелёные.\n",
+    "memory/2026-03-03.md": "# Статус дня\nСнова тихо, отчёт ушёл утром.\n",
+    "memory/2026-03-04.md": "# Про аптеку\n14:00\n",
+}
+
+
+@pytest.fixture(scope="module")
+def corpus() -> mk.Corpus:
+    return mk.read(DATA)
+
+
+def test_a_heading_asks_for_its_section(tmp_path: Path) -> None:
+    corpus = mk.read(write_files(tmp_path, NOTES))
+    queries, qrels = mk.known_items(corpus)
+    # Not the heading of one word, nor the one that two sections have, nor that of a section with hardly a word.
+    assert queries.select(["text", "field", "hidden_field"]).to_pylist() == [
+        {"text": "Пул соединений", "field": "headings", "hidden_field": "title"}
+    ]
+    (right,) = qrels.to_pylist()
+    assert right["query_id"] == queries["query_id"][0].as_py()
+    titles = dict(zip(*(corpus.memories[name].to_pylist() for name in ("memory_id", "title")), strict=True))
+    assert titles[right["memory_id"]] == "Пул соединений"
+
+
+def test_each_field_of_the_sample_asks(corpus: mk.Corpus) -> None:
+    queries, qrels = mk.known_items(corpus)
+    assert set(queries["field"].to_pylist()) == set(FIELDS)
+    assert queries.num_rows == qrels.num_rows
+    assert queries["query_id"].to_pylist() == qrels["query_id"].to_pylist()
+    asked = mk.known_items(corpus, fields=["keywords"])[0]
+    kinds = dict(zip(*(corpus.memories[name].to_pylist() for name in ("memory_id", "kind")), strict=True))
+    assert {kinds[memory] for memory in asked["group"].to_pylist()} == {"note"}
+
+
+def test_a_sample_is_drawn_by_its_seed(corpus: mk.Corpus) -> None:
+    one, again, other = (mk.known_items(corpus, 20, seed=seed)[0] for seed in (1, 1, 2))
+    assert one.equals(again)
+    assert one.num_rows == other.num_rows == 20
+    assert not one.equals(other)
+    assert set(one["query_id"].to_pylist()) <= set(mk.known_items(corpus)[0]["query_id"].to_pylist())
+
+
+def test_what_asks_is_hidden_wherever_it_stands_from_the_asked_memory_alone() -> None:
+    rows = {
+        "memory_id": ["asked", "other"],
+        "title": ["Пул соединений", "Пул соединений вырос"],
+        "tags": [["пул  СОЕДИНЕНИЙ", "отчёты"], []],
+        "text": ["## Пул соединений\nвырос: пул соединений теперь десять", "пул соединений у Бориса"],
+    }
+    search = mk.Retriever(encoder=None).fit(mk.from_table(rows))
+    _, qrels = mk.known_items(search.corpus_)
+    without = hidden(
+        search, "title", qrels.filter([name == "asked" for name in qrels["memory_id"].to_pylist()])["memory_id"]
+    )
+    asked, other = without.corpus_.memories.to_pylist()
+    assert (asked["title"], asked["tags"]) == ("", ["отчёты"])
+    assert asked["text"] == "\nвырос: пул соединений теперь десять"  # a mention in a sentence stays
+    assert (other["title"], other["text"]) == (rows["title"][1], rows["text"][1])
+    assert search.corpus_.memories["title"].to_pylist() == rows["title"]  # the corpus itself is as it was
+
+
+def test_hidden_queries_are_harder_than_plain_ones_and_score_as_a_corpus_without_the_field(corpus: mk.Corpus) -> None:
+    search = mk.Retriever(encoder=None).fit(corpus)
+    queries, qrels = mk.known_items(corpus, fields=["subject"])
+    day = "2026-03-01"
+    found = mk.evaluate(search, queries, qrels, "mrr", as_of=day)
+    plain = mk.evaluate(search, queries.drop_columns(["hidden_field"]), qrels, "mrr", as_of=day)
+    assert found.table["value"][0].as_py() < plain.table["value"][0].as_py() - 0.05
+    without = hidden(search, "title", qrels["memory_id"])
+    by_hand = mk.evaluate(without, queries.drop_columns(["hidden_field"]), qrels, "mrr", as_of=day)
+    assert by_hand.per_query["mrr"].equals(found.per_query["mrr"])
+
+
+def test_texts_that_stay_are_not_encoded_again() -> None:
+    seen: list[str] = []
+
+    def encode(texts: list[str]) -> np.ndarray:
+        seen.extend(texts)
+        return np.array([[len(text), 1.0] for text in texts])
+
+    rows = {"title": ["Пул соединений", "", ""], "text": ["вырос до десяти утром", "пул отчётов", "кофе с молоком"]}
+    search = mk.Retriever(encoder=encode).fit(mk.from_table(rows))
+    assert len(seen) == 3
+    queries, qrels = mk.known_items(search.corpus_)
+    mk.evaluate(search, queries, qrels, "mrr", as_of="2026-03-01")
+    assert sorted(seen[3:]) == sorted(
+        ["вырос до десяти утром", "Пул соединений"]
+    )  # the text without its title, the query
+
+
+def test_hidden_fields_need_judgements_and_a_known_name() -> None:
+    search = mk.Retriever(encoder=None).fit(
+        mk.from_table({"title": ["Пул соединений"], "text": ["вырос до десяти утром"]})
+    )
+    queries, qrels = mk.known_items(search.corpus_)
+    with pytest.raises(mk.ParameterError, match="expected qrels beside a 'hidden_field'"):
+        mk.compare(search, search, queries)
+    wrong = queries.set_column(queries.column_names.index("hidden_field"), "hidden_field", [["path"]])
+    with pytest.raises(mk.ParameterError, match="'hidden_field' must be"):
+        mk.evaluate(search, wrong, qrels)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"n": 0}, "'n' must be"),
+        ({"fields": ["subjects"]}, "mean 'subject'"),
+        ({"fields": ["triggers"]}, "Got none of two words"),
+    ],
+)
+def test_what_cannot_ask_is_refused(wrong: dict[str, Any], said: str) -> None:
+    corpus = mk.from_table({"title": ["Пул соединений"], "text": ["вырос до десяти утром"]})
+    with pytest.raises(mk.ParameterError, match=said):
+        mk.known_items(corpus, **wrong)
+
+
+def test_a_log_says_what_was_used(tmp_path: Path) -> None:
+    (tmp_path / "log.jsonl").write_text(
+        '{"text": "чай?", "used": ["a b"], "shown": ["a b", "c"], "time": "2026-03-01T10:00:00Z", "user_id": "anna"}\n'
+        '{"text": "кофе?", "used": [], "shown": ["d"], "session": "s1"}\n'
+        '{"text": "привет", "used": []}\n',
+        "utf-8",
+    )
+    (tmp_path / "log.csv").write_text(
+        'text,used,shown,time,user_id,session\nчай?,a b,"[""a b"", ""c""]",2026-03-01T10:00:00Z,anna,\n'
+        "кофе?,,d,,,s1\nпривет,,,,,\n",
+        "utf-8",
+    )
+    for name in ("log.jsonl", "log.csv"):
+        queries, qrels = mk.import_log(tmp_path / name)
+        assert [tuple(row.values()) for row in qrels.select(["query_id", "memory_id", "relevance"]).to_pylist()] == [
+            ("0", "a b", 1.0),
+            ("0", "c", 0.0),
+            ("1", "d", 0.0),
+        ]
+        assert queries["user_id"].to_pylist() == ["anna", None]
+        assert queries["group"].to_pylist() == [None, "s1"]
+        assert queries["as_of"][0].as_py().hour == 10
+        assert queries.schema.metadata[b"note"] == b"1 of 3 queries are left out: nothing was shown or used."
+
+
+@pytest.mark.parametrize(
+    ("log", "said"),
+    [
+        ({"text": ["чай"], "clicked": ["a"]}, "a column 'used'"),
+        ({"text": ["чай"], "used": [None]}, "something was shown or used"),
+        ({"text": ["чай"], "used": ["[a"]}, "a JSON list of ids in row 0"),
+        ({"text": ["чай"], "used": ["a"], "time": ["вчера"]}, "a day or a time"),
+    ],
+)
+def test_a_log_that_says_nothing_is_refused(log: dict[str, Any], said: str) -> None:
+    with pytest.raises(mk.ParameterError, match=said):
+        mk.import_log(log)

@@ -1,0 +1,373 @@
+"""`mk.sweep`: every setting scores exactly as its own search does, whatever varies."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy.stats import uniform
+
+import memkit as mk
+from memkit.evaluation.scores.evaluation import Task
+from memkit.evaluation.scores.metrics import Judged, parse_metrics
+from memkit.evaluation.settings.grid import Grid
+from memkit.evaluation.settings.pieces import Pieces, recorded
+from memkit.search.reports.tables import hits_table
+
+WORDS = ["пул", "кот", "чай", "сервер", "релиз", "pool", "tea", "server", "friday", "release", "и", "the"]
+DAY = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def drawn_corpus(seed: int, n: int = 60) -> mk.Corpus:
+    """Short texts of few words, so that many are alike or the same, of users, kinds and days."""
+    rng = np.random.default_rng(seed)
+    texts = [" ".join(rng.choice(WORDS, rng.integers(2, 7))) for _ in range(n // 2)]
+    rows = []
+    for at in range(n):
+        text = texts[rng.integers(len(texts))] + rng.choice(["", "", " 5", " 7", ".", " еще"])
+        if rng.random() < 0.3:
+            text += "\n" + texts[rng.integers(len(texts))] + "\n" + texts[rng.integers(len(texts))]
+        rows.append(
+            {
+                "memory_id": f"m{at:03}",
+                "text": text,
+                "kind": [None, "archive", "working", "profile", "note"][rng.integers(5)],
+                "importance": [None, "normal", "high", "low"][rng.integers(4)],
+                "user_id": [None, None, "анна", "o'boris"][rng.integers(4)],
+                "created_at": None if rng.random() < 0.2 else DAY - timedelta(days=float(rng.integers(-20, 400))),
+            }
+        )
+    return mk.from_table(pd.DataFrame(rows))
+
+
+def drawn_labels(seed: int, corpus: mk.Corpus, n: int = 8) -> tuple[pd.DataFrame, pd.DataFrame]:
+    rng = np.random.default_rng(seed)
+    memories = corpus.memories.to_pandas()
+    queries = pd.DataFrame(
+        {
+            "query_id": [f"q{at}" for at in range(n)],
+            "text": [" ".join(rng.choice(WORDS, rng.integers(1, 4))) for _ in range(n)],
+            "user_id": [[None, "анна"][at % 2] for at in range(n)],
+            "as_of": [[None, None, DAY - timedelta(days=90)][at % 3] for at in range(n)],
+        }
+    )
+    rows = []
+    for at in range(n):
+        some = rng.choice(len(memories), rng.integers(2, 9), replace=False)
+        for row in some:
+            rows.append((f"q{at}", memories["memory_id"][row], int(rng.integers(0, 3)) if at else 0))
+    return queries, pd.DataFrame(rows, columns=["query_id", "memory_id", "relevance"])
+
+
+def drawn_settings(rng: np.random.Generator, count: int) -> list[dict[str, Any]]:
+    """Settings of everything at once; many values are round, so that scores tie."""
+
+    def one() -> dict[str, Any]:
+        round_one = rng.random() < 0.7
+        weights = rng.dirichlet([1, 1, 1]) if not round_one else rng.integers(0, 3, 3) / 2
+        if not weights.any():
+            weights[0] = 1.0
+        return {
+            "vector_weight": float(weights[0]),
+            "bm25_weight": float(weights[1]),
+            "gram_weight": float(weights[2]) if weights[:2].any() or rng.random() < 0.9 else 1.0,
+            "function_word_weight": float(rng.choice([0.1, 0.1, 1.0])),
+            "across_weight": float(rng.choice([0, 0.5, 1])),
+            "normalise": str(rng.choice(["calibrated", "max", "minmax", "rank", "none"])),
+            "fusion": str(rng.choice(["weighted", "rrf", "combmnz", "combmax", "combmin"])),
+            "rrf_k": int(rng.integers(0, 80)),
+            "pool": int(rng.integers(1, 31)),
+            "kind_weights": [None, {"archive": 0.5}, {"archive": 0.5, "note": 0.0}][rng.integers(3)],
+            "decay": str(rng.choice(["e_folding", "half_life", "linear", "gauss", "none"])),
+            "decay_days": float(rng.choice([1, 10, 60, rng.uniform(1, 400)])),
+            "decay_floor": float(rng.choice([0, 0.5, rng.random()])),
+            "decay_kinds": ["*", (), ("archive",), ("archive", "working")][rng.integers(4)],
+            "min_score": float(rng.choice([0, 0, 0.1, 0.25, 0.5, rng.random()])),
+            "fold": str(rng.choice(["none", "near"])),
+            "fold_threshold": [None, 0.5, 0.7, 1.0, 0.0][rng.integers(5)],
+            "mmr_lambda": float(rng.choice([1, 1, 1, 0.5, 0, rng.random()])),
+            "unit": str(rng.choice(["memory", "chunk"])),
+            "expired": str(rng.choice(["hide", "hide", "keep"])),
+        }
+
+    return [one() for _ in range(count)]
+
+
+@pytest.fixture(scope="module")
+def made() -> tuple[mk.Retriever, pd.DataFrame, pd.DataFrame]:
+    corpus = drawn_corpus(1)
+    search = mk.Retriever(encoder="hash", chunk_tokens=8, overlap_tokens=0, pool=20, decay_kinds="*").fit(corpus)
+    return search, *drawn_labels(2, corpus)
+
+
+GRID = {"vector_weight": mk.steps(0, 1, 0.5), "decay_days": [5, 60], "min_score": [0.0, 0.2]}
+
+
+def test_each_setting_scores_as_evaluate_does(made: Any) -> None:
+    search, queries, qrels = made
+    metrics = ["ndcg@5", "recall@3", "mrr", "judged@5"]
+    found = mk.sweep(search, queries, qrels, GRID, metrics, as_of=DAY)
+    assert len(found.settings) == 13
+    for at, setting in enumerate(found.settings):
+        alone = mk.evaluate(search.with_params(**setting), queries, qrels, metrics, as_of=DAY)
+        for metric, mean in zip(metrics, alone.table["value"].to_pylist(), strict=True):
+            expected = alone.per_query[metric].to_numpy()
+            np.testing.assert_array_equal(found.matrix(metric)[at], expected)
+            assert found.table[metric][at].as_py() == mean
+
+
+def test_the_retrievers_own_setting_is_always_a_row(made: Any) -> None:
+    search, queries, qrels = made
+    found = mk.sweep(search, queries, qrels, GRID, as_of=DAY)
+    assert found.default == 12
+    assert found.settings[12] == {"vector_weight": None, "decay_days": 60.0, "min_score": 0.0}
+    own = mk.sweep(search, queries, qrels, {"pool": [5, 20]}, as_of=DAY)
+    assert (own.default, len(own.settings)) == (1, 2)
+
+
+def test_scores_are_rows_that_sql_asks(made: Any) -> None:
+    search, queries, qrels = made
+    found = mk.sweep(search, queries, qrels, GRID, ["mrr", "ndcg@5"], as_of=DAY)
+    assert found.scores.column_names == ["setting", "query_id", "mrr", "ndcg@5"]
+    means = found.sql('select setting, avg("mrr") as mean from scores group by all order by setting').df()["mean"]
+    np.testing.assert_allclose(means, np.nanmean(found.matrix("mrr"), axis=1), rtol=1e-12)
+    mine = pa.table({"setting": [3]})
+    assert found.sql("select count(*) from scores join mine using (setting)").fetchone() == (len(queries),)
+    assert mine.num_rows == 1
+    text = found.sql("select distinct text from scores join queries using (query_id) where query_id = 'q3'").fetchone()
+    assert text == (queries["text"][3],)
+
+
+def test_steps_lose_no_point_and_shares_make_one() -> None:
+    assert mk.steps(0, 1, 0.1) == [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0]
+    assert mk.steps(0.05, 0.95, 0.15) == [0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95]
+    assert len(set(mk.shares(0.1))) == 66
+    assert all(sum(round(part * 10) for part in one) == 10 for one in mk.shares(0.1))
+
+
+def test_any_number_of_threads_gives_the_same(made: Any) -> None:
+    search, queries, qrels = made
+    one = mk.sweep(search, queries, qrels, GRID, ["mrr", "judged@5"], as_of=DAY)
+    three = mk.sweep(search, queries, qrels, GRID, ["mrr", "judged@5"], as_of=DAY, n_jobs=3)
+    assert one.table.equals(three.table)
+    np.testing.assert_array_equal(one.matrix("judged@5"), three.matrix("judged@5"))
+
+
+class Killed(Exception):
+    """As a killed process leaves it: in the middle of a piece."""
+
+
+def test_a_killed_sweep_goes_on_from_its_file_and_its_moment(
+    made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    search, queries, qrels = made
+    queries, path, put = queries.assign(as_of=None), tmp_path / "sweep", Pieces.put
+    done: list[str] = []
+
+    def killed(self: Pieces, name: str, values: Any) -> None:
+        if len(done) == 3:
+            size = path.stat().st_size
+            put(self, name, values)
+            path.write_bytes(path.read_bytes()[: size + 40])  # a piece that is not whole
+            raise Killed
+        put(self, name, values)
+        done.append(name)
+
+    monkeypatch.setattr(Pieces, "put", killed)
+    with pytest.raises(Killed):
+        mk.sweep(search, queries, qrels, GRID, resume=path)
+    began = recorded(path)
+    assert began is not None
+    monkeypatch.setattr(Pieces, "put", lambda self, name, values: (done.append(name), put(self, name, values)))
+    found = mk.sweep(search, queries, qrels, GRID, resume=path)
+    assert len(done) == len(set(done)) > 3
+    whole = mk.sweep(search, queries, qrels, GRID, as_of=began["as_of"])
+    assert found.table.equals(whole.table, check_metadata=True)
+    np.testing.assert_array_equal(found.matrix(), whole.matrix())
+    count = len(done)
+    again = mk.sweep(search, queries, qrels, GRID, resume=path, n_jobs=2)
+    assert again.table.equals(found.table)
+    assert len(done) == count
+
+
+def test_a_file_of_another_sweep_or_of_something_else_is_left_as_it_is(made: Any, tmp_path: Path) -> None:
+    search, queries, qrels = made
+    path = tmp_path / "sweep"
+    mk.sweep(search, queries, qrels, {"pool": [5]}, resume=path)
+    held = path.read_bytes()
+    with pytest.raises(mk.ParameterError, match=r"of another one: settings differ"):
+        mk.sweep(search, queries, qrels, {"pool": [6]}, resume=path)
+    with pytest.raises(mk.ParameterError, match=r"of another one: labels differ"):
+        mk.sweep(search, queries, qrels.assign(relevance=1), {"pool": [5]}, resume=path)
+    assert path.read_bytes() == held
+    (tmp_path / "notes.md").write_text("# Заметки")
+    for other in (tmp_path / "notes.md", tmp_path, tmp_path / "no" / "folder"):
+        with pytest.raises(mk.ParameterError, match="resume: expected a file that a sweep can write"):
+            mk.sweep(search, queries, qrels, {"pool": [5]}, resume=other)
+    assert (tmp_path / "notes.md").read_text() == "# Заметки"
+
+
+@pytest.mark.parametrize("cut", [0, 5, 16, 30, 60, -1])
+def test_a_file_cut_anywhere_is_read_as_far_as_it_is_whole(tmp_path: Path, cut: int) -> None:
+    path = tmp_path / "pieces"
+    pieces = Pieces(path, {"a": 1})
+    pieces.put("one", np.arange(3))
+    pieces.put("two", np.arange(4))
+    path.write_bytes(path.read_bytes()[:cut])
+    again = Pieces(path, {"a": 1})
+    assert set(again.held) in ({"one"}, set())
+    again.put("three", np.arange(2))
+    assert Pieces(path, {"a": 1}).held["three"].tolist() == [0, 1]
+
+
+def test_a_damaged_piece_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "pieces"
+    Pieces(path, {}).put("one", np.arange(3))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data))
+    assert Pieces(path, {}).held == {}
+
+
+@pytest.mark.parametrize(
+    ("grid", "message"),
+    [
+        ({}, "expected values for at least one parameter. Got none"),
+        ([], "expected values for at least one parameter. Got none"),
+        ({"pool": []}, "at least one value for 'pool'"),
+        ({"pool": 5}, "a list of values for 'pool'"),
+        ({"decay": "none"}, "a list of values for 'decay'"),
+        ({"pol": [5]}, "no parameter 'pol'.*Did you mean 'pool'"),
+        ({"encoder": ["use"]}, "'encoder' acts at fit"),
+        ({"pool": [5, 0]}, r"'pool' must be an int in \[1, inf\)"),
+        ({"min_score": [float("nan")]}, "'min_score' must be"),
+        ({("pool", "rrf_k"): [(5,)]}, "expected 2 values for pool, rrf_k"),
+        ([{"pool": [5], ("pool", "rrf_k"): [(5, 6)]}], "each parameter once. Got 'pool'"),
+        ({"pool": range(1, 1001), "rrf_k": range(1000), "unit": ["memory", "chunk"]}, "2,000,000 settings x 200 quer"),
+        ({"pool": range(1, 1001), "rrf_k": range(1000), "decay_days": range(1, 11)}, "1,000,000 settings.*10,000,000"),
+        ({("vector_weight", "bm25_weight", "gram_weight"): [(0, 0, 0)]}, "no arm has a weight"),
+        ({"kind_weights": [{"archve": 0.5}]}, "archve"),
+    ],
+)
+def test_a_grid_that_cannot_be_meant_is_refused_before_anything_is_asked(made: Any, grid: Any, message: str) -> None:
+    search, queries, qrels = made
+    many = pd.concat([queries.assign(query_id=queries["query_id"] + f"/{at}") for at in range(25)])
+    judged = pd.concat([qrels.assign(query_id=qrels["query_id"] + f"/{at}") for at in range(25)])
+    with pytest.raises(mk.ParameterError, match=message):
+        mk.sweep(search, many, judged, grid, as_of=DAY)
+
+
+def test_a_grid_of_decay_where_nothing_decays_is_refused(made: Any) -> None:
+    search, queries, qrels = made
+    with pytest.raises(mk.ParameterError, match="'decay_days' makes no difference: nothing"):
+        mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay_days": [1, 2]}, as_of=DAY)
+    with pytest.raises(mk.ParameterError, match="nothing that these queries find decays"):
+        mk.sweep(search.with_params(decay_kinds=("quarantined",)), queries, qrels, {"decay": ["linear"]}, as_of=DAY)
+    assert mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay": ["linear"]}, as_of=DAY).default == 1
+
+
+def test_an_arm_that_finds_nothing_is_an_error(made: Any) -> None:
+    search, queries, qrels = made
+    asked = queries.assign(text="ыыы")
+    with pytest.raises(mk.MemkitError, match="the arm 'bm25' has the weight 1 and found nothing for any of 8 queries"):
+        mk.sweep(search, asked, qrels, {"bm25_weight": [0.5]}, as_of=DAY)
+
+
+def test_drawn_settings_differ_and_depend_on_the_seed_alone() -> None:
+    grid = {"pool": range(1, 1001), "rrf_k": range(1000), "decay_days": range(1, 1001)}
+    for how in ("sobol", "random"):
+        drawn = list(Grid(grid, 100, how, seed=3))
+        assert len({tuple(one.items()) for one in drawn}) == 100
+        assert drawn == list(Grid(grid, 100, how, seed=3))
+        assert drawn != list(Grid(grid, 100, how, seed=4))
+    assert len(list(Grid({"pool": [1, 2, 3]}, 100))) == 3
+    shares = np.array([one["min_score"] for one in Grid({"min_score": uniform(0, 1)}, 64, seed=1)])
+    assert (np.histogram(shares, bins=16, range=(0, 1))[0] == 4).all()  # Sobol's points fill the space evenly
+
+
+def test_a_distribution_needs_a_number_of_settings() -> None:
+    with pytest.raises(mk.ParameterError, match="'min_score' is a distribution: say how many"):
+        Grid({"min_score": uniform(0, 1)})
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> None:
+    """`Question.but` is what its own search gives, by its own test; tests/audit has users, days, and thousands."""
+    rng = np.random.default_rng(seed)
+    corpus = drawn_corpus(seed + 7, 40)
+    search = mk.Retriever(encoder="hash", chunk_tokens=8, overlap_tokens=0, pool=30).fit(corpus)
+    queries, qrels = drawn_labels(seed, corpus, 5)
+    queries = queries.assign(user_id=None, as_of=None)
+    metrics = parse_metrics(["ndcg@5", "recall@3", "map", "judged@4", "stale@4"])
+    qrels = qrels.assign(valid_to=[DAY - timedelta(days=9) if at % 3 == 0 else None for at in range(len(qrels))])
+    settings = drawn_settings(rng, 150)
+    grid = [{name: [value] for name, value in one.items()} for one in settings]
+    found = mk.sweep(search, queries, qrels, grid, [one.name for one in metrics], as_of=DAY)
+    task = Task.of(queries, qrels, None, None, "raise", DAY)
+    every = {"vector_weight": 1.0, "bm25_weight": 1.0, "gram_weight": 1.0}
+    asked: dict[Any, Any] = {}
+    for at, one in enumerate(found.settings):
+        scope = {name: one[name] for name in ("function_word_weight", "expired")}
+        key = tuple(scope.values())
+        if key not in asked:
+            asked[key] = search.with_params(**every, **scope).ask(queries[["query_id", "text"]], 100, None, DAY)
+        run = Judged.of(hits_table(asked[key].but(**one)), task.labels, 100)
+        for metric in metrics:
+            np.testing.assert_array_equal(found.matrix(metric.name)[at], metric(run), err_msg=f"{metric.name} {one}")
+
+
+def test_every_mixture_of_the_arms_scores_as_its_own_search_does(made: Any) -> None:
+    search, queries, qrels = made
+    arms = ("vector_weight", "bm25_weight", "gram_weight")
+    grid = {arms: mk.shares(0.5), "fusion": ["weighted", "rrf"], "normalise": ["calibrated", "minmax"]}
+    found = mk.sweep(search, queries, qrels, grid, "ndcg@5", as_of=DAY)
+    for at in range(0, len(found.settings), 3):
+        alone = mk.evaluate(search.with_params(**found.settings[at]), queries, qrels, "ndcg@5", as_of=DAY)
+        np.testing.assert_array_equal(found.matrix()[at], alone.per_query["ndcg@5"].to_numpy())
+
+
+@pytest.mark.parametrize("unit", ["memory", "chunk"])
+@pytest.mark.parametrize("fold", ["none", "near"])
+def test_of_many_that_say_the_same_only_those_that_are_named_count(unit: str, fold: str) -> None:
+    ends = ["", ".", " !", "!!"] if fold == "near" else [""]
+    texts = [f"чай зелёный без сахара{ends[at % len(ends)]}" for at in range(30)] + ["кофе чай"] * 3
+    dates = [f"2025-01-{1 + at % 28:02}" for at in range(33)]
+    search = mk.Retriever(encoder=None, unit=unit, fold=fold, decay_kinds="*", gram_weight=0.5).fit(
+        mk.from_table({"memory_id": [f"m{at:02}" for at in range(33)], "text": texts, "created_at": dates})
+    )
+    queries = {"query_id": [f"q{at}" for at in range(33)], "text": ["зелёный чай"] * 33}
+    qrels = {"query_id": queries["query_id"], "memory_id": [f"m{at:02}" for at in range(33)], "relevance": [1] * 33}
+    found = mk.sweep(
+        search, queries, qrels, {"decay_days": [1, 50, 5000], "decay": ["linear", "none"]}, "mrr", as_of=DAY
+    )
+    for at, setting in enumerate(found.settings):
+        alone = mk.evaluate(search.with_params(**setting), queries, qrels, "mrr", as_of=DAY)
+        np.testing.assert_array_equal(found.matrix()[at], alone.per_query["mrr"].to_numpy())
+    assert (found.matrix() == 0).any()
+
+
+def test_a_product_of_weights_leaves_out_the_setting_in_which_no_arm_has_one() -> None:
+    search = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a", "b"], "text": ["чай", "кофе"]}))
+    labels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["a"], "relevance": [1]}
+    grid = {name: [0.0, 1.0] for name in ("vector_weight", "bm25_weight", "gram_weight")}
+    with pytest.warns(UserWarning, match="1 setting was left out, in which no arm has a weight"):
+        found = mk.sweep(search, *labels, grid, "mrr")
+    assert len(found.settings) == 7 + 1  # and the search's own
+    assert all(any(one.values()) or None in one.values() for one in found.settings)
+
+
+@pytest.mark.parametrize("metric", ["judged@5", "stale@5"])
+def test_where_nothing_is_found_a_sweep_says_so(metric: str) -> None:
+    search = mk.Retriever(encoder=None, min_score=3.0).fit(mk.from_table({"memory_id": ["a"], "text": ["чай"]}))
+    labels = {"query_id": ["1"], "text": ["чай"]}, {"query_id": ["1"], "memory_id": ["a"], "relevance": [1]}
+    none = mk.sweep(search, *labels, {"min_score": [2.0, 5.0]}, [metric])
+    assert (none.best, none.table[metric].null_count) == (none.default, 3)
+    assert f"No query has '{metric}' in any of them, as nothing was found" in str(none)
+    some = mk.sweep(search, *labels, {"min_score": [0.0, 5.0]}, [metric])
+    assert (some.best, some.table[metric].null_count) == (0, 2)
+    assert "at best (min_score=0.0), nothing found as it is" in str(some)
