@@ -6,7 +6,6 @@ about a millisecond), and on an Axes of matplotlib, for notebooks and PNG.
 
 from __future__ import annotations
 
-import hashlib
 import html
 import io
 import math
@@ -28,16 +27,12 @@ if TYPE_CHECKING:
 
 WIDE, HIGH = 700, 320
 """Pixels of the SVG, and of the PNG at 100 dots an inch."""
-_LETTER, _CAPITAL, _SMALL, _LINE, _SAMPLE, _TICK = 6.4, 1.6, 11, 16, 20, 5
+_LETTER, _CAPITAL, _SMALL, _LINE, _SAMPLE, _TICK = 6.8, 1.6, 11, 16, 20, 5
 """Pixels: of a letter, more of a capital, a font size, a line of the legend, a sample in it, a tick."""
 _TICKS = 6
 _DASHES = {"-": "", "--": "7 4", "-.": "7 3 2 3", ":": "2 3"}
-_HATCHES = {
-    "": "",
-    "//": '<path d="M0 6L6 0" stroke="#fff" stroke-width="1"/>',
-    "xx": '<path d="M0 0L6 6M0 6L6 0" stroke="#fff" stroke-width="1"/>',
-    "..": '<circle cx="3" cy="3" r="1" fill="#fff"/>',
-}
+_STEP = 6
+"""Pixels between two strokes of a hatch."""
 _SHAPES = {"o": "", "s": "M-1-1H1V1H-1Z", "^": "M0-1L1 1H-1Z", "D": "M0-1.2L1.2 0L0 1.2L-1.2 0Z", "|": "M0-1V1"}
 
 
@@ -140,7 +135,7 @@ class Picture:
     --------
     >>> picture = Picture("2 rows", [Bars(0, [4, 2], [-0.4, 0.6], [0.4, 1.4], "#0072B2")], Axis(0, 5), Axis(1.5, -0.5))
     >>> picture.svg.count("<rect"), picture.png[1:4]
-    (3, b'PNG')
+    (2, b'PNG')
     """
 
     title: str
@@ -263,7 +258,6 @@ class _Sheet:
 
     def __init__(self, picture: Picture) -> None:
         self.picture = picture
-        self.key = hashlib.blake2b(picture.words.encode("utf-8", "replace"), digest_size=6).hexdigest()
         self.legend = self._legend_lines()
         longest = max((_wide(name) for _, name in picture.y.named()), default=0.0)
         self.left = min(16 + longest + _LINE * bool(picture.y.label), WIDE / 2)
@@ -274,18 +268,13 @@ class _Sheet:
         """The whole SVG."""
         picture = self.picture
         parts = [_words(8, 16, picture.title, "")]
-        parts += [f'<g clip-path="url(#c{self.key})">', *map(self._mark, picture.marks), "</g>", *self._scales()]
+        parts += [*map(self._mark, picture.marks), *self._scales()]
         parts += self._legend_drawn()
         if picture.empty:
             parts.append(_words((self.left + self.right) / 2, (self.top + self.bottom) / 2, picture.empty, "middle"))
-        room = f'x="{self.left - 8:g}" y="{self.top - 8:g}"'
-        sides = f'width="{self.right - self.left + 18:g}" height="{self.bottom - self.top + 16:g}"'
-        hatches = {mark.hatch for mark in picture.marks if isinstance(mark, Bars) and mark.hatch}
-        defined = "".join(self._hatch(one) for one in sorted(hatches))
         return (
             f'<svg viewBox="0 0 {WIDE} {HIGH}" role="img" aria-label="{_escaped(picture.words)}" font-size="{_SMALL}"'
-            f' fill="currentColor"><defs><clipPath id="c{self.key}"><rect {room} {sides}/></clipPath>{defined}</defs>'
-            f"{''.join(parts)}</svg>"
+            f' fill="currentColor">{"".join(parts)}</svg>'
         )
 
     def _x(self, value: Any) -> Any:
@@ -295,10 +284,6 @@ class _Sheet:
     def _y(self, value: Any) -> Any:
         axis = self.picture.y
         return self.bottom - (_floats(value) - axis.low) / ((axis.high - axis.low) or 1.0) * (self.bottom - self.top)
-
-    def _hatch(self, hatch: str) -> str:
-        name = f"h{self.key}{[*_HATCHES].index(hatch)}"
-        return f'<pattern id="{name}" width="6" height="6" patternUnits="userSpaceOnUse">{_HATCHES[hatch]}</pattern>'
 
     def _mark(self, mark: Mark) -> str:
         if isinstance(mark, Bars):
@@ -312,12 +297,7 @@ class _Sheet:
     def _box(self, mark: Bars, box: list[float]) -> str:
         x1, x2 = sorted((float(self._x(box[0])), float(self._x(box[2]))))
         y1, y2 = sorted((float(self._y(box[1])), float(self._y(box[3]))))
-        return self._filled(mark, x1, y1, x2 - x1, y2 - y1)
-
-    def _filled(self, mark: Bars, x: float, y: float, wide: float, high: float) -> str:
-        place = f'<rect x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}" fill="'
-        over = f'{place}url(#h{self.key}{[*_HATCHES].index(mark.hatch)})"/>' if mark.hatch else ""
-        return f'{place}{mark.colour}"/>{over}'
+        return _filled(mark, x1, y1, x2 - x1, y2 - y1)
 
     def _line(self, mark: Line) -> str:
         points = " ".join(f"{x:.1f},{y:.1f}" for x, y in zip(self._x(mark.x), self._y(mark.y), strict=True))
@@ -373,10 +353,29 @@ class _Sheet:
 
     def _sample(self, mark: Any, x: float, y: float) -> str:
         if isinstance(mark, Bars):
-            return self._filled(mark, x, y - 5, _SAMPLE, 10)
+            return _filled(mark, x, y - 5, _SAMPLE, 10)
         if isinstance(mark, Line):
             return f'<path d="M{x:.1f} {y:.1f}h{_SAMPLE}" {_stroke(mark)}/>'
         return _sign(mark, x + _SAMPLE / 2, y, 40.0, mark.outlined is not None)
+
+
+def _filled(mark: Bars, x: float, y: float, wide: float, high: float) -> str:
+    place = f'x="{x:.1f}" y="{y:.1f}" width="{wide:.1f}" height="{high:.1f}"'
+    box = f'<rect {place} fill="{mark.colour}"/>'
+    if not mark.hatch:
+        return box
+    # A picture within the picture, which cuts off what reaches out; a pattern would need a name of its own in the page.
+    return f'{box}<svg {place}><path d="{_hatched(mark.hatch, wide, high)}" stroke="#fff" fill="none"/></svg>'
+
+
+def _hatched(hatch: str, wide: float, high: float) -> str:
+    """White strokes over a box: '//', 'xx' or '..'."""
+    if hatch == "..":
+        rows = range(_STEP // 2, math.ceil(high), _STEP)
+        return "".join(f"M{x} {y}h1.5" for y in rows for x in range(_STEP // 2, math.ceil(wide), _STEP))
+    starts = range(-math.ceil(high), math.ceil(wide), _STEP)
+    up = "".join(f"M{x} {high:.1f}l{high:.1f} -{high:.1f}" for x in starts)
+    return up if hatch == "//" else up + "".join(f"M{x} 0l{high:.1f} {high:.1f}" for x in starts)
 
 
 def _stroke(mark: Line) -> str:

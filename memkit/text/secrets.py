@@ -237,7 +237,7 @@ _PORT = re.compile(r"[\d:.]+(?:/\w+)?$|rotocol\b|ort\b|rint-")
 _EXAMPLE = re.compile(r"(?i)(?:(?:your|my|some)?[_-]?(?:pass(?:word|wd)?|pwd|secret|token)|парол\w+|x+|\.+)$")
 _CLASSES = tuple(map(re.compile, (r"[a-zа-яё]", r"[A-ZА-ЯЁ]", r"\d", r"[^\w\s.:-]")))
 _TURN = re.compile(r"[^\W\d_](?=\d)|\d(?=[^\W\d_])")
-_LOGIN = re.compile(r"[ \t]*(?::?[ \t]*\S+@\S+|:[ \t]*\S+)?$")
+_LOGIN = re.compile(r"[ \t]*+(?::?[ \t]*+[^\s@]++@\S+|:[ \t]*+\S+)?$")
 _NETWORK = re.compile(r"(?i)w[iy]-?fi|вай-?фа|роутер|router|network|сет[ия]")
 _BEFORE = 40
 

@@ -159,7 +159,7 @@ def test_a_future_date_is_named_as_the_format_names_it(cards: Path) -> None:
 
 def test_its_memories_are_found_by_search_and_full_text(cards: Path) -> None:
     corpus = mk.read(cards, formats=["cards"])
-    hits = mk.Retriever(encoder=None).fit(corpus).search("сахар", as_of="2026-01-01")
+    hits = mk.Retriever(encoder=None).fit(corpus).search("сахар", as_of="2026-02-01")
     assert hits["path"].to_pylist()[:1] == ["tea.card"]
     assert corpus.sql("select path from fts('сахара') join memories using (memory_id)").fetchall() == [("tea.card",)]
 

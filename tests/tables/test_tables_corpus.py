@@ -178,7 +178,7 @@ def test_a_single_file_that_no_format_reads_is_a_row(tmp_path: Path) -> None:
 
 
 def test_nothing_at_the_path_is_said_so(tmp_path: Path) -> None:
-    for path in (tmp_path / "none", "\0", "none/such"):
+    for path in (tmp_path / "none", "none/such"):
         with pytest.raises(FormatError, match="Got nothing there"):
             mk.read(path)
 
@@ -324,7 +324,7 @@ def test_half_a_character_in_a_parameter_of_a_policy_is_refused() -> None:
 @pytest.mark.parametrize("path", ["a\0b", "a\ud800b"])
 def test_a_path_that_no_system_takes_is_refused(path: str) -> None:
     for act in (mk.open, mk.read, mk.from_table({"text": ["чай"]}).save):
-        with pytest.raises(MemkitError, match="expected a f"):
+        with pytest.raises(MemkitError, match="expected a path"):
             act(path)
 
 
