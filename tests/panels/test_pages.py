@@ -92,7 +92,7 @@ def panel(request: pytest.FixtureRequest, corpus: mk.Corpus, search: mk.Retrieve
 
 
 BEYOND = """() => {
-  const svg = document.querySelector(".pic svg"), all = svg.getBoundingClientRect();
+  const svg = document.querySelector(".pic > svg"), all = svg.getBoundingClientRect();
   return [...svg.querySelectorAll("text")].filter((one) => {
     const box = one.getBoundingClientRect();
     return box.left < all.left - 1 || box.right > all.right + 1 || box.top < all.top - 1 || box.bottom > all.bottom + 1;
@@ -120,7 +120,7 @@ def test_every_control_has_a_name_and_no_hostile_word_acts(stage: Any, panel: An
     assert stage.unnamed() == []
     assert tab.evaluate("window.ran") is None
     assert tab.evaluate("document.querySelectorAll('.mkp script, .mkp svg[onload], .mkp [onerror]').length") == 0
-    assert tab.locator(".mkp .pic svg").get_attribute("aria-label") == panel.view.words
+    assert tab.locator(".mkp .pic > svg").get_attribute("aria-label") == panel.view.words
     assert tab.evaluate(BEYOND) == []
     tab.locator(".mkp button", has_text="?").press("?")
     assert tab.get_by_role("table", name="Keys, outside of a text").is_visible()
