@@ -8,7 +8,7 @@ from typing import Any
 
 from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import COUNTED, parse_fact
-from memkit.formats.syntax.json_places import Json
+from memkit.formats.syntax.places import Json
 
 _COUNTERS = {f"{kind}.md": name for name, kind in COUNTED.items()}
 Look = Callable[[str], tuple[str | None, str | None]]

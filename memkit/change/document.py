@@ -7,8 +7,9 @@ from bisect import bisect_right
 from functools import cached_property
 
 from memkit.errors import ChangeRefusedError
-from memkit.formats.records.write import YAML, Place, json_places, yaml_places
-from memkit.formats.syntax.json_places import Json, Steps
+from memkit.formats.records.write import Place, json_places, yaml_places
+from memkit.formats.syntax.places import Json, Steps
+from memkit.formats.syntax.yaml import ENDINGS
 
 _BLANK = re.compile(r"\s*")
 
@@ -98,6 +99,6 @@ class Document:
     @cached_property
     def _records(self) -> list[Place] | ChangeRefusedError | None:
         try:
-            return yaml_places(self.text) if self.path.lower().endswith(YAML) else json_places(self.json)
+            return yaml_places(self.text) if self.path.lower().endswith(ENDINGS) else json_places(self.json)
         except ChangeRefusedError as error:  # kept too: else each record of the file would look again
             return error

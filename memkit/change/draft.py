@@ -16,7 +16,7 @@ from memkit.change.journal import hash_of
 from memkit.change.names import Names
 from memkit.errors import ChangeRefusedError, FormatError, NotFoundError
 from memkit.formats.disk.source import utf8
-from memkit.formats.syntax.json_places import Splice
+from memkit.formats.syntax.places import Splice
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import exact_text
 

@@ -23,8 +23,8 @@ from memkit.errors import ChangeRefusedError, FormatError, QueryError, StaleSour
 from memkit.formats.disk.files import MAX_FILE_BYTES
 from memkit.formats.disk.source import utf8
 from memkit.formats.reader import Reading
-from memkit.formats.syntax.json_places import Json, Splice, spliced
 from memkit.formats.syntax.node import clean
+from memkit.formats.syntax.places import Json, Splice, spliced
 from memkit.params import describe
 from memkit.schemas import column, result_schema, table
 from memkit.tables.sealed import Sealed, read_select

@@ -8,7 +8,7 @@ from typing import Any
 
 from memkit.change.counters import facts_in
 from memkit.change.draft import Draft
-from memkit.change.remove import entry_of, record_span, update_entry
+from memkit.change.remove import entry_of, record_text, update_entry
 from memkit.errors import ChangeRefusedError
 from memkit.fences import fences, headings
 from memkit.formats.facts import COUNTED
@@ -16,9 +16,7 @@ from memkit.formats.faults import FIXES
 from memkit.formats.index_tree.index import ordered_entry
 from memkit.formats.records.adapters import CURRENT
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.json_places import Json, Splice
-from memkit.formats.syntax.yaml_places import set_field
-from memkit.formats.syntax.yaml_places import set_value as set_yaml_value
+from memkit.formats.syntax.places import Head, Splice, syntax_of
 from memkit.params import Estimator, estimator, param
 
 Row = dict[str, Any]
@@ -84,7 +82,7 @@ def _rename(draft: Draft, problem: Row) -> None:
 def _date(draft: Draft, problem: Row) -> None:
     day, path, memory_id = draft.moment.date().isoformat(), problem["path"], problem["memory_id"]
     if path.endswith(".md"):  # the index.md of a split file
-        own = set_field(draft.text(path), "updated", day)
+        own = Head(draft.text(path)).set_value(["updated"], day)
         draft.splice("update", path, own, "the day of the fix", memory_id=memory_id)
     else:
         update_entry(draft, entry_of(draft, problem), {"updated": day}, "the day of the fix", memory_id=memory_id)
@@ -92,14 +90,9 @@ def _date(draft: Draft, problem: Row) -> None:
 
 def _version(draft: Draft, problem: Row) -> None:
     path, memory_id = problem["path"], problem["memory_id"]
-    text, is_yaml = draft.text(path), path.lower().endswith((".yaml", ".yml"))
     ordinal = draft.ordinal(path, memory_id)
-    span = record_span(draft, draft.memories_in(path)[ordinal], ordinal)
-    if is_yaml and span is not None:
-        raise ChangeRefusedError(f"{path}: a field can be added to a file of one record alone.")
-    start, end = (0, len(text)) if span is None else span
-    record, place = text[start:end], ["format_version"]
-    own = set_yaml_value(record, place, CURRENT) if is_yaml else Json(record).set_value(place, CURRENT)
+    start, text = record_text(draft, draft.memories_in(path)[ordinal], ordinal)
+    own = syntax_of(path)(text).set_value(["format_version"], CURRENT)
     splice = Splice(own.start + start, own.end + start, own.text)
     draft.splice("update", path, splice, "a record says its version", memory_id=memory_id)
 

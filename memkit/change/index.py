@@ -21,7 +21,7 @@ from memkit.duck import literal
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.fields import words_given
 from memkit.formats.index_tree.index import FIELDS, format_branch, format_branch_line, format_root, ordered_entry
-from memkit.formats.syntax.json_places import Json, Splice, with_values
+from memkit.formats.syntax.places import Json, Splice, with_values
 from memkit.params import AsOf, as_of_time
 from memkit.policy.index_check import IndexCheck
 from memkit.policy.split_plan import SplitPlan
@@ -188,9 +188,7 @@ class IndexStore(Operations):
             named = str(values.get("file", file))
             if named != file:
                 self._check_file(draft, self.load(), named)
-            new = with_values(
-                document.text, values, lambda text, name, value: Json(text).set_value([*place, name], value)
-            )
+            new = with_values(document.text, values, Json, *place)
             part, old = Json(new).find(place), document.json.find(place)
             assert part is not None  # as it was before
             assert old is not None  # entry_path found it

@@ -10,8 +10,7 @@ from memkit.change.draft import Draft
 from memkit.change.remove import entry_of, update_entry
 from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import parse_fact
-from memkit.formats.syntax.json_places import Splice
-from memkit.formats.syntax.yaml_places import set_field
+from memkit.formats.syntax.places import Head, Splice
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES
 
 Row = dict[str, Any]
@@ -41,7 +40,7 @@ def _tags(stays: Row, goes: list[Row]) -> list[str]:
 
 def _note(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
     if tags := _tags(stays, goes):
-        new = set_field(draft.text(stays["path"]), "keywords", tags[: max(20, len(stays["tags"]))])
+        new = Head(draft.text(stays["path"])).set_value(["keywords"], tags[: max(20, len(stays["tags"]))])
         draft.splice("update", stays["path"], new, reason, memory_id=stays["memory_id"])
 
 

@@ -18,10 +18,10 @@ from memkit.formats.records.adapters import CURRENT, adapt, shape_of
 from memkit.formats.records.format import kind_of
 from memkit.formats.records.kinds import RECORD_KINDS
 from memkit.formats.syntax.json import load_json
-from memkit.formats.syntax.json_places import Splice, pretty
 from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.places import Head, Splice
 from memkit.formats.syntax.values import text_of
-from memkit.formats.syntax.yaml_places import rename_field, set_field
+from memkit.formats.syntax.write import pretty
 from memkit.params import Estimator, estimator, param
 
 Row = dict[str, Any]
@@ -218,6 +218,7 @@ def _note(draft: Draft, row: Row) -> None:
         raise ChangeRefusedError(f"{path}: it has created_at and occurred_at, and they differ.")
     word = f"migrate {path}"
     reason = "occurred_at becomes created_at and updated_at"
-    renamed = rename_field(text, "occurred_at", "created_at")
-    for splice in (renamed, set_field(text, "updated_at", stamp(row["occurred_at"]))):
+    head = Head(text)
+    renamed = head.rename("occurred_at", "created_at")
+    for splice in (renamed, head.set_value(["updated_at"], stamp(row["occurred_at"]))):
         draft.splice("update", path, splice, reason, memory_id=memory_id, together=word)

@@ -15,8 +15,7 @@ from memkit.change.operations import Operations, checked, missing, stamp
 from memkit.errors import FormatError, ParameterError
 from memkit.formats.fields import check_text, words_given
 from memkit.formats.notes.format import FIELDS, format_note, parse_note
-from memkit.formats.syntax.json_places import Splice, spliced, with_values
-from memkit.formats.syntax.yaml_places import set_field
+from memkit.formats.syntax.places import Head, Splice, spliced, with_values
 from memkit.params import AsOf, describe
 from memkit.search.retriever import Retriever
 from memkit.tables.sources import read
@@ -109,7 +108,7 @@ class NoteStore(Operations):
             values = {name: list(v) if name == "keywords" else v for name, v in changed.items() if name != "content"}
             FIELDS.only(*values).strict(values)  # what the file has already may be as it is
             check_text(values)
-            new = with_values(text, {**values, "updated_at": time}, set_field)
+            new = with_values(text, {**values, "updated_at": time}, Head)
             if "content" in changed:
                 said = checked(changed["content"], "content", filled=False)
                 if len(said.strip()) < 10:

@@ -14,18 +14,18 @@ from memkit.change.edits import Edits
 from memkit.change.migrate import Migrate
 from memkit.change.operations import Operations, missing, stamp
 from memkit.change.planning import plan
-from memkit.change.remove import LINES, record_span
+from memkit.change.remove import record_text
 from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.records.kinds import RECORD_KINDS
 from memkit.formats.records.write import checked_record, format_record
-from memkit.formats.syntax.json_places import Json, Splice, with_values
+from memkit.formats.syntax.json import LINES
+from memkit.formats.syntax.places import Json, Splice, syntax_of, with_values
 from memkit.formats.syntax.values import integer_of, number_of
-from memkit.formats.syntax.yaml_places import set_value as set_yaml_value
+from memkit.formats.syntax.yaml import ENDINGS as YAML
 from memkit.params import AsOf
 from memkit.tables.sources import read
 
 _NAME = re.compile(r"[^\w.-]+")
-_YAML = (".yaml", ".yml")
 
 
 class RecordStore(Operations):
@@ -69,11 +69,11 @@ class RecordStore(Operations):
                 )
             about: dict[str, Any] = {"reason": f"a new {kind}", "memory_id": f"records:{name}#{own}" if field else None}
             if not draft.exists(name):
-                text = format_record(record, "yaml" if name.lower().endswith(_YAML) else "json")
+                text = format_record(record, "yaml" if name.lower().endswith(YAML) else "json")
                 draft.write(name, _on_a_line(text) if name.lower().endswith(LINES) else text, **about)
             elif name.lower().endswith(LINES):
                 draft.append(name, draft.text(name), _on_a_line(format_record(record, "json")), **about)
-            elif name.lower().endswith(_YAML) or not _is_list(draft.document(name).json):
+            elif name.lower().endswith(YAML) or not _is_list(draft.document(name).json):
                 raise ChangeRefusedError(f"{name}: it is there already, and no list of JSON.")
             else:
                 new = draft.document(name).json.append([], json.loads(format_record(record, "json")))
@@ -104,15 +104,10 @@ class RecordStore(Operations):
             hits, rate = integer_of(rows[0]["hits"]) or 0, number_of(rows[0]["success_rate"]) or 0.0
             mean = round((rate * hits + bool(success)) / (hits + 1), 12)
             used = {"hits": hits + 1, "success_rate": mean, "last_used_at": stamp(draft.moment)}
-            text, span = draft.text(path), record_span(draft, memories[ordinal], ordinal)
-            is_yaml = path.lower().endswith(_YAML)
-            if is_yaml and span is not None:
-                raise ChangeRefusedError(f"{path}: a record in a list of YAML is left alone.")
-            start, end = (0, len(text)) if span is None else span
-            setter: Any = set_yaml_value if is_yaml else lambda text, path, to: Json(text).set_value(path, to)
-            new = with_values(text[start:end], used, lambda text, name, to: setter(text, ["usage_stats", name], to))
+            start, text = record_text(draft, memories[ordinal], ordinal)
+            new = with_values(text, used, syntax_of(path), "usage_stats")
             reason = f"used, {'with' if success else 'without'} success"
-            draft.splice("update", path, Splice(start, end, new), reason, memory_id=memory_id)
+            draft.splice("update", path, Splice(start, start + len(text), new), reason, memory_id=memory_id)
             return used
 
         return self._do(work, now, dry_run)

@@ -9,10 +9,11 @@ from typing import Any
 from memkit.change.document import Document
 from memkit.change.draft import Draft
 from memkit.errors import ChangeRefusedError
-from memkit.formats.syntax.json_places import Splice, Steps
+from memkit.formats.syntax.json import LINES
+from memkit.formats.syntax.places import Splice, Steps
+from memkit.formats.syntax.yaml import ENDINGS as YAML
 
 Row = dict[str, Any]
-LINES = (".jsonl", ".ndjson")
 _APPENDED = {"daily_log": "a daily log is only appended to", "session": "a transcript is only appended to"}
 
 
@@ -87,6 +88,21 @@ def record_span(draft: Draft, memory: Row, ordinal: int) -> tuple[int, int] | No
     if ordinal >= len(places) or places[ordinal].line != memory["line_start"]:
         raise ChangeRefusedError(f"{path}: the place of the record is not certain.")
     return places[ordinal].start, places[ordinal].end
+
+
+def record_text(draft: Draft, memory: Row, ordinal: int) -> tuple[int, str]:
+    """Where a record whose fields are to change begins, and its text.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where its place is not certain, or a list of YAML holds it.
+    """
+    path, span = memory["path"], record_span(draft, memory, ordinal)
+    if span is not None and path.lower().endswith(YAML):
+        raise ChangeRefusedError(f"{path}: a record in a list of YAML is left alone.")
+    start, end = (0, None) if span is None else span
+    return start, draft.text(path)[start:end]
 
 
 def _entry(draft: Draft, memory: Row, reason: str) -> None:

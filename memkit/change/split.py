@@ -8,8 +8,7 @@ from typing import Any
 from memkit.change.draft import Draft
 from memkit.change.remove import update_entry
 from memkit.errors import ChangeRefusedError
-from memkit.formats.syntax.json_places import with_values
-from memkit.formats.syntax.yaml_places import set_field
+from memkit.formats.syntax.places import Head, with_values
 from memkit.policy.split_plan import SplitPlan
 
 Row = dict[str, Any]
@@ -69,9 +68,9 @@ def split_anew(policy: SplitPlan, draft: Draft, entry: Row) -> None:
         draft.delete(path, "its parts were made anew", **shared)
     fields = {"parts": list(map(posixpath.basename, new)), "tokens_total": policy.count(text.replace("\r\n", "\n"))}
     index = draft.text(entry["path"])
-    told = with_values(index, fields, set_field)
+    told = with_values(index, fields, Head)
     if len(draft.rows) > rows or told != index:
-        told = with_values(told, {"updated": draft.moment.date().isoformat()}, set_field)
+        told = with_values(told, {"updated": draft.moment.date().isoformat()}, Head)
         draft.write(entry["path"], told, "the parts", **shared)
         _dated(draft, entry, "its parts were made anew", **shared)
 

@@ -20,7 +20,7 @@ from memkit.formats.disk.source import decode
 from memkit.formats.facts import COUNTED, FORMAT, TYPES, parse, parse_fact
 from memkit.formats.format import File
 from memkit.formats.rows import Rows
-from memkit.formats.syntax.json_places import Json, Splice, spliced, with_values
+from memkit.formats.syntax.places import Json, Splice, spliced, with_values
 from memkit.formats.syntax.values import day_of
 from memkit.policy.admission import Admission
 from memkit.policy.dedup.near import normalise
@@ -187,7 +187,7 @@ def write_meta(draft: Draft, facts: UserFacts, meta: str, kind: str, gone: list[
     counts.subtract(row["path"] for row in gone)
     values = {name: counts[f"{facts.home}/{of}.md"] for name, of in COUNTED.items()}
     values |= {"version": 2} if Json(meta).find(["version"]) is None else {}
-    meta = with_values(meta, values, lambda text, name, value: Json(text).set_value([name], value))
+    meta = with_values(meta, values, Json)
     draft.write(f"{facts.home}/meta.json", meta, "counters and the last ids")
 
 

@@ -81,7 +81,7 @@ def _beside(source: Source) -> list[_Line]:
     lines = [(source.path, number, UNDECODED, guess) for number, guess in source.undecoded.items()]
     if "#" not in source.text:
         return lines
-    is_yaml = source.name.lower().endswith((".yaml", ".yml"))
+    is_yaml = source.name.lower().endswith(yaml.ENDINGS)
     comments = (yaml if is_yaml else front_matter).comments(source.text).items()
     return sorted([*lines, *((source.path, number, COMMENTS, said) for number, said in comments)])
 

@@ -18,7 +18,7 @@ import memkit as mk
 from memkit.change.journal import hash_of
 from memkit.duck import literals
 from memkit.errors import ChangeRefusedError, MemkitError, ParameterError, QueryError, StaleSourceError
-from memkit.formats.syntax.json_places import Json, Splice, spliced
+from memkit.formats.syntax.places import Json, Splice, spliced
 from memkit.params import estimator, param
 from memkit.policy.base import VERDICT, Policy, needed
 

@@ -17,8 +17,8 @@ from memkit.formats.index_tree.index import format_branch, format_root
 from memkit.formats.notes.format import format_note, parse_note
 from memkit.formats.records.write import format_record
 from memkit.formats.syntax import front_matter
-from memkit.formats.syntax.json_places import pretty, spliced
-from memkit.formats.syntax.yaml_places import block, scalar, set_field, set_value
+from memkit.formats.syntax.places import Head, Yaml, spliced
+from memkit.formats.syntax.write import block, pretty, scalar
 
 # --- the documents' examples, byte for byte ----------------------------------------------------------------------
 
@@ -515,7 +515,7 @@ def test_a_field_of_front_matter_changes_and_nothing_else(head: str, mark: str, 
     newline = "\r\n" if "\r" in head else "\n"
     text = f"{mark}---{newline}{head}---{newline}{newline}тело --- # не трогать"
     try:
-        splice = set_field(text, key, value)
+        splice = Head(text).set_value([key], value)
     except ChangeRefusedError as error:
         refused = str(error)
     else:
@@ -547,14 +547,14 @@ def test_a_field_of_front_matter_changes_and_nothing_else(head: str, mark: str, 
 )
 def test_what_cannot_be_spliced_is_refused_with_the_reason(text: str, why: str) -> None:
     with pytest.raises(ChangeRefusedError, match=why):
-        set_field(text, "a", "x")
+        Head(text).set_value(["a"], "x")
 
 
 def test_a_value_within_a_yaml_record_changes_and_nothing_else() -> None:
     text = PATHWAY_YAML.replace("hits: 128", "hits:  128   # много")
-    done = spliced(text, [set_value(text, ["usage_stats", "hits"], 129)])
+    done = spliced(text, [Yaml(text).set_value(["usage_stats", "hits"], 129)])
     assert done == text.replace("128 ", "129 ")
-    done = spliced(text, [set_value(text, ["usage_stats", "last_used_at"], "2026-01-01T00:00:00Z")])
+    done = spliced(text, [Yaml(text).set_value(["usage_stats", "last_used_at"], "2026-01-01T00:00:00Z")])
     assert done == text.replace("2025-01-14T10:15:30Z", "2026-01-01T00:00:00Z")
     with pytest.raises(ChangeRefusedError, match=r"no field 'usage_stats[.]misses'"):
-        set_value(text, ["usage_stats", "misses"], 1)
+        Yaml(text).set_value(["usage_stats", "misses"], 1)

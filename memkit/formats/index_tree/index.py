@@ -12,8 +12,8 @@ from memkit.formats.faults import is_not_negative, length
 from memkit.formats.fields import DAY, FILLED, TRUTH, WHOLE, WORDS, Field, Fields, Type, check_text, words_test
 from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.rows import Row, Rows, extra_of
-from memkit.formats.syntax.json_places import pretty
 from memkit.formats.syntax.node import Node
+from memkit.formats.syntax.write import pretty
 
 
 @dataclass(frozen=True)

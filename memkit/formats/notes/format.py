@@ -20,12 +20,11 @@ from memkit.formats.notes.batch import MAX_KEYWORD, MAX_KEYWORDS, MAX_SUBJECT, M
 from memkit.formats.rows import Rows, extra_of
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
-from memkit.formats.syntax.json import load_json
+from memkit.formats.syntax.json import LINES, load_json
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.values import text_of, words_in
-from memkit.formats.syntax.yaml_places import block
+from memkit.formats.syntax.write import block
 
-LINES = (".jsonl", ".ndjson")
 _ACTIONS = ("add", "delete", "embedding")
 _BODIES = ("content", "body", "text")
 """Where a line of a log has the text of its note."""

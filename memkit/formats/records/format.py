@@ -14,13 +14,13 @@ from memkit.formats.format import File, Format
 from memkit.formats.records.adapters import CURRENT, adapt, major_of, shape_of
 from memkit.formats.records.kinds import RECORD_KINDS, RULES, Record, RecordKind, check
 from memkit.formats.rows import Row, Rows, json_text
-from memkit.formats.syntax.json import load_json, load_json_items, name_lines
+from memkit.formats.syntax import yaml
+from memkit.formats.syntax.json import LINES, load_json, load_json_items, name_lines
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.values import text_of
-from memkit.formats.syntax.yaml import load_yaml
 
 _TEXTS = ("template", "response", "content")
-ENDINGS = (".json", ".jsonl", ".ndjson", ".yaml", ".yml")
+ENDINGS = (".json", *LINES, *yaml.ENDINGS)
 WRAPPERS = ("pathways", "memory_items", "memories", "items", "wisdom_facts", "wisdom", "facts")
 """Keys under which a file may hold its list of records."""
 
@@ -100,8 +100,8 @@ def _find(source: Source) -> Iterator[_Found]:
         yield from _json_lines(source)
         return
     try:
-        if source.name.lower().endswith((".yaml", ".yml")):
-            for document in load_yaml(source.text):
+        if source.name.lower().endswith(yaml.ENDINGS):
+            for document in yaml.load_yaml(source.text):
                 yield from _unwrapped(document)
         elif source.text.lstrip().startswith("["):
             for value, line, end_line in load_json_items(source.text):
@@ -113,7 +113,7 @@ def _find(source: Source) -> Iterator[_Found]:
 
 
 def _is_lines(source: Source) -> bool:
-    return source.name.lower().endswith((".jsonl", ".ndjson"))
+    return source.name.lower().endswith(LINES)
 
 
 def _json_lines(source: Source) -> Iterator[_Found]:
@@ -149,7 +149,7 @@ class _File:
 
     def __init__(self, source: Source, rows: Rows) -> None:
         self.source, self.rows = source, rows
-        self.is_yaml = source.name.lower().endswith((".yaml", ".yml"))
+        self.is_yaml = source.name.lower().endswith(yaml.ENDINGS)
 
     def read(self, ordinal: int, found: _Found) -> None:
         kind = kind_of(found.value)

@@ -14,11 +14,9 @@ from memkit.formats.fields import check_text
 from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
 from memkit.formats.syntax.json import load_json
-from memkit.formats.syntax.json_places import Json, pretty
 from memkit.formats.syntax.node import StructureError
-from memkit.formats.syntax.yaml_places import block
-
-YAML = (".yaml", ".yml")
+from memkit.formats.syntax.places import Json
+from memkit.formats.syntax.write import block, pretty
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,9 @@ from typing import Any
 
 from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError, clean
 
+LINES = (".jsonl", ".ndjson")
+"""The ends of the names of files with a document a line."""
+
 
 class Number(float):
     """A JSON number with a fraction, as written: a version 1.10 is not 1.1."""

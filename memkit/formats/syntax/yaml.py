@@ -15,6 +15,8 @@ import yaml
 
 from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError, clean
 
+ENDINGS = (".yaml", ".yml")
+"""The ends of the names of its files."""
 MAX_ALIASED = 1_000_000
 """Characters, and nodes, that aliases may add to one file."""
 MAX_DIRECTIVES = 100

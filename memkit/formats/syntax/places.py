@@ -1,4 +1,9 @@
-"""Where the parts of a JSON text stand, and the few changes that leave every other character as it is."""
+"""Where the parts of a JSON or YAML text stand, and the few changes that leave every other character as it is.
+
+A round trip through a library changes what nobody touched; here one value gets another text, and nothing else. `Json`,
+`Yaml` and `Head`, the YAML at the head of a Markdown file, answer to ``set_value`` alike: `syntax_of` says which of the
+two a file of records is written in.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the stubs leave it out
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
+
+import yaml
 
 from memkit.errors import ChangeRefusedError
+from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
+from memkit.formats.syntax.write import block, pretty, quoted, scalar
+from memkit.formats.syntax.yaml import ENDINGS, load_yaml
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _TALL = re.compile(r"\[\s*\n\s*[^\s{\[\]]")
@@ -20,6 +30,9 @@ _TALL = re.compile(r"\[\s*\n\s*[^\s{\[\]]")
 _INDENTED = re.compile(r"\n([ \t]+)\S")
 _INDENT, _LINE_END = re.compile(r"[ \t]*"), re.compile(r"\n")
 _DECODER = json.JSONDecoder(strict=False)
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_OPENING = re.compile("\ufeff?---[ \t]*\r?\n")
+_CLOSING = re.compile(r"\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|\Z)")
 
 
 Steps = list[str | int]
@@ -59,10 +72,28 @@ def spliced(text: str, splices: Iterable[Splice]) -> str:
     return "".join([*found, text[at:]])
 
 
-def with_values(text: str, values: Mapping[str, Any], set_one: Callable[[str, str, Any], Splice]) -> str:
-    """`text` with each of the named values in it, set one after the other."""
+class Places(Protocol):
+    """A text that knows where its values stand."""
+
+    def set_value(self, path: Sequence[str | int], value: Any) -> Splice:
+        """What gives the value that keys and 0-based places lead to another text."""
+
+
+def syntax_of(path: str) -> Callable[[str], Places]:
+    """What the records of a file are written in, by its name: `Yaml` or `Json`."""
+    return Yaml if path.lower().endswith(ENDINGS) else Json
+
+
+def with_values(text: str, values: Mapping[str, Any], opened: Callable[[str], Places], *above: str | int) -> str:
+    """`text` with each of the named values in it, of what the path `above` leads to, set one after the other.
+
+    Examples
+    --------
+    >>> with_values('{"stats": {"hits": 1}}', {"hits": 2, "rate": 0.5}, Json, "stats")
+    '{"stats": {"hits": 2, "rate": 0.5}}'
+    """
     for name, value in values.items():
-        text = spliced(text, [set_one(text, name, value)])
+        text = spliced(text, [opened(text).set_value([*above, name], value)])
     return text
 
 
@@ -333,34 +364,222 @@ def _parts_at(text: str, start: int) -> Iterator[Part]:
         at = _skip(text, at + 1) if text[at] == "," else at
 
 
-def pretty(value: Any, indent: str = "", *, step: str = "  ", is_ascii: bool = False) -> str:
-    """JSON as the documents show it: two blanks a level, a list of plain values on one line.
-
-    Examples
-    --------
-    >>> print(pretty({"tags": ["чай", 1], "files": [{"a": {}}]}))
-    {
-      "tags": ["чай", 1],
-      "files": [
-        {
-          "a": {}
-        }
-      ]
-    }
-    """
-    inner = f"{indent}{step}"
-
-    def at(item: Any) -> str:
-        return pretty(item, inner, step=step, is_ascii=is_ascii)
-
-    if isinstance(value, Mapping) and value:
-        members = (f"{inner}{json.dumps(key, ensure_ascii=is_ascii)}: {at(item)}" for key, item in value.items())
-        return "{\n" + ",\n".join(members) + f"\n{indent}}}"
-    if isinstance(value, list) and any(isinstance(item, (list, Mapping)) for item in value):
-        return "[\n" + ",\n".join(f"{inner}{at(item)}" for item in value) + f"\n{indent}]"
-    return json.dumps(value, ensure_ascii=is_ascii, allow_nan=False)
-
-
 def _skip(text: str, at: int) -> int:
     match = _BLANK.match(text, at)
     return match.end() if match else at
+
+
+class Yaml:
+    """One YAML document: what would give one of its values another text.
+
+    Parameters
+    ----------
+    text : str
+        The document, perhaps behind a BOM: a mapping with a key a line.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where the text is no such document, or has anchors.
+    """
+
+    loose = False
+    """Whether dates and ``file:path`` are written without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.start, self.end = self._bounds()
+        self._inner = text[self.start : self.end]
+        self._top = _composed(self._inner)
+
+    def set_value(self, path: Sequence[str | int], value: Any) -> Splice:
+        """`value`, a string, a number or a list of strings, for what the keys lead to; a new key at the top alone.
+
+        Raises
+        ------
+        ChangeRefusedError
+            Where the place of the value is not certain, or more than it would be read differently.
+        """
+        keys = list(map(str, path))
+        splice = self._set(keys, value)
+        before, after = (self._read(_plain(version)) for version in (self.text, spliced(self.text, [splice])))
+        _compare(before, after, keys, value)
+        return splice
+
+    def _bounds(self) -> tuple[int, int]:
+        return len(self.text) - len(self.text.removeprefix("\ufeff")), len(self.text.rstrip("\r\n \t"))
+
+    def _read(self, text: str) -> Any:
+        """What the reader makes of such a text."""
+        try:
+            return next(load_yaml(text), None)
+        except StructureError as error:
+            raise ChangeRefusedError(f"line {error.line}: it is no YAML ({error}).") from error
+
+    def _set(self, path: list[str], value: Any) -> Splice:
+        node = self._top
+        for step in path[:-1]:
+            node = _value_of(node, step)
+        newline = "\r\n" if "\r\n" in self.text else "\n"
+        try:
+            place = _value_of(node, path[-1])
+        except KeyError:
+            if len(path) > 1 or value is None:
+                raise ChangeRefusedError(f"there is no field {'.'.join(path)!r}.") from None
+            line = block({path[-1]: value}, loose=self.loose).removesuffix("\n").replace("\n", newline)
+            return Splice(self.end, self.end, f"{newline}{line}" if self._inner else line)
+        own = _replacement(self._inner, place, value, newline, self.loose)
+        return Splice(self.start + own.start, self.start + own.end, own.text)
+
+
+class Head(Yaml):
+    """The front matter of a Markdown file, as a `Yaml`.
+
+    Parameters
+    ----------
+    text : str
+        The whole file.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where there is no front matter, or none that can be parsed.
+
+    Examples
+    --------
+    >>> text = "---\\nid: 1 # mine\\nkeywords: [a,  b]\\n---\\nчай"
+    >>> print(spliced(text, [Head(text).set_value(["id"], "x")]))
+    ---
+    id: x # mine
+    keywords: [a,  b]
+    ---
+    чай
+    """
+
+    loose = True
+
+    def rename(self, key: str, name: str) -> Splice:
+        """What gives a field another name.
+
+        Raises
+        ------
+        ChangeRefusedError
+            Where its place is not certain.
+
+        Examples
+        --------
+        >>> text = "---\\nold:  1 # x\\n---\\n"
+        >>> print(spliced(text, [Head(text).rename("old", "new")]), end="")
+        ---
+        new:  1 # x
+        ---
+        """
+        found = [node for node, _ in self._top.value if isinstance(node, yaml.ScalarNode) and node.value == key]
+        if len(found) != 1:
+            raise ChangeRefusedError(f"field {key!r} stands there {len(found)} times; once is expected.")
+        start, end = (self.start + mark.index for mark in (found[0].start_mark, found[0].end_mark))
+        return Splice(start, end, scalar(name))
+
+    def _bounds(self) -> tuple[int, int]:
+        opening = _OPENING.match(self.text)
+        closing = _CLOSING.search(self.text, opening.end() - 1) if opening else None
+        if opening is None or closing is None:
+            raise ChangeRefusedError("it has no front matter.")
+        return opening.end(), max(closing.start(), opening.end())
+
+    def _read(self, text: str) -> Any:
+        front = front_matter.split(text)
+        if front is None or front.fault:
+            raise ChangeRefusedError("its front matter cannot be parsed.")
+        return front.fields
+
+
+def _plain(text: str) -> str:
+    return text.removeprefix("\ufeff").replace("\r\n", "\n")
+
+
+def _composed(head: str) -> Any:
+    """The mapping that a text is, without anything that another place of it could depend on."""
+    try:
+        if any(getattr(event, "anchor", None) for event in yaml.parse(head, Loader=_Loader)):
+            raise ChangeRefusedError("it has anchors or aliases, so one value may stand for several.")
+        node = yaml.compose(head, Loader=_Loader)
+    except yaml.YAMLError as error:
+        raise ChangeRefusedError(f"it is no YAML ({getattr(error, 'problem', None) or error}).") from error
+    if not isinstance(node, yaml.MappingNode) or node.flow_style:
+        raise ChangeRefusedError("it is not a mapping with a key a line.")
+    return node
+
+
+def _value_of(node: Any, key: str) -> Any:
+    """The node of a key.
+
+    Raises
+    ------
+    KeyError
+        Where there is none.
+    """
+    if not isinstance(node, yaml.MappingNode):
+        raise ChangeRefusedError(f"there is no mapping with {key!r}.")
+    found = [value for name, value in node.value if isinstance(name, yaml.ScalarNode) and name.value == key]
+    if len(found) > 1:
+        raise ChangeRefusedError(f"field {key!r} stands there twice; which one counts is not for memkit to say.")
+    if not found:
+        raise KeyError(key)
+    return found[0]
+
+
+def _replacement(head: str, node: Any, value: Any, newline: str, loose: bool) -> Splice:
+    start, end = node.start_mark.index, node.end_mark.index
+    is_list = isinstance(node, yaml.SequenceNode) and not node.flow_style
+    if isinstance(node, yaml.MappingNode) or (isinstance(node, yaml.ScalarNode) and node.style in ("|", ">")):
+        raise ChangeRefusedError("the value is spread over lines in a way that is left alone.")
+    if is_list:
+        end = start + len(head[start:end].rstrip())
+    if not (isinstance(node, yaml.ScalarNode) and node.style) and "#" in head[start:end]:
+        raise ChangeRefusedError("a comment stands within the value.")
+    if isinstance(value, list) and is_list and value:
+        indent = " " * node.start_mark.column
+        new = f"{newline}{indent}".join(f"- {scalar(item, loose=loose)}" for item in value)
+    elif isinstance(value, list):
+        if is_list or not isinstance(node, yaml.SequenceNode):
+            raise ChangeRefusedError("a list can take the place of a list alone.")
+        new = f"[{', '.join(scalar(item, loose=loose) for item in value)}]"
+    elif is_list:
+        raise ChangeRefusedError("only a list can take the place of a list.")
+    else:
+        new = _like(head[start:end], value, loose)
+    return Splice(start, end, f" {new}" if head[:start].endswith(":") else new)
+
+
+def _like(before: str, value: Any, loose: bool) -> str:
+    """A scalar in the quotes that the one before had, where they can hold it."""
+    if isinstance(value, str) and before[:1] == "'" and value.isprintable():
+        quote = "'"
+        return quote + (quote * 2).join(value.split(quote)) + quote
+    if isinstance(value, str) and before[:1] == '"':
+        return quoted(value)
+    return scalar(value, loose=loose)
+
+
+def _compare(before: Any, after: Any, path: list[str], value: Any) -> None:
+    """Raise where anything but the one value is read differently."""
+    wanted, found = _set_in(before, path, None), _set_in(after, path, None)
+    read: Any = after
+    for step in path:
+        read = read.get(step) if isinstance(read, dict) else None
+    if wanted != found or read != _as_read(value):
+        raise ChangeRefusedError(f"a change of {'.'.join(path)!r} would change more, or be read as something else.")
+
+
+def _set_in(value: Any, path: list[str], new: Any) -> Any:
+    if not path or not isinstance(value, dict):
+        return new
+    return {**value, path[0]: _set_in(value.get(path[0]), path[1:], new)}
+
+
+def _as_read(value: Any) -> Any:
+    """What the reader makes of a value that is written: text, but for null."""
+    if isinstance(value, list):
+        return [_as_read(item) for item in value]
+    return value if value is None or isinstance(value, str) else scalar(value)

@@ -1,0 +1,106 @@
+"""How JSON and YAML are written: JSON as the documents show it, YAML so that every reader reads it back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_WORDS = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_SPOKEN = frozenset(("yes", "no", "on", "off", "y", "n", "null", "true", "false"))
+_ODD = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
+_LOOSE = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z)?|(?:file|area):[A-Za-z0-9_./-]+")
+"""What notes write without quotes though YAML has its own idea of it: dates, and the places a note applies to."""
+
+
+def pretty(value: Any, indent: str = "", *, step: str = "  ", is_ascii: bool = False) -> str:
+    """JSON as the documents show it: two blanks a level, a list of plain values on one line.
+
+    Examples
+    --------
+    >>> print(pretty({"tags": ["чай", 1], "files": [{"a": {}}]}))
+    {
+      "tags": ["чай", 1],
+      "files": [
+        {
+          "a": {}
+        }
+      ]
+    }
+    """
+    inner = f"{indent}{step}"
+
+    def at(item: Any) -> str:
+        return pretty(item, inner, step=step, is_ascii=is_ascii)
+
+    if isinstance(value, Mapping) and value:
+        members = (f"{inner}{json.dumps(key, ensure_ascii=is_ascii)}: {at(item)}" for key, item in value.items())
+        return "{\n" + ",\n".join(members) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(item, (list, Mapping)) for item in value):
+        return "[\n" + ",\n".join(f"{inner}{at(item)}" for item in value) + f"\n{indent}]"
+    return json.dumps(value, ensure_ascii=is_ascii, allow_nan=False)
+
+
+def scalar(value: object, *, loose: bool = False) -> str:
+    """`value` as YAML writes it: a string bare where no reader takes it for anything else, and in quotes elsewhere.
+
+    Parameters
+    ----------
+    loose : bool
+        Dates and ``file:path`` bare too, as notes have them.
+
+    Examples
+    --------
+    >>> [scalar(value) for value in ("user_42", "1.10", "yes", "чай: да", None, 0.5, True)]
+    ['user_42', '"1.10"', '"yes"', '"чай: да"', 'null', '0.5', 'true']
+    """
+    if not isinstance(value, str):
+        text = json.dumps(value, allow_nan=False)
+        is_short = isinstance(value, float) and "e" in text and "." not in text
+        return text.replace("e", ".0e") if is_short else text  # YAML 1.1 takes 1e-3 for a word
+    if (_WORDS.fullmatch(value) and value.lower() not in _SPOKEN) or _UUID.fullmatch(value):
+        return value
+    if loose and _LOOSE.fullmatch(value):
+        return value
+    return quoted(value)
+
+
+def quoted(text: str) -> str:
+    return _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+
+
+def block(fields: Mapping[str, Any], indent: str = "", *, loose: bool = False) -> str:
+    """A mapping as lines of YAML: lists below their keys, an item a line; each key in the order given.
+
+    Examples
+    --------
+    >>> print(block({"id": "a", "tags": ["чай", "tea"], "stats": {"hits": 1}, "none": []}), end="")
+    id: a
+    tags:
+      - "чай"
+      - tea
+    stats:
+      hits: 1
+    none: []
+    """
+    lines = []
+    for key, value in fields.items():
+        name = scalar(key)
+        if isinstance(value, Mapping) and value:
+            lines.append(f"{indent}{name}:\n{block(value, f'{indent}  ', loose=loose)}")
+        elif isinstance(value, list) and value:
+            lines.append(f"{indent}{name}:\n" + "".join(_item(item, f"{indent}  ", loose) for item in value))
+        else:
+            empty = {dict: "{}", list: "[]"}.get(list if isinstance(value, list) else dict if value == {} else str)
+            lines.append(f"{indent}{name}: {empty or scalar(value, loose=loose)}\n")
+    return "".join(lines)
+
+
+def _item(value: Any, indent: str, loose: bool) -> str:
+    if isinstance(value, Mapping) and value:
+        return f"{indent}- {block(value, f'{indent}  ', loose=loose).removeprefix(f'{indent}  ')}"
+    if isinstance(value, (list, Mapping)):
+        return f"{indent}- {json.dumps(value, ensure_ascii=False, allow_nan=False)}\n"
+    return f"{indent}- {scalar(value, loose=loose)}\n"
