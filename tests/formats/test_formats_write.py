@@ -558,3 +558,8 @@ def test_a_value_within_a_yaml_record_changes_and_nothing_else() -> None:
     assert done == text.replace("2025-01-14T10:15:30Z", "2026-01-01T00:00:00Z")
     with pytest.raises(ChangeRefusedError, match=r"no field 'usage_stats[.]misses'"):
         Yaml(text).set_value(["usage_stats", "misses"], 1)
+
+
+def test_a_value_below_a_key_that_is_not_there_is_refused() -> None:
+    with pytest.raises(ChangeRefusedError, match=r"no field 'usage_stats[.]hits'"):
+        Yaml("id: pool\n").set_value(["usage_stats", "hits"], 1)

@@ -417,12 +417,10 @@ class Yaml:
             raise ChangeRefusedError(f"line {error.line}: it is no YAML ({error}).") from error
 
     def _set(self, path: list[str], value: Any) -> Splice:
-        node = self._top
-        for step in path[:-1]:
-            node = _value_of(node, step)
-        newline = "\r\n" if "\r\n" in self.text else "\n"
+        place, newline = self._top, "\r\n" if "\r\n" in self.text else "\n"
         try:
-            place = _value_of(node, path[-1])
+            for step in path:
+                place = _value_of(place, step)
         except KeyError:
             if len(path) > 1 or value is None:
                 raise ChangeRefusedError(f"there is no field {'.'.join(path)!r}.") from None
