@@ -14,10 +14,9 @@ import pyarrow.compute as pc
 
 from memkit.change.counters import check_counters, counted
 from memkit.change.diff import Diff, diff_of
-from memkit.change.disk import Disk, folder_of
+from memkit.change.disk import Disk, Names, check_changed, check_new, folder_of
 from memkit.change.guard import Guard
 from memkit.change.journal import Change, Journal, Record, hash_of, opened, stale
-from memkit.change.names import Names, check_changed, check_new
 from memkit.display.notebook import Shown, Tabular, shown
 from memkit.errors import ChangeRefusedError, FormatError, QueryError, StaleSourceError
 from memkit.formats.disk.files import MAX_FILE_BYTES

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from memkit.change import users
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
+from memkit.change.memories import remove_lines
 from memkit.change.migrate import Migrate
 from memkit.change.operations import Operations, missing
 from memkit.change.planning import plan
-from memkit.change.remove import remove_lines
 from memkit.context import ContextBuilder
 from memkit.documents import POLICY
 from memkit.errors import NotFoundError, ParameterError, PolicyRefusal

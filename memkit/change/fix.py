@@ -8,7 +8,7 @@ from typing import Any
 
 from memkit.change.counters import facts_in
 from memkit.change.draft import Draft
-from memkit.change.remove import entry_of, record_text, update_entry
+from memkit.change.memories import entry_of, record_text, update_entry
 from memkit.errors import ChangeRefusedError
 from memkit.fences import fences, headings
 from memkit.formats.facts import COUNTED

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
+from memkit.change.memories import entry_path, remove_entry
 from memkit.change.operations import Operations, missing
 from memkit.change.planning import clean_entries, plan
-from memkit.change.remove import entry_path, remove_entry
 from memkit.change.split import join, split_anew
 from memkit.duck import literal
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError

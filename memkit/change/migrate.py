@@ -6,11 +6,10 @@ import json
 import posixpath
 from typing import Any
 
-from memkit.change.document import Document
-from memkit.change.draft import Draft
+from memkit.change.draft import Document, Draft
 from memkit.change.fix import title_of
+from memkit.change.memories import record_span
 from memkit.change.operations import stamp
-from memkit.change.remove import record_span
 from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import format_fact, parse_fact
 from memkit.formats.index_tree.index import FIELDS, format_root

@@ -16,8 +16,7 @@ from memkit.change.disk import Disk, folder_of
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits, report_of
 from memkit.change.journal import Journal, Record, opened
-from memkit.change.merge import merge_into
-from memkit.change.remove import remove_entry, remove_memory
+from memkit.change.memories import merge_into, remove_entry, remove_memory
 from memkit.change.split import split_files
 from memkit.errors import ParameterError
 from memkit.formats.disk.lock import CALLS, STATE

@@ -11,10 +11,10 @@ import pyarrow as pa
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
+from memkit.change.memories import record_text
 from memkit.change.migrate import Migrate
 from memkit.change.operations import Operations, missing, stamp
 from memkit.change.planning import plan
-from memkit.change.remove import record_text
 from memkit.errors import ChangeRefusedError, FormatError
 from memkit.formats.records.kinds import RECORD_KINDS
 from memkit.formats.records.write import checked_record, format_record

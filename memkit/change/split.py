@@ -6,7 +6,7 @@ import posixpath
 from typing import Any
 
 from memkit.change.draft import Draft
-from memkit.change.remove import update_entry
+from memkit.change.memories import update_entry
 from memkit.errors import ChangeRefusedError
 from memkit.formats.syntax.places import Head, with_values
 from memkit.policy.split_plan import SplitPlan

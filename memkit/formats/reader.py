@@ -41,9 +41,8 @@ from memkit.formats.git import repository
 from memkit.formats.git.tree import Tree, tree_of
 from memkit.formats.records.adapters import Adapter, own_adapters, register_adapter
 from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
-from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, schemas_of, with_own_dates
+from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, merge, schemas_of, with_own_dates
 from memkit.formats.rules import check
-from memkit.formats.splice import merge
 from memkit.parallel import results, workers
 from memkit.params import describe, record_as_of
 from memkit.progress import bar

@@ -1,19 +1,26 @@
-"""How a memory is taken out of its file: a line, a section, an item, or the file itself, and nothing else of it."""
+"""What becomes of one memory in its file, and nothing else of that: it goes, it changes, or it takes over from another.
+
+What goes is a line, a section, an item, or the file itself. The memory that stays of several that say the same takes
+over tags, and importance.
+"""
 
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from memkit.change.document import Document
-from memkit.change.draft import Draft
+from memkit.change.draft import Document, Draft
 from memkit.errors import ChangeRefusedError
+from memkit.formats.facts import parse_fact
 from memkit.formats.syntax.json import LINES
-from memkit.formats.syntax.places import Splice, Steps
+from memkit.formats.syntax.places import Head, Splice, Steps
 from memkit.formats.syntax.yaml import ENDINGS as YAML
+from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES
 
 Row = dict[str, Any]
+_TAG = re.compile(r"\[imp:([^\]]*)\]")
 _APPENDED = {"daily_log": "a daily log is only appended to", "session": "a transcript is only appended to"}
 
 
@@ -22,7 +29,7 @@ def remove_memory(draft: Draft, memory: Row, reason: str) -> None:
     with draft.attempt(memory["path"], memory["memory_id"]):
         if memory["memory_id"] in draft.gone:
             return
-        take = _BY_FORMAT.get(memory["format"])
+        take = _REMOVED.get(memory["format"])
         if take is None:
             raise ChangeRefusedError(f"nothing is known of files of the format {memory['format']!r}.")
         take(draft, memory, reason)
@@ -173,10 +180,62 @@ def entry_path(document: Document, entry: Row) -> Steps:
     return found[0]
 
 
-_BY_FORMAT: dict[str, Callable[[Draft, Row, str], None]] = {
+_REMOVED: dict[str, Callable[[Draft, Row, str], None]] = {
     "facts": remove_lines,
     "workspace": _section,
     "notes": _note,
     "records": _record,
     "index_tree": _entry,
+}
+
+
+def merge_into(draft: Draft, stays: Row, goes: list[Row]) -> None:
+    """Draft that a note, an entry or a fact takes over what it has not.
+
+    No document says how records or sections would be merged: they stay as they are, and tags that are lost are said.
+    """
+    take = _MERGED.get(stays["format"])
+    lost = [tag for tag in _tags(stays, goes) if tag not in (stays["tags"] or ())]
+    if take is None and lost:
+        said = "only notes, entries and facts take over what others have. Tags that go with the others"
+        draft.refuse(stays["path"], stays["memory_id"], f"merge: {said}: {', '.join(lost)}.")
+    elif take is not None:
+        with draft.attempt(stays["path"], stays["memory_id"]):
+            take(draft, stays, goes, f"merged with {', '.join(row['source_id'] or row['memory_id'] for row in goes)}")
+
+
+def _tags(stays: Row, goes: list[Row]) -> list[str]:
+    """The tags of all, each once, the own ones first; none where nothing is new."""
+    found = list(dict.fromkeys(tag for row in (stays, *goes) for tag in row["tags"] or ()))
+    return found if len(found) > len(stays["tags"] or ()) else []
+
+
+def _keywords(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
+    if tags := _tags(stays, goes):
+        new = Head(draft.text(stays["path"])).set_value(["keywords"], tags[: max(20, len(stays["tags"]))])
+        draft.splice("update", stays["path"], new, reason, memory_id=stays["memory_id"])
+
+
+def _tagged(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
+    if tags := _tags(stays, goes):
+        update_entry(draft, entry_of(draft, stays), {"tags": tags}, reason, memory_id=stays["memory_id"])
+
+
+def _important(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
+    best = min((row["importance"] or "normal" for row in (stays, *goes)), key=IMPORTANCES.index)
+    document = draft.document(stays["path"])
+    start, end = document.lines(stays["line_start"], stays["line_end"])
+    tag = _TAG.search(document.text, start, end)
+    fact = parse_fact(document.text[start:end]) or {}
+    if tag is None or fact.get("imp") != tag[1]:
+        raise ChangeRefusedError(f"{stays['path']}:{stays['line_start']}: the fact has no importance.")
+    if IMPORTANCE_WORDS.get(tag[1]) != best:
+        new = Splice(tag.start(1), tag.end(1), best)
+        draft.splice("update", stays["path"], new, reason, memory_id=stays["memory_id"])
+
+
+_MERGED: dict[str, Callable[[Draft, Row, list[Row], str], None]] = {
+    "notes": _keywords,
+    "index_tree": _tagged,
+    "facts": _important,
 }
