@@ -81,19 +81,6 @@ def _after(fence: str, ticks: str, info: str) -> str:
     return "" if ticks.startswith(fence) and not info.strip() else fence
 
 
-def has_open_fence(data: bytes, start: int) -> bool:
-    """Whether a fence of the text in `data` never closes; before `start`, where it begins, a line has ended."""
-    places = [at for at in (data.find(b"`", start), data.find(b"~", start)) if at >= 0]
-    if not places:
-        return False
-    begin = data.rfind(b"\n", start - 1, min(places))
-    end = data.find(b"\n", max(data.rfind(b"`"), data.rfind(b"~")))
-    fence = ""
-    for match in _MARK.finditer(str(data[begin : end if end >= 0 else None], "utf-8", "replace")):
-        fence = _after(fence, *match.groups())
-    return bool(fence)
-
-
 @dataclass(frozen=True, slots=True)
 class Heading:
     """One ATX heading: 1-based line, level 1 to 6, text without its marks."""

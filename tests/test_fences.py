@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.fences import fences, has_open_fence
+from memkit.fences import fences
 from memkit.tables.samples import write_files
 
 NESTED = "````\n```\n# code\n```\n````\n"
@@ -62,5 +62,3 @@ def test_a_line_is_in_a_fence_where_one_of_its_ranges_says_so(text: str) -> None
     lines = {line for fence in found.closed for line in fence}
     assert lines == {line for line in range(text.count("\n") + 3) if line in found}
     assert {line for line in lines if not found.would_part(line)} == {fence.start for fence in found.closed}
-    before = b"\xff\xfe ```\n"
-    assert has_open_fence(before + text.encode(), len(before)) == (found.unclosed is not None)

@@ -25,7 +25,7 @@ import pytest
 import memkit
 import memkit as mk
 from memkit.duck import connect
-from memkit.fences import fences, has_open_fence
+from memkit.fences import fences
 from memkit.formats.disk.files import Listing
 from memkit.formats.format import File, Role
 from memkit.formats.registry import parse_file
@@ -512,7 +512,6 @@ READ_LINES: dict[str, Work] = {
     "split": over_a_table(mk.SplitPlan(max_tokens_per_file=100).plan),
     "counted split": over_a_table(mk.SplitPlan(max_tokens_per_file=100, counter=lambda text: len(text) // 3).plan),
     "fences": fences,
-    "open fence": lambda text: has_open_fence(f"\n{text}".encode(), 1),
 }
 TOOLS = READ_WORDS | READ_LINES
 TOOL_CASES = [(name, shape) for name in READ_WORDS for shape in WORDS] + [

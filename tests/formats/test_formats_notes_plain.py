@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import memkit as mk
-from memkit.fences import fences, has_open_fence
 from memkit.formats.disk.source import decode
 from memkit.formats.format import File
 from memkit.formats.notes import batch as notes_plain
@@ -252,9 +251,3 @@ def test_a_folder_of_taken_and_left_notes_is_read_as_one_by_one(tmp_path: Path, 
         name: table.to_pylist() for name, table in single.items()
     }
     assert whole["memories"]["path"].to_pylist() == sorted(path.name for path in tmp_path.iterdir())
-
-
-@given(st.lists(st.sampled_from(["\n", "```", "~~~~", "`", " ", "    ", "text", "\u00a0", "\x1f", "я"])).map("".join))
-def test_a_fence_is_open_in_bytes_where_it_is_in_text(text: str) -> None:
-    before = b"---\n"
-    assert has_open_fence(before + text.encode(), len(before)) == (fences(text).unclosed is not None)

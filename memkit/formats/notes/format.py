@@ -153,13 +153,14 @@ class _Note:
         """Check an id; its version, where it is a UUID."""
         if id is None:
             return None
+        version = None
         try:
-            version = UUID(id).version
+            own = UUID(id)
         except ValueError:
-            version = None
             self.problem("bad_value", "id", "a UUID", id)
         else:
-            if str(UUID(id)) != id.lower():
+            version = own.version
+            if str(own) != id.lower():
                 self.problem("bad_value", "id", "a UUID alone, in five groups", id)
             if version != 4:
                 self.problem(*_NOT_4.said, f"version {version}")
