@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from memkit.dates import DATE_WORDS
+
 
 @dataclass(frozen=True)
 class Document:
@@ -138,14 +140,6 @@ NUMBER_WORDS = (
     *_COUNTS_ENGLISH,
 )
 """Spelled numbers in their forms, as word=digits; «один», "one" and «раз» say too often no number at all."""
-DATE_WORDS = (
-    *("январ", "феврал", "март", "апрел", "май", "мая", "мае", "июн", "июл", "август", "сентябр", "октябр", "ноябр"),
-    *("декабр", "понедельник", "вторник", "сред", "четверг", "пятниц", "суббот", "воскресень"),
-    *("вчера", "сегодня", "завтра", "послезавтра"),
-    *("january", "february", "march", "april", "june", "july", "august", "september", "october", "november"),
-    *("december", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
-    *("yesterday", "today", "tomorrow"),
-)
 NEGATIONS = (
     *("не", "нет", "ни", "без", "нельзя", "никогда", "никто", "никого", "никому", "ничто", "ничего", "ничем"),
     *("нигде", "никуда", "никак", "отнюдь", "перестал", "перестала"),

@@ -17,7 +17,7 @@ PACKAGE = Path(memkit.__file__).parent
 # From the ground up; rooms of one row know nothing of each other. Imports for typing count like all others.
 ROWS = [
     ["errors"],
-    ["schemas", "params", "duck", "fences", "plugins", "progress", "parallel"],
+    ["schemas", "params", "duck", "fences", "plugins", "progress", "parallel", "dates"],
     ["documents"],
     ["formats", "text"],
     ["display"],
@@ -163,3 +163,16 @@ def test_only_one_module_connects_to_duckdb_and_only_one_quotes_for_sql() -> Non
     for pattern in (connects, doubles_a_quote):
         found = [str(path.relative_to(PACKAGE)) for path in MODULES if pattern.search(path.read_text("utf-8"))]
         assert found == ["duck.py"]
+
+
+ONES = {
+    r"\\u04[0-9a-f]{2}|\bа-я\b|0x04[0-9A-F]{2}": {"text/letters.py", "tables/single.py", "text/secrets.py"},
+    r"янв\(|[\"']январ\b": {"dates.py"},
+}
+"""What one module says for all, by a pattern of it; where another may too, its reason stands there."""
+
+
+@pytest.mark.parametrize("pattern", ONES)
+def test_a_notion_is_defined_once(pattern: str) -> None:
+    found = {path.relative_to(PACKAGE).as_posix() for path in MODULES if re.search(pattern, path.read_text("utf-8"))}
+    assert found <= ONES[pattern]

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from memkit.errors import NotFittedError, ParameterError
 from memkit.index.encoders.base import Texts, Vectors, as_texts, unit_rows
 from memkit.params import Estimator, estimator, param
+from memkit.text.letters import CYRILLIC_LETTERS
 
 CENTRES = ("none", "corpus", "language")
 _AT_ONCE = 1024
@@ -25,8 +26,8 @@ MIN_ROWS = 50  # a mean over fewer texts is mostly those texts themselves
 _LATIN, _CYRILLIC, _OTHER = 0, 1, 2
 _FEW = 8
 """Up to so many texts, such as a query, are told by the letters of two alphabets where they have no others."""
-_PLAIN = re.compile("[\0-\x7f«»—–…\u0400-\u0482\u048a-\u04ff]*")
-_PLAIN_LETTERS = (re.compile("[A-Za-z]"), re.compile("[\u0400-\u0482\u048a-\u04ff]"))
+_PLAIN = re.compile(f"[\0-\x7f«»—–…{CYRILLIC_LETTERS}]*")
+_PLAIN_LETTERS = (re.compile("[A-Za-z]"), re.compile(f"[{CYRILLIC_LETTERS}]"))
 
 
 @estimator

@@ -35,8 +35,10 @@ from typing import Any, Self
 
 import duckdb
 
+from memkit.dates import MONTHS
 from memkit.duck import cursor_of, interruptible, session
 from memkit.params import check_choice
+from memkit.text.letters import CYRILLIC, CYRILLIC_LETTERS, LATIN
 
 ANALYSERS = ("auto", "russian", "english", "none", "char")
 """What becomes of a word: 'auto' stems Cyrillic and Latin ones, 'char' makes character n-grams (3 to 5) of it."""
@@ -50,8 +52,6 @@ _LETTERS = (
     (0x0E01, 0x0E3A), (0x0E40, 0x0E4E), (0x0E50, 0x0E59), (0x0E81, 0x0EDF), (0x1000, 0x1049), (0x1050, 0x109D),
     (0x1780, 0x17D3),
 )  # fmt: skip  # as above
-_CYRILLIC = ((0x0400, 0x052F),)
-_LATIN = ((0x0061, 0x024F),)
 _EMOJI = ((0x2600, 0x27BF), (0x1F000, 0x1FAFF))
 
 
@@ -60,7 +60,7 @@ _FOLD_FROM, _FOLD_TO = "ёς\u0301\u0300\u00ad", "еσ"
 _LONGEST_WORD = 500
 """Letters and marks; a run of a script without blanks seldom has as many."""
 _STEMMERS = {"auto": ("russian", "english"), "russian": ("russian",), "english": ("english",), "none": ()}
-_SCRIPTS = {"russian": _CYRILLIC, "english": _LATIN}
+_SCRIPTS = {"russian": CYRILLIC, "english": LATIN}
 
 
 def _charset(ranges: tuple[tuple[int, int], ...]) -> str:
@@ -205,7 +205,7 @@ def _grams(word: str, size: int) -> str:
 
 
 # Without combining characters, which NFC may join, and without İ, which DuckDB and Python fold to different lengths.
-SIMPLE = re.compile(r"[\0-\u012f\u0131-\u024f\u0400-\u0482\u048a-\u052f]*")
+SIMPLE = re.compile(rf"[\0-\u012f\u0131-\u024f{CYRILLIC_LETTERS}]*")
 _SOFT_HYPHEN = "\u00ad"
 _SIMPLE_WORD = re.compile(r"\w+")
 _KNOWN_WORDS_MAX = 200_000
@@ -301,16 +301,13 @@ def _terms_by(analyser: str, process: int) -> QueryTerms:
     return QueryTerms(analyser)
 
 
-MONTHS = (
-    "января January,февраля February,марта March,апреля April,мая May,июня June,июля July,августа August,"
-    "сентября September,октября October,ноября November,декабря December"
-)
+_MONTHS = ",".join(f"{month.russian} {month.english}" for month in MONTHS)
 """As they stand in the day of a memory that is searched."""
 _DAY = "make_timestamp(epoch_us(coalesce(created_at, updated_at)))"  # month() of a zoned stamp needs an extension
 _FIRST_LINE = "split_part(text, chr(10), 1)"
 _SEARCHABLE = {
     "heading_path": "nullif(heading_path, '')",
-    "date": f"day({_DAY}) || ' ' || split_part('{MONTHS}', ',', month({_DAY})::int) || ' ' || year({_DAY})",
+    "date": f"day({_DAY}) || ' ' || split_part('{_MONTHS}', ',', month({_DAY})::int) || ' ' || year({_DAY})",
     "title": f"case when title = '' or contains({_FIRST_LINE}, title) then null else title end",
     "tags": "nullif(array_to_string(tags, ' '), '')",
     "text": "text",

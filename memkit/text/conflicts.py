@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from memkit.documents import DATE_WORDS, NEGATIONS, NUMBER_WORDS
+from memkit.dates import DATE_WORDS
+from memkit.documents import NEGATIONS, NUMBER_WORDS
 from memkit.errors import ParameterError
 
 _FACT_CHARS = 240

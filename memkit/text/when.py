@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, timedelta
 from itertools import pairwise
 
-from memkit.text.analyse import MONTHS
+from memkit.dates import MONTHS, WEEKDAYS
 
 Span = tuple[date, date]
 """First and last day."""
@@ -19,14 +19,7 @@ Span = tuple[date, date]
 _READ = 2000  # characters; a longer text is not a question
 _FEW_DAYS, _FEW_MONTHS = 15, 100
 
-_RUSSIAN = (
-    "янв(?:ар[ьяюе]м?)? фев(?:рал[ьяюе]м?)? мар(?:т[ауеом]*)? апр(?:ел[ьяюе]м?)? ма[йяюе]м? июн[ьяюе]?м? июл[ьяюе]?м?"
-)
-_RUSSIAN += " авг(?:уст[ауеом]*)? сен(?:т(?:ябр[ьяюе]м?)?)? окт(?:ябр[ьяюе]м?)? ноя(?:бр[ьяюе]м?)? дек(?:абр[ьяюе]м?)?"
-_ENGLISH = "jan(?:uary)? feb(?:ruary)? mar(?:ch)? apr(?:il)? may june? july? aug(?:ust)? sept?(?:ember)? oct(?:ober)?"
-_ENGLISH += " nov(?:ember)? dec(?:ember)?"
-_MONTHS = [f"{russian}|{english}" for russian, english in zip(_RUSSIAN.split(), _ENGLISH.split(), strict=True)]
-_MONTH = f"(?P<month>{'|'.join(_MONTHS)})\\.?"
+_MONTH = rf"(?P<month>{'|'.join(month.said for month in MONTHS)})\.?"
 _LONG_YEAR = r"(?P<year>(?:19|20)\d\d)"
 _YEAR = r"(?:,?\s+(?P<year>(?:19|20)\d\d)\b)"
 _DAY = r"(?P<day>[12]\d|3[01]|0?[1-9])"
@@ -65,8 +58,6 @@ _STEPS = {word: step - 1 for step, words in enumerate((
     "прошл предыдущ last previous", "эт текущ this", "следующ next"
 )) for word in words.split()}  # fmt: skip  # as above
 _WHICH = rf"(?P<which>{'|'.join(_STEPS)})(?:ый|ой|ую|ая|ем|ом|им|у|ий|ей)?"
-_WEEKDAYS = ["понедельник|monday", "вторник|tuesday", "сред[ауы]|wednesday", "четверг|thursday", "пятниц[ауы]|friday"]
-_WEEKDAYS += ["суббот[ауы]|saturday", "воскресень[ею]|sunday"]
 _PAST = r"(?:за\s+последн\w+|(?:in\s+|over\s+|for\s+)?(?:the\s+)?(?:last|past))"
 
 
@@ -122,14 +113,14 @@ def in_days(text: str, today: date) -> str:
 
 
 def _spelled(first: date, last: date) -> str:
-    russian, english = MONTHS.split(",")[first.month - 1].split()
+    month = MONTHS[first.month - 1]
     if first == last:
-        return f"{first.day} {first.day} {russian} {first.year}"
+        return f"{first.day} {first.day} {month.russian} {first.year}"
     length = (last - first).days
     if length > _FEW_MONTHS:
         return str(first.year)
     days = [str((first + timedelta(step)).day) for step in range(length + 1)] if length < _FEW_DAYS else []
-    return " ".join([*days, russian, english, str(first.year)])
+    return " ".join([*days, month.russian, month.english, str(first.year)])
 
 
 def _whole(match: re.Match[str], today: date) -> list[Span]:
@@ -174,7 +165,7 @@ def _number(match: re.Match[str], today: date) -> list[Span]:
 
 
 def _month_of(match: re.Match[str]) -> int:
-    return next(at for at, words in enumerate(_MONTHS, 1) if re.fullmatch(words, match["month"]))
+    return next(at for at, month in enumerate(MONTHS, 1) if re.fullmatch(month.said, match["month"]))
 
 
 def _month(match: re.Match[str], today: date) -> list[Span]:
@@ -212,7 +203,7 @@ def _which(match: re.Match[str], today: date) -> list[Span]:
 
 
 def _weekday(match: re.Match[str], today: date) -> list[Span]:
-    wanted = next(at for at, words in enumerate(_WEEKDAYS) if re.fullmatch(words, match["weekday"]))
+    wanted = next(at for at, day in enumerate(WEEKDAYS) if re.fullmatch(day.said, match["weekday"]))
     step = _STEPS[match["which"]]
     day = today - timedelta(today.weekday() - wanted)
     if step < 0:
@@ -268,5 +259,5 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], list[Span]]
     (_compiled(r"(?P<count>)(?P<day>)(?:(?P<week>неделю)|(?P<month>месяц)|(?P<year>год))\s+назад"), _ago),
     (_compiled(rf"{_PAST}\s+(?:{_COUNT}\s+)?{_UNIT}(?<!last week)(?<!last month)(?<!last year)"), _past),
     (_compiled(rf"{_WHICH}\s+{_UNIT}"), _which),
-    (_compiled(rf"{_WHICH}\s+(?P<weekday>{'|'.join(_WEEKDAYS)})"), _weekday),
+    (_compiled(rf"{_WHICH}\s+(?P<weekday>{'|'.join(day.said for day in WEEKDAYS)})"), _weekday),
 )  # each takes what it has read from those after it

@@ -17,10 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 import memkit as mk
-from memkit.text.analyse import MONTHS
+from memkit.dates import MONTHS
 
 DATA = Path(__file__).parents[2] / "data"
-RUSSIAN, ENGLISH = zip(*(pair.split() for pair in MONTHS.split(",")), strict=True)
+RUSSIAN, ENGLISH = zip(*((month.russian, month.english) for month in MONTHS), strict=True)
 IN = ["январе", "феврале", "марте", "апреле", "мае", "июне"]
 IN += ["июле", "августе", "сентябре", "октябре", "ноябре", "декабре"]
 LATER = date(2026, 3, 14)

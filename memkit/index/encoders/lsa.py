@@ -12,9 +12,10 @@ import numpy as np
 from memkit.errors import NotFittedError
 from memkit.index.encoders.base import TextEncoder, Texts, as_texts
 from memkit.params import check_value
+from memkit.text.letters import CYRILLIC_LETTERS
 
 _WORD = re.compile(r"\w+")
-_CYRILLIC = re.compile(r"[а-яё]", re.IGNORECASE)
+_CYRILLIC = re.compile(f"[{CYRILLIC_LETTERS}]")
 
 
 class LsaEncoder(TextEncoder):

@@ -10,8 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit.dates import DATE_WORDS
 from memkit.display.names import names_in
-from memkit.documents import DATE_WORDS, NEGATIONS, NUMBER_WORDS, cite
+from memkit.documents import NEGATIONS, NUMBER_WORDS, cite
 from memkit.errors import NotFittedError, ParameterError, StaleIndexError
 from memkit.params import describe, estimator, param
 from memkit.policy.base import VERDICT, Policy, needed

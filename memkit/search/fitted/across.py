@@ -25,6 +25,7 @@ from memkit.schemas import Floats, Ints, Mask
 from memkit.search.stages.fuse import group_starts
 from memkit.text.analyse import terms_by
 from memkit.text.function_words import FUNCTION_WORDS
+from memkit.text.letters import CYRILLIC_LETTERS
 
 if TYPE_CHECKING:
     from memkit.search.fitted.index import SearchIndex
@@ -38,7 +39,7 @@ Sounds = dict[str, list[tuple[str, str]]]
 Means = dict[int, tuple[list[str], Vectors]]
 """By alphabet, terms and their vectors."""
 
-_LETTERS = ("[a-z\u00df-\u024f]{3,}", "[\u0400-\u052f]{3,}")
+_LETTERS = ("[a-z\u00df-\u024f]{3,}", f"[{CYRILLIC_LETTERS}]{{3,}}")
 """By the number of the alphabet, Latin and Cyrillic."""
 _WORDS = tuple(re.compile(rf"(?<!\w){letters}(?!\w)") for letters in _LETTERS)
 _LINES = tuple(re.compile(rf"^{letters}$", re.MULTILINE) for letters in _LETTERS)
