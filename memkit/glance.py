@@ -14,7 +14,6 @@ from urllib.parse import unquote
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import xxhash
 
 from memkit.display.draw import as_html
 from memkit.display.notebook import Shown, Tabular
@@ -23,6 +22,7 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.fences import fences
 from memkit.formats import reader
 from memkit.formats.faults import ADVICE
+from memkit.hashes import place
 from memkit.params import AsOf, as_of_time, check_corpus, check_value, describe
 from memkit.tables.age import BY_MONTH
 from memkit.tables.corpus import Corpus
@@ -204,7 +204,7 @@ def _near(memories: pa.Table, exact: bool) -> tuple[pa.Table, int]:
     from memkit.policy.dedup.near import batches, lexical_pairs, trigrams
 
     ids, texts = memories["memory_id"].to_pylist(), memories["text"].to_pylist()
-    order = sorted(range(len(ids)), key=lambda at: xxhash.xxh3_64_intdigest(ids[at].encode("utf-8", "replace")))
+    order = sorted(range(len(ids)), key=lambda at: place(ids[at]))
     chosen = [at for at in (order if exact else order[:DRAWN]) if texts[at].strip()]
     folded = [" ".join(texts[at].casefold().split())[:_READ] for at in chosen]
     firsts = {text: at for at, text in reversed(list(enumerate(folded)))}

@@ -17,7 +17,7 @@ PACKAGE = Path(memkit.__file__).parent
 # From the ground up; rooms of one row know nothing of each other. Imports for typing count like all others.
 ROWS = [
     ["errors"],
-    ["schemas", "params", "duck", "fences", "plugins", "progress", "parallel", "dates"],
+    ["schemas", "params", "duck", "fences", "plugins", "progress", "parallel", "dates", "hashes", "whole"],
     ["documents"],
     ["formats", "text"],
     ["display"],
@@ -166,6 +166,8 @@ def test_only_one_module_connects_to_duckdb_and_only_one_quotes_for_sql() -> Non
 
 
 ONES = {
+    r"import .*\b(blake2b|xxh\w*)": {"hashes.py"},
+    r"os\.replace|mkstemp|NamedTemporaryFile": {"change/disk.py"},
     r"\\u04[0-9a-f]{2}|\bа-я\b|0x04[0-9A-F]{2}": {"text/letters.py", "tables/single.py", "text/secrets.py"},
     r"янв\(|[\"']январ\b": {"dates.py"},
 }

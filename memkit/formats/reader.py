@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
-from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit import hashes
 from memkit.formats.disk.files import (
     MAX_FILE_BYTES,
     Content,
@@ -232,7 +232,7 @@ def _key_of(role: Role) -> str:
     """What differs where a file would be read differently."""
     if not role.told:
         return role.forced or ""
-    return blake2b(repr(role).encode("utf-8", "replace"), digest_size=16).hexdigest()
+    return hashes.digest(repr(role))
 
 
 def roles_of(

@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections import Counter, deque
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from memkit.formats.disk.source import Source
 from memkit.formats.faults import ADVICE, SEVERITIES, Rule, Tests, tests_of
 from memkit.formats.syntax import front_matter, yaml
 from memkit.formats.syntax.node import Node
+from memkit.hashes import digest
 from memkit.schemas import TABLES
 
 if TYPE_CHECKING:
@@ -329,7 +329,7 @@ class _Ids:
 
 def hash_of(text: str) -> str:
     """Eight hexadecimal digits that tell one text from another."""
-    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
+    return digest(text, 4)
 
 
 def slug_of(title: str) -> str:

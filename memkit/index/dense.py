@@ -20,6 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.errors import DamagedIndexError, NotFittedError, ParameterError, StaleIndexError
+from memkit.hashes import digest_of_rows
 from memkit.index import ann as faiss_index
 from memkit.index import store
 from memkit.index.cache import VectorCache, shared_cache
@@ -195,19 +196,19 @@ class Dense(Estimator):
         """
         self._check_fitted()
         n = len(self.vectors_)
-        if chunks.num_rows != n or store.rows_digest(chunks["chunk_id"]) != self.digests_[0]:
+        if chunks.num_rows != n or digest_of_rows(as_texts(chunks["chunk_id"])) != self.digests_[0]:
             raise StaleIndexError(
                 f"the vectors belong to other rows: expected the {n} chunks of fit, in their order. "
                 f"Got {chunks.num_rows} chunks with other ids. Fit again."
             )
-        if texts is not None and store.rows_digest(texts) != self.digests_[1]:
+        if texts is not None and digest_of_rows(as_texts(texts)) != self.digests_[1]:
             raise StaleIndexError("the vectors belong to other texts: a text changed since fit. Fit again.")
 
     @cached_property
     def digests_(self) -> tuple[str, str]:
         """Hashes over the ids and the texts of the rows, for `check_rows` and `save`: both are long to work out."""
         ids, texts = self._rows
-        return store.rows_digest(ids), store.rows_digest(texts)
+        return digest_of_rows(as_texts(ids)), digest_of_rows(as_texts(texts))
 
     def save(self, folder: Path | str) -> None:
         """Write vectors, FAISS index and manifest to `folder`.

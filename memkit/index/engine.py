@@ -6,7 +6,6 @@ so that the scores mean the same everywhere. Fusion, decay and all that follows 
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -17,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.errors import ParameterError, did_you_mean
+from memkit.hashes import digest
 from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.schemas import Floats, Ints, Mask
 
@@ -143,7 +143,7 @@ class EngineArm:
     def collection(self) -> str:
         """What the engine knows the rows by; they are put where they are not all there."""
         state = repr((self.name, self.digest, len(self.user)))
-        name = f"memkit_{self.name}_{hashlib.blake2b(state.encode(), digest_size=12).hexdigest()}"
+        name = f"memkit_{self.name}_{digest(state, 12)}"
         count = getattr(self.engine, "count", lambda name: None)(name)
         if count != len(self._rows):
             for rows, held in _held(self.arm, self._rows):

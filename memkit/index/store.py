@@ -1,4 +1,4 @@
-"""Files that are whole or absent: named by the hash of their bytes, brought into being by a rename.
+"""Files of an index: whole or absent, named by the hash of their bytes.
 
 A reader beside a writer never sees half a file, writing the same content twice is harmless, and a damaged file is
 known because its name no longer fits. A file may come from anybody: what it holds is checked, and never run.
@@ -6,10 +6,7 @@ known because its name no longer fits. A file may come from anybody: what it hol
 
 from __future__ import annotations
 
-import hashlib
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import prod
@@ -19,15 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from memkit import whole
 from memkit.errors import DamagedIndexError, MemkitError, StaleIndexError, named
 from memkit.formats.disk.files import IGNORE_FILE
-from memkit.index.encoders.base import as_texts, digest
+from memkit.hashes import digest_of_file
 from memkit.tables.untrusted import open_member
 
 _HASH_AND_SUFFIX = r"[0-9a-f]{32}\.[a-z]{1,10}"
 
 
-def put(folder: Path, suffix: str, write: Callable[[Path], None], prefix: str = "") -> str:
+def put(folder: Path, suffix: str, write: Callable[[Path], object], prefix: str = "") -> str:
     """Let `write` fill a file and return its name in `folder`: prefix, hash of the bytes, suffix.
 
     Raises
@@ -35,7 +33,14 @@ def put(folder: Path, suffix: str, write: Callable[[Path], None], prefix: str = 
     MemkitError
         Where the folder cannot be written; what was there stays.
     """
-    return _in_place(folder, write, lambda temporary: f"{prefix}{digest(temporary)}{suffix}")
+    with _writing(folder):
+        return whole.put(folder, write, lambda path: f"{prefix}{_digest(path)}{suffix}")
+
+
+def replace(path: Path, text: str) -> None:
+    """Give `path` a new text in one step; errors as for `put`."""
+    with _writing(path.parent):
+        whole.replace(path, text)
 
 
 def unread(folder: Path) -> Path:
@@ -43,11 +48,6 @@ def unread(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / IGNORE_FILE).touch()
     return folder
-
-
-def replace(path: Path, text: str) -> None:
-    """Give `path` a new text in one step; errors as for `put`."""
-    _in_place(path.parent, lambda temporary: temporary.write_text(text, encoding="utf-8"), lambda _: path.name)
 
 
 def get(folder: Path, name: str, prefix: str = "") -> Path:
@@ -62,7 +62,7 @@ def get(folder: Path, name: str, prefix: str = "") -> Path:
     is_name = re.fullmatch(re.escape(prefix) + _HASH_AND_SUFFIX, name) is not None
     if not is_name or path.is_symlink() or not path.is_file():
         raise DamagedIndexError(f"{name}: expected a file that the manifest names. It is missing. Fit and save again.")
-    if digest(path) != path.name.removesuffix(path.suffix).removeprefix(prefix):
+    if _digest(path) != path.name.removesuffix(path.suffix).removeprefix(prefix):
         raise DamagedIndexError(f"{name}: the bytes do not match the name, so the file is damaged. Fit and save again.")
     return path
 
@@ -115,32 +115,22 @@ def checking(what: Path) -> Iterator[None]:
         ) from error
 
 
-def _in_place(folder: Path, write: Callable[[Path], object], name: Callable[[Path], str]) -> str:
-    temporary: Path | None = None
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """Make one error of whatever keeps a file from being written.
+
+    Raises
+    ------
+    MemkitError
+    """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, made = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=folder)
-        os.close(handle)
-        temporary = Path(made)
-        write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        final = name(temporary)
-        temporary.replace(folder / final)
+        yield
     except (OSError, RuntimeError) as error:  # FAISS reports a full disk as RuntimeError
         raise MemkitError(
             f"cannot write to the folder {folder.name}: {error}. Free space or choose another."
         ) from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
-    return final
 
 
-def rows_digest(rows: Any) -> str:
-    """Hash over strings in their order, each with its length, so that no two lists share it."""
-    found = hashlib.blake2b(digest_size=16)
-    for row in as_texts(rows):
-        data = row.encode("utf-8", "surrogatepass")
-        found.update(len(data).to_bytes(8, "little") + data)
-    return found.hexdigest()
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return digest_of_file(file)

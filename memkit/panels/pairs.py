@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit import whole
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.labels import as_arrow_table
 from memkit.panels.panel import ASKED, Action, Panel, called, changed
@@ -288,6 +289,4 @@ def save(table: pa.Table, path: Path) -> None:
     """Write Parquet in one step: what was there stays whole until the new file is."""
     import pyarrow.parquet as pq
 
-    beside = path.with_name(f".{path.name}.new")
-    pq.write_table(table, beside)
-    beside.replace(path)
+    whole.replace(path, lambda beside: pq.write_table(table, beside))

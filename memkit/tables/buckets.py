@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from memkit.errors import MemkitError, ParameterError, refused
+from memkit.hashes import digest_of_file
 from memkit.parallel import results
 from memkit.params import check_value
 from memkit.schemas import TABLES
@@ -25,7 +26,7 @@ from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION, read_mani
 from memkit.tables.sealed import Scanned
 from memkit.tables.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
 from memkit.tables.table import from_table, given_table
-from memkit.tables.untrusted import check_unique, digest, open_member, read_json, refuse_links
+from memkit.tables.untrusted import check_unique, open_member, read_json, refuse_links
 
 _PARTS = ".parts"
 VECTORS = "vectors"
@@ -104,7 +105,7 @@ class Buckets(Corpus):
         if not (place / MANIFEST).is_file():
             raise refused(place, "a bucket of this lake", "none; put it back, or save the corpus again")
         with open_member(place, MANIFEST) as file:
-            if digest(file) != expected:
+            if digest_of_file(file) != expected:
                 raise refused(place, "the bucket that was saved with the others", "another; save the corpus again")
         return place
 

@@ -22,12 +22,13 @@ from memkit.errors import FormatError, MemkitError, refused
 from memkit.formats.reader import Options, Reading
 from memkit.formats.registry import FORMATS
 from memkit.formats.rows import schemas_of
+from memkit.hashes import digest_of_file
 from memkit.schemas import TABLES
 from memkit.tables.commit import DATABASE, check_path, current, opened, replacing
 from memkit.tables.database import Database
 from memkit.tables.fts import TEXT_INDEX
 from memkit.tables.manifest import BUCKETS, MANIFEST, STATE, TEXT, TOTALS, VERSION, Manifest
-from memkit.tables.untrusted import check_unique, declared, digest, digests, read_parquet, with_nulls
+from memkit.tables.untrusted import check_unique, declared, digests, read_parquet, with_nulls
 
 _MEMORIES = "memories.parquet"
 _STAT = ("size", "mtime_ns", "ctime_ns")
@@ -186,7 +187,7 @@ class _Lake:
 
     def _read(self, name: str, schema: pa.Schema | None = None) -> pa.Table:
         path, file = self.folder / name, self.files.get(name)
-        if file is None or digest(file) != self.manifest.files[name]:
+        if file is None or digest_of_file(file) != self.manifest.files[name]:
             raise refused(path, "the file that was saved", "another or none; save the corpus again")
         return read_parquet(file, path, schema, self.trust)
 

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import xxhash
 
+from memkit import whole
 from memkit.errors import FormatError, MemkitError
+from memkit.hashes import digest_of_file, place
 from memkit.parallel import results
 from memkit.params import check_value
 from memkit.schemas import Ints
@@ -26,7 +27,7 @@ from memkit.tables.commit import check_path, is_lake
 from memkit.tables.database import Database
 from memkit.tables.lake import Writers, save, write_parquet
 from memkit.tables.manifest import BUCKETS, MANIFEST, MAPPED, TOTALS, VERSION, read_manifest
-from memkit.tables.untrusted import digest, open_member, refuse_links
+from memkit.tables.untrusted import open_member, refuse_links
 
 LIST_VERSION = 1
 MOST_BUCKETS = 100_000
@@ -67,7 +68,7 @@ def _save_one(place: Path, tables: dict[str, pa.Table]) -> dict[str, Any]:
 def as_listed(place: Path, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
     """What ``buckets.json`` says of a bucket that holds these tables."""
     with open_member(place, MANIFEST) as file:
-        return {"name": place.name, "manifest": digest(file), "memories": tables["memories"].num_rows}
+        return {"name": place.name, "manifest": digest_of_file(file), "memories": tables["memories"].num_rows}
 
 
 def _is_saved(place: Path, tables: dict[str, pa.Table]) -> bool:
@@ -86,7 +87,7 @@ def _is_saved(place: Path, tables: dict[str, pa.Table]) -> bool:
 def _digest(table: pa.Table) -> str:
     file = BytesIO()
     write_parquet(file, table)
-    return digest(file)  # type: ignore[arg-type]  # bytes in memory are read like a file's
+    return digest_of_file(file)
 
 
 def split(tables: Mapping[str, pa.Table], count: int) -> list[dict[str, pa.Table]]:
@@ -121,7 +122,7 @@ def _places(values: pa.ChunkedArray, count: int) -> Ints:
 
 def place_of(value: str, count: int) -> int:
     """The bucket of a user or file."""
-    return xxhash.xxh3_64_intdigest(value.encode("utf-8", "surrogatepass")) % count
+    return place(value) % count
 
 
 def write_list(folder: Path, saved: list[dict[str, Any]]) -> None:
@@ -129,6 +130,5 @@ def write_list(folder: Path, saved: list[dict[str, Any]]) -> None:
     others = set(folder.glob("bucket-*")) - {folder / one["name"] for one in saved}
     for left in (folder / TOTALS, folder / MAPPED, *others):
         shutil.rmtree(left, ignore_errors=True)
-    written = folder / f".{BUCKETS}"
-    written.write_text(json.dumps({"version": LIST_VERSION, "lake": VERSION, "buckets": saved}, indent=1))
-    written.replace(folder / BUCKETS)
+    told = {"version": LIST_VERSION, "lake": VERSION, "buckets": saved}
+    whole.replace(folder / BUCKETS, json.dumps(told, indent=1))

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import stat
-from hashlib import blake2b, file_digest
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from memkit.errors import FormatError, refused
+from memkit.hashes import digest_of_file
 from memkit.tables.statement import within_calendar
 
 MAX_JSON_BYTES = 64 * 2**20
@@ -80,21 +80,13 @@ def open_member(folder: Path, name: str) -> BufferedReader:
     return open(descriptor, "rb")  # noqa: PTH123 - a Path opens no descriptor
 
 
-def digest(file: BufferedReader) -> str:
-    """blake2b-128 of a file's bytes; the file is at its start again afterwards."""
-    file.seek(0)
-    found = file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
-    file.seek(0)
-    return found
-
-
 def digests(folder: Path) -> dict[str, str]:
     """The hashes of all files below `folder` by their names; hidden ones, such as locks, are none of what is saved."""
     found = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.name.startswith("."):
             with path.open("rb") as file:
-                found[path.relative_to(folder).as_posix()] = digest(file)
+                found[path.relative_to(folder).as_posix()] = digest_of_file(file)
     return found
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import memkit as mk
 from memkit.formats.rows import slug_of
+from memkit.hashes import digest_of_file
 from memkit.tables.lake import write_parquet
 from memkit.tables.samples import write_files
-from memkit.tables.untrusted import digest
 
 Sections = list[tuple[str, str]]
 """Titles and bodies; no body is blank, so that no heading joins the next section."""
@@ -190,7 +190,7 @@ def old_lake(tmp_path: Path) -> tuple[mk.Corpus, Path]:
     write_parquet(lake / "memories.parquet", numbered(corpus))
     manifest = json.loads((lake / "manifest.json").read_text())
     with (lake / "memories.parquet").open("rb") as file:
-        manifest["files"]["memories.parquet"] = digest(file)
+        manifest["files"]["memories.parquet"] = digest_of_file(file)
     (lake / "manifest.json").write_text(json.dumps({**manifest, "version": 2}))
     return corpus, lake
 

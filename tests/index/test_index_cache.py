@@ -22,7 +22,6 @@ from memkit.index.cache import VectorCache, shared_cache
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import TextEncoder, content_key, cores, one_thread
 from memkit.index.shelf import Shelf
-from memkit.index.store import rows_digest
 from memkit.progress import bar
 
 TEXTS = ["пул соединений", "connection pool", "кот спит", "", "пул соединений"]
@@ -439,11 +438,6 @@ def test_a_key_follows_the_clean_text() -> None:
     assert content_key("и\u0306", "document") == content_key("й", "document")
     assert content_key("a\x00", "document") == content_key("a ", "document")
     assert content_key("a", "document") != content_key("b", "document")
-
-
-def test_no_two_lists_of_rows_share_a_digest() -> None:
-    lists = [["a", "b"], ["ab"], ["ab", ""], ["", "ab"], ["b", "a"], [], [""], ["a\x00b"], ["\ud800"]]
-    assert len({rows_digest(rows) for rows in lists}) == len(lists)
 
 
 def test_a_stored_file_is_found_by_name_and_a_damaged_or_missing_one_refused(tmp_path: Path) -> None:

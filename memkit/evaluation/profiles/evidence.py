@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from memkit.index.store import rows_digest
+from memkit.hashes import digest_of_rows
+from memkit.index.encoders.base import as_texts
 from memkit.params import Param
 
 _COUNT, _TEXT, _NUMBER = {"kind": "int", "low": 0}, {"kind": "str"}, {"kind": "float"}
@@ -40,7 +41,7 @@ EVIDENCE = {name: Param(default=None, name=name, nullable=True, **how) for name,
 def corpus_fingerprint(memories: pa.Table) -> str:
     """A hash over ids and texts, whatever order they are in."""
     rows = memories.select(["memory_id", "text"]).sort_by("memory_id")
-    return rows_digest(pa.chunked_array([*rows["memory_id"].chunks, *rows["text"].chunks], pa.string()))
+    return digest_of_rows(as_texts(pa.chunked_array([*rows["memory_id"].chunks, *rows["text"].chunks], pa.string())))
 
 
 def labels_fingerprint(queries: Any, qrels: Any) -> str:
@@ -53,7 +54,7 @@ def labels_fingerprint(queries: Any, qrels: Any) -> str:
     asked = read_queries(queries).select(["query_id", "text", "user_id", "as_of"]).sort_by("query_id")
     right = read_qrels(qrels).sort_by([("query_id", "ascending"), ("memory_id", "ascending")])
     told = [*asked.to_pylist(), *right.select(["query_id", "memory_id", "relevance"]).to_pylist()]
-    return rows_digest(pa.chunked_array([[json.dumps(row, default=str) for row in told]], pa.string()))
+    return digest_of_rows(json.dumps(row, default=str) for row in told)
 
 
 def evidence_of(search: Any) -> dict[str, Any]:

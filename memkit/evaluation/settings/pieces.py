@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import xxhash
 from numpy.typing import NDArray
 
 from memkit.errors import ParameterError
+from memkit.hashes import checksum
 
 _MAGIC = b"memkit pieces 1\n"
 _LENGTH, _HASH = 8, 16
@@ -111,7 +111,7 @@ def recorded(path: str | Path) -> dict[str, Any] | None:
 
 
 def _frame(data: bytes) -> bytes:
-    return len(data).to_bytes(_LENGTH, "little") + xxhash.xxh3_128_digest(data) + data
+    return len(data).to_bytes(_LENGTH, "little") + checksum(data) + data
 
 
 def _frames(file: Any) -> Iterator[tuple[bytes, int]]:
@@ -123,6 +123,6 @@ def _frames(file: Any) -> Iterator[tuple[bytes, int]]:
         if len(head) < _LENGTH + _HASH or size > os.fstat(file.fileno()).st_size - file.tell():
             return
         data = file.read(size)
-        if xxhash.xxh3_128_digest(data) != head[_LENGTH:]:
+        if checksum(data) != head[_LENGTH:]:
             return
         yield data, file.tell()

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from xxhash import xxh3_128_hexdigest
-
 from memkit.errors import refused
 from memkit.formats.disk.lock import JOURNAL
 from memkit.formats.disk.source import Source, decode
 from memkit.formats.rows import Rows
+from memkit.hashes import checksum
 
 MAX_FILE_BYTES = 64 * 2**20
 """Files above this are `file_too_large`."""
@@ -361,7 +360,7 @@ def _is_loop(resolved: Path) -> bool:
 def digest_of(content: Content) -> str:
     """Hash of a file's content, which tells that it changed; of one that was cut, its size counts too."""
     (size, *_), data = content
-    return xxh3_128_hexdigest(data if len(data) == size else data + b"%d" % size)
+    return checksum(data if len(data) == size else data + b"%d" % size).hex()
 
 
 def read_bytes(path: str, max_file_bytes: int) -> Content:

@@ -12,13 +12,12 @@ import os
 import re
 import stat
 import sys
-import tempfile
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
+from memkit import whole
 from memkit.errors import MemkitError
 
 NEW, TODO, DONE = ".new", ".todo", ".done"
@@ -160,18 +159,8 @@ def _make(folder: Path) -> None:
     from filelock import FileLock
 
     with FileLock(folder / f"{_KEY}.lock", mode=0o600):
-        if (folder / _KEY).exists():
-            return
-        descriptor, name = tempfile.mkstemp(dir=folder, prefix=".key-")
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(os.urandom(_LENGTH))
-                file.flush()
-                os.fsync(descriptor)
-            Path(name).replace(folder / _KEY)
-        finally:
-            with suppress(FileNotFoundError):
-                Path(name).unlink()
+        if not (folder / _KEY).exists():
+            whole.replace(folder / _KEY, os.urandom(_LENGTH), mode=0o600)
 
 
 def _check_own(path: Path, status: os.stat_result, others: int) -> None:

@@ -7,7 +7,6 @@ here, so that no kind can forget a NUL byte, a lone surrogate, a NaN or the orde
 from __future__ import annotations
 
 import functools
-import hashlib
 import json
 import re
 import unicodedata
@@ -25,6 +24,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # it ships no types
 
 from memkit.errors import MemkitError, MissingExtraError, ParameterError
+from memkit.hashes import digest, digest_of_file, key
 from memkit.progress import bar
 
 ROLES = ("query", "document")
@@ -59,7 +59,7 @@ def content_key(text: str, role: str) -> bytes:
     >>> content_key("a", "query") == content_key("a", "document")
     False
     """
-    return hashlib.blake2b(f"{role}|{clean(text)}".encode(), digest_size=16).digest()
+    return key(f"{role}|{clean(text)}")
 
 
 class Calibration(NamedTuple):
@@ -343,24 +343,19 @@ def check_block(block: NDArray[Any], positions: Sequence[int], who: str) -> NDAr
 def make_fingerprint(kind: str, config: dict[str, Any]) -> str:
     """A short name that changes when anything in `config` does."""
     text = json.dumps(config, sort_keys=True, ensure_ascii=True)
-    return f"{kind}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"
-
-
-def digest(path: Path) -> str:
-    """blake2b-128 of a file's bytes."""
-    with path.open("rb") as handle:
-        return hashlib.file_digest(handle, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+    return f"{kind}-{digest(text, 8)}"
 
 
 def file_digest(path: Path) -> str:
-    """The same, computed once per path, size and time of change."""
+    """blake2b-128 of a file's bytes, computed once per path, size and time of change."""
     status = path.stat()
     return _known_digest(path, status.st_size, status.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=64)
 def _known_digest(path: Path, size: int, changed: int) -> str:
-    return digest(path)
+    with path.open("rb") as file:
+        return digest_of_file(file)
 
 
 def package_folder(module: str, package: str, extra: str) -> Path:
@@ -384,4 +379,4 @@ def folder_digest(folder: Path) -> str:
         for file in sorted(folder.rglob("*"))
         if file.is_file()
     ]
-    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()
+    return digest("\n".join(parts))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from importlib import metadata
 from typing import Any, Self
@@ -10,6 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from memkit.errors import NotFittedError
+from memkit.hashes import digest
 from memkit.index.encoders.base import TextEncoder, Texts, as_texts
 from memkit.params import check_value
 from memkit.text.letters import CYRILLIC_LETTERS
@@ -58,7 +58,7 @@ class LsaEncoder(TextEncoder):
         """
         listed = [self._clean(text) for text in as_texts(texts)]
         filled = [text for text in listed if _WORD.search(text)]  # an empty vocabulary is refused
-        self._corpus = hashlib.blake2b("\x00".join(listed).encode(), digest_size=16).hexdigest()
+        self._corpus = digest("\x00".join(listed))
         self._features, self._svd, self._dim = None, None, 1
         if filled:
             self._features = _features()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
 import json
 import shutil
 import struct
@@ -18,6 +17,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from memkit.errors import MemkitError
+from memkit.hashes import digest
 from memkit.index.encoders.base import Calibration, TextEncoder, clean, file_digest, one_thread, package_folder
 from memkit.index.shelf import own_folder
 from memkit.index.store import unread
@@ -76,7 +76,7 @@ def _folder() -> Path | None:
         return None
     states = [(path.stat().st_size, path.stat().st_mtime_ns) for path in map(_resources().joinpath, _FILES)]
     state = repr((metadata.version(_PACKAGE), states)).encode()
-    return vectors / MODELS / f"use-{hashlib.blake2b(state, digest_size=8).hexdigest()}"
+    return vectors / MODELS / f"use-{digest(state, 8)}"
 
 
 def _keep(model: Any, folder: Path) -> None:

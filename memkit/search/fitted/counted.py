@@ -5,10 +5,10 @@ Files may come from anybody and are checked, like all of a lake.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import nsmallest
 from pathlib import Path
 from typing import Any, Self
@@ -17,7 +17,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from memkit import whole
 from memkit.errors import refused
+from memkit.hashes import digest, digest_of_file
 from memkit.index.cache import shared_cache
 from memkit.index.centre import MIN_ROWS, scripts
 from memkit.index.encode import as_encoder
@@ -31,7 +33,7 @@ from memkit.search.settings import FitSettings
 from memkit.tables.buckets import VECTORS, Buckets
 from memkit.tables.lake import write_parquet
 from memkit.tables.manifest import BUCKETS
-from memkit.tables.untrusted import digest, open_member, read_parquet
+from memkit.tables.untrusted import open_member, read_parquet
 
 VECTOR = "vector"
 _VERSION = 1
@@ -159,8 +161,7 @@ class Counted:
         }
         tables["sample"] = tables["sample"].replace_schema_metadata({"memkit": json.dumps(told)})
         for name, table in tables.items():
-            write_parquet(folder / f".{name}", table)
-            (folder / f".{name}").replace(folder / f"{name}.parquet")
+            whole.replace(folder / f"{name}.parquet", partial(write_parquet, table=table))
 
     @classmethod
     def load(cls, folder: Path, trust: bool = False) -> Self:
@@ -210,8 +211,8 @@ def key_of(corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> str:
     values = settings.get_params(deep=False) | {"engine": ""}
     encoder = None if settings.encoder is None else as_encoder(settings.encoder).fingerprint
     with open_member(corpus.folder, BUCKETS) as file:
-        state = repr((_VERSION, sorted((values | {"encoder": encoder}).items()), tuple(arms), digest(file)))
-    return hashlib.blake2b(state.encode(), digest_size=16).hexdigest()
+        state = repr((_VERSION, sorted((values | {"encoder": encoder}).items()), tuple(arms), digest_of_file(file)))
+    return digest(state)
 
 
 def counts_of(index: SearchIndex, name: str) -> Postings:

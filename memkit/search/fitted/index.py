@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from memkit.display.names import NAMED
+from memkit.hashes import digest_of_rows
 from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
-from memkit.index.encoders.base import Calibration, content_key
+from memkit.index.encoders.base import Calibration, as_texts, content_key
 from memkit.index.postings import CANDIDATES
-from memkit.index.store import rows_digest
 from memkit.params import check_corpus
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import Means, Vocabulary, vocabulary_of
@@ -203,8 +203,8 @@ class SearchIndex:
     @cached_property
     def digests(self) -> dict[str, Any]:
         """What tells the rows of another index apart: their number, and hashes over their ids and their texts."""
-        ids = rows_digest(self.chunks["chunk_id"])
-        return {"chunks": self.chunks.num_rows, "ids": ids, "texts": rows_digest(self.texts)}
+        ids = digest_of_rows(as_texts(self.chunks["chunk_id"]))
+        return {"chunks": self.chunks.num_rows, "ids": ids, "texts": digest_of_rows(as_texts(self.texts))}
 
     @property
     def fingerprint(self) -> str | None:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from memkit import whole
 from memkit.errors import MemkitError, ParameterError, refused
 from memkit.index import ann
 from memkit.index.cache import shared_cache
@@ -100,7 +101,7 @@ class Mapped:
             "recall_at_100": min(recall, default=1.0),
             "bytes": {name: sum(one["bytes"].get(name, 0) for one in each) for name in each[0]["bytes"]},
         }
-        _tell(self.folder, told)
+        whole.replace(self.folder / _TOLD, json.dumps(told, indent=1))
 
     def _approximate(self) -> bool:
         sizes = [len(_mapped(self.folder / name, "memory")) for name in self.names]
@@ -261,7 +262,7 @@ def finish(place: Path, settings: FitSettings, arms: Sequence[str]) -> dict[str,
     told["bytes"] = Counter[str]()
     for name, size in told["files"].items():
         told["bytes"][Path(name).stem.partition("-")[0]] += size
-    _tell(place, told)
+    whole.replace(place / _TOLD, json.dumps(told, indent=1))
     return told
 
 
@@ -324,9 +325,3 @@ def _mapped(place: Path, name: str, otherwise: Any = ...) -> Any:
     if path.stat().st_size and (array := np.load(path, mmap_mode="r", allow_pickle=False)).size:
         return np.asarray(array)
     return np.load(path, allow_pickle=False)
-
-
-def _tell(place: Path, told: dict[str, Any]) -> None:
-    made = place / f".{_TOLD}"
-    made.write_text(json.dumps(told, indent=1))
-    made.replace(place / _TOLD)

@@ -6,7 +6,6 @@ finds the former save or the new one, and what the manifest names is compared wi
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from memkit.errors import DamagedIndexError, MemkitError, ParameterError, StaleIndexError
+from memkit.hashes import digest, digest_of_file
 from memkit.index import store
 from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given
@@ -26,7 +26,7 @@ from memkit.search.fitted.index import SearchIndex, build_index
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.commit import locked, sync
 from memkit.tables.table import from_table
-from memkit.tables.untrusted import digest, digests, is_member_name, open_member, read_json, refuse_links
+from memkit.tables.untrusted import digests, is_member_name, open_member, read_json, refuse_links
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -83,11 +83,11 @@ def _save_arms(index: SearchIndex, folder: Path) -> dict[str, str]:
             arm.save(staged / name)
         sync(staged)
         files = digests(staged)
-        name = _SAVED + hashlib.blake2b(repr(files).encode(), digest_size=16).hexdigest()
+        name = _SAVED + digest(repr(files))
         if not (folder / name).is_dir() or digests(folder / name) != files:
             rmtree(folder / name, ignore_errors=True)
             staged.rename(folder / name)
-        return {f"{name}/{file}": digest for file, digest in files.items()}
+        return {f"{name}/{file}": hash for file, hash in files.items()}
     finally:
         rmtree(staged, ignore_errors=True)
 
@@ -151,7 +151,7 @@ def _load_arm(index: SearchIndex, name: str, folder: Path, manifest: Mapping[str
     for file, expected in manifest["files"].items():
         if file.split("/")[1] == name:
             with store.checking(folder / file), open_member(folder, file) as opened:
-                if digest(opened) != expected:
+                if digest_of_file(opened) != expected:
                     raise DamagedIndexError(f"{folder.name}/{file}: it is not the file that was saved. Fit again.")
     saved = {file.partition("/")[0] for file in manifest["files"]}
     return KINDS[name].load(index, folder.joinpath(*saved, name), trust)
