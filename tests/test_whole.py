@@ -66,7 +66,6 @@ def test_a_file_can_be_called_by_its_content(tmp_path: Path) -> None:
     assert (name, (tmp_path / "of-5").read_text()) == ("of-5", "three")
 
 
-@pytest.mark.skipif(os.name == "nt", reason="its files have no such modes")
 def test_others_may_read_what_the_users_mask_lets_them_unless_it_is_private(tmp_path: Path, mask: int) -> None:
     whole.replace(tmp_path / "open", "a")
     whole.replace(tmp_path / "key", b"a", mode=0o600)

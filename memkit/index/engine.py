@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from memkit.errors import ParameterError, did_you_mean
 from memkit.hashes import digest
-from memkit.index.nearest import SCORE_DIGITS, STEP
+from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.schemas import Floats, Ints, Mask
 
 LOCAL = "local"

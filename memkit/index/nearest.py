@@ -14,11 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from memkit.index import ann
+from memkit.index.cosine import STEP, cosines
 from memkit.index.encoders.base import Vectors
 from memkit.schemas import Ints, Mask
-
-SCORE_DIGITS = 6
-STEP = 10.0**-SCORE_DIGITS
 
 Ranked = tuple[Ints, NDArray[np.float64]]
 
@@ -72,22 +70,22 @@ class Nearest:
     def _with_ties(self, query: Vectors, cut: float, k: int, mask: Mask | None) -> Ranked:
         near = self.vectors @ query >= cut - 2 * STEP
         found = np.flatnonzero(near if mask is None else near & mask)
-        scores = cosines(query[None], self.vectors, found[None])[0]
+        scores = cosines(query[None], self.vectors[found])[0]
         order = np.lexsort((found, -scores))[:k]
         return found[order], scores[order]
 
     def _ordered(self, queries: Vectors, found: Ints) -> Ranked:
-        scores = cosines(queries, self.vectors, found)
+        scores = cosines_of(queries, self.vectors, found)
         scores[found < 0] = -np.inf
         order = np.lexsort((found, -scores), axis=-1)
         return np.take_along_axis(found, order, axis=1), np.take_along_axis(scores, order, axis=1)
 
 
-def cosines(queries: Vectors, rows: Vectors, found: Ints) -> NDArray[np.float64]:
-    """Cosine of each query with its found rows, in [-1, 1], rounded; of the shape of `found`."""
+def cosines_of(queries: Vectors, rows: Vectors, found: Ints) -> NDArray[np.float64]:
+    """Cosine of each query with its found rows, of the shape of `found`."""
     scores = np.empty(found.shape)
     step = max(1, _BLOCK // max(1, found.shape[1] * rows.shape[1]))
     for at in range(0, len(found), step):
-        gathered = rows[found[at : at + step]].astype(np.float64)
-        scores[at : at + step] = (gathered @ queries[at : at + step, :, None].astype(np.float64))[..., 0]
-    return np.clip(np.round(scores, SCORE_DIGITS), -1.0, 1.0) + 0.0  # + 0.0 makes of -0.0 a 0
+        some = slice(at, at + step)
+        scores[some] = cosines(rows[found[some]], queries[some, None])[..., 0]
+    return scores

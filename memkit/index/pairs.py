@@ -17,6 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from memkit.errors import MemkitError, ParameterError
+from memkit.index.cosine import cosines
 from memkit.index.encoders.base import Vectors, check_block, cores, one_thread, unit_rows
 from memkit.parallel import is_told, results
 from memkit.params import check_value
@@ -24,7 +25,6 @@ from memkit.progress import bar
 from memkit.schemas import Ints
 
 PAIRS = pa.schema([("i", pa.int64()), ("j", pa.int64()), ("cosine", pa.float64())])
-COSINE_DIGITS = 6
 MAX_PAIRS = 50_000_000
 
 _MARGIN = 1e-5  # more than single precision loses, so that no pair is missed before it is scored in double
@@ -227,7 +227,6 @@ def _scored(unit: Vectors, i: Ints, j: Ints, threshold: float) -> Pairs:
     step = max(1, _BATCH // (4 * unit.shape[1]))
     for at in range(0, len(i), step):
         some = slice(at, at + step)
-        cosine[some] = np.einsum("ij,ij->i", unit[i[some]].astype(np.float64), unit[j[some]])
-    cosine = np.clip(np.round(cosine, COSINE_DIGITS), -1.0, 1.0)
+        cosine[some] = cosines(unit[i[some], None], unit[j[some], None])[:, 0, 0]
     kept = cosine >= threshold
     return i[kept], j[kept], cosine[kept]

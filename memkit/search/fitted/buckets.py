@@ -24,9 +24,9 @@ import pyarrow.compute as pc
 from memkit.errors import MemkitError, ParameterError
 from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring
+from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts
-from memkit.index.nearest import SCORE_DIGITS, STEP
 from memkit.index.postings import Postings
 from memkit.parallel import results
 from memkit.schemas import TABLES, Floats, Ints, Mask

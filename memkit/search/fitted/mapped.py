@@ -29,7 +29,7 @@ from memkit.index.cache import shared_cache
 from memkit.index.centre import Centring, scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Vectors, as_texts, unit_rows
-from memkit.index.nearest import cosines
+from memkit.index.nearest import cosines_of
 from memkit.index.postings import Postings
 from memkit.index.store import save_array
 from memkit.parallel import results
@@ -302,10 +302,10 @@ def _measured(index: Any, vectors: Vectors, live: Mask) -> tuple[int, float]:
     asked = np.ascontiguousarray(vectors[rows[:: max(1, len(rows) // _ASKED)]])
     k, probes = min(_NEAREST, len(rows)), _PROBES
     exact = ann.exact(asked, vectors, k, live)
-    least = cosines(asked, vectors, exact).min(axis=1, keepdims=True)
+    least = cosines_of(asked, vectors, exact).min(axis=1, keepdims=True)
     while True:
         found = ann.search(index, asked, k, live, 0, probes)
-        scores = cosines(asked, vectors, found)
+        scores = cosines_of(asked, vectors, found)
         recall = float(np.mean((scores >= least) & (found >= 0)))
         if recall >= RECALL or probes >= index.nlist:
             return probes, round(recall, 4)

@@ -15,11 +15,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from memkit.index.cosine import cosines
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import taken
 from memkit.search.stages.fuse import TIE_DIGITS
 from memkit.text.conflicts import Conflicts
 
+_DIGITS = 12
 _BITS = 2048
 _DOUBT = 0.15
 _KEPT = 4096
@@ -257,7 +259,7 @@ class Likeness:
     def __call__(self, some: Ints) -> Floats:
         at = self._places(some)
         is_vectors = isinstance(self.held, np.ndarray)
-        return cosines(self.held[at]) if is_vectors else jaccard([self.held[place] for place in at.tolist()])
+        return alike(self.held[at]) if is_vectors else jaccard([self.held[place] for place in at.tolist()])
 
     def among(self, rows: Ints) -> Likeness:
         """That of a few chunks, rising, with what is known of these alone."""
@@ -269,14 +271,9 @@ class Likeness:
         return some if self.rows is None else np.searchsorted(self.rows, some)
 
 
-def cosines(vectors: NDArray[np.float32]) -> Floats:
-    """Similarity of unit vectors among each other, opposite ones counting 0.
-
-    In double precision, so that no pair's depends on which others are asked for, beyond what is rounded off.
-    """
-    exact = vectors.astype(np.float64)
-    likeness: Floats = np.clip(exact @ exact.T, 0.0, 1.0)
-    return likeness
+def alike(vectors: NDArray[np.float32]) -> Floats:
+    """Cosines of unit vectors among each other, opposite ones counting 0; of many digits, to be weighed."""
+    return np.maximum(cosines(vectors, vectors, digits=_DIGITS), 0.0)
 
 
 def jaccard(terms: Sequence[Sequence[str]]) -> Floats:
