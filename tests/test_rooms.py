@@ -17,7 +17,7 @@ PACKAGE = Path(memkit.__file__).parent
 # From the ground up; rooms of one row know nothing of each other. Imports for typing count like all others.
 ROWS = [
     ["errors"],
-    ["schemas", "params", "duck", "fences", "plugins", "progress", "parallel", "dates", "hashes", "whole"],
+    ["schemas", "params", "duck", "fences", "plugins", "progress", "parallel", "dates", "hashes", "whole", "checked"],
     ["documents"],
     ["formats", "text"],
     ["display"],

@@ -19,14 +19,14 @@ import stat
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from types import NoneType
 from typing import Any
 
 from memkit.change.disk import Disk, check_path, staged_name
+from memkit.checked import Kinds, json_object, with_fields
 from memkit.display.sheet import visible
 from memkit.errors import ChangeRefusedError, FormatError, MemkitError, StaleSourceError, refused
 from memkit.formats.disk.lock import ASIDE, JOURNAL, PATIENCE
@@ -102,12 +102,12 @@ class Record:
         return hash_of(text).encode() + b"\n" + text + b"\n"
 
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    **{"number": (int,), "files": (list,), "made": (list,), "dropped": (list,), "undoes": (int, NoneType)},
-    **{"about": (dict,), "path": (str,), "before": (str, NoneType), "after": (str, NoneType)},
-    **{"staged": (str, NoneType), "image": (str, NoneType), "mode": (int, NoneType)},
+_FILE: Kinds = {
+    **{"path": str, "before": str | None, "after": str | None},
+    **{"staged": str | None, "image": str | None, "mode": int | None},
 }
-"""Of the fields of a record, and of a file in it, as JSON has them."""
+_RECORD: Kinds = {"number": int, "files": list, "made": list, "dropped": list, "undoes": int | None, "about": dict}
+"""The fields of a file and of a record, as JSON has them."""
 
 
 def to_record(data: bytes | None, number: int | None = None) -> Record | None:
@@ -123,26 +123,15 @@ def to_record(data: bytes | None, number: int | None = None) -> Record | None:
     if hash_of(text).encode() != digest:
         return None
     try:
-        values = _typed(json.loads(text), Record)
-        files = tuple(File(**_typed(file, File)) for file in values["files"])
+        values = with_fields(json_object(text), _RECORD)
+        files = tuple(File(**with_fields(file, _FILE)) for file in values["files"])
         record = Record(**values | {"files": files, "made": tuple(values["made"]), "dropped": tuple(values["dropped"])})
         _check_record(record, number)
         return record
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         if isinstance(error, MemkitError):
             raise
         raise refused("a record", "JSON as memkit writes it", f"{error!s:.200}") from error
-
-
-def _typed(values: object, cls: type[Record] | type[File]) -> dict[str, Any]:
-    """The fields of a record or a file, all of them there and each of its type."""
-    names = [field.name for field in fields(cls)]
-    if not isinstance(values, dict) or sorted(values) != sorted(names):
-        raise refused("a record", f"the fields {', '.join(names)}", f"{values!r:.200}")
-    for name in names:
-        if not isinstance(values[name], _TYPES[name]) or isinstance(values[name], bool):
-            raise refused("a record", f"'{name}' of another type", f"{values[name]!r:.200}")
-    return values
 
 
 def _check_record(record: Record, number: int | None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +17,7 @@ from memkit.change.edits import Edits, report_of
 from memkit.change.journal import Journal, Record, opened
 from memkit.change.memories import merge_into, remove_entry, remove_memory
 from memkit.change.split import split_files
+from memkit.checked import json_object
 from memkit.errors import ParameterError
 from memkit.formats.disk.lock import CALLS, STATE
 from memkit.formats.disk.source import decode
@@ -227,7 +227,7 @@ def forget_queries(disk: Disk, before: pa.Table, after: pa.Table) -> int:
 
     def quotes(line: bytes) -> bool:
         try:
-            row = json.loads(line)
+            row = json_object(line)
             query, found = str(row["text"]), {*row["shown"], *row["used"]}
         except (ValueError, TypeError, LookupError):  # a line of somebody else's
             query, found = line.decode("utf-8", "replace"), set()

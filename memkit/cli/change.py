@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +11,7 @@ import pyarrow as pa
 import typer
 
 import memkit
+from memkit.checked import json_object
 from memkit.cli.common import (
     AsOfOption,
     FormatsOption,
@@ -208,12 +208,9 @@ def _needed(name: str, value: str | None) -> str:
 
 def _object(text: str) -> dict[str, Any]:
     try:
-        value = json.loads(text)
+        return json_object(text)
     except ValueError as error:
-        raise ParameterError(f"add: expected the record as JSON. {error}") from error
-    if not isinstance(value, dict):
-        raise ParameterError(f"add: expected a JSON object. Got {text!r:.80}.")
-    return value
+        raise ParameterError(f"add: expected the record as a JSON object. Got {text!r:.80}: {error}.") from error
 
 
 @app.command()

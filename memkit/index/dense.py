@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from memkit.checked import Kinds, with_fields
 from memkit.errors import DamagedIndexError, NotFittedError, ParameterError, StaleIndexError
 from memkit.hashes import digest_of_rows
 from memkit.index import ann as faiss_index
@@ -39,7 +40,8 @@ MANIFEST = "dense.json"
 _PREFIX = "dense-"
 _AT_ONCE = 16
 _VERSION = 1
-_FIELDS = {"version": int, "fingerprint": str, "shape": list, "ids": str, "content": str, "params": dict, "files": dict}
+_FIELDS: Kinds = {"version": int, "fingerprint": str, "shape": list, "ids": str, "content": str, "params": dict}
+_FIELDS = {**_FIELDS, "files": dict, "encoder": str | None}
 
 
 @estimator
@@ -391,12 +393,9 @@ def _given(vectors: Vectors, n: int) -> Vectors:
 
 def _manifest(folder: Path) -> dict[str, Any]:
     with store.checking(folder / MANIFEST):
-        manifest = read_json(folder, MANIFEST)
-        kinds = {key: type(value) for key, value in manifest.items()}
-        if kinds != _FIELDS | {"encoder": kinds.get("encoder")} or manifest["version"] != _VERSION:
-            raise ValueError(f"no version {_VERSION} with all fields")
-        if not (manifest["encoder"] is None or isinstance(manifest["encoder"], str)):
-            raise ValueError(f"encoder {manifest['encoder']!r}")
+        manifest = with_fields(read_json(folder, MANIFEST), _FIELDS)
+        if manifest["version"] != _VERSION:
+            raise ValueError(f"no version {_VERSION}")
         if set(manifest["params"]) | {"encoder"} != set(Dense.params()):
             raise ValueError("other parameters")
         if not {"vectors", "means"} <= manifest["files"].keys() <= {"vectors", "means", "index"}:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from memkit.checked import json_object
 from memkit.errors import DamagedIndexError
 from memkit.index.postings import Postings, plain
 from memkit.tables.untrusted import check_unique, open_member, read_parquet
@@ -42,9 +43,9 @@ def load(folder: Path, name: str) -> tuple[Postings, dict[str, Any]]:
         terms = _read(folder / f"{name}_terms.parquet", _TERMS)
         postings = _read(folder / f"{name}_postings.parquet", _POSTINGS)
         check_unique(terms, "term", folder)
-        settings = dict(json.loads(terms.schema.metadata[b"memkit"]))
+        settings = json_object(terms.schema.metadata[b"memkit"])
         expected, n_rows = (_count(settings.pop(key)) for key in ("n_postings", "n_rows"))
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise DamagedIndexError(
             f"{folder}: expected the index '{name}' in two Parquet files. {error!s:.300} Fit again."
         ) from error

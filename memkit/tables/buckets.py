@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from memkit.checked import with_fields
 from memkit.errors import MemkitError, ParameterError, refused
 from memkit.hashes import digest_of_file
 from memkit.parallel import results
@@ -277,12 +278,12 @@ def _read_list(folder: Path) -> list[dict[str, Any]]:
         )
     named = document.get("buckets")
     kinds = {"name": str, "manifest": str, "memories": int}
-    is_list = isinstance(named, list) and 1 <= len(named) <= MOST_BUCKETS
-    if not is_list or any(
-        not isinstance(one, dict)
-        or {key: type(value) for key, value in one.items()} != kinds
-        or one["name"] != f"bucket-{number:05}"
-        for number, one in enumerate(named or ())
-    ):
-        raise refused(folder / BUCKETS, "a list of buckets as memkit writes it", "another")
-    return list(named or ())
+    try:
+        if not (isinstance(named, list) and 1 <= len(named) <= MOST_BUCKETS):
+            raise ValueError(f"{named!r:.80}")
+        for number, one in enumerate(named):
+            if with_fields(one, kinds)["name"] != f"bucket-{number:05}":
+                raise ValueError(f"{one['name']!r:.80}")
+    except ValueError as error:
+        raise refused(folder / BUCKETS, "a list of buckets as memkit writes it", str(error)) from error
+    return named

@@ -6,7 +6,6 @@ file can run, and what a file holds is checked before it is used. Whatever is wr
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -18,6 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from memkit.checked import json_object
 from memkit.errors import FormatError, refused
 from memkit.hashes import digest_of_file
 from memkit.tables.statement import within_calendar
@@ -103,12 +103,9 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     try:
         if len(data) > MAX_JSON_BYTES:
             raise ValueError(f"more than {MAX_JSON_BYTES} bytes")
-        document = json.loads(data.decode("utf-8"))
-        if not isinstance(document, dict):
-            raise ValueError(type(document).__name__)
-    except (ValueError, RecursionError) as error:
+        return json_object(data.decode("utf-8"))
+    except ValueError as error:
         raise refused(folder / name, "a JSON object", f"{type(error).__name__}: {error}") from error
-    return document
 
 
 def read_parquet(file: BufferedReader, where: Path, schema: pa.Schema | None = None, trust: bool = False) -> pa.Table:

@@ -114,8 +114,9 @@ def test_add_plans_and_with_yes_writes(run: Any, root: Path) -> None:
         (("x", "--kind", "thing"), "--kind"),
         (("x", "--kind", "fact"), "expected --user"),
         (("x", "--kind", "note"), "expected --subject"),
-        (("x", "--kind", "record"), "expected the record as JSON"),
-        (("[]", "--kind", "record"), "expected a JSON object"),
+        (("x", "--kind", "record"), "expected the record as a JSON object"),
+        (("[]", "--kind", "record"), "expected the record as a JSON object"),
+        (("[" * 100_000, "--kind", "record"), "expected the record as a JSON object"),
         (("x", "--kind", "fact", "--user", "../a"), "user: expected letters"),
     ],
 )

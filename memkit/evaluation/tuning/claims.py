@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.special import stdtrit
 
+from memkit.checked import json_object
 from memkit.errors import FormatError
 from memkit.evaluation.scores.evaluation import size
 from memkit.evaluation.scores.statistics import (
@@ -316,7 +317,7 @@ class Looks:
         found = []
         for number, line in enumerate(self.path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
             try:
-                found.append({key: json.loads(line)[key] for key in ("part", "labels", "choice")})
+                found.append({key: json_object(line)[key] for key in ("part", "labels", "choice")})
             except (ValueError, KeyError, TypeError) as error:
                 message = f"{self.path}:{number}: expected a look that memkit wrote, with part, labels, choice."
                 raise FormatError(f"{message} Got {line:.80}", path=str(self.path), line=number) from error

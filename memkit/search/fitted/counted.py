@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit import whole
+from memkit.checked import json_object
 from memkit.errors import refused
 from memkit.hashes import digest, digest_of_file
 from memkit.index.cache import shared_cache
@@ -177,7 +178,7 @@ class Counted:
             with open_member(folder, f"{name}.parquet") as file:
                 tables[name] = read_parquet(file, folder / f"{name}.parquet", schema, trust)
         try:
-            told = json.loads(tables["sample"].schema.metadata[b"memkit"])
+            told = json_object(tables["sample"].schema.metadata[b"memkit"])
             if told.pop("version") != _VERSION:
                 raise ValueError("another version")
             found = cls(int(told["n_rows"]), bool(told["is_dated"]))
@@ -194,7 +195,7 @@ class Counted:
                 (row["key"], (row["memory_id"], row["ordinal"]), np.array(row["vector"], np.float32), row["text"])
                 for row in tables["sample"].to_pylist()
             ]
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise refused(folder, "what a Retriever counted over buckets", f"{error!s:.200}; fit again") from error
         return found
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from memkit.checked import with_fields
 from memkit.errors import DamagedIndexError, MemkitError, ParameterError, StaleIndexError
 from memkit.hashes import digest, digest_of_file
 from memkit.index import store
@@ -188,9 +189,9 @@ def _manifest(folder: Path) -> dict[str, Any]:
     """The manifest in `folder`, which may come from anybody: each value is one that memkit would write."""
     with store.checking(folder / MANIFEST):
         refuse_links(folder, below=True)
-        manifest = read_json(folder, MANIFEST)
-        if {name: type(value) for name, value in manifest.items()} != _FIELDS or manifest["version"] != _VERSION:
-            raise ValueError(f"no version {_VERSION} with all fields")
+        manifest = with_fields(read_json(folder, MANIFEST), _FIELDS)
+        if manifest["version"] != _VERSION:
+            raise ValueError(f"no version {_VERSION}")
         given = {"engine": "local"} | manifest["params"]
         params = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
         kinds: tuple[type[Estimator], ...] = (FitSettings, QuerySettings)
