@@ -386,7 +386,7 @@ def test_looks_at_growing_labels_are_counted_and_said(tmp_path: Path) -> None:
     assert "look 3 at these labels, and each look makes the next worth less" in str(found)
 
 
-@pytest.mark.parametrize("line", ["{", "[]", '{"part": "labels"}', "\x00"])
+@pytest.mark.parametrize("line", ["{", "[]", '{"part": "labels"}', "\x00", "[" * 100_000], ids=range(5))
 def test_a_torn_file_of_looks_is_said(tmp_path: Path, line: str) -> None:
     file = tmp_path / "looks.jsonl"
     file.write_text(f'{{"part": "labels", "labels": "x", "choice": 1}}\n{line}\n')
