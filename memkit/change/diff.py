@@ -13,9 +13,9 @@ import pyarrow as pa
 from memkit.display.notebook import Shown, Tabular
 from memkit.display.sheet import ROWS, Sheet, sheet_of, visible
 from memkit.params import check_corpus, describe
+from memkit.past.identity import known_of, matches, words_of
 from memkit.schemas import MEMORIES, WORDS, column, table
 from memkit.tables.corpus import Corpus
-from memkit.tables.identity import known_of, matches, words_of
 from memkit.text.secrets import Mask, mask
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from memkit.formats import reader
 from memkit.formats.reader import Options, Reading
-from memkit.tables.identity import ALIKE, Known, known_of, matches
+from memkit.past.identity import ALIKE, Known, known_of, matches
 
 
 class Guard:

@@ -16,9 +16,9 @@ from memkit.params import Param, check_choice, path_of
 
 if TYPE_CHECKING:
     from memkit.evaluation.profiles.profile import Profile
+    from memkit.past.history import History
     from memkit.search.retriever import Retriever
     from memkit.tables.corpus import Corpus
-    from memkit.tables.history import History
 
 app = typer.Typer(
     name="memkit",
@@ -73,7 +73,7 @@ def load(path: Path, as_of: str | None = None, formats: list[str] | None = None,
 
 def load_history(path: Path, rev: str | None) -> History:
     """The history of the folder at `path`."""
-    from memkit.tables.history import history
+    from memkit.past.history import history
 
     return history(path, "HEAD" if rev is None else rev)
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import gc
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -37,8 +37,6 @@ from memkit.formats.disk.lock import steady
 from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.format import Batch, File, Folder, Format, Role, Survey
-from memkit.formats.git import repository
-from memkit.formats.git.tree import Tree, tree_of
 from memkit.formats.records.adapters import Adapter, own_adapters, register_adapter
 from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, merge, schemas_of, with_own_dates
@@ -125,7 +123,6 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-@_no_collection()
 def read(root: Path, options: Options, before: Reading | None = None) -> Reading:
     """Read `root`, taking from `before` what did not change since; where memkit writes there, it waits.
 
@@ -135,8 +132,11 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
         For an unknown format; where nothing can be read there; where a writer does not end in time, or died.
     """
     formats = formats_for(options.formats, options.format) if options.formats or options.format else FORMATS
-    with listed(root, options, with_stat=before is not None) as listing:
-        return read_listing(listing, root, options, formats, before)
+    with _no_collection(), listed(root, options, with_stat=before is not None) as listing:
+        result = read_listing(listing, root, options, formats, before)
+    if options.dates == "git":
+        past().date(result)
+    return result
 
 
 @_no_collection()
@@ -178,8 +178,27 @@ def listed(root: Path, options: Options, *, with_stat: bool = False) -> Iterator
             listing.foreign = foreign
             yield listing
     else:
-        with repository.opened(root) as opened:
-            yield tree_of(opened, root, opened.commit(options.rev), options.max_file_bytes)
+        with past().listed(root, options.rev, options.max_file_bytes) as listing:
+            yield listing
+
+
+class Past(Protocol):
+    """What a read asks of the room that knows git."""
+
+    def listed(self, root: Path, rev: str, max_file_bytes: int) -> AbstractContextManager[Listing]:
+        """The files of a revision, to be read within the block."""
+        ...
+
+    def date(self, reading: Reading) -> None:
+        """Date memories without any date of their own by the commits that brought and last changed them."""
+        ...
+
+
+def past() -> Past:
+    """The room above that knows git: imported where ``rev`` or ``dates`` asks for it, and by nothing else here."""
+    from memkit.past import reading
+
+    return reading
 
 
 def read_listing(
@@ -188,8 +207,7 @@ def read_listing(
     """Read the files of a listing, of which `root` is the folder or the one file."""
     rows = Rows(options.rules, schemas_of(formats))
     listing.report(rows)
-    commit = listing.commit if isinstance(listing, Tree) else None
-    result = Reading(root.resolve() if commit else root if root.is_file() else listing.root, options)
+    result = Reading(root.resolve() if listing.revision else root if root.is_file() else listing.root, options)
     roles = roles_of(listing, formats, rows, result, before)
     items = _to_parse(roles, listing, before.seen if before else {})
     result.parsed, found = _parse_all(listing, options, formats, items)
@@ -202,8 +220,8 @@ def read_listing(
         for path in gone:
             del result.seen[path]
     result.tables = _finish(result.parsed, rows.to_arrow(), formats, options)
-    if commit:
-        result.tables |= {name: describe(result.tables[name], **commit.facts) for name in ("memories", "problems")}
+    if listing.revision:
+        result.tables |= {name: describe(result.tables[name], **listing.revision) for name in ("memories", "problems")}
     if len(formats) > len(FORMATS):
         _warn_of_failures(result.tables["problems"])
     return result
@@ -288,7 +306,7 @@ def _opener(listing: Listing, result: Reading, before: Reading | None) -> Callab
 
 def _parse_all(listing: Listing, options: Options, formats: tuple[Format, ...], items: list[Item]) -> Parsed:
     """Parse all files: their rows by table, and how each file was seen."""
-    others = 1 if isinstance(listing, Tree) or len(items) < WORTH_PROCESSES else workers(options.n_jobs)
+    others = 1 if listing.revision or len(items) < WORTH_PROCESSES else workers(options.n_jobs)
     listing.expect([path for path, _, _ in items])
     bare = listing.bare()
     size = min(BATCH_FILES, len(items) // (_SHARES * others) + 1) if others > 1 else BATCH_FILES

@@ -390,6 +390,23 @@ def record_as_of(table: pa.Table, moment: datetime | Moment) -> pa.Table:
     return table.replace_schema_metadata({**(table.schema.metadata or {}), b"as_of": at.encode()})
 
 
+Rev = str | date | datetime
+"""A revision: a commit, branch or tag as git spells it, or a moment, which means the last commit up to it."""
+
+
+def rev_text(rev: Rev) -> str:
+    """A revision as a text, which says no less.
+
+    Raises
+    ------
+    ParameterError
+        Where it is neither a text nor a moment.
+    """
+    if not isinstance(rev, (str, date)):
+        raise ParameterError(f"rev: expected a text, date or datetime. Got {rev!r:.200}.")
+    return rev if isinstance(rev, str) else as_of_time(rev).isoformat()
+
+
 def revision_of(table: pa.Table) -> dict[str, str]:
     """What the metadata of a table say of the commit that it was read from; nothing where it was from none."""
     facts = {key.decode(): value.decode(errors="replace") for key, value in (table.schema.metadata or {}).items()}

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from memkit.context import Context
+    from memkit.past.history import History
     from memkit.tables.corpus import Corpus
-    from memkit.tables.history import History
 
 _KINDS = 7
 _FEW_MONTHS = 6

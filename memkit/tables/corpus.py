@@ -26,7 +26,6 @@ from memkit.formats.registry import check_named, name_of
 from memkit.formats.rows import Rows
 from memkit.params import AsOf, check_value, path_of, revision_of
 from memkit.schemas import TABLES
-from memkit.tables import dates
 from memkit.tables.database import Database, TextIndex, sql_with
 from memkit.tables.lake import save, unread
 from memkit.tables.manifest import STATE, TEXT
@@ -316,7 +315,7 @@ class Corpus:
         ['Кофе']
         """
         before = self._source()
-        reading = dates.read(before.root, before.options, before)
+        reading = reader.read(before.root, before.options, before)
         if reading.tables == {name: self.tables.get(name) for name in reading.tables}:
             return self._with(reading)
         new = Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)

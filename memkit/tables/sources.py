@@ -23,12 +23,10 @@ from memkit.formats.disk.files import MAX_FILE_BYTES, digest_of, give, home_of
 from memkit.formats.disk.source import decode, utf8
 from memkit.formats.faults import SEVERITIES, Rule
 from memkit.formats.format import Format
-from memkit.formats.git.refs import Rev, rev_text
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES, name_of
-from memkit.params import AsOf, as_of_time, check_choice, check_value, path_of
-from memkit.tables import dates as git_dates
+from memkit.params import AsOf, Rev, as_of_time, check_choice, check_value, path_of, rev_text
 from memkit.tables.buckets import Buckets, is_bucketed
 from memkit.tables.corpus import Corpus
 from memkit.tables.lake import load
@@ -133,7 +131,7 @@ def read(
     options = Options(
         format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress, names, of, dates
     )
-    reading = (reader if dates is None else git_dates).read(path_of("read", path), options)
+    reading = reader.read(path_of("read", path), options)
     if errors == "raise":
         _raise_first(reading.tables["problems"])
     for root in (reading.root, reading.root.resolve()):  # as it is asked for, and as a lake names it
@@ -163,7 +161,7 @@ def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:
     states, before = list[Corpus](), corpus._source()
     for moment in moments:
         try:
-            before = git_dates.read(before.root, replace(before.options, rev=rev_text(moment)), before)
+            before = reader.read(before.root, replace(before.options, rev=rev_text(moment)), before)
             states.append(Corpus(before.tables, reading=before))
         except NotFoundError:
             states.append(Corpus({name: table.slice(0, 0) for name, table in corpus.tables.items()}))

@@ -64,6 +64,8 @@ class Listing:
     """Shown path to the path on disk, where a name is no UTF-8."""
     foreign: list[str] = field(default_factory=list)
     """Names of the records in the folder's journal that this user's memkit did not write."""
+    revision: dict[str, str] = field(default_factory=dict)
+    """The commit that is listed, as the metadata of what is read of it tell it; empty for a folder as it is."""
 
     @cached_property
     def _start(self) -> str:

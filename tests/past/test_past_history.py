@@ -16,8 +16,8 @@ import pytest
 
 import memkit as mk
 from memkit.errors import FormatError, MemkitError, ParameterError
-from memkit.formats.git import log, tree
-from memkit.tables.versions import COMMITS, VERSIONS
+from memkit.past import log, tree
+from memkit.past.versions import COMMITS, VERSIONS
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs the program git")
 Script = Callable[[str], ModuleType]

@@ -19,14 +19,13 @@ import pyarrow.compute as pc
 
 from memkit.display.notebook import Shown
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.formats.git.refs import Rev, rev_text
-from memkit.formats.git.repository import TIMEOUT_S
 from memkit.formats.rows import Rows
-from memkit.params import AsOf, as_of_time, check_value, path_of
+from memkit.params import AsOf, Rev, as_of_time, check_value, path_of, rev_text
+from memkit.past.repository import TIMEOUT_S
+from memkit.past.versions import secrets_of, versions_of
 from memkit.schemas import TIMESTAMP
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import read
-from memkit.tables.versions import secrets_of, versions_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -19,8 +19,8 @@ import pytest
 
 import memkit as mk
 from memkit.errors import ChangeRefusedError, FormatError, MemkitError, NotFoundError, ParameterError
-from memkit.formats.git import tree
-from memkit.formats.git.repository import Repository, opened
+from memkit.past import tree
+from memkit.past.repository import Repository, opened
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="needs the program git")
 Script = Callable[[str], ModuleType]

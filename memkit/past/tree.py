@@ -16,9 +16,9 @@ from memkit.formats.disk.files import (
     Stat,
     is_hidden,
 )
-from memkit.formats.git.log import Change
-from memkit.formats.git.repository import Commit, Repository
 from memkit.formats.rows import Rows
+from memkit.past.log import Change
+from memkit.past.repository import Commit, Repository
 
 MOST_PATHS = 500_000
 """Files and folders of a revision; a tree of a few hundred bytes can have any number of them."""
@@ -46,7 +46,7 @@ class Tree(Listing):
     """The files of one commit below a folder, by the rules of `list_files`."""
 
     def __init__(self, root: Path, repository: Repository, commit: Commit, max_file_bytes: int) -> None:
-        super().__init__(root, max_file_bytes)
+        super().__init__(root, max_file_bytes, revision=commit.facts)
         self.commit, self.repository = commit, repository
         self.blobs: dict[str, bytes] = {}
         self.modules: list[str] = []
@@ -120,7 +120,8 @@ class Tree(Listing):
 
     def step(self, commit: Commit, changes: Iterable[Change]) -> set[str] | None:
         """Go on to the next commit: the paths that are other than before; None where all has to be listed again."""
-        self.commit, self.is_same_files, changed = commit, True, set[str]()
+        self.commit, self.revision = commit, commit.facts
+        self.is_same_files, changed = True, set[str]()
         above = b"".join(name + b"/" for name in self.repository.prefix)
         for name, mode, id in changes:
             raw = name.removeprefix(above).decode("utf-8", "surrogateescape")

@@ -5,33 +5,15 @@ from __future__ import annotations
 import os
 import re
 from contextlib import suppress
-from datetime import date, datetime
 from functools import cached_property
 from pathlib import Path
 
-from memkit.errors import FormatError, NotFoundError, ParameterError, did_you_mean, refused
+from memkit.errors import FormatError, NotFoundError, did_you_mean, refused
 from memkit.formats.disk.files import is_inside, read_bytes
-from memkit.params import as_of_time
 
 _MOST_BYTES = 16 * 2**20
 _HEX = re.compile(r"[0-9a-f]{40}")
 _ABBREVIATED = re.compile(r"[0-9a-f]{4,40}")
-
-Rev = str | date | datetime
-"""A revision: a commit, branch or tag as git spells it, or a moment, which means the last commit up to it."""
-
-
-def rev_text(rev: Rev) -> str:
-    """A revision as a text, which says no less.
-
-    Raises
-    ------
-    ParameterError
-        Where it is neither a text nor a moment.
-    """
-    if not isinstance(rev, (str, date)):
-        raise ParameterError(f"rev: expected a text, date or datetime. Got {rev!r:.200}.")
-    return rev if isinstance(rev, str) else as_of_time(rev).isoformat()
 
 
 def git_dir_of(folder: Path) -> tuple[Path, tuple[bytes, ...]]:

@@ -1,7 +1,9 @@
-"""Dates from git for memories that have none: the commits that brought and last changed them."""
+"""What `memkit.read` takes from git: the files of a revision, and dates for memories that have none of their own."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,10 +11,11 @@ import pyarrow.compute as pc
 
 from memkit.duck import rows_of
 from memkit.errors import FormatError
-from memkit.formats import reader
-from memkit.formats.reader import Options, Reading
+from memkit.formats.reader import Reading
 from memkit.formats.rows import PROBLEM_ORDER, Rows
-from memkit.tables.versions import versions_of
+from memkit.past.repository import opened
+from memkit.past.tree import Tree, tree_of
+from memkit.past.versions import versions_of
 
 _MADE = """
 select m.place, v.text is not null as is_committed, v.made, v.changed, v.is_first
@@ -28,18 +31,22 @@ order by m.place
 """
 
 
-def read(root: Path, options: Options, before: Reading | None = None) -> Reading:
-    """`memkit.formats.reader.read`, and the dates that `options` ask for."""
-    result = reader.read(root, options, before)
-    if options.dates == "git":
-        rows = Rows(options.rules)
-        _fill(result, rows)
-        if found := rows.table("problems"):
-            problems = result.tables["problems"]
-            order = [(name, "ascending") for name in PROBLEM_ORDER]
-            merged = pa.concat_tables([problems, found]).sort_by(order)
-            result.tables["problems"] = merged.replace_schema_metadata(problems.schema.metadata)
-    return result
+@contextmanager
+def listed(root: Path, rev: str, max_file_bytes: int) -> Iterator[Tree]:
+    """The files of a revision, to be read within the block."""
+    with opened(root) as repository:
+        yield tree_of(repository, root, repository.commit(rev), max_file_bytes)
+
+
+def date(reading: Reading) -> None:
+    """Date memories without any date of their own by the commits that brought and last changed them."""
+    rows = Rows(reading.options.rules)
+    _fill(reading, rows)
+    if found := rows.table("problems"):
+        problems = reading.tables["problems"]
+        order = [(name, "ascending") for name in PROBLEM_ORDER]
+        merged = pa.concat_tables([problems, found]).sort_by(order)
+        reading.tables["problems"] = merged.replace_schema_metadata(problems.schema.metadata)
 
 
 def _fill(result: Reading, rows: Rows) -> None:

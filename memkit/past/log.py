@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
-from memkit.formats.git.repository import Commit, Repository, TooManyFilesError, time_of
+from memkit.past.repository import Commit, Repository, TooManyFilesError, time_of
 
 _FORMAT = "%H%x00%T%x00%P%x00%ct%x00%at%x00%an%x00%s"
 _FIELDS = 7

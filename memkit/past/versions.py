@@ -12,16 +12,16 @@ import numpy as np
 import pyarrow as pa
 
 from memkit.formats.format import File, Role
-from memkit.formats.git.log import Logged, log
-from memkit.formats.git.repository import TIMEOUT_S, GitError, Repository, TooManyFilesError, opened
-from memkit.formats.git.tree import MOST_PATHS, Tree, tree_of
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options, Reading, roles_of
 from memkit.formats.registry import FORMATS, parse_file
 from memkit.formats.rows import Rows, hash_of
 from memkit.params import describe
+from memkit.past.identity import TOLD, Known, matches
+from memkit.past.log import Logged, log
+from memkit.past.repository import TIMEOUT_S, GitError, Repository, TooManyFilesError, opened
+from memkit.past.tree import MOST_PATHS, Tree, tree_of
 from memkit.schemas import TIMESTAMP, column, table
-from memkit.tables.identity import TOLD, Known, matches
 from memkit.text.secrets import find
 
 VERSIONS = table(

@@ -24,8 +24,8 @@ from threading import Timer
 
 from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
 from memkit.formats.disk.files import HEAD_BYTES
-from memkit.formats.git.refs import Refs, git_dir_of
 from memkit.params import as_of_time
+from memkit.past.refs import Refs, git_dir_of
 
 TIMEOUT_S = 60.0
 """Seconds after which git is stopped, whatever it does."""
