@@ -52,11 +52,6 @@ if TYPE_CHECKING:
     from memkit.decay import Decay as Decay
     from memkit.display.notebook import show as show
     from memkit.evaluation.audits.audit import audit as audit
-    from memkit.evaluation.audits.audit import audit_horizon as audit_horizon
-    from memkit.evaluation.audits.audit import audit_hubs as audit_hubs
-    from memkit.evaluation.audits.audit import audit_shadowed as audit_shadowed
-    from memkit.evaluation.audits.audit import audit_unreached as audit_unreached
-    from memkit.evaluation.audits.audit import audit_unsearchable as audit_unsearchable
     from memkit.evaluation.labels.known import import_log as import_log
     from memkit.evaluation.labels.known import known_items as known_items
     from memkit.evaluation.labels.labels import read_qrels as read_qrels
@@ -137,7 +132,7 @@ _MODULES = {
     "context": "Context ContextBuilder",
     "decay": "Decay",
     "display.notebook": "show",
-    "evaluation.audits.audit": "audit audit_horizon audit_hubs audit_shadowed audit_unreached audit_unsearchable",
+    "evaluation.audits.audit": "audit",
     "evaluation.scores.compare": "compare",
     "evaluation.tuning.decisions": "admission_scores context_scores dedup_scores",
     "evaluation.settings.estimator": "as_estimator as_objective",

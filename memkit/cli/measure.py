@@ -216,7 +216,8 @@ def audit(
 
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
-    found = look(fitted(load(path, formats=formats), preset, sets, profile), queries, qrels, k=k, n=n, as_of=as_of)
+    search = fitted(load(path, formats=formats), preset, sets, profile)
+    found = look(search, queries, qrels, only=table, k=k, n=n, as_of=as_of)
     show_result(found, None if table is None else found.tables[table], as_json, page)
 
 

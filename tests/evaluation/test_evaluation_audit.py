@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import memkit as mk
 from memkit.cli.app import app
+from memkit.evaluation.audits import unfound
 from memkit.evaluation.audits.audit import AUDITS
 from memkit.tables.samples import write_files
 
@@ -42,6 +43,10 @@ def fitted(rows: dict[str, Any], **params: Any) -> mk.Retriever:
     return mk.Retriever(**{"encoder": None, **params}).fit(mk.from_table(rows))
 
 
+def alone(only: str, search: mk.Retriever, *labels: Any, **how: Any) -> pa.Table:
+    return mk.audit(search, *labels, only=only, **how).tables[only]
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace in which one section cannot be found by its heading, one is a copy, one has no word."""
@@ -54,17 +59,30 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write_files(tmp_path_factory.mktemp("audit"), files)
 
 
-def test_every_audit_is_a_function_a_table_of_sql_and_a_row(folder: Path) -> None:
+def test_every_audit_can_be_asked_for_alone_and_is_a_table_of_sql_and_a_row(folder: Path) -> None:
     search = mk.Retriever(encoder=None).fit(mk.read(folder))
     found = mk.audit(search, as_of=NOW)
     assert found.table["audit"].to_pylist() == list(AUDITS)
     for name in AUDITS:
-        call = getattr(mk, f"audit_{name}")
-        alone = call(search) if name in ("unsearchable", "shadowed") else call(search, as_of=NOW)
-        assert alone.equals(found.tables[name])
+        one = mk.audit(search, only=name, as_of=NOW)
+        assert list(one.tables) == one.table["audit"].to_pylist() == [name]
+        assert one.tables[name].equals(found.tables[name])
+        assert one.table.to_pylist()[0] in found.table.to_pylist()
         counted = search.corpus_.sql(f"select count(*) from audit_{name}").fetchone()  # noqa: S608
-        assert counted == (alone.num_rows,)
+        assert counted == (found.tables[name].num_rows,)
     assert {row["why"] for row in found.tables["unsearchable"].to_pylist()} == {"no word", "kind not searched"}
+
+
+def test_an_audit_that_needs_no_question_asks_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    search = fitted({"memory_id": ["a", "b", "c"], "text": ["чай", "чай", "—"]})
+    monkeypatch.setattr(unfound, "batches_of", lambda *given: pytest.fail("asked"))
+    assert str(mk.audit(search, only="shadowed")) == "1 of 3 memories stand behind another that says the same or newly"
+    assert str(mk.audit(search, only="unsearchable")) == "1 of 3 memories have nothing to be found by"
+
+
+def test_an_audit_of_no_such_name_is_refused() -> None:
+    with pytest.raises(mk.ParameterError, match=r"'only' must be .*hubs.*Got 'hub'"):
+        mk.audit(fitted({"text": ["чай"]}), only="hub")
 
 
 def test_a_memory_that_its_heading_does_not_find_is_named_with_what_became_of_it() -> None:
@@ -73,7 +91,7 @@ def test_a_memory_that_its_heading_does_not_find_is_named_with_what_became_of_it
         "title": ["Зелёный чайник", "", ""],
         "text": ["Стоит на полке слева от окна.", "Зелёный чайник у Анны на кухне.", "Чайник зелёный, второй."],
     }
-    found = mk.audit_unreached(fitted(rows), k=1, as_of=NOW).to_pylist()
+    found = alone("unreached", fitted(rows), k=1, as_of=NOW).to_pylist()
     assert [(row["memory_id"], row["asked_by"], row["why"]) for row in found] == [("hidden", "titles", "not_found")]
     assert found[0]["query"] == "Зелёный чайник"
     assert found[0]["by_others"] == 0
@@ -83,7 +101,7 @@ def test_reached_is_what_search_returns_or_folds() -> None:
     texts = ["Любит зелёный чай", "любит зелёный  чай.", "Любит чай", "Порт базы 5432", "Порт базы 6432", "чай чай"]
     rows = {"memory_id": list("abcdef"), "text": texts, "created_at": ["2026-01-01"] * 6, "kind": ["archive"] * 6}
     search = fitted(rows)
-    missing = mk.audit_unreached(search, k=1, as_of=NOW)["memory_id"].to_pylist()
+    missing = alone("unreached", search, k=1, as_of=NOW)["memory_id"].to_pylist()
     hits = [search.search(text, k=1, as_of=NOW).to_pylist()[0] for text in texts]
     found = [own in (hit["memory_id"], *hit["alike"]) for own, hit in zip(rows["memory_id"], hits, strict=True)]
     assert missing == [own for own, there in zip(rows["memory_id"], found, strict=True) if not there]
@@ -94,7 +112,7 @@ def test_your_own_labels_ask_in_place_of_the_memories() -> None:
     search = fitted({"memory_id": ["a", "b"], "text": ["зелёный чай", "чёрный кофе"]})
     queries = {"query_id": ["q"], "text": ["чай"]}
     qrels = {"query_id": ["q"], "memory_id": ["b"], "relevance": [1]}
-    (row,) = mk.audit_unreached(search, queries, qrels, as_of=NOW).to_pylist()
+    (row,) = alone("unreached", search, queries, qrels, as_of=NOW).to_pylist()
     assert (row["memory_id"], row["asked_by"], row["why"], row["query"]) == ("b", "labels", "not_found", "чай")
     with pytest.raises(mk.ParameterError, match="both queries and qrels"):
         mk.audit(search, queries)
@@ -106,7 +124,7 @@ def test_a_hub_stands_before_others_more_often_than_chance() -> None:
     hub = " ".join(WORDS)
     rows = {"memory_id": [f"m{at:02}" for at in range(60)] + ["hub"], "text": [*texts, hub]}
     search = fitted(rows, bm25_weight=0.0, vector_weight=0.0, gram_weight=1.0)
-    found = mk.audit_hubs(search, k=3, as_of=NOW).to_pylist()
+    found = alone("hubs", search, k=3, as_of=NOW).to_pylist()
     hits = search.search(pa.table({"query_id": rows["memory_id"], "text": rows["text"]}), k=3, as_of=NOW).to_pylist()
     for row in found:
         others = {hit["query_id"] for hit in hits if hit["memory_id"] == row["memory_id"] != hit["query_id"]}
@@ -119,7 +137,7 @@ def test_a_hub_stands_before_others_more_often_than_chance() -> None:
 def test_a_user_s_hub_is_measured_by_the_queries_that_may_see_it() -> None:
     text = [f"тема{at} чай кофе" for at in range(20)] + [f"тема{at} порт база" for at in range(20)]
     rows = {"text": text, "user_id": ["anna"] * 20 + ["boris"] * 20, "memory_id": [f"{at:02}" for at in range(40)]}
-    for row in mk.audit_hubs(fitted(rows), k=5, as_of=NOW).to_pylist():
+    for row in alone("hubs", fitted(rows), k=5, as_of=NOW).to_pylist():
         assert row["share"] <= 1
         assert row["n_queries"] <= 19
 
@@ -141,7 +159,7 @@ def test_a_user_s_hub_is_measured_by_the_queries_that_may_see_it() -> None:
 )
 def test_what_stands_behind_another(texts: list[str], days: list[int], expected: list[Any]) -> None:
     made = [datetime.fromisoformat("2026-01-01") + timedelta(days=day) for day in days]
-    found = mk.audit_shadowed(fitted({"memory_id": ["0", "1"], "text": texts, "created_at": made})).to_pylist()
+    found = alone("shadowed", fitted({"memory_id": ["0", "1"], "text": texts, "created_at": made})).to_pylist()
     assert [(row["memory_id"], row["by_id"], row["how"], row["differs"]) for row in found] == expected
 
 
@@ -152,12 +170,12 @@ def test_the_day_below_min_score_is_what_the_formula_says() -> None:
     days = {"e_folding": 60 * math.log(score / 0.2), "half_life": 60 * math.log2(score / 0.2)}
     days |= {"linear": 120 * (1 - 0.2 / score), "gauss": 60 * math.sqrt(math.log2(score / 0.2))}
     for form, day in days.items():
-        (row,) = mk.audit_horizon(search.with_params(decay=form, min_score=0.2), as_of=NOW).to_pylist()
+        (row,) = alone("horizon", search.with_params(decay=form, min_score=0.2), as_of=NOW).to_pylist()
         assert (row["days"], row["why"]) == (math.ceil(day), "below min_score")
     for params in ({"decay": "none"}, {"decay_floor": 0.5}, {"decay_kinds": ()}):
-        (row,) = mk.audit_horizon(search.with_params(min_score=0.2, **params), as_of=NOW).to_pylist()
+        (row,) = alone("horizon", search.with_params(min_score=0.2, **params), as_of=NOW).to_pylist()
         assert (row["days"], row["day"], row["why"]) == (None, None, "never")
-    (row,) = mk.audit_horizon(search.with_params(decay_days=1e6, min_score=0.2), as_of=NOW).to_pylist()
+    (row,) = alone("horizon", search.with_params(decay_days=1e6, min_score=0.2), as_of=NOW).to_pylist()
     assert row["why"] == "later"
 
 
@@ -191,7 +209,7 @@ def test_the_horizon_is_the_first_day_on_which_search_does_not_return_it(
         return
     queries = {"query_id": ["q"], "text": [word]}
     qrels = {"query_id": ["q"] * len(now), "memory_id": now, "relevance": [1] * len(now)}
-    found = {row["memory_id"]: row for row in mk.audit_horizon(search, queries, qrels, k=k, as_of=NOW).to_pylist()}
+    found = {row["memory_id"]: row for row in alone("horizon", search, queries, qrels, k=k, as_of=NOW).to_pylist()}
     assert set(found) == set(now)
     start, seen = datetime.fromisoformat(NOW), set(now)
     for day in range(1, 120):

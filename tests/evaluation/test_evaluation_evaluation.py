@@ -317,9 +317,9 @@ def test_what_cannot_be_meant_is_refused_by_each_verb(verb: str, change: dict[st
         getattr(mk, verb)(**given)
 
 
-@pytest.mark.parametrize("audit", [mk.audit, mk.audit_hubs, mk.audit_shadowed, mk.audit_unsearchable])
-def test_an_audit_wants_a_fitted_search(audit: Any) -> None:
+@pytest.mark.parametrize("only", [None, "hubs", "shadowed", "unsearchable"])
+def test_an_audit_wants_a_fitted_search(only: str | None) -> None:
     with pytest.raises(mk.NotFittedError):
-        audit(mk.Retriever(encoder=None))
+        mk.audit(mk.Retriever(encoder=None), only=only)
     with pytest.raises(mk.ParameterError, match="fitted Retriever"):
-        audit(5)
+        mk.audit(5, only=only)

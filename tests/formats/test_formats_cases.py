@@ -90,9 +90,9 @@ def test_a_code_that_no_case_can_hold_is_made_on_the_spot(code: str, tmp_path: P
 
 def test_every_rule_code_has_a_case() -> None:
     shown = {row["rule"] for case in CASES for row in expected_of(case)}
-    # tests/test_schemas.py, tests/tables/test_tables_secrets.py, tests/plugins, tests/formats/test_formats_git.py
+    # tests/test_schemas.py, tests/tables/test_tables_secrets.py, tests/plugins, tests/past/test_past_git.py
     of_tables = {"undeclared_kind", "secret", "format_failed", "too_many_files"}
-    of_tables |= {"no_repository", "uncommitted"}  # tests/tables/test_tables_dates.py
+    of_tables |= {"no_repository", "uncommitted"}  # tests/past/test_past_dates.py
     assert shown | MADE.keys() | of_tables == SEVERITIES.keys()
 
 

@@ -112,7 +112,7 @@ def test_the_revision_stands_in_what_comes_of_it(life: Any) -> None:
     labels = {"query_id": ["q"], "text": ["чай"]}, {"query_id": ["q"], "memory_id": [found], "relevance": [1]}
     results += [mk.evaluate(search, *labels).table, mk.compare(search, search, *labels).table]
     results += [mk.sweep(search, *labels, {"pool": [10, 20]}).table]
-    results += [mk.audit(search, *labels).table, mk.audit_shadowed(search)]
+    results += [mk.audit(search, *labels).table, mk.audit(search, only="shadowed").tables["shadowed"]]
     for table in results:
         assert table.schema.metadata[b"revision"].decode() == corpus.revision["revision"]
         assert {b"revision_at", b"revision_path"} <= table.schema.metadata.keys()

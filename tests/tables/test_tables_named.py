@@ -19,7 +19,7 @@ from memkit.schemas import TIMESTAMP
 from memkit.tables.named import named_query
 from memkit.tables.samples import sample_data, write_files
 
-# Those over a history are in tests/tables/test_tables_history.py: a folder alone has none.
+# Those over a history are in tests/past/test_past_history.py: a folder alone has none.
 NAMES = [row["name"] for row in mk.named_queries().to_pylist() if not row["needs_history"]]
 AS_OF = "2026-03-01"
 

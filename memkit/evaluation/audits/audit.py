@@ -1,4 +1,4 @@
-"""What search cannot show of a corpus, found without anybody's labels: `audit`, and one function for each question.
+"""What search cannot show of a corpus, found without anybody's labels.
 
 Each memory is asked for by itself: by its subject, keywords, triggers, input, heading or title, hidden from it
 meanwhile (`known_items`), and where it has none by its own first words, which is the easiest of questions.
@@ -20,7 +20,7 @@ from memkit.evaluation.audits.horizon import LATER, NEVER, horizon_of
 from memkit.evaluation.audits.unfound import Asked, hubs_of, shadowed_of, unreached_of, unsearchable_of
 from memkit.evaluation.scores.asking import read_from
 from memkit.evaluation.scores.result import Result
-from memkit.params import AsOf, describe, record_as_of
+from memkit.params import AsOf, Moment, check_choice, describe, record_as_of
 from memkit.progress import bar
 
 _DAYS = 3650
@@ -44,7 +44,7 @@ class Audit(Result):
     table : pa.Table
         A row a question: audit, count, of (how many were looked at), note.
     tables : dict of str to pa.Table
-        unreached, hubs, unsearchable, shadowed, horizon: what ``audit_unreached`` and so on return.
+        unreached, hubs, unsearchable, shadowed, horizon; `audit` says what each holds.
     """
 
     table: pa.Table
@@ -52,7 +52,7 @@ class Audit(Result):
 
     def __str__(self) -> str:
         first, *rest = self.table.to_pylist()
-        asked = f"{first['count']:,} of {first['of']:,} memories {_WORDS['unreached'][0]}"
+        asked = f"{first['count']:,} of {first['of']:,} memories {_WORDS[first['audit']][0]}"
         told = [f"{row['count']:,} {_WORDS[row['audit']][0]}" for row in rest if row["count"]]
         return f"{asked}. {', '.join(told)}" if told else asked
 
@@ -80,11 +80,18 @@ def _first(table: pa.Table) -> pa.Table:
 
 
 def audit(
-    search: Any, queries: Any = None, qrels: Any = None, *, k: int = 10, n: int | None = None, as_of: AsOf = None
+    search: Any,
+    queries: Any = None,
+    qrels: Any = None,
+    *,
+    only: str | None = None,
+    k: int = 10,
+    n: int | None = None,
+    as_of: AsOf = None,
 ) -> Audit:
     """Which memories cannot be found, what crowds the hits, and when decay takes the rest, without any labels.
 
-    The five tables are kept in the corpus of `search` too, so that ``corpus.sql("from audit_unreached")`` has them.
+    The tables are kept in the corpus of `search` too, so that ``corpus.sql("from audit_unreached")`` has them.
 
     Parameters
     ----------
@@ -92,6 +99,8 @@ def audit(
         Fitted.
     queries, qrels : table, data frame or path, optional
         Your own labels in place of what memories ask for themselves; see `memkit.evaluate`.
+    only : str, optional
+        One of the tables below, made alone; None is all.
     k : int
         How many hits are looked at.
     n : int, optional
@@ -109,6 +118,38 @@ def audit(
     ParameterError
         Where the corpus holds no memory that anything could ask for, or only one of `queries` and `qrels` is given.
 
+    Notes
+    -----
+    unreached
+        The memories that none of the queries which ask for them brings into the first k: memory_id; asked_by, which
+        fields; n_queries, that ask for it; why, what became of it at best (as in `Retriever.trace`; not_found where no
+        arm had it); rank, where it has one; by_others, in how many other queries' first k it stands; query, one that
+        asks.
+    hubs
+        The memories that crowd the first k of queries which ask for others, for at least a tenth of the queries that
+        may see them and three times as often as by chance: memory_id; n_queries, which ask for others; share, of those
+        that may see it; times, as often as if the first k were drawn; own, how many queries ask for it. The worst come
+        first.
+    unsearchable
+        The memories that no query can find, whatever it says: memory_id, kind, and why: ``no text`` (blank, but for
+        headings), ``no word`` (signs alone, so that only its day and the headings above it can be asked for),
+        ``kind not searched`` (`kinds_hidden`).
+    shadowed
+        The memories behind which another of the same user says the same, or says it anew: memory_id; by_id, what
+        shadows it; how: ``duplicate``, ``part of a longer one`` or ``newer version``; similarity; differs, in a newer
+        version; newer_days. A row a memory, its nearest shadow. Texts are compared by letters. Of a pair the one with
+        the later date shadows the other; without dates the one with the lesser id. Pairs in which a number, a date or a
+        negation differs are versions of one another, and only where both have a date; whether the newer one is meant to
+        replace the older you have to see for yourself.
+    horizon
+        The day on which each memory that is found now is found no more, if nothing but time passes: query_id,
+        memory_id, its rank, score and decay now; days and day, of its fall; why: ``out of the first k``, ``below
+        min_score``, ``expired``; or, with no day, ``never``, where it stays for good (it does not decay, a floor holds
+        it, all else decays as it does), and ``later``, where ten years do not show it. The arms are asked once, on the
+        first day; each later day is arithmetic over what they found, rounded and ordered as ranking does, so that a
+        search on that day agrees. What is folded on the first day stays folded, MMR is left out, and what is added
+        later is not known.
+
     Examples
     --------
     >>> import memkit as mk
@@ -116,180 +157,35 @@ def audit(
     >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"memory_id": ["a", "b", "c"], "text": texts}))
     >>> audit(search, as_of="2026-03-01").table.select(["audit", "count"]).to_pylist()[2:4]
     [{'audit': 'unsearchable', 'count': 1}, {'audit': 'shadowed', 'count': 1}]
+    >>> audit(search, only="shadowed").tables["shadowed"].select(["memory_id", "by_id", "how"]).to_pylist()
+    [{'memory_id': 'b', 'by_id': 'a', 'how': 'duplicate'}]
     """
-    asked = Asked.of(search, queries, qrels, k, n, as_of)
-    each = bar("auditing", list(AUDITS.items()), leave=False)
-    tables = {name: _kept(search, name, of(asked), asked) for name, of in each}
+    if only is not None:
+        check_choice("only", only, AUDITS, "audit")
+    asked = Asked(search, queries, qrels, k, n, Moment.of(as_of))
+    each = bar("auditing", [only] if only else list(AUDITS), leave=False)
+    tables = {name: _kept(name, AUDITS[name](asked), asked) for name in each}
     rows = [{"audit": name, **_summary(name, table, asked)} for name, table in tables.items()]
-    table = record_as_of(describe(pa.Table.from_pylist(rows), memkit="audit", **read_from(search)), asked.task.moment)
+    table = record_as_of(describe(pa.Table.from_pylist(rows), memkit="audit", **read_from(search)), asked.moment)
     return Audit(table, tables)
-
-
-def audit_unreached(
-    search: Any, queries: Any = None, qrels: Any = None, *, k: int = 10, n: int | None = None, as_of: AsOf = None
-) -> pa.Table:
-    """The memories that none of the queries which ask for them brings into the first k.
-
-    Parameters
-    ----------
-    search, queries, qrels, k, n, as_of
-        As for `audit`.
-
-    Returns
-    -------
-    pa.Table
-        memory_id; asked_by, which fields; n_queries, that ask for it; why, what became of it at best (as in
-        `Retriever.trace`; not_found where no arm had it); rank, where it has one; by_others, in how many other queries'
-        first k it stands; query, one that asks.
-
-    Examples
-    --------
-    >>> import memkit as mk
-    >>> rows = {"memory_id": ["a", "b"], "text": ["зелёный чай", "чай"], "expires_at": ["2026-01-01", None]}
-    >>> search = mk.Retriever(encoder=None).fit(mk.from_table(rows))
-    >>> audit_unreached(search, as_of="2026-03-01").select(["memory_id", "why"]).to_pylist()
-    [{'memory_id': 'a', 'why': 'expired'}]
-    """
-    return _alone("unreached", search, queries, qrels, k, n, as_of)
-
-
-def audit_hubs(
-    search: Any, queries: Any = None, qrels: Any = None, *, k: int = 10, n: int | None = None, as_of: AsOf = None
-) -> pa.Table:
-    """The memories that crowd the first k of queries which ask for others.
-
-    A hub stands there for at least a tenth of the queries that may see it, and three times as often as by chance.
-
-    Parameters
-    ----------
-    search, queries, qrels, k, n, as_of
-        As for `audit`.
-
-    Returns
-    -------
-    pa.Table
-        memory_id; n_queries, which ask for others; share, of those that may see it; times, as often as if the first k
-        were drawn; own, how many queries ask for it. The worst come first.
-
-    Examples
-    --------
-    >>> import memkit as mk
-    >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["зелёный чай", "чёрный кофе"]}))
-    >>> audit_hubs(search, k=1, as_of="2026-03-01").num_rows
-    0
-    """
-    return _alone("hubs", search, queries, qrels, k, n, as_of)
-
-
-def audit_unsearchable(search: Any) -> pa.Table:
-    """The memories that no query can find, whatever it says.
-
-    Parameters
-    ----------
-    search : Retriever
-        Fitted.
-
-    Returns
-    -------
-    pa.Table
-        memory_id, kind, and why: ``no text`` (blank, but for headings), ``no word`` (signs alone, so that only its day
-        and the headings above it can be asked for), ``kind not searched`` (`kinds_hidden`).
-
-    Examples
-    --------
-    >>> import memkit as mk
-    >>> search = mk.Retriever(encoder=None).fit(mk.from_table({"text": ["чай", "", "—"]}))
-    >>> audit_unsearchable(search)["why"].to_pylist()
-    ['no text', 'no word']
-    """
-    return _kept(search, "unsearchable", unsearchable_of(search))
-
-
-def audit_shadowed(search: Any) -> pa.Table:
-    """The memories behind which another of the same user says the same, or says it anew.
-
-    Texts are compared by letters. Of a pair the one with the later date shadows the other; without dates the one with
-    the lesser id. Pairs in which a number, a date or a negation differs are versions of one another, and only where
-    both have a date; whether the newer one is meant to replace the older you have to see for yourself.
-
-    Parameters
-    ----------
-    search : Retriever
-        Fitted.
-
-    Returns
-    -------
-    pa.Table
-        memory_id; by_id, what shadows it; how: ``duplicate``, ``part of a longer one`` or ``newer version``;
-        similarity; differs, in a newer version; newer_days. A row a memory, its nearest shadow.
-
-    Examples
-    --------
-    >>> import memkit as mk
-    >>> rows = {"text": ["Пул соединений: размер пять, порт 5432", "Пул соединений: размер десять, порт 5432"]}
-    >>> rows |= {"memory_id": ["old", "new"], "created_at": ["2026-01-01", "2026-02-01"]}
-    >>> found = audit_shadowed(mk.Retriever(encoder=None).fit(mk.from_table(rows)))
-    >>> found.select(["memory_id", "by_id", "how", "differs"]).to_pylist()
-    [{'memory_id': 'old', 'by_id': 'new', 'how': 'newer version', 'differs': 'number'}]
-    """
-    return _kept(search, "shadowed", shadowed_of(search))
-
-
-def audit_horizon(
-    search: Any, queries: Any = None, qrels: Any = None, *, k: int = 10, n: int | None = None, as_of: AsOf = None
-) -> pa.Table:
-    """The day on which each memory that is found now is found no more, if nothing but time passes.
-
-    The arms are asked once, on the first day; each later day is arithmetic over what they found, rounded and ordered
-    as ranking does, so that a search on that day agrees. What is folded on the first day stays folded, MMR is left out,
-    and what is added later is not known. Nothing is claimed beyond ten years.
-
-    Parameters
-    ----------
-    search, queries, qrels, k, n, as_of
-        As for `audit`.
-
-    Returns
-    -------
-    pa.Table
-        query_id, memory_id, its rank, score and decay now; days and day, of its fall; why: ``out of the first k``,
-        ``below min_score``, ``expired``; or, with no day, ``never``, where it stays for good (it does not decay, a
-        floor holds it, all else decays as it does), and ``later``, where ten years do not show it.
-
-    Examples
-    --------
-    >>> import memkit as mk
-    >>> rows = {"memory_id": ["a", "b"], "text": ["зелёный чай", "чёрный кофе"]}
-    >>> rows |= {"created_at": ["2026-03-01", None], "kind": ["archive"] * 2}
-    >>> search = mk.Retriever(encoder=None, min_score=0.25).fit(mk.from_table(rows))
-    >>> audit_horizon(search, as_of="2026-03-01").select(["memory_id", "days", "why"]).to_pylist()
-    [{'memory_id': 'a', 'days': 34, 'why': 'below min_score'}, {'memory_id': 'b', 'days': None, 'why': 'never'}]
-    """
-    return _alone("horizon", search, queries, qrels, k, n, as_of)
-
-
-def _alone(name: str, search: Any, queries: Any, qrels: Any, k: int, n: int | None, as_of: AsOf) -> pa.Table:
-    asked = Asked.of(search, queries, qrels, k, n, as_of)
-    return _kept(search, name, AUDITS[name](asked), asked)
 
 
 AUDITS: dict[str, Callable[[Asked], pa.Table]] = {
     "unreached": unreached_of,
     "hubs": hubs_of,
-    "unsearchable": lambda asked: unsearchable_of(asked.search),
-    "shadowed": lambda asked: shadowed_of(asked.search),
+    "unsearchable": unsearchable_of,
+    "shadowed": shadowed_of,
     "horizon": lambda asked: horizon_of(asked.batches, asked.task.labels, asked.k, _DAYS),
 }
 """What `audit` looks for, by name."""
 
 
-def _kept(search: Any, name: str, table: pa.Table, asked: Asked | None = None) -> pa.Table:
+def _kept(name: str, table: pa.Table, asked: Asked) -> pa.Table:
     """`table` as a result, and as a table of the corpus."""
+    search = asked.search
     columns = ["memory_id", *(["by_id"] if "by_id" in table.column_names else [])]
     shown = names_in(table, search.corpus_.memories, *columns)
-    told = describe(table, memkit=f"audit_{name}", shown=shown, **read_from(search))
-    if asked is not None:
-        told = record_as_of(told, asked.task.moment)
+    told = record_as_of(describe(table, memkit=f"audit_{name}", shown=shown, **read_from(search)), asked.moment)
     search.corpus_.add_table(f"audit_{name}", told)
     return told
 

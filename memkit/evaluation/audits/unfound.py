@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import cached_property
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -16,7 +17,7 @@ from memkit.evaluation.labels.known import COLUMNS, FIELDS, askable, asking, lab
 from memkit.evaluation.scores.asking import Batch, batches_of, check_fitted, found_of
 from memkit.evaluation.scores.evaluation import Task
 from memkit.evaluation.scores.stages import became
-from memkit.params import AsOf, Moment, check_value
+from memkit.params import Moment, check_value
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.schemas import result_schema
 from memkit.tables.age import later
@@ -49,30 +50,40 @@ _SHADOWED = result_schema(
 
 @dataclass(frozen=True)
 class Asked:
-    """What asks for what, and the first k hits of it."""
+    """What asks for what, and the first k hits of it, asked for once and where that is needed."""
 
     search: Any
-    task: Task
+    queries: Any
+    qrels: Any
     k: int
-    batches: list[Batch]
-    hits: pa.Table
+    n: int | None
+    moment: Moment
 
-    @classmethod
-    def of(cls, search: Any, queries: Any, qrels: Any, k: int, n: int | None, as_of: AsOf) -> Self:
-        check_fitted(search, "audit")
-        check_value("audit", "k", k, "int", low=1)
-        check_value("audit", "n", n, "int", nullable=True, low=1)
-        if (queries is None) != (qrels is None):
+    def __post_init__(self) -> None:
+        check_fitted(self.search, "audit")
+        check_value("audit", "k", self.k, "int", low=1)
+        check_value("audit", "n", self.n, "int", nullable=True, low=1)
+        if (self.queries is None) != (self.qrels is None):
             raise ParameterError("audit: expected both queries and qrels, or neither. Got one of them.")
-        moment = Moment.of(as_of)
-        if queries is None:
-            queries, qrels = _asking(search, n, moment)
-        task = Task.of(queries, qrels, None, None, "apart", moment)
-        task.check_known(search)
-        batches = batches_of(search, task.queries, task.qrels, task.moment, None)
-        return cls(
-            search, task, k, batches, found_of(batches, k, check=False)
-        )  # that nothing is found is what is looked for
+
+    @cached_property
+    def task(self) -> Task:
+        """The labels that were given, or what memories ask for themselves."""
+        given = (self.queries, self.qrels)
+        queries, qrels = _asking(self.search, self.n, self.moment) if self.queries is None else given
+        task = Task.of(queries, qrels, None, None, "apart", self.moment)
+        task.check_known(self.search)
+        return task
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        """The queries as they were asked."""
+        return batches_of(self.search, self.task.queries, self.task.qrels, self.task.moment, None)
+
+    @cached_property
+    def hits(self) -> pa.Table:
+        """The first k; that there are none is what is looked for."""
+        return found_of(self.batches, self.k, check=False)
 
     @property
     def pairs(self) -> pd.DataFrame:
@@ -120,7 +131,7 @@ def _asking(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Ta
 
 
 def unreached_of(asked: Asked) -> pa.Table:
-    """What `audit_unreached` returns."""
+    """The memories that no query which asks for them finds."""
     pairs, reached = asked.pairs, asked.reached.drop_duplicates()
     found = pairs.merge(reached, on=["query_id", "memory_id"])
     missed = pairs[~pairs["memory_id"].isin(set(found["memory_id"]))]
@@ -154,7 +165,7 @@ def unreached_of(asked: Asked) -> pa.Table:
 
 
 def hubs_of(asked: Asked) -> pa.Table:
-    """What `audit_hubs` returns."""
+    """The memories that crowd the hits of others."""
     pairs = asked.pairs.assign(own=True)
     hits = asked.hits.select(["query_id", "memory_id"]).to_pandas().drop_duplicates()
     hits = hits.merge(pairs, how="left", on=["query_id", "memory_id"])
@@ -187,9 +198,9 @@ def _filled(search: Any) -> set[str]:
     return {memory for memory, text in pairs if text.strip()}
 
 
-def unsearchable_of(search: Any) -> pa.Table:
-    """What `audit_unsearchable` returns."""
-    check_fitted(search, "audit_unsearchable")
+def unsearchable_of(asked: Asked) -> pa.Table:
+    """The memories that no query can find."""
+    search = asked.search
     index, memories, filled = search.over_all()._index(), search.corpus_.memories, _filled(search)
     terms = QueryTerms(index.settings.analyser).of(index.told.to_pylist())
     worded = {memory for memory, some in zip(index.chunks["memory_id"].to_pylist(), terms, strict=True) if some}
@@ -203,9 +214,9 @@ def unsearchable_of(search: Any) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_UNSEARCHABLE)
 
 
-def shadowed_of(search: Any) -> pa.Table:
-    """What `audit_shadowed` returns."""
-    check_fitted(search, "audit_shadowed")
+def shadowed_of(asked: Asked) -> pa.Table:
+    """The memories behind which another says the same."""
+    search = asked.search
     pairs = Deduplicator(encoder=None).fit(search.corpus_).pairs_.to_pandas()
     memories = search.corpus_.memories
     when = pc.coalesce(memories["updated_at"], memories["created_at"]).to_pandas()
