@@ -175,6 +175,12 @@ def is_bucketed(folder: Path) -> bool:
     return (folder / BUCKETS).is_file()
 
 
+def lakes_in(folder: Path) -> list[Path]:
+    """The lakes of which one consists, of any version: its buckets, or itself."""
+    refuse_links(folder)
+    return sorted(folder.glob("bucket-*")) if is_bucketed(folder) else [folder]
+
+
 def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) -> None:
     """Lay out more memories than fit into memory: table after table is taken, and a lake of buckets is left.
 

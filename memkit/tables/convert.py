@@ -13,12 +13,16 @@ from memkit.formats.disk.source import Source
 from memkit.formats.format import File, Role
 from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows, slug_of
-from memkit.params import check_column
-from memkit.tables.corpus import Corpus
-from memkit.tables.sources import open_lake
+from memkit.params import check_column, path_of
+from memkit.tables.buckets import lakes_in
+from memkit.tables.lake import columns_of
 from memkit.tables.statement import as_table
 
-_COLUMNS = ("memory_id", "format", "source_id", "path", "line_start", "title", "text")
+_COLUMNS = {
+    "memories": ("memory_id", "format", "source_id", "path", "line_start", "title", "text"),
+    "entries": ("memory_id", "status"),
+}
+"""What ids are made of."""
 
 
 def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
@@ -50,7 +54,7 @@ def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
     ParameterError
         Where there is no column ``memory_id``.
     FormatError
-        Where there is no lake.
+        Where there is no lake, or one that this memkit knows nothing of.
 
     Examples
     --------
@@ -62,9 +66,7 @@ def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
     """
     labels = as_table(qrels)
     check_column("memory_id", labels.column_names, "convert_ids")
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "(?s).*written by an older memkit", RuntimeWarning)
-        ids = _new_ids(open_lake(old_lake))
+    ids = _new_ids(path_of("convert_ids", old_lake).absolute())
     given = labels["memory_id"].to_pylist()
     if unknown := sorted({str(id) for id in given if id not in ids}):
         message = (
@@ -75,11 +77,12 @@ def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
     return _highest(labels.set_column(labels.column_names.index("memory_id"), "memory_id", column))
 
 
-def _new_ids(lake: Corpus) -> dict[str, str]:
+def _new_ids(lake: Path) -> dict[str, str]:
     files: dict[tuple[str, str], list[dict[str, Any]]] = {}
-    for row in lake.memories.select(_COLUMNS).to_pylist():
+    parts = [columns_of(place, _COLUMNS) for place in lakes_in(lake)]
+    for row in (row for part in parts for row in part["memories"].to_pylist()):
         files.setdefault((row["format"], row["path"]), []).append(row)
-    entries = lake.tables["entries"].select(["memory_id", "status"]).to_pylist()
+    entries = (entry for part in parts for entry in part["entries"].to_pylist())
     absent = {entry["memory_id"] for entry in entries if entry["status"] != "valid"}
     ids: dict[str, str] = {}
     for (format, path), rows in files.items():

@@ -7,8 +7,7 @@ their index, is written for other programs. `memkit.tables.commit` has it that a
 from __future__ import annotations
 
 import shutil
-import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from io import BufferedReader, BytesIO
 from pathlib import Path
@@ -27,8 +26,8 @@ from memkit.schemas import TABLES
 from memkit.tables.commit import DATABASE, check_path, current, opened, replacing
 from memkit.tables.database import Database
 from memkit.tables.fts import TEXT_INDEX
-from memkit.tables.manifest import BUCKETS, MANIFEST, STATE, TEXT, TOTALS, VERSION, Manifest
-from memkit.tables.untrusted import check_unique, declared, digests, read_parquet, with_nulls
+from memkit.tables.manifest import BUCKETS, MANIFEST, STATE, TEXT, TOTALS, VERSION, Manifest, other_version
+from memkit.tables.untrusted import check_unique, declared, digests, read_parquet
 
 _MEMORIES = "memories.parquet"
 _STAT = ("size", "mtime_ns", "ctime_ns")
@@ -125,12 +124,27 @@ def load(
     Raises
     ------
     FormatError
-        Where nothing is saved there, or a file is not what was saved.
+        Where nothing is saved there, another version is, or a file is not what was saved.
     """
     with opened(check_path(folder)) as (manifest, files):
+        if manifest.version != VERSION:
+            raise other_version(folder / MANIFEST, manifest.version)
         lake = _Lake(folder, manifest, files, trust)
         tables = lake.tables()
         return tables, lake.reading(tables, source), lake.text_index()
+
+
+def columns_of(folder: Path, columns: Mapping[str, Sequence[str]]) -> dict[str, pa.Table]:
+    """These columns of memkit's own tables, of a lake of this version or an older one that has them.
+
+    Raises
+    ------
+    FormatError
+        As `load` raises it.
+    """
+    with opened(check_path(folder)) as (manifest, files):
+        lake = _Lake(folder, manifest, files, trust=False)
+        return {name: lake.columns(name, wanted) for name, wanted in columns.items()}
 
 
 class _Lake:
@@ -141,9 +155,15 @@ class _Lake:
 
     def tables(self) -> dict[str, pa.Table]:
         names = dict.fromkeys([*TABLES, *self.manifest.tables])
-        tables = {name: self._own(name) if name in TABLES else self._read(f"{name}.parquet") for name in names}
+        tables = {name: self._read(f"{name}.parquet", TABLES.get(name)) for name in names}
         check_unique(tables["memories"], "memory_id", self.folder / _MEMORIES)
         return tables
+
+    def columns(self, name: str, wanted: Sequence[str]) -> pa.Table:
+        """Some columns of one of memkit's own tables, whatever others it has; no rows where it was not known yet."""
+        path, schema = self.folder / f"{name}.parquet", pa.schema([TABLES[name].field(column) for column in wanted])
+        found = self._read(path.name) if path.name in self.manifest.files else schema.empty_table()
+        return declared(found.select([column for column in wanted if column in found.column_names]), schema, path)
 
     def text_index(self) -> dict[str, pa.Table] | None:
         if not any(name.startswith(f"{TEXT}/") for name in self.manifest.files):
@@ -151,13 +171,13 @@ class _Lake:
         return {name: self._read(f"{TEXT}/{name}.parquet", schema) for name, schema in TEXT_INDEX.items()}
 
     def reading(self, tables: dict[str, pa.Table], source: Path | None) -> Reading | None:
-        """The reading that was saved; one that has seen nothing where its state is gone, or its ids are of old."""
+        """The reading that was saved; one that has seen nothing where its state is gone."""
         root = source or self.manifest.root
         if root is None:
             return None
         reading = unread(Path(root), self.manifest.options)
         # What the tables of others are is known once their formats are loaded, so a refresh reads all.
-        if self.manifest.options.formats or self.manifest.version < VERSION:
+        if self.manifest.options.formats:
             return reading
         try:
             kept = {name: self._read(f"{STATE}/{name}.parquet", s) for name, s in _STATE_SCHEMAS.items()}
@@ -170,20 +190,6 @@ class _Lake:
         for name in _SCHEMAS:
             reading.parsed[name] = kept[name] if name in kept else _from_files(name, tables, paths)
         return reading
-
-    def _own(self, name: str) -> pa.Table:
-        """One of memkit's own tables; what an older memkit did not know is null."""
-        schema, path = TABLES[name], self.folder / f"{name}.parquet"
-        if self.manifest.version == VERSION:
-            return self._read(path.name, schema)
-        table = self._read(path.name) if path.name in self.manifest.files else schema.empty_table()
-        table, missing = with_nulls(table, schema)
-        if missing:
-            message = f"{path}: written by an older memkit, so {', '.join(missing)} is null. Read the folder again."
-            if name == "memories" and self.manifest.version < 3:
-                message += " Its memories keep the ids that it gave them; mk.convert_ids brings labels over."
-            warnings.warn(message, RuntimeWarning, stacklevel=6)
-        return declared(table, schema, path)
 
     def _read(self, name: str, schema: pa.Schema | None = None) -> pa.Table:
         path, file = self.folder / name, self.files.get(name)

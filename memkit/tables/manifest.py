@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from memkit.duck import is_table_name
-from memkit.errors import refused
+from memkit.errors import FormatError, refused
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES
@@ -24,7 +24,9 @@ from memkit.schemas import TABLES
 from memkit.tables.untrusted import is_member_name, read_json
 
 VERSION = 4
-"""Raised when `memkit.schemas.TABLES` or how ids are made changes, so that an older lake is known as such."""
+"""Raised when `memkit.schemas.TABLES` or how ids are made changes: a lake of another version is not opened."""
+_OLDEST = 2
+"""The oldest version whose texts `memkit.convert_ids` can still find."""
 MANIFEST, BUCKETS = "manifest.json", "buckets.json"
 STATE, TEXT, TOTALS, MAPPED = "state", "fts", "totals", "mapped"
 """Folders of a lake: what a refresh needs, the full-text index, and, beside buckets, what they are together
@@ -41,7 +43,6 @@ _OPTIONS: dict[str, Callable[[Any], bool]] = {
     "dates": lambda source: source in (None, "git"),
 }
 """What a refresh repeats, and what it may be; rules are code and are not saved."""
-_OPTIONAL = ("formats", "rev", "dates")
 
 
 @dataclass(frozen=True)
@@ -75,8 +76,7 @@ class Manifest:
 
     def to_json(self) -> str:
         """What `read_manifest` reads."""
-        all_of_them = {name: getattr(self.options, name) for name in _OPTIONS}
-        options = {name: value for name, value in all_of_them.items() if value or name not in _OPTIONAL}
+        options = {name: getattr(self.options, name) for name in _OPTIONS}
         source = None if self.root is None else {"root": self.root, "options": options}
         document = {"version": self.version, "files": dict(sorted(self.files.items())), "source": source}
         return json.dumps(document, indent=1, default=datetime.isoformat)
@@ -88,15 +88,15 @@ def read_manifest(folder: Path) -> Manifest:
     Raises
     ------
     FormatError
-        Where it is missing, or another program or a newer memkit wrote it.
+        Where it is missing, or another program, a newer memkit or one of long ago wrote it.
     """
     path = folder / MANIFEST
     document = read_json(folder, MANIFEST)
     version = document.get("version")
-    if type(version) is not int or not 1 <= version <= VERSION:
-        raise refused(path, f"a saved corpus of version 1 to {VERSION}", f"{version!r:.80}; a newer memkit may open it")
+    if type(version) is not int or not _OLDEST <= version <= VERSION:
+        raise other_version(path, version)
     try:
-        files = document["files"] if version > 1 else _files_of_version_1(document)
+        files = document["files"]
         _check_files(files, version)
         source = document["source"]
         root = None if source is None else _root_of(source["root"])
@@ -106,10 +106,12 @@ def read_manifest(folder: Path) -> Manifest:
     return Manifest(version, files, root, options)
 
 
-def _files_of_version_1(document: dict[str, Any]) -> dict[str, str]:
-    files = {f"{name}.parquet": saved["digest"] for name, saved in document["tables"].items()}
-    state = document["source"]["state"] if document["source"] else {}
-    return files | {f"{STATE}/{name}.parquet": hash for name, hash in state.items()}
+def other_version(path: Path, version: object) -> FormatError:
+    """What is said of a lake that this memkit does not open."""
+    what_to_do = "read the folder again and save that, or open it with the memkit that wrote it"
+    if type(version) is int and version < VERSION:
+        what_to_do += "; mk.convert_ids brings labels over"
+    return refused(path, f"a saved corpus of version {VERSION}", f"{version!r:.80}; {what_to_do}")
 
 
 def _check_files(files: dict[str, str], version: int) -> None:

@@ -190,15 +190,11 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
         As it was saved, a `Buckets` where it was saved in buckets. `Retriever.fit` takes its arms from there, if they
         were saved with it and are made with the same settings.
 
-    Warns
-    -----
-    RuntimeWarning
-        Where an older memkit wrote it: columns that it did not know are null, and the ids are those that it made.
-
     Raises
     ------
     FormatError
-        Where there is no saved corpus, a newer memkit wrote it, a link lies in it, or a file is not what was saved.
+        Where there is no saved corpus, an older or newer memkit wrote it, a link lies in it, or a file is not what was
+        saved.
 
     Examples
     --------

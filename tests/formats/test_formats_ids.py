@@ -222,7 +222,13 @@ def test_labels_without_ids_are_refused(old_lake: tuple[mk.Corpus, Path]) -> Non
         mk.convert_ids(pa.table({"memory": ["a"]}), old_lake[1])
 
 
-def test_an_old_lake_opens_with_its_own_ids_and_a_warning(old_lake: tuple[mk.Corpus, Path]) -> None:
-    with pytest.warns(RuntimeWarning, match=r"heading_path is null.*mk.convert_ids brings labels over"):
-        opened = mk.open(old_lake[1])
-    assert "workspace:MEMORY.md#3" in opened.memories["memory_id"].to_pylist()
+def test_an_old_lake_is_refused_with_what_brings_labels_over(old_lake: tuple[mk.Corpus, Path]) -> None:
+    with pytest.raises(mk.FormatError, match=r"Got 2; read the folder again.*mk\.convert_ids brings labels over"):
+        mk.open(old_lake[1])
+
+
+def test_labels_of_buckets_are_brought_over_too(tmp_path: Path) -> None:
+    corpus = mk.from_table({"memory_id": ["a", "b", "c"], "text": ["чай", "кофе", "мёд"], "user_id": ["x", "y", "z"]})
+    corpus.save(tmp_path / "lake", buckets=2)
+    labels = pa.table({"memory_id": ["a", "c"]})
+    assert mk.convert_ids(labels, tmp_path / "lake").equals(labels)

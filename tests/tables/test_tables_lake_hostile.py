@@ -227,43 +227,25 @@ def test_no_more_processes_are_started_than_there_are_cores(lake: Path) -> None:
     assert reading.options.n_jobs == os.cpu_count()
 
 
-def test_a_newer_lake_is_refused(lake: Path) -> None:
-    change(lake, version=VERSION + 1)
-    with pytest.raises(FormatError, match=f"version 1 to {VERSION}. Got {VERSION + 1}; a newer memkit may open it"):
+@pytest.mark.parametrize("version", [*range(1, VERSION), VERSION + 1, 10**30])
+def test_a_lake_of_another_version_is_refused_with_what_to_do(lake: Path, version: int) -> None:
+    change(lake, version=version)
+    said = (
+        rf"manifest.json: expected a saved corpus of version {VERSION}. Got {version}; read the folder again and save"
+    )
+    with pytest.raises(FormatError, match=said) as caught:
         mk.open(lake)
-
-
-def as_version_1(lake: Path) -> None:
-    """What the first version of memkit wrote: tables by name, no index, no hashes of others."""
-    document = json.loads((lake / "manifest.json").read_text())
-    files = document["files"]
-    tables = {
-        name.removesuffix(".parquet"): {"rows": 0, "digest": hash} for name, hash in files.items() if "/" not in name
-    }
-    state = {Path(name).stem: hash for name, hash in files.items() if name.startswith("state/")}
-    source = document["source"] | {"state": state}
-    (lake / "manifest.json").write_text(json.dumps({"version": 1, "tables": tables, "source": source}))
-
-
-def test_an_older_lake_opens_and_what_it_did_not_know_is_null_with_a_warning(lake: Path) -> None:
-    rewrite(lake, "memories", lambda table: table.drop_columns(["confidence", "scope"]))
-    files = json.loads((lake / "manifest.json").read_text())["files"]
-    change(lake, files={name: hash for name, hash in files.items() if name != "migrations.parquet"})
-    as_version_1(lake)
-    with pytest.warns(RuntimeWarning, match="older memkit, so scope, confidence is null.*mk.convert_ids"):
-        corpus = mk.open(lake)
-    assert corpus.memories.schema.equals(TABLES["memories"])
-    assert corpus.memories["confidence"].null_count == corpus.memories.num_rows == 2
-    assert corpus.tables["migrations"].num_rows == 0
-    assert corpus.sql("select memory_id from fts('пулы')").fetchall() == [("workspace:docs/a.md#пул-соединений",)]
+    assert ("mk.convert_ids brings labels over" in str(caught.value)) == (version < VERSION)
+    mk.from_table({"text": ["кофе"]}).save(lake)
+    assert mk.open(lake).memories["text"].to_pylist() == ["кофе"]
 
 
 @pytest.mark.parametrize("lost", ["memory_id", "text"])
-def test_an_older_lake_without_what_a_memory_is_made_of_is_refused(lake: Path, lost: str) -> None:
+def test_labels_are_not_brought_over_from_a_lake_without_what_ids_are_made_of(lake: Path, lost: str) -> None:
     rewrite(lake, "memories", lambda table: table.drop_columns([lost]))
-    as_version_1(lake)
-    with pytest.warns(RuntimeWarning, match=lost), pytest.raises(FormatError, match=lost):
-        mk.open(lake)
+    change(lake, version=VERSION - 1)
+    with pytest.raises(FormatError, match=rf"memories\.parquet: expected the columns .*{lost}"):
+        mk.convert_ids(pa.table({"memory_id": ["a"]}), lake)
 
 
 def with_column(name: str, values: Any) -> Callable[[pa.Table], pa.Table]:
