@@ -20,7 +20,7 @@ from memkit.hashes import digest_of_file
 from memkit.parallel import results
 from memkit.params import check_value
 from memkit.schemas import TABLES
-from memkit.tables.commit import check_path, is_lake
+from memkit.tables.commit import check_path, current, is_lake
 from memkit.tables.corpus import Corpus
 from memkit.tables.lake import load, save_tables
 from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION, read_manifest
@@ -93,7 +93,7 @@ class Buckets(Corpus):
     def scanned(self, *numbers: int) -> Scanned:
         """Some buckets to be asked in SQL: their Parquet is scanned, not loaded. Errors as for `bucket`."""
         files: dict[str, list[Path]] = {}
-        for place in map(self._place, numbers):
+        for place in map(current, map(self._place, numbers)):
             for name in read_manifest(place).tables:
                 files.setdefault(name, []).append(place / f"{name}.parquet")
         return Scanned(files)
@@ -103,9 +103,9 @@ class Buckets(Corpus):
         name, expected = self._named[number]["name"], self._named[number]["manifest"]
         assert self.folder is not None
         place: Path = self.folder / name
-        if not (place / MANIFEST).is_file():
+        if not is_lake(place):
             raise refused(place, "a bucket of this lake", "none; put it back, or save the corpus again")
-        with open_member(place, MANIFEST) as file:
+        with open_member(current(place), MANIFEST) as file:
             if digest_of_file(file) != expected:
                 raise refused(place, "the bucket that was saved with the others", "another; save the corpus again")
         return place

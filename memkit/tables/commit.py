@@ -1,17 +1,20 @@
-"""A lake changes in one step: who reads it sees the old save or the new one, and a killed writer leaves either.
+"""A save changes in one step: who reads it sees the old one or the new one, and a killed writer leaves either.
 
-A save is written whole into a folder ``.saving-*``, which is then renamed to ``.memkit-next``: from there on it is the
-corpus. Its files are looked for there first, so that they can be moved to their places one by one, the manifest last,
-by whoever comes next if the writer dies. A reader holds all files open before it looks at the manifest once more: were
-they changed meanwhile, it starts again. One process writes at a time; its lock is freed by the system when it dies, so
-whatever of a save is found by the next one that holds the lock is a dead one's.
+A save is written whole into a folder ``.saving-*``, which is then renamed to ``saved-`` and the hash of what is in it;
+then one small file, the pointer, is replaced by one that names it, and the former save goes. A reader holds all files
+open before it looks at the pointer once more: does that name another save, it starts again. One process writes at a
+time; its lock is freed by the system when it dies, so whatever of a save is found by the next one that holds the lock,
+and is not what the pointer names, is a dead one's.
 """
 
 from __future__ import annotations
 
+import json
 import os
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from hashlib import blake2b
 from io import BufferedReader
 from pathlib import Path
 from shutil import rmtree
@@ -22,11 +25,14 @@ import duckdb
 from memkit.duck import LONE_SURROGATE
 from memkit.errors import FormatError, MemkitError, refused
 from memkit.tables.manifest import MANIFEST, Manifest, read_manifest
-from memkit.tables.untrusted import open_member, refuse_links
+from memkit.tables.untrusted import digests, open_member, read_json, refuse_links
 
 DATABASE = "corpus.duckdb"
-"""Written for other programs, so no digest vouches for it, and memkit never opens it."""
-_LOCK, _NEXT, _SAVING = ".memkit-lock", ".memkit-next", ".saving-"
+"""Written for other programs, beside the pointer where they find it; no digest vouches for it, and memkit never opens
+it."""
+POINTER = "current.json"
+_LOCK, _SAVED, _SAVING = ".memkit-lock", "saved-", ".saving-"
+_NAME = re.compile(r"saved-[0-9a-f]{32}")
 _PATIENCE = 1.0
 """Seconds that a save waits for another; enough for one that only tidies up."""
 _TRIES = 20
@@ -47,84 +53,105 @@ def check_path(folder: Path) -> Path:
 
 
 def is_lake(folder: Path) -> bool:
-    """Whether a corpus was saved in `folder`, be it that its writer died before all was in its place."""
-    return any((folder / place / MANIFEST).is_file() for place in ("", _NEXT))
+    """Whether a corpus was saved in `folder`, be it by an older memkit."""
+    return any((folder / name).is_file() for name in (POINTER, MANIFEST))
 
 
 @contextmanager
-def replacing(folder: Path) -> Iterator[Path]:
-    """A folder to write files and their manifest into; they take the place of a lake's when the block ends well.
+def replacing(folder: Path, patience: float = _PATIENCE) -> Iterator[Path]:
+    """A folder to write a save into, which takes the place of the former one when the block ends well.
 
     Raises
     ------
     MemkitError
-        Where another process is saving to `folder`, or it cannot be written.
+        Where another process is saving to `folder` for more than so many seconds, or it cannot be written.
     FormatError
         Where a link lies in it.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        _check_links(folder)
-        with locked(folder, _PATIENCE):
-            _tidy(folder)
+        refuse_links(folder)
+        for place in _saves(folder):
+            refuse_links(place, below=True)
+        with locked(folder, patience):
             staged = Path(mkdtemp(prefix=_SAVING, dir=folder))
             try:
                 yield staged
-                _check_way(folder, read_manifest(staged))
-                sync(staged)
-                staged.rename(folder / _NEXT)
-                _adopt(folder)
+                _point_to(folder, staged)
             finally:
                 rmtree(staged, ignore_errors=True)
+            _tidy(folder)
     except (OSError, duckdb.Error) as error:
-        raise MemkitError(f"{folder}: cannot save a corpus there: {error}. What was there stays.") from error
+        raise MemkitError(f"{folder}: cannot save there: {error}. What was there stays.") from error
+
+
+def _point_to(folder: Path, staged: Path) -> None:
+    """Have the pointer name what lies in `staged`; what is there already, whole, is not moved."""
+    sync(staged)
+    database = staged / DATABASE
+    if database.exists():
+        database = database.rename(folder / f"{_SAVING}{DATABASE}")
+    files = digests(staged)
+    place = folder / (_SAVED + blake2b(repr(files).encode(), digest_size=16).hexdigest())
+    if not place.is_dir() or digests(place) != files:
+        rmtree(place, ignore_errors=True)
+        staged.rename(place)
+    written = folder / f"{_SAVING}{POINTER}"
+    with written.open("w", encoding="utf-8") as file:
+        file.write(json.dumps({"save": place.name}))
+        file.flush()
+        os.fsync(file.fileno())
+    written.replace(folder / POINTER)
+    if database.exists():
+        database.replace(folder / DATABASE)
+
+
+def current(folder: Path) -> Path:
+    """The folder of the save that the pointer names; without one `folder` itself, where an older memkit saved there.
+
+    Raises
+    ------
+    FormatError
+        Where nothing is saved there, or a link lies on the way.
+    """
+    refuse_links(folder)
+    if not (folder / POINTER).exists() and (folder / MANIFEST).is_file():
+        return folder
+    name = read_json(folder, POINTER).get("save")
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise refused(folder / POINTER, "the name of a save", f"{name!r:.80}")
+    refuse_links(folder / name, below=True)
+    return folder / name
 
 
 @contextmanager
 def opened(folder: Path) -> Iterator[tuple[Manifest, dict[str, BufferedReader]]]:
     """The manifest of the lake in `folder` and its files, all of one save; those of ``vectors`` and the like aside.
 
-    A file that does not exist or is a link is left out.
+    A file that does not exist is left out.
 
     Raises
     ------
     FormatError
         Where there is no lake, or a link lies in it.
     """
-    _check_links(folder)
     _tidy_if_free(folder)
     for _ in range(_TRIES):
-        places, manifest = current(folder)
+        place = current(folder)
         with ExitStack() as stack:
-            files = {}
-            for name in manifest.own_files:
-                with suppress(FormatError):
-                    files[name] = stack.enter_context(_open_first(places, name))
-            if current(folder)[1] == manifest:
+            try:
+                manifest, files = read_manifest(place), {}
+                for name in manifest.own_files:
+                    with suppress(FormatError):
+                        files[name] = stack.enter_context(open_member(place, name))
+            except FormatError:
+                if current(folder) == place:
+                    raise
+                continue
+            if current(folder) == place:
                 yield manifest, files
                 return
     raise MemkitError(f"{folder}: it was saved anew {_TRIES} times while it was opened. Open it again.")
-
-
-def current(folder: Path) -> tuple[list[Path], Manifest]:
-    """Where the files of a lake are to be looked for, in order, and its manifest.
-
-    Raises
-    ------
-    FormatError
-        Where nothing is saved there.
-    """
-    if (folder / _NEXT / MANIFEST).exists():
-        with suppress(FormatError):  # moved meanwhile, or no manifest: then it never was a save
-            return [folder / _NEXT, folder], read_manifest(folder / _NEXT)
-    return [folder], read_manifest(folder)
-
-
-def _open_first(places: list[Path], name: str) -> BufferedReader:
-    for place in places[:-1]:
-        with suppress(FormatError):
-            return open_member(place, name)
-    return open_member(places[-1], name)
 
 
 @contextmanager
@@ -151,66 +178,27 @@ def locked(folder: Path, patience: float) -> Iterator[None]:
 
 def _tidy_if_free(folder: Path) -> None:
     """Clear what dead writers left; a living one, or a folder that may not be written, is left alone."""
-    if any(path.name == _NEXT or path.name.startswith(_SAVING) for path in folder.glob(".*")):
+    if len(_saves(folder)) > 1 or any(folder.glob(f"{_SAVING}*")):
         with suppress(MemkitError, OSError), locked(folder, 0):
             _tidy(folder)
 
 
 def _tidy(folder: Path) -> None:
-    _adopt(folder)
-    for left in folder.glob(f"{_SAVING}*"):
-        rmtree(left, ignore_errors=True)
+    """Remove all saves but the one that the pointer names, and what is left of one under way.
+
+    Raises
+    ------
+    FormatError
+        Where the pointer names none: then nobody can say which one counts.
+    """
+    kept = current(folder)
+    for left in (*_saves(folder), *folder.glob(f"{_SAVING}*")):
+        if left != kept:
+            rmtree(left) if left.is_dir() else left.unlink()
 
 
-def _adopt(folder: Path) -> None:
-    """Move the files of a finished save into their places, and what it no longer names away."""
-    staged = folder / _NEXT
-    try:
-        after = read_manifest(staged)
-    except FormatError:  # none, or no save: then it holds nothing of worth
-        rmtree(staged, ignore_errors=True)
-        return
-    for place in (staged, folder):
-        _check_way(place, after)
-    before = _names(folder)
-    for name in (*after.files, DATABASE):
-        if (staged / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            (staged / name).replace(folder / name)
-    for name in before - after.files.keys():
-        _drop(folder, name)
-    (staged / MANIFEST).replace(folder / MANIFEST)
-    rmtree(staged, ignore_errors=True)
-
-
-def _check_links(folder: Path) -> None:
-    refuse_links(folder)
-    refuse_links(folder / _NEXT, below=True)
-
-
-def _check_way(folder: Path, manifest: Manifest) -> None:
-    """Raise where a link, or a file instead of a folder, is on the way to a file of the manifest."""
-    above = {parent for name in manifest.files for parent in Path(name).parents}
-    for place in sorted(folder / parent for parent in above):
-        if place.exists() and not place.is_dir():
-            raise refused(place, "a folder", "a file")
-        refuse_links(place)
-
-
-def _names(folder: Path) -> set[str]:
-    """The files that a manifest names; none where it is broken, and about to be replaced."""
-    try:
-        return set(read_manifest(folder).files)
-    except FormatError:
-        return set()
-
-
-def _drop(folder: Path, name: str) -> None:
-    """Remove a file, and the folders that it leaves empty."""
-    with suppress(OSError):
-        (folder / name).unlink()
-        for above in list((folder / name).relative_to(folder).parents)[:-1]:
-            (folder / above).rmdir()
+def _saves(folder: Path) -> list[Path]:
+    return [path for path in folder.glob(f"{_SAVED}*") if _NAME.fullmatch(path.name)]
 
 
 def sync(folder: Path) -> None:

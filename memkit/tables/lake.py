@@ -1,4 +1,4 @@
-"""A corpus on disk: ``<table>.parquet`` for anybody, the full-text index and what a refresh needs as Parquet too.
+"""A corpus on disk: a Parquet file for each table, the full-text index and what a refresh needs as Parquet too.
 
 Only the Parquet is byte-identical from run to run, and only it is read: ``corpus.duckdb``, with the same tables and
 their index, is written for other programs. `memkit.tables.commit` has it that a save is whole or not at all.
@@ -26,8 +26,18 @@ from memkit.schemas import TABLES
 from memkit.tables.commit import DATABASE, check_path, current, opened, replacing
 from memkit.tables.database import Database
 from memkit.tables.fts import TEXT_INDEX
-from memkit.tables.manifest import BUCKETS, MANIFEST, STATE, TEXT, TOTALS, VERSION, Manifest, other_version
-from memkit.tables.untrusted import check_unique, declared, digests, read_parquet
+from memkit.tables.manifest import (
+    BUCKETS,
+    MANIFEST,
+    STATE,
+    TEXT,
+    TOTALS,
+    VERSION,
+    Manifest,
+    other_version,
+    read_manifest,
+)
+from memkit.tables.untrusted import check_unique, declared, digests, open_member, read_parquet
 
 _MEMORIES = "memories.parquet"
 _STAT = ("size", "mtime_ns", "ctime_ns")
@@ -57,6 +67,8 @@ def save(
     folder = check_path(folder)
     if (folder / BUCKETS).exists():
         raise MemkitError(f"{folder}: a lake of buckets lies there. Pass buckets=, or choose another folder.")
+    if (folder / MANIFEST).exists():  # its texts would lie beside those of the new one
+        raise MemkitError(f"{folder}: a lake of an older memkit lies there. Remove it, or choose another folder.")
     with replacing(folder) as staged:
         _write_all(staged, tables)
         _write_all(staged / TEXT, database.text_index())
@@ -65,9 +77,9 @@ def save(
         for name, write in attached.items():
             if name != TOTALS:
                 write(staged / name)
-        files = digests(staged)
+        _carry_over(folder, staged, attached)
         root, options = (str(reading.root.resolve()), reading.options) if reading else (None, Options())
-        manifest = Manifest(VERSION, _still_valid(folder, files, attached) | files, root, options)
+        manifest = Manifest(VERSION, digests(staged), root, options)
         _write_database(database, staged / DATABASE)
         (staged / MANIFEST).write_text(manifest.to_json(), encoding="utf-8")
 
@@ -96,14 +108,19 @@ def write_parquet(path: Path | BytesIO, table: pa.Table) -> None:
         pq.write_table(table.combine_chunks(), file, **how)
 
 
-def _still_valid(folder: Path, files: dict[str, str], attached: Writers) -> dict[str, str]:
-    """What others added to the lake that is there, if it is of the same memories and nobody adds it anew."""
+def _carry_over(folder: Path, staged: Path, attached: Writers) -> None:
+    """Copy what others added to the lake that is there, if it is of the same memories and nobody adds it anew."""
     try:
-        before = current(folder)[1]
+        place = current(folder)
+        before, files = read_manifest(place), digests(staged)
     except FormatError:
-        return {}
+        return
     others = before.files.keys() - before.own_files if before.files.get(_MEMORIES) == files[_MEMORIES] else ()
-    return {name: before.files[name] for name in others if name.partition("/")[0] not in attached}
+    for name in others:
+        if name.partition("/")[0] not in attached:
+            (staged / name).parent.mkdir(parents=True, exist_ok=True)
+            with open_member(place, name) as source, (staged / name).open("wb") as target:
+                shutil.copyfileobj(source, target)
 
 
 def _write_database(database: Database, path: Path) -> None:

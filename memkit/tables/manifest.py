@@ -23,7 +23,7 @@ from memkit.formats.registry import NAMES
 from memkit.schemas import TABLES
 from memkit.tables.untrusted import is_member_name, read_json
 
-VERSION = 4
+VERSION = 5
 """Raised when `memkit.schemas.TABLES` or how ids are made changes: a lake of another version is not opened."""
 _OLDEST = 2
 """The oldest version whose texts `memkit.convert_ids` can still find."""

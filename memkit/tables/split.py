@@ -23,7 +23,7 @@ from memkit.hashes import digest_of_file, place
 from memkit.parallel import results
 from memkit.params import check_value
 from memkit.schemas import Ints
-from memkit.tables.commit import check_path, is_lake
+from memkit.tables.commit import check_path, current, is_lake
 from memkit.tables.database import Database
 from memkit.tables.lake import Writers, save, write_parquet
 from memkit.tables.manifest import BUCKETS, MANIFEST, MAPPED, TOTALS, VERSION, read_manifest
@@ -67,14 +67,14 @@ def _save_one(place: Path, tables: dict[str, pa.Table]) -> dict[str, Any]:
 
 def as_listed(place: Path, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
     """What ``buckets.json`` says of a bucket that holds these tables."""
-    with open_member(place, MANIFEST) as file:
+    with open_member(current(place), MANIFEST) as file:
         return {"name": place.name, "manifest": digest_of_file(file), "memories": tables["memories"].num_rows}
 
 
 def _is_saved(place: Path, tables: dict[str, pa.Table]) -> bool:
     """Whether these very tables lie there."""
     try:
-        manifest = read_manifest(place)
+        manifest = read_manifest(current(place))
     except FormatError:
         return False
     return (

@@ -94,7 +94,7 @@ def column(lake: Path, chance: random.Random) -> str:
 
 def link(lake: Path, chance: random.Random) -> str:
     """Put a link to the victim in the place of a file or folder, or beside them."""
-    path = chance.choice([*sorted(lake.rglob("*")), lake / ".memkit-next", lake / ".memkit-lock", lake / ".saving-x"])
+    path = chance.choice([*sorted(lake.rglob("*")), lake / ".memkit-lock", lake / ".saving-x"])
     if path.is_dir():
         shutil.rmtree(path)
     path.unlink(missing_ok=True)
@@ -104,8 +104,11 @@ def link(lake: Path, chance: random.Random) -> str:
 
 def unfinished(lake: Path, chance: random.Random) -> str:
     """Leave a save behind that is odd in its own way."""
-    shutil.copytree(lake, lake / ".memkit-next", symlinks=True, dirs_exist_ok=True)
-    return "unfinished: " + chance.choice([flip, value, column])(lake / ".memkit-next", chance)
+    other = lake / f"saved-{chance.randrange(16**32):032x}"
+    shutil.copytree(next(lake.glob("saved-*")), other, symlinks=True)
+    if chance.random() < 0.5:
+        (lake / "current.json").write_text(json.dumps({"save": other.name}))
+    return "unfinished: " + chance.choice([flip, value, column])(other, chance)
 
 
 WAYS = [flip, value, value, column, column, link, unfinished]

@@ -186,13 +186,13 @@ def old_lake(tmp_path: Path) -> tuple[mk.Corpus, Path]:
     files = {"docs/x.md": NESTED, "MEMORY.md": "до\n## Пул\nдесять\n## Пул\nпять\n"}
     corpus = mk.read(write_files(tmp_path / "files", files))
     mk.from_table({"text": ["чай"]}).save(tmp_path / "lake")
-    lake = tmp_path / "lake"
+    (lake,) = (tmp_path / "lake").glob("saved-*")
     write_parquet(lake / "memories.parquet", numbered(corpus))
     manifest = json.loads((lake / "manifest.json").read_text())
     with (lake / "memories.parquet").open("rb") as file:
         manifest["files"]["memories.parquet"] = digest_of_file(file)
     (lake / "manifest.json").write_text(json.dumps({**manifest, "version": 2}))
-    return corpus, lake
+    return corpus, tmp_path / "lake"
 
 
 def test_labels_of_old_are_brought_over_by_the_texts_of_the_lake(old_lake: tuple[mk.Corpus, Path]) -> None:

@@ -115,7 +115,7 @@ def test_it_is_kept_with_the_lake(tmp_path: Any) -> None:
     search = mk.Retriever(encoder=None, context_column="talk").fit(corpus)
     search.save(tmp_path)
     assert mk.Retriever.load(tmp_path, corpus).search("пул", as_of=DAY).equals(search.search("пул", as_of=DAY))
-    assert json.loads((tmp_path / "retriever.json").read_text())["params"]["context_column"] == "talk"
+    assert json.loads(next(tmp_path.glob("saved-*/retriever.json")).read_text())["params"]["context_column"] == "talk"
 
 
 def _of_all_rows(context: Context, arm: Any, query: str, n: int, allowed: Any, share: bool) -> list[tuple[int, float]]:

@@ -74,21 +74,23 @@ def test_an_encoder_object_has_to_be_given_again(corpus_of: Any, tmp_path: Path)
 @pytest.mark.parametrize("content", [None, "{", "[]", json.dumps({"version": 99}), json.dumps({"version": 1})])
 def test_a_folder_that_holds_no_saved_index_is_refused(corpus_of: Any, tmp_path: Path, content: str | None) -> None:
     if content is not None:
-        (tmp_path / MANIFEST).write_text(content, encoding="utf-8")
-    with pytest.raises(DamagedIndexError, match=MANIFEST):
+        place = tmp_path / f"saved-{'0' * 32}"
+        write_files(tmp_path, {"current.json": json.dumps({"save": place.name}), f"{place.name}/{MANIFEST}": content})
+    with pytest.raises(DamagedIndexError, match="current.json" if content is None else MANIFEST):
         Retriever.load(tmp_path, corpus_of(*ROWS))
 
 
 def forge(folder: Path, **changes: Any) -> None:
     """Set values of the manifest by their path, ``__`` between its parts."""
-    document = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    (manifest,) = folder.glob(f"saved-*/{MANIFEST}")
+    document = json.loads(manifest.read_text(encoding="utf-8"))
     for path, value in changes.items():
         *above, last = path.split("__")
         node = document
         for name in above:
             node = node[name]
         node[last] = value
-    (folder / MANIFEST).write_text(json.dumps(document), encoding="utf-8")
+    manifest.write_text(json.dumps(document), encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -116,8 +118,8 @@ def forge(folder: Path, **changes: Any) -> None:
         {"arms": [5]},
         {"files": []},
         {"files": {}},
-        {"files": {"saved-0/../../bm25/bm25_terms.parquet": "0"}},
-        {"files": {"saved-0/bm25/a": 5, "saved-1/gram/a": 5}},
+        {"files": {"../bm25/bm25_terms.parquet": "0"}},
+        {"files": {"bm25/a/b": 5, "gram/a": 5}},
         {"more": 1},
     ],
     ids=str,
@@ -126,9 +128,10 @@ def test_an_odd_manifest_is_one_error_and_a_lake_with_it_is_fitted_anew(tmp_path
     corpus = table_of(*ROWS)
     expected = Retriever(encoder="hash").fit(corpus).search(QUERIES, as_of=DAY)
     corpus.save(tmp_path)
-    forge(tmp_path / "vectors", **change)
+    (vectors,) = tmp_path.glob("saved-*/vectors")
+    forge(vectors, **change)
     with pytest.raises(FormatError, match=r"retriever\.json: expected"):
-        Retriever.load(tmp_path / "vectors", table_of(*ROWS))
+        Retriever.load(vectors, table_of(*ROWS))
     assert Retriever(encoder="hash").fit(mk.open(tmp_path)).search(QUERIES, as_of=DAY).equals(expected)
 
 
@@ -148,14 +151,14 @@ def test_an_address_that_nobody_gave_gets_no_text(corpus_of: Any, tmp_path: Path
     assert Retriever.load(tmp_path, corpus_of(*ROWS), trust=True).encoder == "openai:m@http://127.0.0.1:9/v1"
 
 
-@pytest.mark.parametrize("name", ["vectors", "vectors/saved-*/bm25", "vectors/saved-*/bm25/bm25_terms.parquet"])
+@pytest.mark.parametrize("name", ["", "/saved-*/bm25", "/saved-*/bm25/bm25_terms.parquet"])
 def test_arms_behind_a_link_are_not_taken(tmp_path: Path, name: str) -> None:
     corpus = table_of(*ROWS)
     Retriever(encoder=None).fit(corpus)
     corpus.save(tmp_path / "lake")
     search = Retriever(encoder=None).fit(mk.open(tmp_path / "lake"))
     assert kept_arm(search._index(), "bm25") is not None
-    (path,) = (tmp_path / "lake").glob(name)
+    (path,) = (tmp_path / "lake").glob(f"saved-*/vectors{name}")
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
     assert kept_arm(search._index(), "bm25") is None
@@ -226,7 +229,7 @@ def test_a_damaged_arm_is_refused(corpus_of: Any, tmp_path: Path) -> None:
     Retriever(encoder="hash").fit(corpus_of(*ROWS)).save(tmp_path)
     vectors = next(tmp_path.glob("saved-*/vector/*.npy"))
     vectors.write_bytes(vectors.read_bytes()[:-4])
-    with pytest.raises(StaleIndexError, match="damaged"):
+    with pytest.raises(StaleIndexError, match="not the file that was saved"):
         Retriever.load(tmp_path, corpus_of(*ROWS))
 
 
@@ -247,7 +250,8 @@ def test_a_saved_corpus_keeps_the_arms_and_a_fit_takes_them_from_there(tmp_path:
     corpus = table_of(*ROWS)
     search = Retriever(encoder="hash").fit(corpus)
     corpus.save(tmp_path)
-    assert sorted(path.name for path in (tmp_path / "vectors").glob("saved-*/*")) == ["bm25", "gram", "vector"]
+    arms = ["bm25", "gram", "vector"]
+    assert sorted(path.name for path in tmp_path.glob("saved-*/vectors/saved-*/*") if path.is_dir()) == arms
     expected, before = search.search(QUERIES, as_of=DAY), encoded(search)
     again = Retriever(encoder="hash").fit(mk.open(tmp_path))
     assert again.search(QUERIES, as_of=DAY).equals(expected)
@@ -284,10 +288,10 @@ def test_kept_arms_that_do_not_fit_are_never_answered_from(tmp_path: Path, spoil
     if spoil == "other memories":
         table_of("совсем другое", "кот").save(tmp_path)
     elif spoil == "damaged":
-        vectors = next((tmp_path / "vectors").glob("saved-*/vector/*.npy"))
+        vectors = next(tmp_path.glob("saved-*/vectors/saved-*/vector/*.npy"))
         vectors.write_bytes(vectors.read_bytes()[:-4])
     else:
-        (tmp_path / "vectors" / MANIFEST).unlink()
+        next(tmp_path.glob(f"saved-*/vectors/saved-*/{MANIFEST}")).unlink()
     opened = mk.open(tmp_path)
     texts = opened.memories["text"].to_pylist()
     expected = Retriever(encoder="hash").fit(table_of(*texts)).search(QUERIES, as_of=DAY)

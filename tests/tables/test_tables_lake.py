@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from pathlib import Path
@@ -20,6 +21,12 @@ from memkit.tables.samples import sample_data, write_files
 SOURCE = {"docs/a.md": "# пул соединений\n", "users/u/profile.md": "- [id:a] [t:profile] [imp:high] чай\n"}
 
 
+def inside(lake: Path) -> Path:
+    """The one save of a lake."""
+    (found,) = lake.glob("saved-*")
+    return found
+
+
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("template")
@@ -31,7 +38,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def saved(template: Path, tmp_path: Path) -> Path:
     """A saved corpus of its own for each test, beside its source."""
     shutil.copytree(template, tmp_path, dirs_exist_ok=True)
-    manifest = tmp_path / "lake" / "manifest.json"
+    manifest = inside(tmp_path / "lake") / "manifest.json"
     manifest.write_text(manifest.read_text().replace(str(template), str(tmp_path)))
     return tmp_path / "lake"
 
@@ -59,10 +66,19 @@ def test_what_is_saved_is_opened(tmp_path: Path) -> None:
 
 
 def test_the_files_are_readable_by_any_tool(saved: Path) -> None:
-    names = {path.name for path in saved.iterdir()}
-    others = {"corpus.duckdb", "manifest.json", "state", "fts", ".memkit-lock"}
-    assert names == {f"{name}.parquet" for name in mk.open(saved).tables} | others
-    assert pq.read_table(saved / "memories.parquet")["title"].to_pylist() == ["пул соединений", ""]
+    names = {path.name for path in inside(saved).iterdir()}
+    assert names == {f"{name}.parquet" for name in mk.open(saved).tables} | {"manifest.json", "state", "fts"}
+    assert {path.name for path in saved.iterdir()} - {inside(saved).name} == {
+        "corpus.duckdb",
+        "current.json",
+        ".memkit-lock",
+    }
+    assert json.loads((saved / "current.json").read_text()) == {"save": inside(saved).name}
+    assert pq.read_table(inside(saved) / "memories.parquet")["title"].to_pylist() == ["пул соединений", ""]
+    assert sorted(duckdb.read_parquet(f"{saved}/saved-*/memories.parquet")["title"].fetchall()) == [
+        ("",),
+        ("пул соединений",),
+    ]
     with duckdb.connect(str(saved / "corpus.duckdb"), read_only=True) as con:
         assert con.execute("select count(*) from memories").fetchone() == (2,)
 
@@ -70,11 +86,12 @@ def test_the_files_are_readable_by_any_tool(saved: Path) -> None:
 def test_two_saves_give_the_same_parquet(saved: Path, tmp_path: Path) -> None:
     mk.open(saved).save(tmp_path / "again")
     mk.read(tmp_path / "source").save(tmp_path / "afresh")
+    saved, again, afresh = map(inside, (saved, tmp_path / "again", tmp_path / "afresh"))
     names = {path.relative_to(saved) for path in saved.rglob("*.parquet")}
     assert {Path("memories.parquet"), Path("fts/terms.parquet"), Path("state/_ids.parquet")} <= names
     for name in names - {Path("state/files.parquet")}:  # which holds times
-        assert (saved / name).read_bytes() == (tmp_path / "again" / name).read_bytes(), name
-        assert (saved / name).read_bytes() == (tmp_path / "afresh" / name).read_bytes(), name
+        assert (saved / name).read_bytes() == (again / name).read_bytes(), name
+        assert (saved / name).read_bytes() == (afresh / name).read_bytes(), name
 
 
 def test_a_save_over_a_save_leaves_nothing_of_the_old(saved: Path) -> None:
@@ -82,9 +99,9 @@ def test_a_save_over_a_save_leaves_nothing_of_the_old(saved: Path) -> None:
     mk_open = mk.open(saved)
     mk_open.add_table("labels", pa.table({"a": [1]}))
     mk_open.save(saved)
-    assert (saved / "labels.parquet").exists()
+    assert (inside(saved) / "labels.parquet").exists()
     corpus.save(saved)
-    assert not (saved / "labels.parquet").exists()
+    assert not (inside(saved) / "labels.parquet").exists()
     assert equal(mk.open(saved), corpus)
     assert mk.open(saved).sql("select count(*) from fts('чай')").fetchone() == (0,)
     assert leftovers(saved) == []
@@ -113,14 +130,14 @@ def test_a_save_that_fails_half_way_leaves_the_old_one(saved: Path, monkeypatch:
 
 def test_no_manifest_is_said_so(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(FormatError, match=r"manifest\.json"):
+        with pytest.raises(FormatError, match=r"current\.json"):
             mk.open(folder)
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "gone", "other"])
 def test_a_broken_parquet_file_is_refused_by_name(saved: Path, damage: str) -> None:
-    path = saved / "facts.parquet"
+    path = inside(saved) / "facts.parquet"
     data = bytearray(path.read_bytes())
     if damage == "gone":
         path.unlink()
@@ -159,9 +176,9 @@ def test_what_lies_with_a_lake_goes_with_its_memories(saved: Path) -> None:
     corpus.attach("labels", lambda folder: write_files(folder, {"a/b.txt": "x"}))
     corpus.save(saved)
     mk.open(saved).save(saved)
-    assert (saved / "labels" / "a" / "b.txt").read_text() == "x"
+    assert (inside(saved) / "labels" / "a" / "b.txt").read_text() == "x"
     mk.from_table({"text": ["кофе"]}).save(saved)
-    assert not (saved / "labels").exists()
+    assert not (inside(saved) / "labels").exists()
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "State", "state", "fts"])
@@ -184,7 +201,7 @@ def test_nothing_is_attached_under_a_name_that_is_taken_or_no_name(name: str) ->
 def test_a_broken_state_only_costs_a_full_read(
     saved: Path, name: str, damage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = saved / "state" / f"{name}.parquet"
+    path = inside(saved) / "state" / f"{name}.parquet"
     path.unlink()
     if damage == "text":
         path.write_bytes(b"no parquet")

@@ -46,30 +46,36 @@ def files_of(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
+def inside(lake: Path) -> Path:
+    """The one save of a lake."""
+    (found,) = lake.glob("saved-*")
+    return found
+
+
 def change(lake: Path, **values: Any) -> None:
     """Set values of the manifest by their path, ``__`` between its parts."""
-    document = json.loads((lake / "manifest.json").read_text())
+    document = json.loads((inside(lake) / "manifest.json").read_text())
     for path, value in values.items():
         node = document
         *above, last = path.split("__")
         for name in above:
             node = node[name]
         node[last] = value
-    (lake / "manifest.json").write_text(json.dumps(document))
+    (inside(lake) / "manifest.json").write_text(json.dumps(document))
 
 
 def sign(lake: Path, **more: Any) -> None:
     """Give every file that the manifest names the hash that it now has, as a forger would."""
-    files = json.loads((lake / "manifest.json").read_text())["files"]
+    files = json.loads((inside(lake) / "manifest.json").read_text())["files"]
     for name in files:
-        if (lake / name).is_file():
-            files[name] = blake2b((lake / name).read_bytes(), digest_size=16).hexdigest()
+        if (inside(lake) / name).is_file():
+            files[name] = blake2b((inside(lake) / name).read_bytes(), digest_size=16).hexdigest()
     change(lake, files=files, **more)
 
 
 def rewrite(lake: Path, name: str, to: Callable[[pa.Table], pa.Table]) -> None:
-    table = pq.read_table(lake / f"{name}.parquet")
-    pq.write_table(to(table), lake / f"{name}.parquet")
+    table = pq.read_table(inside(lake) / f"{name}.parquet")
+    pq.write_table(to(table), inside(lake) / f"{name}.parquet")
     sign(lake)
 
 
@@ -98,51 +104,70 @@ def test_a_view_or_macro_of_its_database_never_runs(lake: Path, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("way", ["open", "save"])
-def test_an_unfinished_save_that_is_a_link_moves_nothing(lake: Path, tmp_path: Path, way: str) -> None:
+@pytest.mark.parametrize("name", [".saving-x", f"saved-{'0' * 32}"])
+def test_an_unfinished_save_that_is_a_link_moves_nothing(lake: Path, tmp_path: Path, way: str, name: str) -> None:
     victim = tmp_path / "victim"
     shutil.copytree(lake, victim, dirs_exist_ok=True)
-    (lake / ".memkit-next").symlink_to(victim)
+    (lake / name).symlink_to(victim)
     before, own = files_of(victim), files_of(lake)
-    with pytest.raises(FormatError, match=r"\.memkit-next: expected a file or folder. Got a link"):
+    with pytest.raises(FormatError, match=rf"{name}: expected a file or folder. Got a link"):
         mk.open(lake) if way == "open" else mk.from_table({"text": ["кофе"]}).save(lake)
     assert (files_of(victim), files_of(lake)) == (before, own)
 
 
-@pytest.mark.parametrize("place", ["lake", "lake/.memkit-next"])
-@pytest.mark.parametrize("name", ["memories.parquet", "manifest.json", "state", "fts", "fts/terms.parquet", "vectors"])
-def test_a_member_that_is_a_link_is_refused_and_nothing_moves(
-    lake: Path, tmp_path: Path, place: str, name: str
-) -> None:
+INSIDE = ["memories.parquet", "manifest.json", "state", "fts", "fts/terms.parquet", "vectors", "vectors/arm"]
+
+
+@pytest.mark.parametrize("name", ["current.json", "saved", *INSIDE])
+def test_a_member_that_is_a_link_is_refused_and_nothing_moves(lake: Path, tmp_path: Path, name: str) -> None:
+    write_files(inside(lake), {"vectors/arm/a.txt": "x"})
     victim = shutil.copytree(lake, tmp_path / "victim" / "lake")
-    (victim / "vectors").mkdir()
-    if place != "lake":
-        shutil.copytree(victim, lake / ".memkit-next")
-    path = tmp_path / place / name
-    if path.exists():
-        path.unlink() if path.is_file() else shutil.rmtree(path)
-    path.symlink_to(victim / name)
-    before = files_of(tmp_path / "victim")
-    own = files_of(lake)
+    path = {"current.json": lake / name, "saved": inside(lake)}.get(name, inside(lake) / name)
+    to = victim / path.relative_to(lake)
+    path.unlink() if path.is_file() else shutil.rmtree(path)
+    path.symlink_to(to)
+    before, own = files_of(tmp_path / "victim"), files_of(lake)
     for action in (lambda: mk.open(lake), lambda: mk.from_table({"text": ["кофе"]}).save(lake)):
-        with pytest.raises(FormatError, match="link"):
+        with pytest.raises(FormatError, match=rf"{path.name}: expected a file or folder. Got a link"):
             action()
     assert (files_of(tmp_path / "victim"), files_of(lake)) == (before, own)
 
 
-def test_a_link_somewhere_a_save_would_write_is_refused_before_anything_moves(lake: Path, tmp_path: Path) -> None:
-    corpus = mk.from_table({"text": ["кофе"]})
-    corpus.attach("vectors", lambda folder: write_files(folder, {"arm/a.txt": "x"}))
-    (lake / "vectors").mkdir()
-    (lake / "vectors" / "arm").symlink_to(tmp_path / "victim")
-    before = files_of(tmp_path)
-    with pytest.raises(FormatError, match=r"arm: expected a file or folder\. Got a link"):
-        corpus.save(lake)
-    assert files_of(tmp_path) == before
+POINTED = ["../victim", "saved-", "saved-x", "", ".", None, 5, [], {}, f"saved-{'0' * 32}/..", f"saved-{'0' * 31}A"]
+
+
+@pytest.mark.parametrize("name", POINTED, ids=str)
+def test_a_pointer_names_only_a_save_beside_it_and_else_nothing_is_removed(lake: Path, name: object) -> None:
+    kept = inside(lake)
+    (lake / f"saved-{'0' * 32}").mkdir()
+    (lake / "current.json").write_text(json.dumps({"save": name}))
+    own = files_of(lake)
+    with pytest.raises(FormatError, match=r"current\.json: expected the name of a save"):
+        mk.open(lake)
+    assert files_of(lake) == own
+    mk.from_table({"text": ["кофе"]}).save(lake)
+    assert mk.open(lake).memories["text"].to_pylist() == ["кофе"]
+    assert inside(lake) != kept
+
+
+def test_a_lake_of_the_layout_of_old_is_told_from_none_and_is_not_written_over(lake: Path, tmp_path: Path) -> None:
+    old = shutil.copytree(inside(lake), tmp_path / "old")
+    document = json.loads((old / "manifest.json").read_text())
+    (old / "manifest.json").write_text(json.dumps({**document, "version": VERSION - 1}))
+    with pytest.raises(FormatError, match=f"version {VERSION}. Got {VERSION - 1}; read the folder again"):
+        mk.open(old)
+    own = files_of(old)
+    with pytest.raises(MemkitError, match="a lake of an older memkit lies there"):
+        mk.from_table({"text": ["кофе"]}).save(old)
+    assert files_of(old) == own
+    ids = pa.table({"memory_id": mk.open(lake).memories["memory_id"]})
+    assert mk.convert_ids(ids, old).equals(ids)
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "\ufeff{}", '{"version": ' + "9" * 5000 + "}", "[" * 99999])
-def test_a_manifest_that_is_no_json_object_is_refused_until_a_save(lake: Path, content: str) -> None:
-    (lake / "manifest.json").write_text(content)
+@pytest.mark.parametrize("name", ["manifest.json", "current.json"])
+def test_a_manifest_that_is_no_json_object_is_refused_until_a_save(lake: Path, name: str, content: str) -> None:
+    (lake / name if name == "current.json" else inside(lake) / name).write_text(content)
     with pytest.raises(FormatError, match="expected"):
         mk.open(lake)
     mk.from_table({"text": ["кофе"]}).save(lake)
@@ -155,7 +180,7 @@ NAMES = ["../../secret.parquet", "/etc/passwd", "a\\..\\b", "c:x.parquet", "stat
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_manifest_names_only_files_inside(lake: Path, name: str) -> None:
-    files = json.loads((lake / "manifest.json").read_text())["files"]
+    files = json.loads((inside(lake) / "manifest.json").read_text())["files"]
     change(lake, files={**files, name: "0" * 32})
     with pytest.raises(FormatError, match=r"manifest\.json"):
         mk.open(lake)
@@ -213,7 +238,7 @@ def test_a_manifest_with_values_of_other_kinds_is_refused(lake: Path, values: di
 
 
 def test_a_manifest_without_one_of_the_tables_is_refused(lake: Path) -> None:
-    files = json.loads((lake / "manifest.json").read_text())["files"]
+    files = json.loads((inside(lake) / "manifest.json").read_text())["files"]
     del files["facts.parquet"]
     change(lake, files=files)
     with pytest.raises(FormatError, match="no table facts"):
@@ -291,7 +316,7 @@ def test_a_table_of_a_foreign_schema_is_refused_by_name(lake: Path, case: str) -
 @pytest.mark.parametrize("name", ["facts.parquet", "fts/terms.parquet"])
 @pytest.mark.parametrize("damage", ["cut", "flip", "gone", "folder", "pipe", "text", "empty", "other"])
 def test_a_file_that_is_not_what_was_saved_is_refused_by_name(lake: Path, damage: str, name: str) -> None:
-    path = lake / name
+    path = inside(lake) / name
     data = bytearray(path.read_bytes())
     path.unlink()
     if damage == "folder":
@@ -316,9 +341,9 @@ def test_a_small_file_that_unpacks_to_very_much_is_refused_unless_it_is_trusted(
 ) -> None:
     monkeypatch.setattr(untrusted, "FREE_BYTES", 2**20)
     rows = 2**22
-    pq.write_table(pa.table({"n": pa.array([7] * rows, pa.int64())}), lake / "huge.parquet", compression="zstd")
-    assert (lake / "huge.parquet").stat().st_size < 8 * rows / 1000
-    files = json.loads((lake / "manifest.json").read_text())["files"]
+    pq.write_table(pa.table({"n": pa.array([7] * rows, pa.int64())}), inside(lake) / "huge.parquet", compression="zstd")
+    assert (inside(lake) / "huge.parquet").stat().st_size < 8 * rows / 1000
+    files = json.loads((inside(lake) / "manifest.json").read_text())["files"]
     change(lake, files={**files, "huge.parquet": ""})
     sign(lake)
     with pytest.raises(

@@ -13,7 +13,7 @@ from types import ModuleType
 import pytest
 
 import memkit as mk
-from memkit.errors import FormatError, MemkitError
+from memkit.errors import MemkitError
 from memkit.tables import commit
 from memkit.tables.samples import write_files
 
@@ -135,18 +135,33 @@ def test_a_lake_that_may_not_be_written_opens_with_what_a_dead_writer_left(
     lake: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mk.from_table({"text": ["новое"]}).save(lake.parent / "new")
-    (lake.parent / "new").rename(lake / ".memkit-next")
-    (lake / ".memkit-next" / "facts.parquet").replace(lake / "facts.parquet")  # one file was in its place already
+    (dead,) = (lake.parent / "new").glob("saved-*")  # in its place, but not pointed to yet
+    dead = dead.rename(lake / dead.name)
 
     def no_lock(*_: object) -> None:
         raise PermissionError("read-only")
 
     monkeypatch.setattr(commit, "locked", no_lock)
-    assert text_in(lake) == ["новое"]
-    assert (lake / ".memkit-next" / "memories.parquet").exists()
+    assert text_in(lake) == ["старое"]
+    assert (dead / "memories.parquet").exists()
     monkeypatch.undo()
+    assert text_in(lake) == ["старое"]
+    assert not dead.exists()
+
+
+def test_a_pointer_that_a_writer_moved_while_one_opened_is_followed(
+    lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, saves = commit.read_manifest, iter([mk.from_table({"text": ["новое"]})])
+
+    def slow(place: Path) -> object:
+        for corpus in saves:
+            monkeypatch.undo()
+            corpus.save(lake)
+        return whole(place)
+
+    monkeypatch.setattr(commit, "read_manifest", slow)
     assert text_in(lake) == ["новое"]
-    assert not (lake / ".memkit-next").exists()
 
 
 def test_threads_that_save_one_lake_leave_one_of_their_corpora(lake: Path) -> None:
@@ -164,18 +179,28 @@ def test_threads_that_save_one_lake_leave_one_of_their_corpora(lake: Path) -> No
     assert saving(lake) == []
 
 
-@pytest.mark.parametrize("content", ["", "{}", '{"version": 2, "files": {}, "source": null}'])
-def test_an_unfinished_save_that_is_none_is_cleared_away(lake: Path, content: str) -> None:
-    write_files(lake, {".memkit-next/manifest.json": content, ".memkit-next/memories.parquet": "x"})
+@pytest.mark.parametrize("name", [".saving-x", f"saved-{'0' * 32}"])
+def test_what_is_no_whole_save_is_cleared_away(lake: Path, name: str) -> None:
+    write_files(lake, {f"{name}/manifest.json": "{}", f"{name}/memories.parquet": "x", "saved-mine/a.txt": "y"})
     assert text_in(lake) == ["старое"]
-    assert not (lake / ".memkit-next").exists()
+    assert not (lake / name).exists()
+    assert (lake / "saved-mine" / "a.txt").read_text() == "y"
 
 
-def test_a_folder_where_a_file_must_go_is_said_before_anything_moves(lake: Path) -> None:
+def test_a_damaged_save_is_made_whole_by_the_same_one(lake: Path) -> None:
+    (memories,) = lake.glob("saved-*/memories.parquet")
+    memories.write_bytes(b"x")
+    corpus = mk.from_table({"text": ["старое"]})
+    corpus.save(lake)
+    assert text_in(lake) == ["старое"]
+    assert memories.read_bytes() != b"x"
+
+
+def test_a_file_of_the_user_s_stays_beside_what_is_saved(lake: Path) -> None:
     (lake / "labels").write_text("a file of the user's")
     corpus = mk.from_table({"text": ["новое"]})
     corpus.attach("labels", lambda folder: write_files(folder, {"a.txt": "x"}))
-    with pytest.raises(FormatError, match=r"labels: expected a folder\. Got a file"):
-        corpus.save(lake)
-    assert text_in(lake) == ["старое"]
+    corpus.save(lake)
+    assert (lake / "labels").read_text() == "a file of the user's"
+    assert [path.read_text() for path in lake.glob("saved-*/labels/a.txt")] == ["x"]
     assert saving(lake) == []

@@ -1,23 +1,20 @@
-"""A fitted Retriever on disk: a manifest, and the folder of one save that it names, with a folder for each arm.
+"""A fitted Retriever on disk: a save as `memkit.tables.commit` has it, with a manifest and a folder for each arm.
 
-A save is written whole into a folder that is named by what is in it; then the manifest is replaced. So whoever reads
-finds the former save or the new one, and what the manifest names is compared with its hashes before it is used.
+What the manifest names is compared with its hashes before it is used.
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from shutil import rmtree
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from memkit.checked import with_fields
 from memkit.errors import DamagedIndexError, MemkitError, ParameterError, StaleIndexError
-from memkit.hashes import digest, digest_of_file
+from memkit.hashes import digest_of_file
 from memkit.index import store
 from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given
@@ -25,7 +22,7 @@ from memkit.params import Estimator
 from memkit.search.fitted.arms import KINDS
 from memkit.search.fitted.index import SearchIndex, build_index
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.tables.commit import locked, sync
+from memkit.tables.commit import POINTER, current, replacing
 from memkit.tables.table import from_table
 from memkit.tables.untrusted import digests, is_member_name, open_member, read_json, refuse_links
 
@@ -35,20 +32,18 @@ if TYPE_CHECKING:
 FOLDER = "vectors"
 """What a saved corpus calls the folder of its Retriever."""
 MANIFEST = "retriever.json"
-_VERSION = 2
+_VERSION = 3
 _FIELDS = {"version": int, "params": dict, "encoder_is_object": bool, "rows": dict, "arms": list, "refit": list}
 _FIELDS |= {"files": dict}
-_SAVED = "saved-"
-_SAVING = ".saving-"
 _TRIES = 20
-_DEPTH = 3
-"""Parts of a file's name: the save, the arm, the file."""
+_DEPTH = 2
+"""Parts of a file's name: the arm, the file."""
 _PATIENCE = 10.0
 """Seconds that a save waits for another one."""
 
 
 def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> None:
-    """Write the arms, then the manifest that names them: a save that fails half-way leaves the former one.
+    """Write the arms and a manifest that names them: a save that fails half-way leaves the former one.
 
     Raises
     ------
@@ -65,40 +60,11 @@ def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> N
         "arms": sorted(index.arms),
         "refit": sorted(index.settings.params()),
     }
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with locked(folder, _PATIENCE):
-            files = _save_arms(index, folder)
-            told = json.dumps(manifest | {"files": files}, indent=1, sort_keys=True, ensure_ascii=False)
-            store.replace(folder / MANIFEST, told)
-            _tidy(folder, files)
-    except OSError as error:
-        raise MemkitError(f"{folder}: cannot save a Retriever there: {error}. What was there stays.") from error
-
-
-def _save_arms(index: SearchIndex, folder: Path) -> dict[str, str]:
-    """Write the arms into a folder of their own, and tell its files with their hashes."""
-    staged = Path(tempfile.mkdtemp(prefix=_SAVING, dir=folder))
-    try:
+    with replacing(folder, _PATIENCE) as staged:
         for name, arm in index.arms.items():
             arm.save(staged / name)
-        sync(staged)
-        files = digests(staged)
-        name = _SAVED + digest(repr(files))
-        if not (folder / name).is_dir() or digests(folder / name) != files:
-            rmtree(folder / name, ignore_errors=True)
-            staged.rename(folder / name)
-        return {f"{name}/{file}": hash for file, hash in files.items()}
-    finally:
-        rmtree(staged, ignore_errors=True)
-
-
-def _tidy(folder: Path, files: Mapping[str, str]) -> None:
-    """Remove former saves, and what killed ones left."""
-    kept = {name.partition("/")[0] for name in files}
-    for path in (*folder.glob(f"{_SAVED}*"), *folder.glob(f"{_SAVING}*")):
-        if path.name not in kept:
-            rmtree(path, ignore_errors=True)
+        told = json.dumps(manifest | {"files": digests(staged)}, indent=1, sort_keys=True, ensure_ascii=False)
+        (staged / MANIFEST).write_text(told, encoding="utf-8")
 
 
 def load_index(
@@ -116,11 +82,11 @@ def load_index(
         Where the saved encoder was an object, or an address that is not trusted, and none is given.
     """
     for _ in range(_TRIES):
-        manifest = _manifest(folder)
+        place = _place(folder)
         try:
-            return _load(folder, manifest, corpus, encoder, trust)
+            return _load(place, _manifest(place), corpus, encoder, trust)
         except StaleIndexError:
-            if _manifest(folder)["files"] == manifest["files"]:  # else it was saved anew meanwhile
+            if _place(folder) == place:  # else it was saved anew meanwhile
                 raise
     raise MemkitError(f"{folder}: it was saved anew {_TRIES} times while it was loaded. Load it again.")
 
@@ -150,20 +116,19 @@ def _load(
 def _load_arm(index: SearchIndex, name: str, folder: Path, manifest: Mapping[str, Any], trust: bool) -> Any:
     """The arm from its files, after these were compared with their hashes."""
     for file, expected in manifest["files"].items():
-        if file.split("/")[1] == name:
+        if file.partition("/")[0] == name:
             with store.checking(folder / file), open_member(folder, file) as opened:
                 if digest_of_file(opened) != expected:
                     raise DamagedIndexError(f"{folder.name}/{file}: it is not the file that was saved. Fit again.")
-    saved = {file.partition("/")[0] for file in manifest["files"]}
-    return KINDS[name].load(index, folder.joinpath(*saved, name), trust)
+    return KINDS[name].load(index, folder / name, trust)
 
 
 def kept_arm(index: SearchIndex, name: str) -> Any:
     """The arm that lies with an opened corpus, if it was made with these settings of these memories."""
-    folder = index.corpus.folder and index.corpus.folder / FOLDER
-    if folder is None or folder.is_symlink() or not (folder / MANIFEST).is_file():
+    if index.corpus.folder is None:
         return None
     try:
+        folder = _place(_place(index.corpus.folder) / FOLDER)
         manifest = _manifest(folder)
         wanted = index.settings.get_params(deep=False) | {"engine": "local"}  # the arms are the same
         is_same = (
@@ -183,6 +148,12 @@ def forget(memories: pa.Table) -> None:
     index = build_index(from_table(memories), FitSettings(encoder=None)) if memories.num_rows else None
     columns = (memories["text"], index.texts, index.told, index.chunks["text"]) if index else ()
     shared_cache().forget({text for column in columns for text in column.to_pylist() if text})
+
+
+def _place(folder: Path) -> Path:
+    """Where the save lies that counts."""
+    with store.checking(folder / POINTER):
+        return current(folder)
 
 
 def _manifest(folder: Path) -> dict[str, Any]:
@@ -210,9 +181,6 @@ def _manifest(folder: Path) -> dict[str, Any]:
 def _check_files(manifest: Mapping[str, Any]) -> None:
     """Raise where the files are not those of one save, some for each arm."""
     parts = [str(file).split("/") for file in manifest["files"] if is_member_name(file)]
-    saves, arms = {part[0] for part in parts}, {part[1] for part in parts if len(part) == _DEPTH}
-    is_one = len(saves) <= 1 and all(name.startswith(_SAVED) for name in saves)
-    if not is_one or len(parts) != len(manifest["files"]) or arms != set(manifest["arms"]):
+    is_of_arms = len(parts) == len(manifest["files"]) and all(len(part) == _DEPTH for part in parts)
+    if not is_of_arms or {part[0] for part in parts} != set(manifest["arms"]):
         raise ValueError(f"other files: {list(manifest['files'])!r:.200}")
-    if {len(part) for part in parts} - {_DEPTH}:
-        raise ValueError("files elsewhere than in the folders of the arms")
