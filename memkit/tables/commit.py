@@ -14,7 +14,6 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from hashlib import blake2b
 from io import BufferedReader
 from pathlib import Path
 from shutil import rmtree
@@ -24,6 +23,7 @@ import duckdb
 
 from memkit.duck import LONE_SURROGATE
 from memkit.errors import FormatError, MemkitError, refused
+from memkit.hashes import digest
 from memkit.tables.manifest import MANIFEST, Manifest, read_manifest
 from memkit.tables.untrusted import digests, open_member, read_json, refuse_links
 
@@ -92,7 +92,7 @@ def _point_to(folder: Path, staged: Path) -> None:
     if database.exists():
         database = database.rename(folder / f"{_SAVING}{DATABASE}")
     files = digests(staged)
-    place = folder / (_SAVED + blake2b(repr(files).encode(), digest_size=16).hexdigest())
+    place = folder / (_SAVED + digest(repr(files)))
     if not place.is_dir() or digests(place) != files:
         rmtree(place, ignore_errors=True)
         staged.rename(place)
