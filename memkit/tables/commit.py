@@ -30,7 +30,7 @@ from memkit.tables.untrusted import digests, open_member, read_json, refuse_link
 DATABASE = "corpus.duckdb"
 """Written for other programs, beside the pointer where they find it; no digest vouches for it, and memkit never opens
 it."""
-POINTER = "current.json"
+POINTER = "memkit.json"
 _LOCK, _SAVED, _SAVING = ".memkit-lock", "saved-", ".saving-"
 _NAME = re.compile(r"saved-[0-9a-f]{32}")
 _PATIENCE = 1.0

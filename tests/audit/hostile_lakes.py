@@ -107,7 +107,7 @@ def unfinished(lake: Path, chance: random.Random) -> str:
     other = lake / f"saved-{chance.randrange(16**32):032x}"
     shutil.copytree(next(lake.glob("saved-*")), other, symlinks=True)
     if chance.random() < 0.5:
-        (lake / "current.json").write_text(json.dumps({"save": other.name}))
+        (lake / "memkit.json").write_text(json.dumps({"save": other.name}))
     return "unfinished: " + chance.choice([flip, value, column])(other, chance)
 
 

@@ -80,7 +80,7 @@ def what_is_there(folder: Path) -> str:
         found = corpus.sql("select count(*) from fts(?, k := 100)", [word]).fetchone()
         assert found == (ROWS if other == name else 0,)
     (save,) = folder.glob("saved-*")
-    assert {path.name for path in folder.iterdir()} <= {".memkit-lock", "current.json", "corpus.duckdb", save.name}
+    assert {path.name for path in folder.iterdir()} <= {".memkit-lock", "memkit.json", "corpus.duckdb", save.name}
     return name
 
 

@@ -75,8 +75,8 @@ def test_an_encoder_object_has_to_be_given_again(corpus_of: Any, tmp_path: Path)
 def test_a_folder_that_holds_no_saved_index_is_refused(corpus_of: Any, tmp_path: Path, content: str | None) -> None:
     if content is not None:
         place = tmp_path / f"saved-{'0' * 32}"
-        write_files(tmp_path, {"current.json": json.dumps({"save": place.name}), f"{place.name}/{MANIFEST}": content})
-    with pytest.raises(DamagedIndexError, match="current.json" if content is None else MANIFEST):
+        write_files(tmp_path, {"memkit.json": json.dumps({"save": place.name}), f"{place.name}/{MANIFEST}": content})
+    with pytest.raises(DamagedIndexError, match="memkit.json" if content is None else MANIFEST):
         Retriever.load(tmp_path, corpus_of(*ROWS))
 
 

@@ -70,10 +70,10 @@ def test_the_files_are_readable_by_any_tool(saved: Path) -> None:
     assert names == {f"{name}.parquet" for name in mk.open(saved).tables} | {"manifest.json", "state", "fts"}
     assert {path.name for path in saved.iterdir()} - {inside(saved).name} == {
         "corpus.duckdb",
-        "current.json",
+        "memkit.json",
         ".memkit-lock",
     }
-    assert json.loads((saved / "current.json").read_text()) == {"save": inside(saved).name}
+    assert json.loads((saved / "memkit.json").read_text()) == {"save": inside(saved).name}
     assert pq.read_table(inside(saved) / "memories.parquet")["title"].to_pylist() == ["пул соединений", ""]
     assert sorted(duckdb.read_parquet(f"{saved}/saved-*/memories.parquet")["title"].fetchall()) == [
         ("",),
@@ -130,7 +130,7 @@ def test_a_save_that_fails_half_way_leaves_the_old_one(saved: Path, monkeypatch:
 
 def test_no_manifest_is_said_so(tmp_path: Path) -> None:
     for folder in (tmp_path, tmp_path / "none"):
-        with pytest.raises(FormatError, match=r"current\.json"):
+        with pytest.raises(FormatError, match=r"memkit\.json"):
             mk.open(folder)
     assert not (tmp_path / "none").exists()
 

@@ -118,11 +118,11 @@ def test_an_unfinished_save_that_is_a_link_moves_nothing(lake: Path, tmp_path: P
 INSIDE = ["memories.parquet", "manifest.json", "state", "fts", "fts/terms.parquet", "vectors", "vectors/arm"]
 
 
-@pytest.mark.parametrize("name", ["current.json", "saved", *INSIDE])
+@pytest.mark.parametrize("name", ["memkit.json", "saved", *INSIDE])
 def test_a_member_that_is_a_link_is_refused_and_nothing_moves(lake: Path, tmp_path: Path, name: str) -> None:
     write_files(inside(lake), {"vectors/arm/a.txt": "x"})
     victim = shutil.copytree(lake, tmp_path / "victim" / "lake")
-    path = {"current.json": lake / name, "saved": inside(lake)}.get(name, inside(lake) / name)
+    path = {"memkit.json": lake / name, "saved": inside(lake)}.get(name, inside(lake) / name)
     to = victim / path.relative_to(lake)
     path.unlink() if path.is_file() else shutil.rmtree(path)
     path.symlink_to(to)
@@ -140,9 +140,9 @@ POINTED = ["../victim", "saved-", "saved-x", "", ".", None, 5, [], {}, f"saved-{
 def test_a_pointer_names_only_a_save_beside_it_and_else_nothing_is_removed(lake: Path, name: object) -> None:
     kept = inside(lake)
     (lake / f"saved-{'0' * 32}").mkdir()
-    (lake / "current.json").write_text(json.dumps({"save": name}))
+    (lake / "memkit.json").write_text(json.dumps({"save": name}))
     own = files_of(lake)
-    with pytest.raises(FormatError, match=r"current\.json: expected the name of a save"):
+    with pytest.raises(FormatError, match=r"memkit\.json: expected the name of a save"):
         mk.open(lake)
     assert files_of(lake) == own
     mk.from_table({"text": ["кофе"]}).save(lake)
@@ -165,9 +165,9 @@ def test_a_lake_of_the_layout_of_old_is_told_from_none_and_is_not_written_over(l
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", "null", "\ufeff{}", '{"version": ' + "9" * 5000 + "}", "[" * 99999])
-@pytest.mark.parametrize("name", ["manifest.json", "current.json"])
+@pytest.mark.parametrize("name", ["manifest.json", "memkit.json"])
 def test_a_manifest_that_is_no_json_object_is_refused_until_a_save(lake: Path, name: str, content: str) -> None:
-    (lake / name if name == "current.json" else inside(lake) / name).write_text(content)
+    (lake / name if name == "memkit.json" else inside(lake) / name).write_text(content)
     with pytest.raises(FormatError, match="expected"):
         mk.open(lake)
     mk.from_table({"text": ["кофе"]}).save(lake)
