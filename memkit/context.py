@@ -145,6 +145,31 @@ class Context:
         return replace(sheet, heading=heading, bar=min(1.0, used / limit) if limit else 1.0)
 
 
+@dataclass(frozen=True)
+class Gathered:
+    """What may be said to one message, before any budget: what `ContextBuilder.gather` gives.
+
+    Attributes
+    ----------
+    profile, working : tuple of Candidate
+        Facts of the user, those that are no candidates with their reason.
+    hits : pyarrow.Table
+        What the search found, more than goes in.
+    """
+
+    corpus: Corpus
+    user_id: str | None
+    moment: Moment
+    profile: tuple[Candidate, ...]
+    working: tuple[Candidate, ...]
+    hits: pa.Table
+
+    @property
+    def note(self) -> str:
+        """What the search had to say; else empty."""
+        return str(self.hits.schema.metadata.get(b"note", b"").decode())
+
+
 @estimator
 class ContextBuilder(Estimator):
     """Fill the blocks of a prompt with one user's memories, or with those of all.
@@ -226,50 +251,64 @@ class ContextBuilder(Estimator):
         ParameterError
             For a parameter outside of its declaration.
         """
-        moment = Moment.of(as_of)
-        filled, note = self._blocks(corpus, user_id, message, moment)
+        return self.within(self.gather(corpus, user_id, message, as_of))
+
+    def gather(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> Gathered:
+        """The first step of `build`, and the costly one: what may be said. No budget has a part in it.
+
+        Examples
+        --------
+        >>> import memkit as mk
+        >>> corpus = mk.from_table({"text": ["Зелёный чай", "Чёрный чай"], "kind": ["working", "working"]})
+        >>> said = ContextBuilder(mk.Retriever(encoder=None)).gather(corpus, None, "чай", as_of="2026-03-01")
+        >>> [ContextBuilder(working_chars=n, top_k=1).within(said).text.count("чай") for n in (0, 20)]
+        [1, 2]
+        """
+        self.check_params()
+        moment, search = Moment.of(as_of), self._fitted(corpus)
+        own = {"user_id": user_id, "as_of": moment.at, "until": moment.unseen(search.future)}
+        profile = _own_facts(corpus, {**own, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")
+        working = _own_facts(corpus, {**own, "kind": "working"}, WORKING, lambda row: True)
+        where = _TELLS if user_id is None else f"{_TELLS} and user_id = {literal(user_id)}"
+        hits = search.search(message, k=2 * search.pool, where=where, as_of=moment)
+        return Gathered(corpus, user_id, moment, profile, working, hits)
+
+    def within(self, gathered: Gathered) -> Context:
+        """The second step of `build`: the budgets of this builder, filled with what was gathered, by it or another."""
+        self.check_params()
+        corpus, filled = gathered.corpus, self._blocks(gathered)
         limits = {PROFILE: self.profile_chars, WORKING: self.working_chars, RELEVANT: self.relevant_chars}
         lines = tuple(line for block in BLOCKS for line in filled[block])
-        table = _table(filled)
+        table, note = _table(filled), _why(gathered, filled)
         names, of = names_in(table, corpus.memories, "memory_id"), revision_of(corpus.memories)
         table = describe(table, memkit="context", note=note, shown=names, **of)
-        return Context(_text(filled), record_as_of(table, moment), lines, limits)
+        return Context(_text(filled), record_as_of(table, gathered.moment), lines, limits)
 
     def compare(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> pa.Table:
         """Both ways to fill, side by side: fill, block, kept, chars, value (the sum of what the lines are worth)."""
-        moment = Moment.of(as_of)
+        gathered = self.gather(corpus, user_id, message, as_of)
         rows, given = [], self.get_params(deep=False)
         for fill in ("greedy", "knapsack"):
-            filled, _ = ContextBuilder(**{**given, "fill": fill})._blocks(corpus, user_id, message, moment)
-            for block, lines in filled.items():
+            for block, lines in ContextBuilder(**{**given, "fill": fill})._blocks(gathered).items():
                 kept = [line for line in lines if line.reason is None]
                 chars = len("\n".join(line.line for line in kept))
                 value = sum(line.value for line in kept)
                 rows.append({"fill": fill, "block": block, "kept": len(kept), "chars": chars, "value": value})
-        return record_as_of(pa.Table.from_pylist(rows), moment)
+        return record_as_of(pa.Table.from_pylist(rows), gathered.moment)
 
-    def _blocks(
-        self, corpus: Corpus, user_id: str | None, message: str, moment: Moment
-    ) -> tuple[dict[str, list[Candidate]], str]:
-        """The candidates of each block, those left out with their reason; and what the search had to say."""
-        self.check_params()
-        search = self._fitted(corpus)
-        own = {"user_id": user_id, "as_of": moment.at, "until": moment.unseen(search.future)}
-        profile = _own_facts(corpus, {**own, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")
-        working = _own_facts(corpus, {**own, "kind": "working"}, WORKING, lambda row: True)
-        filled = {PROFILE: self._fill(profile, self.profile_chars), WORKING: self._fill(working, self.working_chars)}
+    def _blocks(self, gathered: Gathered) -> dict[str, list[Candidate]]:
+        """The candidates of each block, those left out with their reason."""
+        filled = {
+            PROFILE: self._fill(gathered.profile, self.profile_chars),
+            WORKING: self._fill(gathered.working, self.working_chars),
+        }
         shown = [line for lines in filled.values() for line in lines if line.reason is None and self.skip_shown]
         above = {word for line in shown for word in (line.memory_id, line.line)}
-        hits, note = self._relevant(search, user_id, message, moment, above)
-        filled[RELEVANT] = self._fill(hits, self.relevant_chars)
-        return filled, _why(corpus, user_id, filled, note)
+        filled[RELEVANT] = self._fill(self._relevant(gathered.hits, above), self.relevant_chars)
+        return filled
 
-    def _relevant(
-        self, search: Retriever, user_id: str | None, message: str, moment: Moment, above: set[str]
-    ) -> tuple[list[Candidate], str]:
+    def _relevant(self, hits: pa.Table, above: set[str]) -> list[Candidate]:
         """The lines of the hits; `above` are the ids and lines of what is shown already."""
-        where = _TELLS if user_id is None else f"{_TELLS} and user_id = {literal(user_id)}"
-        hits = search.search(message, k=2 * search.pool, where=where, as_of=moment)
         lines: list[Candidate] = []
         rank = 0
         for memory_id, text in zip(hits["memory_id"].to_pylist(), hits["text"].to_pylist(), strict=True):
@@ -278,7 +317,7 @@ class ContextBuilder(Estimator):
             rank += reason is None
             line = f"- {_preview(text, self.preview_chars)}"
             lines.append(Candidate(memory_id, RELEVANT, line, _worth(rank), reason))
-        return lines, hits.schema.metadata.get(b"note", b"").decode()
+        return lines
 
     def _fitted(self, corpus: Corpus) -> Retriever:
         """The retriever, fitted to these memories and no others; what was fitted for the last prompt is used again."""
@@ -296,7 +335,7 @@ class ContextBuilder(Estimator):
         self.retriever_ = wanted.fitted(corpus)
         return self.retriever_
 
-    def _fill(self, lines: list[Candidate], limit: int) -> list[Candidate]:
+    def _fill(self, lines: Sequence[Candidate], limit: int) -> list[Candidate]:
         """`lines` with the reason 'limit' on those that do not go in."""
         free = [at for at, line in enumerate(lines) if line.reason is None]
         sizes = [len(lines[at].line) + 1 for at in free]  # a line end each; the last one's is given back
@@ -307,26 +346,27 @@ class ContextBuilder(Estimator):
 
 def _own_facts(
     corpus: Corpus, params: dict[str, Any], block: str, wanted: Callable[[dict[str, Any]], bool]
-) -> list[Candidate]:
+) -> tuple[Candidate, ...]:
     rows = corpus.ask(_OWN, params, timeout_s=None).to_pylist()
     lines, rank = [], 0
     for row in rows:
         reason = "future" if row["future"] else "expired" if row["expired"] else None if wanted(row) else "not_high"
         rank += reason is None
         lines.append(Candidate(row["memory_id"], block, _line(row["text"]), _worth(rank), reason))
-    return lines
+    return tuple(lines)
 
 
 def _line(text: str) -> str:
     return "- " + " ".join(text.split())
 
 
-def _why(corpus: Corpus, user_id: str | None, filled: dict[str, list[Candidate]], note: str) -> str:
+def _why(gathered: Gathered, filled: dict[str, list[Candidate]]) -> str:
     """What the search had to say; and where nothing is shown, why."""
+    user_id, note = gathered.user_id, gathered.note
     lines = [line for block in BLOCKS for line in filled[block]]
     if any(line.reason is None for line in lines):
         return note
-    users = corpus.ask(_USER_IDS, timeout_s=None)
+    users = gathered.corpus.ask(_USER_IDS, timeout_s=None)
     known = users["user_id"].to_pylist()
     if user_id is not None and user_id not in known:
         others = f"Users: {', '.join(known[:_USERS])}{', …' * (len(known) > _USERS)}." if known else "None has a user."

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import copy
 import html
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
-from memkit.context import Context, ContextBuilder
+from memkit.context import Context, ContextBuilder, Gathered
 from memkit.display.draw import drawn
 from memkit.display.sheet import Cell
 from memkit.panels.panel import ASKED, Name, Panel, called, changed, moment_of
@@ -21,7 +20,7 @@ from memkit.tables.corpus import Corpus
 from memkit.text.secrets import mask
 
 _MORE, _OUT, _KNOWN = 100, 6, 4
-"""Characters more, lines of each rule that are shown though they are not in, and answers that are kept."""
+"""Characters more, lines of each rule that are shown though they are not in, and questions whose answers are kept."""
 
 
 class PromptPanel(Panel):
@@ -65,8 +64,7 @@ class PromptPanel(Panel):
     ) -> None:
         self.corpus = corpus
         self.builder = (ContextBuilder() if builder is None else builder).fit(corpus)
-        self._retriever = _remembering(self.builder.retriever_, "search")
-        self._memories = _remembering(corpus, "ask")
+        self._gathered: dict[str, Gathered] = {}
         self._next: tuple[Any, str] = (None, "")
         own = {name: getattr(self.builder, name) for name in self.declared}
         super().__init__(own, {"query": message, "user_id": user_id, "as_of": moment_of(as_of)}, session)
@@ -77,9 +75,17 @@ class PromptPanel(Panel):
         return {name: p for name, p in ContextBuilder.params().items() if p.kind != "object"}
 
     def _build(self, state: State, **more: int) -> Context:
-        asked = state[ASKED]
-        own = ContextBuilder(retriever=self._retriever, **{**state[self.section], **more})
-        return own.build(self._memories, asked["user_id"], asked["query"], asked["as_of"])
+        return ContextBuilder(**{**state[self.section], **more}).within(self._said(state[ASKED]))
+
+    def _said(self, asked: Mapping[str, Any]) -> Gathered:
+        """What may be said; gathered once for a question, as budgets change nothing about it."""
+        question = {name: asked[name] for name in ("user_id", "query", "as_of")}
+        if (key := repr(question)) not in self._gathered:
+            if len(self._gathered) >= _KNOWN:
+                self._gathered.clear()
+            user_id, message, as_of = question.values()
+            self._gathered[key] = self.builder.gather(self.corpus, user_id, message, as_of)
+        return self._gathered[key]
 
     def _answer(self, state: State) -> Context:
         return self._build(state)
@@ -159,19 +165,3 @@ class PromptPanel(Panel):
 def _cells(line: str, reason: str) -> str:
     text = html.escape(mask(line.removeprefix("- ")))
     return f'<td class="x">{text}</td><td class="w">{html.escape(reason)}</td>'
-
-
-def _remembering(asked: Any, name: str) -> Any:
-    """A copy, a method of which does not look again for what it was asked last: budgets change nothing about it."""
-    own, known, look = copy.copy(asked), dict[str, Any](), getattr(asked, name)
-
-    def again(*given: Any, **named: Any) -> Any:
-        key = repr((given, sorted(named.items())))
-        if key not in known:
-            if len(known) >= _KNOWN:
-                known.clear()
-            known[key] = look(*given, **named)
-        return known[key]
-
-    own.__dict__[name] = again
-    return own
