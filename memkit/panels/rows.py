@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import html
-import re
 from collections import Counter
 from collections.abc import Mapping
-from datetime import datetime
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +12,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.notebook import shown
-from memkit.duck import interruptible, session
 from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
 from memkit.panels.parts import cut, paragraph, rows_html
 from memkit.panels.state import Section, Session, State
@@ -28,59 +24,19 @@ from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.replay import forecast
 from memkit.tables.corpus import Corpus
-from memkit.tables.statement import Annotator, run
+from memkit.tables.patterns import Kept
+from memkit.tables.statement import Annotator
 from memkit.text.secrets import mask
 
 POLICY_NAMES = tuple(name for name in POLICIES if name not in ("deduplicator", "index_check", "split_plan"))
 """The policies that judge row by row and need no fit."""
 _OVER_TIME = ("quota", "expiry")
 _DAYS, _EVERY = (0, 7, 14, 21, 30, 365), 30
-_CALL = re.compile(r"regexp_\w+\(\s*(?:text|said_\d+)(?:,\s*(?:'(?:[^']|'')*'|1))+\s*\)")
-"""What a regular expression says of a text."""
 _QUICK = 1000
 """Memories that are judged while a slider moves."""
 _EACH, _LOOKED, _LONGEST, _NAME = 12, 5000, 400, 40
 _OWN = ("evict_rank", "expires_at", "age_days", "factor", "importance", "kind")
 _SHOWN = ("reason", "user_id", "text", "matched_span", *_OWN)
-
-
-class _Desk:
-    """Some rows that stay in the database for a policy that asks of them again, with other values.
-
-    What its regular expressions say of each text is worked out once: to make their patterns ready takes most of its
-    time, and no slider changes them.
-    """
-
-    def __init__(self) -> None:
-        self._con = session()
-        self._rows: pa.Table | None = None
-        self._said: dict[str, str] = {}
-
-    def found(self, policy: Annotator, source: pa.Table, relations: dict[str, pa.Table], moment: datetime) -> pa.Table:
-        """What `Annotator._found` gives."""
-        sql, said = _apart(policy.sql())
-        if source is not self._rows or said != self._said:
-            columns = "".join(f", {call} as {name}" for name, call in said.items())
-            self._con.register("given", relations["input"])
-            for name in policy.reads:
-                self._con.register(name, relations[name])
-            with interruptible():
-                self._con.execute(f"create or replace temp table input as select *{columns} from given")  # noqa: S608  # calls of the policy's own statement
-            self._rows, self._said = source, said
-        return run(self._con, sql, tuple(policy.adds), moment)
-
-
-def _apart(sql: str) -> tuple[str, dict[str, str]]:
-    """`sql` with what its regular expressions say of ``text`` as columns; and what each of those is.
-
-    >>> _apart("select regexp_extract(regexp_replace(text, 'a', 'b', 'g'), '(c)', 1) as d from input")[0]
-    'select said_1 as d from input'
-    """
-    said: dict[str, str] = {}
-    before = ""
-    while sql != before:  # a call may stand within another
-        before, sql = sql, _CALL.sub(lambda call: said.setdefault(call[0], f"said_{len(said)}"), sql)
-    return sql, {name: call for call, name in said.items()}
 
 
 class RowsPanel(Panel):
@@ -122,7 +78,7 @@ class RowsPanel(Panel):
         self.corpus = corpus
         self.policy: type[Annotator] = policy_class(policy)
         self._part: pa.Table | None = None
-        self._desk = _Desk()
+        self._said = Kept()
         self._ahead: tuple[str, Any] = ("", None)
         self.title = self.section = self.policy.name  # type: ignore[misc]  # one panel a policy
         own = {name: getattr(self.policy(), name) for name in self.declared}
@@ -139,9 +95,8 @@ class RowsPanel(Panel):
     def _answer(self, state: State) -> pa.Table:
         text, policy = state[ASKED]["text"], self._set(state)
         judged: Any = pa.table({"text": [text]}) if text else self._some() if self.session.is_moving else self.corpus
-        if self.section in POLICY_NAMES and not text and (self.session.is_moving or not self._is_large):
-            policy.__dict__["_found"] = partial(self._desk.found, policy)
-        return policy.transform(judged, as_of=state.moment)
+        is_asked_again = not text and (self.session.is_moving or not self._is_large)
+        return policy._transform(judged, state.moment, self._said if is_asked_again else None)
 
     def _needs(self, state: State) -> Any:
         return (super()._needs(state), self.session.is_moving and self._is_large)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import Any, ClassVar
@@ -10,7 +11,6 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from memkit.documents import memory_v2_policy
-from memkit.duck import literal
 from memkit.errors import ParameterError
 from memkit.params import estimator, param
 from memkit.policy.base import (
@@ -21,12 +21,11 @@ from memkit.policy.base import (
     VERDICT,
     Policy,
     alternatives,
-    extract,
-    matches,
     needed,
     of_document,
     only_kept,
 )
+from memkit.tables.patterns import Pattern
 from memkit.text.secrets import find
 
 _own = partial(of_document, "admission")
@@ -40,11 +39,10 @@ _LINE_START = r"(?m)(?:^|[;&|`])" + BLANK + r"*(?:[$>#]\s+)?(?:sudo\s+)?"
 _CD = r"(cd\s+[^\s;&|`]+)[\s`]*(?:$|[;&|])"
 _CD_PATH = START + r"(cd\s+(?:[~/]|\.\.?(?:/|\s|$)|[\p{L}\p{N}_.-]+/)[^\s;&|`]*)"
 _ALNUM = "A-Za-z0-9"
+_TOKEN = "list_filter(bearer, lambda token: regexp_matches(token, '[0-9]'))[1]"
 # Trimming copies a text, and few have a blank at an end.
-_CHARS = (
-    f"coalesce(length(case when regexp_matches(text, '^{BLANK}') or regexp_matches(text, '{BLANK}$')"
-    f" then regexp_replace(text, '^{BLANK}+|{BLANK}+$', '', 'g') else text end), 0)"
-)
+_BLANKS = (Pattern("blank_before", f"^({BLANK}+)", "first"), Pattern("blank_after", f"({BLANK}+)$", "first"))
+_CHARS = "length(text) - coalesce(length(blank_before), 0) - coalesce(length(blank_after), 0)"
 
 
 @estimator
@@ -90,16 +88,12 @@ class Admission(Policy):
     known_secrets: bool = param(True, doc="What memkit hides on a screen is a secret, beside the document's own list.")
 
     def _sql(self) -> str:
-        question, command, secret = self._questions(), self._commands(), self._secrets()
-        asked = [extract("text", pattern) for pattern in question]
-        if self.question_words and self.commands:  # "сделай промпт" opens as a request, and is a command all the same
-            asked[0] = f"case when not {matches('text', command[0])} then {asked[0]} end"
-        spans = [self._secret_span(*item) for item in secret.items()]
-        known = "secrets.span" if self.known_secrets else "null"
-        joined = "\n        left join secrets on secrets.row = input.row" if self.known_secrets else ""
-        inside = "|".join(f"(?:{pattern})" for pattern in (*command, *secret.values()))
-        # A pattern with a fixed end is a quick look, so the questions are asked apart from the rest.
-        scans = " or ".join(matches("text", pattern) for pattern in (*question, inside))
+        asked = {one.name: one.name for one in self._questions()}
+        if "opening" in asked and self.commands:  # "сделай промпт" opens as a request, and is a command all the same
+            asked["opening"] = "case when phrase is null then opening end"
+        secrets = [_TOKEN if one.name == "bearer" else one.name for one in self._secrets() if one.says != "rest"]
+        known = " left join (select row, span as known from secrets) using (row)" if self.known_secrets else ""
+        read = [one.name for one in self._patterns()] + ["known"] * self.known_secrets
         return f"""select * exclude (chars, question, command, secret),
     case
         when {only_kept()} then null
@@ -111,18 +105,12 @@ class Admission(Policy):
     reason is null as keep,
     case when reason <> 'length' then coalesce(question, command, secret) end as matched_span
 from (
-    select * exclude (suspicious, known),
-        {_CHARS} as chars,
-        case when suspicious then {_first(asked)} end as question,
-        case when suspicious then {_first(extract("text", pattern) for pattern in command)} end as command,
-        case when suspicious then {_first([*spans, "known"])} end as secret
-    from (
-        -- these scans settle the many texts that hold nothing suspicious
-        select input.*,
-            {known} as known,
-            {scans} or known is not null as suspicious
-        from input{joined}
-    )
+    select * exclude ({", ".join(read)}),
+        coalesce(greatest({_CHARS}, 0), 0) as chars,
+        {_first(asked.values())} as question,
+        {_first(one.name for one in self._commands())} as command,
+        {_first([*secrets, *["known"] * self.known_secrets])} as secret
+    from tested{known}
 )"""  # noqa: S608  # declared parameters only, quoted
 
     @property
@@ -156,37 +144,43 @@ from (
             )
         return values
 
-    def _questions(self) -> list[str]:
-        opening = rf"(?i)^[^\p{{L}}\p{{N}}]*({alternatives(self.question_words)}){END_OF_WORD}"
-        return [opening] * bool(self.question_words) + [_QUESTION_MARK] * self.question_mark
+    def _patterns(self) -> tuple[Pattern, ...]:
+        """A pattern with a fixed end is a quick look as it is; one look for all others settles most texts."""
+        others = [*self._commands(), *self._secrets()]
+        inside = "|".join(f"(?:{one.re2})" for one in others if one.says != "rest")
+        look = Pattern("suspicious", inside)
+        return (*_BLANKS, *self._questions(), look, *(replace(one, after=look) for one in others))
 
-    def _commands(self) -> list[str]:
+    def _questions(self) -> list[Pattern]:
+        opening = rf"(?i)^[^\p{{L}}\p{{N}}]*({alternatives(self.question_words)}){END_OF_WORD}"
+        found = {
+            "opening": opening if self.question_words else "",
+            "ending": _QUESTION_MARK if self.question_mark else "",
+        }
+        return [Pattern(name, re2, "first") for name, re2 in found.items() if re2]
+
+    def _commands(self) -> list[Pattern]:
         anywhere = f"(?i){START}({alternatives(self.commands)}){END}"
         lines = f"{_LINE_START}({alternatives(self.shell_lines)})(?:\\s|$)"
-        return (
-            [anywhere] * bool(self.commands)
-            + [lines] * bool(self.shell_lines)
-            + [_LINE_START + _CD, _CD_PATH] * self.cd
+        found = (
+            [("phrase", anywhere)] * bool(self.commands)
+            + [("shell", lines)] * bool(self.shell_lines)
+            + [("cd", _LINE_START + _CD), ("cd_path", _CD_PATH)] * self.cd
         )
+        return [Pattern(name, re2, "first") for name, re2 in found]
 
-    def _secrets(self) -> dict[str, str]:
+    def _secrets(self) -> list[Pattern]:
         least = int(self.token_chars)
-        return {
-            "sk": rf"{START}(sk-[{_ALNUM}_-]{{{int(self.sk_chars)},}})",
-            "bearer": rf"(?i){START}bearer[\s:]+([{_ALNUM}._~+/=-]{{{int(self.bearer_chars)},}})",
-            "bot": rf"([{_ALNUM}_-]{{{least},}}:[^\s:]+|[0-9]{{6,}}:[{_ALNUM}_-]{{{least},}})",
-            "hex": rf"(?:^|[^{_ALNUM}]|0[xX])([0-9A-Fa-f]{{{int(self.hex_chars)},}})(?:$|[^{_ALNUM}])",
-        }
-
-    def _secret_span(self, name: str, pattern: str) -> str:
-        if name == "bearer":
-            tokens = f"regexp_extract_all(text, '{pattern}', 1)"
-            return f"list_filter({tokens}, lambda token: regexp_matches(token, '[0-9]'))[1]"
-        if name == "hex" and self.sha_words:
-            words = alternatives(self.sha_words)
-            sha = rf"(?i)({START}(?:{words})[^\p{{L}}\p{{N}}]{{0,4}})[0-9a-f]{{40}}($|[^{_ALNUM}])"
-            return extract(f"regexp_replace(text, {literal(sha)}, '\\1\\2', 'g')", pattern)
-        return extract("text", pattern)
+        sk = rf"{START}(sk-[{_ALNUM}_-]{{{int(self.sk_chars)},}})"
+        bearer = rf"(?i){START}bearer[\s:]+([{_ALNUM}._~+/=-]{{{int(self.bearer_chars)},}})"
+        bot = rf"([{_ALNUM}_-]{{{least},}}:[^\s:]+|[0-9]{{6,}}:[{_ALNUM}_-]{{{least},}})"
+        hexes = rf"(?:^|[^{_ALNUM}]|0[xX])([0-9A-Fa-f]{{{int(self.hex_chars)},}})(?:$|[^{_ALNUM}])"
+        found = [Pattern("sk", sk, "first"), Pattern("bearer", bearer, "every"), Pattern("bot", bot, "first")]
+        if not self.sha_words:
+            return [*found, Pattern("hex", hexes, "first")]
+        sha = rf"(?i)({START}(?:{alternatives(self.sha_words)})[^\p{{L}}\p{{N}}]{{0,4}})[0-9a-f]{{40}}($|[^{_ALNUM}])"
+        no_sha = Pattern("no_sha", sha, "rest", instead=r"\1\2")
+        return [*found, no_sha, Pattern("hex", hexes, "first", column=no_sha)]
 
 
 def _first(found: Iterable[str]) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from memkit.documents import cite, memory_v2_policy
-from memkit.duck import literal, literals
+from memkit.duck import literals
 from memkit.errors import ParameterError
 from memkit.params import param
 from memkit.schemas import TABLES, kinds_where
@@ -26,6 +26,9 @@ END = r"(?:$|[^\p{L}\p{N}_])"
 END_OF_WORD = r"(?:$|[^\p{L}\p{N}_-]|-(?:$|[^\p{L}\p{N}_]))"
 # What str.strip() of Python takes away; DuckDB's trim() alone takes only the ASCII blank, and \s of RE2 is ASCII.
 BLANK = r"[\x09-\x0d\x1c-\x20\x{85}\p{Z}]"
+
+NOTHING = r"[^\x{0}-\x{10ffff}]"
+"""Matches no text: what a list of no words asks for."""
 
 VERDICT = {"keep": "false where the policy refuses the row", "reason": "code of the refusal; null where kept"}
 
@@ -82,13 +85,3 @@ def _word(word: str) -> str:
     return r"\s+".join(re.escape(part) for part in word.split()).translate(
         {ord(letter): "[её]" for letter in "её"} | {ord(letter): "[ЕЁ]" for letter in "ЕЁ"}
     )
-
-
-def matches(column: str, pattern: str | None) -> str:
-    """SQL that tests `column`; a pattern of no words matches nothing."""
-    return "false" if pattern is None else f"regexp_matches({column}, {literal(pattern)})"
-
-
-def extract(column: str, pattern: str | None) -> str:
-    """SQL for the first group of the pattern in `column`; null where it does not match."""
-    return "null" if pattern is None else f"nullif(regexp_extract({column}, {literal(pattern)}, 1), '')"

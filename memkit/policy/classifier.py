@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import ClassVar
 
@@ -9,8 +10,9 @@ import pyarrow as pa
 
 from memkit.duck import literal
 from memkit.params import estimator
-from memkit.policy.base import END, START, Policy, alternatives, kind_in, matches, needed, of_document
+from memkit.policy.base import END, NOTHING, START, Policy, alternatives, kind_in, needed, of_document
 from memkit.schemas import IMPORTANCE_WORDS, kinds_where
+from memkit.tables.patterns import Pattern
 
 # The word that memkit keeps for the one written; null for any other.
 _CASES = (f"when {literal(word)} then {literal(kept)}" for word, kept in IMPORTANCE_WORDS.items())
@@ -54,9 +56,8 @@ class Classifier(Policy):
     use_given: bool = _own("use_given", "A fact's own kind, importance and date win.")
 
     def _sql(self) -> str:
-        facts = kind_in(kinds_where(fact=True))
-        stays = "kind is not null" if self.use_given else f"kind is not null and not {facts}"
-        return f"""select * exclude (found, given)
+        facts, read = kind_in(kinds_where(fact=True)), [one.name for one in self._patterns()]
+        return f"""select * exclude ({", ".join((*read, "found", "given"))})
     replace (
         found as kind,
         case
@@ -76,29 +77,35 @@ from (
     select *,
         {str(self.use_given).lower()} or not {facts} and kind is not null as given,
         case
-            when {stays} then kind
-            when {self._profile()} then 'profile'
-            when {matches("text", keywords(self.working_words))} then 'working'
+            when {self._stays()} then kind
+            when profile_word and coalesce(profile_beside, true) then 'profile'
+            when working_word then 'working'
             else 'archive'
         end as found
-    from input
+    from tested
 )"""  # noqa: S608  # declared parameters only, quoted
 
-    def _profile(self) -> str:
-        """SQL that tests for a profile word, the longest match first: none counts within a longer working word."""
+    def _stays(self) -> str:
+        return "kind is not null" if self.use_given else f"kind is not null and not {kind_in(kinds_where(fact=True))}"
+
+    def _patterns(self) -> tuple[Pattern, ...]:
+        """A profile word, the longest match first: none counts within a longer working word; and a working word."""
         profile, working = (
             [" ".join(word.casefold().split()) for word in words] for words in (self.profile_words, self.working_words)
         )
         longer = keywords([word for word in working if any(own in word and own != word for own in profile)])
-        found = matches("text", keywords(self.profile_words))
-        if longer is None:
-            return found
-        rest = f"regexp_replace(text, {literal(longer)}, ' ', 'g')"
-        return f"{found} and (not {matches('text', longer)} or {matches(rest, keywords(self.profile_words))})"
+        judged = f"not ({self._stays()})"
+        word = Pattern("profile_word", keywords(self.profile_words), after=judged)
+        within = Pattern("longer_word", longer, after=word)
+        rest = Pattern("beside", longer, "rest", instead=" ", after=within)
+        return (
+            *(word, within, rest, replace(word, name="profile_beside", column=rest, after=within)),
+            Pattern("working_word", keywords(self.working_words), after=judged),
+        )
 
 
-def keywords(words: tuple[str, ...] | list[str]) -> str | None:
-    """One RE2 pattern: Cyrillic words as prefixes, others and single letters as whole words; None for no words.
+def keywords(words: tuple[str, ...] | list[str]) -> str:
+    """One RE2 pattern: Cyrillic words as prefixes, others and single letters as whole words; of no words, nothing.
 
     >>> keywords(("план", "я"))
     '(?i)(?:^|[^\\\\p{L}\\\\p{N}_])(?:план|(?:я)(?:$|[^\\\\p{L}\\\\p{N}_]))'
@@ -106,7 +113,7 @@ def keywords(words: tuple[str, ...] | list[str]) -> str | None:
     prefixes = [word for word in words if _is_prefix(word)]
     whole = [word for word in words if not _is_prefix(word)]
     parts = [alternatives(prefixes)] * bool(prefixes) + [f"(?:{alternatives(whole)}){END}"] * bool(whole)
-    return f"(?i){START}(?:{'|'.join(parts)})" if parts else None
+    return f"(?i){START}(?:{'|'.join(parts)})" if parts else NOTHING
 
 
 def _is_prefix(word: str) -> bool:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Self
 
 import pyarrow as pa
 
-from memkit.duck import session
+from memkit.duck import laid_out, session
 from memkit.errors import ParameterError
 from memkit.params import REQUIRED, estimator, param
 from memkit.policy.base import VERDICT, Policy
+from memkit.tables.patterns import Ask, Said
 from memkit.tables.statement import Annotator, run
 
 
@@ -111,9 +112,20 @@ class Pipeline(Policy):
         self.check_params()
         return self if self.is_fitted else copy.deepcopy(self).fit(corpus)
 
-    def _sql(self) -> str:
+    def _statement(self, said: Mapping[str, Said]) -> str:
         """A block a step, then every row's verdict."""
-        return self._blocks(len(self.steps)) + "\n" + self._verdicts()
+        self.check_params()
+        return self._blocks(len(self.steps), said) + "\n" + self._verdicts()
+
+    def _said(self, rows: pa.Table, ask: Ask) -> dict[str, Said]:
+        """What each step's patterns say of its rows, but for those that read what a step before it adds."""
+        found, before = dict[str, Said](), set[str]()
+        for name, step in zip(self.names, self.steps, strict=True):
+            step.check_params()
+            if before.isdisjoint(one.reads for one in step._patterns()):
+                found |= {f"{name}_{relation}": said for relation, said in step._said(rows, ask).items()}
+            before |= step.adds.keys()
+        return found
 
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         """What each step reads beside its rows, which are those that got so far."""
@@ -127,26 +139,27 @@ class Pipeline(Policy):
                 if not step.reads:
                     continue
                 columns = tuple(step.needs.names)
-                reached = run(con, self._reaching(place), ("place", *columns), moment)
-                for name, relation in step._relations(reached.rename_columns(["row", *columns]), moment).items():
+                reached = run(con, self._reaching(place), ("place", *columns), moment) if place else rows
+                reached = reached.select(["place" if place else "row", *columns]).rename_columns(["row", *columns])
+                for name, relation in step._relations(reached, moment).items():
                     found[f"{self.names[place]}_{name}"] = relation
                     con.register(f"{self.names[place]}_{name}", relation)
         return found
 
     def _reaching(self, place: int) -> str:
-        """SQL for the rows that reach a step."""
-        if not place:
-            return "select *, row as place from input"
-        return f"{self._blocks(place)}\nselect *, row as place from {self.names[place - 1]} where keep"
+        """SQL for the rows that reach a step, which is not the first."""
+        return f"{self._blocks(place, {})}\nselect *, row as place from {self.names[place - 1]} where keep"
 
-    def _blocks(self, count: int) -> str:
-        blocks = [self._block(place) for place in range(count)]
+    def _blocks(self, count: int, said: Mapping[str, Said]) -> str:
+        blocks = [self._block(place, said) for place in range(count)]
         return "with " + ",\n".join(blocks)
 
-    def _block(self, place: int) -> str:
+    def _block(self, place: int, said: Mapping[str, Said]) -> str:
         name, step = self.names[place], self.steps[place]
-        body = step.sql().replace("\n", "\n        ")
-        inner = [f"{table} as (from {name}_{table})" for table in step.reads]
+        known = {"said": said[f"{name}_said"]} if f"{name}_said" in said else {}
+        body = laid_out(step._statement(known)).replace("\n", "\n        ")
+        read = [*step.reads, *(table for table, each in known.items() if each.relation is not None)]
+        inner = [f"{table} as (from {name}_{table})" for table in read]
         if place:
             before = {column for earlier in self.steps[:place] for column in earlier.adds}
             stale = sorted(before & set(step.adds) - set(step.needs.names)) + self._done_with(place)

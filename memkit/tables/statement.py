@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import warnings
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, ClassVar, Self
 
@@ -23,7 +24,7 @@ from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, as_of_time, check_column, describe, record_as_of, revision_of
 from memkit.schemas import KINDS, TIMESTAMP
 from memkit.tables.age import AS_OF
-from memkit.tables.single import settled
+from memkit.tables.patterns import Ask, Kept, Pattern, Said, asked, of_one
 
 
 class Annotator(Estimator):
@@ -91,33 +92,46 @@ class Annotator(Estimator):
             For a parameter, a column's type or an `as_of` that its declaration refuses, and a required column that
             is absent.
         """
+        return self._transform(table, as_of)
+
+    def _transform(self, table: Any, as_of: AsOf, kept: Kept | None = None) -> pa.Table:
+        """`transform`, with what patterns said of the same rows before, if that is kept."""
         source, moment = self._source(table), as_of_time(as_of)
         relations = self.relations(source, moment)
-        found = self._found(source, relations, moment)
-        result, note = annotate(source, with_meanings(found, self.adds)), self._note(source, relations["input"])
-        facts = {"memkit": "policy", "policy": type(self).__name__, "note": note, **revision_of(source)}
-        return record_as_of(describe(result, **facts), moment)
-
-    def _found(self, source: pa.Table, relations: dict[str, pa.Table], moment: datetime) -> pa.Table:
-        """What the statement says of the rows of `source`."""
+        ask = kept.of(source) if kept else of_one if source.num_rows == 1 else None
+        said = self._said(relations["input"], ask) if ask else {}
         with session() as con:
             for name, relation in relations.items():
                 con.register(name, relation)
-            return run(con, self._sql_for(relations["input"]), tuple(self.adds), moment)
+            for name, known in said.items():
+                if known.relation is not None:
+                    con.register(name, known.relation)
+            found = run(con, laid_out(self._statement(said)), tuple(self.adds), moment)
+        result, note = annotate(source, with_meanings(found, self.adds)), self._note(source, relations["input"])
+        facts = {"memkit": "policy", "policy": type(self).__name__, "note": note, **revision_of(source)}
+        return record_as_of(describe(result, **facts), moment)
 
     def sql(self, as_of: AsOf = None) -> str:
         """The statement that runs, over the relations in `relations`; the day is ``$as_of`` unless one is given.
 
         On a connection of your own: ``set TimeZone = 'UTC'``, and register each of ``relations(table)``.
         """
-        self.check_params()
-        text = laid_out(self._sql())
+        text = laid_out(self._statement({}))
         return text if as_of is None else text.replace(AS_OF, f"timestamptz '{as_of_time(as_of).isoformat(' ')}'")
 
-    def _sql_for(self, rows: pa.Table) -> str:
-        """`sql` for these rows; of one text, its regular expressions are answered already."""
-        one = rows.num_rows == 1 and "text" in rows.column_names
-        return settled(self.sql(), rows["text"][0].as_py()) if one else self.sql()
+    def _statement(self, said: Mapping[str, Said]) -> str:
+        """`_sql` after its first step, which asks the patterns unless it is known what they say."""
+        self.check_params()
+        patterns = self._patterns()
+        known = said.get("said")
+        first = (known.sql if known else asked(patterns)).replace("\n", "\n    ")
+        return f"with tested as (\n    {first}\n)\n{self._sql()}" if patterns else self._sql()
+
+    def _said(self, rows: pa.Table, ask: Ask) -> dict[str, Said]:
+        """What the patterns say of the rows, under the name of its relation; none where nobody can be sure of it."""
+        patterns = self._patterns()
+        found = ask(patterns, rows) if patterns else None
+        return {} if found is None else {"said": found}
 
     def relations(self, table: Any, as_of: AsOf = None) -> dict[str, pa.Table]:
         """What the statement reads: ``input``, the needed columns of `table` and ``row``; and what is in `reads`."""
@@ -142,7 +156,7 @@ class Annotator(Estimator):
                 first = _told(given[pc.index(lost, True).as_py()])
                 said.append(f"{count} of '{name}' are not dates and count as missing, as {first}.")
         if said:
-            warnings.warn(f"{type(self).__name__}: {' '.join(said)}", RuntimeWarning, stacklevel=3)
+            warnings.warn(f"{type(self).__name__}: {' '.join(said)}", RuntimeWarning, stacklevel=4)
         kinds = pc.unique(rows["kind"]).drop_null().to_pylist() if "kind" in self.adds else []
         if unknown := sorted(set(kinds) - KINDS.keys()):
             said.append(f"Kinds that are not declared stay as they are: {', '.join(unknown)}.")
@@ -150,6 +164,10 @@ class Annotator(Estimator):
 
     def _sql(self) -> str:
         raise NotImplementedError
+
+    def _patterns(self) -> tuple[Pattern, ...]:
+        """What regular expressions the statement needs; with any it reads ``tested`` in place of ``input``."""
+        return ()
 
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         """Further relations that the statement reads, by name; most steps need none."""

@@ -1,0 +1,170 @@
+"""Whoever answers a policy's patterns, DuckDB over a table, RE2 for one text or what is kept, says the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memkit.duck import rows_of
+from memkit.policy.admission import Admission
+from memkit.policy.base import VERDICT, Policy, needed
+from memkit.policy.classifier import Classifier
+from memkit.policy.pipeline import Pipeline
+from memkit.tables import patterns, statement
+from memkit.tables.patterns import Kept, Pattern, asked, of_one
+from memkit.tables.statement import run
+
+PARTS = [
+    *(
+        "Как",
+        "как-то",
+        "сделай промпт",
+        "npm install",
+        "cd ../x",
+        "cd simple-bot",
+        "$ pip install x",
+        "sudo apt install",
+    ),
+    *("sk-" + "a1B2" * 6, "Bearer ", "bearer " + "a1b2" * 5, "0x" + "ab12" * 9, "commit " + "ab12" * 10),
+    *("123456:" + "a" * 31, "?", "?!", "Работаем над", "работа", "Меня зовут", "я", "яблоко", "I am", "живет", "ПЛАН"),
+    *(
+        "«",
+        "»",
+        "—",
+        "-",
+        "_",
+        ".",
+        ";",
+        "|",
+        "`",
+        "'",
+        "\n",
+        "\t",
+        "\r\n",
+        "№",
+        "Обсуждали погоду",
+        "now",
+        "茶",
+        "\u00a0",
+    ),
+    *("é", "\u2028", "\u0085", "ſ", "\u212a", "🍯"),
+]
+TEXTS = st.lists(st.sampled_from(PARTS), max_size=7).flatmap(
+    lambda parts: st.sampled_from(["", " "]).map(lambda gap: gap.join(parts))
+)
+SAVED = Pipeline([Admission(), Classifier()])
+DAY = "2026-03-01"
+
+
+def alone(policy: Any, texts: list[str]) -> list[dict[str, Any]]:
+    return [policy.transform(pa.table({"text": [text]}), DAY).to_pylist()[0] for text in texts]
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(TEXTS, min_size=2, max_size=6))
+def test_a_text_alone_is_judged_as_among_others(texts: list[str]) -> None:
+    for policy in (SAVED, Classifier(), Pipeline([Classifier(use_given=False), Admission(sha_words=())])):
+        assert alone(policy, texts) == policy.transform(pa.table({"text": texts}), DAY).to_pylist()
+
+
+def test_without_the_wheel_of_re2_a_text_is_judged_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = ["Как настроен пул", f"commit {'ab12' * 10} и sk-{'a1B2' * 6}", "Работаем над ботом", ""]
+    expected = alone(SAVED, texts)
+    monkeypatch.setattr(patterns, "re2", None)
+    assert of_one(SAVED.steps[0]._patterns(), one_row("чай")) is None
+    assert alone(SAVED, texts) == expected
+
+
+def one_row(text: str | None) -> pa.Table:
+    return pa.table({"row": [0], "text": pa.array([text], pa.string())})
+
+
+CHARACTERS = [chr(code) for code in range(0x2EBF0) if not 0xD800 <= code <= 0xDFFF]
+
+
+@pytest.mark.parametrize(
+    "re2",
+    [
+        *(r"(\p{L})", r"[^\p{L}\p{N}_]", r"(\s)", r"([\x09-\x0d\x1c-\x20\x{85}\p{Z}])", "(.)$", "(?m)^.$"),
+        *("(?i)[a-zя]", "(?i)[^ё]", "(?i)(?:k|s|и)"),
+    ],
+)
+def test_a_character_means_the_same_to_both(re2: str) -> None:
+    """Every character of which one is asked alone; a newer one is left to DuckDB."""
+    own = Pattern("own", re2)
+    found = rows_of(f"select own from ({asked([own])})", input=pa.table({"text": CHARACTERS}))  # noqa: S608  # a pattern of ours
+    assert [own.of(text) for text in CHARACTERS] == found["own"].to_pylist()
+    assert of_one([own], one_row("\U0002ebf0")) is None
+    assert of_one([own], one_row(CHARACTERS[-1])) is not None
+
+
+REST = Pattern("rest", "(?i)(a)(b?)", "rest", instead=r"\2\1-")
+FORMS = [
+    Pattern("look", "[ab]"),
+    Pattern("first", "x*(a*b|c?)", "first"),
+    Pattern("every", "([ab]|[^c]d)", "every", after=Pattern("look", "[ab]")),
+    REST,
+    Pattern("beside", "b(a-)", "first", column=REST),
+]
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.lists(st.none() | st.text("abcABdé\n ", max_size=9), min_size=1, max_size=9))
+def test_what_a_pattern_says_of_a_row_is_what_it_says_of_many(texts: list[str | None]) -> None:
+    rows = pa.table({"row": range(len(texts)), "text": pa.array(texts, pa.string())})
+    names = ", ".join(one.name for one in FORMS)
+    expected = rows_of(f"select row, {names} from ({asked(FORMS)}) order by row", input=rows).to_pylist()  # noqa: S608  # ours
+    for at in range(len(texts)):
+        found = of_one(FORMS, rows.slice(at, 1))
+        assert found is not None
+        alone = rows_of(f"select row, {names} from ({found.sql})", input=rows.slice(at, 1))  # noqa: S608  # ours
+        assert alone.to_pylist() == expected[at : at + 1]
+
+
+def test_only_a_pattern_that_changed_is_asked_of_the_same_rows_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    statements: list[str] = []
+    monkeypatch.setattr(patterns, "rows_of", lambda sql, **tables: statements.append(sql) or rows_of(sql, **tables))
+    kept, table = Kept(), pa.table({"text": ["ключ sk-" + "a1" * 12, "Howard likes tea", "cd ../x и ещё"]})
+    for policy in (Admission(), Admission(max_chars=13), Admission(sk_chars=30), Admission(sk_chars=30, cd=False)):
+        assert policy._transform(table, DAY, kept).equals(policy.transform(table, DAY))
+    asked_for = [sql.partition(" from (")[0].removeprefix("select ").split(", ") for sql in statements]
+    assert asked_for[1:] == [["suspicious", "sk"], ["suspicious"]]
+    assert len(asked_for[0]) == len(Admission()._patterns())
+
+
+def test_what_is_kept_of_other_rows_is_forgotten() -> None:
+    kept = Kept()
+    for text in ("Как настроен пул", "Howard likes tea"):
+        table = pa.table({"text": [text]})
+        assert Admission()._transform(table, DAY, kept).equals(Admission().transform(table, DAY))
+
+
+class Later(Policy):
+    """Reads with a pattern what a step before it says."""
+
+    needs, adds = needed("text", "kind"), VERDICT
+
+    def _patterns(self) -> tuple[Pattern, ...]:
+        return (Pattern("is_working", "^working$", column="kind"),)
+
+    def _sql(self) -> str:
+        return "select * exclude (is_working), coalesce(is_working, false) as keep, null::varchar as reason from tested"
+
+
+def test_a_pattern_of_what_an_earlier_step_adds_is_asked_of_what_it_adds() -> None:
+    steps = Pipeline([Classifier(), Later()])
+    texts = ["Работаем над ботом", "Меня зовут Анна"]
+    together = steps.transform(pa.table({"text": texts}), DAY)["keep"].to_pylist()
+    assert [row["keep"] for row in alone(steps, texts)] == together == [True, False]
+
+
+def test_a_save_asks_duckdb_of_no_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    statements: list[str] = []
+    monkeypatch.setattr(statement, "run", lambda con, sql, *more: statements.append(sql) or run(con, sql, *more))
+    alone(SAVED, ["Обсуждали погоду на море."])
+    assert len(statements) == 1
+    assert statements[0].replace("regexp_matches(token, '[0-9]')", "").count("regexp_") == 0
