@@ -26,7 +26,7 @@ from memkit.policy.base import (
     only_kept,
 )
 from memkit.tables.patterns import Pattern
-from memkit.text.secrets import find
+from memkit.text.secrets import find, may_hold
 
 _own = partial(of_document, "admission")
 _V2: dict[str, Any] = memory_v2_policy["admission"]
@@ -39,6 +39,7 @@ _LINE_START = r"(?m)(?:^|[;&|`])" + BLANK + r"*(?:[$>#]\s+)?(?:sudo\s+)?"
 _CD = r"(cd\s+[^\s;&|`]+)[\s`]*(?:$|[;&|])"
 _CD_PATH = START + r"(cd\s+(?:[~/]|\.\.?(?:/|\s|$)|[\p{L}\p{N}_.-]+/)[^\s;&|`]*)"
 _ALNUM = "A-Za-z0-9"
+_FEW = 80
 _TOKEN = "list_filter(bearer, lambda token: regexp_matches(token, '[0-9]'))[1]"
 # Trimming copies a text, and few have a blank at an end.
 _BLANKS = (Pattern("blank_before", f"^({BLANK}+)", "first"), Pattern("blank_after", f"({BLANK}+)$", "first"))
@@ -123,7 +124,9 @@ from (
         if not self.known_secrets:
             return {}
         found: dict[str, list[Any]] = {"row": [], "span": []}
-        for row, text in zip(rows["row"].to_pylist(), rows["text"].to_pylist(), strict=True):
+        # To make the look ready takes as long as to read some eighty texts.
+        looked = rows.filter(may_hold(rows["text"])) if rows.num_rows > _FEW else rows
+        for row, text in zip(looked["row"].to_pylist(), looked["text"].to_pylist(), strict=True):
             for _, start, end in find(text or "")[:1]:
                 found["row"].append(row)
                 found["span"].append(text[start:end])

@@ -12,6 +12,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 Test = Callable[[re.Match[str]], bool]
 
 
@@ -33,6 +36,9 @@ class Secret:
         Lower-case words, one of which a text must hold to be looked at; none: every text is.
     test : callable
         Whether a match is one; a pattern cannot count or add up.
+    look : str
+        Regular expression of RE2 that every text with such a secret matches, quick to ask of many; ``HINT`` stands for
+        any of the hints, in either case.
     """
 
     name: str
@@ -41,6 +47,13 @@ class Secret:
     examples: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
     test: Test = lambda match: True
+    look: str = "HINT"
+
+    @property
+    def quick(self) -> str:
+        """`look` with the hints in their place."""
+        hints = "|".join(re.escape(hint).replace("i", "[iİı]") for hint in self.hints)  # which Python folds and RE2 not
+        return f"(?:{self.look.replace('HINT', f'(?i:{hints})')})"
 
 
 class Found(NamedTuple):
@@ -76,6 +89,16 @@ def find(text: str, secrets: Iterable[Secret] | None = None) -> list[Found]:
                 continue
         found += _found(secret, text)
     return _apart(found)
+
+
+def may_hold(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Which of many texts can hold a secret at all: one look, of which `find` needs to be asked of few.
+
+    >>> may_hold(pa.chunked_array([["пароль: sova-2026", "Пароль знает Мира.", None]])).to_pylist()
+    [True, False, False]
+    """
+    looks = "|".join(secret.quick for secret in SECRETS)
+    return pc.fill_null(pc.match_substring_regex(texts, looks), False)
 
 
 def _found(secret: Secret, text: str) -> list[Found]:
@@ -351,6 +374,7 @@ SECRETS: tuple[Secret, ...] = (
             "ключ деплоя:\n⟦-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----⟧, сменить",
         ),
         ("private key",),
+        look="HINT(?: block)?-----",
     ),
     Secret(
         "model_key",
@@ -358,6 +382,7 @@ SECRETS: tuple[Secret, ...] = (
         _OPEN + r"(?P<secret>sk-[A-Za-z0-9_-]{20,})",
         ("`⟦sk-notarealkeyonlyanexamplefordocs⟧`", "нашёл ⟦sk-notarealkeyonlyanexamplefordocs⟧ в истории"),
         ("sk-",),
+        look=r"HINT[A-Za-z0-9_-]{20}",
     ),
     Secret(
         "payment_key",
@@ -365,6 +390,7 @@ SECRETS: tuple[Secret, ...] = (
         _OPEN + r"(?P<secret>(?:[sr]k|whsec)_(?:(?:live|test)_)?[A-Za-z0-9]{16,})",
         ("use ⟦sk_test_notarealkey00000000⟧.", "платежи: ⟦rk_live_notarealkey00000000⟧"),
         ("sk_", "rk_", "whsec_"),
+        look=r"HINT[A-Za-z0-9_]{16}",
     ),
     Secret(
         "git_token",
@@ -372,6 +398,7 @@ SECRETS: tuple[Secret, ...] = (
         _OPEN + r"(?P<secret>gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{22,}|glpat-[A-Za-z0-9_-]{20,})",
         ("push with ⟦ghp_notarealtokennotarealtokennotarea0⟧", "раннер: ⟦glpat-notarealtokennotareal⟧"),
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-"),
+        look=r"HINT[A-Za-z0-9_-]{20}",
     ),
     Secret(
         "chat_token",
@@ -394,6 +421,7 @@ SECRETS: tuple[Secret, ...] = (
             "звонки: ⟦SK00000000000000000000000000000000⟧, не публиковать",
         ),
         test=_has_digit,
+        look=r"[MNO][A-Za-z0-9_-]{23,27}\.[A-Za-z0-9_-]{6}|(?:SK|AC)[0-9a-f]{32}",
     ),
     Secret(
         "chat_token",
@@ -414,6 +442,7 @@ SECRETS: tuple[Secret, ...] = (
             "токен ⟦0000000000:FAKE-owl-token-for-docs-not-a-real⟧ бота",
         ),
         (":",),
+        look=r"[0-9]HINT[A-Za-z0-9_-]{30}",
     ),
     Secret(
         "cloud_key",
@@ -423,6 +452,7 @@ SECRETS: tuple[Secret, ...] = (
         r"|SG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,}|GOCSPX-[A-Za-z0-9_-]{20,}|do[opr]_v1_[a-f0-9]{32,})",
         ("id ⟦AKIAIOSFODNN7EXAMPLE⟧", "клиент входа: ⟦GOCSPX-not-a-real-secret-at-all⟧"),
         ("akia", "asia", "aiza", "aqvn", "y0_", "hf_", "npm_", "pypi-", "sg.", "gocspx-", "_v1_"),
+        look=r"HINT[A-Za-z0-9_.-]{16}",
     ),
     Secret(
         "session_token",
@@ -433,6 +463,7 @@ SECRETS: tuple[Secret, ...] = (
             "в ответе ⟦eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl⟧, живёт час",
         ),
         ("eyj",),
+        look=r"HINT[A-Za-z0-9_-]{8}",
     ),
     Secret(
         "session_token",
@@ -442,6 +473,7 @@ SECRETS: tuple[Secret, ...] = (
         ("Cookie: lang=en; session=⟦not0a0real0session⟧; Path=/", "кука sessionid=⟦not0a0real0session⟧"),
         ("cookie", "кук"),
         _is_session,
+        look=r"HINT[^\n]*=",
     ),
     Secret(
         "bearer",
@@ -450,6 +482,7 @@ SECRETS: tuple[Secret, ...] = (
         ("Bearer ⟦not0a0real0token0at0all00⟧ here", "шлём `Bearer ⟦not0a0real0token0at0all00⟧` в заголовке"),
         ("bearer", "basic"),
         _has_digit,
+        look=r"HINT[^A-Za-z]{1,8}[A-Za-z0-9._~+/=-]{16}",
     ),
     Secret(
         "url_password",
@@ -458,6 +491,7 @@ SECRETS: tuple[Secret, ...] = (
         ("postgres://filin:⟦p4ss⟧@birch/filin", "строка: amqp://bot:⟦p4ss⟧@elm/ , не коммитить"),
         ("://",),
         _is_written,
+        look=r"HINT[^/@ \n]*:[^/@ \n]*@",
     ),
     Secret(
         "card",
@@ -466,6 +500,7 @@ SECRETS: tuple[Secret, ...] = (
         r"(?![\w-]|\.\d)",
         ("card ⟦4111 1111 1111 1111⟧, exp 04/28", "карта ⟦4111-1111-1111-1111⟧"),
         test=_is_card,
+        look=r"[2-6](?:[ -]?\p{Nd}){14}",
     ),
     Secret(
         "pin",
@@ -475,6 +510,7 @@ SECRETS: tuple[Secret, ...] = (
         r"[`\"']?(?P<secret>\d{3,8})(?![\w-]|\.\d)",
         ("The PIN is ⟦4321⟧.", "пин-код от карты: ⟦4321⟧."),
         ("pin", "пин", "cvv", "cvc"),
+        look=r"HINT[^\n]*\p{Nd}{3}",
     ),
     Secret(
         "password",
@@ -486,6 +522,7 @@ SECRETS: tuple[Secret, ...] = (
         ),
         _OF_PASSWORD,
         _is_password,
+        look=r"HINT[^\n]*[\p{Nd}\"'`«“]",
     ),
     Secret(
         "password",
@@ -494,6 +531,7 @@ SECRETS: tuple[Secret, ...] = (
         ("login boris, password ⟦qwerty-123x⟧", "логин anna пароль ⟦qwerty-123x⟧"),
         _OF_PASSWORD,
         _is_value,
+        look=r"HINT[^\n]*\p{Nd}",
     ),
     Secret(
         "password",
@@ -504,6 +542,7 @@ SECRETS: tuple[Secret, ...] = (
         ("Password for the guest network ⟦sova2026⟧", "Пароль от вайфая ⟦sova2026⟧, у гостей другой"),
         _OF_PASSWORD,
         _is_for_that,
+        look=r"HINT[^\n]*\p{Nd}",
     ),
     Secret(
         "password",
@@ -514,6 +553,7 @@ SECRETS: tuple[Secret, ...] = (
         ("ssh root@birch / ⟦Sova2026!x⟧", "вход: root / ⟦sova-ne-spit-2026⟧"),
         ("/",),
         _is_beside_login,
+        look=r"HINT[ \t]{1,2}[\"'`«“]?\S*\p{Nd}",
     ),
     Secret(
         "password",
@@ -526,6 +566,7 @@ SECRETS: tuple[Secret, ...] = (
         ("curl -s -u boris:⟦p4ss⟧ https://birch/", "база: `mysql -u filin -p⟦qwerty⟧ filin`"),
         ("curl", "mysql", "mariadb", "sshpass", "redis-cli", "docker login"),
         _is_of_command,
+        look=r"HINT[^\n]*[ \t]-",
     ),
     Secret(
         "token",
@@ -534,6 +575,7 @@ SECRETS: tuple[Secret, ...] = (
         ("client_secret: ⟦fake0secret0of0the0docs⟧", "ключ для 2гис: `⟦fake-2gis-key-0000-owl7x⟧`"),
         ("key", "token", "secret", "credential", "authorization", "токен", "ключ", "секрет"),
         _is_token,
+        look=r"HINT[^\n]*\p{Nd}",
     ),
     Secret(
         "token",
@@ -542,6 +584,7 @@ SECRETS: tuple[Secret, ...] = (
         (f"private ⟦{'0a' * 32}⟧", f"ключ кошелька 0 ⟦0x{'0a' * 32}⟧"),
         ("key", "priv", "seed", "ключ", "приват"),
         _is_hex_key,
+        look=r"HINT[^\n]*[0-9A-Fa-f]{64}",
     ),
     Secret(
         "token",
@@ -550,6 +593,7 @@ SECRETS: tuple[Secret, ...] = (
         (f"⟦{'0a' * 32}⟧ is the private key", f"⟦{'0a' * 32}⟧ — ключ кошелька"),
         ("key", "private", "ключ", "приват"),
         _is_hex_key,
+        look=r"[0-9A-Fa-f]{64}[^\n]*HINT",
     ),
 )
 """Every kind; add a row, and whatever hides, counts or refuses secrets knows it."""

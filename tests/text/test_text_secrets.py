@@ -9,12 +9,14 @@ from itertools import pairwise
 from types import ModuleType
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.tables.samples import sample_data
-from memkit.text.secrets import SECRETS, Mask, Secret, find, mask
+from memkit.text.secrets import SECRETS, Mask, Secret, find, mask, may_hold
 
 EXAMPLES = [(secret.name, example) for secret in SECRETS for example in secret.examples]
 
@@ -195,3 +197,84 @@ def test_most_secrets_of_a_generated_set_are_found_and_little_else(
     assert precision >= 0.98
     assert recall >= 0.95
     assert f"precision {precision:.3f}  recall {recall:.3f}" in capsys.readouterr().out
+
+
+SAID = [text.replace("⟦", "").replace("⟧", "") for _, text in EXAMPLES]
+PIECES = [
+    *(
+        "password",
+        "Пароль",
+        "pass",
+        "PIN",
+        "пин",
+        "pın",
+        "redis-clİ",
+        "\u212aey",
+        "ſecret",
+        "token",
+        "ключ",
+        "кука",
+        "basic",
+    ),
+    *(
+        " ",
+        "  ",
+        "\n",
+        ": ",
+        " = ",
+        " — ",
+        " is ",
+        " / ",
+        " -a ",
+        "://",
+        ":",
+        "@",
+        '"',
+        "«",
+        "=",
+        "\u00a0",
+        "\u2028",
+        "\x1c",
+    ),
+    *(
+        "sova-2026x",
+        "qwerty",
+        "4321",
+        "٤٣٢١",
+        "0a" * 32,
+        "a1B2" * 6,
+        "4111 1111 1111 1111",
+        "4١١١-1111-1111-1111",
+        "0000000",
+    ),
+]
+HELD = st.lists(st.sampled_from(SAID) | st.sampled_from(PIECES), max_size=6).map("".join)
+CASES = st.sampled_from([str, str.upper, str.lower, str.swapcase])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(HELD, CASES).map(lambda pair: pair[1](pair[0])), min_size=1, max_size=12))
+def test_a_look_is_never_too_narrow(texts: list[str]) -> None:
+    """What no look lets through would be kept by admission and hidden on the screen."""
+    column = pa.chunked_array([[*texts, *SAID]])
+    allowed = may_hold(column).to_pylist()
+    assert all(may for may, text in zip(allowed, column.to_pylist(), strict=True) if find(text))
+    assert all(allowed[len(texts) :])
+
+
+@pytest.mark.parametrize("secret", SECRETS, ids=lambda secret: secret.meaning)
+def test_the_look_of_a_kind_lets_its_examples_through_and_no_plain_text(secret: Secret) -> None:
+    texts = [text.replace("⟦", "").replace("⟧", "") for text in secret.examples]
+    plain = [
+        "Mira keeps the password and the key, see /docs.",
+        "Ключ и пароль знает Мира, токен тоже.",
+        "Встреча в 10:30.",
+    ]
+    found = pc.match_substring_regex(pa.array([*texts, *map(str.upper, plain), *plain]), secret.quick).to_pylist()
+    assert found == [True] * len(texts) + [False] * 2 * len(plain)
+
+
+def test_a_digit_of_python_is_one_of_the_look() -> None:
+    digits = [chr(code) for code in range(0x110000) if re.match(r"\d", chr(code))]
+    assert all(pc.match_substring_regex(pa.array(digits), r"\p{Nd}").to_pylist())
+    assert len(digits) > 500
