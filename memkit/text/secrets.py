@@ -6,14 +6,20 @@ pattern ends in bounded repetitions or in one that nothing follows, so the time 
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
+try:
+    import re2
+except ImportError:  # no wheel for this machine: every text is read
+    re2 = None
 
 Test = Callable[[re.Match[str]], bool]
 
@@ -79,6 +85,11 @@ def find(text: str, secrets: Iterable[Secret] | None = None) -> list[Found]:
     >>> find("пароль: sova-2026, UUID 550e8400-e29b-41d4-a716-446655440000")
     [Found(name='password', start=8, end=17)]
     """
+    is_whole = secrets is None or secrets is SECRETS
+    if (
+        is_whole and re2 and not _look().search(text.encode(errors="replace"))
+    ):  # a twentieth of the time, for most texts
+        return []
     lower, found = text.lower(), list[Found]()
     for secret in SECRETS if secrets is None else secrets:
         for hint in secret.hints:  # a third of the time of any(), and most texts are done here
@@ -97,8 +108,16 @@ def may_hold(texts: pa.ChunkedArray) -> pa.ChunkedArray:
     >>> may_hold(pa.chunked_array([["пароль: sova-2026", "Пароль знает Мира.", None]])).to_pylist()
     [True, False, False]
     """
-    looks = "|".join(secret.quick for secret in SECRETS)
-    return pc.fill_null(pc.match_substring_regex(texts, looks), False)
+    return pc.fill_null(pc.match_substring_regex(texts, _looks()), False)
+
+
+def _looks() -> str:
+    return "|".join(secret.quick for secret in SECRETS)
+
+
+@functools.cache
+def _look() -> Any:
+    return re2.compile(_looks().encode())
 
 
 def _found(secret: Secret, text: str) -> list[Found]:
