@@ -380,6 +380,9 @@ _SAYS = (
 )
 _BARE = r"(?=\S{0,127}?\d)[^\s\"'`«“]{5,127}[^\s\"'`»”.,;:)!?|]"
 _HEX_KEY = r"(?<![0-9A-Za-z])(?P<secret>(?:0x)?[0-9A-Fa-f]{64})(?![0-9A-Za-z])"
+# For a look: `_SAYS` and the end of the word, wider and for RE2.
+_SAID = r"[^\n]*(?:[:=>—–-]|is|это|теперь|to|на)[ \t*]{0,4}"
+_REST_OF_WORD = r"\S*(?: (?i:слов)\S*)?[ \t]{1,3}"
 _OF_PASSWORD = ("pass", "pwd", "psw", "pw", "парол", "кодов")
 
 SECRETS: tuple[Secret, ...] = (
@@ -393,7 +396,7 @@ SECRETS: tuple[Secret, ...] = (
             "ключ деплоя:\n⟦-----BEGIN PRIVATE KEY-----\nabc\n-----END PRIVATE KEY-----⟧, сменить",
         ),
         ("private key",),
-        look="HINT(?: block)?-----",
+        look="HINT(?: BLOCK)?-----",
     ),
     Secret(
         "model_key",
@@ -541,7 +544,7 @@ SECRETS: tuple[Secret, ...] = (
         ),
         _OF_PASSWORD,
         _is_password,
-        look=r"HINT[^\n]*[\p{Nd}\"'`«“]",
+        look=f"HINT{_SAID}(?:[\"'`«“]\\S{{6}}|\\S*\\p{{Nd}})",
     ),
     Secret(
         "password",
@@ -550,7 +553,7 @@ SECRETS: tuple[Secret, ...] = (
         ("login boris, password ⟦qwerty-123x⟧", "логин anna пароль ⟦qwerty-123x⟧"),
         _OF_PASSWORD,
         _is_value,
-        look=r"HINT[^\n]*\p{Nd}",
+        look=f"HINT{_REST_OF_WORD}\\S*\\p{{Nd}}",
     ),
     Secret(
         "password",
@@ -561,7 +564,7 @@ SECRETS: tuple[Secret, ...] = (
         ("Password for the guest network ⟦sova2026⟧", "Пароль от вайфая ⟦sova2026⟧, у гостей другой"),
         _OF_PASSWORD,
         _is_for_that,
-        look=r"HINT[^\n]*\p{Nd}",
+        look=f"HINT{_REST_OF_WORD}(?i:от|ко?|для|на|во?|у|for|to|of|on|at)[ \\t][^\\n]*\\p{{Nd}}",
     ),
     Secret(
         "password",
@@ -594,7 +597,7 @@ SECRETS: tuple[Secret, ...] = (
         ("client_secret: ⟦fake0secret0of0the0docs⟧", "ключ для 2гис: `⟦fake-2gis-key-0000-owl7x⟧`"),
         ("key", "token", "secret", "credential", "authorization", "токен", "ключ", "секрет"),
         _is_token,
-        look=r"HINT[^\n]*\p{Nd}",
+        look=f"HINT{_SAID}\\S*\\p{{Nd}}",
     ),
     Secret(
         "token",
