@@ -202,6 +202,23 @@ def test_most_secrets_of_a_generated_set_are_found_and_little_else(
 SAID = [text.replace("⟦", "").replace("⟧", "") for _, text in EXAMPLES]
 PIECES = [
     *(
+        "-----BEGIN PGP PRIVATE KEY BLOCK-----\nabc",
+        "curl -s --proxy-user a:b4c7 x",
+        "с кодовым словом sova7-spit",
+        "sk_live_",
+    ),
+    *(
+        "for",
+        "от",
+        " changed to ",
+        "whsec_",
+        "bearer::",
+        "логин/пароль root7-a9!",
+        "SG.",
+        "do0_v1_",
+        "AmEx 378282246310005",
+    ),
+    *(
         "password",
         "Пароль",
         "pass",
