@@ -65,7 +65,6 @@ if TYPE_CHECKING:
     from memkit.evaluation.settings.estimator import as_objective as as_objective
     from memkit.evaluation.settings.grid import shares as shares
     from memkit.evaluation.settings.grid import steps as steps
-    from memkit.evaluation.settings.learn import learn_weight as learn_weight
     from memkit.evaluation.settings.sweep import sweep as sweep
     from memkit.evaluation.tuning.decisions import admission_scores as admission_scores
     from memkit.evaluation.tuning.decisions import context_scores as context_scores
@@ -140,7 +139,6 @@ _MODULES = {
     "evaluation.settings.grid": "shares steps",
     "evaluation.labels.known": "import_log known_items",
     "evaluation.labels.labels": "read_qrels read_queries write_labels",
-    "evaluation.settings.learn": "learn_weight",
     "evaluation.profiles.profile": "Profile",
     "evaluation.scores.statistics": "queries_needed",
     "evaluation.settings.sweep": "sweep",

@@ -303,7 +303,6 @@ def test_of_a_run_as_many_hits_count_as_are_asked_for() -> None:
         ("sweep", {"n_jobs": 0}, "expected a number of threads"),
         ("sweep", {"grid": {"pool": range(1, 10**9)}}, "at most 1,000,000 values for 'pool'. Got 999,999,999"),
         ("tune", {"seed": 1.5}, "'seed' must be an int"),
-        ("learn_weight", {"steps": 0}, "'steps' must be an int"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_by_each_verb(verb: str, change: dict[str, Any], said: str) -> None:

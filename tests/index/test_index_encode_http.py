@@ -16,7 +16,6 @@ import pytest
 
 import memkit as mk
 from memkit.errors import EncoderUnavailableError, MemkitError, ParameterError
-from memkit.evaluation.settings.learn import learn_weight
 from memkit.index import cache as cache_module
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.circuit import OPEN_SECONDS, Circuits, in_haste
@@ -297,7 +296,7 @@ def test_what_measures_raises_whatever_search_does(server: Server, corpus: mk.Co
     queries = pa.table({"query_id": ["1", "2"], "text": ["пулы", "чаи"]})
     qrels = pa.table({"query_id": ["1", "2"], "memory_id": ["a", "b"], "relevance": [1, 1]})
     with pytest.raises(EncoderUnavailableError, match="no connection"):
-        learn_weight(search, queries, qrels, steps=2, cv=2)
+        mk.tune(search, queries, qrels, {("vector_weight", "bm25_weight"): mk.shares(0.5, 2)})
 
 
 def test_a_prompt_is_built_by_words_and_says_so(server: Server, corpus: mk.Corpus, now: list[float]) -> None:
