@@ -12,8 +12,9 @@ import pyarrow.compute as pc
 
 from memkit.evaluation.scores.evaluation import Task, known_mean
 from memkit.evaluation.scores.metrics import parse_metrics
+from memkit.evaluation.scores.pools import Pools
 from memkit.evaluation.scores.statistics import OPEN, Verdict, units_needed, units_said, verdict
-from memkit.evaluation.settings.pools import Pools
+from memkit.evaluation.settings.scores import scores_of
 from memkit.panels.parts import bars
 from memkit.panels.state import Section
 from memkit.schemas import Floats
@@ -46,15 +47,14 @@ class Against:
 
     def __init__(self, search: Retriever, queries: Any, qrels: Any, moment: Any, where: str | None) -> None:
         self.task = Task.of(queries, qrels, None, None, "apart", moment)
-        self.task.check_known(search)
         self._search, self._moment, self._where = search, moment, where
-        self._pools = Pools(search, self.task, parse_metrics([_METRIC, _JUDGED]), _DEPTH, where)
-        self._few: Pools | None = None
+        self._every = self.task, self.task.pools(search, where)
+        self._few: tuple[Task, Pools] | None = None
         self._known: dict[tuple[bool, str], Floats] = {}
 
     def strip(self, live: Section, pinned: Section) -> Strip:
         """The verdict on all queries."""
-        now, before = self._scores(live, self._pools), self._scores(pinned, self._pools)
+        now, before = self._scores(live, self._every), self._scores(pinned, self._every)
         units = self.task.units(now[0] - before[0])
         found = verdict(units, unit=self.task.unit_name)
         least = units_needed(units, abs(found.difference)) if found.word == OPEN else None
@@ -68,16 +68,18 @@ class Against:
             some = judged[np.unique(np.linspace(0, len(judged) - 1, min(_FEW, len(judged))).astype(int))]
             queries = self.task.queries.take(pa.array(some))
             task = Task.of(queries, self.task.qrels, None, None, "apart", self._moment)
-            self._few = Pools(self._search, task, parse_metrics(_METRIC), _DEPTH, self._where)
+            self._few = task, task.pools(self._search, self._where)
         both = [self._scores(setting, self._few)[0] for setting in (live, pinned)]
         return float(np.nanmean(both[0] - both[1])), len(both[0])
 
-    def _scores(self, setting: Section, pools: Pools) -> Floats:
-        key = (pools is self._few, repr(sorted(setting.items())))
+    def _scores(self, setting: Section, labelled: tuple[Task, Pools]) -> Floats:
+        key = (labelled is self._few, repr(sorted(setting.items())))
         if key not in self._known:
             if len(self._known) > _KEPT:
                 self._known.clear()
-            self._known[key] = pools.scores([dict(setting)])[0][:, 0]
+            task, pools = labelled
+            metrics = parse_metrics(_METRIC if labelled is self._few else [_METRIC, _JUDGED])
+            self._known[key] = scores_of(pools, task, metrics, _DEPTH, [dict(setting)])[0][:, 0]
         return self._known[key]
 
     def relevant(self, query_id: str) -> list[str]:

@@ -15,7 +15,7 @@ from memkit.decay import Decay
 from memkit.display.names import names_of
 from memkit.evaluation.scores.evaluation import Task, known_mean
 from memkit.evaluation.scores.metrics import parse_metrics
-from memkit.evaluation.settings.pools import Pools
+from memkit.evaluation.settings.scores import scores_of
 from memkit.panels.panel import ASKED, Name, Panel, called, moment_of
 from memkit.panels.parts import MARKS, paragraph, rows_html
 from memkit.panels.state import Session, State
@@ -83,10 +83,10 @@ class AgesPanel(Panel):
         session: Session | None = None,
     ) -> None:
         self.search, moment = search, moment_of(as_of)
-        self._pools = None
+        self._labelled = None
         task = None if queries is None else Task.of(queries, qrels, None, None, "apart", moment)
         if task is not None and task.qrels["valid_to"].null_count < task.qrels.num_rows:
-            self._pools = Pools(search, task, parse_metrics(_STALE), 10, None)
+            self._labelled = task, task.pools(search, None)
         own = {name: getattr(search, name) for name in QuerySettings.params()}
         super().__init__(own, {"as_of": moment}, session)
 
@@ -117,17 +117,18 @@ class AgesPanel(Panel):
     def _status(self, answer: Answer) -> str:
         left = answer.table["factor"].to_numpy()
         words = f"{answer.day:%Y-%m-%d}: {int((left < _FADED).sum()):,} of {len(left):,} memories keep less than 5 %"
-        if self._pools is None:
+        if self._labelled is None:
             return words
         return f"{words}; {_STALE} {'at rest' if self.session.is_moving else f'{self.stale:.3f}'}"
 
     @property
     def stale(self) -> float:
         """The share of stale memories among ten hits of the labelled queries; NaN where nothing tells."""
-        if self._pools is None:
+        if self._labelled is None:
             return float("nan")
         own = {name: self.session.state[self.section][name] for name in _OWN}
-        share = known_mean(self._pools.scores([own])[0][0, 0])
+        task, pools = self._labelled
+        share = known_mean(scores_of(pools, task, parse_metrics(_STALE), 10, [own])[0][0, 0])
         return float("nan") if share is None else share
 
     def _body(self, answer: Answer) -> str:

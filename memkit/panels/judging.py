@@ -15,8 +15,10 @@ from memkit.display.draw import marks
 from memkit.display.sheet import Cell
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.labels import QRELS, read_qrels, read_queries
-from memkit.evaluation.scores.asking import batches_of, found_of
-from memkit.evaluation.scores.compare import compare
+from memkit.evaluation.scores.compare import first_to_judge
+from memkit.evaluation.scores.evaluation import Task
+from memkit.evaluation.scores.metrics import Metric
+from memkit.evaluation.scores.pools import Pools, put_both
 from memkit.panels.pairs import kept_in, save
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import paragraph
@@ -28,6 +30,7 @@ from memkit.search.retriever import Retriever
 from memkit.text.secrets import Mask
 
 _LONGEST = 3000
+_PLACES = 10
 
 
 class JudgePanel(Panel):
@@ -107,16 +110,23 @@ class JudgePanel(Panel):
         self, other: Retriever | None, k: int, moment: Moment, qrels: pa.Table | None, seed: int
     ) -> list[tuple[str, str]]:
         """What is to be judged: what could change the verdict first, the rest shuffled."""
+        if other is None:
+            both = [Pools(self.search, self.queries, qrels, moment, None).hits]
+        else:
+            both = [*put_both(self.search, other, self.queries, qrels, moment, None)]
         found: list[tuple[str, str]] = []
-        for one in filter(None, (self.search, other)):
-            hits = found_of(batches_of(one, self.queries, qrels, moment, None), k, check=False)
+        for one in both:
+            hits = one(k, check=False)
             found += zip(hits["query_id"].to_pylist(), hits["memory_id"].to_pylist(), strict=True)
         pairs = sorted(set(found))
         order = np.random.default_rng(seed).permutation(len(pairs))
         queue = [pairs[at] for at in order]
         if other is not None and self._known.num_rows:
             with suppress(ParameterError):  # where nothing relevant is known yet, there is no verdict that could change
-                first = compare(self.search, other, self.queries, self._known, as_of=moment, unjudged="apart").to_judge
+                task = Task.of(self.queries, self._known, None, None, "apart", moment)
+                task.check_known(self.search)
+                own, theirs = (one(_PLACES) for one in both)
+                first = first_to_judge(task, own, theirs, Metric("ndcg", _PLACES), _PLACES)
                 wanted = list(zip(first["query_id"].to_pylist(), first["memory_id"].to_pylist(), strict=True))
                 queue = [*wanted, *(pair for pair in queue if pair not in set(wanted))]
         done = set(zip(self._known["query_id"].to_pylist(), self._known["memory_id"].to_pylist(), strict=True))

@@ -26,7 +26,7 @@ import memkit as mk
 from memkit.evaluation.scores.evaluation import Task
 from memkit.evaluation.scores.metrics import parse_metrics
 from memkit.evaluation.settings.grid import Grid
-from memkit.evaluation.settings.pools import Pools
+from memkit.evaluation.settings.scores import scores_of
 
 FUSION_ALONE = {"decay": "none", "fold": "none", "normalise": "minmax"}
 
@@ -156,12 +156,12 @@ def main() -> None:
         grid = {("vector_weight", "bm25_weight", "gram_weight"): mk.shares(0.1)}
         theirs = of_ranx(alone, queries, qrels)
         task = Task.of(queries, qrels, None, None, "raise", AS_OF)
-        pools = Pools(alone, task, parse_metrics("ndcg@10"), 10, None)
+        pools, metrics = task.pools(alone, None), parse_metrics("ndcg@10")
         for step in (0.1, 0.02):
             settings = list(Grid({next(iter(grid)): mk.shares(step)}))
-            asking, _ = seconds(lambda: pools.plans(settings))  # noqa: B023  # called at once
+            asking, _ = seconds(lambda: pools.ask(settings))  # noqa: B023  # called at once
             spent = time.process_time()
-            ours, _ = seconds(lambda: pools.scores(settings))  # noqa: B023  # called at once
+            ours, _ = seconds(lambda: scores_of(pools, task, metrics, 10, settings))  # noqa: B023  # called at once
             spent = (time.process_time() - spent) / len(settings)
             ours /= len(settings)
             print(

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.known import COLUMNS, FIELDS, askable, asking, labelled
-from memkit.evaluation.scores.asking import Batch, batches_of, check_fitted, found_of
+from memkit.evaluation.scores.asking import Batch, check_fitted
 from memkit.evaluation.scores.evaluation import Task
+from memkit.evaluation.scores.pools import Pools
 from memkit.evaluation.scores.stages import became
 from memkit.params import Moment, check_value
 from memkit.policy.dedup.deduplicator import Deduplicator
@@ -76,14 +77,19 @@ class Asked:
         return task
 
     @cached_property
+    def pools(self) -> Pools:
+        """What the arms found."""
+        return Pools(self.search, self.task.queries, self.task.qrels, self.task.moment, None)
+
+    @cached_property
     def batches(self) -> list[Batch]:
         """The queries as they were asked."""
-        return batches_of(self.search, self.task.queries, self.task.qrels, self.task.moment, None)
+        return self.pools.batches
 
     @cached_property
     def hits(self) -> pa.Table:
         """The first k; that there are none is what is looked for."""
-        return found_of(self.batches, self.k, check=False)
+        return self.pools.hits(self.k, check=False)
 
     @property
     def pairs(self) -> pd.DataFrame:

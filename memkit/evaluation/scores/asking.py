@@ -2,66 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.duck import literal
-from memkit.errors import MemkitError, ParameterError
+from memkit.errors import ParameterError
 from memkit.evaluation.labels.known import hidden
-from memkit.evaluation.labels.labels import read_run
 from memkit.params import Moment
 from memkit.search.question import memories_where
 
-
-def hits_of(
-    search: Any, queries: pa.Table, qrels: pa.Table | None, depth: int, moment: Moment, where: str | None
-) -> pa.Table:
-    """What `search` returns for the queries: query_id, rank, memory_id, score, and alike where it folds.
-
-    One batch for the queries of one user and one moment. Queries with a `hidden_field` are put to a copy of the index
-    in which that field is hidden from what answers them.
-
-    Parameters
-    ----------
-    search : Retriever or what `read_run` takes
-        A run was made elsewhere: users, days, `where` and arms are its maker's matter.
-    queries : pa.Table
-        Of `read_queries`.
-
-    Raises
-    ------
-    MemkitError
-        Where an arm that has a weight found nothing for any query, or the encoder cannot be reached: a score of 0
-        would look like a bad setting.
-    """
-    if not hasattr(search, "search"):
-        hits = _first(read_run(search), depth)
-        if not pc.any(pc.is_in(hits["query_id"], value_set=pc.unique(queries["query_id"]))).as_py():
-            raise ParameterError("run: expected hits for some of the queries. Got none.")
-        return hits
-    return found_of(batches_of(search, queries, qrels, moment, where), depth)
-
-
-def found_of(batches: list[Batch], depth: int, check: bool = True) -> pa.Table:
-    """The hits of the batches, as `hits_of` returns them and, unless `check` is false, with its errors."""
-    found = [batch.search.search(batch.asked, k=depth, where=batch.where, as_of=batch.day) for batch in batches]
-    if check:
-        _check_arms(batches, found)
-    names = ["query_id", "rank", "memory_id", "score"] + ["alike"] * ("alike" in found[0].column_names)
-    return pa.concat_tables([hits.select(names).replace_schema_metadata(None) for hits in found])
-
-
-def _first(run: pa.Table, depth: int) -> pa.Table:
-    """The first `depth` hits of each query of a run, which come by query, then by rank."""
-    query = pc.index_in(run["query_id"], value_set=pc.unique(run["query_id"])).to_numpy()
-    return run.filter(pa.array(np.arange(len(query)) - np.searchsorted(query, query) < depth))
+_Scope = tuple[Any, ...]
+"""The values of `SCOPING`: what makes no difference to them is ranked from the same candidates."""
 
 
 def check_fitted(search: Any, owner: str) -> None:
@@ -92,7 +48,7 @@ class Batch:
 def batches_of(
     search: Any, queries: pa.Table, qrels: pa.Table | None, moment: Moment, where: str | None
 ) -> list[Batch]:
-    """The queries as they are put to a Retriever; parameters as for `hits_of`."""
+    """The queries as they are put to a Retriever; parameters as for `put_to`."""
     return [
         Batch(one, rows, visible(search, where, rows["user_id"][0].as_py()), day_of(rows["as_of"][0].as_py(), moment))
         for one, part in _by_hidden(_or_raise(search), queries, qrels)
@@ -150,34 +106,3 @@ def _batches(queries: pa.Table) -> Iterator[pa.Table]:
 def read_from(search: Any) -> dict[str, str]:
     """The revision of the memories that `search` was fitted on, for what comes of it; nothing for a run."""
     return dict(getattr(getattr(search, "corpus_", None), "revision", {}))
-
-
-def _check_arms(batches: list[Batch], found: list[pa.Table]) -> None:
-    n = sum(batch.rows.num_rows for batch in batches)
-    if not any(hits.num_rows for hits in found):
-        note = (found[0].schema.metadata or {}).get(b"note", b"").decode()
-        raise MemkitError(f"expected hits for some of {n} queries. Got none, which is no score of 0. {note}".strip())
-    weights = json.loads((found[0].schema.metadata or {}).get(b"arms", b"{}"))
-    for arm, weight in weights.items():
-        if weight and arm in found[0].column_names and not any(_holds(hits, arm) for hits in found):
-            check_arm(batches, arm, weight)
-
-
-def check_arm(batches: list[Batch], arm: str, weight: float, **values: Any) -> None:
-    """Raise where an arm with a `weight` finds nothing for any query, whatever is filtered, in any place.
-
-    Its candidates may all have lost to others, which only the trace tells.
-    """
-    for batch in batches:
-        search = batch.search.with_params(**values) if values else batch.search
-        if _holds(search.trace(batch.asked, k=1, where=batch.where, as_of=batch.day), arm):
-            return
-    n = sum(batch.rows.num_rows for batch in batches)
-    raise MemkitError(
-        f"the arm '{arm}' has the weight {weight:g} and found nothing for any of {n} queries. Expected an"
-        f" arm that works, or {arm}_weight=0: as it is, the score says nothing about it."
-    )
-
-
-def _holds(table: pa.Table, arm: str) -> bool:
-    return bool(table[arm].null_count < table.num_rows)

@@ -13,10 +13,11 @@ import pyarrow as pa
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.labels import QRELS, read_queries
-from memkit.evaluation.scores.asking import hits_of, read_from
+from memkit.evaluation.scores.asking import read_from
 from memkit.evaluation.scores.differences import Differences
 from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, known_mean, nullable, size
 from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
+from memkit.evaluation.scores.pools import put_both
 from memkit.evaluation.scores.result import Result
 from memkit.evaluation.scores.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
@@ -196,7 +197,7 @@ def compare(
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "compare")
     if qrels is None:
         asked, moment = read_queries(queries), Moment.of(as_of)
-        both = [hits_of(search, asked, None, k, moment, where) for search in (a, b)]
+        both = [hits(k) for hits in put_both(a, b, asked, None, moment, where)]
         table, per_query, to_judge = _TABLE.empty_table(), _PER_QUERY.empty_table(), _TO_JUDGE.empty_table()
     else:
         task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
@@ -204,7 +205,7 @@ def compare(
         for search in (a, b):
             task.check_known(search)
         deep = max(k, deepest(wanted, depth))
-        both = [hits_of(search, asked, task.qrels, deep, moment, where) for search in (a, b)]
+        both = [hits(deep) for hits in put_both(a, b, asked, task.qrels, moment, where)]
         pair = _Pair(task, both[0], both[1], deep, epsilon, seed)
         found = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
         table = pa.Table.from_pylist([row for row, _, _ in found], schema=_TABLE)
@@ -315,6 +316,13 @@ class _Pair:
         more = pairs.select(["query_id", "memory_id"]).append_column("relevance", pa.array([best] * pairs.num_rows))
         own = self.task.qrels.select(QRELS.names)
         return Labels.of(self.task.queries, pa.concat_tables([own, more], promote_options="default"), self.task.moment)
+
+
+def first_to_judge(
+    task: Task, a: pa.Table, b: pa.Table, metric: Metric, depth: int, epsilon: float = 0.01, seed: int = 0
+) -> pa.Table:
+    """What would have to be judged before the word on two searches holds, by their hits: `Comparison.to_judge`."""
+    return _Pair(task, a, b, depth, epsilon, seed).judge(metric, True)[2]
 
 
 _AGAINST = "The counts of queries say the opposite of the mean: few large differences decide it."

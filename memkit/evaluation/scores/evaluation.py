@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.labels.labels import read_qrels, read_queries, some_of
-from memkit.evaluation.scores.asking import batches_of, hits_of, read_from
+from memkit.evaluation.scores.asking import read_from
 from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
+from memkit.evaluation.scores.pools import Pools, Run, put_to
 from memkit.evaluation.scores.result import Result
 from memkit.evaluation.scores.stages import STAGES, stages_of
 from memkit.evaluation.scores.statistics import Units, interval
@@ -63,6 +64,16 @@ class Task:
             raise ParameterError("qrels: expected a relevant memory for some of the queries. Got none.")
         name, unit = _units(queries, group)
         return cls(queries, qrels, labels, moment, unit, name, is_per_query(mean_of, unit, name, "evaluate"))
+
+    def put_to(self, search: Any, where: str | None) -> Pools | Run:
+        """These queries put to a search, or looked up in a run; raises as `check_known`."""
+        self.check_known(search)
+        return put_to(search, self.queries, self.qrels, self.moment, where)
+
+    def pools(self, search: Any, where: str | None) -> Pools:
+        """These queries put to one index over all memories of a search, for settings without number."""
+        self.check_known(search)
+        return Pools(search.over_all(), self.queries, self.qrels, self.moment, where)
 
     def check_known(self, search: Any) -> None:
         """Raise where a memory was judged that the corpus of `search` does not hold."""
@@ -257,8 +268,8 @@ def evaluate(
     check_value("evaluate", "depth", depth, "int", low=1)
     check_seed("evaluate", seed)
     task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
-    task.check_known(search)
-    hits = hits_of(search, task.queries, task.qrels, deepest(wanted, depth), task.moment, where)
+    asked = task.put_to(search, where)
+    hits = asked.hits(deepest(wanted, depth))
     run = Judged.of(hits, task.labels, deepest(wanted, depth))
     scores = {metric: metric(run) for metric in wanted}
     rows = [_row(task, run, metric, scores[metric], seed) for metric in wanted]
@@ -274,15 +285,15 @@ def evaluate(
     )
     per_query = describe(per_query, memkit="per_query")
     table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate", **read_from(search))
-    lost = _stages(search, task, wanted, depth, where) if stages else STAGES.empty_table()
+    lost = _stages(asked, task, wanted, depth) if stages else STAGES.empty_table()
     return Evaluation(record_as_of(table, task.moment), per_query, hits, lost)
 
 
-def _stages(search: Any, task: Task, metrics: Sequence[Metric], depth: int, where: str | None) -> pa.Table:
-    if not hasattr(search, "trace"):
+def _stages(asked: Pools | Run, task: Task, metrics: Sequence[Metric], depth: int) -> pa.Table:
+    if isinstance(asked, Run):
         raise ParameterError("evaluate: 'stages' needs a Retriever. Got a run, which does not say how it was made.")
     k = max((metric.k for metric in metrics if metric.k is not None), default=depth)
-    return stages_of(batches_of(search, task.queries, task.qrels, task.moment, where), task.labels, k)
+    return stages_of(asked.batches, task.labels, k)
 
 
 def size(row: Mapping[str, Any]) -> str:

@@ -13,8 +13,9 @@ from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.labels.labels import QRELS, read_qrels, read_queries
 from memkit.evaluation.scores.evaluation import Task, deepest
 from memkit.evaluation.scores.metrics import Metric, parse_metrics
+from memkit.evaluation.scores.pools import Pools
 from memkit.evaluation.settings.grid import Setting, check_name
-from memkit.evaluation.settings.pools import Pools
+from memkit.evaluation.settings.scores import scores_of
 from memkit.params import AsOf, Moment, estimator, param
 from memkit.search.settings import QuerySettings
 
@@ -27,7 +28,7 @@ class Arms:
 
     def __init__(self, search: Any, metric: Metric, where: str | None, as_of: AsOf) -> None:
         self.search, self.metric, self.where, self.moment = search, metric, where, Moment.of(as_of)
-        self._pools: dict[Any, Pools] = {}
+        self._pools: dict[Any, tuple[Task, Pools]] = {}
         self._lock = threading.Lock()
 
     def __deepcopy__(self, memo: object) -> Self:
@@ -50,12 +51,12 @@ class Arms:
                 if len(self._pools) >= _KEPT:
                     self._pools.clear()
                 self._pools[key] = self._asked(queries, labels)
-            pools = self._pools[key]
-            scores, _ = pools.scores([setting])
-        units = pools.task.units(scores[0, 0])
+            task, pools = self._pools[key]
+            scores, _ = scores_of(pools, task, [self.metric], deepest([self.metric], 100), [setting])
+        units = task.units(scores[0, 0])
         return units.mean * self.metric.sign if len(units) else float("nan")
 
-    def _asked(self, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]]) -> Pools:
+    def _asked(self, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]]) -> tuple[Task, Pools]:
         if len(queries) != len(labels):
             raise ParameterError(f"expected labels for each of {len(queries)} queries. Got {len(labels)}.")
         asked = queries.assign(query_id=[str(at) for at in range(len(queries))])  # a query may be drawn twice
@@ -64,8 +65,7 @@ class Arms:
             raise ParameterError("expected a relevant memory for some of the queries. Got none.")
         qrels = pa.table(dict(zip(QRELS.names[:3], map(list, zip(*rows, strict=True)), strict=True)))
         task = Task.of(asked, qrels, None, "queries", "apart", self.moment)
-        task.check_known(self.search)
-        return Pools(self.search, task, [self.metric], deepest([self.metric], 100), self.where)
+        return task, task.pools(self.search, self.where)
 
 
 @estimator

@@ -4,44 +4,22 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Self
 
 import numpy as np
 
 from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric
+from memkit.evaluation.scores.pools import Found
 from memkit.evaluation.settings.plans import Plan
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.across import said_across
-from memkit.search.fitted.index import SearchIndex, priors
+from memkit.search.fitted.index import priors
 from memkit.search.question import Settings
 from memkit.search.stages.blocks import Alike, Places
 from memkit.search.stages.many import NOWHERE, OneQuery
-from memkit.search.stages.rank import Candidates, norms
+from memkit.search.stages.rank import norms
 from memkit.tables.age import ages, factors
-
-
-@dataclass(frozen=True)
-class Found:
-    """What the arms found for the queries that are put to one index.
-
-    Attributes
-    ----------
-    number : ndarray of int64
-        Which of the task's queries each one is.
-    texts : tuple of str
-    moment : ndarray of datetime64
-        By query.
-    candidates : Candidates
-        Their queries are numbered as `number` has them.
-    """
-
-    index: SearchIndex
-    number: Ints
-    texts: tuple[str, ...]
-    moment: Any
-    candidates: Candidates
 
 
 def _norms(name: Any, settings: Settings, part: Found) -> Floats:

@@ -19,10 +19,11 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.scores.asking import check_fitted, read_from
 from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, nullable, size
 from memkit.evaluation.scores.metrics import Metric, parse_metrics
+from memkit.evaluation.scores.pools import Pools
 from memkit.evaluation.scores.result import Result
 from memkit.evaluation.settings.grid import Grid, Setting
 from memkit.evaluation.settings.pieces import recorded
-from memkit.evaluation.settings.pools import Pools
+from memkit.evaluation.settings.scores import scores_of
 from memkit.params import AsOf, Moment, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints
 from memkit.tables.database import sql_with
@@ -206,24 +207,42 @@ def sweep(
     {'min_score': 0.0, 'mrr': 1.0, 'n_with_hits': 1}
     """
     wanted = parse_metrics(metrics)
+    check_work(search, depth, n_jobs, seed)
+    points = Grid(grid, sample, how, seed)
+    if as_of is None and resume is not None:
+        as_of = _begun(recorded(resume) or {})
+    task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
+    pools = task.pools(search, where)
+    return swept(pools, task, points, wanted, where, depth, n_jobs, resume)
+
+
+def check_work(search: Any, depth: int, n_jobs: int | None, seed: int) -> None:
+    """Raise where a sweep of `search` cannot be so deep, or done by so many."""
     check_value("sweep", "depth", depth, "int", low=1)
     check_value("sweep", "n_jobs", n_jobs, "int", nullable=True)
     check_seed("sweep", seed)
     if n_jobs == 0:
         raise ParameterError("sweep: expected a number of threads, or -1 for as many as there are processors. Got 0.")
     check_fitted(search, "sweep")
-    points = Grid(grid, sample, how, seed)
-    if as_of is None and resume is not None:
-        as_of = _begun(recorded(resume) or {})
-    task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
-    task.check_known(search)
-    _check_size(len(points), task.queries.num_rows, len(wanted))
-    settings, default = _with_own(_heard(list(points), search), points.names, search)
-    pools = Pools(search, task, wanted, deepest(wanted, depth), where)
-    scores, with_hits = pools.scores(settings, points.names, n_jobs, resume)
-    values = {metric.name: scores[at] for at, metric in enumerate(wanted)}
-    table = describe(_table(settings, points.names, values, with_hits, task), **read_from(search))
-    names = [metric.name for metric in wanted]
+
+
+def swept(
+    pools: Pools,
+    task: Task,
+    points: Grid,
+    metrics: Sequence[Metric],
+    where: str | None,
+    depth: int,
+    n_jobs: int | None = None,
+    resume: str | Path | None = None,
+) -> Sweep:
+    """What `sweep` returns, from `pools` of the queries of `task`: only what is missing is asked."""
+    _check_size(len(points), task.queries.num_rows, len(metrics))
+    settings, default = _with_own(_heard(list(points), pools.search), points.names, pools.search)
+    scores, with_hits = scores_of(pools, task, metrics, deepest(metrics, depth), settings, points.names, n_jobs, resume)
+    values = {metric.name: scores[at] for at, metric in enumerate(metrics)}
+    table = describe(_table(settings, points.names, values, with_hits, task), **read_from(pools.search))
+    names = [metric.name for metric in metrics]
     return Sweep(record_as_of(table, task.moment), settings, default, task.queries, names, task, values, where)
 
 
@@ -250,7 +269,7 @@ def _heard(found: list[Setting], search: Any) -> list[Setting]:
         if not kept:
             raise ParameterError("sweep: no arm has a weight in any setting. Expected a weight above 0 in some.")
         said = "setting was" if left_out == 1 else "settings were"
-        warnings.warn(f"sweep: {left_out:,} {said} left out, in which no arm has a weight.", UserWarning, stacklevel=3)
+        warnings.warn(f"sweep: {left_out:,} {said} left out, in which no arm has a weight.", UserWarning, stacklevel=4)
     return kept
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import MemkitError
-from memkit.evaluation.scores.asking import Batch, batches_of
-from memkit.evaluation.scores.evaluation import Task
+from memkit.evaluation.scores.asking import Batch
+from memkit.evaluation.scores.evaluation import Task, deepest
 from memkit.evaluation.scores.metrics import Judged, Metric
+from memkit.evaluation.scores.pools import Pools
 from memkit.evaluation.scores.statistics import interval
-from memkit.evaluation.settings.sweep import sweep
+from memkit.evaluation.settings.scores import scores_of
 from memkit.schemas import Floats, result_schema
 
 BASELINES = result_schema((pa.string(), "baseline"), (pa.float64(), "value difference low high"), (pa.string(), "note"))
@@ -23,20 +24,20 @@ _WEIGHTS = ("bm25_weight", "vector_weight", "gram_weight")
 _ALONE = {"words alone": "bm25_weight", "vectors alone": "vector_weight"}
 
 
-def baselines(search: Any, own: Floats, task: Task, metric: str, more: Mapping[str, Any]) -> pa.Table:
+def baselines(pools: Pools, own: Floats, task: Task, metric: Metric, depth: int) -> pa.Table:
     """Each by its metric, and by how far it is above the scores `own`, with the 95 % interval over units."""
-    rows = []
+    rows, deep = [], deepest([metric], depth)
     for name, arm in _ALONE.items():
-        if arm == "vector_weight" and getattr(search, "encoder", None) is None:
+        if arm == "vector_weight" and getattr(pools.search, "encoder", None) is None:
             continue
-        weights = {weight: [float(weight == arm)] for weight in _WEIGHTS}
+        weights = {weight: float(weight == arm) for weight in _WEIGHTS}
         try:
-            swept = sweep(search, task.queries, task.qrels, [weights], metric, **more)
+            scores, _ = scores_of(pools, task, [metric], deep, [weights])
         except MemkitError as error:  # such an arm does not score 0
             rows.append({"baseline": name, "note": str(error)})
             continue
-        rows.append(_row(name, swept.matrix(metric)[0], own, task))
-    rows.append(_row("words contained", _contained(search, task, Metric.parse(metric), more), own, task))
+        rows.append(_row(name, scores[0, 0], own, task))
+    rows.append(_row("words contained", _contained(pools.batches, task, metric, deep), own, task))
     return pa.Table.from_pylist(rows, schema=BASELINES)
 
 
@@ -69,12 +70,10 @@ class _Texts:
         return ids
 
 
-def _contained(search: Any, task: Task, metric: Metric, more: Mapping[str, Any]) -> Floats:
+def _contained(batches: Sequence[Batch], task: Task, metric: Metric, depth: int) -> Floats:
     """By the number of different words of the query that a memory contains, in what the query may see."""
-    depth = metric.k or more["depth"]
     corpora: dict[int, _Texts] = {}
     rows: list[tuple[str, str, int]] = []
-    batches = batches_of(search, task.queries, task.qrels, task.moment, more["where"])
     for batch in batches:  # those of a hidden field have a corpus of their own, without it
         key = id(batch.search)
         texts = corpora[key] = corpora.get(key) or _Texts(batch.search)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -13,15 +13,17 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.labels.labels import as_arrow_table
-from memkit.evaluation.scores.compare import compare
-from memkit.evaluation.scores.evaluation import Task, check_seed, is_per_query, known_mean
+from memkit.evaluation.scores.compare import first_to_judge
+from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, is_per_query, known_mean
 from memkit.evaluation.scores.metrics import OF_HITS, Metric
+from memkit.evaluation.scores.pools import Pools
 from memkit.evaluation.scores.statistics import OPEN, SAME, WORSE, Units
-from memkit.evaluation.settings.sweep import Sweep, sweep
+from memkit.evaluation.settings.grid import Grid, Setting
+from memkit.evaluation.settings.sweep import Sweep, check_work, swept
 from memkit.evaluation.tuning.baselines import baselines
 from memkit.evaluation.tuning.claims import HOLDOUT, LABELS, LATER, Looks, set_aside
 from memkit.evaluation.tuning.tuned import Plan, Scored, Tuning, tuned
-from memkit.params import AsOf, as_of_time, check_choice, check_value
+from memkit.params import AsOf, Moment, as_of_time, check_choice, check_value
 from memkit.schemas import Mask
 
 
@@ -115,49 +117,43 @@ def tune(
     """
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "tune")
     check_seed("tune", seed)
-    more: dict[str, Any] = {
-        "group": group,
-        "mean_of": mean_of,
-        "as_of": as_of,
-        "where": where,
-        "depth": depth,
-        "unjudged": unjudged,
-    }
-    if isinstance(grid, Sweep):
-        swept = grid
-    else:
-        beside = [metric] if metric.partition("@")[0] in OF_HITS else [metric, f"judged@{Metric.parse(metric).k or 10}"]
-        swept = sweep(search, queries, qrels, grid, beside, sample=sample, n_jobs=n_jobs, seed=seed, **more)
-    scored, task = _scored(swept, metric), swept.task
-    more["as_of"] = task.moment
+    check_work(search, depth, n_jobs, seed)
+    points = None if isinstance(grid, Sweep) else Grid(grid, sample, seed=seed)
+    task = grid.task if isinstance(grid, Sweep) else Task.of(queries, qrels, group, mean_of, unjudged, as_of)
+    pools, wanted = task.pools(search, where), Metric.parse(metric)
+    beside = [wanted] if wanted.kind in OF_HITS else [wanted, Metric("judged", wanted.k or 10)]
+    tried = grid if points is None else swept(pools, task, points, beside, where, depth, n_jobs)
+    scored = _scored(tried, metric)
     apart, tested_on = _held_apart(scored, task, split, holdout, remember, seed)
     plan = Plan(_epsilon(epsilon), seed, Looks(remember), apart, tested_on)
-    names = list(guard or {})
 
     def guards(candidate: int) -> list[tuple[str, Units, float]]:
-        return [_guard(search, name, (guard or {})[name], swept.settings[candidate], metric, more) for name in names]
+        setting = tried.settings[candidate]
+        how = _How(mean_of, unjudged, task.moment, where, depth)
+        return [_guard(search, name, spec, setting, wanted, how) for name, spec in (guard or {}).items()]
 
     found = tuned(scored, plan, guards)
-    simple = baselines(search, scored.values[swept.default], task, metric, more)
+    pools.ask((tried.settings[tried.default], found.candidate_))  # a sweep that was given brings no answers
+    simple = baselines(pools, scored.values[tried.default], task, wanted, depth)
     chosen = search.with_params(**found.chosen_params_)
-    found = replace(found, sweep_=swept, baselines_=simple, search_=chosen, labels_=(task.queries, task.qrels))
-    if unjudged_hits == "bounds" and found.verdict_.word in (WORSE, SAME) and _finds(swept, found.candidate_):
-        found = _bounded(found, search, queries, qrels, metric, {**more, "epsilon": epsilon, "seed": seed})
+    found = replace(found, sweep_=tried, baselines_=simple, search_=chosen, labels_=(task.queries, task.qrels))
+    if unjudged_hits == "bounds" and found.verdict_.word in (WORSE, SAME) and _finds(tried, found.candidate_):
+        found = _bounded(found, pools, task, wanted, depth, epsilon)
     return found
 
 
-def _scored(swept: Sweep, metric: str) -> Scored:
-    task = swept.task
+def _scored(tried: Sweep, metric: str) -> Scored:
+    task = tried.task
     if Metric.parse(metric).sign < 0:
         raise ParameterError(
             f"tune: expected a metric of which more is better. Got {metric!r}; sweep and compare take it."
         )
     return Scored(
-        swept.matrix(metric),
-        swept.settings,
-        swept.default,
+        tried.matrix(metric),
+        tried.settings,
+        tried.default,
         metric,
-        swept.table,
+        tried.table,
         task.queries["query_id"].to_pylist(),
         task.unit_names.to_pylist(),
         task.unit,
@@ -201,34 +197,45 @@ def _both_sides(apart: Mask, what: str) -> Mask:
     return apart
 
 
+class _How(NamedTuple):
+    """How other labels are put to a search."""
+
+    mean_of: str | None
+    unjudged: str
+    moment: Moment
+    where: str | None
+    depth: int
+
+
 def _guard(
-    search: Any, name: str, spec: tuple[Any, Any, float], setting: dict[str, Any], metric: str, more: dict[str, Any]
+    search: Any, name: str, spec: tuple[Any, Any, float], setting: Setting, metric: Metric, how: _How
 ) -> tuple[str, Units, float]:
     if not isinstance(spec, tuple) or len(spec) != 3:
         raise ParameterError(f"guard: expected (queries, qrels, margin) for {name!r}. Got {spec!r:.80}.")
     queries, qrels, margin = spec
     check_value("guard", "margin", margin, "float", low=0)
     # The unit is the guard's own matter: its labels may come without the column that `group` names.
-    swept = sweep(
-        search, queries, qrels, [{key: [value] for key, value in setting.items()}], metric, **more | {"group": None}
-    )
-    scored = _scored(swept, metric)
-    changed = next(at for at, own in enumerate(swept.settings) if at != swept.default or len(swept.settings) == 1)
-    return name, scored.units(changed, np.ones(len(scored.cases), bool)), float(margin)
+    task = Task.of(queries, qrels, None, how.mean_of, how.unjudged, how.moment)
+    points = Grid({key: [value] for key, value in setting.items()})
+    tried = swept(task.pools(search, how.where), task, points, [metric], how.where, how.depth)
+    changed = next(at for at in range(len(tried.settings)) if at != tried.default or len(tried.settings) == 1)
+    rows = np.ones(task.queries.num_rows, bool)
+    return name, _scored(tried, metric.name).units(changed, rows), float(margin)
 
 
-def _finds(swept: Sweep, setting: dict[str, Any]) -> bool:
-    return bool(swept.table["n_with_hits"][swept.settings.index(setting)].as_py())
+def _finds(tried: Sweep, setting: dict[str, Any]) -> bool:
+    return bool(tried.table["n_with_hits"][tried.settings.index(setting)].as_py())
 
 
-def _bounded(found: Tuning, search: Any, queries: Any, qrels: Any, metric: str, more: dict[str, Any]) -> Tuning:
+def _bounded(found: Tuning, pools: Pools, task: Task, metric: Metric, depth: int, epsilon: float) -> Tuning:
     """The word only if it holds whatever the hits are worth that the candidate alone found and nobody judged."""
-    told = compare(search, search.with_params(**found.candidate_), queries, qrels, metric, **more)
-    if not told.to_judge.num_rows:
+    deep = max(10, deepest([metric], depth))
+    own, other = pools.hits(deep, check=False), pools.hits(deep, found.candidate_, check=False)
+    wanted = first_to_judge(task, own, other, metric, deep, epsilon, found.seed_)
+    if not wanted.num_rows:
         return found
-    reason = f"hits that nobody judged could change the word: judge these {told.to_judge.num_rows} first"
-    verdict = replace(found.verdict_, word=OPEN, reason=reason)
-    return replace(found, verdict_=verdict, to_judge_=told.to_judge)
+    reason = f"hits that nobody judged could change the word: judge these {wanted.num_rows} first"
+    return replace(found, verdict_=replace(found.verdict_, word=OPEN, reason=reason), to_judge_=wanted)
 
 
 def tune_scores(

@@ -1,0 +1,274 @@
+"""What the arms of a search found for labelled queries: asked once, and handed to all that measures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from memkit.errors import MemkitError, ParameterError
+from memkit.evaluation.labels.labels import read_run
+from memkit.evaluation.scores.asking import batches_of
+from memkit.params import Moment
+from memkit.schemas import Ints
+from memkit.search.fitted.arms import KINDS
+from memkit.search.fitted.index import SearchIndex
+from memkit.search.question import SCOPING, Question, Scope, Settings
+from memkit.search.reports.tables import hits_table
+from memkit.search.settings import QuerySettings
+from memkit.search.stages.rank import Candidates, merge
+from memkit.tables.age import naive
+
+_Scope = tuple[Any, ...]
+"""The values of `SCOPING`: settings that share them are ranked from the same candidates."""
+
+
+def put_to(search: Any, queries: pa.Table, qrels: pa.Table | None, moment: Moment, where: str | None) -> Pools | Run:
+    """Labelled queries put to a search, or looked up in a run.
+
+    Parameters
+    ----------
+    search : Retriever or what `read_run` takes
+        A run was made elsewhere: users, days, `where` and arms are its maker's matter.
+    queries : pa.Table
+        Of `read_queries`.
+    """
+    return Pools(search, queries, qrels, moment, where) if hasattr(search, "ask") else Run(read_run(search), queries)
+
+
+def put_both(
+    a: Any, b: Any, queries: pa.Table, qrels: pa.Table | None, moment: Moment, where: str | None
+) -> tuple[Callable[..., pa.Table], Callable[..., pa.Table]]:
+    """The hits of two searches or runs, by depth; two settings of one fitted search are asked once."""
+    first = put_to(a, queries, qrels, moment, where)
+    if not (isinstance(first, Pools) and first.serves(b)):
+        return first.hits, put_to(b, queries, qrels, moment, where).hits
+    own, other = ({name: getattr(search, name) for name in QuerySettings.params()} for search in (a, b))
+    first.ask((own, other))
+    return first.hits, partial(first.hits, setting=other)
+
+
+@dataclass(frozen=True)
+class Run:
+    """The hits that another program found for labelled queries."""
+
+    run: pa.Table
+    queries: pa.Table
+
+    def hits(self, depth: int) -> pa.Table:
+        """The first `depth` of each query; raises ParameterError where there are none for any."""
+        if not pc.any(pc.is_in(self.run["query_id"], value_set=pc.unique(self.queries["query_id"]))).as_py():
+            raise ParameterError("run: expected hits for some of the queries. Got none.")
+        return _first(self.run, depth)
+
+
+def _first(run: pa.Table, depth: int) -> pa.Table:
+    """The first `depth` hits of each query of a run, which come by query, then by rank."""
+    query = pc.index_in(run["query_id"], value_set=pc.unique(run["query_id"])).to_numpy()
+    return run.filter(pa.array(np.arange(len(query)) - np.searchsorted(query, query) < depth))
+
+
+@dataclass(frozen=True)
+class Found:
+    """What the arms found for the queries that are put to one index.
+
+    Attributes
+    ----------
+    number : ndarray of int64
+        Which of all labelled queries each one is.
+    texts : tuple of str
+    moment : ndarray of datetime64
+        By query.
+    candidates : Candidates
+        Their queries are numbered as `number` has them.
+    """
+
+    index: SearchIndex
+    number: Ints
+    texts: tuple[str, ...]
+    moment: Any
+    candidates: Candidates
+
+
+class Pools:
+    """What the arms of a search found for labelled queries: each scope is asked once, and ranked as often as one likes.
+
+    One batch for the queries of one user and one moment. Queries with a `hidden_field` are put to a copy of the index
+    in which that field is hidden from what answers them. What is handed on is this: nothing has to be asked again.
+
+    Parameters
+    ----------
+    search : Retriever
+    queries, qrels : pa.Table
+        Of `read_queries` and `read_qrels`; the latter may be None unless a field is to be hidden.
+    moment : Moment
+        For queries without a day of their own.
+    where : str or None
+        A predicate over ``memories`` for all queries.
+    """
+
+    def __init__(
+        self, search: Any, queries: pa.Table, qrels: pa.Table | None, moment: Moment, where: str | None
+    ) -> None:
+        self.search, self.moment, self.queries = search, moment, queries
+        self.batches = batches_of(search, queries, qrels, moment, where)
+        self.index: Any = self.batches[0].search._index()
+        self.settings = Settings.of(self.batches[0].search)
+        self._asked: dict[_Scope, tuple[tuple[str, ...], int, list[Question]]] = {}
+        self._parts: dict[Any, list[Found]] = {}
+
+    def serves(self, search: Any) -> bool:
+        """Whether what was found for this search is what `search` would find, under settings of its own."""
+        same = hasattr(search, "ask") and search._index() is self.search._index()
+        return same and (self.search.pool == search.pool or getattr(self.index, "is_steady", False))
+
+    def needs(self, setting: Mapping[str, Any]) -> tuple[Settings, dict[str, float], _Scope]:
+        """A setting in full, the weights of its arms, and the scope within which they are asked."""
+        own = self.settings.but(**{**setting, "on_encoder_error": "raise"})
+        values = [getattr(own, name) for name in SCOPING]
+        scope = tuple(tuple(value) if isinstance(value, list) else value for value in values)
+        return own, self.index.weights(own), scope
+
+    def ask(self, settings: Iterable[Mapping[str, Any]]) -> None:
+        """Ask what all these settings need, each scope at once."""
+        arms: dict[_Scope, set[str]] = {}
+        pools: dict[_Scope, int] = {}
+        for own, weights, scope in map(self.needs, settings):
+            arms.setdefault(scope, set()).update(weights)
+            pools[scope] = max(pools.get(scope, 0), own.pool)
+        for scope, some in arms.items():
+            self.ask_for(scope, some, pools[scope])
+
+    def ask_for(self, scope: _Scope, wanted: Collection[str], pool: int) -> None:
+        """Ask the arms that are `wanted` unless they were asked for as much."""
+        had, depth, _ = self._asked.get(scope, ((), 0, []))
+        arms, pool = tuple(arm for arm in KINDS if arm in {*wanted, *had}), max(pool, depth)
+        if arms == had and pool == depth:
+            return
+        values = dict(zip(SCOPING, scope, strict=True))
+        known = self._known(values, arms, pool)
+        weights = {f"{arm}_weight": float(arm in arms and arm not in known) for arm in KINDS}
+        found = []
+        for at, batch in enumerate(self.batches):
+            search = batch.search.with_params(**values, **weights, pool=pool)
+            new = search.ask(batch.asked, 1, batch.where, batch.day)
+            if known:
+                joined = _joined(arms, new.found, {arm: known[arm][at].found for arm in known})
+                new = replace(new, found=joined)
+            found.append(_without_masks(new))
+        self._asked[scope] = (arms, pool, found)
+
+    def _known(self, values: Mapping[str, Any], arms: tuple[str, ...], pool: int) -> dict[str, list[Question]]:
+        """What arms answered before that are asked the same again, beside others that are not."""
+        known: dict[str, list[Question]] = {}
+        for scope, (had, depth, found) in self._asked.items():
+            other = dict(zip(SCOPING, scope, strict=True))
+            if depth != pool or {**other, "function_word_weight": 0} != {**values, "function_word_weight": 0}:
+                continue
+            here, there = self.settings.but(**values), self.settings.but(**other)
+            for arm in arms:
+                if arm in had and KINDS[arm].options(here) == KINDS[arm].options(there):
+                    known[arm] = found
+        return {} if len(known) == len(arms) else known
+
+    def check(self, scope: _Scope, weights: Mapping[str, float]) -> None:
+        """Raise where an arm that has a weight found nothing for any query: a score of 0 looks like a bad setting."""
+        _, _, asked = self._asked[scope]
+        for arm, weight in weights.items():
+            if not any(np.isfinite(one.found.raw[:, one.found.arms.index(arm)]).any() for one in asked):
+                self._check_arm(arm, weight, dict(zip(SCOPING, scope, strict=True)))
+
+    def _check_arm(self, arm: str, weight: float, values: Mapping[str, Any]) -> None:
+        """Its candidates may all have been filtered, which only the trace tells."""
+        alone = {f"{one}_weight": float(one == arm) for one in KINDS}
+        for batch in self.batches:
+            search = batch.search.with_params(**values, **alone)
+            traced = search.trace(batch.asked, k=1, where=batch.where, as_of=batch.day)
+            if traced[arm].null_count < traced.num_rows:
+                return
+        raise MemkitError(
+            f"the arm '{arm}' has the weight {weight:g} and found nothing for any of {self.queries.num_rows} queries."
+            f" Expected an arm that works, or {arm}_weight=0: as it is, the score says nothing about it."
+        )
+
+    def hits(self, depth: int, setting: Mapping[str, Any] | None = None, check: bool = True) -> pa.Table:
+        """The hits under a setting, the search's own unless given: query_id, rank, memory_id, score and alike.
+
+        Raises
+        ------
+        MemkitError
+            Unless `check` is false: where nothing was found, or nothing by an arm that has a weight.
+        """
+        own, weights, scope = self.needs(setting or {})
+        self.ask_for(scope, weights, own.pool)
+        _, _, asked = self._asked[scope]
+        found = [hits_table(replace(one, settings=own, weights=weights, k=depth)) for one in asked]
+        if check:
+            if not any(hits.num_rows for hits in found):
+                note = (found[0].schema.metadata or {}).get(b"note", b"").decode()
+                n = self.queries.num_rows
+                message = f"expected hits for some of {n} queries. Got none, which is no score of 0. {note}"
+                raise MemkitError(message.strip())
+            self.check(scope, weights)
+        names = ["query_id", "rank", "memory_id", "score", "alike"]
+        return pa.concat_tables([hits.select(names).replace_schema_metadata(None) for hits in found])
+
+    def parts(self, scope: _Scope, arms: tuple[str, ...], pool: int) -> list[Found]:
+        """What some arms found within a pool, an index each; kept, with what was found out of their texts."""
+        key = (scope, arms, pool)
+        if key not in self._parts:
+            by_index: dict[int, list[int]] = {}
+            for at, batch in enumerate(self.batches):
+                by_index.setdefault(id(batch.search._index()), []).append(at)
+            # One at a time: settings that differ in little come together.
+            self._parts = {key: [self._part(scope, arms, pool, some) for some in by_index.values()]}
+        return self._parts[key]
+
+    def _part(self, scope: _Scope, arms: tuple[str, ...], pool: int, some: Sequence[int]) -> Found:
+        batches, asked = [self.batches[at] for at in some], self._asked[scope][2]
+        place = {name: at for at, name in enumerate(self.queries["query_id"].to_pylist())}
+        number = [place[name] for batch in batches for name in batch.rows["query_id"].to_pylist()]
+        moment = [naive(batch.day.at) for batch in batches for _ in range(batch.rows.num_rows)]
+        texts = tuple(text or "" for batch in batches for text in batch.rows["text"].to_pylist())
+        start = np.cumsum([0, *(batch.rows.num_rows for batch in batches)])
+        own = [asked[at].found.of(arms, pool) for at in some]
+        whole = Candidates(
+            arms,
+            np.concatenate([one.query + first for one, first in zip(own, start[:-1], strict=True)]),
+            np.concatenate([one.row for one in own]),
+            np.concatenate([one.raw for one in own]),
+            np.concatenate([one.rank for one in own]),
+            pool,
+            np.concatenate([one.scale[: batch.rows.num_rows] for one, batch in zip(own, batches, strict=True)]),
+        )
+        index = batches[0].search._index()
+        return Found(index, np.array(number, np.int64), texts, np.array(moment, "datetime64[us]"), whole)
+
+
+def _without_masks(question: Question) -> Question:
+    """A question to be kept: what it may find is a mask over all chunks, and there are as many as users.
+
+    Where nothing may be found the mask stays, for the note that says so.
+    """
+    allowed = question.scope.allowed
+    if allowed is not None and not allowed.any():
+        return question
+    return replace(question, scope=Scope(None, None, None, None))
+
+
+def _joined(arms: tuple[str, ...], new: Candidates, known: Mapping[str, Candidates]) -> Candidates:
+    """What some arms answered now and others before, as if all were asked at once."""
+    found = {arm: known.get(arm, new) for arm in arms}
+    tables, scales = {}, []
+    for arm, one in found.items():
+        at = one.arms.index(arm)
+        rows = np.flatnonzero(one.rank[:, at] > 0)
+        tables[arm] = pa.table({"query": one.query[rows], "row": one.row[rows], "score": one.raw[rows, at]})
+        scales.append(one.scale[:, at])
+    n_rows = max((int(one.row.max(initial=0)) for one in found.values()), default=0) + 1
+    return merge(tables, n_rows, new.pool, np.stack(scales, axis=1))

@@ -1,0 +1,170 @@
+"""The scores of any settings over what the arms found for labelled queries, asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memkit import __version__
+from memkit.errors import ParameterError
+from memkit.evaluation.scores.evaluation import Task
+from memkit.evaluation.scores.metrics import Metric
+from memkit.evaluation.scores.pools import Found, Pools
+from memkit.evaluation.settings.grid import Setting
+from memkit.evaluation.settings.pieces import Pieces
+from memkit.evaluation.settings.plans import Effect, Plan, shares_candidates
+from memkit.evaluation.settings.scoring import Looked, Worker
+from memkit.evaluation.tuning.claims import fingerprint
+from memkit.parallel import is_told, results
+from memkit.progress import bar
+from memkit.schemas import Floats, Ints
+from memkit.search.fitted.arms import KINDS
+from memkit.tables.age import ages
+
+_UNIT = 250_000
+_FEWEST_UNITS = 8
+_DECAY = ("decay", "decay_days", "decay_floor", "decay_kinds")
+
+
+def scores_of(
+    pools: Pools,
+    task: Task,
+    metrics: Sequence[Metric],
+    depth: int,
+    settings: Sequence[Setting],
+    names: Sequence[str] = (),
+    n_jobs: int | None = None,
+    resume: str | Path | None = None,
+) -> tuple[Floats, Ints]:
+    """Metrics × settings × queries, and how many queries have a hit, by setting.
+
+    Parameters
+    ----------
+    pools : Pools
+        Over one index; what is missing is asked.
+    depth : int
+        How many hits the metrics look at.
+    names : sequence of str
+        What varies, to be checked for whether it can make a difference.
+    resume : str or Path, optional
+        The file that keeps each piece of the work as soon as it is done.
+    """
+    plans, looked = _plans(pools, settings), Looked(task.labels, metrics, depth)
+    _check_decay(pools, plans, names)
+    pieces = None if resume is None else Pieces(resume, _facts(pools, task, looked, settings))
+    scores = np.full((len(metrics), len(settings), task.queries.num_rows), np.nan)
+    with_hits = np.zeros(len(settings), np.int64)
+    work = [(plan, part) for plan in plans for part in _parts(pools, plan)]
+    with bar("scoring settings", total=sum(len(part.number) * plan.size for plan, part in work)) as done:
+        for at, (plan, part) in enumerate(work):
+            worker = partial(Worker, looked, pools.settings, plan, part)
+            for unit, values, hits in _worked(f"{at}", worker, plan, part, n_jobs, pieces):
+                columns = part.number[unit]
+                scores[:, plan.positions[:, None], columns] = values[:, plan.effect]
+                with_hits[plan.positions] += hits[plan.effect]
+                done.update(len(columns) * plan.size)
+    return scores, with_hits
+
+
+def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
+    """The settings by what their arms have to be asked; the arms are asked."""
+    known = []
+    for setting in settings:
+        own, weights, scope = pools.needs(setting)
+        known.append((own, weights, (scope, own.pool, own.unit == "memory")))
+    together: dict[tuple[Any, ...], set[str]] = {}
+    for own, weights, key in known:
+        if shares_candidates(own):
+            together.setdefault(key, set()).update(weights)
+    groups: dict[tuple[Any, ...], list[tuple[int, Effect]]] = {}
+    for position, (own, weights, (scope, *rest)) in enumerate(known):
+        asked = together[(scope, *rest)] if shares_candidates(own) else weights
+        arms = tuple(arm for arm in KINDS if arm in asked)
+        groups.setdefault((scope, arms, *rest), []).append((position, Effect.of(own, weights, arms)))
+    for scope in dict.fromkeys(key[0] for key in groups):
+        wanted = [key for key in groups if key[0] == scope]
+        every = [arm for arm in KINDS if any(arm in key[1] for key in wanted)]
+        pools.ask_for(scope, every, max(key[2] for key in wanted))
+        pools.check(scope, dict.fromkeys(every, 1.0))
+    return [Plan.of(key, effects) for key, effects in groups.items()]
+
+
+def _parts(pools: Pools, plan: Plan) -> list[Found]:
+    return pools.parts(plan.scope, plan.arms, plan.pool)
+
+
+def _check_decay(pools: Pools, plans: Sequence[Plan], names: Sequence[str]) -> None:
+    """Raise where the settings vary decay and nothing that was found decays under any of them."""
+    varied = [name for name in names if name in _DECAY]
+    if varied and not any(_decays(part, plan) for plan in plans for part in _parts(pools, plan)):
+        raise ParameterError(
+            f"grid: '{varied[0]}' makes no difference: nothing that these queries find decays under any setting. "
+            "Expected memories with a date, of a kind in decay_kinds ('*' is all), neither of high nor of low"
+            " importance, and a form of decay."
+        )
+
+
+def _worked(
+    name: str, made: Callable[[], Worker], plan: Plan, part: Found, n_jobs: int | None, pieces: Pieces | None
+) -> Iterator[tuple[slice, Floats, Ints]]:
+    """The pieces of the scores of one plan over one part: those of the file, and those that are not in it yet."""
+    held = {} if pieces is None else pieces.held
+    units = _units(len(part.number), plan.size)
+    left = [unit for unit in units if f"{name} {unit.start}" not in held]
+    for unit in units:
+        if unit not in left:
+            values = held[f"{name} {unit.start}"]
+            yield unit, values[:, :, :-1], values[0, :, -1].astype(np.int64)
+    if left:
+        for unit, (scores, hits) in zip(left, _scored(made(), left, n_jobs), strict=True):
+            if pieces is not None:
+                counts = np.broadcast_to(hits[:, None], (*scores.shape[:2], 1))
+                pieces.put(f"{name} {unit.start}", np.concatenate([scores, counts], axis=2))
+            yield unit, scores, hits
+
+
+def _facts(pools: Pools, task: Task, looked: Looked, settings: Sequence[Setting]) -> dict[str, Any]:
+    """What the scores depend on, by fingerprints."""
+    labels, rows, memories = task.labels, pools.index.rows, pools.index.memories
+    arrays = (rows.kind[0], rows.expires, rows.dated, rows.made, rows.decays, rows.twin)
+    asked = [batch.rows.drop_columns(["group"]).to_pylist() for batch in pools.batches]
+    return {
+        "version": __version__,
+        "corpus": fingerprint(pools.index.digests, memories["user_id"].to_pylist(), list(rows.kind[1]), *arrays),
+        "encoder": pools.index.fingerprint,
+        "labels": fingerprint(
+            labels.key, labels.gain, labels.stale, labels.queries.to_pylist(), labels.memories.to_pylist(), asked
+        ),
+        "settings": fingerprint(pools.settings.get_params(), list(settings)),
+        "metrics": [metric.name for metric in looked.metrics],
+        "depth": looked.depth,
+        "where": [batch.where for batch in pools.batches],
+        "as_of": str(task.moment),
+        "is_dated": task.moment.until is not None,
+    }
+
+
+def _scored(worker: Worker, units: list[slice], n_jobs: int | None) -> Iterator[tuple[Floats, Ints]]:
+    """What the worker gives for each unit: by threads, or wherever joblib was told to work."""
+    if not is_told():
+        yield from results(worker, ((unit,) for unit in units), n_jobs, prefer="threads")
+        return
+    alone = ((worker.alone(unit), slice(0, unit.stop - unit.start)) for unit in units)
+    yield from results(Worker.__call__, alone, n_jobs)
+
+
+def _units(n_queries: int, n_settings: int) -> list[slice]:
+    """Queries whose scores are one piece of work."""
+    size = max(1, min(-(-n_queries // _FEWEST_UNITS), _UNIT // max(n_settings, 1)))
+    return [slice(start, min(start + size, n_queries)) for start in range(0, n_queries, size)]
+
+
+def _decays(part: Found, plan: Plan) -> bool:
+    memory = part.index.rows.memory[part.candidates.row]
+    age = ages(part.index.rows.dated[memory], part.moment[part.candidates.query])
+    kinds = {decay[3] for block in plan.blocks for decay in block.decays if decay}
+    return any(bool((part.index.rows.may_decay(memory, some) & (age > 0)).any()) for some in kinds)
