@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from memkit.evaluation.scores.evaluation import Task, known_mean
 from memkit.evaluation.scores.metrics import parse_metrics
 from memkit.evaluation.scores.pools import Pools
-from memkit.evaluation.scores.statistics import OPEN, Verdict, units_needed, units_said, verdict
+from memkit.evaluation.scores.verdict import Verdict, verdict
 from memkit.evaluation.settings.scores import scores_of
 from memkit.panels.parts import bars
 from memkit.panels.state import Section
@@ -30,14 +30,11 @@ class Strip:
 
     Attributes
     ----------
-    more : int or None
-        Further units like these that would show the difference, where it cannot be told yet.
     judged : float or None
         The share of the first ten hits that was judged; None without hits.
     """
 
     verdict: Verdict
-    more: int | None
     judged: float | None
     differences: Floats
 
@@ -55,11 +52,8 @@ class Against:
     def strip(self, live: Section, pinned: Section) -> Strip:
         """The verdict on all queries."""
         now, before = self._scores(live, self._every), self._scores(pinned, self._every)
-        units = self.task.units(now[0] - before[0])
-        found = verdict(units, unit=self.task.unit_name)
-        least = units_needed(units, abs(found.difference)) if found.word == OPEN else None
-        more = None if least is None else least - len(units)
-        return Strip(found, more, known_mean(now[1]), now[0] - before[0])
+        found = verdict(self.task.units(now[0] - before[0]), unit=self.task.unit_name)
+        return Strip(found, known_mean(now[1]), now[0] - before[0])
 
     def rough(self, live: Section, pinned: Section) -> tuple[float, int]:
         """The mean difference on a few queries, evenly taken, and how many they are."""
@@ -103,9 +97,8 @@ class Against:
         strip = self.strip(live, pinned)
         v = strip.verdict
         ends = "" if v.low is None else f" <small>95 % interval {v.low:+.3f} to {v.high:+.3f}</small>"
-        told = f"{_METRIC} {v.difference:+.3f}{ends}".replace("-", "−")
-        unit = units_said(self.task.unit_name)
-        more = f" About {strip.more:,} more {unit} would show this difference." if strip.more else ""
+        told = f"{_METRIC} {v.gain:+.3f}{ends}".replace("-", "−")
+        more = f" {v.more.capitalize()}." if v.more else ""
         reason = f" {html.escape(v.reason)}." if v.reason else ""
         return (
             f"<p><b>{html.escape(v.word)}</b> than pinned</p><p>{told}</p>"

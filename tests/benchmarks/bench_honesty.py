@@ -22,7 +22,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from memkit.evaluation.scores.statistics import BETTER, WORSE, Units, verdict
+from memkit.evaluation.scores.statistics import Units
+from memkit.evaluation.scores.verdict import BETTER, WORSE, verdict
 from memkit.evaluation.tuning.claims import claim
 from memkit.evaluation.tuning.luck import Contest
 

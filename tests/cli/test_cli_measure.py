@@ -53,7 +53,7 @@ def test_compare_says_the_verdict_and_what_differs_without_labels(
 ) -> None:
     code, out, err = run("compare", folder, *labels, *WORDS, "--b", "decay=none")
     assert (code, err) == (0, "")
-    assert "Cannot tell yet whether b is better than a: too few users: 2" in out
+    assert "Cannot tell yet whether b is better than a (too few users: 2" in out
     code, out, _ = run("compare", folder, *labels, *WORDS, "--b", "decay=none", "--json")
     assert [(row["word"], row["difference"]) for row in json.loads(out)] == [("cannot tell yet", 0.0)]
     unlabelled = labels[:2]

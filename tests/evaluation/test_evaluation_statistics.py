@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import memkit as mk
-from memkit.evaluation.scores import statistics
+from memkit.evaluation.scores import verdict as verdicts
 from memkit.evaluation.scores.statistics import (
     FLIPS,
     Units,
@@ -20,8 +20,8 @@ from memkit.evaluation.scores.statistics import (
     interval,
     queries_needed,
     units_needed,
-    verdict,
 )
+from memkit.evaluation.scores.verdict import verdict
 
 SEEDS = range(12)
 
@@ -168,7 +168,7 @@ def test_practically_the_same_is_two_one_sided_tests(seed: int) -> None:
 
 
 def test_an_interval_and_a_flip_test_that_disagree_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(statistics, "flip_p", lambda *_: 0.06)
+    monkeypatch.setattr(verdicts, "flip_p", lambda *_: 0.06)
     found = verdict(Units.of(np.random.default_rng(0).normal(0.5, 1, 40), np.arange(40), True))
     assert (found.word, found.reason) == (
         "cannot tell yet",

@@ -268,7 +268,7 @@ def test_a_pinned_setting_is_compared_with_labels(search: mk.Retriever, labels: 
     )
     row = other.table.to_pylist()[0]
     assert strip.verdict.word == row["word"]
-    assert strip.verdict.difference == pytest.approx(row["difference"])
+    assert strip.verdict.gain == pytest.approx(row["difference"])
     assert (strip.verdict.low, strip.verdict.high) == pytest.approx((row["low"], row["high"]))
     panel.pick("query:q1")
     assert panel.values["query"] == "чай"
@@ -328,15 +328,16 @@ def test_more_queries_are_asked_for_where_a_loss_cannot_be_told_and_nowhere_else
     panel = mk.panels.search(search, "пул", *labels, as_of=DAY)
     panel.press("pin")
     assert panel.strip.verdict.word == "practically the same"
-    assert "would show" not in panel.strip_html
+    assert "would settle" not in panel.strip_html
     panel.set(min_score=0.3)
     strip = panel.strip
-    assert (strip.verdict.word, strip.verdict.difference < 0) == ("cannot tell yet", True)
+    assert (strip.verdict.word, strip.verdict.gain < 0) == ("cannot tell yet", True)
     units = Units.of(strip.differences, np.arange(len(strip.differences)), per_query=True)
     spread = units.error * len(units) ** 0.5
-    detectables = [detectable_of(len(units) + strip.more + by, spread) for by in (-1, 0)]
-    assert detectables[0] > abs(strip.verdict.difference) >= detectables[1]
-    assert f"About {strip.more:,} more queries would show" in panel.strip_html
+    needed = strip.verdict.needed.groups
+    detectables = [detectable_of(len(units) + needed + by, spread) for by in (-1, 0)]
+    assert detectables[0] > abs(strip.verdict.gain) >= detectables[1]
+    assert f"About {needed:,} more queries would settle it." in panel.strip_html
 
 
 def test_a_memory_is_explained_and_a_secret_is_not_shown(panels: dict[str, Panel], search: mk.Retriever) -> None:

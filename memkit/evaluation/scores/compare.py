@@ -15,11 +15,11 @@ from memkit.errors import ParameterError
 from memkit.evaluation.labels.labels import QRELS, read_queries
 from memkit.evaluation.scores.asking import read_from
 from memkit.evaluation.scores.differences import Differences
-from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, known_mean, nullable, size
+from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, known_mean, nullable
 from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluation.scores.pools import put_both
 from memkit.evaluation.scores.result import Result
-from memkit.evaluation.scores.statistics import BETTER, OPEN, SAME, WORSE, Verdict, verdict
+from memkit.evaluation.scores.verdict import BETTER, OPEN, WORSE, Verdict, verdict
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, result_schema
 
@@ -62,6 +62,8 @@ class Comparison(Result):
         metric, query_id, text, unit, a, b, difference.
     to_judge : pa.Table
         metric, query_id, memory_id, rank in b: what to judge first, where that could change the word.
+    verdict_ : Verdict or None
+        Of the first metric: word, gain, low, high, p, detectable, needed and more; None without labels.
     """
 
     table: pa.Table
@@ -69,12 +71,12 @@ class Comparison(Result):
     shifts: pa.Table
     per_query: pa.Table
     to_judge: pa.Table
+    verdict_: Verdict | None = None
 
     @property
     def word(self) -> str | None:
         """The verdict on the first metric; None without labels."""
-        word: str | None = self.table["word"][0].as_py() if self.table.num_rows else None
-        return word
+        return None if self.verdict_ is None else self.verdict_.word
 
     def differences(self) -> Differences:
         """Each query's difference on the first metric, and what was concluded.
@@ -94,24 +96,14 @@ class Comparison(Result):
         return Differences(frame, row["metric"], row["unit"], row["estimate"] == "per query", *ends, said)
 
     def __str__(self) -> str:
-        if not self.table.num_rows:
+        if self.verdict_ is None:
             shown = ", ".join(f"{row['measure']} {row['value']:.2f}" for row in self.agreement.to_pylist())
             return f"No labels, so no verdict. Of {self.agreement['n_queries'][0]} queries: {shown}"
-        row = self.table.slice(0, 1).to_pylist()[0]
-        head = {
-            BETTER: "b is better than a",
-            WORSE: "b is worse than a",
-            SAME: f"a and b are practically the same (within ± {row['epsilon']:g})",
-        }.get(row["word"], f"Cannot tell yet whether b is better than a: {row['reason']}")
-        ends = (
-            "" if row["low"] is None else f", 95 % interval {row['low']:+.3f} to {row['high']:+.3f}, p = {row['p']:.3g}"
-        )
-        power = f" A true difference below {row['detectable']:.3f} would rarely show." if row["detectable"] else ""
-        return (
-            f"{head}. {row['metric']} {row['difference']:+.3f}{ends}, {row['estimate']}, {size(row)}"
-            f": {row['better']} better, {row['same']} same, {row['worse']} worse."
-            f"{power}{' ' + row['note'] if row['note'] else ''}"
-        )
+        return ". ".join(filter(None, (str(self.verdict_), self._note)))
+
+    @property
+    def _note(self) -> str:
+        return str(self.table["note"][0])
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         below = sheet_of(self.agreement, rows, show_secrets)
@@ -120,7 +112,11 @@ class Comparison(Result):
         moved = np.flatnonzero(by_size > _EQUAL)
         widest = self.per_query.take(moved[np.argsort(-by_size[moved], kind="stable")])
         apart = replace(sheet_of(widest, rows, show_secrets), heading="Where they differ, the most first")
-        return (*super()._sheets(rows, show_secrets), alike, *([apart] if len(moved) else []))
+        head, told = super()._sheets(rows, show_secrets)[0], self.verdict_
+        if told is not None:
+            said = [*told.parts, *filter(None, [self._note])]
+            head = replace(head, heading=told.head, notes=(*said, *sheet_of(self.table, rows, show_secrets).notes))
+        return (head, alike, *([apart] if len(moved) else []))
 
 
 def compare(
@@ -199,6 +195,7 @@ def compare(
         asked, moment = read_queries(queries), Moment.of(as_of)
         both = [hits(k) for hits in put_both(a, b, asked, None, moment, where)]
         table, per_query, to_judge = _TABLE.empty_table(), _PER_QUERY.empty_table(), _TO_JUDGE.empty_table()
+        told = None
     else:
         task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
         asked, moment = task.queries, task.moment
@@ -208,14 +205,15 @@ def compare(
         both = [hits(deep) for hits in put_both(a, b, asked, task.qrels, moment, where)]
         pair = _Pair(task, both[0], both[1], deep, epsilon, seed)
         found = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
-        table = pa.Table.from_pylist([row for row, _, _ in found], schema=_TABLE)
-        per_query = describe(pa.concat_tables([scores for _, scores, _ in found]), memkit="per_query")
-        to_judge = pa.concat_tables([unseen for _, _, unseen in found])
+        told = found[0][0]
+        table = pa.Table.from_pylist([row for _, row, _, _ in found], schema=_TABLE)
+        per_query = describe(pa.concat_tables([scores for _, _, scores, _ in found]), memkit="per_query")
+        to_judge = pa.concat_tables([unseen for _, _, _, unseen in found])
     ranks = _ranks(both[0], both[1], asked, k)
     shifts = pa.Table.from_pandas(ranks.drop(columns="first"), preserve_index=False)
     of = {"of_a": read_from(a), "of_b": read_from(b)} if read_from(a) != read_from(b) else read_from(a)
     table = record_as_of(describe(table, memkit="compare", **of), moment)
-    return Comparison(table, _agreement(ranks, asked.num_rows, k), shifts, per_query, to_judge)
+    return Comparison(table, _agreement(ranks, asked.num_rows, k), shifts, per_query, to_judge, told)
 
 
 @dataclass(frozen=True)
@@ -236,8 +234,8 @@ class _Pair:
     def verdict(self, difference: Floats) -> Verdict:
         return verdict(self.task.units(difference), self.epsilon, self.seed, self.task.unit_name)
 
-    def judge(self, metric: Metric, bounds: bool) -> tuple[dict[str, Any], pa.Table, pa.Table]:
-        """The row of `_TABLE`, the scores by query, and what would have to be judged first."""
+    def judge(self, metric: Metric, bounds: bool) -> tuple[Verdict, dict[str, Any], pa.Table, pa.Table]:
+        """The verdict, the row of `_TABLE`, the scores by query, and what would have to be judged first."""
         task = self.task
         a, b = self.scores(metric, task.labels)
         d = b - a
@@ -246,32 +244,33 @@ class _Pair:
         told, to_judge = self.verdict(d), _TO_JUDGE.empty_table()
         if bounds and told.p is not None and metric.kind not in OF_HITS:
             told, to_judge = self._bounded(metric, told, np.isnan(d))
-        gain, mean = metric.sign * d, metric.sign * told.difference
+        gain, mean = metric.sign * d, metric.sign * float(told.gain or 0.0)
         if metric.sign < 0:
             told = replace(told, word={BETTER: WORSE, WORSE: BETTER}.get(told.word, told.word))
         better, worse = int((gain > _EQUAL).sum()), int((gain < -_EQUAL).sum())
+        counts = (better, told.n_queries - better - worse, worse)
+        told = replace(told, metric=metric.name, estimate=task.estimate, counts=counts)
         judged = [known_mean(shares) for shares in self.scores(Metric("judged", metric.k), task.labels)]
         against = (mean > _EQUAL and worse > better) or (mean < -_EQUAL and better > worse)
         row = {
             **{name: getattr(told, name) for name in _TABLE.names if hasattr(told, name)},
-            "metric": metric.name,
+            "difference": told.gain,
+            "n_units": told.n_groups,
             "a": task.units(np.where(np.isnan(d), np.nan, a)).mean,
             "b": task.units(np.where(np.isnan(d), np.nan, b)).mean,
             "better": better,
             "worse": worse,
-            "same": told.n_queries - better - worse,
+            "same": counts[1],
             "judged_a": judged[0],
             "judged_b": judged[1],
             "n_to_judge": to_judge.num_rows,
-            "estimate": task.estimate,
             "per_query": task.units(d, True).mean,
             "per_unit": task.units(d, False).mean,
-            "unit": task.unit_name,
             "n_no_relevant": int((task.labels.n_relevant == 0).sum()),
             "note": _AGAINST if against else "",
         }
         known = [pa.array([metric.name] * len(d)), task.labels.queries, task.queries["text"], task.unit_names]
-        return row, pa.table([*known, *map(nullable, (a, b, d))], schema=_PER_QUERY), to_judge
+        return told, row, pa.table([*known, *map(nullable, (a, b, d))], schema=_PER_QUERY), to_judge
 
     def _bounded(self, metric: Metric, told: Verdict, without: Any) -> tuple[Verdict, pa.Table]:
         """The verdict if it holds whatever the hits are worth that b alone found and nobody judged.
@@ -291,7 +290,7 @@ class _Pair:
             middle = (low + high) // 2
             low, high = (middle, high) if word(middle) == told.word else (low, middle)
         reason = f"hits that nobody judged could change the word: judge these {high} first"
-        return replace(told, word=OPEN, reason=reason), unseen.slice(0, high)
+        return replace(told, word=OPEN, reason=reason, needed=None), unseen.slice(0, high)
 
     def _unseen(self, metric: Metric) -> pa.Table:
         """What b alone found within the metric's places and nobody judged, by what it could add to the mean."""
@@ -322,7 +321,7 @@ def first_to_judge(
     task: Task, a: pa.Table, b: pa.Table, metric: Metric, depth: int, epsilon: float = 0.01, seed: int = 0
 ) -> pa.Table:
     """What would have to be judged before the word on two searches holds, by their hits: `Comparison.to_judge`."""
-    return _Pair(task, a, b, depth, epsilon, seed).judge(metric, True)[2]
+    return _Pair(task, a, b, depth, epsilon, seed).judge(metric, True)[3]
 
 
 _AGAINST = "The counts of queries say the opposite of the mean: few large differences decide it."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -20,6 +20,7 @@ from memkit.evaluation.scores.pools import Pools, Run, put_to
 from memkit.evaluation.scores.result import Result
 from memkit.evaluation.scores.stages import STAGES, stages_of
 from memkit.evaluation.scores.statistics import Units, interval
+from memkit.evaluation.scores.verdict import size
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints, result_schema
 
@@ -294,18 +295,6 @@ def _stages(asked: Pools | Run, task: Task, metrics: Sequence[Metric], depth: in
         raise ParameterError("evaluate: 'stages' needs a Retriever. Got a run, which does not say how it was made.")
     k = max((metric.k for metric in metrics if metric.k is not None), default=depth)
     return stages_of(asked.batches, task.labels, k)
-
-
-def size(row: Mapping[str, Any]) -> str:
-    """How many queries, and what keeps them apart, of a row of a result.
-
-    >>> size({"n_queries": 40, "unit": "user_id", "n_units": 8}), size({"n_queries": 40, "unit": "query_id"})
-    ('over 40 queries in 8 groups by user_id', 'over 40 queries, each for itself')
-    """
-    queries = f"over {row['n_queries']} {'query' if row['n_queries'] == 1 else 'queries'}"
-    if row["unit"] == "query_id":
-        return f"{queries}, each for itself"
-    return f"{queries} in {row['n_units']} {'group' if row['n_units'] == 1 else 'groups'} by {row['unit']}"
 
 
 def check_seed(owner: str, seed: object) -> None:

@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.special import stdtrit
@@ -31,8 +31,6 @@ _KEPT = 64
 """Flips of so few units are kept for the next question: some megabytes."""
 _ALMOST = 1e-10
 """Sums that differ by less, as a share of all values, differ by rounding."""
-
-BETTER, WORSE, SAME, OPEN = "better", "worse", "practically the same", "cannot tell yet"
 
 
 @dataclass(frozen=True)
@@ -247,89 +245,3 @@ def queries_needed(difference: float, spread: float = 0.25, *, a_unit: int = 1, 
     if not isinstance(difference, (int, float)) or not difference > 0:
         raise ParameterError(f"queries_needed: 'difference' must be above 0. Got {difference!r}.")
     return math.ceil((7.85 * (spread / difference) ** 2 + 1.9) * (1 + (a_unit - 1) * alike))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verdict:
-    """What may be said of a difference.
-
-    Attributes
-    ----------
-    word : str
-        better, worse, practically the same, or cannot tell yet.
-    reason : str
-        Why not, where it cannot be told.
-    difference : float
-        New minus reference.
-    low, high : float or None
-        The 95 % interval; None below 6 units.
-    p : float or None
-        Of whole units flipped, on both sides; None below 6 units.
-    epsilon : float
-        Differences within ± this make no difference.
-    detectable : float or None
-        The smallest true difference that would be shown four times in five.
-    n_queries, n_units : int
-    n_flips : int
-        Behind `p`.
-    """
-
-    word: str
-    reason: str
-    difference: float
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    epsilon: float
-    detectable: float | None = None
-    n_queries: int
-    n_units: int
-    n_flips: int = 0
-
-
-def units_said(unit: str) -> str:
-    """What units are called that the column `unit` tells apart.
-
-    >>> [units_said(name) for name in ("user_id", "query_id", "group", "team")]
-    ['users', 'queries', 'groups', 'groups by team']
-    """
-    return {"user_id": "users", "query_id": "queries", "group": "groups"}.get(unit, f"groups by {unit}")
-
-
-def too_few(n_units: int, unit: str = "user_id") -> str:
-    """Why there is no verdict on so few units; `unit` is the column that tells them apart."""
-    return f"too few {units_said(unit)}: {n_units}, and fewer than {FEWEST} allow no conclusion"
-
-
-def verdict(units: Units, epsilon: float = 0.01, seed: int = 0, unit: str = "user_id") -> Verdict:
-    """The word that a difference has earned.
-
-    Better and worse: the 95 % interval leaves out 0, and so does the flip test. Practically the same: the 90 %
-    interval lies within ± epsilon, which is two one-sided tests at 5 %. `unit` is the column that tells units apart.
-
-    Examples
-    --------
-    >>> verdict(Units.of(np.full(30, 0.1), np.arange(30), per_query=True)).word
-    'better'
-    >>> verdict(Units.of(np.full(30, 0.1), np.arange(30) % 5, per_query=True)).reason
-    'too few users: 5, and fewer than 6 allow no conclusion'
-    """
-    told: dict[str, Any] = {"difference": units.mean, "epsilon": epsilon, "n_queries": units.n_queries}
-    told |= {"n_units": len(units)}
-    wide, narrow = interval(units, 0.95, seed), interval(units, 0.9, seed)
-    if wide is None or narrow is None:
-        return Verdict(word=OPEN, reason=too_few(len(units), unit), **told)
-    told |= {"low": wide[0], "high": wide[1], "p": flip_p(units, seed), "detectable": detectable(units)}
-    word, reason = _word(wide, narrow, told["p"], epsilon)
-    return Verdict(word=word, reason=reason, n_flips=n_flips(len(units)), **told)
-
-
-def _word(wide: tuple[float, float], narrow: tuple[float, float], p: float, epsilon: float) -> tuple[str, str]:
-    if wide[0] > 0 or wide[1] < 0:
-        if p < 0.05:
-            return (BETTER if wide[0] > 0 else WORSE), ""
-        if not -epsilon <= narrow[0] <= narrow[1] <= epsilon:
-            return OPEN, f"the interval leaves out 0, the flip test does not (p = {p:.3f})"
-    if -epsilon <= narrow[0] <= narrow[1] <= epsilon:
-        return SAME, ""
-    return OPEN, f"the interval holds 0 and reaches beyond ± {epsilon:g}"

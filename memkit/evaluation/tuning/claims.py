@@ -1,14 +1,13 @@
-"""What tuning may say: the verdict on a choice, its sentence, guards on other labels, and how often one has looked."""
+"""What tuning may say: the verdict on a choice, guards on other labels, and how often one has looked."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,18 +15,17 @@ from scipy.special import stdtrit
 
 from memkit.checked import json_object
 from memkit.errors import FormatError
-from memkit.evaluation.scores.evaluation import size
-from memkit.evaluation.scores.statistics import (
+from memkit.evaluation.scores.statistics import FEWEST, Units, flip_p, interval, units_needed
+from memkit.evaluation.scores.verdict import (
     BETTER,
-    FEWEST,
+    LABELS,
     OPEN,
     SAME,
     WORSE,
-    Units,
-    flip_p,
-    interval,
+    Needed,
+    Verdict,
+    more_of,
     too_few,
-    units_needed,
     verdict,
 )
 from memkit.evaluation.tuning.luck import RESAMPLES, Contest, Retuned, expected_gain, retune
@@ -35,135 +33,10 @@ from memkit.schemas import result_schema
 
 _ALPHA = 0.025
 _GUARD = 0.05
-LABELS, HOLDOUT, LATER = "labels", "holdout", "later queries"
+HOLDOUT, LATER = "holdout", "later queries"
 
 
-class Needed(NamedTuple):
-    """How many more queries, of how many more groups, would settle it."""
-
-    queries: int
-    groups: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuneVerdict:
-    """What may be said of a choice among settings; as text one sentence.
-
-    Attributes
-    ----------
-    word : str
-        better, worse, practically the same, or cannot tell yet.
-    reason : str
-        Why not, where it cannot be told.
-    metric : str
-    gain : float or None
-        What the choice may be expected to gain over the default; None below 6 groups. On a holdout: what it gained.
-    apparent : float
-        What the best setting seems to gain on the labels that it was chosen on: too much.
-    low, high : float or None
-        The 95 % interval, over groups, of what choices gain on groups that had no part in them; `gain` is within.
-    p : float or None
-        One-sided, of groups flipped and the choice made anew; on a holdout of groups flipped, to both sides.
-    p_worse : float or None
-        The same for a loss; None on a holdout.
-    epsilon : float
-        Differences within ± this make no difference.
-    detectable : float or None
-        The smallest true gain that would be shown four times in five.
-    needed : Needed or None
-        More queries and groups like these that would settle it, as far as can be told.
-    looks : int
-        How often these labels were looked at, this time included, as far as is remembered.
-    tested_on : {'labels', 'holdout', 'later queries'}
-    unit : str
-        What the groups are; query_id where a query is its own.
-    estimate : str
-        What means are over: per query, or per group.
-    n_settings, n_queries, n_groups, n_flips, n_resamples : int
-        Settings besides the default; queries and groups that were tested on; what is behind `p` and `gain`.
-    """
-
-    word: str
-    reason: str
-    metric: str
-    gain: float | None = None
-    apparent: float
-    low: float | None = None
-    high: float | None = None
-    p: float | None = None
-    p_worse: float | None = None
-    epsilon: float
-    detectable: float | None = None
-    needed: Needed | None = None
-    looks: int
-    tested_on: str
-    unit: str
-    estimate: str
-    n_settings: int
-    n_queries: int
-    n_groups: int
-    n_flips: int = 0
-    n_resamples: int = 0
-
-    def __str__(self) -> str:
-        return f"{self.head}: {'; '.join(self.parts)}"
-
-    @property
-    def head(self) -> str:
-        """The word, as it is said."""
-        return {
-            BETTER: "Tuning helps",
-            WORSE: "Tuning does harm",
-            SAME: f"Tuning makes practically no difference (within ± {self.epsilon:g})",
-        }.get(self.word, f"Cannot tell yet whether tuning helps ({self.reason})")
-
-    @property
-    def parts(self) -> list[str]:
-        """The numbers behind it, a thought each."""
-        said = (self._gains(), self._chance(), self._power(), self._more(), self._looked())
-        return [part for part in said if part]
-
-    def _gains(self) -> str:
-        best = "the one other setting" if self.n_settings == 1 else f"the best of {self.n_settings:,} settings"
-        rows = {"n_queries": self.n_queries, "unit": self.unit, "n_units": self.n_groups}
-        if self.gain is None:
-            apparent = f"{_signed(self.apparent)} for {best} on the labels it was chosen on"
-            return f"{self.metric} {apparent}, {self.estimate}, {size(rows)}"
-        where = "expected" if self.tested_on == LABELS else f"on the {self.tested_on}"
-        gains = f"{_signed(self.gain)} {where}, {_signed(self.apparent)} apparent for {best}"
-        return f"{self.metric} {gains}, {self.estimate}, {size(rows)}"
-
-    def _chance(self) -> str:
-        if self.low is None or self.p is None:
-            return ""
-        p = self.p_worse if self.word == WORSE and self.p_worse is not None else self.p
-        sides = "both sides" if self.p_worse is None else "one side"
-        ends = f"{_signed(self.low)} to {_signed(self.high or 0.0)}"
-        return f"95 % interval {ends}, p = {p:.3g} to {sides} of {self.n_flips:,} flips"
-
-    def _power(self) -> str:
-        if self.word not in (OPEN, SAME) or not self.detectable:
-            return ""
-        return f"a true gain below {self.detectable:.3f} would rarely show"
-
-    def _more(self) -> str:
-        if self.needed is None:
-            return ""
-        queries = f"about {self.needed.queries:,} more quer{'y' if self.needed.queries == 1 else 'ies'}"
-        groups = f"{self.needed.groups:,} more group{'' if self.needed.groups == 1 else 's'}"
-        of = "" if self.unit == "query_id" else f" of {groups}"
-        return f"{queries}{of} {'would settle it' if self.gain is not None else 'are the least for a verdict'}"
-
-    def _looked(self) -> str:
-        return "" if self.looks == 1 else f"look {self.looks} at these labels, and each look makes the next worth less"
-
-
-def _signed(value: float) -> str:
-    """With its sign; a 0 has a plus."""
-    return f"{round(value, 3) + 0.0:+.3f}"
-
-
-def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any]) -> tuple[TuneVerdict, Retuned | None]:
+def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any]) -> tuple[Verdict, Retuned | None]:
     """The verdict on a choice from the labels that it is made on, and what it rests upon; `about` names the rest."""
     told = {
         "epsilon": epsilon,
@@ -175,12 +48,12 @@ def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any])
         **about,
     }
     if contest.n_units < FEWEST:
-        needed = _more_of(FEWEST, contest.units(contest.value[contest.best]))
-        return TuneVerdict(word=OPEN, reason=too_few(contest.n_units, about["unit"]), needed=needed, **told), None
+        needed = more_of(FEWEST, contest.units(contest.value[contest.best]))
+        return Verdict(word=OPEN, reason=too_few(contest.n_units, about["unit"]), needed=needed, **told), None
     found, gain = retune(contest, seed), expected_gain(contest, seed)
     (low, high), narrow = (_holding(gain, found.interval(level)) for level in (0.95, 0.9))
     word, reason = _word(found, (low, high), narrow, epsilon)
-    return TuneVerdict(
+    return Verdict(
         word=word,
         reason=reason,
         gain=gain,
@@ -196,23 +69,13 @@ def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any])
     ), found
 
 
-def claim_apart(units: Units, seed: int, chosen: TuneVerdict, tested_on: str) -> TuneVerdict:
+def claim_apart(units: Units, seed: int, chosen: Verdict, tested_on: str) -> Verdict:
     """The verdict on one setting by labels that had no part in its choice: one ordinary test."""
-    found, few = verdict(units, chosen.epsilon, seed, chosen.unit), len(units) < FEWEST
-    least = units_needed(units, max(abs(found.difference), chosen.epsilon)) if found.word == OPEN else None
-    return replace(
-        chosen,
-        word=found.word,
-        reason=found.reason,
-        gain=None if few else found.difference,
-        p_worse=None,
-        needed=_more_of(FEWEST if few else least, units),
-        tested_on=tested_on,
-        n_queries=found.n_queries,
-        n_groups=found.n_units,
-        n_resamples=0,
-        **{name: getattr(found, name) for name in ("low", "high", "p", "detectable", "n_flips")},
-    )
+    found = verdict(units, chosen.epsilon, seed, chosen.unit)
+    gain = found.gain if len(units) >= FEWEST else None
+    names = ("word", "reason", "low", "high", "p", "detectable", "needed", "n_queries", "n_groups", "n_flips")
+    tested = {name: getattr(found, name) for name in names}
+    return replace(chosen, **tested, gain=gain, p_worse=None, tested_on=tested_on, n_resamples=0)
 
 
 def _holding(gain: float | None, ends: tuple[float, float]) -> tuple[float, float]:
@@ -237,13 +100,7 @@ def _needed(found: Retuned, gain: float) -> Needed | None:
     plain = float(stdtrit(len(found.held) - 1, 0.975) + stdtrit(len(found.held) - 1, 0.8)) * found.held.error
     if not found.detectable or not gain:
         return None
-    return _more_of(units_needed(found.held, gain * plain / found.detectable), found.held)
-
-
-def _more_of(groups: int | None, units: Units) -> Needed | None:
-    """So many groups in all, as what is still to come."""
-    more = (groups or 0) - len(units)
-    return Needed(math.ceil(more * units.n_queries / len(units)), more) if more > 0 else None
+    return more_of(units_needed(found.held, gain * plain / found.detectable), found.held)
 
 
 GUARDS = result_schema(

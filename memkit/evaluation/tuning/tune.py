@@ -17,11 +17,12 @@ from memkit.evaluation.scores.compare import first_to_judge
 from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, is_per_query, known_mean
 from memkit.evaluation.scores.metrics import OF_HITS, Metric
 from memkit.evaluation.scores.pools import Pools
-from memkit.evaluation.scores.statistics import OPEN, SAME, WORSE, Units
+from memkit.evaluation.scores.statistics import Units
+from memkit.evaluation.scores.verdict import LABELS, OPEN, SAME, WORSE
 from memkit.evaluation.settings.grid import Grid, Setting
 from memkit.evaluation.settings.sweep import Sweep, check_work, swept
 from memkit.evaluation.tuning.baselines import baselines
-from memkit.evaluation.tuning.claims import HOLDOUT, LABELS, LATER, Looks, set_aside
+from memkit.evaluation.tuning.claims import HOLDOUT, LATER, Looks, set_aside
 from memkit.evaluation.tuning.tuned import Plan, Scored, Tuning, tuned
 from memkit.params import AsOf, Moment, as_of_time, check_choice, check_value
 from memkit.schemas import Mask

@@ -20,13 +20,12 @@ from memkit.evaluation.scores.evaluation import nullable
 from memkit.evaluation.scores.metrics import Metric
 from memkit.evaluation.scores.result import Result
 from memkit.evaluation.scores.stages import stages_of
-from memkit.evaluation.scores.statistics import BETTER, OPEN, Units
+from memkit.evaluation.scores.statistics import Units
+from memkit.evaluation.scores.verdict import BETTER, LABELS, OPEN, Verdict
 from memkit.evaluation.settings.sweep import Sweep
 from memkit.evaluation.tuning.claims import (
     HOLDOUT,
-    LABELS,
     Looks,
-    TuneVerdict,
     claim,
     claim_apart,
     fingerprint,
@@ -45,7 +44,7 @@ class Tuning(Result):
 
     Attributes
     ----------
-    verdict_ : TuneVerdict
+    verdict_ : Verdict
         word, gain, low, high, p, detectable, needed, looks and more; as text one sentence.
     best_params_ : dict
         The setting with the highest mean: chosen by luck as well as by merit.
@@ -78,13 +77,13 @@ class Tuning(Result):
         The search with `chosen_params_`, ready to use; None of a table of scores.
     """
 
-    verdict_: TuneVerdict
+    verdict_: Verdict
     best_params_: dict[str, Any]
     chosen_params_: dict[str, Any]
     why_: str
     plateau_: pa.Table
     expected_gain_: float | None
-    apparent_gain_: float
+    apparent_gain_: float | None
     guards_: pa.Table
     table_: pa.Table
     groups_: pa.Table
@@ -145,7 +144,11 @@ class Tuning(Result):
     @property
     def summary(self) -> pa.Table:
         """The verdict and what follows from it as one row; settings as JSON."""
-        row = {**asdict(self.verdict_), "needed": self.verdict_.needed and self.verdict_.needed._asdict()}
+        row = {
+            **asdict(self.verdict_),
+            "counts": None,
+            "needed": self.verdict_.needed and self.verdict_.needed._asdict(),
+        }
         told = {"chosen": self.chosen_params_, "best": self.best_params_, "candidate": self.candidate_}
         said = {name: json.dumps(setting, ensure_ascii=False, default=str) for name, setting in told.items()}
         return pa.Table.from_pylist([{**row, **said, "why": self.why_, "sentence": str(self.verdict_)}])
@@ -273,7 +276,7 @@ def _look(scored: Scored, plan: Plan) -> int:
     return 1 + before
 
 
-def _tested_apart(scored: Scored, plan: Plan, candidate: int, chosen: TuneVerdict) -> TuneVerdict:
+def _tested_apart(scored: Scored, plan: Plan, candidate: int, chosen: Verdict) -> Verdict:
     """The verdict of what was held apart; of a holdout that another choice has seen, that it cannot be told."""
     if np.isnan(scored.values[scored.default, plan.apart]).all():
         raise ParameterError(f"tune: expected a query with something to find among the {plan.tested_on}. Got none.")
@@ -286,7 +289,7 @@ def _tested_apart(scored: Scored, plan: Plan, candidate: int, chosen: TuneVerdic
     return replace(found, word=OPEN, reason=_USED, looks=1 + before, needed=None) if before else found
 
 
-def _handed_out(verdict: TuneVerdict, scored: Scored, candidate: int, guarded: pa.Table) -> tuple[int, str]:
+def _handed_out(verdict: Verdict, scored: Scored, candidate: int, guarded: pa.Table) -> tuple[int, str]:
     if verdict.word != BETTER:
         return scored.default, "Keep the search's own setting."
     broken = guarded.filter(pc.invert(guarded["holds"]))["guard"].to_pylist()

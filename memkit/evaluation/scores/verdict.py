@@ -1,0 +1,230 @@
+"""What may be said of a difference: one verdict, in four words and one sentence, for comparing, tuning and panels."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from memkit.evaluation.scores.statistics import FEWEST, Units, detectable, flip_p, interval, n_flips, units_needed
+
+BETTER, WORSE, SAME, OPEN = "better", "worse", "practically the same", "cannot tell yet"
+LABELS = "labels"
+_OF_TWO = {
+    BETTER: "b is better than a",
+    WORSE: "b is worse than a",
+    SAME: "a and b are practically the same (within ± {epsilon})",
+    OPEN: "Cannot tell yet whether b is better than a ({reason})",
+}
+_OF_A_CHOICE = {
+    BETTER: "Tuning helps",
+    WORSE: "Tuning does harm",
+    SAME: "Tuning makes practically no difference (within ± {epsilon})",
+    OPEN: "Cannot tell yet whether tuning helps ({reason})",
+}
+
+
+class Needed(NamedTuple):
+    """How many more queries, of how many more groups, would settle it."""
+
+    queries: int
+    groups: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What may be said of a difference, of two searches or of a choice among settings; as text one sentence.
+
+    Attributes
+    ----------
+    word : str
+        better, worse, practically the same, or cannot tell yet.
+    reason : str
+        Why not, where it cannot be told.
+    metric : str
+    gain : float or None
+        New minus reference; what a choice may be expected to gain over the default, None below 6 groups.
+    apparent : float or None
+        What the best setting seems to gain on the labels that it was chosen on: too much.
+    low, high : float or None
+        The 95 % interval over groups; None below 6. Of a choice: of what choices gain on groups that had no part in
+        them; `gain` is within.
+    p : float or None
+        Of whole groups flipped, to both sides; of a choice one-sided, with the choice made anew.
+    p_worse : float or None
+        Of a choice the same for a loss; None on a holdout.
+    epsilon : float
+        Differences within ± this make no difference.
+    detectable : float or None
+        The smallest true difference that would be shown four times in five.
+    needed : Needed or None
+        More queries and groups like these that would settle it, as far as can be told.
+    counts : tuple of int, or None
+        Of two searches: queries that are better, the same, worse.
+    looks : int
+        How often these labels were looked at, this time included, as far as is remembered.
+    tested_on : {'labels', 'holdout', 'later queries'}
+    unit : str
+        What the groups are; query_id where a query is its own.
+    estimate : str
+        What means are over: per query, or per group.
+    n_settings, n_queries, n_groups, n_flips, n_resamples : int
+        Settings besides the default, 0 of two searches; queries and groups that were tested on; what is behind `p` and
+        the `gain` of a choice.
+    """
+
+    word: str
+    reason: str
+    metric: str = ""
+    gain: float | None = None
+    apparent: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+    p_worse: float | None = None
+    epsilon: float
+    detectable: float | None = None
+    needed: Needed | None = None
+    counts: tuple[int, int, int] | None = None
+    looks: int = 1
+    tested_on: str = LABELS
+    unit: str
+    estimate: str = "per query"
+    n_settings: int = 0
+    n_queries: int
+    n_groups: int
+    n_flips: int = 0
+    n_resamples: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.head}: {'; '.join(self.parts)}"
+
+    @property
+    def head(self) -> str:
+        """The word, as it is said."""
+        said = _OF_A_CHOICE if self.n_settings else _OF_TWO
+        return said[self.word].format(epsilon=f"{self.epsilon:g}", reason=self.reason)
+
+    @property
+    def parts(self) -> list[str]:
+        """The numbers behind it, a thought each."""
+        said = (self._gains(), self._counts(), self._chance(), self._power(), self.more, self._looked())
+        return [part for part in said if part]
+
+    def _gains(self) -> str:
+        rows = {"n_queries": self.n_queries, "unit": self.unit, "n_units": self.n_groups}
+        if not self.n_settings:
+            return f"{self.metric} {_signed(self.gain)}, {self.estimate}, {size(rows)}"
+        best = "the one other setting" if self.n_settings == 1 else f"the best of {self.n_settings:,} settings"
+        if self.gain is None:
+            apparent = f"{_signed(self.apparent)} for {best} on the labels it was chosen on"
+            return f"{self.metric} {apparent}, {self.estimate}, {size(rows)}"
+        where = "expected" if self.tested_on == LABELS else f"on the {self.tested_on}"
+        gains = f"{_signed(self.gain)} {where}, {_signed(self.apparent)} apparent for {best}"
+        return f"{self.metric} {gains}, {self.estimate}, {size(rows)}"
+
+    def _counts(self) -> str:
+        if self.counts is None:
+            return ""
+        better, same, worse = self.counts
+        return f"{better} better, {same} same, {worse} worse"
+
+    def _chance(self) -> str:
+        if self.low is None or self.p is None:
+            return ""
+        p = self.p_worse if self.word == WORSE and self.p_worse is not None else self.p
+        sides = "both sides" if self.p_worse is None else "one side"
+        ends = f"{_signed(self.low)} to {_signed(self.high)}"
+        return f"95 % interval {ends}, p = {p:.3g} to {sides} of {self.n_flips:,} flips"
+
+    def _power(self) -> str:
+        if self.word not in (OPEN, SAME) or not self.detectable:
+            return ""
+        return f"a true {'gain' if self.n_settings else 'difference'} below {self.detectable:.3f} would rarely show"
+
+    @property
+    def more(self) -> str:
+        """How many more queries would settle it; empty where that is not known, or nothing is to be settled."""
+        if self.needed is None:
+            return ""
+        queries = f"about {self.needed.queries:,} more quer{'y' if self.needed.queries == 1 else 'ies'}"
+        groups = f"{self.needed.groups:,} more group{'' if self.needed.groups == 1 else 's'}"
+        of = "" if self.unit == "query_id" else f" of {groups}"
+        return f"{queries}{of} {'would settle it' if self.low is not None else 'are the least for a verdict'}"
+
+    def _looked(self) -> str:
+        return "" if self.looks == 1 else f"look {self.looks} at these labels, and each look makes the next worth less"
+
+
+def _signed(value: float | None) -> str:
+    """With its sign; a 0 has a plus."""
+    return f"{round(value or 0.0, 3) + 0.0:+.3f}"
+
+
+def more_of(groups: int | None, units: Units) -> Needed | None:
+    """So many groups in all, as what is still to come."""
+    more = (groups or 0) - len(units)
+    return Needed(math.ceil(more * units.n_queries / len(units)), more) if more > 0 else None
+
+
+def units_said(unit: str) -> str:
+    """What units are called that the column `unit` tells apart.
+
+    >>> [units_said(name) for name in ("user_id", "query_id", "group", "team")]
+    ['users', 'queries', 'groups', 'groups by team']
+    """
+    return {"user_id": "users", "query_id": "queries", "group": "groups"}.get(unit, f"groups by {unit}")
+
+
+def too_few(n_units: int, unit: str = "user_id") -> str:
+    """Why there is no verdict on so few units; `unit` is the column that tells them apart."""
+    return f"too few {units_said(unit)}: {n_units}, and fewer than {FEWEST} allow no conclusion"
+
+
+def verdict(units: Units, epsilon: float = 0.01, seed: int = 0, unit: str = "user_id") -> Verdict:
+    """The word that a difference has earned.
+
+    Better and worse: the 95 % interval leaves out 0, and so does the flip test. Practically the same: the 90 %
+    interval lies within ± epsilon, which is two one-sided tests at 5 %. `unit` is the column that tells units apart.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> verdict(Units.of(np.full(30, 0.1), np.arange(30), per_query=True)).word
+    'better'
+    >>> verdict(Units.of(np.full(30, 0.1), np.arange(30) % 5, per_query=True)).reason
+    'too few users: 5, and fewer than 6 allow no conclusion'
+    """
+    told: dict[str, Any] = {"gain": units.mean, "epsilon": epsilon, "unit": unit}
+    told |= {"n_queries": units.n_queries, "n_groups": len(units)}
+    wide, narrow = interval(units, 0.95, seed), interval(units, 0.9, seed)
+    if wide is None or narrow is None:
+        return Verdict(word=OPEN, reason=too_few(len(units), unit), needed=more_of(FEWEST, units), **told)
+    told |= {"low": wide[0], "high": wide[1], "p": flip_p(units, seed), "detectable": detectable(units)}
+    word, reason = _word(wide, narrow, told["p"], epsilon)
+    least = units_needed(units, max(abs(units.mean), epsilon)) if word == OPEN else None
+    return Verdict(word=word, reason=reason, needed=more_of(least, units), n_flips=n_flips(len(units)), **told)
+
+
+def _word(wide: tuple[float, float], narrow: tuple[float, float], p: float, epsilon: float) -> tuple[str, str]:
+    if wide[0] > 0 or wide[1] < 0:
+        if p < 0.05:
+            return (BETTER if wide[0] > 0 else WORSE), ""
+        if not -epsilon <= narrow[0] <= narrow[1] <= epsilon:
+            return OPEN, f"the interval leaves out 0, the flip test does not (p = {p:.3f})"
+    if -epsilon <= narrow[0] <= narrow[1] <= epsilon:
+        return SAME, ""
+    return OPEN, f"the interval holds 0 and reaches beyond ± {epsilon:g}"
+
+
+def size(row: Mapping[str, Any]) -> str:
+    """How many queries, and what keeps them apart, of a row of a result.
+
+    >>> size({"n_queries": 40, "unit": "user_id", "n_units": 8}), size({"n_queries": 40, "unit": "query_id"})
+    ('over 40 queries in 8 groups by user_id', 'over 40 queries, each for itself')
+    """
+    queries = f"over {row['n_queries']} {'query' if row['n_queries'] == 1 else 'queries'}"
+    if row["unit"] == "query_id":
+        return f"{queries}, each for itself"
+    return f"{queries} in {row['n_units']} {'group' if row['n_units'] == 1 else 'groups'} by {row['unit']}"
