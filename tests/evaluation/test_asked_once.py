@@ -213,3 +213,14 @@ def test_hits_of_two_settings_asked_at_once_are_those_of_their_own_searches(
         both = [hits(5) for hits in put_both(search, other, queries, qrels, Moment.of(DAY), None)]
         for one, hits in zip((search, other), both, strict=True):
             assert hits == Pools(one, queries, qrels, Moment.of(DAY), None).hits(5)
+
+
+def test_two_settings_over_buckets_compare_as_over_one_index(
+    search: Retriever, files: dict[str, tuple[Path, Path]], tmp_path: Path
+) -> None:
+    search.corpus_.save(tmp_path, buckets=2)
+    over = mk.Retriever(encoder="hash").fit(mk.open(tmp_path, trust=True))
+    found = [
+        mk.compare(one, one.with_params(vector_weight=0.0, pool=3), *files["own"], as_of=DAY) for one in (over, search)
+    ]
+    assert found[0].table.drop_columns(["p"]).to_pylist() == found[1].table.drop_columns(["p"]).to_pylist()

@@ -124,8 +124,10 @@ class Pools:
 
     def serves(self, search: Any) -> bool:
         """Whether what was found for this search is what `search` would find, under settings of its own."""
-        same = hasattr(search, "ask") and search._index() is self.search._index()
-        return same and (self.search.pool == search.pool or getattr(self.index, "is_steady", False))
+        if not hasattr(search, "ask") or search._index() is not self.search._index():
+            return False
+        # Over buckets, or by an approximate index, a smaller pool need not be the beginning of a larger one.
+        return isinstance(self.index, SearchIndex) and (self.search.pool == search.pool or self.index.is_steady)
 
     def needs(self, setting: Mapping[str, Any]) -> tuple[Settings, dict[str, float], _Scope]:
         """A setting in full, the weights of its arms, and the scope within which they are asked."""
