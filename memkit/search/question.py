@@ -27,6 +27,8 @@ from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import said_across
 from memkit.search.fitted.index import SearchIndex
 from memkit.search.settings import QuerySettings
+from memkit.search.stages.columns import Columns
+from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.rank import Candidates, Ranked, rank
 from memkit.tables.age import later
 from memkit.tables.sealed import OutOfTimeError, read_select
@@ -387,6 +389,20 @@ class Question:
         if self.index.is_part:
             raise MemkitError("a trace needs one index over all memories. Fit the Retriever to lake.whole().")
         return self.index.find(self.queries.texts, n, allowed, self.weights, self.settings, self.moment)
+
+    @property
+    def columns(self) -> Columns:
+        """What ranking looks at of the chunks."""
+        return self.index.rows
+
+    @property
+    def repeats(self) -> Repeats:
+        """Which chunks say the same as others."""
+        return self.index.repeats
+
+    def likeness(self, row: Ints) -> Likeness:
+        """Likeness among any of the chunks `row`: by vectors, where these have a weight."""
+        return self.index.similarity(row, by_vectors="vector" in self.weights)
 
     def across(self, found: Candidates) -> tuple[Floats, Mask]:
         """As `said_across`."""

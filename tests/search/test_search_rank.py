@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import exp
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+from memkit.schemas import Ints
+from memkit.search.settings import QuerySettings
+from memkit.search.stages.columns import Columns
+from memkit.search.stages.diversify import Likeness, Repeats
+from memkit.search.stages.rank import DISPOSITIONS, Candidates, merge, rank
 
 DAY = "2026-03-01"
 LATIN = ["alpha", "beta", "gamma", "delta"]
@@ -220,3 +228,39 @@ def test_shorter_lists_are_prefixes_and_the_trace_agrees(
         common = ["query_id", "rank", "memory_id", "chunk_id", "score", "bm25", "vector", "decay"]
         assert returned.select(common).equals(hits.select(common))
         assert len(set(trace["chunk_id"].to_pylist())) == trace.num_rows
+
+
+@dataclass(frozen=True)
+class Bare:
+    """A question over columns alone: two queries, four chunks of three memories, and no index anywhere."""
+
+    columns: Columns
+    repeats: Repeats
+    settings: QuerySettings
+    weights: dict[str, float]
+    queries: tuple[str, ...] = ("q",)
+    k: int = 2
+    depth: int | None = None
+
+    def likeness(self, row: Ints) -> Likeness:
+        return Likeness(None, np.eye(4, dtype=np.float32))
+
+    def across(self, found: Candidates) -> Any:
+        raise AssertionError("no arm of vectors")
+
+    def decay(self, memory: Ints) -> Any:
+        return self.columns.decay(memory, datetime(2026, 3, 1, tzinfo=UTC), "half_life", 10.0, 0.0)
+
+
+def test_candidates_are_ranked_over_columns_without_any_index() -> None:
+    dates = np.array(["2026-03-01", "2026-02-19", "NaT"], "datetime64[us]")
+    kind = (np.array([0, 1, 0]), ("document", "note"))
+    columns = Columns(np.array([0, 0, 1, 2]), np.arange(4), kind, dates, np.ones(3, bool))
+    repeats = Repeats(["one", "two", "three", "four"], np.zeros(4, np.int64))
+    found = merge({"bm25": pa.table({"query": [0] * 4, "row": range(4), "score": [1.0, 2.0, 4.0, 0.5]})}, 4, 10)
+    declared = QuerySettings(normalise="max", kind_weights={"document": 0.8})
+    ranked = rank(found, Bare(columns, repeats, declared, {"bm25": 1.0}))
+    # 4 / 4 x .5 of ten days; the better chunk of the first memory 2 / 4 x .8; the last 1 / 8 x .8.
+    assert ranked.found.row.tolist() == [2, 1, 3]
+    assert ranked.score.tolist() == pytest.approx([0.5, 0.4, 0.1])
+    assert [DISPOSITIONS[code] for code in ranked.disposition] == ["returned", "returned", "below_k"]

@@ -14,9 +14,9 @@ from memkit.evaluation.scores.pools import Found
 from memkit.evaluation.settings.plans import Plan
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.across import said_across
-from memkit.search.fitted.index import priors
 from memkit.search.question import Settings
 from memkit.search.stages.blocks import Alike, Places
+from memkit.search.stages.columns import priors
 from memkit.search.stages.many import NOWHERE, OneQuery
 from memkit.search.stages.rank import norms
 from memkit.tables.age import ages, factors

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
@@ -22,15 +22,16 @@ from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts, content_key
 from memkit.index.postings import CANDIDATES
 from memkit.params import check_corpus
-from memkit.schemas import Floats, Ints, Mask, check_kinds
+from memkit.schemas import Ints, Mask, check_kinds
 from memkit.search.fitted.across import Means, Vocabulary, vocabulary_of
 from memkit.search.fitted.arms import KINDS, as_days, build_arm, codes, cut, finder, places, said, taken
 from memkit.search.fitted.context import Context, context_of
 from memkit.search.settings import FitSettings, QuerySettings
+from memkit.search.stages.columns import Columns
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import arm_weights
 from memkit.search.stages.rank import Candidates, merge
-from memkit.tables.age import ages, decaying, expired, factors, later
+from memkit.tables.age import decaying, expired, later
 from memkit.text.analyse import terms_by
 
 if TYPE_CHECKING:
@@ -45,63 +46,39 @@ PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
 
 
 @dataclass(frozen=True)
-class Rows:
-    """One value a chunk (`memory`, `text`, `twin`, `filled`) or a memory (the others).
+class Rows(Columns):
+    """What an index knows of its chunks and memories besides: a value a chunk (`text`, `filled`) or a memory.
 
     Attributes
     ----------
-    memory : ndarray of int64, shape (n_chunks,)
-        Row of the memory that the chunk is cut from.
-    text, twin : ndarray of int64, shape (n_chunks,)
-        Equal for chunks whose searched text is the same, and, `twin`, whose owner is; below n_chunks.
+    text : ndarray of int64, shape (n_chunks,)
+        Equal for chunks whose searched text is the same.
     filled : ndarray of bool, shape (n_chunks,), or None
         Chunks with something to search; None where all have.
     owner : ndarray of int64, shape (n_memories,)
         Equal for memories of one user.
-    kind : tuple (codes, names)
-        Kind of each memory, dictionary encoded.
     expires : ndarray of datetime64[D], shape (n_memories,)
         NaT where the memory does not expire.
-    dated, made : ndarray of datetime64[us], shape (n_memories,)
-        Last change and creation, UTC; NaT where unknown.
-    decays : ndarray of bool, shape (n_memories,)
-        False for memories that are exempt from decay.
+    made : ndarray of datetime64[us], shape (n_memories,)
+        Creation, UTC; NaT where unknown.
     """
 
-    memory: Ints
     text: Ints
-    twin: Ints
     filled: Mask | None
     owner: Ints
-    kind: tuple[Ints, tuple[str | None, ...]]
     expires: NDArray[np.datetime64]
-    dated: NDArray[np.datetime64]
     made: NDArray[np.datetime64]
-    decays: Mask
 
     @cached_property
     def has_expiry(self) -> bool:
         """Whether any memory has a last day."""
         return not np.isnat(self.expires).all()
 
-    @cached_property
-    def has_dates(self) -> bool:
-        """Whether any memory has a date."""
-        return not np.isnat(self.dated).all()
-
     def hidden(self, kinds: Sequence[str]) -> Mask | None:
         """Memories of one of `kinds`; None if no memory is."""
         check_kinds(kinds, "Retriever: 'kinds_hidden'", also=self.kind[1])
-        wanted = self._kinds(kinds)
+        wanted = self.are_of(kinds)
         return wanted[self.kind[0]] if wanted.any() else None
-
-    def _kinds(self, wanted: Sequence[str]) -> Mask:
-        """Which of the kinds that occur are `wanted`."""
-        return np.array([name in wanted for name in self.kind[1]], bool)
-
-    def prior(self, memory: Ints, weights: Mapping[str, float] | None) -> Floats:
-        """The factor of each of the rows `memory` by its kind; 1 for a kind that `weights` do not name."""
-        return priors(self.kind[0][memory], self.kind[1], weights)
 
     def expired(self, moment: datetime) -> Mask | None:
         """Memories whose last day lies before the day of `moment`; None if no memory is."""
@@ -112,26 +89,6 @@ class Rows:
         """Memories created after `until`; None if no memory is. One without a date is not."""
         unseen = later(self.made, until)
         return unseen if unseen.any() else None
-
-    def decay(
-        self, memory: Ints, moment: datetime, form: str, days: float, floor: float, kinds: Sequence[str] = "*"
-    ) -> tuple[Floats, Floats]:
-        """Age in days (NaN without a date, 0 in the future) and factor of each of the rows `memory`."""
-        if not self.has_dates:
-            return np.full(len(memory), np.nan), np.ones(len(memory))
-        age = ages(self.dated[memory], moment)
-        return age, np.where(self.may_decay(memory, kinds), factors(age, form, days, floor), 1.0)
-
-    def may_decay(self, memory: Ints, kinds: Sequence[str]) -> Mask:
-        """Which of the rows `memory` decay, where they have a date."""
-        decays = self.decays[memory]
-        return decays if "*" in kinds else decays & self._kinds(kinds)[self.kind[0][memory]]
-
-
-def priors(kind: Ints, names: Sequence[str | None], weights: Mapping[str, float] | None) -> Floats:
-    """The factor of each `kind`, numbered by `names`; 1 for one that `weights` do not name."""
-    check_kinds(weights or {}, "Retriever: 'kind_weights'", also=names)
-    return np.array([(weights or {}).get(str(name), 1.0) for name in names], float)[kind]
 
 
 @dataclass

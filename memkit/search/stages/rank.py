@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
-from memkit.search.stages.diversify import mmr
+from memkit.search.settings import QuerySettings
+from memkit.search.stages.columns import Columns
+from memkit.search.stages.diversify import Likeness, Repeats, mmr
 from memkit.search.stages.fuse import (
     TIE_DIGITS,
     Evidence,
@@ -31,12 +33,14 @@ from memkit.search.stages.fuse import (
 
 
 class Asked(Protocol):
-    """What the stages look at of a question, which is a `memkit.search.question.Question`."""
+    """What the stages look at of a question, and of the rows that were found: columns, never an index."""
 
     @property
-    def index(self) -> Any: ...
+    def settings(self) -> QuerySettings: ...
     @property
-    def settings(self) -> Any: ...
+    def columns(self) -> Columns: ...
+    @property
+    def repeats(self) -> Repeats: ...
     @property
     def queries(self) -> Sized: ...
     @property
@@ -45,6 +49,7 @@ class Asked(Protocol):
     def weights(self) -> Mapping[str, float]: ...
     @property
     def depth(self) -> int | None: ...
+    def likeness(self, row: Ints, /) -> Likeness: ...
     def across(self, found: Candidates, /) -> tuple[Floats, Mask]: ...
     def decay(self, memory: Ints, /) -> tuple[Floats, Floats]: ...
 
@@ -231,7 +236,7 @@ def _normalised(ranked: Ranked, asked: Asked) -> Ranked:
     return ranked._replace(norm=norms(ranked.found, asked.settings, asked.across))
 
 
-def norms(found: Candidates, settings: Any, across: Callable[[Candidates], tuple[Floats, Mask]]) -> Floats:
+def norms(found: Candidates, settings: QuerySettings, across: Callable[[Candidates], tuple[Floats, Mask]]) -> Floats:
     """The scores of the arms on the scale that `settings` ask for; `across` tells what words mean in other letters.
 
     The queries of one arm follow on those of another, so that one call does all.
@@ -269,7 +274,7 @@ def _one_a_memory(ranked: Ranked, asked: Asked) -> Ranked:
     if asked.settings.unit != "memory":
         return ranked
     found = ranked.found
-    memory = asked.index.rows.memory[found.row]
+    memory = asked.columns.memory[found.row]
     if (changes(memory) | changes(found.query)).all():  # rows are in the order of memories
         return ranked
     order = np.lexsort((found.row, -ranked.fused.round(TIE_DIGITS), memory, found.query))
@@ -278,9 +283,9 @@ def _one_a_memory(ranked: Ranked, asked: Asked) -> Ranked:
 
 def _decayed(ranked: Ranked, asked: Asked) -> Ranked:
     """Multiply by the weight of the kind, and by what age leaves."""
-    memory = asked.index.rows.memory[ranked.found.row]
+    memory = asked.columns.memory[ranked.found.row]
     age_days, factor = asked.decay(memory)
-    prior = asked.index.rows.prior(memory, asked.settings.kind_weights)
+    prior = asked.columns.prior(memory, asked.settings.kind_weights)
     return ranked._replace(age_days=age_days, decay=factor, prior=prior, score=ranked.score * prior * factor)
 
 
@@ -299,7 +304,7 @@ def _above_min_score(ranked: Ranked, asked: Asked) -> Ranked:
 
 def _said_once(ranked: Ranked, asked: Asked) -> Ranked:
     """Drop what says the same as a better hit of the same owner."""
-    twin, alive = asked.index.rows.twin, ranked.alive
+    twin, alive = asked.columns.twin, ranked.alive
     at = np.flatnonzero(alive)
     says = (ranked.found.query * (len(twin) + 1) + twin[ranked.found.row])[at]
     ordered = np.sort(says)
@@ -317,7 +322,7 @@ def _folded(ranked: Ranked, asked: Asked) -> Ranked:
     alive = np.flatnonzero(ranked.alive)
     if asked.settings.fold == "none" or len(alive) < 2:
         return ranked
-    under, repeats = ranked.under.copy(), asked.index.repeats
+    under, repeats = ranked.under.copy(), asked.repeats
     each = [one[:FOLDED] for one in np.split(alive, group_starts(ranked.found.query[alive])[1:])]
     repeats.read(ranked.found.row[np.concatenate(each)])
     for one in each:
@@ -342,7 +347,7 @@ def _diversified(ranked: Ranked, asked: Asked) -> Ranked:
         return ranked
     penalty, rank = ranked.penalty.copy(), ranked.rank.copy()
     alive = np.flatnonzero(rank)
-    likeness = asked.index.similarity(ranked.found.row[alive], by_vectors="vector" in asked.weights)
+    likeness = asked.likeness(ranked.found.row[alive])
     for one in np.split(alive, group_starts(ranked.found.query[alive])[1:]):
         if one.size:
             similar = likeness(ranked.found.row[one])

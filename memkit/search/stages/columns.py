@@ -1,0 +1,72 @@
+"""What ranking looks at of chunks besides their scores, whichever index they lie in: plain arrays, by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memkit.schemas import Floats, Ints, Mask, check_kinds
+from memkit.tables.age import ages, factors
+
+
+@dataclass(frozen=True)
+class Columns:
+    """One value a chunk (`memory`, `twin`) or a memory (the others).
+
+    Attributes
+    ----------
+    memory : ndarray of int64, shape (n_chunks,)
+        Row of the memory that the chunk is cut from.
+    twin : ndarray of int64, shape (n_chunks,)
+        Equal for chunks of one owner whose searched text is the same; below n_chunks.
+    kind : tuple (codes, names)
+        Kind of each memory, dictionary encoded.
+    dated : ndarray of datetime64[us], shape (n_memories,)
+        Last change, UTC; NaT where unknown.
+    decays : ndarray of bool, shape (n_memories,)
+        False for memories that are exempt from decay.
+    """
+
+    memory: Ints
+    twin: Ints
+    kind: tuple[Ints, tuple[str | None, ...]]
+    dated: NDArray[np.datetime64]
+    decays: Mask
+
+    @cached_property
+    def has_dates(self) -> bool:
+        """Whether any memory has a date."""
+        return not np.isnat(self.dated).all()
+
+    def are_of(self, kinds: Sequence[str]) -> Mask:
+        """Which of the kinds that occur are among `kinds`."""
+        return np.array([name in kinds for name in self.kind[1]], bool)
+
+    def prior(self, memory: Ints, weights: Mapping[str, float] | None) -> Floats:
+        """The factor of each of the rows `memory` by its kind; 1 for a kind that `weights` do not name."""
+        return priors(self.kind[0][memory], self.kind[1], weights)
+
+    def decay(
+        self, memory: Ints, moment: datetime, form: str, days: float, floor: float, kinds: Sequence[str] = "*"
+    ) -> tuple[Floats, Floats]:
+        """Age in days (NaN without a date, 0 in the future) and factor of each of the rows `memory`."""
+        if not self.has_dates:
+            return np.full(len(memory), np.nan), np.ones(len(memory))
+        age = ages(self.dated[memory], moment)
+        return age, np.where(self.may_decay(memory, kinds), factors(age, form, days, floor), 1.0)
+
+    def may_decay(self, memory: Ints, kinds: Sequence[str]) -> Mask:
+        """Which of the rows `memory` decay, where they have a date."""
+        decays = self.decays[memory]
+        return decays if "*" in kinds else decays & self.are_of(kinds)[self.kind[0][memory]]
+
+
+def priors(kind: Ints, names: Sequence[str | None], weights: Mapping[str, float] | None) -> Floats:
+    """The factor of each `kind`, numbered by `names`; 1 for one that `weights` do not name."""
+    check_kinds(weights or {}, "Retriever: 'kind_weights'", also=names)
+    return np.array([(weights or {}).get(str(name), 1.0) for name in names], float)[kind]
