@@ -64,36 +64,19 @@ def build_hnsw(vectors: Vectors, links: int, width: int) -> Any:
     return index
 
 
-def build_ivf(vectors: Vectors, seed: int, around: Vectors | None = None) -> Any:
-    """Lists around centres: given ones, or about 4 sqrt(n) of seeded k-means; the same on any number of threads."""
-    n = len(vectors)
-    lists = max(1, min(int(4 * np.sqrt(n)), n // 39))  # k-means warns below 39 points a centre
-    index = _lists(vectors, lists, seed) if around is None else _lists(around, len(around), seed, around)
-    index.add(vectors)
-    return index
-
-
-def centres(sample: Vectors, lists: int, seed: int) -> Vectors:
-    """So many centres of seeded k-means."""
-    index = _lists(sample, lists, seed)  # which has to live as long as its quantizer is asked
-    found: Vectors = index.quantizer.reconstruct_n(0, lists)
-    return found
-
-
-def _lists(sample: Vectors, lists: int, seed: int, around: Vectors | None = None) -> Any:
-    """Empty lists around centres of `sample`, or around given ones."""
+def build_ivf(vectors: Vectors, seed: int) -> Any:
+    """About 4 sqrt(n) lists around centres of seeded k-means; the same on any number of threads."""
     faiss = _faiss()
-    dim = sample.shape[1]
-    quantizer = faiss.IndexFlatIP(dim)
-    if around is not None:
-        quantizer.add(around)
-    half = faiss.ScalarQuantizer.QT_fp16
+    n, dim = vectors.shape
+    lists = max(1, min(int(4 * np.sqrt(n)), n // 39))  # k-means warns below 39 points a centre
+    quantizer, half = faiss.IndexFlatIP(dim), faiss.ScalarQuantizer.QT_fp16
     index = faiss.IndexIVFScalarQuantizer(quantizer, dim, lists, half, faiss.METRIC_INNER_PRODUCT, False)
     index.own_fields = False
     index.referenced_objects = [quantizer]
     index.cp.seed = seed
     index.cp.max_points_per_centroid = 64
-    index.train(sample)
+    index.train(vectors)
+    index.add(vectors)
     return index
 
 
@@ -114,12 +97,6 @@ def write(index: Any, path: Path) -> None:
     _faiss().write_index(index, str(path))
 
 
-def read(path: Path, mapped: bool = False) -> Any:
-    """An index that `write` wrote; `mapped`, its lists are left in the file until a search opens them."""
-    faiss = _faiss()
-    if not mapped:
-        return faiss.read_index(str(path))
-    index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP | faiss.IO_FLAG_READ_ONLY)
-    # Each index would start 32 threads to read ahead: of many buckets their stacks alone are more than memory.
-    faiss.downcast_InvertedLists(index.invlists).prefetch_nthread = 0
-    return index
+def read(path: Path) -> Any:
+    """An index that `write` wrote."""
+    return _faiss().read_index(str(path))

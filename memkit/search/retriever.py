@@ -19,7 +19,7 @@ from memkit.search.question import Question, Settings, as_queries, ask, or_by_wo
 from memkit.search.reports.tables import hits_table, joined, trace_table
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.buckets import Buckets
-from memkit.tables.manifest import MAPPED, TOTALS
+from memkit.tables.manifest import TOTALS
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -81,11 +81,6 @@ class Retriever(QuerySettings, FitSettings):
         if isinstance(corpus, Buckets):
             return self._fit_buckets(corpus)
         check_corpus("Retriever", corpus)
-        if self.engine == MAPPED:
-            raise ParameterError(
-                "Retriever: engine='mapped' maps the files of a lake of buckets: corpus.save(folder, buckets=8), then"
-                " fit to mk.open(folder, trust=True)."
-            )
         settings = Settings.of(self)
         index = build_index(corpus, fit := self._fit_settings(), self._former(corpus, fit))
         if corpus.folder:
@@ -202,7 +197,7 @@ class Retriever(QuerySettings, FitSettings):
         index: Any = self._index()
         if isinstance(index, SearchIndex):
             return self
-        other = copy.copy(self).set_params(engine="local")._use(index.whole)
+        other = copy.copy(self)._use(index.whole)
         other.corpus_ = self.corpus_
         return other
 

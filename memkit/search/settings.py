@@ -52,8 +52,7 @@ class FitSettings(Estimator):
         "local",
         kind="object",
         refit=True,
-        doc="Who finds candidates: 'local', 'mapped' (files beside buckets, for what is past memory), 'milvus',"
-        " 'milvus:URI', or an object with put, candidates and drop.",
+        doc="Who finds candidates: 'local', 'milvus', 'milvus:URI', or an object with put, candidates and drop.",
     )
 
 

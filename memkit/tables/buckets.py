@@ -23,8 +23,7 @@ from memkit.schemas import TABLES
 from memkit.tables.commit import check_path, current, is_lake
 from memkit.tables.corpus import Corpus
 from memkit.tables.lake import load, save_tables
-from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION, read_manifest
-from memkit.tables.sealed import Scanned
+from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION
 from memkit.tables.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
 from memkit.tables.table import from_table, given_table
 from memkit.tables.untrusted import check_unique, open_member, read_json, refuse_links
@@ -89,14 +88,6 @@ class Buckets(Corpus):
         place = self._place(number)
         tables, reading, text_index = load(place, None, self.trusted)
         return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=self.trusted)
-
-    def scanned(self, *numbers: int) -> Scanned:
-        """Some buckets to be asked in SQL: their Parquet is scanned, not loaded. Errors as for `bucket`."""
-        files: dict[str, list[Path]] = {}
-        for place in map(current, map(self._place, numbers)):
-            for name in read_manifest(place).tables:
-                files.setdefault(name, []).append(place / f"{name}.parquet")
-        return Scanned(files)
 
     def _place(self, number: int) -> Path:
         """The folder of a bucket, which is there and of this save."""

@@ -28,9 +28,8 @@ VERSION = 5
 _OLDEST = 2
 """The oldest version whose texts `memkit.convert_ids` can still find."""
 MANIFEST, BUCKETS = "manifest.json", "buckets.json"
-STATE, TEXT, TOTALS, MAPPED = "state", "fts", "totals", "mapped"
-"""Folders of a lake: what a refresh needs, the full-text index, and, beside buckets, what they are together
-and their indexes as files that are mapped."""
+STATE, TEXT, TOTALS = "state", "fts", "totals"
+"""Folders of a lake: what a refresh needs, the full-text index, and, beside buckets, what they are together."""
 _HASH = re.compile(r"[0-9a-f]{32}")
 _OPTIONS: dict[str, Callable[[Any], bool]] = {
     "format": lambda name: name is None or isinstance(name, str),

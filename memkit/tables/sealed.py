@@ -11,16 +11,15 @@ from __future__ import annotations
 import functools
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from threading import Lock
 from typing import Any
 
 import duckdb
 import pyarrow as pa
 
-from memkit.duck import check_unicode, connect, cursor_of, identifier, limited, literal, put
+from memkit.duck import check_unicode, connect, cursor_of, identifier, limited, put
 from memkit.errors import QueryError, did_you_mean
 from memkit.tables.fts import add_fts
 from memkit.text.analyse import load_fts
@@ -152,22 +151,15 @@ class Sealed:
 
     def _opened(self) -> duckdb.DuckDBPyConnection:
         """The database; another one where the tables have outgrown it, as no setting of it can be changed."""
-        room = _room(self._n_bytes())
+        room = _room(sum(table.nbytes for table in list(self._tables.values())))
         if self._con is None or room > self._room:
-            con = self._open()
+            con = connect()
+            load_fts(con)
             (most,) = con.execute("select parse_formatted_bytes(current_setting('memory_limit'))").fetchone() or (room,)
             con.execute(f"set memory_limit = '{min(room, most)}B'; {_SEAL}")
             self._con, self._room = con, room
             self._held, self._columns, self._has_text = {}, {}, False
         return self._con
-
-    def _open(self) -> duckdb.DuckDBPyConnection:
-        con = connect()
-        load_fts(con)
-        return con
-
-    def _n_bytes(self) -> int:
-        return sum(table.nbytes for table in list(self._tables.values()))
 
     def _hold(self, con: duckdb.DuckDBPyConnection, name: str, asked: Asked) -> None:
         """Have the table in the database, with the columns that may be read."""
@@ -184,52 +176,10 @@ class Sealed:
         self._held[name], self._columns[name] = table, columns
 
 
-class Scanned(Sealed):
-    """The same over Parquet files, of which it reads what a SELECT needs; it can open no others.
-
-    Parameters
-    ----------
-    files : mapping of str to sequence of Path
-        By the name of the table.
-
-    Examples
-    --------
-    >>> import pyarrow.parquet as pq, tempfile
-    >>> from pathlib import Path
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     pq.write_table(pa.table({"a": [1, 2]}), f"{folder}/t.parquet")
-    ...     Scanned({"t": [Path(folder) / "t.parquet"]}).ask("select max(a) as b from t").to_pylist()
-    [{'b': 2}]
-    """
-
-    def __init__(self, files: Mapping[str, Sequence[Path]]) -> None:
-        super().__init__(dict.fromkeys(files), self._text_index_of_none)
-        self._files = files
-
-    def _open(self) -> duckdb.DuckDBPyConnection:
-        con = connect()
-        con.execute(f"set allowed_paths = {_paths(*self._files.values())}")
-        return con
-
-    def _n_bytes(self) -> int:
-        return sum(path.stat().st_size for some in self._files.values() for path in some)
-
-    def _hold(self, con: duckdb.DuckDBPyConnection, name: str, asked: Asked) -> None:
-        con.execute(f"create view if not exists {identifier(name)} as from read_parquet({_paths(self._files[name])})")
-
-    @staticmethod
-    def _text_index_of_none() -> dict[str, pa.Table]:
-        raise QueryError("expected a corpus in memory for fts and match_bm25. Got files that are scanned.")
-
-
 def _room(n_bytes: float) -> int:
     """Memory for questions over tables of so many bytes; in steps, so that few new tables ask for a new database."""
     steps: int = math.ceil(math.log2(1 + _GROWTH * n_bytes / _FREE_BYTES))
     return int(_FREE_BYTES * 2**steps)
-
-
-def _paths(*files: Sequence[Path]) -> str:
-    return f"[{', '.join(literal(str(path)) for some in files for path in some)}]"
 
 
 @functools.lru_cache(maxsize=256)

@@ -26,7 +26,7 @@ from memkit.schemas import Ints
 from memkit.tables.commit import check_path, current, is_lake
 from memkit.tables.database import Database
 from memkit.tables.lake import Writers, save, write_parquet
-from memkit.tables.manifest import BUCKETS, MANIFEST, MAPPED, TOTALS, VERSION, read_manifest
+from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION, read_manifest
 from memkit.tables.untrusted import open_member, refuse_links
 
 LIST_VERSION = 1
@@ -128,7 +128,7 @@ def place_of(value: str, count: int) -> int:
 def write_list(folder: Path, saved: list[dict[str, Any]]) -> None:
     """From here on it is a lake; other buckets, and what was counted of them, go."""
     others = set(folder.glob("bucket-*")) - {folder / one["name"] for one in saved}
-    for left in (folder / TOTALS, folder / MAPPED, *others):
+    for left in (folder / TOTALS, *others):
         shutil.rmtree(left, ignore_errors=True)
     told = {"version": LIST_VERSION, "lake": VERSION, "buckets": saved}
     whole.replace(folder / BUCKETS, json.dumps(told, indent=1))

@@ -126,8 +126,7 @@ def test_settings_over_what_was_found_and_a_refit_give_what_a_search_gives() -> 
     assert again.trace(["пул", "tea"], as_of=DAY).equals(fresh.trace(["пул", "tea"], as_of=DAY))
 
 
-@pytest.mark.parametrize("engine", ["local", "mapped"])
-def test_buckets_answer_as_one_index_does(tmp_path: Path, engine: str) -> None:
+def test_buckets_answer_as_one_index_does(tmp_path: Path) -> None:
     draw = np.random.default_rng(2)
     words = ["pool", "пул", "tea", "чай", "cats", "реле", "release", "кот", "план", "friday", "python"]
     users = [f"u{at % 7}" for at in range(60)]
@@ -135,7 +134,7 @@ def test_buckets_answer_as_one_index_does(tmp_path: Path, engine: str) -> None:
     whole = mk.from_table({"memory_id": [f"m{at:02}" for at in range(60)], "text": texts, "user_id": users})
     whole.save(tmp_path / "lake", buckets=3)
     one = mk.Retriever(encoder=Bilingual()).fit(whole)
-    many = mk.Retriever(encoder=Bilingual(), engine=engine).fit(mk.open(tmp_path / "lake", trust=True))
+    many = mk.Retriever(encoder=Bilingual()).fit(mk.open(tmp_path / "lake", trust=True))
     asked = ["пул", "the tea of friday", "реле чая", "план на питоне"]
     left, right = (search.search(asked, k=10, as_of=DAY) for search in (one, many))
     assert left["memory_id"].equals(right["memory_id"])

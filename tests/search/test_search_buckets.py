@@ -97,11 +97,6 @@ WHERES = [None, "user_id = 'u3' and kind = 'note'", "user_id is null", "false", 
 
 
 @pytest.fixture(scope="module")
-def trusted(lake: Any) -> Any:
-    return mk.open(lake.folder, trust=True)
-
-
-@pytest.fixture(scope="module")
 def answers(corpus: mk.Corpus) -> Callable[[dict[str, Any]], list[pa.Table]]:
     """The hits of one index, by settings."""
 
@@ -113,13 +108,9 @@ def answers(corpus: mk.Corpus) -> Callable[[dict[str, Any]], list[pa.Table]]:
     return lambda settings: found(SETTINGS.index(settings))
 
 
-@pytest.mark.parametrize(
-    ("settings", "engine"),
-    [*((one, "local") for one in SETTINGS), *((SETTINGS[at], "mapped") for at in (1, 2, 3))],
-    ids=str,
-)
-def test_hits_are_those_of_one_index(settings: dict[str, Any], engine: str, trusted: Any, answers: Any) -> None:
-    many = mk.Retriever(**{"encoder": "hash", "engine": engine} | settings).fit(trusted)
+@pytest.mark.parametrize("settings", SETTINGS, ids=str)
+def test_hits_are_those_of_one_index(settings: dict[str, Any], lake: Any, answers: Any) -> None:
+    many = mk.Retriever(**{"encoder": "hash"} | settings).fit(lake)
     for where, one in zip(WHERES, answers(settings), strict=True):
         assert_same(one, many.search(QUESTIONS, where=where, as_of=DAY, k=10))
 

@@ -34,12 +34,11 @@ from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.arms import KINDS, places, taken
 from memkit.search.fitted.counted import VECTOR, Counted, counts_of, key_of, vectors_of
 from memkit.search.fitted.index import SearchIndex, build_index
-from memkit.search.fitted.mapped import Mapped
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.buckets import Buckets
 from memkit.tables.corpus import Corpus
-from memkit.tables.manifest import MAPPED, TOTALS
+from memkit.tables.manifest import TOTALS
 from memkit.tables.sealed import TIMEOUT_S
 from memkit.tables.untrusted import with_nulls
 
@@ -72,10 +71,8 @@ class BucketIndex:
     def __init__(self, corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> None:
         check_settings(settings)
         self.corpus, self.settings, self.names = corpus, settings, tuple(arms)
-        self.own = local(settings)
-        self.mapped = Mapped(corpus, self.own, self.names) if settings.engine == MAPPED else None
-        self.counted = self.mapped.counted if self.mapped else self._all_counted()
-        self._totals = self.mapped.totals if self.mapped else {n: self.counted.total(n) for n in self.counted.lengths}
+        self.counted = self._all_counted()
+        self._totals = {name: self.counted.total(name) for name in self.counted.lengths}
         self._open: OrderedDict[int, SearchIndex] = OrderedDict()
         self._lock = Lock()
         self._vocabulary: Vocabulary | None = None
@@ -108,7 +105,7 @@ class BucketIndex:
                 f"this holds all memories in memory at once, at most {AT_ONCE:,}. Got {self.corpus.n_memories:,}: fit"
                 " the Retriever to some buckets, lake.bucket(number), or to a sample of the users."
             )
-        return build_index(self.corpus.whole(), self.own)
+        return build_index(self.corpus.whole(), self.settings)
 
     def __getattr__(self, name: str) -> NoReturn:
         if name.startswith("__"):
@@ -125,8 +122,7 @@ class BucketIndex:
 
     def ask(self, query: str, timeout_s: float | None = TIMEOUT_S) -> pa.Table:
         """The rows of one SELECT over all buckets."""
-        source = self.corpus.scanned(*range(len(self.corpus))) if self.mapped else self.corpus
-        return source.ask(query, timeout_s=timeout_s)
+        return self.corpus.ask(query, timeout_s=timeout_s)
 
     def bucket(self, number: int) -> SearchIndex:
         """The index of one bucket."""
@@ -134,9 +130,8 @@ class BucketIndex:
             if number in self._open:
                 self._open.move_to_end(number)
                 return self._open[number]
-            index = self.mapped.opened(number) if self.mapped else self._opened(self.corpus.bucket(number))
-            self._open[number] = index
-            while len(self._open) > OPEN and not self.mapped:
+            index = self._open[number] = self._opened(self.corpus.bucket(number))
+            while len(self._open) > OPEN:
                 self._open.popitem(last=False)
             return index
 
@@ -218,7 +213,7 @@ class BucketIndex:
         chosen = [_memories_of(index, number, at.values()) for number, (index, _) in enumerate(parts)]
         tables = [rows_of(index, some) for (index, _), some in zip(parts, chosen, strict=True)]
         memories = pa.concat_tables([TABLES["memories"].empty_table(), *tables], promote_options="default")
-        small = build_index(Corpus({"memories": memories}), self.own)
+        small = build_index(Corpus({"memories": memories}), self.settings)
         small.is_part, small.is_dated = True, self.counted.is_dated
         first = np.searchsorted(small.rows.memory, np.arange(memories.num_rows))
         starts = [first[places(table["memory_id"], small.memories["memory_id"])] for table in tables]
@@ -342,13 +337,8 @@ def check_settings(settings: FitSettings) -> None:
     """Raise where buckets cannot be searched with these settings."""
     if getattr(as_encoder(settings.encoder), "refitted", False) if settings.encoder is not None else False:
         raise ParameterError("Retriever: an encoder that learns from the corpus needs one index: fit to whole().")
-    if settings.context_column is not None or settings.engine not in ("local", MAPPED):
+    if settings.context_column is not None or settings.engine != "local":
         raise ParameterError("Retriever: buckets are searched by local arms without context_column: fit to whole().")
-
-
-def local(settings: FitSettings) -> FitSettings:
-    """The same with arms in memory."""
-    return FitSettings(**settings.get_params(deep=False) | {"engine": "local"})
 
 
 def keep_totals(folder: Path, counted: Counted | SearchIndex, settings: FitSettings, arms: Sequence[str]) -> None:
@@ -365,4 +355,4 @@ def keep_totals(folder: Path, counted: Counted | SearchIndex, settings: FitSetti
 
 def empty_index(settings: FitSettings) -> SearchIndex:
     """An index of nothing, which knows what the arms weigh."""
-    return build_index(Corpus({"memories": TABLES["memories"].empty_table()}), local(settings))
+    return build_index(Corpus({"memories": TABLES["memories"].empty_table()}), settings)
