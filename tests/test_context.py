@@ -250,7 +250,7 @@ def test_a_deleted_fact_is_in_no_later_prompt(tmp_path: Path) -> None:
         assert "зелёный чай" not in built.text
         assert "очки" in built.text
         assert builder.retriever is search
-        assert builder.retriever_.corpus_ is later
+        assert builder.retriever_.corpus_.memories is later.memories
 
 
 def test_a_retriever_of_another_corpus_shows_nothing_of_it() -> None:

@@ -6,35 +6,28 @@ and expiry, is decided before any arm makes its cut (`Scope`).
 
 from __future__ import annotations
 
-import operator
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import reduce
 from typing import Any, NoReturn, Self, TypeVar
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from memkit.duck import LONE_SURROGATE
-from memkit.errors import EncoderUnavailableError, MemkitError, ParameterError, QueryError
+from memkit.errors import EncoderUnavailableError, ParameterError, QueryError
 from memkit.index.encoders.circuit import in_haste
-from memkit.params import AsOf, Moment, check_value, said_until
+from memkit.params import AsOf, Moment, check_value
 from memkit.schemas import Floats, Ints, Mask, check_kinds
 from memkit.search.fitted.across import said_across
-from memkit.search.fitted.index import SearchIndex
+from memkit.search.fitted.index import MemoryIndex, Request, Searchable
+from memkit.search.fitted.scope import Scope
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.columns import Columns
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.rank import Candidates, Ranked, rank
-from memkit.tables.age import later
-from memkit.tables.sealed import OutOfTimeError, read_select
-from memkit.text.secrets import mask
 
-_BARE = "select memory_id from memories where "
 SCOPING = ("expired", "future", "kinds_hidden", "on_encoder_error", "function_word_weight", "read_dates")
 T = TypeVar("T")
 
@@ -164,143 +157,6 @@ def _ids(values: list[Any]) -> tuple[str, ...]:
     return ids
 
 
-def memories_where(ask: Callable[..., pa.Table], where: str, timeout_s: float) -> pa.ChunkedArray:
-    """Ids of the memories that pass the predicate `where`.
-
-    Parameters
-    ----------
-    ask : callable
-        Runs a query over the corpus's tables, as `Corpus.ask` does.
-    where : str
-        One SQL predicate over the columns of ``memories``; it may look into other tables by a subquery.
-    timeout_s : float, seconds
-        When it is given up.
-
-    Raises
-    ------
-    QueryError
-        Where it is not exactly one expression, DuckDB refuses it, or it is at work for too long.
-    """
-    try:
-        # Without brackets, nothing can close one and go on; within them, nothing can follow the expression.
-        if read_select(_BARE + where).shape != read_select(_BARE + "true").shape:
-            raise QueryError("one expression is expected, and nothing after it")
-        # The line break keeps a comment at the predicate's end from swallowing the bracket.
-        return ask(f"{_BARE}(\n{where}\n)", timeout_s=timeout_s)["memory_id"]
-    except OutOfTimeError as error:
-        raise QueryError(
-            f"where: expected an answer within {timeout_s:g} seconds. Got none of {mask(repr(where)):.200}: ask for"
-            " less, or allow more by where_timeout_s."
-        ) from error
-    except (QueryError, TypeError) as error:
-        raise QueryError(
-            f"where: expected one SQL predicate over the columns of memories, such as \"user_id = 'u1'\"."
-            f" Got {mask(repr(where)):.200}: {mask(str(error))}"
-        ) from error
-
-
-@dataclass(frozen=True)
-class Unseen:
-    """How the memories that pass all filters lie to the last instant that is seen.
-
-    Attributes
-    ----------
-    until : datetime
-    created, undated, updated : int
-        Those created later, which are hidden; of the others those without a day of creation, and those updated later.
-    """
-
-    until: datetime
-    created: int = 0
-    undated: int = 0
-    updated: int = 0
-
-    @classmethod
-    def of(cls, index: SearchIndex, until: datetime, future: Mask | None, filtered: Mask | None) -> Self:
-        """Count the memories of `index`."""
-        updated = later(index.rows.dated, until)
-        if future is None and not updated.any():
-            return cls(until)
-        rest = np.ones(len(updated), bool) if filtered is None else ~filtered
-        created, rest = (0, rest) if future is None else (int((rest & future).sum()), rest & ~future)
-        return cls(until, created, int((rest & np.isnat(index.rows.made)).sum()), int((rest & updated).sum()))
-
-    def __add__(self, other: Self) -> Self:
-        created, undated = self.created + other.created, self.undated + other.undated
-        return type(self)(self.until, created, undated, self.updated + other.updated)
-
-    def __str__(self) -> str:
-        """A sentence; empty where nothing is later than what is seen."""
-        if not self.created and not self.updated:
-            return ""
-        hidden = "Hidden is 1 memory" if self.created == 1 else f"Hidden are {self.created:,} memories"
-        said = f"{hidden} created after {said_until(self.until)}; the others read as today."
-        undated = f"{self.undated:,} without created_at" if self.undated else ""
-        updated = f"{self.updated:,} updated later" if self.updated else ""
-        among = " and ".join(filter(None, (undated, updated)))
-        is_one = (self.undated or self.updated) == 1
-        return f"{said} Among them {'is' if is_one else 'are'} {among}." if among else said
-
-
-@dataclass(frozen=True)
-class Scope:
-    """What is left out, by reason; None where the reason leaves out none.
-
-    Attributes
-    ----------
-    filtered, expired, future : ndarray of bool, shape (n_memories,), or None
-    allowed : ndarray of bool, shape (n_chunks,), or None
-        Chunks that may be found; None for all.
-    unseen : Unseen or None
-        What is later than the moment that is asked about; None where that hides nothing.
-    """
-
-    filtered: Mask | None
-    expired: Mask | None
-    future: Mask | None
-    allowed: Mask | None
-    unseen: Unseen | None = None
-
-    @property
-    def until(self) -> datetime | None:
-        """What was created after this is hidden; None where nothing is."""
-        return None if self.unseen is None else self.unseen.until
-
-    def reasons(self) -> list[tuple[str, Mask]]:
-        """Those that leave out any; of a memory with several the last one counts."""
-        masks = {"expired": self.expired, "future": self.future, "filtered": self.filtered}
-        return [(word, mask) for word, mask in masks.items() if mask is not None]
-
-
-def make_scope(
-    index: SearchIndex,
-    settings: Settings,
-    where: str | pa.ChunkedArray | None,
-    moment: Moment,
-) -> Scope:
-    """The scope of a question, by its `where` and, of the settings, `expired`, `future` and `kinds_hidden`.
-
-    `where` may be the ids of the memories that pass it.
-    """
-    ids, out = index.memories["memory_id"], []
-    if where is not None:
-        passed = memories_where(index.corpus.ask, where, settings.where_timeout_s) if isinstance(where, str) else where
-        out.append(~pc.is_in(ids, value_set=passed).to_numpy())
-    if (hidden := index.rows.hidden(settings.kinds_hidden)) is not None:
-        out.append(hidden)
-    gone = index.rows.expired(moment.at)
-    if settings.expired == "only":
-        out.append(np.ones(len(ids), bool) if gone is None else ~gone)
-    filtered = np.logical_or.reduce(out) if out else None
-    expired = gone if settings.expired == "hide" else None
-    until = moment.unseen(settings.future)
-    future = None if until is None else index.rows.future(until)
-    reasons = [mask for mask in (filtered, expired, future) if mask is not None]
-    allowed = ~np.logical_or.reduce(reasons)[index.rows.memory] if reasons else None
-    unseen = None if until is None else Unseen.of(index, until, future, filtered)
-    return Scope(filtered, expired, future, allowed, unseen)
-
-
 @dataclass(frozen=True)
 class Question:
     """What was asked of which index, with which settings, as of when, and what the arms found.
@@ -310,7 +166,7 @@ class Question:
 
     Attributes
     ----------
-    index : SearchIndex
+    index : MemoryIndex
     settings : Settings
         The query-time parameters.
     queries : Queries
@@ -343,7 +199,7 @@ class Question:
     True
     """
 
-    index: SearchIndex
+    index: MemoryIndex
     settings: Settings
     queries: Queries
     k: int
@@ -386,8 +242,6 @@ class Question:
         """What the arms find among the chunks `allowed`, whatever the scope."""
         if allowed is self.scope.allowed and n <= self.found.pool and self.index.is_steady:
             return self.found.of(tuple(self.weights), n)
-        if self.index.is_part:
-            raise MemkitError("a trace needs one index over all memories. Fit the Retriever to lake.whole().")
         return self.index.find(self.queries.texts, n, allowed, self.weights, self.settings, self.moment)
 
     @property
@@ -416,55 +270,28 @@ class Question:
         return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor, s.decay_kinds)
 
 
-def _asked_of(index: Any, queries: Queries, settings: Settings, where: str | None, moment: Moment) -> tuple[Any, ...]:
-    """Index, weights, what was found, a note and what is later, where the memories lie in buckets."""
-    needed = index.corpus.needed(where)
-    seen: str | pa.ChunkedArray | None = where
-    if where and index.looks_further(where):
-        seen = memories_where(index.ask, where, settings.where_timeout_s)
-    scopes = {at: make_scope(index.bucket(at), settings, seen, moment) for at in needed}
-    scoped = [(at, scope.allowed) for at, scope in scopes.items()]
-    counted = [scope.unseen for scope in scopes.values() if scope.unseen is not None]
-    unseen = reduce(operator.add, counted) if counted else None
-
-    def find(settings: Settings) -> tuple[SearchIndex, dict[str, float], Candidates]:
-        small, found = index.find(queries.texts, settings.pool, scoped, settings, moment.at)
-        return small, index.weights(settings), found
-
-    (small, weights, found), note = or_by_words(index, settings, find)
-    return small, weights, found, note, unseen
-
-
 def ask(
-    index: SearchIndex, settings: Settings, queries: Any, k: int, where: str | None, as_of: AsOf, to_trace: bool = False
+    index: Searchable,
+    settings: Settings,
+    queries: Any,
+    k: int,
+    where: str | None,
+    as_of: AsOf,
+    to_trace: bool = False,
 ) -> Question:
-    """Settle a question and ask the arms; parameters and errors are those of `Retriever.search`.
-
-    A question that is to be traced has the arms asked for two pools at once, where one is the beginning of the other.
-    """
+    """Settle a question and ask the arms; parameters and errors are those of `Retriever.search`."""
     check_value("Retriever.search", "k", k, "int", low=1)
     asked = as_queries(queries)
     own = set(asked.days)
     if len(own) > 1:
         raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(own)}; search and trace take them.")
-    day = next(iter(own), None)
-    moment = day or Moment.of(as_of)
-    if not isinstance(index, SearchIndex):
-        small, weights, found, note, unseen = _asked_of(index, asked, settings, where, moment)
-        scope = Scope(None, None, None, None, unseen)
-        return Question(small, settings, asked, k, moment.at, where, scope, weights, found, note)
-    scope = make_scope(index, settings, where, moment)
-
-    def find(settings: Settings) -> tuple[dict[str, float], Candidates]:
-        weights = index.weights(settings)
-        pools = 2 if to_trace and scope.allowed is None and index.is_steady else 1
-        return weights, index.find(asked.texts, pools * settings.pool, scope.allowed, weights, settings, moment.at)
-
-    (weights, found), note = or_by_words(index, settings, find)
-    return Question(index, settings, asked, k, moment.at, where, scope, weights, found, note)
+    moment = next(iter(own), None) or Moment.of(as_of)
+    request = Request(asked.texts, where, moment, to_trace)
+    found, note = or_by_words(index, settings, lambda how: index.answer(request, how))
+    return Question(found.index, settings, asked, k, moment.at, where, found.scope, found.weights, found.found, note)
 
 
-def or_by_words(index: SearchIndex, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:
+def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:
     """What `act` makes of the settings; of words alone, and why, where the encoder cannot be reached."""
     if settings.on_encoder_error == "raise" or "vector" in index.absent:
         return act(settings), ""

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import copy
-import weakref
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import pyarrow as pa
 
-from memkit.errors import MemkitError, NotFittedError, ParameterError
-from memkit.params import AsOf, check_corpus, estimator, path_of
-from memkit.search.fitted.arms import finder
-from memkit.search.fitted.index import SearchIndex, build_index
-from memkit.search.fitted.store import FOLDER, kept_arm, load_index, save_index
+from memkit.errors import MemkitError, NotFittedError
+from memkit.params import AsOf, estimator, path_of
+from memkit.search.fitted.index import Searchable
+from memkit.search.fitted.kinds import index_for, own_corpus
+from memkit.search.fitted.store import load_index, save_index
 from memkit.search.question import Question, Settings, as_queries, ask, or_by_words
 from memkit.search.reports.tables import hits_table, joined, trace_table
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.tables.buckets import Buckets
-from memkit.tables.manifest import TOTALS
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -36,7 +32,7 @@ class Retriever(QuerySettings, FitSettings):
     Attributes
     ----------
     corpus_ : Corpus
-        What was fitted; its table ``chunks`` is made by `fit`.
+        What was fitted: a copy with the table ``chunks``. ``corpus_.save(folder)`` keeps the arms beside the tables.
     chunks_ : pa.Table
         What is searched, in the order of memory_id and ordinal.
     arms_ : dict of str to Arm
@@ -58,18 +54,17 @@ class Retriever(QuerySettings, FitSettings):
         Vectors of texts seen before come from the cache, and the arms that were saved with a corpus from its folder.
         What was fitted before stays whole where this fails, and answers in other threads meanwhile.
 
-        After ``corpus.refresh()``, and where this Retriever was fitted before, what is known of memories that are as
-        they were is used again: their chunks, terms and vectors. Answers are those of a fresh fit. Made anew are
+        Where this Retriever was fitted before, what it knows of memories that are as they were is used again: their
+        chunks, terms and vectors. Answers are those of a fresh fit. Made anew are
         approximate indexes (`ann`), vectors that a mean is taken off (`centre`), encoders that learn from the corpus,
         and arms that were loaded from a folder.
 
         Parameters
         ----------
         corpus : Corpus
-            Gets a table ``chunks``, and its `save` keeps the arms too: those of the Retriever fitted to it last, while
-            each searches and saves its own. Of `Buckets` only totals are kept, and the buckets
-            that a question needs are opened then, with the scores of one index; for traces, sweeps and audits see
-            `over_all`.
+            Stays as it is: `corpus_` is a copy of it with the table ``chunks``, whose `save` keeps the arms too. Of
+            `Buckets` only totals are kept, and the buckets that a question needs are opened then, with the scores of
+            one index; for traces, sweeps and audits see `over_all`.
 
         Raises
         ------
@@ -78,19 +73,12 @@ class Retriever(QuerySettings, FitSettings):
         MemkitError
             Where the encoder fails; one that cannot be reached is done without where `on_encoder_error` is 'words'.
         """
-        if isinstance(corpus, Buckets):
-            return self._fit_buckets(corpus)
-        check_corpus("Retriever", corpus)
-        settings = Settings.of(self)
-        index = build_index(corpus, fit := self._fit_settings(), self._former(corpus, fit))
-        if corpus.folder:
-            index.kept = kept_arm
-        or_by_words(index, settings, index.weights)
-        _ = index.context  # a column that is none is said at once
-        self._put(index)
-        index.former = None
-        self._adopt(index)
-        return self
+        settings, how = self._fit_settings(), Settings.of(self)
+        before: Searchable | None = self.__dict__.get("index_")
+        known = None if before is None or _changed(before.settings, settings) else before
+        index = index_for(corpus, settings, how, known)
+        or_by_words(index, how, index.ready)
+        return self._use(index)
 
     def fitted(self, corpus: Corpus) -> Self:
         """This one where it was fitted on the memories of `corpus`, else a copy that is; known texts are not encoded.
@@ -100,17 +88,11 @@ class Retriever(QuerySettings, FitSettings):
         >>> import memkit as mk
         >>> old, new = mk.from_table({"text": ["чай"]}), mk.from_table({"text": ["кофе"]})
         >>> search = Retriever(encoder=None).fit(old)
-        >>> search.fitted(old) is search, search.fitted(new).corpus_ is new
+        >>> search.fitted(old) is search, search.fitted(new).corpus_.memories is new.memories
         (True, True)
         """
-        if isinstance(corpus, Buckets):
-            return self if self.__dict__.get("corpus_") is corpus else copy.copy(self).fit(corpus)
-        check_corpus("Retriever", corpus)
-        index: SearchIndex | None = self.__dict__.get("index_")
-        memories = corpus.tables["memories"]
-        if index is not None and (index.given is memories or index.given.equals(memories)):
-            return self
-        return copy.copy(self).fit(corpus)
+        index: Searchable | None = self.__dict__.get("index_")
+        return self if index is not None and index.is_of(corpus) else copy.copy(self).fit(corpus)
 
     def refresh(self) -> Self:
         """Read the corpus's files again and search what they say now; only new texts are encoded.
@@ -172,7 +154,7 @@ class Retriever(QuerySettings, FitSettings):
             of the arms and the parameters.
         """
         asked = as_queries(queries)
-        index, settings = self.over_all().index_, Settings.of(self)
+        index, settings = self._index().whole, Settings.of(self)
         parts = [ask(index, settings, part, k, where, as_of, to_trace=True) for part in asked.by_day()]
         return joined(list(map(trace_table, parts)), asked.ids)
 
@@ -194,11 +176,12 @@ class Retriever(QuerySettings, FitSettings):
         >>> search.over_all() is search
         True
         """
-        index: Any = self._index()
-        if isinstance(index, SearchIndex):
+        index = self._index()
+        whole = index.whole
+        if whole is index:
             return self
-        other = copy.copy(self)._use(index.whole)
-        other.corpus_ = self.corpus_
+        other = copy.copy(self)
+        other.index_, other.arms_ = whole, whole.arms
         return other
 
     def ask(self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None) -> Question:
@@ -217,7 +200,6 @@ class Retriever(QuerySettings, FitSettings):
         NotFittedError
         """
         index = self._index()
-        _ = index.given  # buckets are saved already
         save_index(index, self.get_params(deep=False), path_of("save", folder).absolute())
 
     @classmethod
@@ -242,9 +224,7 @@ class Retriever(QuerySettings, FitSettings):
             Where the memories are not those of `save`, or the encoder is another one.
         """
         index, values = load_index(path_of("load", folder).absolute(), corpus, encoder, trust)
-        search = cls(**values)
-        search._adopt(index)
-        return search
+        return cls(**values)._use(index)
 
     def __getstate__(self) -> dict[str, Any]:
         if "index_" in self.__dict__:
@@ -256,66 +236,15 @@ class Retriever(QuerySettings, FitSettings):
         other.__dict__.update(self.__dict__)
         return other
 
-    def _fit_buckets(self, corpus: Buckets) -> Self:
-        from memkit.search.fitted.buckets import BucketIndex, empty_index
-
-        settings = self._fit_settings()
-        index: Any = BucketIndex(corpus, settings, list(empty_index(settings).weights(Settings.of(self))))
-        held: Corpus = corpus
-        self._attach_totals(held, index.counted, index.names)
-        self.index_, self.corpus_, self.arms_ = index, held, index.arms
-        self.__dict__.pop("chunks_", None)
+    def _use(self, index: Searchable) -> Self:
+        """Ask `index` from here on, by way of a corpus of this Retriever's own."""
+        fixed = index.settings.get_params(deep=False)
+        own = own_corpus(index, lambda: self.get_params(deep=False) | fixed, lambda: Settings.of(self))
+        self.index_, self.corpus_, self.arms_ = index, own, index.arms
         return self
 
-    def _put(self, index: SearchIndex) -> None:
-        """Have the engine hold the rows, where it is not memkit's own."""
-        if index.settings.engine == "local":
-            return
-        if index.context is not None:
-            raise ParameterError(
-                "Retriever: 'context_column' looks at all rows of a conversation: engine='local' alone."
-            )
-        for name in index.arms:
-            _ = (arm := finder(index, name)).collection
-            arm.let_go()
-
-    def _adopt(self, index: SearchIndex) -> None:
-        corpus = index.corpus
-        corpus.add_table("chunks", index.chunks)
-        corpus.fitted = (*(known for known in corpus.fitted if known() is not None), weakref.ref(index))
-        corpus.attach(
-            FOLDER,
-            lambda folder: save_index(
-                index, {**self.get_params(deep=False), **index.settings.get_params(deep=False)}, folder
-            ),
-        )
-        self._attach_totals(corpus, index)
-        self._use(index)
-
-    def _attach_totals(self, corpus: Corpus, counted: Any, arms: Sequence[str] | None = None) -> None:
-        """Have a save in buckets keep what all of them are together."""
-        settings = self._fit_settings()
-
-        def keep(folder: Path) -> None:
-            from memkit.search.fitted.buckets import keep_totals
-
-            keep_totals(folder, counted, settings, list(counted.weights(Settings.of(self))) if arms is None else arms)
-
-        corpus.attach(TOTALS, keep)
-
-    def _use(self, index: SearchIndex) -> Self:
-        self.index_, self.corpus_, self.chunks_, self.arms_ = index, index.corpus, index.chunks, index.arms
-        return self
-
-    def _former(self, corpus: Corpus, settings: FitSettings) -> SearchIndex | None:
-        """An index with these settings that is likely to know the memories of `corpus`."""
-        for index in (*(known() for known in reversed(corpus.fitted)), self.__dict__.get("index_")):
-            if isinstance(index, SearchIndex) and not _changed(index.settings, settings):
-                return index
-        return None
-
-    def _index(self) -> SearchIndex:
-        index: SearchIndex | None = self.__dict__.get("index_")
+    def _index(self) -> Searchable:
+        index: Searchable | None = self.__dict__.get("index_")
         if index is None:
             raise NotFittedError("Retriever: expected fit(corpus) before this.")
         if changed := _changed(index.settings, self):
@@ -329,18 +258,17 @@ class Retriever(QuerySettings, FitSettings):
         return FitSettings(**{name: given[name] for name in FitSettings.params()})
 
     @property
+    def chunks_(self) -> pa.Table:
+        """What is searched, in the order of memory_id and ordinal."""
+        return self._index().whole.chunks
+
+    @property
     def without_vectors_(self) -> str | None:
         """Why there cannot be a vector arm."""
         return self._index().absent.get("vector")
 
     def _state(self) -> str:
-        index: Any = self.__dict__.get("index_")
-        if index is None:
-            return "not fitted"
-        if not isinstance(index, SearchIndex):
-            return f"{index.corpus!r}, {index.counted.n_rows:,} chunks; arms: {', '.join(index.names)}"
-        arms = ", ".join(f"{a} ({index.fingerprint})" if a == "vector" else a for a in index.arms) or "none yet"
-        return f"{index.memories.num_rows:,} memories, {index.chunks.num_rows:,} chunks; arms: {arms}"
+        return str(self.__dict__.get("index_", "not fitted"))
 
 
 def _changed(settings: FitSettings, other: FitSettings) -> list[str]:

@@ -123,8 +123,7 @@ class Buckets(Corpus):
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     mk.from_table({"text": ["чай", "кофе"]}).save(folder, buckets=2)
         ...     lake = mk.open(folder)
-        ...     _ = mk.Retriever(encoder=None).fit(lake)
-        ...     lake.save(folder)
+        ...     mk.Retriever(encoder=None).fit(lake).corpus_.save(folder)
         ...     sorted(path.name for path in Path(folder).iterdir())
         ['bucket-00000', 'bucket-00001', 'buckets.json', 'totals']
         """
@@ -140,9 +139,15 @@ class Buckets(Corpus):
     def __setstate__(self, state: dict[str, Any]) -> None:
         Buckets.__init__(self, **state)
 
+    def is_same(self, other: Buckets) -> bool:
+        """Whether both are of one save, in one folder."""
+        return (self.folder, self._named) == (other.folder, other._named)
+
     def __copy__(self, memo: object = None) -> Buckets:
         assert self.folder is not None
-        return Buckets(self.folder, self.trusted)
+        same = Buckets(self.folder, self.trusted)
+        same._attached = self._attached.copy()
+        return same
 
     __deepcopy__ = __copy__
 

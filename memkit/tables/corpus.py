@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable, Container
 from dataclasses import replace
 from pathlib import Path
@@ -63,7 +62,6 @@ class Corpus:
         self._made: Database | None = None
         self.buckets: int | None = None  # how many `save` makes where it is not told
         self._lock = Lock()
-        self.fitted: tuple[weakref.ref[Any], ...] = ()  # here or before a refresh; a fit may begin from there
 
     @property
     def _database(self) -> Database:
@@ -203,7 +201,7 @@ class Corpus:
         return self._database.cursor()
 
     def add_table(self, name: str, table: Any) -> None:
-        """Put one more table into `tables` and SQL, as a Retriever does with its ``chunks``.
+        """Put one more table into `tables` and SQL, as a Retriever does with its ``chunks`` in a copy of its own.
 
         Parameters
         ----------
@@ -230,7 +228,7 @@ class Corpus:
         self.tables[name] = table if is_plain else as_table(table, owner="add_table: 'table'")
 
     def attach(self, name: str, write: Callable[[Path], None]) -> None:
-        """Have `save` write something more, as a Retriever does with its ``vectors``.
+        """Have `save` write something more, as a Retriever does with its ``vectors`` in a copy of its own.
 
         Parameters
         ----------
@@ -257,7 +255,7 @@ class Corpus:
         self._attached[name] = write
 
     def save(self, folder: str | Path, buckets: int | None = None) -> None:
-        """Write tables and text index as Parquet, a DuckDB file for other programs, a manifest and a Retriever's arms.
+        """Write tables and text index as Parquet, a DuckDB file for other programs, and a manifest.
 
         A save takes the place of one that is there, whole: who is killed half-way leaves the old one, and who opens it
         meanwhile gets the old or the new one.
@@ -319,7 +317,7 @@ class Corpus:
         if reading.tables == {name: self.tables.get(name) for name in reading.tables}:
             return self._with(reading)
         new = Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
-        new.fitted = self.fitted
+        new.buckets = self.buckets
         return new
 
     def markdown_files(self) -> pa.Table:
@@ -370,7 +368,7 @@ class Corpus:
         """The same tables and their index, in a database of their own: neither shows what is added to the other."""
         index = self._made.built_index if self._made else self._text_index
         same = Corpus(self.tables, reading=reading, text_index=index, folder=self.folder, trusted=self.trusted)
-        same._attached, same.fitted = self._attached.copy(), self.fitted
+        same._attached, same.buckets = self._attached.copy(), self.buckets
         return same
 
     def __copy__(self, memo: object = None) -> Corpus:

@@ -134,7 +134,7 @@ def use(lake: Path) -> str:
     seen += [corpus.sql("select match_bm25(memory_id, 'пул') from memories").fetchall()]
     search = mk.Retriever(encoder="hash").fit(corpus)
     seen += [search.search(["пул", "canary"]).to_pylist(), search.trace("пул").to_pylist()]
-    corpus.save(lake.parent / "copy")
+    search.corpus_.save(lake.parent / "copy")
     return str(seen)
 
 
@@ -145,8 +145,7 @@ def main(n: int = 200, seed: int = 0) -> None:
     with TemporaryDirectory() as name:
         home = Path(name)
         corpus = mk.read(write_files(home / "source", {"a.md": "# пул соединений\nдесять\n", "b.md": "# чай\n"}))
-        mk.Retriever(encoder="hash").fit(corpus)
-        corpus.save(home / "template")
+        mk.Retriever(encoder="hash").fit(corpus).corpus_.save(home / "template")
         for at in range(seed, seed + n):
             chance, place = random.Random(at), home / "one"
             write_files(place / "victim", {"secret.md": SECRET, "memories.parquet": SECRET})

@@ -105,10 +105,9 @@ def write(folder: str, n: int, buckets: int, workers: int) -> dict[str, float]:
 
 
 def count(folder: str, n: int, buckets: int, workers: int) -> dict[str, float]:
-    lake = mk.open(folder, trust=True)
     with joblib.parallel_config(backend="loky", n_jobs=workers):
-        search().fit(lake)
-    lake.save(folder)
+        held = search().fit(mk.open(folder, trust=True))
+    held.corpus_.save(folder)
     totals = sum(path.stat().st_size for path in Path(folder, "totals").rglob("*") if path.is_file())
     return {"bytes of totals a memory": totals / n}
 

@@ -17,7 +17,7 @@ from memkit.panels.against import Against
 from memkit.panels.ages import AgesPanel
 from memkit.panels.judging import JudgePanel
 from memkit.params import Moment
-from memkit.search.fitted.index import SearchIndex
+from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import SCOPING, as_queries
 from memkit.search.retriever import Retriever
 
@@ -192,13 +192,13 @@ def test_a_baseline_that_no_setting_has_asks_its_own_arm_alone(
     counted: Counted, search: Retriever, files: dict[str, tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[tuple[str, ...]] = []
-    find = SearchIndex.find
+    find = MemoryIndex.find
 
-    def finding(self: SearchIndex, texts: Any, n: int, allowed: Any, weights: Any, *more: Any) -> Any:
+    def finding(self: MemoryIndex, texts: Any, n: int, allowed: Any, weights: Any, *more: Any) -> Any:
         asked.append(tuple(weights))
         return find(self, texts, n, allowed, weights, *more)
 
-    monkeypatch.setattr(SearchIndex, "find", finding)
+    monkeypatch.setattr(MemoryIndex, "find", finding)
     words = search.with_params(vector_weight=0.0, gram_weight=0.0)
     mk.tune(words, *files["own"], {"min_score": [0.0, 0.1]}, as_of=DAY)
     assert Counter(asked) == {("bm25",): USERS, ("vector",): USERS}

@@ -36,6 +36,11 @@ class Versions(Corpus):
     def refresh(self) -> Corpus:
         return self.later
 
+    def __copy__(self, memo: object = None) -> Corpus:
+        same = Versions(self.tables)
+        same.later = self.later
+        return same
+
 
 def _corpus(*rows: Any, later: Sequence[Any] = ()) -> Corpus:
     corpus = Versions({"memories": _memories(rows)})

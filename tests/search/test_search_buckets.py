@@ -257,6 +257,9 @@ def test_what_is_read_for_buckets_is_saved_in_them(tmp_path: Path) -> None:
     lake: Any = mk.open(tmp_path / "lake")
     assert len(lake) == 3
     assert sorted(lake.memories["memory_id"].to_pylist()) == sorted(corpus.memories["memory_id"].to_pylist())
+    mk.Retriever(encoder=None).fit(corpus.refresh()).corpus_.save(tmp_path / "of a search")
+    held: Any = mk.open(tmp_path / "of a search")
+    assert len(held) == 3
 
 
 def test_the_command_line_opens_them(saved: Path) -> None:
@@ -336,12 +339,11 @@ def test_totals_are_saved_so_that_a_users_question_reads_one_bucket(
     settings = {"encoder": "hash"} | settings
     held = mk.from_table(corpus.memories)
     one = mk.Retriever(**settings).fit(held)
-    held.save(tmp_path / "lake", buckets=4)
+    one.corpus_.save(tmp_path / "lake", buckets=4)
     if not from_one:
         shutil.rmtree(tmp_path / "lake" / "totals")
         lake = mk.open(tmp_path / "lake")
-        mk.Retriever(**settings).fit(lake)
-        lake.save(tmp_path / "lake")
+        mk.Retriever(**settings).fit(lake).corpus_.save(tmp_path / "lake")
     lake = mk.open(tmp_path / "lake")
     own: Any = lake.bucket_of("u3")
     for other in set(range(4)) - {own}:
@@ -362,8 +364,7 @@ def test_totals_of_other_settings_or_buckets_are_not_taken(lake: Any, corpus: mk
             return bool(called)
 
     held = mk.from_table(corpus.memories)
-    mk.Retriever(encoder=None, gram_weight=0.0).fit(held)
-    held.save(tmp_path, buckets=2)
+    mk.Retriever(encoder=None, gram_weight=0.0).fit(held).corpus_.save(tmp_path, buckets=2)
     assert not counted(mk.open(tmp_path))
     assert counted(mk.open(tmp_path), chunk_tokens=50)
     assert counted(mk.open(tmp_path), gram_weight=0.2)
@@ -374,8 +375,7 @@ def test_totals_of_other_settings_or_buckets_are_not_taken(lake: Any, corpus: mk
 @pytest.mark.parametrize("name", ["terms.parquet", "sample.parquet"])
 def test_damaged_totals_are_said(name: str, corpus: mk.Corpus, tmp_path: Path) -> None:
     held = mk.from_table(corpus.memories)
-    mk.Retriever(encoder=None).fit(held)
-    held.save(tmp_path, buckets=2)
+    mk.Retriever(encoder=None).fit(held).corpus_.save(tmp_path, buckets=2)
     (path,) = tmp_path.glob(f"totals/*/{name}")
     path.write_bytes(b"PAR1")
     with pytest.raises(FormatError, match=name):

@@ -204,11 +204,14 @@ def test_scikit_learn_clones_it_unfitted(search: Retriever) -> None:
         copied.search("пул")
 
 
-def test_fit_gives_the_corpus_its_chunks(corpus_of: Any) -> None:
+def test_a_fit_changes_nothing_of_its_corpus_and_has_one_of_its_own_with_chunks(corpus_of: Any) -> None:
     corpus = corpus_of("пул", "кот")
+    before, held = dict(corpus.tables), set(vars(corpus))
     search = Retriever(encoder=None).fit(corpus)
-    assert corpus.tables["chunks"].equals(search.chunks_)
-    assert search.corpus_ is corpus
+    assert (corpus.tables, set(vars(corpus))) == (before, held)
+    assert not corpus._attached
+    assert search.corpus_.tables["chunks"].equals(search.chunks_)
+    assert search.corpus_.memories is corpus.memories
 
 
 def refuse(*_: Any) -> Any:

@@ -37,7 +37,8 @@ def test_what_was_saved_answers_the_same_without_encoding(corpus_of: Any, tmp_pa
     assert loaded.get_params() == search.get_params()
     assert loaded.search(QUERIES, as_of=DAY).equals(expected)
     assert loaded.arms_["vector"].cache_.encoded == encoded
-    assert corpus.tables["chunks"].equals(search.chunks_)
+    assert loaded.corpus_.tables["chunks"].equals(search.chunks_)
+    assert "chunks" not in corpus.tables
 
 
 def test_bm25_alone_is_saved_and_loaded_as_such(corpus_of: Any, tmp_path: Path) -> None:
@@ -126,8 +127,9 @@ def forge(folder: Path, **changes: Any) -> None:
 )
 def test_an_odd_manifest_is_one_error_and_a_lake_with_it_is_fitted_anew(tmp_path: Path, change: dict[str, Any]) -> None:
     corpus = table_of(*ROWS)
-    expected = Retriever(encoder="hash").fit(corpus).search(QUERIES, as_of=DAY)
-    corpus.save(tmp_path)
+    search = Retriever(encoder="hash").fit(corpus)
+    expected = search.search(QUERIES, as_of=DAY)
+    search.corpus_.save(tmp_path)
     (vectors,) = tmp_path.glob("saved-*/vectors")
     forge(vectors, **change)
     with pytest.raises(FormatError, match=r"retriever\.json: expected"):
@@ -154,8 +156,7 @@ def test_an_address_that_nobody_gave_gets_no_text(corpus_of: Any, tmp_path: Path
 @pytest.mark.parametrize("name", ["", "/saved-*/bm25", "/saved-*/bm25/bm25_terms.parquet"])
 def test_arms_behind_a_link_are_not_taken(tmp_path: Path, name: str) -> None:
     corpus = table_of(*ROWS)
-    Retriever(encoder=None).fit(corpus)
-    corpus.save(tmp_path / "lake")
+    Retriever(encoder=None).fit(corpus).corpus_.save(tmp_path / "lake")
     search = Retriever(encoder=None).fit(mk.open(tmp_path / "lake"))
     assert kept_arm(search._index(), "bm25") is not None
     (path,) = (tmp_path / "lake").glob(f"saved-*/vectors{name}")
@@ -213,16 +214,20 @@ def test_two_retrievers_of_one_corpus_each_answer_save_and_load_their_own(tmp_pa
     corpus = table_of(*rows)
     fine, coarse = (Retriever(encoder="hash", chunk_tokens=n, overlap_tokens=0).fit(corpus) for n in (40, 400))
     assert fine.chunks_.num_rows > coarse.chunks_.num_rows
-    assert corpus.tables["chunks"].equals(coarse.chunks_)  # of the one that was fitted last
+    assert "chunks" not in corpus.tables
+    corpus.save(tmp_path / "plain")
+    assert not (tmp_path / "plain" / "vectors").exists()
     for name, search in (("fine", fine), ("coarse", coarse)):
         alone = Retriever(**search.get_params()).fit(table_of(*rows)).trace(QUERIES, as_of=DAY)
         assert search.trace(QUERIES, as_of=DAY).equals(alone)
         search.save(tmp_path / name)
         assert Retriever.load(tmp_path / name, table_of(*rows)).trace(QUERIES, as_of=DAY).equals(alone)
-    fine.fit(corpus).corpus_.save(tmp_path / "lake")
-    opened = mk.open(tmp_path / "lake")
-    assert opened.tables["chunks"].equals(fine.chunks_)
-    assert kept_arm(Retriever(**fine.get_params()).fit(opened)._index(), "vector") is not None
+        asked = "select count(*) from chunks join memories using (memory_id)"
+        assert search.corpus_.sql(asked).fetchone() == (search.chunks_.num_rows,)
+        search.corpus_.save(tmp_path / f"lake {name}")
+        opened = mk.open(tmp_path / f"lake {name}")
+        assert opened.tables["chunks"].equals(search.chunks_)
+        assert kept_arm(Retriever(**search.get_params()).fit(opened)._index(), "vector") is not None
 
 
 def test_a_damaged_arm_is_refused(corpus_of: Any, tmp_path: Path) -> None:
@@ -249,7 +254,7 @@ def encoded(search: Retriever) -> int:
 def test_a_saved_corpus_keeps_the_arms_and_a_fit_takes_them_from_there(tmp_path: Path) -> None:
     corpus = table_of(*ROWS)
     search = Retriever(encoder="hash").fit(corpus)
-    corpus.save(tmp_path)
+    search.corpus_.save(tmp_path)
     arms = ["bm25", "gram", "vector"]
     assert sorted(path.name for path in tmp_path.glob("saved-*/vectors/saved-*/*") if path.is_dir()) == arms
     expected, before = search.search(QUERIES, as_of=DAY), encoded(search)
@@ -260,8 +265,7 @@ def test_a_saved_corpus_keeps_the_arms_and_a_fit_takes_them_from_there(tmp_path:
 
 def test_an_arm_without_weight_is_not_loaded_from_there_either(tmp_path: Path) -> None:
     corpus = table_of(*ROWS)
-    Retriever(encoder="hash").fit(corpus)
-    corpus.save(tmp_path)
+    Retriever(encoder="hash").fit(corpus).corpus_.save(tmp_path)
     search = Retriever(encoder="hash", vector_weight=0.0).fit(mk.open(tmp_path))
     assert list(search.arms_) == ["bm25", "gram"]
     before = encoded(Retriever(encoder="hash").fit(table_of(*ROWS)))
@@ -273,8 +277,7 @@ def test_an_arm_without_weight_is_not_loaded_from_there_either(tmp_path: Path) -
 @pytest.mark.parametrize("change", [{"chunk_tokens": 5, "overlap_tokens": 0}, {"lexical": "char"}, {"encoder": "lsa"}])
 def test_arms_of_other_settings_are_made_anew(tmp_path: Path, change: dict[str, object]) -> None:
     corpus = table_of(*ROWS)
-    Retriever(encoder="hash").fit(corpus)
-    corpus.save(tmp_path)
+    Retriever(encoder="hash").fit(corpus).corpus_.save(tmp_path)
     values = {"encoder": "hash", **change}
     expected = Retriever(**values).fit(table_of(*ROWS)).search(QUERIES, as_of=DAY)
     assert Retriever(**values).fit(mk.open(tmp_path)).search(QUERIES, as_of=DAY).equals(expected)
@@ -283,8 +286,7 @@ def test_arms_of_other_settings_are_made_anew(tmp_path: Path, change: dict[str, 
 @pytest.mark.parametrize("spoil", ["other memories", "damaged", "no manifest"])
 def test_kept_arms_that_do_not_fit_are_never_answered_from(tmp_path: Path, spoil: str) -> None:
     corpus = table_of(*ROWS)
-    Retriever(encoder="hash").fit(corpus)
-    corpus.save(tmp_path)
+    Retriever(encoder="hash").fit(corpus).corpus_.save(tmp_path)
     if spoil == "other memories":
         table_of("совсем другое", "кот").save(tmp_path)
     elif spoil == "damaged":
@@ -313,8 +315,7 @@ def test_a_refresh_that_finds_nothing_new_keeps_the_arms_at_hand(tmp_path: Path)
     corpus = mk.read(
         write_files(tmp_path / "in", {f"notes/{n}.md": f"# note\n{text}\n" for n, text in enumerate(ROWS)})
     )
-    Retriever(encoder="hash").fit(corpus)
-    corpus.refresh().save(tmp_path / "lake")
+    Retriever(encoder="hash").fit(corpus).corpus_.refresh().save(tmp_path / "lake")
     shared_cache.cache_clear()
     search = Retriever(encoder="hash").fit(mk.open(tmp_path / "lake", trust=True).refresh())
     assert encoded(search) == 0

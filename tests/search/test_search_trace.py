@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.search.fitted.index import SearchIndex
+from memkit.search.fitted.index import MemoryIndex
 from memkit.search.reports.tables import TRACE
 
 DAY = "2026-03-01"
@@ -111,7 +111,7 @@ def test_arms_that_are_asked_once_for_two_pools_say_what_they_say_asked_twice(
     search = mk.Retriever(**{"encoder": "hash", "pool": 7, **params}).fit(mk.from_table({"text": texts}))
     queries = ["пул чай", "cat wood", "неведомо", ""]
     once = search.trace(queries, k=4, as_of=DAY)
-    monkeypatch.setattr(SearchIndex, "is_steady", False)
+    monkeypatch.setattr(MemoryIndex, "is_steady", False)
     assert search.trace(queries, k=4, as_of=DAY).equals(once, check_metadata=True)
     assert "below_pool" in once["disposition"].to_pylist()
 

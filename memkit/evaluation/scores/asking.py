@@ -14,7 +14,7 @@ from memkit.duck import literal
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.known import hidden
 from memkit.params import Moment
-from memkit.search.question import memories_where
+from memkit.search.fitted.scope import memories_where
 
 _Scope = tuple[Any, ...]
 """The values of `SCOPING`: what makes no difference to them is ranked from the same candidates."""

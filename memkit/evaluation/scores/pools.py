@@ -17,8 +17,9 @@ from memkit.evaluation.scores.asking import batches_of
 from memkit.params import Moment
 from memkit.schemas import Ints
 from memkit.search.fitted.arms import KINDS
-from memkit.search.fitted.index import SearchIndex
-from memkit.search.question import SCOPING, Question, Scope, Settings
+from memkit.search.fitted.index import MemoryIndex
+from memkit.search.fitted.scope import Scope
+from memkit.search.question import SCOPING, Question, Settings
 from memkit.search.reports.tables import hits_table
 from memkit.search.settings import QuerySettings
 from memkit.search.stages.rank import Candidates, merge
@@ -88,7 +89,7 @@ class Found:
         Their queries are numbered as `number` has them.
     """
 
-    index: SearchIndex
+    index: MemoryIndex
     number: Ints
     texts: tuple[str, ...]
     moment: Any
@@ -127,7 +128,7 @@ class Pools:
         if not hasattr(search, "ask") or search._index() is not self.search._index():
             return False
         # Over buckets, or by an approximate index, a smaller pool need not be the beginning of a larger one.
-        return isinstance(self.index, SearchIndex) and (self.search.pool == search.pool or self.index.is_steady)
+        return isinstance(self.index, MemoryIndex) and (self.search.pool == search.pool or self.index.is_steady)
 
     def needs(self, setting: Mapping[str, Any]) -> tuple[Settings, dict[str, float], _Scope]:
         """A setting in full, the weights of its arms, and the scope within which they are asked."""

@@ -28,7 +28,7 @@ from memkit.text.function_words import FUNCTION_WORDS
 from memkit.text.letters import CYRILLIC_LETTERS
 
 if TYPE_CHECKING:
-    from memkit.search.fitted.index import SearchIndex
+    from memkit.search.fitted.index import MemoryIndex
     from memkit.search.stages.rank import Candidates
 
 Meant = tuple[tuple[str, float], ...]
@@ -182,7 +182,7 @@ def _most_alike(found: Iterable[tuple[str, float]]) -> Meant:
     return tuple(sorted(best.items(), key=lambda one: (-one[1], one[0]))[:_NEAREST])
 
 
-def vocabulary_of(index: SearchIndex) -> Vocabulary | None:
+def vocabulary_of(index: MemoryIndex) -> Vocabulary | None:
     """That of `index`; None where its encoder does not tell the meaning of single words, or words are not searched."""
     words, vectors = index.arms.get("bm25"), index.arms.get("vector")
     encoder: Any = getattr(vectors, "encoder_", None)
@@ -192,7 +192,7 @@ def vocabulary_of(index: SearchIndex) -> Vocabulary | None:
     return Vocabulary(words, vectors, least, index.means.setdefault(encoder.fingerprint, {}))
 
 
-def said_across(index: SearchIndex, texts: Sequence[str], found: Candidates) -> tuple[Floats, Mask]:
+def said_across(index: MemoryIndex, texts: Sequence[str], found: Candidates) -> tuple[Floats, Mask]:
     """The lexical score that each candidate has by what the words of its question mean, and which are in other letters.
 
     The question of each is one of `texts`. A chunk in the letters of the question may hold names in others as well:
@@ -205,7 +205,7 @@ def said_across(index: SearchIndex, texts: Sequence[str], found: Candidates) -> 
     at = np.flatnonzero(is_told)
     if not len(at) or index.vocabulary is None:
         return said, apart
-    arm = index.kept(index, "bm25") if index.is_part else index.arms["bm25"]
+    arm = index.words
     tell, listen = index.vocabulary.meant, index.vocabulary.heard
     parts: list[tuple[Ints, Counter[str], int, Any]] = []
     for some in np.split(at, group_starts(found.query[at])[1:]):

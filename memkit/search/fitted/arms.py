@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, Self, cast
 
@@ -19,7 +18,6 @@ from memkit.schemas import Ints, Mask
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.text.analyse import searchable_sql
 from memkit.text.chunk import Chunker
-from memkit.text.when import in_days
 
 
 class Arm(Protocol):
@@ -188,28 +186,6 @@ def build_arm(name: str, settings: FitSettings, chunks: pa.Table, texts: pa.Chun
         Where the encoder fails.
     """
     return KINDS[name].make(settings).fit(chunks, texts)
-
-
-def finder(index: Any, name: str) -> Any:
-    """What finds candidates by the evidence of the arm `name`: the arm itself, or an engine that holds its rows."""
-    settings = index.settings
-    if settings.engine == "local":
-        return index.arms[name]
-    from memkit.index.engine import EngineArm, as_engine
-
-    if name not in index.finders and (engine := as_engine(settings.engine)):
-        encoder = index.fingerprint if name == "vector" else None
-        state = repr((index.digests, settings.analyser, settings.lexical, settings.centre, encoder))
-        owner = index.rows.owner[index.rows.memory]
-        index.finders[name] = EngineArm(engine, index.arms[name], name, state, owner, index.rows.filled)
-    return index.finders[name]
-
-
-def as_days(index: Any, asked: Sequence[str], moment: datetime) -> Sequence[str]:
-    """`asked` with its times as days, where days are searched; else the words themselves may be there."""
-    if "date" not in index.settings.searched or not index.is_dated:
-        return asked
-    return [in_days(text, moment.date()) for text in asked]
 
 
 def cut(memories: pa.Table, settings: FitSettings) -> pa.Table:

@@ -8,11 +8,13 @@ index over everything gives. What the buckets find is laid out as a small index 
 from __future__ import annotations
 
 import copy
+import operator
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial, reduce
 from pathlib import Path
 from threading import Lock
 from typing import Any, NoReturn
@@ -33,13 +35,13 @@ from memkit.schemas import TABLES, Floats, Ints, Mask
 from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.arms import KINDS, places, taken
 from memkit.search.fitted.counted import VECTOR, Counted, counts_of, key_of, vectors_of
-from memkit.search.fitted.index import SearchIndex, build_index
+from memkit.search.fitted.index import Answer, MemoryIndex, Request, build_as, build_index
+from memkit.search.fitted.scope import Scope, Where, make_scope, memories_where
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.rank import Candidates, merge
 from memkit.tables.buckets import Buckets
 from memkit.tables.corpus import Corpus
 from memkit.tables.manifest import TOTALS
-from memkit.tables.sealed import TIMEOUT_S
 from memkit.tables.untrusted import with_nulls
 
 OPEN = 8
@@ -48,7 +50,39 @@ AT_ONCE = 2_000_000
 """Memories of which one index may be made in memory, for what looks at more than hits."""
 
 
-_Part = tuple[SearchIndex, dict[str, pa.Table]]
+@dataclass
+class Part(MemoryIndex):
+    """An index of some memories of a lake, whose weights are those of all: a bucket, or what was found in some.
+
+    Attributes
+    ----------
+    lake : BucketIndex
+        The one of all.
+    """
+
+    lake: BucketIndex = field(kw_only=True)
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether any memory has a date, in any bucket."""
+        return self.lake.counted.is_dated
+
+    @property
+    def is_steady(self) -> bool:
+        """What the arms find here is not all that they find."""
+        return False
+
+    @property
+    def words(self) -> Any:
+        """The arm of words with the rows of this part."""
+        return self.lake.lexical(self, "bm25")
+
+    def find(self, *_: object) -> NoReturn:
+        """Raise, as what is found by itself takes an index of all."""
+        raise MemkitError("a trace needs one index over all memories. Fit the Retriever to lake.whole().")
+
+
+_Found = tuple[Part, dict[str, pa.Table]]
 """A bucket's index, and what each arm found there."""
 
 
@@ -69,11 +103,11 @@ class BucketIndex:
     """
 
     def __init__(self, corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> None:
-        check_settings(settings)
-        self.corpus, self.settings, self.names = corpus, settings, tuple(arms)
+        self.corpus: Buckets = corpus
+        self.settings, self.names = settings, tuple(arms)
         self.counted = self._all_counted()
         self._totals = {name: self.counted.total(name) for name in self.counted.lengths}
-        self._open: OrderedDict[int, SearchIndex] = OrderedDict()
+        self._open: OrderedDict[int, Part] = OrderedDict()
         self._lock = Lock()
         self._vocabulary: Vocabulary | None = None
         self.arms: dict[str, Any] = dict.fromkeys(self.names)
@@ -91,8 +125,24 @@ class BucketIndex:
             every.add(found)
         return every
 
+    def __str__(self) -> str:
+        return f"{self.corpus!r}, {self.counted.n_rows:,} chunks; arms: {', '.join(self.names)}"
+
+    @property
+    def digests(self) -> dict[str, Any]:
+        """Raise: buckets lie in their lake, and a Retriever of them is fitted to it again.
+
+        Raises
+        ------
+        MemkitError
+        """
+        raise MemkitError(
+            "Retriever.save: expected one index, as of lake.whole(). Got buckets, which lie in their lake:"
+            " search.corpus_.save(folder) keeps what was counted over them, and a fit to the lake takes it from there."
+        )
+
     @cached_property
-    def whole(self) -> SearchIndex:
+    def whole(self) -> MemoryIndex:
         """One index over all memories, for what looks at more than hits.
 
         Raises
@@ -107,24 +157,7 @@ class BucketIndex:
             )
         return build_index(self.corpus.whole(), self.settings)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise MemkitError(
-            f"this needs one index over all memories ('{name}'), and the Retriever was fitted to buckets. Fit it to"
-            " lake.whole(), or to one bucket, lake.bucket(number)."
-        )
-
-    @staticmethod
-    def looks_further(where: str) -> bool:
-        """Whether a predicate may have a subquery, which looks at all memories, wherever they lie."""
-        return re.search(r"(?i)\b(?:select|from|with)\b", where) is not None
-
-    def ask(self, query: str, timeout_s: float | None = TIMEOUT_S) -> pa.Table:
-        """The rows of one SELECT over all buckets."""
-        return self.corpus.ask(query, timeout_s=timeout_s)
-
-    def bucket(self, number: int) -> SearchIndex:
+    def bucket(self, number: int) -> Part:
         """The index of one bucket."""
         with self._lock:
             if number in self._open:
@@ -135,14 +168,14 @@ class BucketIndex:
                 self._open.popitem(last=False)
             return index
 
-    def _opened(self, corpus: Corpus) -> SearchIndex:
-        index = build_index(corpus, self.settings)
-        index.is_dated = self.counted.is_dated
+    def _opened(self, corpus: Corpus) -> Part:
+        index = build_as(partial(Part, lake=self), corpus, self.settings)
         for name in self.names if index.chunks.num_rows else ():
-            index.arms[name] = self._dense(index) if name == VECTOR else self._lexical(index, name)
+            index.arms[name] = self._dense(index) if name == VECTOR else self.lexical(index, name)
         return index
 
-    def _lexical(self, index: SearchIndex, name: str) -> Any:
+    def lexical(self, index: MemoryIndex, name: str) -> Any:
+        """An arm over the rows of a part, with the weights of all."""
         arm: Any = KINDS[name].make(self.settings)
         terms, arm.totals_ = self._totals[name]
         own = counts_of(index, name)
@@ -151,7 +184,7 @@ class BucketIndex:
         offsets = np.concatenate([[0], np.cumsum(lengths)])
         return arm._use(Postings(terms, offsets, own.rows, own.counts, own.n_rows))
 
-    def _dense(self, index: SearchIndex) -> Any:
+    def _dense(self, index: MemoryIndex) -> Any:
         arm: Any = KINDS[VECTOR].make(self.settings)
         raw, texts = vectors_of(index), as_texts(index.texts)
         arm.encoder_, arm.cache_, arm.centring_ = as_encoder(self.settings.encoder), shared_cache(), self._centring()
@@ -166,11 +199,11 @@ class BucketIndex:
         return centring
 
     @cached_property
-    def _nothing(self) -> SearchIndex:
+    def _nothing(self) -> MemoryIndex:
         return empty_index(self.settings)
 
     def weights(self, settings: QuerySettings) -> dict[str, float]:
-        """As `SearchIndex.weights`.
+        """As `MemoryIndex.weights`.
 
         Raises
         ------
@@ -182,20 +215,40 @@ class BucketIndex:
             raise ParameterError(f"Retriever: the arm '{unknown[0]}' had no weight at fit. Fit again with its weight.")
         return weights
 
-    def find(
-        self, asked: Sequence[str], n: int, scoped: Sequence[tuple[int, Any]], how: QuerySettings, on: datetime
-    ) -> tuple[SearchIndex, Candidates]:
+    def ready(self, how: QuerySettings) -> None:
+        """As `MemoryIndex.ready`: a bucket is opened when a question needs it."""
+        self.weights(how)
+
+    def is_of(self, corpus: Corpus) -> bool:
+        """Whether these are the buckets of `corpus`, in the save that was fitted."""
+        return isinstance(corpus, Buckets) and corpus.is_same(self.corpus)
+
+    def answer(self, request: Request, how: QuerySettings) -> Answer:
+        """As `MemoryIndex.answer`, over the buckets that are needed; rows are those of what was found."""
+        seen: Where = request.where
+        if request.where and _looks_further(request.where):
+            seen = memories_where(self.corpus.ask, request.where, how.where_timeout_s)
+        parts = [self.bucket(number) for number in self.corpus.needed(request.where)]
+        scopes = [make_scope(part.memories, part.rows, part.corpus.ask, how, seen, request.moment) for part in parts]
+        counted = [scope.unseen for scope in scopes if scope.unseen is not None]
+        unseen = reduce(operator.add, counted) if counted else None
+        scoped = [(part, scope.allowed) for part, scope in zip(parts, scopes, strict=True)]
+        small, found = self._find(request.texts, how.pool, scoped, how, request.moment.at)
+        return Answer(small, Scope(None, None, None, None, unseen), self.weights(how), found)
+
+    def _find(
+        self, asked: Sequence[str], n: int, scoped: Sequence[tuple[Part, Mask | None]], how: QuerySettings, on: datetime
+    ) -> tuple[Part, Candidates]:
         """The best `n` chunks of each arm over some buckets, and a small index of their memories.
 
         Parameters
         ----------
-        scoped : sequence of tuple (int, ndarray of bool or None)
-            Numbers of buckets, and which of their chunks may be found.
+        scoped : sequence of tuple (Part, ndarray of bool or None)
+            Buckets, and which of their chunks may be found.
         """
         weights = self.weights(how)
-        parts: list[_Part] = []
-        for number, allowed in scoped:
-            index = self.bucket(number)
+        parts: list[_Found] = []
+        for index, allowed in scoped:
             if index.chunks.num_rows:
                 put = index.put(asked, weights, how, on)
                 parts.append((index, {name: index.found_by(name, put[name], n, allowed, how) for name in weights}))
@@ -207,14 +260,13 @@ class BucketIndex:
         scale = self._scale(parts[0][0], asked, weights, how, on) if small.chunks.num_rows else None
         return small, merge(found, small.chunks.num_rows, n, scale)
 
-    def _small(self, parts: Sequence[_Part], best: Mapping[str, pa.Table]) -> tuple[SearchIndex, dict[str, Ints]]:
+    def _small(self, parts: Sequence[_Found], best: Mapping[str, pa.Table]) -> tuple[Part, dict[str, Ints]]:
         """An index of the memories found, and where in it each chunk is that an arm found."""
         at = {name: (table["part"].to_numpy(), table["row"].to_numpy()) for name, table in best.items()}
         chosen = [_memories_of(index, number, at.values()) for number, (index, _) in enumerate(parts)]
         tables = [rows_of(index, some) for (index, _), some in zip(parts, chosen, strict=True)]
         memories = pa.concat_tables([TABLES["memories"].empty_table(), *tables], promote_options="default")
-        small = build_index(Corpus({"memories": memories}), self.settings)
-        small.is_part, small.is_dated = True, self.counted.is_dated
+        small = build_as(partial(Part, lake=self), Corpus({"memories": memories}), self.settings)
         first = np.searchsorted(small.rows.memory, np.arange(memories.num_rows))
         starts = [first[places(table["memory_id"], small.memories["memory_id"])] for table in tables]
         rows = {name: np.empty(len(of_part), np.int64) for name, (of_part, _) in at.items()}
@@ -238,14 +290,13 @@ class BucketIndex:
             small.arms[name] = copy.copy(next((index.arms[name] for index, _ in parts), None))
         if vectors is not None:
             small.arms[VECTOR].vectors_ = vectors
-        small.kept = self._lexical
         self._vocabulary = small.vocabulary = self._vocabulary or small.vocabulary
         return small, rows
 
     def _scale(
-        self, index: SearchIndex, asked: Sequence[str], weights: dict[str, float], how: QuerySettings, on: datetime
+        self, index: MemoryIndex, asked: Sequence[str], weights: dict[str, float], how: QuerySettings, on: datetime
     ) -> Floats:
-        """As `SearchIndex.find` has it of all rows."""
+        """As `MemoryIndex.find` has it of all rows."""
         put = index.put(asked, weights, how, on)
         nothing = np.empty(0, np.int64)
         scales = [
@@ -256,7 +307,7 @@ class BucketIndex:
         ]
         return np.stack(scales, axis=1)
 
-    def _vector_scale(self, index: SearchIndex, asked: Sequence[str]) -> Floats:
+    def _vector_scale(self, index: MemoryIndex, asked: Sequence[str]) -> Floats:
         arm = index.arms[VECTOR]
         sample = np.stack([one[2] for one in self.counted.sample])
         background = arm.centring_.transform(sample, [one[3] for one in self.counted.sample])
@@ -266,10 +317,15 @@ class BucketIndex:
         return scale
 
 
+def _looks_further(where: str) -> bool:
+    """Whether a predicate may have a subquery, which looks at all memories, wherever they lie."""
+    return re.search(r"(?i)\b(?:select|from|with)\b", where) is not None
+
+
 _FOUND = {"query": pa.int64(), "row": pa.int64(), "score": pa.float64(), "part": pa.int64()}
 
 
-def _best(parts: Sequence[_Part], arms: Sequence[str], n: int) -> dict[str, pa.Table]:
+def _best(parts: Sequence[_Found], arms: Sequence[str], n: int) -> dict[str, pa.Table]:
     """By arm the best `n` chunks over all parts for each query: query, row (in its part), score and part."""
     rows = [np.unique(np.concatenate([table["row"].to_numpy() for table in found.values()])) for _, found in parts]
     ranks = _ranks([index for index, _ in parts], rows)
@@ -287,7 +343,7 @@ def _best(parts: Sequence[_Part], arms: Sequence[str], n: int) -> dict[str, pa.T
     return best
 
 
-def _ranks(indexes: Sequence[SearchIndex], rows: Sequence[Ints]) -> list[Ints]:
+def _ranks(indexes: Sequence[MemoryIndex], rows: Sequence[Ints]) -> list[Ints]:
     """The place of each of the `rows` of each index in the order of ids over all of them."""
     if not indexes:
         return []
@@ -316,21 +372,27 @@ def _cut(n: int, query: Ints, row: Ints, score: Floats, part: Ints, empty: Mask,
     return pa.table([pa.array(column, type) for column, type in zip(columns, _FOUND.values(), strict=True)], [*_FOUND])
 
 
-def _memories_of(index: SearchIndex, number: int, found: Iterable[tuple[Ints, Ints]]) -> Ints:
+def _memories_of(index: MemoryIndex, number: int, found: Iterable[tuple[Ints, Ints]]) -> Ints:
     """The memories, ascending, whose chunks were found in the part `number`."""
     rows = [row[part == number] for part, row in found]
     return np.unique(index.rows.memory[np.concatenate([np.empty(0, np.int64), *rows])]).astype(np.int64)
 
 
-def _first(index: SearchIndex, memory: Ints) -> Ints:
+def _first(index: MemoryIndex, memory: Ints) -> Ints:
     """The first chunk of each of the memories; the one after the last chunk for what is beyond the last memory."""
     of_chunk = index.rows.memory
     return np.searchsorted(of_chunk, memory.astype(of_chunk.dtype))
 
 
-def rows_of(index: SearchIndex, memory: Ints) -> pa.Table:
+def rows_of(index: MemoryIndex, memory: Ints) -> pa.Table:
     """Some memories of a bucket with all their columns."""
     return with_nulls(taken(index.memories, memory), TABLES["memories"])[0]
+
+
+def bucket_index(corpus: Buckets, settings: FitSettings, how: QuerySettings) -> BucketIndex:
+    """That of a lake, with the arms that have a weight."""
+    check_settings(settings)
+    return BucketIndex(corpus, settings, list(empty_index(settings).weights(how)))
 
 
 def check_settings(settings: FitSettings) -> None:
@@ -341,18 +403,22 @@ def check_settings(settings: FitSettings) -> None:
         raise ParameterError("Retriever: buckets are searched by local arms without context_column: fit to whole().")
 
 
-def keep_totals(folder: Path, counted: Counted | SearchIndex, settings: FitSettings, arms: Sequence[str]) -> None:
-    """Write to `folder`, beside buckets, what was counted over all memories, be it in one index."""
+def keep_totals(folder: Path, index: BucketIndex) -> None:
+    """Write to `folder`, beside buckets, what was counted over all of them."""
+    index.counted.save(folder / key_of(Buckets(folder.parent), index.settings, index.names))
+
+
+def count_totals(folder: Path, index: MemoryIndex, arms: Sequence[str]) -> None:
+    """The same of one index over all memories, where buckets can be searched with its settings."""
     try:
-        check_settings(settings)
-    except ParameterError:  # then buckets are not searched with them
+        check_settings(index.settings)
+    except ParameterError:
         return
-    if isinstance(counted, SearchIndex):
-        postings = {name: counts_of(counted, name) for name in arms if name != VECTOR}
-        counted = Counted.of(counted, postings, vectors_of(counted) if VECTOR in arms else None)
-    counted.save(folder / key_of(Buckets(folder.parent), settings, arms))
+    postings = {name: counts_of(index, name) for name in arms if name != VECTOR}
+    counted = Counted.of(index, postings, vectors_of(index) if VECTOR in arms else None)
+    counted.save(folder / key_of(Buckets(folder.parent), index.settings, arms))
 
 
-def empty_index(settings: FitSettings) -> SearchIndex:
+def empty_index(settings: FitSettings) -> MemoryIndex:
     """An index of nothing, which knows what the arms weigh."""
     return build_index(Corpus({"memories": TABLES["memories"].empty_table()}), settings)

@@ -29,7 +29,7 @@ from memkit.index.lexical import Totals
 from memkit.index.postings import Postings
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS, taken
-from memkit.search.fitted.index import _BACKGROUND, SearchIndex
+from memkit.search.fitted.index import _BACKGROUND, MemoryIndex
 from memkit.search.settings import FitSettings
 from memkit.tables.buckets import VECTORS, Buckets
 from memkit.tables.lake import write_parquet
@@ -81,7 +81,7 @@ class Counted:
     _summed: int = 0
 
     @classmethod
-    def of(cls, index: SearchIndex, postings: Mapping[str, Postings], vectors: Vectors | None) -> Self:
+    def of(cls, index: MemoryIndex, postings: Mapping[str, Postings], vectors: Vectors | None) -> Self:
         """Those of one bucket: of its `postings` by arm, and the `vectors` of its chunks."""
         found = cls(index.chunks.num_rows, index.is_dated)
         for name, of_arm in postings.items():
@@ -93,7 +93,7 @@ class Counted:
             found._add_vectors(index, vectors)
         return found
 
-    def _add_vectors(self, index: SearchIndex, vectors: Vectors) -> None:
+    def _add_vectors(self, index: MemoryIndex, vectors: Vectors) -> None:
         rows, chunks = index.background, index.chunks
         columns = [taken(chunks[name], rows).to_pylist() for name in ("memory_id", "ordinal")]
         keys, texts = index.keys[rows].tolist(), taken(index.texts, rows).to_pylist()
@@ -216,13 +216,13 @@ def key_of(corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> str:
     return digest(state)
 
 
-def counts_of(index: SearchIndex, name: str) -> Postings:
+def counts_of(index: MemoryIndex, name: str) -> Postings:
     """What a lexical arm counts in the chunks of a bucket."""
     postings: Postings = KINDS[name].make(index.settings)._count(index.texts)  # type: ignore[attr-defined]  # lexical
     return postings
 
 
-def vectors_of(index: SearchIndex) -> Vectors:
+def vectors_of(index: MemoryIndex) -> Vectors:
     """The vectors of the chunks of a bucket: given for their memories, else encoded."""
     given = index.corpus.tables.get(VECTORS)
     if given is None:

@@ -19,7 +19,8 @@ from memkit.search.fitted.arms import codes, places, said
 from memkit.text.chunk import lines_above
 
 if TYPE_CHECKING:
-    from memkit.search.fitted.index import Rows, SearchIndex
+    from memkit.search.fitted.index import MemoryIndex
+    from memkit.search.fitted.rows import Rows
 
 _FEW = 32
 _LINES = ("line_start", "line_end")
@@ -29,8 +30,8 @@ _PIECES_KEPT = 64
 
 
 def laid_out(
-    before: SearchIndex, given: pa.Table, order: Ints, cut: Callable[[pa.Table], pa.Table]
-) -> tuple[pa.Table, pa.Table, tuple[SearchIndex, Ints, Ints]]:
+    before: MemoryIndex, given: pa.Table, order: Ints, cut: Callable[[pa.Table], pa.Table]
+) -> tuple[pa.Table, pa.Table, tuple[MemoryIndex, Ints, Ints]]:
     """The memories `given` in their `order`, their chunks, for each of these its row in `before`, and its memory's."""
     source = former_rows(before, given)[order]
     memories = picked(given, order)
@@ -43,7 +44,7 @@ def laid_out(
     return few_pieces(memories), _moved(found, _shifts(before, memories, source)[memory]), (before, at, memory)
 
 
-def _shifts(before: SearchIndex, memories: pa.Table, source: Ints) -> Ints:
+def _shifts(before: MemoryIndex, memories: pa.Table, source: Ints) -> Ints:
     """By how many lines each of `memories` stands lower in its file than its row `source` of before."""
     shifts = np.zeros(len(source), np.int64)
     known = np.flatnonzero(source >= 0)
@@ -66,7 +67,7 @@ def _moved(chunks: pa.Table, shifts: Ints) -> pa.Table:
     return chunks
 
 
-def former_rows(before: SearchIndex, given: pa.Table) -> Ints:
+def former_rows(before: MemoryIndex, given: pa.Table) -> Ints:
     """For each of the memories `given` the row in `before` of the equal one, on whatever lines; -1 where none is."""
     at = places(given["memory_id"], before.given["memory_id"])
     known = np.flatnonzero(at >= 0)
@@ -136,7 +137,7 @@ def said_since(texts: pa.ChunkedArray, before: Rows, at: Ints) -> tuple[Ints, Ma
 
 
 def take_over(
-    index: SearchIndex, before: SearchIndex, at: Ints, per_text: Mapping[str, Callable[[pa.ChunkedArray], NDArray[Any]]]
+    index: MemoryIndex, before: MemoryIndex, at: Ints, per_text: Mapping[str, Callable[[pa.ChunkedArray], NDArray[Any]]]
 ) -> None:
     """Have what was found out about each text `before` known of those that are still there."""
     index.means = before.means

@@ -1,4 +1,8 @@
-"""What `Retriever.fit` makes, shared by all settings that need no refit: chunks, their arms, and arrays about them."""
+"""What `Retriever.fit` makes, shared by all settings that need no refit: chunks, their arms, and arrays about them.
+
+`Searchable` is what a Retriever asks, whichever kind of index it is: one in memory (`MemoryIndex`), one whose rows
+another engine holds (`memkit.search.fitted.engine`), or many that count as one (`memkit.search.fitted.buckets`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property, partial
 from heapq import nsmallest
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,18 +25,19 @@ from memkit.index.centre import scripts
 from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts, content_key
 from memkit.index.postings import CANDIDATES
-from memkit.params import check_corpus
-from memkit.schemas import Ints, Mask, check_kinds
+from memkit.params import Moment, check_corpus
+from memkit.schemas import Ints, Mask
 from memkit.search.fitted.across import Means, Vocabulary, vocabulary_of
-from memkit.search.fitted.arms import KINDS, as_days, build_arm, codes, cut, finder, places, said, taken
+from memkit.search.fitted.arms import KINDS, Arm, build_arm, cut, taken
 from memkit.search.fitted.context import Context, context_of
+from memkit.search.fitted.rows import Rows, follow, make_rows
+from memkit.search.fitted.scope import Scope, make_scope
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.search.stages.columns import Columns
 from memkit.search.stages.diversify import Likeness, Repeats
 from memkit.search.stages.fuse import arm_weights
 from memkit.search.stages.rank import Candidates, merge
-from memkit.tables.age import decaying, expired, later
 from memkit.text.analyse import terms_by
+from memkit.text.when import in_days
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
@@ -42,57 +47,76 @@ _NO_ROWS = np.empty(0, np.int64)
 PER_TEXT: dict[str, Callable[[pa.ChunkedArray], NDArray[Any]]] = {
     "keys": lambda texts: np.array([content_key(text, "document") for text in texts.to_pylist()], object),
 }
-"""What is found out about each text by itself, when it is first asked for, by its name in `SearchIndex`."""
+"""What is found out about each text by itself, when it is first asked for, by its name in `MemoryIndex`."""
+
+
+Source = Callable[["MemoryIndex", str], Any]
 
 
 @dataclass(frozen=True)
-class Rows(Columns):
-    """What an index knows of its chunks and memories besides: a value a chunk (`text`, `filled`) or a memory.
+class Request:
+    """Texts that are put to an index at one moment, and which memories may answer them.
 
-    Attributes
-    ----------
-    text : ndarray of int64, shape (n_chunks,)
-        Equal for chunks whose searched text is the same.
-    filled : ndarray of bool, shape (n_chunks,), or None
-        Chunks with something to search; None where all have.
-    owner : ndarray of int64, shape (n_memories,)
-        Equal for memories of one user.
-    expires : ndarray of datetime64[D], shape (n_memories,)
-        NaT where the memory does not expire.
-    made : ndarray of datetime64[us], shape (n_memories,)
-        Creation, UTC; NaT where unknown.
+    What is to be traced has the arms asked for two pools at once, where one is the beginning of the other.
     """
 
-    text: Ints
-    filled: Mask | None
-    owner: Ints
-    expires: NDArray[np.datetime64]
-    made: NDArray[np.datetime64]
+    texts: tuple[str, ...]
+    where: str | None
+    moment: Moment
+    to_trace: bool = False
 
-    @cached_property
-    def has_expiry(self) -> bool:
-        """Whether any memory has a last day."""
-        return not np.isnat(self.expires).all()
 
-    def hidden(self, kinds: Sequence[str]) -> Mask | None:
-        """Memories of one of `kinds`; None if no memory is."""
-        check_kinds(kinds, "Retriever: 'kinds_hidden'", also=self.kind[1])
-        wanted = self.are_of(kinds)
-        return wanted[self.kind[0]] if wanted.any() else None
+@dataclass(frozen=True)
+class Answer:
+    """What was found for a request: candidates, the index whose rows these are, their scope, and what arms weigh."""
 
-    def expired(self, moment: datetime) -> Mask | None:
-        """Memories whose last day lies before the day of `moment`; None if no memory is."""
-        gone = expired(self.expires, moment) if self.has_expiry else None
-        return gone if gone is not None and gone.any() else None
+    index: MemoryIndex
+    scope: Scope
+    weights: dict[str, float]
+    found: Candidates
 
-    def future(self, until: datetime) -> Mask | None:
-        """Memories created after `until`; None if no memory is. One without a date is not."""
-        unseen = later(self.made, until)
-        return unseen if unseen.any() else None
+
+class Searchable(Protocol):
+    """What a Retriever asks, whatever holds the rows."""
+
+    @property
+    def corpus(self) -> Corpus: ...
+    @property
+    def settings(self) -> FitSettings: ...
+    @property
+    def arms(self) -> dict[str, Any]: ...
+    @property
+    def absent(self) -> dict[str, str]: ...
+    @property
+    def fingerprint(self) -> str | None: ...
+    @property
+    def digests(self) -> dict[str, Any]: ...
+    @property
+    def whole(self) -> MemoryIndex: ...
+    def ready(self, how: QuerySettings, /) -> None: ...
+    def is_of(self, corpus: Corpus, /) -> bool: ...
+    def weights(self, settings: QuerySettings, /) -> dict[str, float]: ...
+    def answer(self, request: Request, how: QuerySettings, /) -> Answer: ...
+
+
+@dataclass(frozen=True)
+class Former:
+    """The index before, and the row there of each chunk, which is beyond its last one for a new chunk."""
+
+    index: MemoryIndex
+    at: Ints
+
+    def __call__(self, index: MemoryIndex, name: str) -> Any:
+        """Its arm, brought up to date; None where there is none that can be."""
+        arm = self.index.arms.get(name)
+        if arm is None or not hasattr(arm, "updated"):
+            return None
+        is_same = np.array_equal(self.at, np.arange(self.index.chunks.num_rows))
+        return arm if is_same else arm.updated(self.at, index.chunks, index.texts)
 
 
 @dataclass
-class SearchIndex:
+class MemoryIndex:
     """A corpus made searchable.
 
     Attributes
@@ -115,17 +139,9 @@ class SearchIndex:
         Those built so far; an arm is built when its weight first asks for it.
     absent : dict of str to str
         Why an arm cannot be built.
-    kept : callable
-        ``kept(index, name)`` is the arm from where it was saved, or None, so that it has to be built.
-    former : tuple (SearchIndex, ndarray of int64, shape (n_chunks,)) or None
-        The index that this one follows, and the row there of each chunk, which is beyond its last one for a new chunk.
-        To be let go of once the arms are built, as it is as large as this one.
-    finders : dict of str to EngineArm
-        The arms as another engine holds them, where one finds the candidates.
-    is_part : bool
-        Whether it holds only what was found for some question in buckets.
-    is_dated : bool
-        Whether any memory has a date, in any bucket.
+    sources : list of callable
+        ``source(index, name)`` is the arm from elsewhere, an index before or where it was saved, or None; what none of
+        them has is built.
     called : dict of int to tuple
         Id and names of memories that were found before, by row.
     means : dict of str to dict
@@ -143,13 +159,59 @@ class SearchIndex:
     rows: Rows
     arms: dict[str, Any] = field(default_factory=dict)
     absent: dict[str, str] = field(default_factory=dict)
-    kept: Callable[[SearchIndex, str], Any] = lambda index, name: None
-    former: tuple[SearchIndex, Ints] | None = None
-    finders: dict[str, Any] = field(default_factory=dict)
-    is_part: bool = False
-    is_dated: bool = False
+    sources: list[Source] = field(default_factory=list)
     called: dict[int, tuple[str, list[str]]] = field(default_factory=dict)
     means: dict[str, Means] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        arms = ", ".join(f"{a} ({self.fingerprint})" if a == "vector" else a for a in self.arms) or "none yet"
+        return f"{self.memories.num_rows:,} memories, {self.chunks.num_rows:,} chunks; arms: {arms}"
+
+    def ready(self, how: QuerySettings) -> None:
+        """Build the arms that have a weight. What an index before lent is let go, as it is as large as this one.
+
+        Raises
+        ------
+        ParameterError
+            Where no arm has a weight, or a column of conversations is none.
+        """
+        self.weights(how)
+        _ = self.context  # a column that is none is said at once
+        self.sources = [source for source in self.sources if not isinstance(source, Former)]
+
+    @property
+    def whole(self) -> MemoryIndex:
+        """This one, which is over all memories."""
+        return self
+
+    def is_of(self, corpus: Corpus) -> bool:
+        """Whether these are the memories of `corpus`."""
+        check_corpus("Retriever", corpus)
+        memories = corpus.tables["memories"]
+        return self.given is memories or self.given.equals(memories)
+
+    def answer(self, request: Request, how: QuerySettings) -> Answer:
+        """What the arms find for a request, among what it may find."""
+        scope = make_scope(self.memories, self.rows, self.corpus.ask, how, request.where, request.moment)
+        weights = self.weights(how)
+        pools = 2 if request.to_trace and scope.allowed is None and self.is_steady else 1
+        found = self.find(request.texts, pools * how.pool, scope.allowed, weights, how, request.moment.at)
+        return Answer(self, scope, weights, found)
+
+    def finder(self, name: str) -> Arm:
+        """What finds candidates by the evidence of an arm: the arm itself."""
+        arm: Arm = self.arms[name]
+        return arm
+
+    @property
+    def words(self) -> Any:
+        """The arm of words, of all that is searched."""
+        return self.arms["bm25"]
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether any memory has a date."""
+        return self.rows.has_dates
 
     @cached_property
     def context(self) -> Context | None:
@@ -183,7 +245,7 @@ class SearchIndex:
             if name in self.arms or not self.chunks.num_rows:
                 continue
             try:
-                known = self._followed(name) or self.kept(self, name)
+                known = next(filter(None, (source(self, name) for source in self.sources)), None)
                 self.arms[name] = known or build_arm(name, self.settings, self.chunks, self.texts)
             except ImportError as error:
                 if name != "vector":
@@ -230,21 +292,12 @@ class SearchIndex:
     def is_steady(self) -> bool:
         """Whether the best n of each arm are the first of its best 2 n, which no approximate index promises."""
         is_exact = all(getattr(arm, "index_", None) is None for arm in self.arms.values())
-        return is_exact and self.settings.engine == "local" and self.context is None and not self.is_part
+        return is_exact and self.context is None
 
     @cached_property
     def vocabulary(self) -> Vocabulary | None:
         """Its terms by what they mean, where the encoder tells."""
         return vocabulary_of(self)
-
-    def _followed(self, name: str) -> Any:
-        """The former index's arm, brought up to date; None where there is none that can be."""
-        arm = self.former and self.former[0].arms.get(name)
-        if not self.former or arm is None or not hasattr(arm, "updated"):
-            return None
-        before, at = self.former
-        is_same = np.array_equal(at, np.arange(before.chunks.num_rows))
-        return arm if is_same else arm.updated(at, self.chunks, self.texts)
 
     def find(
         self, asked: Sequence[str], n: int, allowed: Mask | None, arms: Iterable[str], how: QuerySettings, on: datetime
@@ -263,15 +316,21 @@ class SearchIndex:
         self, asked: Sequence[str], arms: Iterable[str], how: QuerySettings, on: datetime
     ) -> dict[str, Sequence[str]]:
         """What each arm is asked for each text: with its times as days, where the arm looks for these."""
-        dated = as_days(self, asked, on) if how.read_dates else asked
+        dated = self._as_days(asked, on) if how.read_dates else asked
         return {name: dated if KINDS[name].reads_dates else asked for name in arms}
+
+    def _as_days(self, asked: Sequence[str], moment: datetime) -> Sequence[str]:
+        """`asked` with its times as days, where days are searched; else the words themselves may be there."""
+        if "date" not in self.settings.searched or not self.is_dated:
+            return asked
+        return [in_days(text, moment.date()) for text in asked]
 
     def found_by(self, name: str, put: Sequence[str], n: int, allowed: Mask | None, how: QuerySettings) -> pa.Table:
         """The best `n` chunks of one arm for what it is asked: query, row and score; turns are found by others too."""
         filled, kind = self.rows.filled, KINDS[name]
         if filled is not None:
             allowed = filled if allowed is None else filled & allowed
-        arm, options = finder(self, name), kind.options(how)
+        arm, options = self.finder(name), kind.options(how)
         if self.context is None or not kind.lends:
             return arm.candidates(put, n, allowed, **options)
         return self.context.best(arm, put, n, allowed, options, kind.lends == "mean")
@@ -295,18 +354,29 @@ class SearchIndex:
         return Likeness(known, terms_by(self.settings.analyser).of(taken(self.texts, known).to_pylist()))
 
 
+Index = TypeVar("Index", bound=MemoryIndex)
+
+
 def _holds(column: pa.ChunkedArray) -> bool:
     """Whether any value is neither null nor an empty text."""
     filled = pc.binary_length(column) if pa.types.is_string(column.type) else column.is_valid()
     return bool(pc.max(filled).as_py())
 
 
-def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | None = None) -> SearchIndex:
+def build_index(corpus: Corpus, settings: FitSettings, before: MemoryIndex | None = None) -> MemoryIndex:
+    """`build_as` an index in memory."""
+    return build_as(MemoryIndex, corpus, settings, before)
+
+
+def build_as(
+    kind: Callable[..., Index], corpus: Corpus, settings: FitSettings, before: MemoryIndex | None = None
+) -> Index:
     """Cut the memories of `corpus` into chunks and lay them out for search; arms come later.
 
     Parameters
     ----------
-    before : SearchIndex, optional
+    kind : type of MemoryIndex
+    before : MemoryIndex, optional
         Another with the same settings: what it knows of memories that are as they were is used again, to one result.
     """
     check_corpus("Retriever", corpus)
@@ -320,45 +390,8 @@ def build_index(corpus: Corpus, settings: FitSettings, before: SearchIndex | Non
     chunks, texts, told = pieces.drop_columns(["searched", "told"]), pieces["searched"], pieces["told"]
     rows = make_rows(memories, chunks, told, former and (former[0].rows, *former[1:]))
     absent = {} if settings.encoder is not None else {"vector": "encoder is None"}
-    index = SearchIndex(corpus, given, settings, order, memories, chunks, texts, told, rows)
-    index.absent, index.former, index.is_dated = absent, former and former[:2], rows.has_dates
+    index = kind(corpus, given, settings, order, memories, chunks, texts, told, rows, absent=absent)
     if former is not None:
         follow().take_over(index, *former[:2], PER_TEXT)
+        index.sources = [Former(*former[:2])]
     return index
-
-
-def follow() -> Any:
-    """What a refit needs, imported for one."""
-    from memkit.search.fitted import follow
-
-    return follow
-
-
-Known = tuple[Rows, Ints, Ints]
-
-
-def make_rows(memories: pa.Table, chunks: pa.Table, texts: pa.ChunkedArray, former: Known | None = None) -> Rows:
-    """Arrays over `memories` and their `chunks`; `texts` is what each chunk tells.
-
-    Parameters
-    ----------
-    former : tuple (Rows, ndarray of int64, ndarray of int64, each of shape (n_chunks,)), optional
-        Rows of before, of each chunk the one with its text (beyond their last one for a new chunk), and its memory.
-    """
-    memory = former[2] if former else places(chunks["memory_id"], memories["memory_id"])
-    owner, _ = codes(memories["user_id"].combine_chunks())
-    text, filled = said(texts) if former is None else follow().said_since(texts, *former[:2])
-    all_differ = text.max(initial=-1) == len(text) - 1
-    kind, kinds = codes(memories["kind"].combine_chunks())
-    return Rows(
-        memory=memory,
-        text=text,
-        twin=text if all_differ else codes(pa.array(owner[memory] * len(text) + text))[0],
-        filled=None if filled.all() else filled,
-        owner=owner,
-        kind=(kind, tuple(kinds.to_pylist())),
-        expires=memories["expires_at"].to_numpy().astype("datetime64[D]"),
-        dated=pc.coalesce(memories["updated_at"], memories["created_at"]).to_numpy().astype("datetime64[us]"),
-        made=memories["created_at"].to_numpy().astype("datetime64[us]"),
-        decays=decaying(memories),
-    )

@@ -20,7 +20,7 @@ from memkit.index.cache import shared_cache
 from memkit.index.encode import check_given
 from memkit.params import Estimator
 from memkit.search.fitted.arms import KINDS
-from memkit.search.fitted.index import SearchIndex, build_index
+from memkit.search.fitted.index import MemoryIndex, Searchable, build_index
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.tables.commit import POINTER, current, replacing
 from memkit.tables.table import from_table
@@ -42,7 +42,7 @@ _PATIENCE = 10.0
 """Seconds that a save waits for another one."""
 
 
-def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> None:
+def save_index(index: Searchable, params: Mapping[str, Any], folder: Path) -> None:
     """Write the arms and a manifest that names them: a save that fails half-way leaves the former one.
 
     Raises
@@ -69,7 +69,7 @@ def save_index(index: SearchIndex, params: Mapping[str, Any], folder: Path) -> N
 
 def load_index(
     folder: Path, corpus: Corpus, encoder: Any = None, trust: bool = False
-) -> tuple[SearchIndex, dict[str, Any]]:
+) -> tuple[MemoryIndex, dict[str, Any]]:
     """What `save_index` wrote, and the parameters.
 
     Raises
@@ -93,7 +93,7 @@ def load_index(
 
 def _load(
     folder: Path, manifest: dict[str, Any], corpus: Corpus, encoder: Any, trust: bool
-) -> tuple[SearchIndex, dict[str, Any]]:
+) -> tuple[MemoryIndex, dict[str, Any]]:
     if manifest["encoder_is_object"] and encoder is None:
         raise ParameterError("Retriever.load: it was fitted with an encoder object. Pass the same one as encoder=.")
     params: dict[str, Any] = manifest["params"]
@@ -113,7 +113,7 @@ def _load(
     return index, params
 
 
-def _load_arm(index: SearchIndex, name: str, folder: Path, manifest: Mapping[str, Any], trust: bool) -> Any:
+def _load_arm(index: MemoryIndex, name: str, folder: Path, manifest: Mapping[str, Any], trust: bool) -> Any:
     """The arm from its files, after these were compared with their hashes."""
     for file, expected in manifest["files"].items():
         if file.partition("/")[0] == name:
@@ -123,7 +123,7 @@ def _load_arm(index: SearchIndex, name: str, folder: Path, manifest: Mapping[str
     return KINDS[name].load(index, folder / name, trust)
 
 
-def kept_arm(index: SearchIndex, name: str) -> Any:
+def kept_arm(index: MemoryIndex, name: str) -> Any:
     """The arm that lies with an opened corpus, if it was made with these settings of these memories."""
     if index.corpus.folder is None:
         return None
