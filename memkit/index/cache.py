@@ -35,6 +35,9 @@ _BATCH = 2048  # texts encoded between two writes at most: what an interrupted r
 _LONG = 60.0  # seconds of encoding from which it is said how long it takes
 MODELS = "models"
 """The folder beside those of the fingerprints where an encoder may keep what it is slow to make."""
+_MODEL_FILES = f"{MODELS}/*/*.*"
+_FORMER = f"*/{'[0-9a-f]' * 32}.parquet"
+"""Vectors as versions before the one file kept them."""
 _VARIABLE = "MEMKIT_CACHE"
 _OFF = ("", "0", "off", "none", "no")
 _LOG = logging.getLogger("memkit")
@@ -81,7 +84,8 @@ class VectorCache:
     def size(self) -> int:
         """Bytes on disk; those of a kept model count, and are not bounded."""
         shelf = self._shelf
-        return (shelf.size if shelf else 0) + sum(path.stat().st_size for path in self._models())
+        beside = [*self._files(_MODEL_FILES), *self._files(_FORMER)]
+        return (shelf.size if shelf else 0) + sum(path.stat().st_size for path in beside)
 
     @property
     def _shelf(self) -> Shelf | None:
@@ -103,7 +107,7 @@ class VectorCache:
             self._bytes = 0
         if shelf := self._shelf:
             shelf.clear()
-        for path in self._models():
+        for path in (*self._files(_MODEL_FILES), *self._files(_FORMER)):
             path.unlink(missing_ok=True)
 
     def forget(self, texts: Iterable[str]) -> None:
@@ -119,10 +123,12 @@ class VectorCache:
                 self._bytes -= self._memory.pop(known).nbytes
         if shelf := self._shelf:
             shelf.forget(gone)
+        for path in self._files(_FORMER):  # nobody reads them
+            path.unlink(missing_ok=True)
 
-    def _models(self) -> list[Path]:
+    def _files(self, pattern: str) -> list[Path]:
         folder = self.folder
-        return [] if folder is None else [*folder.glob(f"{MODELS}/*/*.*")]
+        return [] if folder is None else [*folder.glob(pattern)]
 
     def __repr__(self) -> str:
         folder = self.folder
