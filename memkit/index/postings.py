@@ -296,7 +296,7 @@ def _add(
     factors: np.ndarray,
 ) -> None:
     for start, stop, factor in zip(starts[::-1], stops[::-1], factors[::-1], strict=True):
-        scores[rows[start:stop]] += weights[start:stop] * factor
+        np.add.at(scores, rows[start:stop], weights[start:stop] * factor)
 
 
 def _rarest(starts: np.ndarray, stops: np.ndarray, n: int) -> slice:
