@@ -317,7 +317,7 @@ def test_forgetting_is_real_once_the_journal_is_cleared(cache: Path, tmp_path: P
     corpus, lake = mk.read(root), tmp_path / "lake"
     search = mk.Retriever(encoder=Chance()).fit(corpus)
     assert word in search.search(word, k=1)["text"][0].as_py()
-    corpus.save(lake)
+    search.corpus_.save(lake)
     keys = {content_key(said, role) for said in (text, *search.chunks_["text"].to_pylist()[1:2]) for role in ROLES}
     assert keys & keys_in(cache)
     assert "bm25_terms.parquet" in holding(word, *lake.glob("saved-*/vectors"))

@@ -91,7 +91,7 @@ def audit(
 ) -> Audit:
     """Which memories cannot be found, what crowds the hits, and when decay takes the rest, without any labels.
 
-    The tables are kept in the corpus of `search` too, so that ``corpus.sql("from audit_unreached")`` has them.
+    The tables are kept in the Retriever's own corpus too: ``search.corpus_.sql("from audit_unreached")``.
 
     Parameters
     ----------
