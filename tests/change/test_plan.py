@@ -169,7 +169,7 @@ ENTRIES = st.lists(st.dictionaries(st.sampled_from("abcd"), VALUES, min_size=1, 
 
 @given(ENTRIES, ENTRIES, VALUES, st.booleans(), st.randoms(use_true_random=False))
 def test_what_is_planned_on_one_parse_is_what_comes_of_one_change_after_the_other(
-    entries: list[object], new: list[object], value: object, is_odd: bool, chance: random.Random
+    entries: list[object], new: list[dict[str, object]], value: object, is_odd: bool, chance: random.Random
 ) -> None:
     layout = {"indent": chance.choice([None, 1, "\t"]), "ensure_ascii": chance.random() < 0.5}
     text = odd_json({"files": entries}, chance) if is_odd else json.dumps({"files": entries}, **layout)
@@ -188,7 +188,17 @@ def test_what_is_planned_on_one_parse_is_what_comes_of_one_change_after_the_othe
         part = Json(whole).find(["files", place])
         assert part is not None
         whole = spliced(whole, Json(whole).without([part.start]))
-    assert spliced(text, once.settled(splices)) == whole
+    done = spliced(text, once.settled(splices))
+    assert json.loads(done) == json.loads(whole)
+    # A further item is laid out as the last one is, and one after the other the last one is new: a list within a list,
+    # which takes lines of its own, shows the one after it the same.
+    if not any(isinstance(part, (list, dict)) for entry in new for held in entry.values() for part in nested(held)):
+        assert done == whole
+
+
+def nested(value: object) -> list[object]:
+    """What a list or object holds."""
+    return list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else []
 
 
 @given(ENTRIES, ENTRIES, st.randoms(use_true_random=False))
