@@ -582,4 +582,4 @@ def test_a_pattern_leaves_nothing_to_come_back_to(name: str) -> None:
 
     for unit in UNITS:
         for before in ("", "\n", "**[10:00]", '"', "- [id:a]", "# ", "---\n"):
-            assert_grows_linearly(search, grown((before, unit, "!")), most=2**13)
+            assert_grows_linearly(search, grown((before, unit, "!")), most=2**14)
