@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,14 +14,15 @@ import pyarrow.compute as pc
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
-from memkit.change.memories import entry_path, remove_entry
-from memkit.change.operations import Operations, missing
-from memkit.change.planning import clean_entries, plan
-from memkit.change.split import join, split_anew
-from memkit.duck import literal
+from memkit.change.memories import entry_path, one_entry, remove_entry
+from memkit.change.operations import Operations, answer, applied, checked, missing
+from memkit.change.planning import clean_entries
+from memkit.change.split import join, parts_of, split_anew, split_file, split_files
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.fields import words_given
 from memkit.formats.index_tree.index import FIELDS, format_branch, format_branch_line, format_root, ordered_entry
+from memkit.formats.index_tree.survey import ANY_INDEX
+from memkit.formats.index_tree.whole import below
 from memkit.formats.syntax.places import Json, Splice, with_values
 from memkit.params import AsOf, as_of_time
 from memkit.policy.index_check import IndexCheck
@@ -29,7 +31,8 @@ from memkit.tables.corpus import Corpus
 from memkit.tables.sources import read
 
 HOMES = ("memory", "")
-"""Where the root index may lie; the first that has one counts, and `HOMES[0]` where none does."""
+"""Where the root index may lie; the first that has one counts."""
+_DRIVE = re.compile(r"[A-Za-z]:")
 Row = dict[str, Any]
 
 
@@ -40,10 +43,10 @@ class IndexStore(Operations):
     ----------
     root : Path
         The folder that holds ``memory/``, or is it.
-    max_tokens : int
-        A longer file is split: the standard's ``memory_settings.max_tokens_per_file``.
     auto_clean_invalid, auto_clean_missing : bool
         Whether saving an entry removes the others that break a rule of section 4; else a warning says which.
+    max_tokens_per_file : int, tokens
+        A longer file is split: the standard's ``memory_settings.max_tokens_per_file``.
 
     Examples
     --------
@@ -61,14 +64,16 @@ class IndexStore(Operations):
     def __init__(
         self,
         root: Path,
-        max_tokens: int = 4096,
         *,
         auto_clean_invalid: bool = False,
         auto_clean_missing: bool = False,
+        max_tokens_per_file: int = 4096,
     ) -> None:
         super().__init__(root)
-        self.max_tokens = max_tokens
         self.checked = IndexCheck(auto_clean_invalid=auto_clean_invalid, auto_clean_missing=auto_clean_missing)
+        self.parting = SplitPlan(max_tokens_per_file=max_tokens_per_file)
+        for policy in (self.checked, self.parting):
+            policy.check_params()
 
     def load(self) -> Corpus:
         """What is there, as `memkit.read` reads it."""
@@ -106,8 +111,10 @@ class IndexStore(Operations):
         ChangeRefusedError
             Where the root names the category already.
         """
-        name = path or f"{category}/index.json"
+        name = f"{category}/index.json" if path is None else path
         line = format_branch_line({"category": category, "path": name})
+        if posixpath.basename(name) != "index.json":
+            raise FormatError(f"field 'path' must be a path to an index.json. Got {name!r:.80}.", field="path")
 
         def work(draft: Draft) -> str:
             home = self._home(draft)
@@ -144,81 +151,130 @@ class IndexStore(Operations):
     ) -> str | Edits:
         """An entry in the index of a category for a file that is there; the file, as it is written.
 
+        A path is written from the memory folder, as the standard's examples have it, or with ``memory/`` before it
+        where all entries of the index have that.
+
         Raises
         ------
         FormatError
             Where a field is not as the standard wants it.
         ChangeRefusedError
-            Where the file is missing, lies outside of the memory folder, is the plugin's, or is named already.
+            Where the file is missing, lies outside of the folder of its branch, is the plugin's or an index, or is
+            named already.
         NotFoundError
             For an unknown category.
         """
-        day = updated or as_of_time(now).date().isoformat()
+        checked(category, "category")
+        day = as_of_time(now).date().isoformat() if updated is None else updated
         fields = {"title": title, "file": file, "tags": words_given(tags), "priority": priority, "version": version}
         entry = ordered_entry({**fields, "updated": day, **more})
 
         def work(draft: Draft) -> str:
             corpus = self.load()
             index = self._branch(draft, category)
-            self._check_file(draft, corpus, file)
-            self._clean_others(draft, corpus, file)
-            new = draft.document(index).json.append(["files"], entry)
-            draft.splice("update", index, new, f"a new entry for {file}")
-            return file
+            written = self._written(draft, corpus, index, file)
+            self._clean_others(draft, corpus)
+            new = draft.document(index).json.append(["files"], {**entry, "file": written})
+            draft.splice("update", index, new, f"a new entry for {written}")
+            return written
 
         return self._do(work, now, dry_run)
 
-    def update_entry(self, file: str, /, *, now: AsOf = None, dry_run: bool = False, **changed: Any) -> str | Edits:
+    def update_entry(
+        self, file: str, /, *, nth: int | None = None, now: AsOf = None, dry_run: bool = False, **changed: Any
+    ) -> str | Edits:
         """Give fields of an entry other values; all others, their order and unknown ones stay. Its file.
 
-        ``updated`` becomes today unless given, and ``edit_count`` grows by one where there is one.
+        ``updated`` becomes today unless given, and ``edit_count`` grows by one where there is one. Where several
+        entries name the file, `nth` says which, from 1 in the order of ``load().tables["entries"]``.
         """
         if not changed:
             raise ParameterError("update_entry: expected a field and its value. Got none.")
+        if "tags" in changed:
+            changed["tags"] = words_given(changed["tags"])
+        FIELDS.only(*changed).strict(changed)
 
         def work(draft: Draft) -> str:
-            row = self._entry(file)
+            corpus = self.load()
+            row = self._entry(corpus, file, nth)
             index = row["index_path"]
             document = draft.document(index)
             place = entry_path(document, row)
             values = {"updated": draft.moment.date().isoformat(), **changed}
             if row["edit_count"] is not None and "edit_count" not in changed:
                 values["edit_count"] = row["edit_count"] + 1
-            FIELDS.only(*values).strict(values)
-            named = str(values.get("file", file))
-            if named != file:
-                self._check_file(draft, self.load(), named)
+            if "file" in changed and _plain_path(changed["file"]) != _plain_path(row["file"]):
+                values["file"] = self._written(draft, corpus, index, changed["file"])
             new = with_values(document.text, values, Json, *place)
             part, old = Json(new).find(place), document.json.find(place)
             assert part is not None  # as it was before
             assert old is not None  # entry_path found it
             splice = Splice(old.start, old.end, new[part.start : part.end])
             draft.splice("update", index, splice, f"changed {', '.join(changed)}", memory_id=row["memory_id"])
-            self._clean_others(draft, self.load(), row["file"])
-            return named
+            self._clean_others(draft, corpus, row)
+            return str(values.get("file", row["file"]))
 
         return self._do(work, now, dry_run)
 
-    def remove_entry(self, file: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
-        """Take an entry out of its index, and its file and parts off the disk; the file."""
+    def remove_entry(
+        self,
+        file: str,
+        *,
+        delete_file: bool = False,
+        nth: int | None = None,
+        now: AsOf = None,
+        dry_run: bool = False,
+    ) -> str | Edits:
+        """Take an entry out of its index; the file, which goes too, with its parts, where `delete_file` says so.
+
+        Where several entries name the file, `nth` says which, from 1 in the order of ``load().tables["entries"]``.
+
+        Raises
+        ------
+        NotFoundError
+            Where no entry names the file.
+        ChangeRefusedError
+            Where several do and `nth` is not given, or the file of one of them is to go; or the entry is pinned.
+        """
 
         def work(draft: Draft) -> str:
-            remove_entry(draft, self._entry(file), "removed")
-            return file
+            corpus = self.load()
+            row = self._entry(corpus, file, nth)
+            if delete_file:
+                self._entry(corpus, file)
+            remove_entry(draft, row, "removed", delete_file=delete_file)
+            return str(row["file"])
 
         return self._do(work, now, dry_run)
 
     def clean(
         self,
         *,
-        invalid: bool = False,
-        missing: bool = False,
+        invalid: bool | None = None,
+        missing: bool | None = None,
         pinned: bool = False,
         now: AsOf = None,
         dry_run: bool = False,
     ) -> pa.Table | Edits:
-        """Remove invalid or missing entries (``auto_clean_invalid``, ``auto_clean_missing``), pinned ones if asked."""
-        policy = IndexCheck(auto_clean_invalid=invalid, auto_clean_missing=missing)
+        """Remove invalid or missing entries, pinned ones if asked.
+
+        Returns
+        -------
+        pyarrow.Table
+            The files: path, op, sha256_before, sha256_after; and with op ``refused`` each entry that stays, with the
+            reason. With `dry_run`, the `Edits`.
+
+        Raises
+        ------
+        ParameterError
+            Where neither is asked for, here or where the store was made (``auto_clean_invalid``,
+            ``auto_clean_missing``), which is what None stands for.
+        """
+        of_store = self.checked.get_params()
+        asked = {"auto_clean_invalid": invalid, "auto_clean_missing": missing}
+        policy = IndexCheck(**{name: of_store[name] if own is None else own for name, own in asked.items()})
+        if not any(policy.check_params().values()):
+            raise ParameterError("clean: expected invalid=True or missing=True. Got neither.")
         return self._asked("index_check", lambda draft: clean_entries(policy, draft, pinned), now, dry_run)
 
     def split(self, file: str | None = None, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
@@ -226,26 +282,48 @@ class IndexStore(Operations):
 
         A file that is split is split anew from what its parts hold, or from itself where it is back; one that is short
         again is one file again. Of all files that is done where a part is too long, or the file is back.
+
+        Returns
+        -------
+        pyarrow.Table
+            The files: path, op, sha256_before, sha256_after; and of all files, with op ``refused`` each that could not
+            be split, with the reason. A named file within the limit is one row with op ``kept``. With `dry_run`, the
+            `Edits`.
+
+        Raises
+        ------
+        NotFoundError, ChangeRefusedError
+            Where no entry names the file, or it cannot be split.
         """
-        policy = SplitPlan(max_tokens_per_file=self.max_tokens)
-        entry = None if file is None else self._entry(file)
-        if entry is not None and entry["parts"]:
+        policy = self.parting
+        if file is None:
+            return self._asked("split_plan", lambda draft: split_files(policy, draft), now, dry_run)
+        corpus = self.load()
+        entry = self._entry(corpus, file)
+        if entry["path"] is None:
+            raise ChangeRefusedError(f"{entry['status']}: {file}: {entry['reason']}.")
+        if entry["parts"]:
             return self._asked("split_plan", lambda draft: split_anew(policy, draft, entry), now, dry_run)
-        edits = plan(self.load(), policy, now)
-        if entry is not None:
-            word = f"split {entry['path']}"
-            edits = edits.filter(f"together = {literal(word)}")
-        return edits if dry_run else edits.apply(force=True)
+        tokens = policy.count(Draft(self.root, as_of_time(now), corpus).text(entry["path"]))
+        if tokens <= policy.max_tokens_per_file and not dry_run:
+            why = f"{tokens} tokens, no more than {policy.max_tokens_per_file}"
+            return answer(None, [{"path": entry["path"], "reason": why}], "kept")
+        return self._asked("split_plan", lambda draft: split_file(policy, draft, entry["path"]), now, dry_run)
 
     def rejoin(self, file: str, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
         """Put the parts of a split file together again, byte for byte.
+
+        Returns
+        -------
+        pyarrow.Table
+            The files: path, op, sha256_before, sha256_after. With `dry_run`, the `Edits`.
 
         Raises
         ------
         NotFoundError, ChangeRefusedError
             For an unknown file, and one that is not split.
         """
-        entry = self._entry(file)
+        entry = self._entry(self.load(), file)
         return self._asked("split_plan", lambda draft: join(draft, entry), now, dry_run)
 
     def _asked(self, policy: str, work: Callable[[Draft], None], now: AsOf, dry_run: bool) -> pa.Table | Edits:
@@ -254,11 +332,13 @@ class IndexStore(Operations):
         with draft.of(policy):
             work(draft)
         edits = draft.edits([("as_of", draft.moment.isoformat())])
-        return edits if dry_run else edits.apply(force=True)
+        return edits if dry_run else applied(edits, force=True)
 
     def _home(self, draft: Draft) -> str:
+        """The memory folder, seen from the root: the one with a root index, else ``memory/`` unless the root is it."""
         found = (home for home in HOMES if draft.exists(posixpath.join(home, "index.json")))
-        return next(found, HOMES[0])
+        is_it = self.root.resolve().name == HOMES[0] and not draft.exists(HOMES[0])
+        return next(found, HOMES[is_it])
 
     def _branch(self, draft: Draft, category: str) -> str:
         """The index of a category."""
@@ -269,23 +349,36 @@ class IndexStore(Operations):
             raise missing("category", category, known)
         return posixpath.normpath(posixpath.join(home, known[category].removeprefix("memory/")))
 
-    def _check_file(self, draft: Draft, corpus: Corpus, file: str) -> None:
-        """The three rules of section 4, and that no other entry names the file."""
-        home = self._home(draft)
-        path = posixpath.normpath(posixpath.join(home, file.removeprefix("memory/")))
-        if file.startswith("/") or "\\" in file or (home and not path.startswith(f"{home}/")) or path.startswith(".."):
+    def _written(self, draft: Draft, corpus: Corpus, index: str, file: str) -> str:
+        """A path as `index` writes it, once the three rules of section 4 hold, and no other entry names the file."""
+        home, folder = self._home(draft), posixpath.dirname(index)
+        path = posixpath.normpath(posixpath.join(home, _plain_path(file)))
+        if file.startswith("/") or "\\" in file or _DRIVE.match(file) or not below(path, home):
             raise ChangeRefusedError(f"invalid: {file} lies outside of the memory folder.")
         if "sofia-memory-plugin" in path.split("/"):
             raise ChangeRefusedError(f"invalid: {file} is a file of the plugin.")
+        if not below(path, folder):
+            shown = posixpath.relpath(folder, home or ".")
+            raise ChangeRefusedError(f"invalid: {file} lies outside of {shown}/, the folder of its branch.")
+        if ANY_INDEX.search(path):
+            raise ChangeRefusedError(f"invalid: {file} is an index.")
         if not draft.exists(path):
             raise ChangeRefusedError(f"missing: there is no file {file}.")
-        if path in corpus.tables["entries"]["path"].to_pylist():
+        entries = corpus.tables["entries"].to_pylist()
+        if any(row["path"] == path for row in entries):
             raise ChangeRefusedError(f"{file}: an entry names it already.")
+        if whole := next((row["file"] for row in entries if path in parts_of(row)), None):
+            raise ChangeRefusedError(f"{file}: it is a part of {whole}.")
+        beside = [row["file"] or "" for row in entries if row["index_path"] == index]
+        prefix = "memory/" if beside and all(name.startswith("memory/") for name in beside) else ""
+        return f"{prefix}{posixpath.relpath(path, home or '.')}"
 
-    def _clean_others(self, draft: Draft, corpus: Corpus, file: str) -> None:
-        """Draft that the other entries go that are to be cleaned, and say which are wrong and stay."""
+    def _clean_others(self, draft: Draft, corpus: Corpus, own: Row | None = None) -> None:
+        """Draft that the entries go that are to be cleaned, but for `own`, and say which are wrong and stay."""
         judged = self.checked.transform(corpus)
-        wrong = [row for row in judged.filter(pc.invert(judged["keep"])).to_pylist() if row["file"] != file]
+        wrong = judged.filter(pc.invert(judged["keep"])).to_pylist()
+        if own is not None:
+            wrong = [row for row in wrong if any(row[name] != own[name] for name in ("index_path", "line", "file"))]
         left = [f"{row['file']} is {row['reason']}" for row in wrong if not row["would_remove"]]
         if left:
             said = f"{len(left)} other entries break a rule: {'; '.join(left[:3])}."
@@ -294,16 +387,26 @@ class IndexStore(Operations):
             if row["would_remove"]:
                 remove_entry(draft, row, str(row["reason"]))
 
-    def _entry(self, file: str) -> Row:
-        entries = self.load().tables["entries"].to_pylist()
-        wanted = file.removeprefix("memory/")
-        rows = [row for row in entries if (row["file"] or "").removeprefix("memory/") == wanted]
+    def _entry(self, corpus: Corpus, file: str, nth: int | None = None) -> Row:
+        """The entry that names a file, or the `nth` of those that do; `entry_path` finds it even on a shared line."""
+        wanted = _plain_path(checked(file, "file"))
+        entries = corpus.tables["entries"].to_pylist()
+        rows: list[Row] = [row for row in entries if wanted == _plain_path(row["file"] or "")]
         if not rows:
             raise missing("entry for", file, [row["file"] for row in entries if row["file"]])
-        if len(rows) > 1:
-            raise FormatError(f"{file}: {len(rows)} entries name it.")
-        found: Row = rows[0]
-        return found
+        if nth is None:
+            return one_entry(file, rows)
+        if not isinstance(nth, int) or isinstance(nth, bool) or not 1 <= nth <= len(rows):
+            raise ParameterError(f"nth: expected a whole number from 1 to {len(rows)}. Got {nth!r:.80}.")
+        found = rows[nth - 1]
+        place = tuple(found[name] for name in ("index_path", "line", "file"))
+        before = [row for row in rows[: nth - 1] if (row["index_path"], row["line"], row["file"]) == place]
+        return {**found, "nth": len(before)}
+
+
+def _plain_path(file: str) -> str:
+    """A path from the memory folder, whichever way it is written."""
+    return posixpath.normpath(posixpath.normpath(file).removeprefix("memory/")) if file else ""
 
 
 def _categories(json: Json) -> dict[str, str]:
@@ -311,7 +414,7 @@ def _categories(json: Json) -> dict[str, str]:
     whole = json.find(["branches"])
     found: dict[str, str] = {}
     for part in json.parts(whole.value) if whole else ():
-        own = {inner.key: json.text[inner.value : inner.end].strip('"') for inner in json.parts(part.value)}
+        own = {inner.key: json.value(inner) for inner in json.parts(part.value) if json.text[inner.value] == '"'}
         if "category" in own and "path" in own:
             found[own["category"]] = own["path"]
     return found

@@ -199,7 +199,10 @@ class Journal:
         MemkitError
             Where the disk refuses before the change is decided; nothing was changed.
         """
-        return self._do(changes, about=about)
+        # The folder of a split file is its own: with its index.md it goes too, where nothing else lies in it.
+        folders = {posixpath.split(change.path) for change in changes if change.after is None}
+        dropped = tuple(sorted(folder for folder, name in folders if folder and name == "index.md"))
+        return self._do(changes, dropped=dropped, about=about)
 
     def undo(self) -> Record:
         """Take back the last change.

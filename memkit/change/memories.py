@@ -124,9 +124,22 @@ def entry_of(draft: Draft, memory: Row) -> Row:
     ChangeRefusedError
         Where there are several, or none.
     """
-    found = draft.entries_of(memory["memory_id"])
+    return one_entry(memory["path"], draft.entries_of(memory["memory_id"]))
+
+
+def one_entry(path: str, found: list[Row]) -> Row:
+    """The one of `found`, entries that name the file at `path`.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where there are several, or none: it says which.
+    """
     if len(found) != 1:
-        raise ChangeRefusedError(f"{memory['path']}: {len(found)} entries of indexes name it; one is expected.")
+        each = "; ".join(
+            f"{nth}. {row['index_path']}:{row['line']} {row['title']!r:.80}" for nth, row in enumerate(found, 1)
+        )
+        raise ChangeRefusedError(f"{path}: {len(found)} entries name it, one is expected. {each}".rstrip())
     return found[0]
 
 
@@ -139,8 +152,8 @@ def update_entry(draft: Draft, entry: Row, values: Mapping[str, Any], reason: st
         draft.splice("update", index, document.json.set_value([*place, name], value), reason, **more)
 
 
-def remove_entry(draft: Draft, entry: Row, reason: str) -> None:
-    """Draft that an entry leaves its index, and its file and parts the disk; a pinned one stays.
+def remove_entry(draft: Draft, entry: Row, reason: str, *, delete_file: bool = True) -> None:
+    """Draft that an entry leaves its index and, with `delete_file`, its file and parts the disk; a pinned one stays.
 
     Raises
     ------
@@ -148,7 +161,7 @@ def remove_entry(draft: Draft, entry: Row, reason: str) -> None:
         Where it is pinned, or its place is not certain.
     """
     if entry["pinned"]:
-        raise ChangeRefusedError(f"{entry['path'] or entry['file']}: it is pinned.")
+        raise ChangeRefusedError(f"{entry['path'] or entry['file']}: the entry is pinned.")
     index, memory_id = entry["index_path"], entry["memory_id"]
     word = f"entry {memory_id}"
     document = draft.document(index)
@@ -156,7 +169,7 @@ def remove_entry(draft: Draft, entry: Row, reason: str) -> None:
     assert item is not None  # entry_path found it
     gone = Splice(item.start, item.end, "")
     draft.splice("delete", index, gone, reason, memory_id=memory_id, together=word)
-    if entry["path"] is not None and entry["status"] == "valid":
+    if delete_file and entry["path"] is not None and entry["status"] == "valid":
         parts = [
             posixpath.normpath(posixpath.join(posixpath.dirname(entry["path"]), part)) for part in entry["parts"] or ()
         ]
@@ -175,6 +188,8 @@ def entry_path(document: Document, entry: Row) -> Steps:
     found = document.entries.get(entry["line"], [])
     if len(found) > 1:  # several on one line: then the file that it names tells
         found = document.named.get((entry["line"], entry["file"]), [])
+    if len(found) > 1 and "nth" in entry:  # which of those that name it there; who asked for it said so
+        found = found[entry["nth"] : entry["nth"] + 1]
     if len(found) != 1:
         raise ChangeRefusedError(f"{entry['index_path']}:{entry['line']}: the place of the entry is not certain.")
     return found[0]

@@ -5,16 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import pyarrow as pa
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
 from memkit.change.journal import opened
 from memkit.errors import NotFoundError, ParameterError, near
 from memkit.formats.fields import check_text
-from memkit.params import AsOf, as_of_time
+from memkit.params import AsOf, as_of_time, describe
+from memkit.schemas import result_schema
 
 T = TypeVar("T")
+_ANSWER = result_schema((pa.string(), "path op sha256_before sha256_after reason"))
 
 
 class Operations:
@@ -44,6 +48,18 @@ class Operations:
         with draft.of(self.policy):
             result = work(draft)
         return result, draft.edits([("time", moment.isoformat())])
+
+
+def applied(edits: Edits, *, force: bool = False) -> pa.Table:
+    """Apply `edits`: the files as `Edits.apply` tells them, then with op ``refused`` what could not be done, and why."""
+    return answer(edits.apply(force), edits.refused.to_pylist(), "refused")
+
+
+def answer(files: pa.Table | None, rows: Iterable[dict[str, Any]], op: str) -> pa.Table:
+    """What an operation answers: files that changed, and rows with path and reason of what did not."""
+    done = files.to_pylist() if files is not None else []
+    rest = [{"path": row["path"], "op": op, "reason": row["reason"]} for row in rows]
+    return describe(pa.Table.from_pylist([*done, *rest], schema=_ANSWER), memkit="applied")
 
 
 def checked(text: object, name: str, *, filled: bool = True) -> str:

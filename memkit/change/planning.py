@@ -141,11 +141,12 @@ def clean_entries(policy: IndexCheck, draft: Draft, pinned: bool = False) -> Non
     if pinned:
         none = pa.nulls(entries.num_rows, pa.bool_())
         entries = entries.set_column(entries.schema.get_field_index("pinned"), "pinned", none)
-    judged = policy.transform(entries)
-    for row in judged.filter(judged["would_remove"]).to_pylist():
-        with draft.attempt(row["index_path"], row["memory_id"]):
-            remove_entry(draft, row, f"{row['reason']}: {row.get('given_reason') or row['file']}")
-            draft.gone.add(row["memory_id"])
+    asked = {"invalid": policy.auto_clean_invalid, "missing": policy.auto_clean_missing}
+    for row in policy.transform(entries).to_pylist():
+        if asked.get(row["reason"]):
+            with draft.attempt(row["index_path"], row["memory_id"]):
+                remove_entry(draft, row, f"{row['reason']}: {row.get('given_reason') or row['file']}")
+                draft.gone.add(row["memory_id"])
 
 
 _BY_CLASS: dict[str, Callable[[Any, Draft], None]] = {

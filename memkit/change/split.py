@@ -6,47 +6,51 @@ import posixpath
 from typing import Any
 
 from memkit.change.draft import Draft
-from memkit.change.memories import update_entry
+from memkit.change.memories import one_entry, update_entry
 from memkit.errors import ChangeRefusedError
 from memkit.formats.syntax.places import Head, with_values
-from memkit.policy.split_plan import SplitPlan
+from memkit.policy.split_plan import SplitPlan, split_head
 
 Row = dict[str, Any]
+_BOM = "\ufeff"
 
 
 def split_files(policy: SplitPlan, draft: Draft) -> None:
     """Draft the split of every file that `policy` finds too long, and anew of one whose parts are, or that is back."""
-    planned: dict[str, list[Row]] = {}
-    for row in policy.plan(draft.corpus, as_of=draft.moment).to_pylist():
-        planned.setdefault(row["path"], []).append(row)
-    entries = {entry["path"]: entry for entry in draft.corpus.tables["entries"].to_pylist() if entry["path"]}
-    for path, rows in planned.items():
-        with draft.attempt(path, rows[0]["memory_id"]):
-            _split(draft, path, rows, entries.get(path))
-    for entry in entries.values():
+    judged = policy.transform(draft.corpus, as_of=draft.moment)
+    for row in judged.select(["path", "memory_id", "keep"]).to_pylist():
+        if not row["keep"]:
+            with draft.attempt(row["path"], row["memory_id"]):
+                split_file(policy, draft, row["path"])
+    for entry in draft.corpus.tables["entries"].to_pylist():
         if entry["parts"] and entry["status"] == "valid":
             with draft.attempt(entry["path"], entry["memory_id"]):
                 if draft.exists(_source(entry)) or any(
-                    len(policy.parts(draft.text(path))) > 1 for path in _parts(entry)
+                    len(policy.parts(draft.text(path))) > 1 for path in parts_of(entry)
                 ):
                     split_anew(policy, draft, entry)
 
 
-def _split(draft: Draft, path: str, rows: list[Row], entry: Row | None) -> None:
-    if entry is None:
+def split_file(policy: SplitPlan, draft: Draft, path: str) -> None:
+    """Draft the parts of a file that is over the limit, in its place.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where it cannot be cut, not one entry names it, or something lies where a part would.
+    """
+    found = draft.entries_for(path)
+    if not found:
         raise ChangeRefusedError(f"{path}: no index names it, so none could name its parts.")
-    memory_id, word = entry["memory_id"], f"split {path}"
-    shared: Row = {"memory_id": memory_id, "together": word}
-    files = [row for row in rows if row["what"] in ("part", "index")]
-    newline = "\r\n" if "\r\n" in draft.text(path) else "\n"
-    parts = [row["text"].replace("\n", newline) for row in files if row["what"] == "part"]
-    if "".join(parts) != draft.text(path).removeprefix("\ufeff"):
-        raise ChangeRefusedError(f"{path}: its parts would not be its text; it mixes line ends.")
-    for row, text in zip(files, [*parts, None], strict=True):
-        if draft.exists(row["file"]):
-            raise ChangeRefusedError(f"{path}: {row['file']} is there already.")
-        reason = f"part {row['part']} of {len(parts)}, {row['tokens']} tokens" if text is not None else "the parts"
-        draft.write(row["file"], row["text"] if text is None else text, reason, **shared)
+    entry, text = one_entry(path, found), draft.text(path)
+    parts = _cut(policy, text)
+    if len(parts) == 1:
+        tokens, most = policy.count(text), policy.max_tokens_per_file
+        raise ChangeRefusedError(f"{path}: one line of {tokens} tokens, more than {most}; a line is never cut.")
+    folder, shared = posixpath.splitext(path)[0], _together("split", entry)
+    names = _write_parts(policy, draft, folder, parts, is_new=True, **shared)
+    head = split_head(path, text.removeprefix(_BOM), entry, names, policy.count(_plain(text)), draft.moment.date())
+    _make(draft, f"{folder}/index.md", head, "the parts", **shared)
     named = {"file": f"{posixpath.splitext(entry['file'])[0]}/index.md"}
     update_entry(draft, entry, named, "the entry names the index of the parts", **shared)
     draft.delete(path, f"too_long: its {len(parts)} parts take its place", **shared)
@@ -54,25 +58,42 @@ def _split(draft: Draft, path: str, rows: list[Row], entry: Row | None) -> None:
 
 def split_anew(policy: SplitPlan, draft: Draft, entry: Row) -> None:
     """Draft the parts of a split file from what its parts hold now, or from the file itself where that is back."""
-    source, old = _source(entry), _parts(entry)
+    source, old = _source(entry), parts_of(entry)
     text = draft.text(source) if draft.exists(source) else "".join(map(draft.text, old))
     parts = _cut(policy, text)
     if len(parts) == 1:
         join(draft, entry, text)
         return
-    shared, rows = _together("split", entry), len(draft.rows)
-    new = [f"{posixpath.dirname(entry['path'])}/part{number}.md" for number in range(1, len(parts) + 1)]
-    for number, (path, part) in enumerate(zip(new, parts, strict=True), 1):
-        draft.write(path, part, f"part {number} of {len(parts)}", **shared)
+    folder, shared, rows = posixpath.dirname(entry["path"]), _together("split", entry), len(draft.rows)
+    names = _write_parts(policy, draft, folder, parts, **shared)
+    new = [f"{folder}/{name}" for name in names]
     for path in (*(path for path in old if path not in new), *[source] * draft.exists(source)):
         draft.delete(path, "its parts were made anew", **shared)
-    fields = {"parts": list(map(posixpath.basename, new)), "tokens_total": policy.count(text.replace("\r\n", "\n"))}
+    fields = {"parts": names, "tokens_total": policy.count(_plain(text))}
     index = draft.text(entry["path"])
     told = with_values(index, fields, Head)
     if len(draft.rows) > rows or told != index:
         told = with_values(told, {"updated": draft.moment.date().isoformat()}, Head)
         draft.write(entry["path"], told, "the parts", **shared)
         _dated(draft, entry, "its parts were made anew", **shared)
+
+
+def _write_parts(
+    policy: SplitPlan, draft: Draft, folder: str, parts: list[str], *, is_new: bool = False, **shared: Any
+) -> list[str]:
+    """Draft the files of the parts; their names."""
+    names = [f"part{number}.md" for number in range(1, len(parts) + 1)]
+    for number, (name, part) in enumerate(zip(names, parts, strict=True), 1):
+        reason = f"part {number} of {len(parts)}, {policy.count(_plain(part))} tokens"
+        (_make if is_new else Draft.write)(draft, f"{folder}/{name}", part, reason, **shared)
+    return names
+
+
+def _make(draft: Draft, path: str, text: str, reason: str, **shared: Any) -> None:
+    """Draft a file where nothing is."""
+    if draft.exists(path):
+        raise ChangeRefusedError(f"{path} is there already.")
+    draft.write(path, text, reason, **shared)
 
 
 def join(draft: Draft, entry: Row, text: str | None = None) -> None:
@@ -85,7 +106,7 @@ def join(draft: Draft, entry: Row, text: str | None = None) -> None:
     """
     if not entry["parts"]:
         raise ChangeRefusedError(f"{entry['file']}: it has no parts.")
-    source, old = _source(entry), _parts(entry)
+    source, old = _source(entry), parts_of(entry)
     if text is None and draft.exists(source):
         raise ChangeRefusedError(f"{source}: it is there already.")
     shared = _together("join", entry)
@@ -107,10 +128,16 @@ def _together(word: str, entry: Row) -> Row:
     return {"memory_id": entry["memory_id"], "together": f"{word} {entry['path']}"}
 
 
+def _plain(text: str) -> str:
+    """A text as readers see it, which is what counts as its tokens."""
+    return text.removeprefix(_BOM).replace("\r\n", "\n")
+
+
 def _cut(policy: SplitPlan, text: str) -> list[str]:
-    """The parts of a text in its own line ends, counted without their carriage returns."""
-    parts = policy.parts(text.replace("\r\n", "\n"))
+    """The parts of a text in its own line ends, and the first behind its BOM, counted without these."""
+    parts = policy.parts(_plain(text))
     found = [part.replace("\n", "\r\n") for part in parts] if "\r\n" in text else parts
+    found[0] = f"{_BOM * text.startswith(_BOM)}{found[0]}"
     if "".join(found) != text:
         raise ChangeRefusedError("its parts would not be its text; it mixes line ends.")
     return found
@@ -120,6 +147,7 @@ def _source(entry: Row) -> str:
     return f"{posixpath.dirname(entry['path'])}.md"
 
 
-def _parts(entry: Row) -> list[str]:
-    folder = posixpath.dirname(entry["path"])
-    return [posixpath.normpath(posixpath.join(folder, part)) for part in entry["parts"]]
+def parts_of(entry: Row) -> list[str]:
+    """The files of the parts of an entry."""
+    parts = entry["parts"] or ()
+    return [posixpath.normpath(posixpath.join(posixpath.dirname(entry["path"]), part)) for part in parts]

@@ -29,7 +29,7 @@ class Store:
         Pathways, memory items and wisdom facts (data formats): put, record_use, migrate.
     index : IndexStore
         Categories and entries of index trees (index standard): load, check, add_category, add_entry, update_entry,
-        remove_entry, clean, split.
+        remove_entry, clean, split, rejoin.
     workspace : MemoryStorage
         MEMORY.md, daily logs and transcripts (workspace): read_memory, append_to_memory, read_daily_log,
         append_to_daily_log, get_recent_context, save_session, append_to_session.
@@ -42,17 +42,26 @@ class Store:
     'pf_001'
     """
 
-    def __init__(self, root: Path, encoder: Any = None, profile: Profile | None = None) -> None:
+    def __init__(self, root: Path, encoder: Any = None, profile: Profile | None = None, **index: Any) -> None:
         self.root = root
         self.facts = FactStore(root, encoder, profile=profile)
-        self.notes, self.records, self.index = NoteStore(root), RecordStore(root), IndexStore(root)
+        self.notes, self.records = NoteStore(root), RecordStore(root)
+        self.index = IndexStore(root, **index)
         self.workspace = MemoryStorage(root)
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"
 
 
-def store(root: str | Path, *, encoder: Any = None, profile: Profile | None = None) -> Store:
+def store(
+    root: str | Path,
+    *,
+    encoder: Any = None,
+    profile: Profile | None = None,
+    auto_clean_invalid: bool = False,
+    auto_clean_missing: bool = False,
+    max_tokens_per_file: int = 4096,
+) -> Store:
     """The documents' operations on a folder.
 
     Every operation is one atomic step that `memkit.undo` takes back, takes ``now=`` (None is now), and with
@@ -66,6 +75,10 @@ def store(root: str | Path, *, encoder: Any = None, profile: Profile | None = No
         What `as_encoder` takes, for search and for dedup by meaning; None is by words alone.
     profile : Profile, optional
         What was tuned: parameters of the facts' policies, of their search and of their blocks.
+    auto_clean_invalid, auto_clean_missing : bool
+        Whether what saves an entry of an index removes the others that break a rule of the index standard.
+    max_tokens_per_file : int, tokens
+        A longer file of an index is what ``index.split`` splits.
 
     Returns
     -------
@@ -75,6 +88,8 @@ def store(root: str | Path, *, encoder: Any = None, profile: Profile | None = No
     ------
     FormatError
         Where there is no such folder.
+    ParameterError
+        Where an option is not what it should be.
 
     Examples
     --------
@@ -87,4 +102,5 @@ def store(root: str | Path, *, encoder: Any = None, profile: Profile | None = No
     Traceback (most recent call last):
     memkit.errors.PolicyRefusal: duplicate: pf_001 says it already.
     """
-    return Store(folder_of(root), encoder, profile)
+    index = {"auto_clean_invalid": auto_clean_invalid, "auto_clean_missing": auto_clean_missing}
+    return Store(folder_of(root), encoder, profile, **index, max_tokens_per_file=max_tokens_per_file)

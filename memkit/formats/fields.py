@@ -104,8 +104,8 @@ def check_text(value: Any, field: str = "") -> None:
 
 
 def words_given(words: object) -> object:
-    """`words` as a list where they are several; one text is not taken for its letters."""
-    return list(words) if isinstance(words, Iterable) and not isinstance(words, str) else words
+    """`words` as a list where they are several; one text is not taken for its letters, nor an object for its keys."""
+    return list(words) if isinstance(words, Iterable) and not isinstance(words, (str, bytes, Mapping)) else words
 
 
 Test = tuple[str, str, Callable[[object], bool]]

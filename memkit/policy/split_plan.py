@@ -154,15 +154,8 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
     ) -> Iterator[dict[str, Any]]:
         """The ``index.md`` of a split file, and the entry that names it from then on."""
         path = PurePosixPath(row["path"])
-        names = ", ".join(f"part{number}.md" for number in range(1, len(parts) + 1))
-        head = {
-            "title": _scalar((entry and entry["title"]) or _title(row["text"]) or path.stem),
-            "parts": f"[{names}]",
-            "tokens_total": self.count(row["text"]),
-            "split": "auto",
-            "updated": day.isoformat(),
-        }
-        text = "".join(["---\n", *(f"{key}: {value}\n" for key, value in head.items()), "---\n"])
+        names = [f"part{number}.md" for number in range(1, len(parts) + 1)]
+        text = split_head(row["path"], row["text"], entry, names, self.count(row["text"]), day)
         yield self._row(row, {"what": "index", "file": str(path.with_suffix("") / "index.md")}, text)
         if entry:
             fields = {name: entry[name] for name in _FIELDS if entry[name] is not None} | json.loads(entry["extra"])
@@ -171,6 +164,18 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
             text = json.dumps({key: value for key, value in fields.items() if value is not None}, ensure_ascii=False)
             where = {"what": "entry", "file": entry["index_path"]}
             yield self._row(row, where, text) | {"line_start": entry["line"], "line_end": entry["line"]}
+
+
+def split_head(path: str, text: str, entry: dict[str, Any] | None, parts: list[str], tokens: int, day: date) -> str:
+    """The ``index.md`` of the file at `path` once these are its parts."""
+    head = {
+        "title": _scalar((entry and entry["title"]) or _title(text) or PurePosixPath(path).stem),
+        "parts": f"[{', '.join(parts)}]",
+        "tokens_total": tokens,
+        "split": "auto",
+        "updated": day.isoformat(),
+    }
+    return "".join(["---\n", *(f"{key}: {value}\n" for key, value in head.items()), "---\n"])
 
 
 def _entries(corpus: Corpus) -> dict[str, dict[str, Any]]:

@@ -81,7 +81,7 @@ def test_an_entry_is_added_and_those_before_it_stay(index: IndexStore, root: Pat
     end = BRANCH.rindex("}\n  ]") + 1
     assert after.startswith(BRANCH[:end])
     assert after.endswith(BRANCH[end:])
-    assert json.loads(after)["files"][1]["file"] == "memory/lessons/honey.md"
+    assert json.loads(after)["files"][1]["file"] == "lessons/honey.md"
     mk.undo(root)
     assert tree(root)["memory/lessons/index.json"] == BRANCH
 
@@ -146,20 +146,21 @@ def test_removing_cleaning_and_splitting(index: IndexStore, root: Path) -> None:
     """Index standard, sections 4 and 5: auto_clean_missing; parts and index.md."""
     before = tree(root)
     mk.write_files(root, {"memory/lessons/tea.md": "# Чай\n\nтекст\n\n# Ещё\n\nтекст\n"})
-    small = IndexStore(root, max_tokens=4)
+    small = IndexStore(root, max_tokens_per_file=4)
     assert isinstance(small.split("lessons/tea.md", dry_run=True), mk.Edits)
     small.split("lessons/tea.md", now=NOW)
     assert "memory/lessons/tea/index.md" in tree(root)
     assert index.check()["keep"].to_pylist() == [True]
     mk.undo(root)
     mk.write_files(root, {"memory/lessons/tea.md": "# Чай\n"})
-    index.remove_entry("lessons/tea.md", now=NOW)
+    index.remove_entry("lessons/tea.md", delete_file=True, now=NOW)
     assert "memory/lessons/tea.md" not in tree(root)
     mk.undo(root)
     assert tree(root) == before
     (root / "memory/lessons/tea.md").unlink()
     assert index.check()["reason"].to_pylist() == ["missing"]
-    assert index.clean(now=NOW).num_rows == 0
+    with pytest.raises(ParameterError, match="missing=True"):
+        index.clean(now=NOW)
     assert index.clean(missing=True, now=NOW).num_rows == 1
     assert index.load().tables["entries"].num_rows == 0
 
@@ -171,7 +172,7 @@ LONG = "# Чай\n\nтекст\n\n# Ещё\n\nтекст\n\n# Мёд\n\nтекс
 def split(root: Path) -> IndexStore:
     """A store whose file of tea was split into three parts."""
     mk.write_files(root, {"memory/lessons/tea.md": LONG.replace("\n", "\r\n")})
-    index = IndexStore(root, max_tokens=4)
+    index = IndexStore(root, max_tokens_per_file=4)
     index.split("lessons/tea.md", now=NOW)
     return index
 
@@ -243,7 +244,7 @@ def test_pinned_entries_are_cleaned_only_where_it_is_said(index: IndexStore, roo
     """Index standard, sections 2 and 4."""
     index.update_entry("lessons/tea.md", pinned=True, now=NOW)
     (root / "memory/lessons/tea.md").unlink()
-    assert index.clean(missing=True, now=NOW).num_rows == 0
+    assert index.clean(missing=True, now=NOW)["op"].to_pylist() == ["refused"]
     assert index.clean(missing=True, pinned=True, now=NOW).num_rows == 1
     assert index.load().tables["entries"].num_rows == 0
 

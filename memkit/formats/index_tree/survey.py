@@ -27,7 +27,7 @@ from memkit.schemas import IMPORTANCE_WORDS
 PLUGIN_GLOBS = ("**/sofia-memory-plugin/**",)
 UNINDEXED = "unindexed"
 """What a survey tells of a file that no index names, though it lies where one should."""
-_ANY_INDEX = re.compile(r"(?:^|/)index(?:\.part\d+)?\.json$")
+ANY_INDEX = re.compile(r"(?:^|/)index(?:\.part\d+)?\.json$")
 _CONTINUATION = re.compile(r"(.+)\.part(\d+)\.json", re.DOTALL)
 _DRIVE = re.compile(r"^[A-Za-z]:")
 _NAMES_PLUGIN = "the path names a file of the plugin"
@@ -239,7 +239,7 @@ class _Trees:
         found, status, reason = (
             self._resolve(written, home, beside) if written else (None, "missing", "no file is named")
         )
-        if found and (_ANY_INDEX.search(found) or found in self.indexes):
+        if found and (ANY_INDEX.search(found) or found in self.indexes):
             found, status, reason = None, "invalid", _NAMES_INDEX
         title, summary = text_of(entry.get("title")), text_of(entry.get("summary"))
         text = "\n".join(filter(None, (title, summary)))
