@@ -14,7 +14,7 @@ from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import format_fact, parse_fact
 from memkit.formats.index_tree.index import FIELDS, format_root
 from memkit.formats.records.adapters import CURRENT, adapt, shape_of
-from memkit.formats.records.format import kind_of
+from memkit.formats.records.format import JOURNAL, kind_of
 from memkit.formats.records.kinds import RECORD_KINDS
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import Node
@@ -26,7 +26,6 @@ from memkit.params import Estimator, estimator, param
 Row = dict[str, Any]
 STEPS = ("users", "index", "records", "notes")
 _FOLDERS = {"answer": "answers", "draft": "drafts", "instruction": "instructions", "lesson": "lessons", "plan": "plans"}
-JOURNAL = "migrations.jsonl"
 
 
 @estimator

@@ -51,7 +51,7 @@ class Operations:
 
 
 def applied(edits: Edits, *, force: bool = False) -> pa.Table:
-    """Apply `edits`: the files as `Edits.apply` tells them, then with op ``refused`` what could not be done, and why."""
+    """Apply `edits`: the files as `Edits.apply` tells them; with op ``refused`` what could not be done, and why."""
     return answer(edits.apply(force), edits.refused.to_pylist(), "refused")
 
 

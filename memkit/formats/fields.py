@@ -96,7 +96,9 @@ def check_text(value: Any, field: str = "") -> None:
         raise FormatError(f"field '{field}' must be Unicode without lone surrogates. Got {value!r:.80}.", field=field)
     if isinstance(value, Mapping):
         for key, item in value.items():
-            check_text(key, str(key))
+            if not isinstance(key, str):
+                raise FormatError(f"a field's name must be a text. Got {key!r:.80}.", field=field)
+            check_text(key, key)
             check_text(item, str(key))
     elif isinstance(value, list):
         for item in value:
@@ -122,13 +124,17 @@ FILLED: Test = ("bad_value", "a string that is not empty", length(1))
 
 @dataclass(frozen=True)
 class Field:
-    """One field: `expected` says in words what its type should be, where that is not enough."""
+    """One field: `expected` says in words what its type should be, where that is not enough.
+
+    A value that fails one of `tests` is wrong; one that fails `usual` is reported when it is read, and may be written.
+    """
 
     name: str
     type: Type = TEXT
     expected: str = ""
     required: bool = False
     tests: tuple[Test, ...] = ()
+    usual: Test | None = None
 
     @property
     def wanted(self) -> str:
@@ -162,10 +168,11 @@ class Fields:
         for field in self.fields:
             if field.required:
                 yield Rule(self.missing, self.format, field.name, f"{self.holder} with this field")
-            said = {(code, expected) for code, expected, _ in field.tests}
+            tests = (*field.tests, *filter(None, (field.usual,)))
+            said = {(code, expected) for code, expected, _ in tests}
             if field.wanted and (field.type.code, field.wanted) not in said:
                 yield Rule(field.type.code, self.format, field.name, field.wanted)
-            for code, expected, test in field.tests:
+            for code, expected, test in tests:
                 yield Rule(code, self.format, field.name, expected, test)
 
     def only(self, *names: str) -> Fields:

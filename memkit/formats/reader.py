@@ -139,6 +139,14 @@ def read(root: Path, options: Options, before: Reading | None = None) -> Reading
     return result
 
 
+def read_with(before: Reading, contents: Mapping[str, bytes | None]) -> Reading:
+    """What `before` would be with other contents of some files, None where they are not there."""
+    options = before.options
+    formats = formats_for(options.formats, options.format) if options.formats or options.format else FORMATS
+    with _no_collection(), listed(before.root, options, with_stat=True) as listing:
+        return read_listing(Overlay(listing, contents), before.root, options, formats, before)
+
+
 @_no_collection()
 def memories_of(
     root: Path, options: Options, before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]

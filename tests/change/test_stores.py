@@ -528,7 +528,7 @@ def test_records_are_put_strictly_and_once(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="an id that no other pathway has"):
         records.put(PATHWAY, "else.json")
     with pytest.raises(FormatError, match="'tier'"):
-        records.put({**PATHWAY, "id": "b", "tier": "gold"})
+        records.put({**PATHWAY, "id": "b", "tier": ""})
     with pytest.raises(ChangeRefusedError):
         records.put({**PATHWAY, "id": "c"}, "../c.json")
     with pytest.raises(NotFoundError, match="no pathway"):
@@ -576,9 +576,9 @@ def test_a_record_is_put_at_the_end_of_a_list(name: str, before: str | None, aft
     assert ids == ["old"] * bool(before and "old" in before) + ["tea"]
     with pytest.raises(FormatError, match="no other"):
         records.put(FACT, name, now=NOW)
-    mk.write_files(tmp_path, {"one.json": "{}", "list.yaml": "- a: 1\n"})
-    for other in ("one.json", "list.yaml"):
-        with pytest.raises(ChangeRefusedError, match="no list of JSON"):
+    mk.write_files(tmp_path, {"one.json": "{}", "one.yaml": "a: 1\n"})
+    for other in ("one.json", "one.yaml"):
+        with pytest.raises(ChangeRefusedError, match=r"no list of (JSON|YAML)"):
             records.put({**FACT, "fact_id": "x"}, other, now=NOW)
 
 

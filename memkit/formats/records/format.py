@@ -19,6 +19,9 @@ from memkit.formats.syntax.json import LINES, load_json, load_json_items, name_l
 from memkit.formats.syntax.node import Node, StructureError
 from memkit.formats.syntax.values import text_of
 
+JOURNAL = "migrations.jsonl"
+"""What became what and why, a line a step, beside the records."""
+_JOURNAL_FIELDS = {"record", "from", "to", "time", "reason"}
 _TEXTS = ("template", "response", "content")
 ENDINGS = (".json", *LINES, *yaml.ENDINGS)
 WRAPPERS = ("pathways", "memory_items", "memories", "items", "wisdom_facts", "wisdom", "facts")
@@ -75,7 +78,8 @@ def parse(file: File, rows: Rows) -> None:
         if source.too_large:
             rows.keep_text(source, "records", "a whole file", "the head of one", 1)
             return
-        rows.problem("unclaimed", source.path, "a record of a known kind", _described(found), quote=False)
+        if not _is_journal(source, found):
+            rows.problem("unclaimed", source.path, "a record of a known kind", _described(found), quote=False)
         return
     if not _is_lines(source):
         found += rest  # how the file ends says what becomes of its items
@@ -85,6 +89,13 @@ def parse(file: File, rows: Rows) -> None:
         # The text of a broken file is kept whole: what else is in it need not be kept once more.
         if item.fault or not whole or kind_of(item.value):
             reader.read(ordinal, item)
+
+
+def _is_journal(source: Source, found: list[_Found]) -> bool:
+    """Whether a file is what `memkit.Migrate` keeps beside the records that it brought up to date."""
+    return source.name == JOURNAL and all(
+        isinstance(item.value, Node) and item.value.keys() == _JOURNAL_FIELDS for item in found
+    )
 
 
 def _described(found: list[_Found]) -> str:

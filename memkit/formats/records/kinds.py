@@ -39,7 +39,7 @@ _PATHWAY = _record(
     Field("triggers", WORDS, required=True),
     Field("template", required=True),
     Field("variables", OBJECT, required=True),
-    Field("tier", required=True, tests=(FILLED, words_test(*_TIER_IMPORTANCE))),
+    Field("tier", required=True, tests=(FILLED,), usual=words_test(*_TIER_IMPORTANCE)),
     Field("usage_stats", OBJECT, required=True),
 )
 _STATS = Fields(
@@ -68,7 +68,7 @@ _RELATION = Fields(
     "records",
     "a relation",
     Field("fact_id", required=True, tests=(FILLED,)),
-    Field("type", required=True, tests=(FILLED, words_test("supports", "contradicts", "extends"))),
+    Field("type", required=True, tests=(FILLED,), usual=words_test("supports", "contradicts", "extends")),
     _ratio("weight"),
     missing="missing_recommended",
 )

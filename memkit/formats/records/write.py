@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import yaml
 
-from memkit.errors import ChangeRefusedError, FormatError
+from memkit.errors import ChangeRefusedError, FormatError, ParameterError, VersionError
 from memkit.formats.fields import check_text
+from memkit.formats.records.adapters import ADAPTERS, CURRENT, major_of
 from memkit.formats.records.format import WRAPPERS, kind_of
 from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
-from memkit.formats.syntax.json import load_json
+from memkit.formats.syntax import yaml as reader
+from memkit.formats.syntax.json import LINES, load_json
 from memkit.formats.syntax.node import StructureError
-from memkit.formats.syntax.places import Json
-from memkit.formats.syntax.write import block, pretty
+from memkit.formats.syntax.places import Json, Splice, spliced
+from memkit.formats.syntax.write import block, flow, items, pretty
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,7 @@ def yaml_places(text: str) -> list[Place] | None:
     """
     body = text.removeprefix("\ufeff")
     shift = len(text) - len(body)
-    try:
-        documents = list(yaml.compose_all(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except yaml.YAMLError as error:
-        raise ChangeRefusedError(f"it is no YAML ({getattr(error, 'problem', error)}).") from error
+    documents = _documents(body)
     if len(documents) == 1 and isinstance(documents[0], yaml.MappingNode):
         keys = {key.value for key, _ in documents[0].value}
         if keys & set(WRAPPERS) and not keys & {"id", "fact_id", "user_id", "format_version"}:
@@ -125,20 +124,122 @@ def checked_record(record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     FormatError
         At the first that is not.
     """
+    if not isinstance(record, Mapping):
+        raise ParameterError(f"a record: expected a mapping of its fields. Got {record!r:.80}.")
     try:
         check_text(record)
-        node = load_json(json.dumps(record, ensure_ascii=False, allow_nan=False))
-    except (TypeError, ValueError, StructureError) as error:
+        plain = json.dumps(dict(record), ensure_ascii=False, allow_nan=False)
+        node, values = load_json(plain), json.loads(plain)
+        check_text(values)
+    except (TypeError, ValueError, StructureError, RecursionError) as error:
         if isinstance(error, FormatError):
             raise
         raise FormatError(f"a record: expected what JSON can hold. {error}") from error
     kind = kind_of(node)
     if kind is None:
-        raise FormatError(f"a record: expected a pathway, memory_item or wisdom_fact. Got fields {', '.join(record)}.")
+        got = ", ".join(record) or "none"
+        raise FormatError(f"a record: expected a pathway, memory_item or wisdom_fact. Got fields {got:.200}.")
+    if node.get("format_version") is None:
+        node["format_version"] = values["format_version"] = CURRENT
     fields = RECORD_KINDS[kind].fields
     fields.strict(node)
+    version = str(node["format_version"])
+    if major_of(version) != major_of(CURRENT) or (kind, version) in ADAPTERS:
+        said = f"MAJOR {major_of(CURRENT)}, and a version that no adapter brings up to date"
+        raise VersionError(f"field 'format_version' must have {said}. Got {version!r:.80}.", field="format_version")
     for name, inner in WITHIN.items():
         for part in [node[name]] if isinstance(node.get(name), dict) else node.get(name) or ():
             if name in fields.names:
                 inner.strict(part)
-    return kind, fields.ordered(record)
+    return kind, fields.ordered(values)
+
+
+def with_records(path: str, text: str | None, records: Sequence[Mapping[str, Any]], *, is_list: bool) -> str:
+    """A file with further records at its end; all other characters stay.
+
+    Parameters
+    ----------
+    path : str
+        Its name tells JSON, JSON lines and YAML apart.
+    text : str or None
+        What it is, which must be a list; None for a new file.
+    records : sequence of mapping
+        As `checked_record` gives them.
+    is_list : bool
+        Whether a new file is a list even of one.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where it is no list, or one that would then be read as something else.
+
+    Examples
+    --------
+    >>> print(with_records("a.yaml", "- id: tea # mine\\n", [{"id": "honey"}], is_list=True), end="")
+    - id: tea # mine
+    - id: honey
+    """
+    name = path.lower()
+    if name.endswith(LINES):
+        newline = "\r\n" if text and "\r\n" in text else "\n"
+        gap = newline if text and not text.endswith("\n") else ""
+        return f"{text or ''}{gap}" + "".join(json.dumps(one, ensure_ascii=False) + newline for one in records)
+    if name.endswith(reader.ENDINGS):
+        if text is None:
+            return items(records) if is_list else block(records[0])
+        return _with_items(path, text, records)
+    if text is None:
+        return f"{pretty(list(records) if is_list else records[0])}\n"
+    for record in records:
+        json_text = Json(text)
+        if not text.startswith("[", json_text.start):
+            raise ChangeRefusedError(f"{path}: it is there already, and no list of JSON.")
+        text = spliced(text, [json_text.append([], record)])
+    return text
+
+
+def _with_items(path: str, text: str, records: Sequence[Mapping[str, Any]]) -> str:
+    """A file of YAML with further items at the end of its list, or further documents where it has several."""
+    body, newline = text.removeprefix("\ufeff"), "\r\n" if "\r\n" in text else "\n"
+    nodes = _documents(body)
+    if len(nodes) > 1:
+        gap = "" if body.endswith("\n") else newline
+        new = gap + "".join(f"---\n{block(record)}" for record in records).replace("\n", newline)
+        splice = Splice(len(body), len(body), new)
+    elif nodes and isinstance(nodes[0], yaml.SequenceNode):
+        splice = _further(body, nodes[0], records, newline)
+    else:
+        raise ChangeRefusedError(f"{path}: it is there already, and no list of YAML.")
+    after = spliced(body, [splice])
+    old, new_items = (_read_items(path, version) for version in (body, after))
+    if new_items[: len(old)] != old or len(new_items) != len(old) + len(records):
+        raise ChangeRefusedError(f"{path}: what stands there already would be read as something else.")
+    return f"{text[: len(text) - len(body)]}{after}"
+
+
+def _further(body: str, node: yaml.SequenceNode, records: Sequence[Mapping[str, Any]], newline: str) -> Splice:
+    """What puts items at the end of a list of YAML, in its own way of writing."""
+    start, end = node.start_mark.index, node.end_mark.index
+    if not node.flow_style:
+        indent = " " * node.start_mark.column
+        at = len(body[:end].rstrip())
+        return Splice(at, at, newline + items(records, indent).removesuffix("\n").replace("\n", newline))
+    if not node.value:
+        return Splice(start, end, items(records).removesuffix("\n").replace("\n", newline))
+    return Splice(end - 1, end - 1, "".join(f", {flow(record)}" for record in records))
+
+
+def _documents(body: str) -> list[Any]:
+    try:
+        return list(yaml.compose_all(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except yaml.YAMLError as error:
+        raise ChangeRefusedError(f"it is no YAML ({getattr(error, 'problem', error)}).") from error
+
+
+def _read_items(path: str, body: str) -> list[Any]:
+    """What the reader makes of a list, or of several documents."""
+    try:
+        documents = list(reader.load_yaml(body.replace("\r\n", "\n")))
+    except StructureError as error:
+        raise ChangeRefusedError(f"{path}: it is no YAML ({error}).") from error
+    return documents[0] if len(documents) == 1 and isinstance(documents[0], list) else documents

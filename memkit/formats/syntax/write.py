@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _WORDS = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*")
@@ -68,7 +68,11 @@ def scalar(value: object, *, loose: bool = False) -> str:
 
 
 def quoted(text: str) -> str:
-    return _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", json.dumps(text, ensure_ascii=False))
+    return flow(text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
 
 
 def block(fields: Mapping[str, Any], indent: str = "", *, loose: bool = False) -> str:
@@ -98,9 +102,27 @@ def block(fields: Mapping[str, Any], indent: str = "", *, loose: bool = False) -
     return "".join(lines)
 
 
+def items(values: Iterable[Any], indent: str = "") -> str:
+    """A list as lines of YAML, each item behind a dash.
+
+    Examples
+    --------
+    >>> print(items([{"id": "a", "tags": []}, "чай"]), end="")
+    - id: a
+      tags: []
+    - "чай"
+    """
+    return "".join(_item(value, indent, False) for value in values)
+
+
+def flow(value: Any) -> str:
+    """A value on one line, as JSON and YAML both read it."""
+    return _ODD.sub(_escaped, json.dumps(value, ensure_ascii=False, allow_nan=False))
+
+
 def _item(value: Any, indent: str, loose: bool) -> str:
     if isinstance(value, Mapping) and value:
         return f"{indent}- {block(value, f'{indent}  ', loose=loose).removeprefix(f'{indent}  ')}"
     if isinstance(value, (list, Mapping)):
-        return f"{indent}- {json.dumps(value, ensure_ascii=False, allow_nan=False)}\n"
+        return f"{indent}- {flow(value)}\n"
     return f"{indent}- {scalar(value, loose=loose)}\n"

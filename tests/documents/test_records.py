@@ -1,0 +1,394 @@
+"""The data formats for a day: their own examples byte for byte, and nothing is put that the reader finds ill."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.errors import ChangeRefusedError, FormatError, MemkitError, NotFoundError, ParameterError, VersionError
+
+NOW = "2026-03-01T10:00:00"
+
+
+@pytest.fixture(scope="module")
+def document(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("documents/records.py")
+
+
+def tree(root: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and ".memkit" not in path.parts
+    }
+
+
+def rows(root: Path, table: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = mk.read(root).tables[table].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize(
+    "name", ["pathway.json", "pathway.yaml", "item.json", "item.yaml", "fact.json", "fact.yaml", "FACT.YML"]
+)
+def test_the_documents_examples_are_written_byte_for_byte(name: str, document: ModuleType, tmp_path: Path) -> None:
+    """Section 3: the six examples, their fields in any order, the version given or not (section 1)."""
+    record, text = document.WRITTEN[name.lower().replace(".yml", ".yaml")]
+    records = mk.store(tmp_path).records
+    if name.lower().startswith("fact"):
+        records.put(document.KNOWN)
+    shuffled = dict(reversed(record.items()))
+    del shuffled["format_version"]
+    assert records.put(shuffled, name, now=NOW) == name
+    assert tree(tmp_path)[name].decode() == text
+    assert mk.read(tmp_path).problems.num_rows == 0
+    mk.undo(tmp_path)
+    assert name not in tree(tmp_path)
+
+
+def test_the_examples_are_put_at_once_each_in_its_own_file_or_in_one(document: ModuleType, tmp_path: Path) -> None:
+    """Section 2: one record, or a list of them, all or none."""
+    records = mk.store(tmp_path).records
+    given = [document.PATHWAY, document.ITEM, document.KNOWN, document.FACT]
+    names = records.put(given, now=NOW)
+    assert names == [
+        *("pathway.intent.support.json", "user_42-2025-01-14T10-17-02Z.json"),
+        *("wisdom.security.input_validation.json", "wisdom.safety.no_exec.json"),
+    ]
+    assert tree(tmp_path)["wisdom.safety.no_exec.json"].decode() == document.WRITTEN["fact.json"][1]
+    assert mk.read(tmp_path).problems.num_rows == 0
+    mk.undo(tmp_path)
+    assert tree(tmp_path) == {}
+    with pytest.raises(FormatError, match="an id that no other pathway has"):
+        records.put([document.ITEM, document.PATHWAY, document.PATHWAY])
+    assert tree(tmp_path) == {}
+    for name in ("all.json", "all.jsonl", "all.yaml"):
+        assert records.put(given, name, now=NOW) == [name] * 4
+        assert mk.read(tmp_path).memories["source_id"].to_pylist() == [
+            *("pathway.intent.support", None, "wisdom.security.input_validation", "wisdom.safety.no_exec")
+        ]
+        assert mk.read(tmp_path).problems.num_rows == 0
+        mk.undo(tmp_path)
+
+
+def test_two_items_of_one_user_in_one_second_are_two_files(document: ModuleType, tmp_path: Path) -> None:
+    """Section 2.2: nothing says that a user asks once a second."""
+    records = mk.store(tmp_path).records
+    other = {**document.ITEM, "input": "И как остановить?"}
+    assert records.put([document.ITEM, other, {**other, "user_id": "USER_42"}], now=NOW) == [
+        *("user_42-2025-01-14T10-17-02Z.json", "user_42-2025-01-14T10-17-02Z-2.json"),
+        "USER_42-2025-01-14T10-17-02Z-3.json",
+    ]
+    assert records.put(document.ITEM, now=NOW) == "user_42-2025-01-14T10-17-02Z-4.json"
+    assert mk.read(tmp_path).problems.num_rows == 0
+    assert len(rows(tmp_path, "memory_items")) == 4
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "said"),
+    [
+        ({"format_version": "2.0.0"}, VersionError, "MAJOR 1"),
+        ({"format_version": "0.9.0"}, VersionError, "MAJOR 1"),
+        ({"format_version": "1.0"}, FormatError, "MAJOR.MINOR.PATCH"),
+        ({"format_version": 1}, FormatError, "format_version"),
+        ({"tier": ""}, FormatError, "'tier'"),
+        ({"usage_stats": {"hits": -1}}, FormatError, "'hits'"),
+        ({"usage_stats": {"success_rate": 1.5}}, FormatError, "'success_rate'"),
+        ({"usage_stats": {"last_used_at": "вчера"}}, FormatError, "'last_used_at'"),
+        ({"triggers": "help"}, FormatError, "'triggers'"),
+        ({"triggers": None}, FormatError, "'triggers'"),
+        ({"variables": []}, FormatError, "'variables'"),
+        ({5: "x"}, FormatError, "name"),
+        ({"more": {5: "x"}}, FormatError, "name"),
+        ({"more": object()}, FormatError, "JSON"),
+        ({"more": float("nan")}, FormatError, "JSON"),
+    ],
+    ids=str,
+)
+def test_what_the_reader_would_report_is_not_written(
+    changed: dict[Any, Any], error: type[MemkitError], said: str, document: ModuleType, tmp_path: Path
+) -> None:
+    """Sections 1 and 2: the version's MAJOR, the types, the ranges."""
+    with pytest.raises(error, match=said):
+        mk.store(tmp_path).records.put({**document.PATHWAY, **changed})
+    assert tree(tmp_path) == {}
+
+
+def test_later_minor_versions_are_fine(document: ModuleType, tmp_path: Path) -> None:
+    """Section 1: MINOR adds optional fields, PATCH changes no structure."""
+    mk.store(tmp_path).records.put({**document.PATHWAY, "format_version": "1.7.3", "note": "новое поле"})
+    assert mk.read(tmp_path).problems.num_rows == 0
+
+
+@pytest.mark.parametrize(
+    ("record", "changed", "rule"),
+    [
+        ("PATHWAY", {"tier": "gold"}, "bad_value"),
+        ("PATHWAY", {"template": "{кто} и {user_request}"}, "unknown_placeholder"),
+        ("PATHWAY", {"usage_stats": {"hits": 1, "success_rate": 1}}, "missing_recommended"),
+        ("FACT", {}, "dangling_relation"),
+        ("KNOWN", {"relations": [{"fact_id": "wisdom.a", "type": "explains", "weight": 1}]}, "bad_value"),
+    ],
+)
+def test_what_the_document_only_recommends_is_written_with_a_warning(
+    record: str, changed: dict[str, Any], rule: str, document: ModuleType, tmp_path: Path
+) -> None:
+    """Section 2: the tiers are examples, the structure of usage_stats and relations is recommended."""
+    given = {**getattr(document, record), **changed}
+    with pytest.warns(RuntimeWarning) as said:
+        name = mk.store(tmp_path).records.put(given)
+    problems = mk.read(tmp_path).problems.to_pylist()
+    assert rule in [problem["rule"] for problem in problems]
+    assert len(said) == 1
+    assert all(problem["message"] in str(said[0].message) for problem in problems)
+    assert json.loads(tree(tmp_path)[name]) == given
+    assert Path(said[0].filename).name == "test_records.py"
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [
+        ("note.txt", FormatError),
+        ("note.md", FormatError),
+        ("note", FormatError),
+        ("", ParameterError),
+        (5, ParameterError),
+        (b"x.json", ParameterError),
+        ("../x.json", ChangeRefusedError),
+        ("/x.json", ChangeRefusedError),
+        (".x/x.json", ChangeRefusedError),
+        ("node_modules/x.json", ChangeRefusedError),
+        ("users/anna/meta.json", FormatError),
+        ("old/x.json", FormatError),
+        ("one.json", ChangeRefusedError),
+        ("memory/index.json", ChangeRefusedError),
+        ("broken.json", MemkitError),
+    ],
+    ids=str,
+)
+def test_a_record_is_put_only_where_the_reader_takes_it_for_one(
+    name: Any, error: type[MemkitError], document: ModuleType, tmp_path: Path
+) -> None:
+    files = {
+        "one.json": json.dumps(document.KNOWN),
+        "memory/index.json": '{"type": "index-root", "branches": []}',
+        "broken.json": "[{",
+        "old/.memkitignore": "",
+    }
+    mk.write_files(tmp_path, files)
+    before = tree(tmp_path)
+    with pytest.raises(error) as found:
+        mk.store(tmp_path).records.put(document.PATHWAY, name)
+    assert "\n" not in str(found.value)
+    assert tree(tmp_path) == before
+
+
+LISTS = {
+    "block.yaml": ("- {old}\n- {older}\n", 2),
+    "indented.yaml": ("# мои\n  - {old}\n  - {older}\n# конец\n", 2),
+    "windows.yml": ("- {old}\r\n- {older}", 2),
+    "flow.yaml": ("[{old}, {older}]\n", 2),
+    "empty.yaml": ("[]\n", 0),
+    "bom.yaml": ("\ufeff- {old}\n\n", 1),
+    "documents.yaml": ("---\n{old}\n---\n{older}\n", 2),
+    "tall.json": ("[\n  {old},\n  {older}\n]\n", 2),
+    "flat.json": ("[{old}, {older}]", 2),
+    "none.json": ("[]", 0),
+    "lines.jsonl": ("{old}\n{older}", 2),
+}
+
+
+@pytest.mark.parametrize("name", LISTS)
+def test_a_list_grows_at_its_end_in_yaml_as_in_json(name: str, document: ModuleType, tmp_path: Path) -> None:
+    """Section 2: a record goes into the list where that is; no byte of the others changes."""
+    text, count = LISTS[name]
+    for id in ("old", "older"):
+        one = json.dumps({**document.KNOWN, "fact_id": id}, ensure_ascii=False)
+        text = text.replace(f"{{{id}}}", one)
+    (tmp_path / name).write_bytes(text.encode())
+    records = mk.store(tmp_path).records
+    records.put([document.KNOWN, document.PATHWAY], name, now=NOW)
+    after = (tmp_path / name).read_bytes().decode()
+    kept = text.rstrip("\r\n]").removesuffix("\n# конец") if count else text[: text.index("[")]
+    assert after.startswith(kept)
+    assert ("\r\n" in after) == ("\r\n" in text)
+    assert after.replace("\r\n", "").count("\r") == 0
+    found = mk.read(tmp_path)
+    assert found.memories["source_id"].to_pylist() == [
+        *("old", "older")[:count],
+        *("wisdom.security.input_validation", "pathway.intent.support"),
+    ]
+    assert found.problems.num_rows == 0
+    records.put(document.ITEM, name, now=NOW)
+    assert mk.read(tmp_path).problems.num_rows == 0
+    mk.undo(tmp_path)
+    mk.undo(tmp_path)
+    assert (tmp_path / name).read_bytes() == text.encode()
+
+
+# --- use ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["pathway.json", "pathway.yaml"])
+def test_a_use_changes_three_numbers_of_the_example(name: str, document: ModuleType, tmp_path: Path) -> None:
+    """Section 2.1: hits, success_rate, last_used_at."""
+    record, text = document.WRITTEN[name]
+    mk.write_files(tmp_path, {name: text})
+    used = mk.store(tmp_path).records.record_use(record["id"], False, now=NOW)
+    rate = round(0.94 * 128 / 129, 12)
+    assert used == {"hits": 129, "success_rate": rate, "last_used_at": "2026-03-01T10:00:00Z"}
+    after = text.replace("128", "129").replace("0.94", str(rate)).replace("2025-01-14T10:15:30Z", used["last_used_at"])
+    assert tree(tmp_path)[name].decode() == after
+    assert mk.read(tmp_path).problems.num_rows == 0
+
+
+def test_the_last_use_never_goes_back(document: ModuleType, tmp_path: Path) -> None:
+    """Section 2.1: last_used_at is the last; a use that is told late is still counted."""
+    records = mk.store(tmp_path).records
+    records.put(document.PATHWAY)
+    before = tree(tmp_path)["pathway.intent.support.json"].decode()
+    used = records.record_use("pathway.intent.support", True, now="2024-12-31")
+    assert used["last_used_at"] == "2025-01-14T10:15:30Z"
+    after = before.replace("128", "129").replace("0.94", str(used["success_rate"]))
+    assert tree(tmp_path)["pathway.intent.support.json"].decode() == after
+
+
+@pytest.mark.parametrize("success", ["no", 1, 0, None, 0.5, "true"])
+def test_success_is_true_or_false(success: Any, document: ModuleType, tmp_path: Path) -> None:
+    records = mk.store(tmp_path).records
+    records.put(document.PATHWAY)
+    before = tree(tmp_path)
+    with pytest.raises(ParameterError, match="success: expected true or false"):
+        records.record_use("pathway.intent.support", success)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize(
+    ("stats", "said"), [({"hits": -3}, "'hits'"), ({"hits": 2, "success_rate": 7}, "'success_rate'")]
+)
+def test_a_use_is_not_counted_on_numbers_that_cannot_be(
+    stats: dict[str, Any], said: str, document: ModuleType, tmp_path: Path
+) -> None:
+    """Section 2.1: a share of 0..1 and a count."""
+    mk.write_files(tmp_path, {"p.json": json.dumps({**document.PATHWAY, "usage_stats": stats})})
+    with pytest.raises(FormatError, match=said):
+        mk.store(tmp_path).records.record_use("pathway.intent.support", True)
+
+
+def test_two_pathways_of_one_id_are_said(document: ModuleType, tmp_path: Path) -> None:
+    mk.write_files(tmp_path, {name: json.dumps(document.PATHWAY) for name in ("a.json", "b.json")})
+    with pytest.raises(ChangeRefusedError, match=r"2 pathways .*a\.json:1, b\.json:1"):
+        mk.store(tmp_path).records.record_use("pathway.intent.support", True)
+
+
+def test_what_was_migrated_is_said_and_check_knows_the_journal(tmp_path: Path) -> None:
+    """Section 1: migrations are written down; memkit's own journal is no foreign file to memkit."""
+    old = {
+        **{"id": "p", "triggers": ["a"], "response_template": "Ответь", "variables": {}, "tier": "core"},
+        **{"success_count": 3, "failure_count": 1, "last_used": "2025-01-01T00:00:00Z"},
+    }
+    mk.write_files(tmp_path, {"old.json": json.dumps([old]), "old.yaml": f"- {json.dumps({**old, 'id': 'q'})}\n"})
+    records = mk.store(tmp_path).records
+    with pytest.raises(ChangeRefusedError, match=r"records\.migrate"):
+        records.record_use("p", True)
+    done = records.migrate(now=NOW).to_pylist()
+    assert [(row["path"], row["op"]) for row in done] == [
+        *(("migrations.jsonl", "create"), ("old.json", "update"), ("old.yaml", "refused")),
+    ]
+    assert "JSON alone" in done[2]["reason"]
+    assert "migrations.jsonl" not in mk.read(tmp_path).problems["path"].to_pylist()
+    mk.write_files(tmp_path, {"migrations.jsonl": '{"record": "x"}\n'})
+    told = {row["path"]: row["rule"] for row in mk.read(tmp_path).problems.to_pylist()}
+    assert told["migrations.jsonl"] == "unclaimed"
+
+
+# --- every operation -----------------------------------------------------------------------------------------------
+
+ODD: list[Any] = [None, 5, b"x", "x", [], {}, [None], [[]], {"id": 5}, 0.5, {"fact_id": "a", "content": "б"}]
+
+
+@pytest.mark.parametrize("odd", ODD, ids=str)
+def test_what_is_no_record_is_refused_in_one_message(odd: Any, tmp_path: Path) -> None:
+    with pytest.raises(MemkitError) as found:
+        mk.store(tmp_path).records.put(odd)
+    assert "\n" not in str(found.value)
+    assert tree(tmp_path) == {}
+
+
+@pytest.mark.parametrize("odd", [None, 5, b"x", ["a"], {}])
+def test_an_id_is_a_text(odd: Any, document: ModuleType, tmp_path: Path) -> None:
+    records = mk.store(tmp_path).records
+    records.put(document.PATHWAY)
+    with pytest.raises(ParameterError, match="id: expected a text"):
+        records.record_use(odd, True)
+    with pytest.raises(NotFoundError, match=r"pathway\.intent\.support"):
+        records.record_use("pathway.intent.suport", True)
+
+
+# --- the property --------------------------------------------------------------------------------------------------
+
+TEXT = st.text(max_size=12) | st.sampled_from(["1.10", "yes", "null", "- a", "#x", "a: b", "{чай}", "\u0085", "a\r\nb"])
+WORDS = st.lists(TEXT, max_size=3)
+RATIO = st.floats(0, 1, width=32)
+TIME = st.datetimes().map(lambda at: at.replace(microsecond=0).isoformat() + "Z")
+MORE = st.dictionaries(st.sampled_from(["note", "(file)", "ключ", "1"]), TEXT | st.integers() | WORDS, max_size=2)
+PATHWAYS = st.fixed_dictionaries(
+    {"id": TEXT, "triggers": WORDS, "template": TEXT, "variables": st.dictionaries(TEXT, TEXT, max_size=2)}
+    | {"tier": st.sampled_from(["core", "adaptive", "experimental", "gold"])}
+    | {
+        "usage_stats": st.fixed_dictionaries(
+            {"hits": st.integers(0, 2**40), "success_rate": RATIO, "last_used_at": TIME}
+        )
+    },
+)
+ITEMS = st.fixed_dictionaries({"user_id": TEXT, "input": TEXT, "response": TEXT, "timestamp": TIME, "tags": WORDS})
+FACTS = st.fixed_dictionaries(
+    {"fact_id": TEXT, "category": TEXT, "content": TEXT, "confidence": RATIO}
+    | {
+        "relations": st.lists(
+            st.fixed_dictionaries({"fact_id": TEXT, "type": st.just("supports"), "weight": RATIO}), max_size=2
+        )
+    }
+)
+RECORDS = st.tuples(PATHWAYS | ITEMS | FACTS, MORE).map(lambda pair: {**pair[1], **pair[0]})
+NAMES = st.sampled_from([None, "a.json", "a.jsonl", "a.yaml", "б/в.yml", "x.ndjson"])
+PUTS = st.lists(st.tuples(st.lists(RECORDS, min_size=1, max_size=3), NAMES), min_size=1, max_size=3)
+COLUMNS = {
+    "pathways": ("id", "triggers", "template", "tier"),
+    "memory_items": ("user_id", "input", "response", "tags"),
+    "wisdom_facts": ("fact_id", "category", "content", "confidence"),
+}
+
+
+@settings(max_examples=60)
+@given(puts=PUTS)
+def test_whatever_is_put_is_read_with_the_same_values_and_no_problem_that_was_not_said(
+    puts: list[tuple[list[dict[str, Any]], str | None]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    root = tmp_path_factory.mktemp("put")
+    records, kept, said = mk.store(root).records, list[dict[str, Any]](), ""
+    for given_records, name in puts:
+        before = tree(root)
+        with warnings.catch_warnings(record=True) as heard:
+            warnings.simplefilter("always")
+            try:
+                records.put(given_records if len(given_records) > 1 else given_records[0], name)
+                kept += given_records
+                said += " ".join(str(one.message) for one in heard)
+            except MemkitError:
+                assert tree(root) == before
+    corpus = mk.read(root)
+    assert [row["message"] for row in corpus.problems.to_pylist() if row["message"] not in said] == []
+    for table, columns in COLUMNS.items():
+        found = [tuple(row[name] for name in columns) for row in corpus.tables[table].to_pylist()]
+        meant = [tuple(record[name] for name in columns) for record in kept if columns[2] in record]
+        assert sorted(map(repr, found)) == sorted(map(repr, meant))
