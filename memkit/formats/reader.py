@@ -277,11 +277,12 @@ def roles_of(
             for path, value in survey.told.items():
                 told[path] = (*told.get(path, ()), (format.name, value))
     endings = tuple({ending for format in formats for ending in format.endings})
+    kept = tuple({ending for format in formats for ending in format.writes} - {*endings})  # as an old file's backup
     plain, roles, longest = Role(forced), dict[str, Role](), max(map(len, endings))
     for path in sorted(listing.files):
         if path not in aside and (path in told or path[-longest:].lower().endswith(endings)):
             roles[path] = Role(forced, told[path]) if path in told else plain
-        elif path not in aside:
+        elif path not in aside and not path.lower().endswith(kept):
             rows.problem("unclaimed", path, "Markdown, JSON or YAML", path.rpartition("/")[2])
     return roles
 

@@ -306,9 +306,9 @@ def test_what_was_migrated_is_said_and_check_knows_the_journal(tmp_path: Path) -
     ]
     assert "JSON alone" in done[2]["reason"]
     assert "migrations.jsonl" not in mk.read(tmp_path).problems["path"].to_pylist()
-    mk.write_files(tmp_path, {"migrations.jsonl": '{"record": "x"}\n'})
+    mk.write_files(tmp_path, {"migrations.jsonl": '{"record": "x"}\n', "old.md.bak": "- Пьёт чай\n", "x.bak": ""})
     told = {row["path"]: row["rule"] for row in mk.read(tmp_path).problems.to_pylist()}
-    assert told["migrations.jsonl"] == "unclaimed"
+    assert (told["migrations.jsonl"], told["x.bak"], told.get("old.md.bak")) == ("unclaimed", "unclaimed", None)
 
 
 # --- every operation -----------------------------------------------------------------------------------------------
