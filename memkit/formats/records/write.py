@@ -190,12 +190,10 @@ def with_records(path: str, text: str | None, records: Sequence[Mapping[str, Any
         return _with_items(path, text, records)
     if text is None:
         return f"{pretty(list(records) if is_list else records[0])}\n"
-    for record in records:
-        json_text = Json(text)
-        if not text.startswith("[", json_text.start):
-            raise ChangeRefusedError(f"{path}: it is there already, and no list of JSON.")
-        text = spliced(text, [json_text.append([], record)])
-    return text
+    places = Json(text)
+    if not text.startswith("[", places.start):
+        raise ChangeRefusedError(f"{path}: it is there already, and no list of JSON.")
+    return spliced(text, places.append_all([], records))
 
 
 def _with_items(path: str, text: str, records: Sequence[Mapping[str, Any]]) -> str:
