@@ -15,7 +15,7 @@ from memkit.change.draft import Document, Draft
 from memkit.errors import ChangeRefusedError
 from memkit.formats.facts import parse_fact
 from memkit.formats.syntax.json import LINES
-from memkit.formats.syntax.places import Head, Splice, Steps
+from memkit.formats.syntax.places import Head, Splice, Steps, syntax_of, with_values
 from memkit.formats.syntax.yaml import ENDINGS as YAML
 from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES
 
@@ -110,6 +110,25 @@ def record_text(draft: Draft, memory: Row, ordinal: int) -> tuple[int, str]:
         raise ChangeRefusedError(f"{path}: a record in a list of YAML is left alone.")
     start, end = (0, None) if span is None else span
     return start, draft.text(path)[start:end]
+
+
+def changed_record(draft: Draft, memory: Row, ordinal: int, values: Mapping[str, Any], *above: str) -> Splice:
+    """What gives fields of a record, of the object at the path `above` in it, other values.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where its place, or that of a field, is not certain.
+    """
+    path, span = memory["path"], record_span(draft, memory, ordinal)
+    start, end = (0, None) if span is None else span
+    text = draft.text(path)[start:end]
+    is_item = span is not None and path.lower().endswith(YAML)
+    dash = text.index("-") if is_item else 0
+    # Without its dash an item of a list is a document of its own, indented.
+    alone = f"{text[:dash]} {text[dash + 1 :]}" if is_item else text
+    new = with_values(alone, values, syntax_of(path), *above)
+    return Splice(start, start + len(text), f"{new[:dash]}-{new[dash + 1 :]}" if is_item else new)
 
 
 def _entry(draft: Draft, memory: Row, reason: str) -> None:

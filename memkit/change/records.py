@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
-from memkit.change.memories import record_text
+from memkit.change.memories import changed_record
 from memkit.change.migrate import Migrate
 from memkit.change.operations import Operations, applied, checked, missing, stamp
 from memkit.change.planning import plan
@@ -25,7 +25,7 @@ from memkit.formats.reader import read_with
 from memkit.formats.records.format import ENDINGS
 from memkit.formats.records.kinds import RECORD_KINDS, WITHIN
 from memkit.formats.records.write import checked_record, with_records
-from memkit.formats.syntax.places import Splice, syntax_of, with_values
+from memkit.formats.syntax.places import Splice
 from memkit.params import AsOf
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import read
@@ -164,10 +164,10 @@ class RecordStore(Operations):
             used = {"hits": hits + 1, "success_rate": round((rate * hits + success) / (hits + 1), 12)}
             is_later = row["last_used_at"] is None or row["last_used_at"] < draft.moment
             last = {"last_used_at": stamp(draft.moment if is_later else row["last_used_at"])}
-            start, text = record_text(draft, memories[ordinal], ordinal)
-            new = with_values(text, used | last if is_later else used, syntax_of(path), "usage_stats")
+            values = used | last if is_later else used
+            splice = changed_record(draft, memories[ordinal], ordinal, values, "usage_stats")
             reason = f"used, {'with' if success else 'without'} success"
-            draft.splice("update", path, Splice(start, start + len(text), new), reason, memory_id=memory_id)
+            draft.splice("update", path, splice, reason, memory_id=memory_id)
             return used | last
 
         return self._do(work, now, dry_run)

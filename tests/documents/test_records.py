@@ -251,6 +251,25 @@ def test_a_use_changes_three_numbers_of_the_example(name: str, document: ModuleT
     assert mk.read(tmp_path).problems.num_rows == 0
 
 
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize("indent", ["", "  "])
+def test_a_use_is_counted_in_a_list_of_yaml_too(
+    indent: str, newline: str, document: ModuleType, tmp_path: Path
+) -> None:
+    """Section 2.1: wherever the pathway stands, its three numbers change."""
+    text = document.WRITTEN["pathway.yaml"][1]
+    one = indent + "- " + text.replace("\n", f"\n{indent}  ").rstrip(" ")
+    other = one.replace("pathway.intent.support", "other")
+    whole = f"# мои\n{other}{one}# между\n{other.replace('other', 'last')}".replace("\n", newline)
+    (tmp_path / "list.yaml").write_bytes(whole.encode())
+    used = mk.store(tmp_path).records.record_use("pathway.intent.support", True, now=NOW)
+    new = one.replace("128", "129").replace("0.94", str(used["success_rate"]))
+    new = new.replace("2025-01-14T10:15:30Z", used["last_used_at"])
+    after = whole.replace(one.replace("\n", newline), new.replace("\n", newline))
+    assert (tmp_path / "list.yaml").read_bytes().decode() == after
+    assert mk.read(tmp_path).problems.num_rows == 0
+
+
 def test_the_last_use_never_goes_back(document: ModuleType, tmp_path: Path) -> None:
     """Section 2.1: last_used_at is the last; a use that is told late is still counted."""
     records = mk.store(tmp_path).records
