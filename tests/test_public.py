@@ -93,32 +93,34 @@ def gives(value: Any) -> bool:
     return returned not in (None, "None", inspect.Signature.empty)
 
 
-@pytest.mark.parametrize("name", OBJECTS | CALLABLES)
-def test_a_public_name_has_a_docstring(name: str) -> None:
-    assert len(inspect.getdoc((OBJECTS | CALLABLES)[name]) or "") > 20
+def doc(value: object) -> str:
+    return inspect.getdoc(value) or ""
 
 
-@pytest.mark.parametrize("name", CALLABLES)
-def test_a_public_name_has_an_example_that_shows_a_result(name: str) -> None:
-    value = CALLABLES[name]
-    text = inspect.getdoc(value) or ""
-    if inspect.isclass(value):
-        text += "".join(inspect.getdoc(method) or "" for method in public_methods(value).values())
-    assert any(example.want for example in doctest.DocTestParser().get_examples(text))
-    assert "+SKIP" not in text
+def test_a_public_name_has_a_docstring() -> None:
+    assert [name for name, value in (OBJECTS | CALLABLES).items() if len(doc(value)) <= 20] == []
 
 
-@pytest.mark.parametrize("name", [name for name, value in CALLABLES.items() if not inspect.isclass(value)])
-def test_a_public_function_says_what_it_takes_and_gives(name: str) -> None:
-    value = CALLABLES[name]
-    found = sections(inspect.getdoc(value) or "")
-    assert "Parameters" in found or not takes(value)
-    assert "Returns" in found or not gives(value)
+def test_a_public_name_has_an_example_that_shows_a_result(subtests: pytest.Subtests) -> None:
+    for name, value in CALLABLES.items():
+        text = doc(value)
+        if inspect.isclass(value):
+            text += "".join(map(doc, public_methods(value).values()))
+        with subtests.test(name):
+            assert any(example.want for example in doctest.DocTestParser().get_examples(text))
+            assert "+SKIP" not in text
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_a_public_method_has_a_docstring(name: str) -> None:
-    assert len(inspect.getdoc(METHODS[name]) or "") > 10
+def test_a_public_function_says_what_it_takes_and_gives(subtests: pytest.Subtests) -> None:
+    for name, value in CALLABLES.items():
+        if not inspect.isclass(value):
+            with subtests.test(name):
+                assert "Parameters" in sections(doc(value)) or not takes(value)
+                assert "Returns" in sections(doc(value)) or not gives(value)
+
+
+def test_a_public_method_has_a_docstring() -> None:
+    assert [name for name, method in METHODS.items() if len(doc(method)) <= 10] == []
 
 
 OWN = {
@@ -126,37 +128,50 @@ OWN = {
 }
 
 
-@pytest.mark.parametrize("name", OWN)
-def test_a_method_of_a_corpus_says_what_it_takes_and_gives_and_shows_it(name: str) -> None:
-    text = inspect.getdoc(OWN[name]) or ""
-    assert "Parameters" in sections(text) or not takes(OWN[name])
-    assert "Returns" in sections(text) or not gives(OWN[name])
-    assert doctest.DocTestParser().get_examples(text)
+def test_a_method_of_a_corpus_says_what_it_takes_and_gives_and_shows_it(subtests: pytest.Subtests) -> None:
+    for name, method in OWN.items():
+        with subtests.test(name):
+            assert "Parameters" in sections(doc(method)) or not takes(method)
+            assert "Returns" in sections(doc(method)) or not gives(method)
+            assert doctest.DocTestParser().get_examples(doc(method))
 
 
-@pytest.mark.parametrize("name", [*CALLABLES, *METHODS])
-def test_parameters_that_are_documented_are_there(name: str) -> None:
-    value = {**CALLABLES, **METHODS}[name]
-    function = value.__func__ if isinstance(value, classmethod) else value
-    if isinstance(value, property):
-        return
-    known = set(inspect.signature(function).parameters)
-    lines = (inspect.getdoc(value) or "").splitlines()
-    if "Parameters" not in lines:
-        return
-    for line in lines[lines.index("Parameters") + 2 :]:
+def documented(text: str) -> set[str]:
+    """The parameters that a docstring names."""
+    lines = text.splitlines()
+    found: set[str] = set()
+    for line in lines[lines.index("Parameters") + 2 :] if "Parameters" in lines else ():
         if set(line) == {"-"}:
             break
         if line and not line.startswith(" ") and " : " in line:
-            assert {word.strip() for word in line.partition(" : ")[0].split(",")} <= known
+            found |= {word.strip() for word in line.partition(" : ")[0].split(",")}
+    return found
 
 
-@pytest.mark.parametrize("name", [name for name, value in CALLABLES.items() if callable(value)])
-def test_every_argument_has_a_type(name: str) -> None:
-    value = CALLABLES[name]
-    function = value.__init__ if inspect.isclass(value) else value
-    for argument in inspect.signature(function).parameters.values():
-        assert argument.name == "self" or argument.annotation is not inspect.Parameter.empty
+SIGNATURES = {
+    name: inspect.signature(value.__func__ if isinstance(value, classmethod) else value)
+    for name, value in (CALLABLES | METHODS).items()
+    if not isinstance(value, property)
+}
+
+
+def test_parameters_that_are_documented_are_there() -> None:
+    unknown = {
+        name: documented(doc((CALLABLES | METHODS)[name])) - set(signature.parameters)
+        for name, signature in SIGNATURES.items()
+    }
+    assert {name: words for name, words in unknown.items() if words} == {}
+
+
+def test_every_argument_has_a_type() -> None:
+    bare = [
+        f"{name}({argument.name})"
+        for name, value in CALLABLES.items()
+        if callable(value)
+        for argument in inspect.signature(value.__init__ if inspect.isclass(value) else value).parameters.values()
+        if argument.name != "self" and argument.annotation is inspect.Parameter.empty
+    ]
+    assert bare == []
 
 
 ESTIMATORS = {
@@ -164,29 +179,28 @@ ESTIMATORS = {
 }
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_help_on_an_estimator_explains_each_parameter_once(name: str) -> None:
-    text = inspect.getdoc(ESTIMATORS[name]) or ""
-    assert text.count("\nParameters\n----------\n") == (1 if ESTIMATORS[name].params() else 0)
-    for declared in ESTIMATORS[name].params().values():
-        (line,) = (line for line in text.splitlines() if line.startswith(f"{declared.name} : "))
-        assert declared.type in line
-        assert declared.unit in line
-        assert line.endswith(declared.default_text)
-        words = " ".join(text[text.index(line) :].split())
-        assert f"{declared.doc}{' Acts at fit.' if declared.refit else ''}" in words
-        assert not declared.source or f"Source: {declared.source}." in words
+def test_help_on_an_estimator_explains_each_parameter_once(subtests: pytest.Subtests) -> None:
+    for name, cls in ESTIMATORS.items():
+        text = doc(cls)
+        with subtests.test(name):
+            assert text.count("\nParameters\n----------\n") == (1 if cls.params() else 0)
+        for declared in cls.params().values():
+            with subtests.test(name, parameter=declared.name):
+                (line,) = (line for line in text.splitlines() if line.startswith(f"{declared.name} : "))
+                assert declared.type in line
+                assert declared.unit in line
+                assert line.endswith(declared.default_text)
+                words = " ".join(text[text.index(line) :].split())
+                assert f"{declared.doc}{' Acts at fit.' if declared.refit else ''}" in words
+                assert not declared.source or f"Source: {declared.source}." in words
 
 
-@pytest.mark.parametrize("name", [*CALLABLES, *METHODS])
-def test_a_signature_can_be_read(name: str) -> None:
-    value = {**CALLABLES, **METHODS}[name]
-    if isinstance(value, property):
-        return
-    signature = inspect.signature(value.__func__ if isinstance(value, classmethod) else value)
-    assert len(str(signature)) <= 1500
-    given = [p.default for p in signature.parameters.values() if p.default is not p.empty]
-    assert max([len(repr(default)) for default in given], default=0) <= 40
+def test_a_signature_can_be_read(subtests: pytest.Subtests) -> None:
+    for name, signature in SIGNATURES.items():
+        given = [p.default for p in signature.parameters.values() if p.default is not p.empty]
+        with subtests.test(name):
+            assert len(str(signature)) <= 1500
+            assert max([len(repr(default)) for default in given], default=0) <= 40
 
 
 def test_a_source_is_a_section_of_one_of_the_documents_or_a_paper() -> None:
@@ -220,13 +234,15 @@ PAIRS = pa.table({"a_id": ["1"], "b_id": ["2"], "kind": ["exact"], "similarity":
 ABOUT = pa.table({"a_id": ["1"], "b_id": ["2"], "label": ["duplicat"]})
 
 
-@pytest.mark.parametrize("slip", SLIPS)
-def test_a_slip_in_a_name_is_answered_with_the_one_that_was_meant(slip: str) -> None:
-    meant, act = SLIPS[slip]
+def test_a_slip_in_a_name_is_answered_with_the_one_that_was_meant(subtests: pytest.Subtests) -> None:
     corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["чай", "кофе"], "kind": ["profile", "archive"]})
     search = mk.Retriever(encoder=None).fit(corpus)
-    with pytest.raises((mk.MemkitError, AttributeError), match=rf"Did you mean [^?]*'{meant}'"):
-        act(corpus, search)
+    for slip, (meant, act) in SLIPS.items():
+        with (
+            subtests.test(slip),
+            pytest.raises((mk.MemkitError, AttributeError), match=rf"Did you mean [^?]*'{meant}'"),
+        ):
+            act(corpus, search)
 
 
 @pytest.mark.parametrize("document", ["workspace", "memory_v2"])
