@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,7 +17,6 @@ from memkit.formats.registry import FORMATS
 
 NOTEBOOKS = Path(__file__).parents[2] / "notebooks"
 PATHS = sorted(NOTEBOOKS.glob("*.ipynb"))
-BY_NOTEBOOK = pytest.mark.parametrize("path", PATHS, ids=lambda path: path.stem)
 
 _LAST = "Turn it yourself"
 _FORMAT = ("The rule", "The smallest data", "The same in SQL", "What real data does to it", _LAST)
@@ -68,9 +68,8 @@ MACHINE_PATH = re.compile(r"(?<![\w.])/(?:home|root|tmp|Users|private|var/folder
 _INSIDE = re.compile(r"^ *(?:from memkit[\w.]* import|import memkit(?:\.|$|,))", re.MULTILINE)
 
 
-@BY_NOTEBOOK
-def test_a_notebook_imports_no_part_of_memkit_that_is_not_public(path: Path) -> None:
-    assert [cell.source for cell in _code(path) if _INSIDE.search(cell.source)] == []
+def test_a_notebook_imports_no_part_of_memkit_that_is_not_public() -> None:
+    assert _found(lambda path: [cell.source for cell in _code(path) if _INSIDE.search(cell.source)]) == {}
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +77,7 @@ def refresh(script: Callable[[str], ModuleType]) -> ModuleType:
     return script("notebooks/refresh.py")
 
 
+@cache
 def _read(path: Path) -> Any:
     return nbformat.read(path, as_version=4)
 
@@ -91,6 +91,11 @@ def _headings(path: Path, level: int) -> list[str]:
     return re.findall(rf"^{'#' * level} (.+)$", "\n".join(texts), re.MULTILINE)
 
 
+def _found(look: Callable[[Path], list[Any]]) -> dict[str, list[Any]]:
+    """What is found in notebooks, by their names; those without it are left out."""
+    return {path.name: found for path in PATHS if (found := look(path))}
+
+
 def _tags(cell: Any) -> list[str]:
     return list(cell.metadata.get("tags", []))
 
@@ -100,16 +105,20 @@ def test_there_is_a_tour_and_a_notebook_for_each_format() -> None:
     assert {"tour", *(format.name for format in FORMATS)} <= named
 
 
-@BY_NOTEBOOK
-def test_every_code_cell_was_run_once_from_the_top(path: Path) -> None:
+def test_every_code_cell_was_run_once_from_the_top() -> None:
     # nbval never compares a cell without a count.
-    cells = [cell for cell in _code(path) if "skip-execution" not in _tags(cell)]
-    assert [cell.execution_count for cell in cells] == list(range(1, len(cells) + 1))
+    def counts(path: Path) -> list[int]:
+        return [cell.execution_count for cell in _code(path) if "skip-execution" not in _tags(cell)]
+
+    assert {path.name: counts(path) for path in PATHS} == {
+        path.name: list(range(1, len(counts(path)) + 1)) for path in PATHS
+    }
 
 
-@BY_NOTEBOOK
-def test_the_file_is_as_refresh_writes_it(refresh: ModuleType, path: Path) -> None:
-    assert path.read_text(encoding="utf-8") == refresh.as_text(refresh.cleaned(_read(path)))
+def test_the_file_is_as_refresh_writes_it(refresh: ModuleType, subtests: pytest.Subtests) -> None:
+    for path in PATHS:
+        with subtests.test(path.name):
+            assert path.read_text(encoding="utf-8") == refresh.as_text(refresh.cleaned(_read(path)))
 
 
 def test_the_tour_leads_to_every_other_notebook() -> None:
@@ -121,74 +130,79 @@ def test_the_tour_is_short() -> None:
     assert len(_read(NOTEBOOKS / "00_tour.ipynb").cells) <= 20
 
 
-@BY_NOTEBOOK
-def test_a_notebook_has_less_than_25_cells(path: Path) -> None:
-    assert len(_read(path).cells) < 25
+def test_a_notebook_has_less_than_25_cells() -> None:
+    assert [path.name for path in PATHS if len(_read(path).cells) >= 25] == []
 
 
-@pytest.mark.parametrize("path", [path for path in PATHS if path.stem != "90_reference"], ids=lambda path: path.stem)
-def test_a_notebook_ends_with_a_panel_that_is_there_without_a_kernel(path: Path) -> None:
-    last = _read(path).cells[-1]
-    assert "mk.panels." in last.source
-    page = "".join(output.data.get("text/html", "") for output in last.outputs)
-    assert "<table" in page
-    assert 'src="data:image/png;base64,' in page
+def test_a_notebook_ends_with_a_panel_that_is_there_without_a_kernel(subtests: pytest.Subtests) -> None:
+    for path in PATHS:
+        last = _read(path).cells[-1]
+        if path.stem != "90_reference":
+            with subtests.test(path.name):
+                assert "mk.panels." in last.source
+                page = "".join(output.data.get("text/html", "") for output in last.outputs)
+                assert "<table" in page
+                assert 'src="data:image/png;base64,' in page
 
 
-@BY_NOTEBOOK
-def test_a_notebook_starts_from_data_that_ships(path: Path) -> None:
-    sources = "\n".join(cell.source for cell in _code(path))
-    assert re.findall(r"""\bmk\.(?:read|open)\(f?["'].*""", sources) == []
+_OPENS = re.compile(r"""\bmk\.(?:read|open)\(f?["'].*""")
 
 
-@BY_NOTEBOOK
-def test_no_line_ends_in_a_semicolon(path: Path) -> None:
+def test_a_notebook_starts_from_data_that_ships() -> None:
+    assert _found(lambda path: _OPENS.findall("\n".join(cell.source for cell in _code(path)))) == {}
+
+
+def test_no_line_ends_in_a_semicolon() -> None:
     # It does not suppress an output under nbval; `_ =` does.
-    lines = [line for cell in _code(path) for line in cell.source.splitlines()]
-    assert [line for line in lines if line.rstrip().endswith(";")] == []
+    def lines(path: Path) -> list[str]:
+        return [line for cell in _code(path) for line in cell.source.splitlines()]
+
+    assert _found(lambda path: [line for line in lines(path) if line.rstrip().endswith(";")]) == {}
 
 
-@BY_NOTEBOOK
-def test_no_cell_fails_unless_it_says_so(path: Path) -> None:
-    failed = [
-        cell.source
-        for cell in _code(path)
-        if "raises-exception" not in _tags(cell) and any(output.output_type == "error" for output in cell.outputs)
-    ]
-    assert failed == []
+def test_no_cell_fails_unless_it_says_so() -> None:
+    failed = _found(
+        lambda path: [
+            cell.source
+            for cell in _code(path)
+            if "raises-exception" not in _tags(cell) and any(output.output_type == "error" for output in cell.outputs)
+        ]
+    )
+    assert failed == {}
 
 
-@BY_NOTEBOOK
-def test_no_cell_writes_a_warning(path: Path) -> None:
-    streams = [output for cell in _code(path) for output in cell.outputs if output.output_type == "stream"]
-    assert [output.text for output in streams if output.name == "stderr"] == []
+def test_no_cell_writes_a_warning() -> None:
+    def streams(path: Path) -> list[Any]:
+        return [output for cell in _code(path) for output in cell.outputs if output.output_type == "stream"]
+
+    assert _found(lambda path: [output.text for output in streams(path) if output.name == "stderr"]) == {}
 
 
-@BY_NOTEBOOK
-def test_no_path_of_a_machine_is_in_it(path: Path) -> None:
-    text = path.read_text(encoding="utf-8")
-    assert MACHINE_PATH.findall(text) == []
-    assert f"{NOTEBOOKS.parent}/" not in text
-    assert f"{tempfile.gettempdir()}/" not in text
+def test_no_path_of_a_machine_is_in_it() -> None:
+    of_this = re.compile("|".join(re.escape(f"{place}/") for place in (NOTEBOOKS.parent, tempfile.gettempdir())))
+    texts = {path: path.read_text(encoding="utf-8") for path in PATHS}
+    assert _found(lambda path: MACHINE_PATH.findall(texts[path]) + of_this.findall(texts[path])) == {}
 
 
-@BY_NOTEBOOK
-def test_it_opens_with_its_one_title(path: Path) -> None:
-    first = _read(path).cells[0]
-    assert first.cell_type == "markdown"
-    assert first.source.startswith("# ")
-    assert len(_headings(path, 1)) == 1
+def test_it_opens_with_its_one_title(subtests: pytest.Subtests) -> None:
+    for path in PATHS:
+        first = _read(path).cells[0]
+        with subtests.test(path.name):
+            assert first.cell_type == "markdown"
+            assert first.source.startswith("# ")
+            assert len(_headings(path, 1)) == 1
 
 
-@pytest.mark.parametrize("name", HEADINGS)
-def test_the_documented_headings_are_there_in_order(name: str) -> None:
-    assert _headings(NOTEBOOKS / f"{name}.ipynb", 2) == list(HEADINGS[name])
+def test_the_documented_headings_are_there_in_order() -> None:
+    told = {name: tuple(_headings(NOTEBOOKS / f"{name}.ipynb", 2)) for name in HEADINGS}
+    assert told == HEADINGS
 
 
-@BY_NOTEBOOK
-def test_links_to_other_notebooks_lead_somewhere(path: Path) -> None:
-    linked = re.findall(r"\]\(([^)#:]+\.ipynb)", "\n".join(cell.source for cell in _read(path).cells))
-    assert [name for name in linked if not (path.parent / name).is_file()] == []
+def test_links_to_other_notebooks_lead_somewhere() -> None:
+    def linked(path: Path) -> list[str]:
+        return re.findall(r"\]\(([^)#:]+\.ipynb)", "\n".join(cell.source for cell in _read(path).cells))
+
+    assert _found(lambda path: [name for name in linked(path) if not (path.parent / name).is_file()]) == {}
 
 
 def test_cleaning_keeps_content_and_takes_out_what_a_run_adds(refresh: ModuleType) -> None:
