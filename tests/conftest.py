@@ -16,6 +16,8 @@ from types import FunctionType, ModuleType
 import pytest
 from hypothesis import HealthCheck, settings
 
+from memkit import duck
+
 TESTS = Path(__file__).parent
 
 # No test, and no process that one starts, leaves vectors in the user's cache.
@@ -24,6 +26,10 @@ os.environ["MEMKIT_CACHE"] = "off"
 if "PYTEST_XDIST_WORKER" not in os.environ:
     os.environ["MEMKIT_STATE"] = tempfile.mkdtemp(prefix="memkit-state-")
     atexit.register(shutil.rmtree, os.environ["MEMKIT_STATE"], ignore_errors=True)
+
+# DuckDB reads all of an extension's file for its signature at each load, which takes four fifths of what a database
+# with full text does. Processes that tests start, as the command line, look at it.
+duck._OFFLINE["allow_unsigned_extensions"] = True
 
 # Neither the time that one example takes nor the time to make one says anything about memkit.
 _UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -101,8 +101,9 @@ def assert_follows(params: dict[str, Any], versions: list[dict[str, dict[str, An
     params = {"chunk_tokens": 12, "overlap_tokens": 4, **params}
     search = mk.Retriever(**params)
     for version in versions:
-        search.fit(corpus_of(version))
-        assert_same(search, mk.Retriever(**params).fit(corpus_of(version)))
+        corpus = corpus_of(version)
+        search.fit(corpus)
+        assert_same(search, mk.Retriever(**params).fit(corpus))
 
 
 FITS = [
