@@ -103,7 +103,7 @@ def run(panel: Panel, **names: Any) -> pa.Table:
     return eval(panel.code, {"mk": mk, "pa": pa, "panel": panel, **names})  # noqa: S307  # memkit's own
 
 
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(st.data())
 def test_the_code_gives_the_table_on_the_screen(
     corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, data: st.DataObject

@@ -226,7 +226,7 @@ _ROWS = st.tuples(
 )
 
 
-@settings(max_examples=40)
+@settings(max_examples=12)
 @given(st.lists(_ROWS, min_size=1, max_size=12), st.datetimes(datetime(2000, 1, 1), datetime(2040, 1, 1)))
 def test_stale_memories_have_the_age_and_factor_of_the_policy_and_of_search(
     rows: list[tuple[Any, ...]], day: datetime

@@ -64,7 +64,7 @@ def alone(policy: Any, texts: list[str]) -> list[dict[str, Any]]:
     return [policy.transform(pa.table({"text": [text]}), DAY).to_pylist()[0] for text in texts]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.lists(TEXTS, min_size=2, max_size=6))
 def test_a_text_alone_is_judged_as_among_others(texts: list[str]) -> None:
     for policy in (SAVED, Classifier(), Pipeline([Classifier(use_given=False), Admission(sha_words=())])):
@@ -83,7 +83,13 @@ def one_row(text: str | None) -> pa.Table:
     return pa.table({"row": [0], "text": pa.array([text], pa.string())})
 
 
-CHARACTERS = [chr(code) for code in range(0x2EBF0) if not 0xD800 <= code <= 0xDFFF]
+ALIKE = ((0x3400, 0xA000), (0xAC00, 0xD800), (0xE000, 0xF900), (0x17000, 0x18B00), (0x20000, 0x2EBF0))
+"""Ideographs, syllables, and what is for private use: of each block its ends, and few between."""
+CHARACTERS = [
+    chr(code)
+    for code in range(0x2EBF0)
+    if not 0xD800 <= code <= 0xDFFF and not (code % 97 and any(low + 9 < code < high - 50 for low, high in ALIKE))
+]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +100,7 @@ CHARACTERS = [chr(code) for code in range(0x2EBF0) if not 0xD800 <= code <= 0xDF
     ],
 )
 def test_a_character_means_the_same_to_both(re2: str) -> None:
-    """Every character of which one is asked alone; a newer one is left to DuckDB."""
+    """Every character, but for blocks of alike ones, of which one is asked alone; a newer one is left to DuckDB."""
     own = Pattern("own", re2)
     found = rows_of(f"select own from ({asked([own])})", input=pa.table({"text": CHARACTERS}))  # noqa: S608  # a pattern of ours
     assert [own.of(text) for text in CHARACTERS] == found["own"].to_pylist()
