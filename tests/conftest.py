@@ -73,6 +73,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         gone = [item for item in items if "browser" in getattr(item, "fixturenames", ())]
         items[:] = [item for item in items if item not in gone]
         config.hook.pytest_deselected(items=gone)
+    items.sort(key=lambda item: _place(item.path))
+
+
+TEN_SECONDS = {
+    *("test_growth", "test_style", "test_lab", "test_pages", "test_panels", "test_search_buckets"),
+    *("test_search_follow", "test_search_store", "test_search_threads", "test_tables_lake_writers"),
+    *("test_tables_patterns", "test_tables_lake_hostile", "test_tables_table", "test_tables_sealed"),
+    *("test_index_engine", "test_planted", "test_evaluation_honesty", "test_cli_run", "test_stores"),
+}
+"""Files that take ten seconds or more: a worker takes a file at once, so these come before all, and the short last."""
+
+
+def _place(path: Path) -> int:
+    """0 for long files, 1 for notebooks, 2 for tests, 3 for examples in docstrings."""
+    if path.stem in TEN_SECONDS:
+        return 0
+    return 1 if path.suffix == ".ipynb" else 2 if TESTS in path.parents else 3
 
 
 QUICK_A_FILE = 6

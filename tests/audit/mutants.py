@@ -3,6 +3,8 @@
 ``python tests/audit/mutants.py 20 0 memkit/policy/quota.py -- tests/policy/test_policy_quota.py`` draws 20 changes
 with the seed 0 from all that the modules (files or folders) allow, tries one after the other on a copy of the
 repository, and prints those that live. A change that hangs is noticed. A survivor asks for a test, or for simpler code.
+
+``python tests/audit/mutants.py 100 0`` draws from the rooms of `ROOMS` and tries each on the tests of its own room.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import ast
 import contextlib
 import copy
 import importlib
+import itertools
 import multiprocessing
 import os
 import random
@@ -18,7 +21,8 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +38,11 @@ _OTHER: dict[type[ast.AST], type[ast.AST]] = {
 }
 _LOADED = ("duckdb", "hypothesis", "pandas", "pyarrow.parquet", "scipy.sparse", "sklearn.base")
 _ANNOTATIONS = {"annotation", "returns"}
+ROOMS = {
+    **{f"memkit/{room}": (f"tests/{room}",) for room in ("search", "index", "policy", "change", "formats", "tables")},
+    **{f"memkit/{room}": (f"tests/{room}",) for room in ("evaluation", "text", "past", "serve")},
+}
+"""What is changed where no modules are given, and the tests that are to notice it."""
 _PATIENCE, _LEAST_S = 4, 30
 """A run may take so many times the seconds of one without a change, and at least so many."""
 
@@ -49,15 +58,29 @@ class Site:
     text: str
 
 
-def sites(path: Path) -> Iterator[Site]:
-    """Every change that the module at `path` allows."""
+def number_of_changes(path: Path) -> int:
+    """How many changes the module at `path` allows."""
+    return sum(1 for _ in _all_changes(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+def site(path: Path, number: int) -> Site:
+    """One of the changes that the module at `path` allows."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
+    changes = _all_changes(tree)
+    node = next(itertools.islice(changes, number, None))
+    new, text = _said(node), ast.unparse(tree)
+    changes.close()  # which undoes it
+    return Site(path.relative_to(ROOT), getattr(node, "lineno", 0), _said(node), new, text)
+
+
+def _all_changes(tree: ast.Module) -> Generator[ast.AST]:
+    """Each node that is changed, as long as it is."""
     for node in list(_nodes(tree)):
         for undo in _changes(node):
-            changed = ast.unparse(tree)
-            new = _said(node)
-            undo()
-            yield Site(path.relative_to(ROOT), getattr(node, "lineno", 0), _said(node), new, changed)
+            try:
+                yield node
+            finally:
+                undo()
 
 
 def _said(node: ast.AST) -> str:
@@ -128,41 +151,54 @@ def run(place: Path, tests: list[str], limit_s: float | None = None) -> bool:
 def main() -> None:
     """Draw the changes and try each."""
     count, seed, *rest = sys.argv[1:]
-    modules, tests = rest[: rest.index("--")], rest[rest.index("--") + 1 :]
-    paths = [
-        path for name in modules for path in ([ROOT / name] if name.endswith(".py") else (ROOT / name).rglob("*.py"))
+    given, tests = (rest[: rest.index("--")], rest[rest.index("--") + 1 :]) if rest else ([], [])
+    asked = {name: tuple(tests) for name in given} or ROOMS
+    known = [
+        (path, number, asked[name])
+        for name in asked
+        for path in _modules(name)
+        for number in range(number_of_changes(path))
     ]
-    known = [site for path in sorted(paths) for site in sites(path)]
     drawn = random.Random(int(seed)).sample(known, min(int(count), len(known)))
     for name in _LOADED:  # once, for all that are forked from here
         importlib.import_module(name)
+    living, limits = Counter[tuple[str, ...]](), dict[tuple[str, ...], float]()
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         for name in _COPIED:
             source = ROOT / name
             (shutil.copytree if source.is_dir() else shutil.copy)(source, place / name)
-        began = time.monotonic()
-        if not run(place, tests):
-            sys.exit("The tests fail without a change.")
-        limit_s = max(_LEAST_S, _PATIENCE * (time.monotonic() - began))
-        print(f"{len(drawn)} of {len(known)} changes, seed {seed}; at most {limit_s:.0f} s each", flush=True)
-        living = [
-            site
-            for site in sorted(drawn, key=lambda site: (site.path, site.line))
-            if _lives(place, site, tests, limit_s)
-        ]
-    print(f"{len(living)} of {len(drawn)} live")
+        print(f"{len(drawn)} of {len(known)} changes, seed {seed}", flush=True)
+        for path, number, its in sorted(drawn):
+            if its not in limits:
+                limits[its] = _limit_s(place, its)
+            living[its] += _lives(place, site(path, number), list(its), limits[its])
+    for its, number in Counter(its for _, _, its in drawn).items():
+        print(f"{' '.join(its)}: {living[its]} of {number} live")
+    print(f"{living.total()} of {len(drawn)} live")
 
 
-def _lives(place: Path, site: Site, tests: list[str], limit_s: float) -> bool:
-    file = place / site.path
+def _modules(name: str) -> list[Path]:
+    return [ROOT / name] if name.endswith(".py") else sorted((ROOT / name).rglob("*.py"))
+
+
+def _limit_s(place: Path, tests: tuple[str, ...]) -> float:
+    """The seconds that the tests may take, from those that they take where nothing is changed."""
+    began = time.monotonic()
+    if not run(place, list(tests)):
+        sys.exit(f"{' '.join(tests)}: the tests fail without a change.")
+    return max(_LEAST_S, _PATIENCE * (time.monotonic() - began))
+
+
+def _lives(place: Path, change: Site, tests: list[str], limit_s: float) -> bool:
+    file = place / change.path
     before = file.read_text(encoding="utf-8")
-    file.write_text(site.text, encoding="utf-8")
+    file.write_text(change.text, encoding="utf-8")
     lives = run(place, tests, limit_s)
     print("" if lives else ".", end="", flush=True, file=sys.stderr)
     file.write_text(before, encoding="utf-8")
     if lives:
-        print(f"{site.path}:{site.line}: {site.old}  ->  {site.new}", flush=True)
+        print(f"{change.path}:{change.line}: {change.old}  ->  {change.new}", flush=True)
     return lives
 
 

@@ -8,6 +8,8 @@ import datetime
 import io
 import json
 import re
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -103,27 +105,27 @@ def run(panel: Panel, **names: Any) -> pa.Table:
     return eval(panel.code, {"mk": mk, "pa": pa, "panel": panel, **names})  # noqa: S307  # memkit's own
 
 
-@settings(max_examples=20)
+POLICIES = ("expiry", "admission", "quota", "classifier")
+
+
+@settings(max_examples=30)
 @given(st.data())
 def test_the_code_gives_the_table_on_the_screen(
     corpus: mk.Corpus, search: mk.Retriever, dedup: mk.Deduplicator, swept: Any, data: st.DataObject
 ) -> None:
     names = {"corpus": corpus, "search": search, "dedup": dedup, "sweep": swept}
-    panel = data.draw(
-        st.sampled_from(
-            [
-                mk.panels.search(search, "пул", as_of=DAY),
-                mk.panels.decay(search, as_of=DAY),
-                mk.panels.dedup(dedup),
-                mk.panels.policy(corpus, "expiry", as_of=DAY),
-                mk.panels.policy(corpus, "admission", as_of=DAY),
-                mk.panels.policy(corpus, "quota", as_of=DAY),
-                mk.panels.policy(corpus, "classifier", as_of=DAY),
-                mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
-                mk.panels.surface(swept),
-            ]
-        )
-    )
+    made: list[Callable[[], Panel]] = [
+        lambda: mk.panels.search(search, "пул", as_of=DAY),
+        lambda: mk.panels.decay(search, as_of=DAY),
+        lambda: mk.panels.dedup(dedup),
+        *(
+            partial(mk.panels.policy, corpus, name, as_of=DAY)
+            for name in ("expiry", "admission", "quota", "classifier")
+        ),
+        lambda: mk.panels.context(corpus, mk.ContextBuilder(retriever=search), message="пул", as_of=DAY),
+        lambda: mk.panels.surface(swept),
+    ]
+    panel = data.draw(st.sampled_from(made))()
     panel.session.is_moving = data.draw(st.booleans())
     unset = {"where", "as_of", "memory_id"}
     for name in data.draw(st.lists(st.sampled_from(sorted(panel.controls.keys() - unset)), max_size=4)):
