@@ -92,7 +92,7 @@ def _place(path: Path) -> int:
     return 1 if path.suffix == ".ipynb" else 2 if TESTS in path.parents else 3
 
 
-QUICK_A_FILE = 6
+QUICK_A_FILE = 4
 LONG = {
     "test_the_example_runs_as_it_stands",
     "test_a_notes_folder_of_seven_thousand_files",
@@ -102,6 +102,12 @@ LONG = {
     "test_a_pipeline_at_the_command_line",
     "test_the_commands_write_the_page",
     "test_after_scattered_edits_rows_are_told_as_after_a_fresh_fit",
+    "test_every_picture_has_words_and_can_be_written",
+    "test_given_vectors_are_searched_however_many_buckets_hold_them",
+    "test_two_settings_over_buckets_compare_as_over_one_index",
+    "test_hits_of_two_settings_asked_at_once_are_those_of_their_own_searches",
+    "test_optuna_tries_settings_that_score_as_evaluate_does",
+    "test_a_power_cut_at_any_step_leaves_the_old_or_the_new_tree",
 }
 LONG_FILES = {
     *("test_parallel", "test_search_buckets", "test_search_threads", "test_tables_lake_writers", "test_server"),
