@@ -28,7 +28,8 @@ class Quota(Policy):
     Of a kind, the oldest stay and the newest are refused, as on saving one after the other. Evicted is low before
     normal, the oldest first. Expired facts do not count, and neither do kinds that are not facts. Age is that of
     ``updated_at``, else ``created_at``; a date in the future counts as `as_of`, a missing one as the oldest, in the
-    order of the file (``path``, ``line_start``, else the row). Rows without ``user_id`` are of one user.
+    order of the file (``path``, ``line_start``, else the row). The newest fact of a user is never evicted: it is the
+    one just saved, and a full archive would else take no fact that is low. Rows without ``user_id`` are of one user.
 
     Examples
     --------
@@ -75,17 +76,24 @@ crowded as (
 ),
 placed as (
     select facts.*,
-        kind = 'archive' and weight <> 'high' as evictable,
         kind <> 'archive' and row_number() over (partition by facts.user_id, kind order by {_OLDEST_FIRST})
             > case kind when 'profile' then {int(self.max_profile)} else {int(self.max_working)} end as refused
     from facts semi join crowded on facts.user_id is not distinct from crowded.user_id
+),
+weighed as (
+    select placed.*,
+        -- the fact just saved, which what is refused is not
+        row_number() over (partition by user_id order by refused, {_OLDEST_FIRST})
+            = count(*) filter (where not refused) over (partition by user_id) as newest,
+        kind = 'archive' and weight <> 'high' and not newest as evictable
+    from placed
 ),
 ranked as (
     select row, evictable, refused,
         count(*) filter (where not refused) over (partition by user_id) - {int(self.max_facts)} as excess,
         count(*) filter (where evictable) over (partition by user_id) as evictables,
         row_number() over (partition by user_id, evictable order by weight <> 'low', {_OLDEST_FIRST}) as place
-    from placed
+    from weighed
 )
 select numbered.*,
     case when refused then 'limit' when evictable and place <= excess then 'evicted' end as reason,

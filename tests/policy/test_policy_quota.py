@@ -43,7 +43,8 @@ def by_loop(rows: list[dict[str, Any]], total: int, profile: int, working: int) 
             for i in sorted((i for i in members if rows[i]["kind"] == kind), key=age)[limit:]:
                 reasons[i] = "limit"
         left = [i for i in members if reasons[i] is None]
-        weak = [i for i in left if rows[i]["kind"] == "archive" and rows[i]["importance"] != "high"]
+        newest = max(left, key=age, default=None)
+        weak = [i for i in left if rows[i]["kind"] == "archive" and rows[i]["importance"] != "high" and i != newest]
         weak.sort(key=lambda i: (rows[i]["importance"] != "low", age(i)))
         for i in weak[: max(0, len(left) - total)]:
             reasons[i] = "evicted"
@@ -72,6 +73,30 @@ def test_verdicts_are_those_of_a_loop_and_high_is_never_evicted(rows, total, pro
     assert judged["keep"].to_pylist() == [reason is None for reason in judged["reason"].to_pylist()]
     for row in judged.to_pylist():
         assert not (row["importance"] == "high" and row["reason"] == "evicted")
+
+
+_SAVED = st.tuples(
+    st.sampled_from(["profile", "working", *["archive"] * 4]), st.sampled_from(["high", "normal", "low"])
+)
+
+
+@settings(max_examples=40)
+@given(st.lists(_SAVED, max_size=14), st.integers(1, 5), st.integers(1, 3), st.integers(1, 3))
+def test_facts_that_are_saved_one_by_one_are_those_that_one_look_at_all_keeps(saved, total, profile, working) -> None:
+    """A save that is refused leaves all as it was, and one that is taken is never the one that goes."""
+    quota = Quota(max_facts=total, max_profile=profile, max_working=working)
+    rows = [
+        {"memory_id": f"m{i:02}", "kind": kind, "importance": importance, "created_at": AS_OF + timedelta(days=i - 20)}
+        for i, (kind, importance) in enumerate(saved)
+    ]
+    stands: list[dict[str, Any]] = []
+    for row in rows:
+        judged = quota.transform(facts(*stands, row), as_of=AS_OF)["reason"].to_pylist()
+        assert judged[-1] in ((None,) if row["kind"] == "archive" else (None, "limit"))
+        if judged[-1] is None:
+            stands = [old for old, reason in zip([*stands, row], judged, strict=True) if reason is None]
+    at_once = quota.transform(facts(*rows), as_of=AS_OF)
+    assert at_once.filter(at_once["keep"])["memory_id"].to_pylist() == [row["memory_id"] for row in stands]
 
 
 @settings(max_examples=15)
@@ -105,7 +130,7 @@ def test_low_goes_before_normal_and_old_before_new_and_undated_counts_as_oldest(
         {"importance": "low", "created_at": None},
         {"importance": "high", "created_at": datetime(2019, 1, 1)},
     )
-    assert Quota(max_facts=1).transform(table, as_of=AS_OF)["evict_rank"].to_pylist() == [4, 3, 2, 1, None]
+    assert Quota(max_facts=1).transform(table, as_of=AS_OF)["evict_rank"].to_pylist() == [3, None, 2, 1, None]
 
 
 def test_dates_to_come_count_as_the_day_so_that_their_order_has_no_say() -> None:
@@ -115,7 +140,7 @@ def test_dates_to_come_count_as_the_day_so_that_their_order_has_no_say() -> None
         {"memory_id": "c", "created_at": AS_OF},
         {"memory_id": "d", "created_at": AS_OF - timedelta(days=1)},
     )
-    assert Quota(max_facts=0).transform(table, as_of=AS_OF)["evict_rank"].to_pylist() == [2, 3, 4, 1]
+    assert Quota(max_facts=0).transform(table, as_of=AS_OF)["evict_rank"].to_pylist() == [2, 3, None, 1]
 
 
 def test_only_high_facts_over_the_total_stay_and_are_reported() -> None:
@@ -131,7 +156,7 @@ def test_absent_columns_are_neutral() -> None:
 
 def test_the_file_order_decides_where_no_date_is_known() -> None:
     table = pa.table({"kind": ["archive"] * 3, "path": ["b.md", "a.md", "a.md"], "line_start": [1, 9, 2]})
-    assert Quota(max_facts=0).transform(table)["evict_rank"].to_pylist() == [3, 2, 1]
+    assert Quota(max_facts=0).transform(table)["evict_rank"].to_pylist() == [None, 2, 1]
 
 
 def test_the_defaults_are_the_documents_values() -> None:
