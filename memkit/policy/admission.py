@@ -31,6 +31,24 @@ from memkit.text.secrets import find, may_hold
 _own = partial(of_document, "admission")
 _V2: dict[str, Any] = memory_v2_policy["admission"]
 _MORE_QUESTION_WORDS = ("что", "где", "кто", "зачем", "какой", "сколько", "where", "who", "which")
+# "When tired he drinks tea" is a statement; a question has its verb next.
+_VERBS = "is are was were am do does did will would can could should shall may might must has have had"
+_ENGLISH_QUESTIONS = (
+    *(f"when {verb}" for verb in _VERBS.split()),
+    *("do you", "do we", "do they", "do I", "did you", "are you", "have you", "will you", "would you", "should I"),
+    *("should we", "is there", "is it"),
+)
+_QUESTION_WORDS = (
+    *(word for word in _V2["question_words"] if word != "when"),
+    *_MORE_QUESTION_WORDS,
+    *_ENGLISH_QUESTIONS,
+)
+_STATEMENT_WORDS = (
+    *("как правило", "как обычно", "как всегда", "как известно", "как минимум", "как и", "как только", "как раз"),
+    *("как будто", "как бы ни", "как говорит", "что касается", "что до", "что бы ни", "кто бы ни", "где бы ни"),
+    *("когда бы ни", "how ever", "which is why"),
+)
+_CLAUSE = r"когда\s+[^\s,.;:!?][^,.;:!?]*,\s*[\p{L}\p{N}]"
 
 _QUESTION_MARK = r"([?？][!?！？]*)" + BLANK + "*$"
 # A line may open with a prompt, and further commands follow an operator.
@@ -75,9 +93,17 @@ class Admission(Policy):
     question_mark: bool = _own("question_mark", "A text that ends with a question mark is a question.")
     question_words: tuple[str, ...] = _own(
         "question_words",
-        "Words that open a question or a request; None: the document's, and nine more of both languages.",
-        stands_for=_V2["question_words"] + _MORE_QUESTION_WORDS,
+        'Words that open a question or a request; None: the document\'s and more, but "when" with its verb alone.',
+        stands_for=_QUESTION_WORDS,
     )
+    statement_words: tuple[str, ...] = param(
+        None,
+        kind="words",
+        nullable=True,
+        doc="What opens a statement although it begins as a question does; None: memkit's.",
+        stands_for=_STATEMENT_WORDS,
+    )
+    clauses: bool = param(True, doc="«Когда …, …» is a statement, unless a question mark ends it.")
     commands: tuple[str, ...] = _own("commands", "Phrases that make a text a command; None: the document's.")
     shell_lines: tuple[str, ...] = _own("shell_lines", "What opens a shell line, case as written; None: the preset's.")
     cd: bool = _own("cd", "`cd <path>` is a command.")
@@ -90,8 +116,10 @@ class Admission(Policy):
 
     def _sql(self) -> str:
         asked = {one.name: one.name for one in self._questions()}
-        if "opening" in asked and self.commands:  # "сделай промпт" opens as a request, and is a command all the same
-            asked["opening"] = "case when phrase is null then opening end"
+        # "сделай промпт" opens as a request, and is a command all the same; "как правило" opens no question.
+        but = ["phrase is null"] * bool(self.commands) + ["not stated"] * ("stated" in asked)
+        if asked.pop("stated", None) or "opening" in asked:
+            asked["opening"] = f"case when {' and '.join(but)} then opening end" if but else "opening"
         secrets = [_TOKEN if one.name == "bearer" else one.name for one in self._secrets() if one.says != "rest"]
         known = " left join (select row, span as known from secrets) using (row)" if self.known_secrets else ""
         read = [one.name for one in self._patterns()] + ["known"] * self.known_secrets
@@ -160,7 +188,12 @@ from (
             "opening": opening if self.question_words else "",
             "ending": _QUESTION_MARK if self.question_mark else "",
         }
-        return [Pattern(name, re2, "first") for name, re2 in found.items() if re2]
+        stated = [f"(?:{alternatives(self.statement_words)}){END_OF_WORD}"] * bool(self.statement_words)
+        stated += [_CLAUSE] * self.clauses
+        patterns = [Pattern(name, re2, "first") for name, re2 in found.items() if re2]
+        if stated and self.question_words:
+            patterns.append(Pattern("stated", rf"(?i)^[^\p{{L}}\p{{N}}]*(?:{'|'.join(stated)})"))
+        return patterns
 
     def _commands(self) -> list[Pattern]:
         anywhere = f"(?i){START}({alternatives(self.commands)}){END}"

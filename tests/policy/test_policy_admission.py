@@ -114,6 +114,41 @@ def test_nine_words_more_than_the_documents_open_a_question(word: str) -> None:
     assert judge(text, **memory_v2_policy["admission"]) == [(None, None)]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Как правило пьёт чай",
+        "Как правило, созвон пропускает",
+        "Когда устаёт, слушает джаз",
+        "Что касается еды, ест рыбу",
+        "When tired he listens to jazz",
+        "Как только приедет, напишет",
+    ],
+)
+def test_a_statement_that_begins_with_a_question_word_is_none(text: str) -> None:
+    """Memory v2, policy: the document's own list knows words alone, and keeps its verdict."""
+    assert judge(text) == [(None, None)]
+    assert judge(f"{text}?") == [("question", "?")]
+    own = judge(text, **memory_v2_policy["admission"])
+    assert own == ([(None, None)] if text.startswith("Что") else [("question", text.split()[0])])
+
+
+@pytest.mark.parametrize(
+    ("text", "span"),
+    [
+        ("Do you know where the keys are", "Do you"),
+        ("do you know…", "do you"),
+        ("When does the build end", "When does"),
+        ("when is the next release", "when is"),
+        ("Когда будет новый релиз", "Когда"),
+        ("Как устроен пул соединений", "Как"),
+        ("Что любит Анна на завтрак", "Что"),
+    ],
+)
+def test_a_question_without_its_mark_is_one_all_the_same(text: str, span: str) -> None:
+    assert judge(text, min_chars=3) == [("question", span)]
+
+
 def test_lengths_are_code_points_of_the_trimmed_text_and_both_limits_pass() -> None:
     texts = ["ё" * 11, "ё" * 12, "ё" * 240, "ё" * 241, " \u00a0\n" + "й" * 12 + "\u2003\t", " " * 20 + "й" * 11]
     assert [reason for reason, _ in judge(*texts)] == ["length", None, None, "length", None, "length"]
@@ -144,8 +179,10 @@ def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -
 
 def test_the_defaults_are_the_documents_values() -> None:
     document, own = memory_v2_policy["admission"], Admission().check_params()
-    assert {name for name in own if own[name] != document[name]} == {"question_words", "known_secrets"}
-    assert set(own["question_words"]) > set(document["question_words"])  # type: ignore[call-overload]
+    assert {name for name in own if own[name] != document[name]} == {
+        *("question_words", "statement_words", "clauses", "known_secrets")
+    }
+    assert set(own["question_words"]) > set(document["question_words"]) - {"when"}  # type: ignore[call-overload]
 
 
 def test_every_row_stays_in_order_and_old_verdicts_are_kept_as_given() -> None:

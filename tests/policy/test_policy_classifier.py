@@ -47,8 +47,43 @@ def classify(table: dict[str, object], **parameters: object) -> list[dict[str, o
         ("", "archive"),
     ],
 )
-def test_cyrillic_words_match_as_beginnings_and_latin_ones_whole(text: str, kind: str) -> None:
-    assert classify({"text": [text]})[0]["kind"] == kind
+def test_cyrillic_words_of_the_document_match_as_beginnings_and_latin_ones_whole(text: str, kind: str) -> None:
+    assert classify({"text": [text]}, **memory_v2_policy["classifier"])[0]["kind"] == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "importance"),
+    [
+        ("Аллергия на плановые прививки", "profile", "high"),
+        ("Аллергик, не ест орехов", "profile", "high"),
+        ("Is allergic to nuts", "profile", "high"),
+        ("Женат, двое детей", "profile", "high"),
+        ("His wife plays chess", "profile", "high"),
+        ("Изучает языки", "profile", "high"),
+        ("Анна живет в Казани", "profile", "high"),
+        ("Купил планшет", "archive", "low"),
+        ("Задачник по физике стоит на полке", "archive", "low"),
+        ("Был task force veteran", "archive", "low"),
+        ("A task-force veteran", "archive", "low"),
+        ("Has a pension plan", "archive", "low"),
+        ("Планировал отпуск в прошлом году", "archive", "low"),
+        ("Ясень растёт у дома", "archive", "low"),
+        ("План на лето готов", "working", "normal"),
+        ("Планирую отпуск", "working", "normal"),
+        ("Сейчас чиню бота", "working", "normal"),
+        ("Работает  над пулом", "working", "normal"),
+        ("Task: restore below one hour", "working", "normal"),
+        ("Now on the task force, and the task is hard", "working", "normal"),
+        ("Любит зелёный чай", "archive", "normal"),
+        ("Ей нравится джаз", "archive", "normal"),
+        ("Likes green tea", "archive", "normal"),
+    ],
+)
+def test_a_lasting_fact_is_no_working_one_and_a_liking_is_kept_longer(text: str, kind: str, importance: str) -> None:
+    """Memory v2, policy, classification: working is what has the word itself; nothing else gets an end."""
+    (found,) = classify({"text": [text]})
+    assert (found["kind"], found["importance"]) == (kind, importance)
+    assert (found["expires_at"] is not None) == (kind == "working")
 
 
 def test_each_kind_has_its_importance_and_working_ends_after_its_days() -> None:
@@ -93,5 +128,14 @@ def test_empty_word_lists_leave_all_in_the_archive() -> None:
     assert classify({"text": ["Меня зовут Анна"]}, profile_words=(), working_words=())[0]["kind"] == "archive"
 
 
-def test_the_defaults_are_the_documents_values() -> None:
-    assert Classifier(**memory_v2_policy["classifier"]).check_params() == Classifier().check_params()  # type: ignore[arg-type]  # a preset is plain data
+def test_the_preset_keeps_the_documents_lists_and_the_defaults_its_other_values() -> None:
+    document, own = memory_v2_policy["classifier"], Classifier().check_params()
+    assert {name for name in own if own[name] != document[name]} == {
+        *("profile_words", "working_words", "lasting_words", "liked_words", "beginnings")
+    }
+    assert document["working_words"] == (
+        *("сейчас", "ставим", "чиним", "задача", "план", "делаем", "работаем над", "текущ"),
+        *("currently", "now", "task", "plan", "working on"),
+    )
+    verdicts = classify({"text": ["Купил планшет", "Любит чай без сахара"]}, **document)
+    assert [(row["kind"], row["importance"]) for row in verdicts] == [("working", "normal"), ("archive", "low")]
