@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import re
 from typing import Any
 
 from memkit.change.draft import Document, Draft
@@ -26,6 +27,7 @@ from memkit.params import Estimator, estimator, param
 Row = dict[str, Any]
 STEPS = ("users", "index", "records", "notes")
 _FOLDERS = {"answer": "answers", "draft": "drafts", "instruction": "instructions", "lesson": "lessons", "plan": "plans"}
+_ARCHIVED = re.compile(r"ar_(\d+)")
 
 
 @estimator
@@ -71,26 +73,46 @@ class Migrate(Estimator):
 
 
 def _user(draft: Draft, path: str) -> None:
+    bring_user(draft, path)
+
+
+def bring_user(draft: Draft, path: str) -> list[Row]:
+    """Draft that a user's old file becomes a folder and is kept: what becomes of each of its lines, blank ones aside.
+
+    Raises
+    ------
+    ChangeRefusedError
+        Where the user has a folder, the name of what is kept is taken, or no line says a fact.
+    """
     folder, _, name = path.rpartition("/")
     user = name.rpartition(".")[0]
     home = posixpath.join(folder, "users", user)
     if draft.exists(home):
         raise ChangeRefusedError(f"{path}: {home}/ is there already.")
     word, text = f"migrate {path}", draft.text(path)
-    body = text.removeprefix("\ufeff")
-    lines, facts = [], 0
-    for line in body.split("\n"):
+    lines = text.removeprefix("\ufeff").split("\n")
+    facts = {at: fact for at, line in enumerate(lines) if (fact := parse_fact(line.removesuffix("\r")))}
+    taken = [int(match[1]) for fact in facts.values() if (match := _ARCHIVED.fullmatch(fact.get("id", "")))]
+    last, rows = max(taken, default=0), []
+    for at, line in enumerate(lines):
         bare = line.removesuffix("\r")
-        if parse_fact(bare) is None and bare.startswith(("- ", "* ")):
-            fact = {"id": f"ar_{facts + 1:03d}", "t": "archive", "imp": "low", "text": bare[2:]}
-            line = format_fact(fact) + line[len(bare) :]
-        facts += parse_fact(line.removesuffix("\r")) is not None
-        lines.append(line)
-    meta = {"version": 2, "profileCount": 0, "workingCount": 0, "archiveCount": facts, "lastIds": {"ar": facts}}
+        row = {"path": path, "line": at + 1, "text": bare, "id": None, "reason": "no item: it stays as text"}
+        if at in facts:
+            row |= {"text": facts[at]["text"], "id": facts[at].get("id"), "reason": "a fact line: it stays as it is"}
+        elif bare.startswith(("- ", "* ")) and bare[2:].strip():
+            last += 1
+            facts[at] = {"id": f"ar_{last:03d}", "t": "archive", "imp": "low", "text": bare[2:]}
+            lines[at] = format_fact(facts[at]) + line[len(bare) :]
+            row |= {"text": bare[2:], "id": facts[at]["id"], "reason": "an item: it becomes an archive fact"}
+        rows += [row] if bare.strip() else []
+    if not facts:
+        raise ChangeRefusedError(f"{path}: no line of it is an item, '- text'; it is left as it is.")
+    meta = {"version": 2, "profileCount": 0, "workingCount": 0, "archiveCount": len(facts), "lastIds": {"ar": last}}
     reason = "the old layout has one file a user; its lines are archive facts"
     draft.write(f"{home}/archive.md", "\n".join(lines), reason, together=word)
     draft.write(f"{home}/meta.json", f"{json.dumps(meta, indent=2)}\n", reason, together=word)
     draft.move(path, f"{path}.bak", "the old file is kept", together=word)
+    return rows
 
 
 def _index(draft: Draft, path: str) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from memkit.change.planning import undo
 from memkit.change.store import store
-from memkit.errors import MemkitError
+from memkit.errors import MemkitError, NotFoundError
 from memkit.params import AsOf, describe
 from memkit.schemas import result_schema
 
@@ -39,6 +39,14 @@ def selftest(root: Path, user: str = "test-user", now: AsOf = None) -> pa.Table:
         shutil.copytree(root, copy, symlinks=True, ignore=shutil.ignore_patterns(".memkit"))
         facts, ids = store(copy).facts, list[str]()
 
+        def migrate() -> str:
+            try:
+                found = facts.migrate_user(user, now=now)
+                assert isinstance(found, pa.Table)
+                return f"{found.num_rows} lines"
+            except NotFoundError:
+                return "nothing to migrate"
+
         def save() -> str:
             ids.append(str(getattr(facts.save(user, FACT, now=now), "id", "")))
             return ids[0]
@@ -59,7 +67,7 @@ def selftest(root: Path, user: str = "test-user", now: AsOf = None) -> pa.Table:
             return "the fact is there again"
 
         steps: dict[str, Callable[[], object]] = {
-            "migrate": lambda: "migrated" if facts.migrate_user(user, now=now) else "nothing to migrate",
+            "migrate": migrate,
             **{"save": save, "read": read, "forget": forget, "undo": back},
         }
         for name, step in steps.items():

@@ -42,12 +42,11 @@ class Store:
     'pf_001'
     """
 
-    def __init__(self, root: Path, encoder: Any = None, profile: Profile | None = None, **index: Any) -> None:
+    def __init__(
+        self, root: Path, facts: FactStore, notes: NoteStore, records: RecordStore, index: IndexStore, workspace: MemoryStorage
+    ) -> None:
         self.root = root
-        self.facts = FactStore(root, encoder, profile=profile)
-        self.notes, self.records = NoteStore(root), RecordStore(root)
-        self.index = IndexStore(root, **index)
-        self.workspace = MemoryStorage(root)
+        self.facts, self.notes, self.records, self.index, self.workspace = facts, notes, records, index, workspace
 
     def __repr__(self) -> str:
         return f"Store({str(self.root)!r})"
@@ -56,8 +55,10 @@ class Store:
 def store(
     root: str | Path,
     *,
-    encoder: Any = None,
+    encoder: Any = "use",
     profile: Profile | None = None,
+    created_tag: bool = True,
+    least_score: float = 0.0,
     auto_clean_invalid: bool = False,
     auto_clean_missing: bool = False,
     max_tokens_per_file: int = 4096,
@@ -72,9 +73,13 @@ def store(
     root : str or Path
         A folder that is there.
     encoder : object, optional
-        What `as_encoder` takes, for search and for dedup by meaning; None is by words alone.
+        What `as_encoder` takes, for search and for dedup by meaning, as `memkit serve` has it; None is by words alone.
     profile : Profile, optional
         What was tuned: parameters of the facts' policies, of their search and of their blocks.
+    created_tag : bool
+        Whether a new fact says its day in ``[created:]``; the bot of the Memory v2 document knows no such tag.
+    least_score : float
+        What the first hit of a query must score at least for a fact to be forgotten or updated with ``confirm``.
     auto_clean_invalid, auto_clean_missing : bool
         Whether what saves an entry of an index removes the others that break a rule of the index standard.
     max_tokens_per_file : int, tokens
@@ -102,5 +107,17 @@ def store(
     Traceback (most recent call last):
     memkit.errors.PolicyRefusal: duplicate: pf_001 says it already.
     """
-    index = {"auto_clean_invalid": auto_clean_invalid, "auto_clean_missing": auto_clean_missing}
-    return Store(folder_of(root), encoder, profile, **index, max_tokens_per_file=max_tokens_per_file)
+    folder = folder_of(root)
+    return Store(
+        folder,
+        FactStore(folder, encoder, profile=profile, created_tag=created_tag, least_score=least_score),
+        NoteStore(folder),
+        RecordStore(folder),
+        IndexStore(
+            folder,
+            auto_clean_invalid=auto_clean_invalid,
+            auto_clean_missing=auto_clean_missing,
+            max_tokens_per_file=max_tokens_per_file,
+        ),
+        MemoryStorage(folder),
+    )

@@ -6,7 +6,7 @@ import json
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -16,10 +16,23 @@ import pyarrow as pa
 from memkit.change.draft import Draft
 from memkit.change.operations import checked, missing
 from memkit.errors import ParameterError, PolicyRefusal
-from memkit.formats.disk.source import decode
-from memkit.formats.facts import COUNTED, FORMAT, TYPES, parse, parse_fact
-from memkit.formats.format import File
+from memkit.formats.disk.source import Source, decode
+from memkit.formats.facts import (
+    COUNTED,
+    FORMAT,
+    KEPT,
+    OLD_LAYOUT,
+    TYPES,
+    home_of,
+    is_user_file,
+    old_alone,
+    parse,
+    parse_fact,
+)
+from memkit.formats.format import File, Role
 from memkit.formats.rows import Rows
+from memkit.formats.syntax.json import load_json
+from memkit.formats.syntax.node import StructureError
 from memkit.formats.syntax.places import Json, Splice, spliced, with_values
 from memkit.formats.syntax.values import day_of
 from memkit.policy.admission import Admission
@@ -27,9 +40,8 @@ from memkit.policy.dedup.near import normalise
 from memkit.schemas import IMPORTANCES, TABLES
 
 Row = dict[str, Any]
-HOMES = ("users", "memory/users", "data/memory/users")
-"""Where the users' folders may lie; the first that is there counts, and `HOMES[0]` where none is."""
 _USER = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+GUESSED = "guessedEnds"
 _PREFIX = {"profile": "pf", "working": "wk", "archive": "ar"}
 _ID = re.compile(r"(pf|wk|ar)_(\d+)")
 _MOST_FILES = 3_000
@@ -46,13 +58,13 @@ class Parsed:
     highest: dict[str, int]
 
     @classmethod
-    def of(cls, path: str, text: str, before: Parsed | None = None) -> Parsed:
-        """What `text` holds; a line that was there `before` is not read again."""
+    def of(cls, path: str, text: str, before: Parsed | None = None, *, is_old: bool = False) -> Parsed:
+        """What `text` holds; a line that was there `before` is not read again. `is_old`: of the old layout."""
         if before is not None and before.text == text:
             return before
-        rows, said = before.followed(path, text) if before else ([], [])
+        rows, said = before.followed(path, text) if before and not is_old else ([], [])
         if not rows:
-            rows = _rows(path, text)
+            rows = _rows(path, text, is_old)
             said = _said(rows)
         highest: dict[str, int] = {}
         for row in rows:
@@ -88,11 +100,12 @@ def _said(rows: list[Row]) -> list[str]:
     return normalise([row["text"] if row["kind"] in TYPES else "" for row in rows])
 
 
-def _rows(path: str, text: str) -> list[Row]:
+def _rows(path: str, text: str, is_old: bool = False) -> list[Row]:
     """The memories of a file."""
     rows = Rows()
     rows.use(FORMAT)
-    parse(File(decode(path, text.encode())), rows)
+    role = Role(told=((FORMAT.name, OLD_LAYOUT),)) if is_old else Role()
+    parse(File(decode(path, text.encode()), role), rows)
     found: list[Row] = rows.table("memories").to_pylist()
     return found
 
@@ -141,54 +154,117 @@ def one_line(text: object) -> str:
     return " ".join(checked(text, "text", filled=False).split("\n")).strip()
 
 
-def home_of(exists: Callable[[str], bool]) -> str:
+def home(draft: Draft) -> str:
     """The folder of the users' folders."""
-    return next((home for home in HOMES if exists(home)), HOMES[0])
+    return home_of(draft.exists, lambda folder: bool(_old_in(draft, folder)))
+
+
+def _old_in(draft: Draft, folder: str) -> list[str]:
+    """The old files of users that are all that a folder holds."""
+    above = posixpath.dirname(folder)
+    return old_alone(
+        _below(draft, folder),
+        beside=lambda name: draft.exists(posixpath.join(above, name)),
+        read=lambda name: _source(draft, posixpath.join(folder, name)),
+    )
+
+
+def _source(draft: Draft, path: str) -> Source | None:
+    text = draft.tail_of(path)
+    return None if text is None else decode(path, text.encode())
+
+
+def _below(draft: Draft, folder: str) -> list[str]:
+    """The names of what a folder holds, at any depth, but for what is hidden."""
+    found = []
+    for name in draft.names(folder):
+        if not name.startswith("."):
+            inner = _below(draft, f"{folder}/{name}")
+            found += [f"{name}/{below}" for below in inner] or [name]
+    return found
+
+
+def old_files(draft: Draft) -> dict[str, str]:
+    """The users who have a file of the old layout, and its path."""
+    place = home(draft)
+    above = posixpath.dirname(place)
+    names = [name for name in draft.names(above) if name.endswith(".md") and is_user_file(name)]
+    if names and not draft.exists(place):
+        names = _old_in(draft, above) if above else []
+    return {name[:-3]: posixpath.join(above, name) for name in names if _USER.fullmatch(name[:-3])}
+
+
+def old_file(draft: Draft, user: str) -> str | None:
+    """The file of the old layout that a user has."""
+    path = posixpath.join(posixpath.dirname(home(draft)), f"{user}.md")
+    return old_files(draft).get(user) if draft.exists(path) else None
 
 
 def users_of(draft: Draft) -> list[str]:
     """The users that have a folder."""
-    home = home_of(draft.exists)
-    return [name for name in draft.names(home) if _USER.fullmatch(name)]
+    return [name for name in draft.names(home(draft)) if _USER.fullmatch(name)]
+
+
+def known(draft: Draft) -> list[str]:
+    """The users that have a folder or a file of the old layout."""
+    return sorted({*users_of(draft), *old_files(draft)})
 
 
 def load(draft: Draft, user: str, known: Read) -> UserFacts:
     """The facts of a user as they are; `known` are the files as they were, and is brought up to date."""
-    facts = UserFacts(f"{home_of(draft.exists)}/{user}")
-    for kind in TYPES:
-        path = f"{facts.home}/{kind}.md"
+    facts = UserFacts(f"{home(draft)}/{user}")
+    paths = [f"{facts.home}/{kind}.md" for kind in TYPES]
+    for path in [*filter(draft.exists, paths), *filter(None, [old_file(draft, user)])]:
         before = known.pop(path, None)
-        if draft.exists(path):
-            facts.files[path] = known[path] = Parsed.of(path, draft.text(path), before)
+        facts.files[path] = known[path] = Parsed.of(path, draft.text(path), before, is_old=path not in paths)
     while len(known) > _MOST_FILES:
         del known[next(iter(known))]
     return facts
 
 
-def next_id(draft: Draft, facts: UserFacts, kind: str) -> tuple[str, str]:
+def no_user(draft: Draft, user: str) -> str:
+    """What to say of a user of whom nothing is known; nothing where there is something."""
+    names = known(draft)
+    return "" if user in names else str(missing("user", user, names))
+
+
+def meta_of(draft: Draft, facts: UserFacts) -> str:
+    """The text of a user's meta.json, as it is or as a first one."""
+    first = f"{json.dumps({'version': 2, **dict.fromkeys(COUNTED, 0)}, indent=2)}\n"
+    return draft.tail_of(f"{facts.home}/meta.json") or first
+
+
+def guessed_ends(draft: Draft, facts: UserFacts) -> list[str]:
+    """The ids of the facts whose end only the classifier said."""
+    try:
+        found = load_json(meta_of(draft, facts))
+    except StructureError:
+        return []
+    ids = found.get(GUESSED) if isinstance(found, Mapping) else None
+    return [id for id in ids if isinstance(id, str)] if isinstance(ids, list) else []
+
+
+def next_id(meta: str, facts: UserFacts, kind: str, more: int = 0) -> tuple[str, str]:
     """One above the highest id of its prefix that ever was, and the text of meta.json that remembers it."""
     prefix = _PREFIX[kind]
     used = [file.highest.get(prefix, 0) for file in facts.files.values()]
-    path = f"{facts.home}/meta.json"
-    meta = draft.tail_of(path) or f"{json.dumps({'version': 2, **dict.fromkeys(COUNTED, 0)}, indent=2)}\n"
     given = Json(meta)
     last = given.find(["lastIds", prefix])
     ever = int(meta[last.value : last.end]) if last and meta[last.value : last.end].isdigit() else 0
-    number = max([ever, *used]) + 1
+    number = max([ever, *(highest + more for highest in used)]) + 1
     is_first = given.find(["lastIds"]) is None
     new = given.set_value(["lastIds"], {prefix: number}) if is_first else given.set_value(["lastIds", prefix], number)
     return f"{prefix}_{number:03d}", spliced(meta, [new])
 
 
-def write_meta(draft: Draft, facts: UserFacts, meta: str, kind: str, gone: list[Row]) -> None:
-    """Draft the ``meta.json``: ids, version 2, and how many facts each file has with one of `kind` more."""
-    counts = Counter({f"{facts.home}/{kind}.md": 1})
+def write_meta(draft: Draft, facts: UserFacts, meta: str, more: Iterable[str], gone: Iterable[Row]) -> None:
+    """Draft the ``meta.json``: ids, version 2, and how many facts each file has with these kinds more."""
+    counts = Counter(f"{facts.home}/{kind}.md" for kind in more)
     counts.update(path for path, file in facts.files.items() for row in file.rows if row["kind"] != "line")
     counts.subtract(row["path"] for row in gone)
-    values = {name: counts[f"{facts.home}/{of}.md"] for name, of in COUNTED.items()}
+    values: Row = {name: counts[f"{facts.home}/{of}.md"] for name, of in COUNTED.items()}
     values |= {"version": 2} if Json(meta).find(["version"]) is None else {}
-    meta = with_values(meta, values, Json)
-    draft.write(f"{facts.home}/meta.json", meta, "counters and the last ids")
+    draft.write(f"{facts.home}/meta.json", with_values(meta, values, Json), "counters and the last ids")
 
 
 def append(draft: Draft, facts: UserFacts, path: str, line: str, reason: str) -> None:
@@ -200,7 +276,7 @@ def append(draft: Draft, facts: UserFacts, path: str, line: str, reason: str) ->
 
 def remove_from_backup(draft: Draft, facts: UserFacts, user: str, text: str) -> None:
     """Draft that a text goes from ``{user}.md.bak`` too, which the migration of the old layout left."""
-    path = posixpath.join(posixpath.dirname(facts.home.removesuffix(f"/{user}")), f"{user}.md.bak")
+    path = posixpath.join(posixpath.dirname(posixpath.dirname(facts.home)), f"{user}{KEPT}")
     if not draft.exists(path):
         return
     with draft.attempt(path, None):
@@ -250,17 +326,26 @@ def check_user(user: str) -> None:
         raise ParameterError(f"user: expected letters, digits, '_', '-' and '.'. Got {user!r:.80}.")
 
 
-def given_of(meta: Mapping[str, Any]) -> Row:
-    """type, importance and expires_at as columns, every one checked."""
-    unknown = meta.keys() - {"type", "importance", "expires_at"}
-    if unknown:
-        raise ParameterError(f"meta: expected type, importance, expires_at. Got {min(unknown)!r:.80}.")
-    kind, importance, expires = (meta.get(name) for name in ("type", "importance", "expires_at"))
+_SPELLINGS = {"expiresAt": "expires_at"}
+"""How the document spells what is a column here."""
+
+
+def given_of(meta: object) -> Row:
+    """type, importance and expires_at as columns, every one checked; ``expiresAt`` is the document's spelling."""
+    if not isinstance(meta, Mapping):
+        raise ParameterError(f"meta: expected a mapping with type, importance, expires_at. Got {meta!r:.80}.")
+    given = {_SPELLINGS.get(name, name): value for name, value in meta.items()}
+    unknown = [name for name in given if name not in ("type", "importance", "expires_at")]
+    if unknown or len(given) < len(meta):
+        got = unknown[0] if unknown else "expires_at twice"
+        raise ParameterError(f"meta: expected type, importance, expires_at. Got {got!r:.80}.")
+    kind, importance, expires = (given.get(name) for name in ("type", "importance", "expires_at"))
     if kind is not None and kind not in TYPES:
         raise ParameterError(f"meta: 'type' must be one of {', '.join(TYPES)}. Got {kind!r:.80}.")
     if importance is not None and importance not in IMPORTANCES:
         raise ParameterError(f"meta: 'importance' must be one of {', '.join(IMPORTANCES)}. Got {importance!r:.80}.")
-    day = None if expires is None else day_of(expires.isoformat() if isinstance(expires, date) else expires)
+    said = expires.isoformat() if isinstance(expires, date) else expires
+    day = day_of(said) if isinstance(said, str) else None
     if expires is not None and day is None:
         raise ParameterError(f"meta: 'expires_at' must be a date YYYY-MM-DD. Got {expires!r:.80}.")
     return {"kind": kind, "importance": importance, "expires_at": day}

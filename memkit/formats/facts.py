@@ -12,8 +12,9 @@ True
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,6 +32,8 @@ from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES
 
 TAGS = ("id", "t", "imp", "exp", "created")
 TYPES = ("profile", "working", "archive")
+HOMES = ("data/memory/users", "memory/users", "users")
+"""Where the users' folders may lie below a root: that of the bot, of its ``data``, or of the memory itself."""
 COUNTED = {"profileCount": "profile", "workingCount": "working", "archiveCount": "archive"}
 _REQUIRED, _DATES = TAGS[:3], TAGS[3:]
 _TAG = re.compile(r" *\[(id|t|imp|exp|created):([^\]\n]*)\]")
@@ -49,9 +52,14 @@ META = Fields(
     Field("version", TAG, "a version", required=True),
     *(Field(name, WHOLE, required=True) for name in COUNTED),
 )
+OWN = frozenset(("lastIds", "guessedEnds"))
+"""What memkit adds to a meta.json: the last id of each prefix, and ids whose end no one but the classifier said."""
 _FACT_LIKE = re.compile(r"^- \[(?:id|t|imp|exp|created):", re.MULTILINE)
 _DATED = re.compile(r"\d{4}-\d{2}-\d{2}")
-_OLD = "old layout"
+OLD_LAYOUT = "old layout"
+"""What the survey tells of such a file."""
+KEPT = ".md.bak"
+"""What a migration leaves of an old file."""
 _PREFIX = re.compile(r"[a-z]+_")
 _PREFIXES = {"profile": "pf_", "working": "wk_", "archive": "ar_"}
 _TASK = re.compile(r"[-*] \[[ xX]\]")
@@ -136,6 +144,29 @@ def format_fact(fact: Mapping[str, str | None]) -> str:
     return "- " + "".join(f"[{name}:{value}] " for name, value in values.items()) + text
 
 
+def home_of(exists: Callable[[str], bool], has_old: Callable[[str], bool]) -> str:
+    """The folder of the users' folders, the one that counts for reading, stores, command line and server.
+
+    Parameters
+    ----------
+    exists : callable
+        Whether there is anything at a path.
+    has_old : callable
+        Whether files of the old layout are all that a folder holds.
+
+    Examples
+    --------
+    >>> home_of(lambda path: path == "data/memory", lambda folder: False)
+    'data/memory/users'
+    >>> home_of(lambda path: False, lambda folder: False)
+    'users'
+    """
+    whole, own, bare = HOMES
+    if exists(posixpath.dirname(whole)):
+        return whole
+    return own if exists(own) or has_old(posixpath.dirname(own)) else bare
+
+
 def user_of(path: str) -> str | None:
     """The user whose folder holds `path`: the one below the last ``users/``."""
     parts = path.split("/")[:-1]
@@ -156,32 +187,75 @@ def _claims(file: File) -> bool:
 
 
 def _survey(folder: Folder) -> Survey:
-    """The ``{userId}.md`` of the old layout, which lie beside a ``users/`` folder."""
+    """The ``{userId}.md`` of the old layout, which lie beside a ``users/`` folder, or alone."""
     paths = folder.listing.files
     homes = {path.rpartition("/")[0].rpartition("/")[0] for path in paths}
     forced = (path for path in paths if folder.is_forced and path.lower().endswith(MARKDOWN))
     beside = (path for path in paths if _is_old(path, homes))
-    return Survey(dict.fromkeys([*forced, *beside, *_alone(folder)], _OLD))
+    alone = [path for home, names in _memory_folders(paths).items() for path in _alone(folder, home, names)]
+    _check_homes(folder, alone)
+    return Survey(dict.fromkeys([*forced, *beside, *alone], OLD_LAYOUT))
 
 
-def _alone(folder: Folder) -> Iterator[str]:
-    """The ``{userId}.md`` that are all the Markdown of a folder ``memory``, and hold bullets, where no workspace is."""
+def _check_homes(folder: Folder, old: Iterable[str]) -> None:
+    """Report users in more than one home, as all but one are in none that a store knows."""
+    paths = folder.listing.files
+    above = {posixpath.dirname(path) for path in old}
+    has = {home: [p for p in paths if p.startswith(f"{home}/") and _is_of_user(p, home)] for home in HOMES}
+    there = {*paths, *folder.listing.folders, *(home for home in HOMES if has[home])}
+    one = home_of(lambda path: path in there or any(p.startswith(f"{path}/") for p in paths), above.__contains__)
+    others = [home for home in HOMES if has[home] and home != one]
+    if others:
+        got = ", ".join([one, *others])
+        folder.rows.problem("two_homes", has[others[0]][0], f"all users in {one}/, the one that counts", got)
+
+
+def _is_of_user(path: str, home: str) -> bool:
+    rest = path.removeprefix(f"{home}/").split("/")
+    return len(rest) == 2 and rest[1] in (*(f"{kind}.md" for kind in TYPES), "meta.json")
+
+
+def _memory_folders(paths: Iterable[str]) -> dict[str, list[str]]:
+    """The folders ``memory/``, and what lies below each."""
     below: dict[str, list[str]] = {}
-    for path in folder.listing.files:
+    for path in paths:
         home, found, rest = path.rpartition("memory/")
         if found and (not home or home.endswith("/")):
             below.setdefault(home + found, []).append(rest)
-    for home, names in below.items():
-        above = home.removesuffix("memory/")
-        is_workspace = any(f"{above}{name}.md" in folder.listing.files for name in ("MEMORY", "HEARTBEAT"))
-        users = [name for name in names if name.lower().endswith(MARKDOWN)]
-        if not is_workspace and "index.json" not in names and all(map(_is_user, users)):
-            sources = (folder.read(home + name, Rows()) for name in users)
-            if all(source is not None and _is_bullets(source) for source in sources):
-                yield from (home + name for name in users)
+    return below
 
 
-def _is_user(name: str) -> bool:
+def _alone(folder: Folder, home: str, names: list[str]) -> list[str]:
+    found = old_alone(
+        names,
+        beside=lambda name: home.removesuffix("memory/") + name in folder.listing.files,
+        read=lambda name: folder.read(home + name, Rows()),
+    )
+    return [home + name for name in found]
+
+
+def old_alone(names: Iterable[str], beside: Callable[[str], bool], read: Callable[[str], Source | None]) -> list[str]:
+    """The ``{userId}.md`` that are all the Markdown of a folder ``memory``, and hold bullets, where no workspace is.
+
+    Parameters
+    ----------
+    names : iterable of str
+        What lies in the folder, at any depth, relative to it.
+    beside : callable
+        Whether a file of a name lies beside the folder.
+    read : callable
+        A file of the folder.
+    """
+    names = list(names)
+    users = [name for name in names if name.lower().endswith(MARKDOWN)]
+    if any(map(beside, ("MEMORY.md", "HEARTBEAT.md"))) or "index.json" in names or not all(map(is_user_file, users)):
+        return []
+    sources = (read(name) for name in users)
+    return users if all(source is not None and _is_bullets(source) for source in sources) else []
+
+
+def is_user_file(name: str) -> bool:
+    """Whether a name in a folder can be that of a user's old file."""
     stem = name.rpartition(".")[0]
     return "/" not in name and not stem.isupper() and not _DATED.match(stem)
 
@@ -195,7 +269,7 @@ def _is_bullets(source: Source) -> bool:
 def _is_old(path: str, homes: set[str]) -> bool:
     folder, _, name = path.rpartition("/")
     home = f"{folder}/users" if folder else "users"
-    return name.endswith(".md") and home in homes and _is_user(name)
+    return name.endswith(".md") and home in homes and is_user_file(name)
 
 
 def parse(file: File, rows: Rows) -> None:
@@ -221,7 +295,7 @@ class _Facts:
 
     def __init__(self, source: Source, rows: Rows, told: object) -> None:
         user = user_of(source.path)
-        self.path, self.rows, self.old = source.path, rows, user is None and told == _OLD
+        self.path, self.rows, self.old = source.path, rows, user is None and told == OLD_LAYOUT
         self.user = source.stem if self.old else user
         self.expected = source.stem if source.stem in TYPES else None
 
@@ -287,7 +361,7 @@ def _parse_meta(source: Source, rows: Rows) -> None:
         rows.problem(rule, path, expected, got, line=lines.get(name, 1), field=name)
 
     values, taken = META.read(meta, rows, problem, is_typed=True)
-    for name in sorted(meta.keys() - META.names - {"lastIds"}):
+    for name in sorted(meta.keys() - META.names - OWN):
         problem("unclaimed", name, "a counter or version", meta[name])
     user: Row = {"user_id": user_of(path), "path": path, "version": values["version"], "extra": extra_of(meta, taken)}
     for name, kind in COUNTED.items():
@@ -316,7 +390,7 @@ FORMAT = Format(
     tables=("facts", "users"),
     schemas={"_counters": _COUNTERS},
     endings=MARKDOWN,
-    writes=(".json", ".md", ".md.bak"),
+    writes=(".json", ".md", KEPT),
     claims=_claims,
     landmark="users memory",
     survey=_survey,
@@ -331,6 +405,7 @@ FORMAT = Format(
         Rule("prefix_mismatch", "facts", "id", "pf_, wk_ or ar_, as the type is"),
         Rule("missing_recommended", "facts", "exp", "a working fact with this tag"),
         Rule("type_file_mismatch", "facts", "t", "the type that the file is named for"),
+        Rule("two_homes", "facts", "", "all users in one folder"),
         Rule("counter_mismatch", "facts", "", "the number of facts in the file beside it"),
     ),
 )

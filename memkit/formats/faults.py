@@ -11,8 +11,8 @@ _CODES = {
     "error": "unparsable unreadable unsupported_version outside_root plugin_path missing_file duplicate_id out_of_range"
     " bad_date file_too_large too_many_files foreign_index format_failed",
     "warning": "missing_field bad_value not_uuid4 name_mismatch implausible_date encoding counter_mismatch"
-    " dangling_relation self_relation contradictory_relation unbalanced_fence type_file_mismatch duplicate_key"
-    " missing_index empty_text secret foreign_journal",
+    " dangling_relation self_relation contradictory_relation unbalanced_fence type_file_mismatch two_homes"
+    " duplicate_key missing_index empty_text secret foreign_journal",
     "info": "missing_recommended prefix_mismatch unknown_placeholder unindexed unclaimed not_a_fact future_date symlink"
     " undeclared_kind empty_section deleted"
     " no_repository uncommitted",
@@ -38,6 +38,7 @@ ADVICE: dict[str, str] = {
     "duplicate_key": "The first value counts, the later ones are kept in extra; remove one.",
     "unindexed": "It is read all the same; name it in an index.",
     "missing_index": "Its files are read all the same; add one and name it in the root.",
+    "two_homes": "Both are read, but a store knows the first alone; move the users of the other there.",
     "not_a_fact": "It is kept as text.",
     "empty_section": "It is not searched.",
     "deleted": "It is left out.",

@@ -71,6 +71,7 @@ def test_a_fact_is_saved_in_the_file_of_its_type(facts: FactStore, tmp_path: Pat
     assert meta(tmp_path) == {
         **{"version": 2, "profileCount": 1, "workingCount": 2, "archiveCount": 1},
         "lastIds": {"pf": 1, "wk": 2, "ar": 1},
+        "guessedEnds": ["wk_001"],
     }
     assert mk.read(tmp_path).problems.num_rows == 0
 
@@ -217,7 +218,7 @@ def test_a_query_alone_never_deletes(facts: FactStore, tmp_path: Path) -> None:
     assert not isinstance(found, (str, mk.Edits))
     assert found["source_id"].to_pylist() == ["wk_001"]
     with pytest.raises(NotFoundError, match="no fact answers"):
-        facts.forget("anna", query="погода на море", confirm=True, now=NOW)
+        facts.forget("anna", query="погода на море", confirm=True, least_score=0.35, now=NOW)
     with pytest.raises(ParameterError, match="one of the two"):
         facts.forget("anna", now=NOW)
     assert tree(tmp_path) == before
@@ -263,8 +264,10 @@ def test_the_old_file_of_a_user_is_migrated_once(tmp_path: Path) -> None:
         tmp_path, {"memory/users/x/profile.md": "", "memory/boris.md": "- Пьёт чай\n", "memory/eva.md": "- Пьёт мёд\n"}
     )
     facts = mk.store(root).facts
-    assert facts.migrate_user("boris", now=NOW) is True
-    assert facts.migrate_user("boris", now=NOW) is False
+    table = facts.migrate_user("boris", now=NOW)
+    assert table.select(["line", "id"]).to_pylist() == [{"line": 1, "id": "ar_001"}]  # type: ignore[union-attr]  # no dry run
+    with pytest.raises(ChangeRefusedError, match="migrated already"):
+        facts.migrate_user("boris", now=NOW)
     assert facts.read("boris", now=NOW)["text"].to_pylist() == ["Пьёт чай"]
     assert (root / "memory/boris.md.bak").is_file()
     assert (root / "memory/eva.md").is_file()

@@ -1,0 +1,429 @@
+"""Memory v2 as its authors would use it: the folder as the document says, and every operation that it names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import memkit as mk
+from memkit.change.facts import FactStore, Saved
+from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError, PolicyRefusal
+
+NOW = "2026-02-20"
+HOME = "data/memory/users"
+PROFILE = "- [id:pf_001] [t:profile] [imp:high] Пользователь предпочитает русский.\n"
+WORKING = "- [id:wk_014] [t:working] [imp:normal] [exp:2026-03-01] Сейчас ставим simple-bot...\n"
+ARCHIVE = "- [id:ar_120] [t:archive] [imp:low] Обсуждали структуру памяти.\n"
+META = {"version": 2, "profileCount": 1, "workingCount": 1, "archiveCount": 1}
+BOT = {
+    f"{HOME}/test-user/profile.md": PROFILE,
+    f"{HOME}/test-user/working.md": WORKING,
+    f"{HOME}/test-user/archive.md": ARCHIVE,
+    f"{HOME}/test-user/meta.json": json.dumps(META, indent=2) + "\n",
+}
+OLD = {"data/memory/boris.md": "# Борис\n- Пьёт чай без сахара.\n\n* Drives a red car.\n"}
+BROUGHT = (
+    "# Борис\n- [id:ar_001] [t:archive] [imp:low] Пьёт чай без сахара.\n\n"
+    "- [id:ar_002] [t:archive] [imp:low] Drives a red car.\n"
+)
+
+
+def tree(root: Path) -> dict[str, str]:
+    return {
+        path.relative_to(root).as_posix(): path.read_bytes().decode()
+        for path in sorted(root.rglob("*"))
+        if path.is_file() and ".memkit" not in path.parts
+    }
+
+
+def store(root: Path, files: dict[str, str], **how: Any) -> FactStore:
+    """A store as the document's bot would have it: its lines know no day of their own."""
+    return mk.store(mk.write_files(root, files), **{"created_tag": False, "encoder": None} | how).facts
+
+
+# --- the folder, and the operations on the document's own lines ---------------------------------------------------
+
+
+def test_the_documents_own_folder_is_healthy(tmp_path: Path) -> None:
+    corpus = mk.read(mk.write_files(tmp_path, BOT))
+    assert corpus.problems.num_rows == 0
+    assert corpus.memories["source_id"].to_pylist() == ["ar_120", "pf_001", "wk_014"]
+    assert set(corpus.memories["user_id"].to_pylist()) == {"test-user"}
+
+
+def test_a_fact_is_saved_behind_the_last_and_nothing_else_changes(tmp_path: Path) -> None:
+    facts = store(tmp_path, BOT)
+    saved = [
+        facts.save("test-user", "Меня зовут Анна, я из Казани.", now=NOW),
+        facts.save("test-user", "Сейчас чиним пул соединений.", now=NOW),
+        facts.save("test-user", "Ездила в Москву поездом.", now=NOW),
+        facts.save("test-user", "Готовит отчёт к пятнице.", {"type": "working", "expiresAt": "2026-02-27"}, now=NOW),
+    ]
+    assert [found.id for found in saved if isinstance(found, Saved)] == ["pf_002", "wk_015", "ar_121", "wk_016"]
+    after = tree(tmp_path)
+    assert after[f"{HOME}/test-user/profile.md"] == (
+        PROFILE + "- [id:pf_002] [t:profile] [imp:high] Меня зовут Анна, я из Казани.\n"
+    )
+    assert after[f"{HOME}/test-user/working.md"] == (
+        f"{WORKING}- [id:wk_015] [t:working] [imp:normal] [exp:2026-03-06] Сейчас чиним пул соединений.\n"
+        "- [id:wk_016] [t:working] [imp:normal] [exp:2026-02-27] Готовит отчёт к пятнице.\n"
+    )
+    assert after[f"{HOME}/test-user/archive.md"] == (
+        ARCHIVE + "- [id:ar_121] [t:archive] [imp:low] Ездила в Москву поездом.\n"
+    )
+    assert json.loads(after[f"{HOME}/test-user/meta.json"]) == {
+        **META,
+        **{"profileCount": 2, "workingCount": 3, "archiveCount": 2},
+        "lastIds": {"pf": 2, "wk": 16, "ar": 121},
+        "guessedEnds": ["wk_015"],  # the end of wk_016 was said
+    }
+    assert set(after) == set(BOT)
+    assert mk.read(tmp_path).problems.num_rows == 0
+    for _ in saved:
+        mk.undo(tmp_path)
+    assert tree(tmp_path) == BOT
+
+
+def test_facts_are_read_and_found(tmp_path: Path) -> None:
+    facts = store(tmp_path, BOT)
+    assert facts.read("test-user", now="2026-03-01")["id"].to_pylist() == ["pf_001", "wk_014", "ar_120"]
+    assert facts.read("test-user", now="2026-03-02")["id"].to_pylist() == ["pf_001", "ar_120"]
+    assert facts.search("test-user", "структура памяти", now=NOW)["source_id"].to_pylist()[0] == "ar_120"
+    assert facts.get("test-user", ["wk_014"])["text"].to_pylist() == ["Сейчас ставим simple-bot..."]
+    assert facts.blocks("test-user", "структура памяти", now=NOW) == (
+        "[PROFILE MEMORY]\n- Пользователь предпочитает русский.\n\n"
+        "[WORKING MEMORY]\n- Сейчас ставим simple-bot...\n\n"
+        "[RELEVANT MEMORY FOR THIS TURN]\n- Обсуждали структуру памяти."
+    )
+    assert tree(tmp_path) == BOT
+
+
+def test_a_fact_is_changed_and_forgotten_and_the_other_bytes_stay(tmp_path: Path) -> None:
+    facts = store(tmp_path, BOT)
+    assert facts.update("test-user", "ar_120", text="Обсуждали формат памяти.", now=NOW) == "ar_120"
+    path = f"{HOME}/test-user/archive.md"
+    assert tree(tmp_path)[path] == "- [id:ar_120] [t:archive] [imp:low] Обсуждали формат памяти.\n"
+    assert facts.forget("test-user", "ar_120", now=NOW) == "ar_120"
+    after = tree(tmp_path)
+    assert after[path] == ""
+    meta = BOT[f"{HOME}/test-user/meta.json"].replace('"archiveCount": 1', '"archiveCount": 0')
+    assert after == BOT | {path: "", f"{HOME}/test-user/meta.json": meta}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("а" * 11, "length"),
+        ("а" * 241, "length"),
+        ("Это точно вопрос?", "question"),
+        ("npm install left-pad", "command"),
+        ("cd simple-bot", "command"),
+        ("сделай промпт для бота", "command"),
+        ("ключ sk-" + "a1" * 12, "secret"),
+        ("Authorization: Bearer " + "a1" * 12, "secret"),
+        ("хэш " + "0a" * 20, "secret"),
+        ("обсуждали структуру памяти", "duplicate"),
+        ("Мы обсуждали структуру памяти.", "duplicate"),
+    ],
+)
+def test_what_the_policy_refuses_is_refused_with_its_reason(text: str, reason: str, tmp_path: Path) -> None:
+    facts = store(tmp_path, BOT)
+    with pytest.raises(PolicyRefusal) as caught:
+        facts.save("test-user", text, now=NOW)
+    assert caught.value.reason == reason
+    assert tree(tmp_path) == BOT
+
+
+# --- one home ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("files", "home"),
+    [
+        ({}, "users"),
+        ({"users/x/profile.md": ""}, "users"),
+        ({"data/memory/.keep": ""}, HOME),
+        (OLD, HOME),
+        ({"data/memory/users/x/profile.md": ""}, HOME),
+        ({"memory/boris.md": "- Пьёт чай.\n"}, "memory/users"),
+        ({"memory/users/x/profile.md": ""}, "memory/users"),
+        ({"MEMORY.md": "# Чай\n", "memory/2026-01-01.md": "- пул\n"}, "users"),
+    ],
+)
+def test_users_have_one_home(files: dict[str, str], home: str, tmp_path: Path) -> None:
+    facts = store(tmp_path, files)
+    facts.save("anna", "Ездила в Москву поездом.", now=NOW)
+    assert f"{home}/anna/archive.md" in tree(tmp_path)
+    assert facts.read("anna", now=NOW)["path"].to_pylist() == [f"{home}/anna/archive.md"]
+    memories = mk.read(tmp_path).memories
+    assert f"{home}/anna/archive.md" in memories["path"].to_pylist()
+
+
+def test_two_homes_at_once_are_a_problem_that_names_both(tmp_path: Path) -> None:
+    both = BOT | {"users/eva/archive.md": ARCHIVE}
+    (row,) = mk.read(mk.write_files(tmp_path, both)).problems.to_pylist()
+    assert (row["rule"], row["severity"], row["path"]) == ("two_homes", "warning", "users/eva/archive.md")
+    assert "data/memory/users, users" in row["message"]
+    facts = mk.store(tmp_path, encoder=None).facts
+    assert facts.read("eva", now=NOW).num_rows == 0
+    assert facts.read("test-user", now=NOW).num_rows == 3
+
+
+# --- migration ---------------------------------------------------------------------------------------------------
+
+AFTER = {
+    f"{HOME}/boris/archive.md": BROUGHT,
+    "data/memory/boris.md.bak": OLD["data/memory/boris.md"],
+}
+WRITES: dict[str, Callable[[FactStore], object]] = {
+    "save": lambda facts: facts.save("boris", "Ездит в Москву поездом.", now=NOW),
+    "forget": lambda facts: facts.forget("boris", query="red car", confirm=True, now=NOW),
+    "update": lambda facts: facts.update("boris", "ar_001", text="Пьёт чай с мёдом.", now=NOW),
+    "cleanup": lambda facts: facts.cleanup(now=NOW),
+    "cleanup one": lambda facts: facts.cleanup("boris", now=NOW),
+    "migrate": lambda facts: facts.migrate_user("boris", now=NOW),
+}
+READS: dict[str, Callable[[FactStore], object]] = {
+    "read": lambda facts: facts.read("boris", now=NOW)["text"].to_pylist(),
+    "search": lambda facts: facts.search("boris", "red car", now=NOW)["text"].to_pylist(),
+    "blocks": lambda facts: facts.blocks("boris", "red car", now=NOW),
+    "ask": lambda facts: facts.forget("boris", query="red car", now=NOW)["text"].to_pylist(),  # type: ignore[index,union-attr]  # candidates
+}
+
+
+@pytest.mark.parametrize("call", WRITES)
+def test_the_first_access_that_writes_migrates(call: str, tmp_path: Path) -> None:
+    facts = store(tmp_path, OLD)
+    WRITES[call](facts)
+    after = tree(tmp_path)
+    kept = OLD["data/memory/boris.md"]  # what is forgotten is forgotten there too
+    assert after["data/memory/boris.md.bak"] == (
+        kept.replace("* Drives a red car.\n", "") if call == "forget" else kept
+    )
+    assert "data/memory/boris.md" not in after
+    if call in ("cleanup", "migrate"):
+        assert {path: after[path] for path in AFTER} == AFTER
+        assert json.loads(after[f"{HOME}/boris/meta.json"]) == {
+            **{"version": 2, "profileCount": 0, "workingCount": 0, "archiveCount": 2, "lastIds": {"ar": 2}}
+        }
+    if call != "migrate":
+        assert facts.migrated["id"].to_pylist() == [None, "ar_001", "ar_002"]
+    assert [row for row in mk.read(tmp_path).problems.to_pylist() if row["rule"] != "not_a_fact"] == []
+    while tree(tmp_path) != OLD:
+        mk.undo(tmp_path)
+
+
+@pytest.mark.parametrize("call", READS)
+def test_what_reads_never_writes_and_shows_the_old_facts(call: str, tmp_path: Path) -> None:
+    facts = store(tmp_path, OLD)
+    assert "Drives a red car." in READS[call](facts)  # type: ignore[operator]  # a text or a list of them
+    assert tree(tmp_path) == OLD
+    assert not (tmp_path / ".memkit/journal").exists() or not list((tmp_path / ".memkit/journal").iterdir())
+
+
+def test_a_migration_says_what_became_of_each_line(tmp_path: Path) -> None:
+    text = (
+        "\ufeff# Борис\r\n- Пьёт чай.\r\nпросто строка\r\n\r\n- [id:ar_007] [t:archive] [imp:low] Бегает.\r\n* Drives."
+    )
+    table = store(tmp_path, BOT | {"data/memory/boris.md": text}).migrate_user("boris", now=NOW)
+    assert [(row["line"], row["id"], row["text"], row["reason"].split(":")[0]) for row in table.to_pylist()] == [  # type: ignore[union-attr]  # no dry run
+        (1, None, "# Борис", "no item"),
+        (2, "ar_008", "Пьёт чай.", "an item"),
+        (3, None, "просто строка", "no item"),
+        (5, "ar_007", "Бегает.", "a fact line"),
+        (6, "ar_009", "Drives.", "an item"),
+    ]
+    assert tree(tmp_path)[f"{HOME}/boris/archive.md"] == (
+        "# Борис\r\n- [id:ar_008] [t:archive] [imp:low] Пьёт чай.\r\nпросто строка\r\n\r\n"
+        "- [id:ar_007] [t:archive] [imp:low] Бегает.\r\n- [id:ar_009] [t:archive] [imp:low] Drives."
+    )
+
+
+FOLDER = {f"{HOME}/boris/profile.md": PROFILE}
+NOTHING: dict[str, tuple[dict[str, str], type[mk.MemkitError], str]] = {
+    "no such user": (BOT | OLD, NotFoundError, r"no user 'bori'. Near it: boris"),
+    "no old file": (FOLDER, NotFoundError, r"nothing to migrate: no data/memory/boris\.md"),
+    "migrated": (FOLDER | {"data/memory/boris.md.bak": "- Пьёт чай.\n"}, ChangeRefusedError, "migrated already"),
+    "folder": (FOLDER | OLD, ChangeRefusedError, "data/memory/users/boris/ is there already"),
+    "kept name": (OLD | BOT | {"data/memory/boris.md.bak": ""}, ChangeRefusedError, r"boris\.md\.bak, which is there"),
+    "plain lines": (BOT | {"data/memory/boris.md": "просто строка\n"}, ChangeRefusedError, "no line of it is an item"),
+    "workspace": (
+        {"data/memory/boris.md": "- чай\n", "data/memory/plan.md": "План.\n"},
+        ChangeRefusedError,
+        "not read as a user's file",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NOTHING)
+def test_a_migration_that_can_do_nothing_says_which_of_its_reasons_it_is(case: str, tmp_path: Path) -> None:
+    files, error, said = NOTHING[case]
+    facts = store(tmp_path, files)
+    with pytest.raises(error, match=said):
+        facts.migrate_user("bori" if case == "no such user" else "boris", now=NOW)
+    assert tree(tmp_path) == files
+
+
+# --- cleanup -----------------------------------------------------------------------------------------------------
+
+
+def test_cleanup_deletes_what_is_past_its_day_in_working_alone_and_lists_it_first(tmp_path: Path) -> None:
+    stray = "- [id:ar_121] [t:archive] [imp:low] [exp:2026-01-01] Купил планшет.\n"
+    files = BOT | {f"{HOME}/test-user/archive.md": ARCHIVE + stray}
+    files[f"{HOME}/test-user/meta.json"] = json.dumps({**META, "archiveCount": 2})
+    facts = store(tmp_path, files)
+    edits = facts.cleanup(now="2026-03-02", dry_run=True)
+    assert isinstance(edits, mk.Edits)
+    assert edits.table["before"].to_pylist()[0] == WORKING
+    assert tree(tmp_path) == files
+    assert facts.cleanup(now="2026-03-01") == []
+    assert facts.cleanup(now="2026-03-02") == ["wk_014"]
+    assert tree(tmp_path)[f"{HOME}/test-user/working.md"] == ""
+    assert tree(tmp_path)[f"{HOME}/test-user/archive.md"] == ARCHIVE + stray
+    mk.undo(tmp_path)
+    assert tree(tmp_path) == files
+
+
+def test_what_ended_by_a_guess_alone_can_go_to_the_archive(tmp_path: Path) -> None:
+    facts = store(tmp_path, BOT)
+    facts.save("test-user", "Сейчас чиним пул соединений.", now=NOW)
+    facts.save("test-user", "Планирую отпуск в апреле.", now=NOW)
+    assert facts.cleanup(guessed="archive", now="2026-04-01") == ["wk_014", "wk_015", "wk_016"]
+    after = tree(tmp_path)
+    assert after[f"{HOME}/test-user/working.md"] == ""
+    assert after[f"{HOME}/test-user/archive.md"] == (
+        f"{ARCHIVE}- [id:ar_121] [t:archive] [imp:normal] Сейчас чиним пул соединений.\n"
+        "- [id:ar_122] [t:archive] [imp:normal] Планирую отпуск в апреле.\n"
+    )
+    meta = json.loads(after[f"{HOME}/test-user/meta.json"])
+    assert (meta["workingCount"], meta["archiveCount"], meta["guessedEnds"]) == (0, 3, [])
+    assert mk.read(tmp_path).problems["rule"].to_pylist() == ["empty_text"]
+    with pytest.raises(ParameterError, match="guessed"):
+        facts.cleanup(guessed="keep")
+
+
+def test_a_lasting_fact_has_no_end(tmp_path: Path) -> None:
+    facts = store(tmp_path, BOT)
+    for text, type, importance in (
+        ("Аллергия на плановые прививки", "profile", "high"),
+        ("Купил планшет", "archive", "low"),
+        ("Is a task force veteran", "archive", "low"),
+        ("Любит короткие ответы", "archive", "normal"),
+    ):
+        saved = facts.save("test-user", text, now=NOW)
+        assert isinstance(saved, Saved)
+        assert (saved.type, saved.importance, saved.expires_at) == (type, importance, None)
+    assert facts.cleanup(now="2030-01-01") == ["wk_014"]
+
+
+# --- limits ------------------------------------------------------------------------------------------------------
+
+
+def test_a_full_archive_takes_a_new_fact_and_the_oldest_low_one_goes(tmp_path: Path) -> None:
+    lines = [f"- [id:ar_{n:03d}] [t:archive] [imp:normal] Факт под номером {n * 7919}.\n" for n in range(1, 501)]
+    facts = store(tmp_path, {f"{HOME}/anna/archive.md": "".join(lines)})
+    first = facts.save("anna", "Ездила в Москву поездом.", now=NOW)
+    second = facts.save("anna", "Слушала оперу в Вене.", now=NOW)
+    assert isinstance(first, Saved)
+    assert isinstance(second, Saved)
+    assert (first.importance, first.evicted) == ("low", ("ar_001",))
+    assert second.evicted == (first.id,) or second.evicted == ("ar_002",)
+    assert facts.read("anna", now=NOW).num_rows == 500
+    assert mk.Quota().transform(mk.read(tmp_path), as_of=NOW)["keep"].to_pylist() == [True] * 500
+
+
+# --- words in place of ids ---------------------------------------------------------------------------------------
+
+SAID = [
+    "Не ест мясо, рыбу ест.",
+    "В самолёте садится у прохода.",
+    "Боится летать, едет поездом.",
+    "Дежурит по чётным неделям.",
+    "Живёт в Казани с 2019 года.",
+    "Просит не ставить смайлики в сообщениях.",
+    "Wants amounts with the currency.",
+    "Allergic to nuts.",
+    "Approves hotels up to 90 euros a night.",
+    "Travels with hand luggage only.",
+]
+
+
+def test_a_query_offers_five_with_scores_and_gaps_and_confirm_decides(tmp_path: Path) -> None:
+    facts = store(tmp_path, {})
+    for text in SAID:
+        facts.save("anna", text, now=NOW)
+    asked = facts.forget("anna", query="у прохода в самолёте, боится летать", now=NOW)
+    rows = asked.to_pylist()  # type: ignore[union-attr]  # candidates
+    assert rows[0]["text"] == "В самолёте садится у прохода."
+    assert 2 <= len(rows) <= 5
+    scores = [row["score"] for row in rows]
+    assert [row["gap"] for row in rows] == [*(a - b for a, b in pairwise(scores)), None]
+    with pytest.raises(NotFoundError, match=r"score of 1.00. The best: ar_\d+ 0\.\d\d, "):
+        facts.forget("anna", query="летать", confirm=True, least_score=1.0, now=NOW)
+    assert facts.forget("anna", query="летать", confirm=True, now=NOW) is not None
+    assert facts.read("anna", now=NOW).num_rows == len(SAID) - 1
+    with pytest.raises(NotFoundError, match="no fact answers 'xyzzy'"):
+        facts.forget("anna", query="xyzzy", confirm=True, now=NOW)
+    with pytest.raises(ParameterError, match="least_score: expected"):
+        mk.store(tmp_path, least_score=3.0)
+
+
+# --- a new user, and what is no argument -------------------------------------------------------------------------
+
+
+def test_a_new_user_has_empty_results_and_the_note_names_near_ones(tmp_path: Path) -> None:
+    facts = store(tmp_path, BOT | OLD)
+    for table in (facts.read("test-usr"), facts.search("test-usr", "чай"), facts.forget("test-usr", query="чай")):
+        assert table.num_rows == 0  # type: ignore[union-attr]  # candidates
+        assert b"Near it: test-user" in table.schema.metadata[b"note"]  # type: ignore[union-attr]
+    assert b"Near it: boris" in facts.read("boriss").schema.metadata[b"note"]
+    assert facts.blocks("new", "Привет!") == ""
+    with pytest.raises(NotFoundError, match="no fact"):
+        facts.forget("new", "ar_001")
+
+
+BAD: dict[str, Callable[[FactStore], object]] = {
+    "user": lambda facts: facts.save(5, "Ездила в Москву поездом."),  # type: ignore[arg-type]
+    "text": lambda facts: facts.save("anna", 5),  # type: ignore[arg-type]
+    "meta": lambda facts: facts.save("anna", "Ездила в Москву поездом.", "working"),  # type: ignore[arg-type]
+    "meta key": lambda facts: facts.save("anna", "Ездила в Москву поездом.", {5: 5}),  # type: ignore[dict-item]
+    "end": lambda facts: facts.save("anna", "Ездила в Москву поездом.", {"expires_at": 5}),
+    "end twice": lambda facts: facts.save(
+        "anna", "Ездила в Москву поездом.", {"expires_at": "2026-03-01", "expiresAt": "2026-03-02"}
+    ),
+    "type": lambda facts: facts.save("anna", "Ездила в Москву поездом.", {"type": []}),
+    "query": lambda facts: facts.search("anna", 5),  # type: ignore[arg-type]
+    "k": lambda facts: facts.search("anna", "чай", k="5"),  # type: ignore[arg-type]
+    "ids": lambda facts: facts.get("anna", "pf_001"),
+    "an id": lambda facts: facts.get("anna", [5]),  # type: ignore[list-item]
+    "forget id": lambda facts: facts.forget("anna", 5),  # type: ignore[arg-type]
+    "forget query": lambda facts: facts.forget("anna", query=5, confirm=True),  # type: ignore[arg-type]
+    "confirm": lambda facts: facts.forget("anna", query="чай", confirm="yes"),  # type: ignore[arg-type]
+    "update": lambda facts: facts.update("anna", "pf_001", text=None),  # type: ignore[arg-type]
+    "both": lambda facts: facts.forget("anna", "pf_001", "чай"),
+    "message": lambda facts: facts.blocks("anna", None),  # type: ignore[arg-type]
+    "cleanup": lambda facts: facts.cleanup(5),  # type: ignore[arg-type]
+    "migrate": lambda facts: facts.migrate_user(None),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_what_is_no_argument_gets_a_message_of_ours(what: str, tmp_path: Path) -> None:
+    facts = store(tmp_path, {"users/anna/profile.md": PROFILE})
+    with pytest.raises(ParameterError):
+        BAD[what](facts)
+    assert tree(tmp_path) == {"users/anna/profile.md": PROFILE}
+
+
+def test_what_a_store_documents_can_be_given_where_it_is_made(tmp_path: Path) -> None:
+    for tag in (True, False):
+        root = mk.write_files(tmp_path / str(tag), {"a.txt": ""})
+        mk.store(root, encoder=None, created_tag=tag).facts.save("anna", "Ездила в Москву поездом.", now=NOW)
+        assert ("[created:2026-02-20]" in tree(root)["users/anna/archive.md"]) == tag
+    with pytest.raises(ParameterError, match="created_tag"):
+        mk.store(tmp_path, created_tag="no")  # type: ignore[arg-type]
