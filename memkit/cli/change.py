@@ -242,6 +242,20 @@ def _filtered(edits: Edits, where: str | None) -> Edits:
     return edits if where is None else edits.filter(where)
 
 
+def _tidy(facts: Any, user: str | None) -> None:
+    """Migrate old files and delete what is past its day, as the bot does when it starts; each line is said first."""
+    listed = facts.cleanup(user, dry_run=True)
+    for row in listed.table.to_pylist():
+        if row["op"] == "delete":
+            print(
+                safe(f"memkit: past its day, deleted: {row['path']}: {(row['before'] or '').strip()}"), file=sys.stderr
+            )
+    facts.cleanup(user)
+    for row in facts.migrated.to_pylist():
+        became = f"{row['id']}, " if row["id"] else ""
+        print(safe(f"memkit: migrated: {row['path']}:{row['line']}: {became}{row['reason']}"), file=sys.stderr)
+
+
 @app.command()
 def serve(
     path: PathArgument,
@@ -273,7 +287,7 @@ def serve(
     server = make_server(tools, read_only=read_only)
     try:
         if not read_only:
-            tools.store.facts.cleanup(user)
+            _tidy(tools.store.facts, user)
     except MemkitError as error:  # another process is at work there; what is past its day is hidden all the same
         print(f"memkit: {safe(str(error))}", file=sys.stderr)
     if http is not None:

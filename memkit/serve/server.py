@@ -122,7 +122,7 @@ def _guarded(
                 return method(*args, **named)
         except PolicyRefusal as refusal:
             answer = {"ok": False, "id": "", "reason": refusal.reason, "message": clean(str(refusal))}
-            return answer | ({"candidates": []} if method.__name__ in Tools.DESTROYING else {})
+            return answer | ({"candidates": [], "gap": None} if method.__name__ in Tools.DESTROYING else {})
         except (MemkitError, OSError) as error:
             raise failure(clean(str(error))) from None
         except (SystemExit, KeyboardInterrupt) as error:

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from typing_extensions import TypedDict  # schemas are made of it, and below Python 3.12 not of typing's
 
 from memkit.change.disk import Disk, check_path
@@ -18,7 +20,8 @@ from memkit.change.store import store
 from memkit.change.users import check_user
 from memkit.change.workspace import Live
 from memkit.duck import literal
-from memkit.errors import NotFoundError, ParameterError, PolicyRefusal
+from memkit.errors import ParameterError, PolicyRefusal
+from memkit.formats.facts import TYPES
 from memkit.serve.calls import Calls
 from memkit.serve.scope import files_of, seen_by
 
@@ -78,12 +81,16 @@ class Done(TypedDict):
 
 
 class Removed(TypedDict):
-    """What was forgotten, or the candidates where nothing was: then ask again with confirm."""
+    """What was forgotten, or the candidates where nothing was: then ask again with confirm.
+
+    `gap` is how far the second candidate scores below the first.
+    """
 
     ok: bool
     id: str
     reason: str
     candidates: list[Hit]
+    gap: float | None
     message: str
 
 
@@ -94,13 +101,37 @@ def _limited(method: Callable[Concatenate[Tools, P], T]) -> Callable[Concatenate
 
     @functools.wraps(method)
     def call(self: Tools, /, *args: P.args, **named: P.kwargs) -> T:
-        check_limits(signature.bind(self, *args, **named).arguments)
+        try:
+            given = signature.bind(self, *args, **named).arguments
+        except TypeError as error:
+            raise ParameterError(f"{method.__name__}: {error}.") from None
+        _check_types(signature, given)
+        check_limits(given)
         return method(self, *args, **named)
 
     said = ", ".join(f"{name} {LIMITS[name]:,} {_unit(name)}" for name in names)
     cut = f" The answer is cut at {MAX_TEXT:,} characters." if signature.return_annotation == "Text" else ""
     call.__doc__ = f"{inspect.cleandoc(method.__doc__ or '')}{cut}{f' Limits: {said}.' if said else ''}"
     return call
+
+
+_IS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "str": ("a text", lambda value: isinstance(value, str)),
+    "int": ("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "bool": ("true or false", lambda value: isinstance(value, bool)),
+    "list[str]": ("a list of texts", lambda value: isinstance(value, list) and all(isinstance(v, str) for v in value)),
+    "None": ("none", lambda value: value is None),
+}
+"""What an argument may be, by the words of its annotation."""
+
+
+def _check_types(signature: inspect.Signature, given: Mapping[str, Any]) -> None:
+    """Raise where an argument is of another type than its annotation says."""
+    for name, value in given.items():
+        kinds = str(signature.parameters[name].annotation).split(" | ")
+        if all(kind in _IS for kind in kinds) and not any(_IS[kind][1](value) for kind in kinds):
+            expected = " or ".join(_IS[kind][0] for kind in kinds if kind != "None")
+            raise ParameterError(f"{name}: expected {expected}. Got {value!r:.80}.")
 
 
 def _unit(name: str) -> str:
@@ -167,7 +198,7 @@ class Tools:
             raise ParameterError(f"k: expected 1 to 100. Got {k}.")
         where = None if user_id is None else f"user_id = {literal(self._user(user_id))}"
         table = self.live.retriever().search(query, k=k, where=where)
-        found = [self._hit(row) for row in table.to_pylist()]
+        found = [self._hit(row) for row in self._named(table).to_pylist() if (row["score"] or 0.0) > 0.0]
         shown = {hit["chunk_id"]: hit["memory_id"] for hit in found}
         notes = (
             (table.schema.metadata or {}).get(b"note", b"").decode(),
@@ -199,7 +230,7 @@ class Tools:
         for chunk in chunk_ids:
             if chunk not in places:
                 raise missing("chunk", chunk, known)
-        rows = chunks.take([places[chunk] for chunk in chunk_ids]).to_pylist()
+        rows = self._named(chunks.take([places[chunk] for chunk in chunk_ids])).to_pylist()
         hits = [self._hit({**row, "score": 1.0}) for row in rows]
         return {"results": hits, "note": clean(self.calls.fetched(chunk_ids))}
 
@@ -217,10 +248,7 @@ class Tools:
     def memory_context(self, user_id: str | None = None, message: str | None = None) -> Text:
         """MEMORY.md and the logs of the last two days; with a user, the blocks of the user's facts for a message."""
         if user_id is not None:
-            try:
-                return _text(self.store.facts.blocks(self._user(user_id), message or ""))
-            except NotFoundError:
-                return _text("")
+            return _text(self.store.facts.blocks(self._user(user_id), message or ""))
         storage = self.store.workspace
         return _text("\n\n".join(filter(None, (storage.read_memory(), storage.get_recent_context()))))
 
@@ -253,7 +281,7 @@ class Tools:
     def memory_forget(
         self, user_id: str, fact_id: str | None = None, query: str | None = None, confirm: bool = False
     ) -> Removed:
-        """Delete a fact by its id, or with confirm the first that a query finds; without, its candidates come back.
+        """Delete a fact by its id, or with confirm the first that a query finds; without, the best five come back.
 
         The old text stays in the journal, for undo, until the owner runs `memkit undo PATH --clear`.
         """
@@ -278,10 +306,13 @@ class Tools:
     def _changed(self, found: Any, what: str, message: str) -> Removed:
         """What the store gave: the id of the fact, or the candidates of a query."""
         if isinstance(found, str):
-            return {"ok": True, "id": found, "reason": "", "candidates": [], "message": message}
-        candidates = [self._hit(row) for row in found.to_pylist()]
-        said = f"Nothing was {what}. Ask by fact_id, or confirm."
-        return {"ok": False, "id": "", "reason": "", "candidates": candidates, "message": said}
+            return {"ok": True, "id": found, "reason": "", "candidates": [], "gap": None, "message": message}
+        rows = found.to_pylist()
+        note = (found.schema.metadata or {}).get(b"note", b"").decode()
+        said = " ".join(filter(None, (f"Nothing was {what}. Ask by fact_id, or confirm.", note)))
+        gap = rows[0]["gap"] if rows else None
+        hits = [self._hit(row) for row in rows]
+        return {"ok": False, "id": "", "reason": "", "candidates": hits, "gap": gap, "message": clean(said)}
 
     def all(self, *, read_only: bool) -> list[Callable[..., Any]]:
         """The tools that are offered."""
@@ -297,11 +328,19 @@ class Tools:
             "score": min(1.0, max(0.0, score)),
             "chunk_id": clean(row["chunk_id"]),
             "memory_id": clean(row["memory_id"]),
-            "fact_id": self._fact_id(row["memory_id"]),
+            "fact_id": clean(row["source_id"]) if row.get("source_id") else None,
         }
 
-    def _fact_id(self, memory_id: str) -> str | None:
-        return clean(memory_id.rpartition("#")[2]) if memory_id.startswith("facts:") else None
+    def _named(self, table: pa.Table) -> pa.Table:
+        """Hits or chunks with ``source_id``: of facts that the store has, the id that memory_forget knows."""
+        memories = self.live.corpus().memories
+        rows = pc.index_in(table["memory_id"], value_set=memories["memory_id"].combine_chunks())
+        own = memories.select(["source_id", "kind", "path"]).take(rows)
+        home = f"{self.store.facts.home}/"
+        known = pc.and_(pc.is_in(own["kind"], value_set=pa.array(TYPES)), pc.starts_with(own["path"], home))
+        ids = pc.if_else(pc.fill_null(known, False), own["source_id"], pa.scalar(None, pa.string()))
+        at = table.column_names.index("source_id") if "source_id" in table.column_names else -1
+        return table.append_column("source_id", ids) if at < 0 else table.set_column(at, "source_id", ids)
 
 
 def clean(text: str) -> str:
