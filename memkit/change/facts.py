@@ -544,8 +544,8 @@ class FactStore(Operations):
         if best is None:
             found = zip(hits["source_id"].to_pylist(), scores, strict=True)
             said = ", ".join(f"{own or 'one without an id'} {score:.2f}" for own, score in found)
-            near = f" The best: {said}." if said else ""
-            raise NotFoundError(f"no fact answers {query!r:.80} with a score of {least:.2f}.{near}")
+            but = f" with a score of {least:.2f}. The best: {said}" if said else ""
+            raise NotFoundError(f"no fact answers {query!r:.80}{but}.")
         return str(best)
 
     def _memories(self, user: str) -> tuple[pa.Table, str]:
