@@ -43,7 +43,13 @@ class Store:
     """
 
     def __init__(
-        self, root: Path, facts: FactStore, notes: NoteStore, records: RecordStore, index: IndexStore, workspace: MemoryStorage
+        self,
+        root: Path,
+        facts: FactStore,
+        notes: NoteStore,
+        records: RecordStore,
+        index: IndexStore,
+        workspace: MemoryStorage,
     ) -> None:
         self.root = root
         self.facts, self.notes, self.records, self.index, self.workspace = facts, notes, records, index, workspace
