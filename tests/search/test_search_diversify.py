@@ -4,10 +4,16 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from memkit.search.stages.diversify import alike, jaccard, mmr
-from memkit.search.stages.fuse import Floats
+from memkit.schemas import Floats, Ints
+from memkit.search.stages.diversify import NOWHERE, alike, jaccard, mmr
 
 DUPLICATES = np.array([[1.0, 1.0, 0.2], [1.0, 1.0, 0.2], [0.2, 0.2, 1.0]])
+
+
+def in_order(score: Floats, similarity: Floats, mmr_lambda: float, depth: int | None = None) -> tuple[Ints, Floats]:
+    """The candidates by place, and what each lost, under one setting."""
+    place, penalty = mmr(score[:, None], similarity, mmr_lambda, depth)
+    return np.argsort(place[:, 0]), penalty[:, 0]
 
 
 def greedy(score: Floats, similarity: Floats, mmr_lambda: float) -> list[int]:
@@ -24,7 +30,7 @@ def greedy(score: Floats, similarity: Floats, mmr_lambda: float) -> list[int]:
 
 
 def test_of_a_duplicate_pair_exactly_one_is_kept_high() -> None:
-    order, penalty = mmr(np.array([1.0, 0.99, 0.6]), DUPLICATES, 0.5)
+    order, penalty = in_order(np.array([1.0, 0.99, 0.6]), DUPLICATES, 0.5)
     assert order.tolist() == [0, 2, 1]
     np.testing.assert_allclose(penalty, [0.0, 0.5 * 1.0, 0.5 * 0.2])
 
@@ -32,19 +38,19 @@ def test_of_a_duplicate_pair_exactly_one_is_kept_high() -> None:
 def test_the_penalty_looks_at_all_hits_above_not_at_the_last() -> None:
     like_first = np.eye(3)
     like_first[2, 0] = like_first[0, 2] = 0.9
-    order, penalty = mmr(np.array([1.0, 0.9, 0.8]), like_first, 0.5)
+    order, penalty = in_order(np.array([1.0, 0.9, 0.8]), like_first, 0.5)
     assert order.tolist() == [0, 1, 2]
     assert penalty.tolist() == [0.0, 0.0, 0.45]
 
 
 def test_lambda_one_is_the_identity() -> None:
-    order, penalty = mmr(np.array([0.9, 0.5, 0.5, 0.1]), np.ones((4, 4)), 1.0)
+    order, penalty = in_order(np.array([0.9, 0.5, 0.5, 0.1]), np.ones((4, 4)), 1.0)
     assert order.tolist() == [0, 1, 2, 3]
     assert not penalty.any()
 
 
 def test_nothing_to_order_is_fine() -> None:
-    assert mmr(np.empty(0), np.empty((0, 0)), 0.5)[0].tolist() == []
+    assert in_order(np.empty(0), np.empty((0, 0)), 0.5)[0].tolist() == []
 
 
 @settings(max_examples=50)
@@ -54,10 +60,27 @@ def test_it_is_the_greedy_rule_and_picks_do_not_depend_on_depth(size: int, mmr_l
     score = np.sort(np.round(rng.random(size), 2))[::-1]
     similarity = rng.random((size, size))
     similarity = (similarity + similarity.T) / 2
-    order, _ = mmr(score, similarity, mmr_lambda)
+    order, _ = in_order(score, similarity, mmr_lambda)
     assert order.tolist() == greedy(score, similarity, mmr_lambda)
     for depth in range(size + 1):
-        assert mmr(score, similarity, mmr_lambda, depth)[0][:depth].tolist() == order[:depth].tolist()
+        assert in_order(score, similarity, mmr_lambda, depth)[0][:depth].tolist() == order[:depth].tolist()
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 8), st.integers(1, 5), st.integers(0, 8), st.integers(0, 10_000))
+def test_many_settings_are_each_as_alone(size: int, columns: int, depth: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    score, similarity = -np.sort(-np.round(rng.random((size, columns)), 2), axis=0), rng.random((size, size))
+    order = np.argsort(rng.random((size, columns)), axis=0)
+    weights, alive = rng.random(columns), rng.integers(0, size + 1, columns)
+    place, penalty = mmr(score, similarity, weights, depth, order, alive)
+    for column, count in enumerate(alive.tolist()):
+        own, one = order[:count, column], [column]
+        among = similarity[own][:, own]
+        expected = mmr(score[:count, one], among, weights[one], depth)
+        assert place[:count, one].tolist() == expected[0].tolist()
+        assert penalty[:count, one].tolist() == expected[1].tolist()
+        assert (place[count:, column] == NOWHERE).all()
 
 
 def test_texts_without_terms_are_unlike_each_other() -> None:

@@ -11,13 +11,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from memkit.errors import ParameterError
+from memkit.schemas import Ints
 from memkit.search.reports.explain import explain
 from memkit.search.retriever import Retriever
-from memkit.search.stages.diversify import fold
+from memkit.search.stages.diversify import NearPairs, Repeats, collapse
 from memkit.text.conflicts import Conflicts
 
 DAY = "2026-03-01"
 SAID = "Пул соединений держит десять, так решили"
+
+
+def fold(texts: list[str], threshold: float) -> Ints:
+    """Under which text each of them folds, the best first; its own place where it stays."""
+    places = np.arange(len(texts))
+    near = NearPairs.among(Repeats(list(texts), np.zeros(len(texts), np.int64)), places, threshold, places)
+    if near is None:
+        return places
+    key = len(texts) - 1 - near.rows[:, None]
+    under = collapse(key, np.ones(key.shape, bool), near, np.array([threshold]))
+    places[near.rows] = len(texts) - 1 - under[:, 0]
+    return places
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -61,7 +62,7 @@ class Labels:
         order = np.argsort(key)
         return cls(ids, memories, key[order], gain[order], stale[order])
 
-    @property
+    @cached_property
     def n_relevant(self) -> Ints:
         """How many memories are relevant, by query."""
         right = self.key[self.gain > 0] // len(self.memories)
@@ -75,7 +76,16 @@ class Labels:
         )
 
     def ideal(self, k: int) -> Floats:
-        """The discounted gain of the best first k, by query."""
+        """The discounted gain of the best first k, by query; worked out once."""
+        if k not in self._ideals:
+            self._ideals[k] = self._ideal(k)
+        return self._ideals[k]
+
+    @cached_property
+    def _ideals(self) -> dict[int, Floats]:
+        return {}
+
+    def _ideal(self, k: int) -> Floats:
         query = self.key // len(self.memories)
         order = np.lexsort((-self.gain, query))
         starts = np.searchsorted(query, np.arange(len(self.queries)))

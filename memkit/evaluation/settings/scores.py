@@ -16,13 +16,14 @@ from memkit.evaluation.scores.metrics import Metric
 from memkit.evaluation.scores.pools import Found, Pools
 from memkit.evaluation.settings.grid import Setting
 from memkit.evaluation.settings.pieces import Pieces
-from memkit.evaluation.settings.plans import Effect, Plan, shares_candidates
-from memkit.evaluation.settings.scoring import Looked, Worker
+from memkit.evaluation.settings.plans import Plan, shares_candidates
+from memkit.evaluation.settings.scoring import Scorer
 from memkit.evaluation.tuning.claims import fingerprint
 from memkit.parallel import is_told, results
 from memkit.progress import bar
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS
+from memkit.search.stages.blocks import RankingKey
 from memkit.tables.age import ages
 
 _UNIT = 250_000
@@ -53,16 +54,16 @@ def scores_of(
     resume : str or Path, optional
         The file that keeps each piece of the work as soon as it is done.
     """
-    plans, looked = _plans(pools, settings), Looked(task.labels, metrics, depth)
+    plans = _plans(pools, settings)
     _check_decay(pools, plans, names)
-    pieces = None if resume is None else Pieces(resume, _facts(pools, task, looked, settings))
+    pieces = None if resume is None else Pieces(resume, _facts(pools, task, metrics, depth, settings))
     scores = np.full((len(metrics), len(settings), task.queries.num_rows), np.nan)
     with_hits = np.zeros(len(settings), np.int64)
     work = [(plan, part) for plan in plans for part in _parts(pools, plan)]
     with bar("scoring settings", total=sum(len(part.number) * plan.size for plan, part in work)) as done:
         for at, (plan, part) in enumerate(work):
-            worker = partial(Worker, looked, pools.settings, plan, part)
-            for unit, values, hits in _worked(f"{at}", worker, plan, part, n_jobs, pieces):
+            scorer = partial(Scorer, task.labels, metrics, depth, pools.settings, plan, part)
+            for unit, values, hits in _worked(f"{at}", scorer, plan, part, n_jobs, pieces):
                 columns = part.number[unit]
                 scores[:, plan.positions[:, None], columns] = values[:, plan.effect]
                 with_hits[plan.positions] += hits[plan.effect]
@@ -80,11 +81,11 @@ def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
     for own, weights, key in known:
         if shares_candidates(own):
             together.setdefault(key, set()).update(weights)
-    groups: dict[tuple[Any, ...], list[tuple[int, Effect]]] = {}
+    groups: dict[tuple[Any, ...], list[tuple[int, RankingKey]]] = {}
     for position, (own, weights, (scope, *rest)) in enumerate(known):
         asked = together[(scope, *rest)] if shares_candidates(own) else weights
         arms = tuple(arm for arm in KINDS if arm in asked)
-        groups.setdefault((scope, arms, *rest), []).append((position, Effect.of(own, weights, arms)))
+        groups.setdefault((scope, arms, *rest), []).append((position, RankingKey.from_settings(own, weights, arms)))
     for scope in dict.fromkeys(key[0] for key in groups):
         wanted = [key for key in groups if key[0] == scope]
         every = [arm for arm in KINDS if any(arm in key[1] for key in wanted)]
@@ -109,7 +110,7 @@ def _check_decay(pools: Pools, plans: Sequence[Plan], names: Sequence[str]) -> N
 
 
 def _worked(
-    name: str, made: Callable[[], Worker], plan: Plan, part: Found, n_jobs: int | None, pieces: Pieces | None
+    name: str, made: Callable[[], Scorer], plan: Plan, part: Found, n_jobs: int | None, pieces: Pieces | None
 ) -> Iterator[tuple[slice, Floats, Ints]]:
     """The pieces of the scores of one plan over one part: those of the file, and those that are not in it yet."""
     held = {} if pieces is None else pieces.held
@@ -127,7 +128,9 @@ def _worked(
             yield unit, scores, hits
 
 
-def _facts(pools: Pools, task: Task, looked: Looked, settings: Sequence[Setting]) -> dict[str, Any]:
+def _facts(
+    pools: Pools, task: Task, metrics: Sequence[Metric], depth: int, settings: Sequence[Setting]
+) -> dict[str, Any]:
     """What the scores depend on, by fingerprints."""
     labels, rows, memories = task.labels, pools.index.rows, pools.index.memories
     arrays = (rows.kind[0], rows.expires, rows.dated, rows.made, rows.decays, rows.twin)
@@ -140,21 +143,21 @@ def _facts(pools: Pools, task: Task, looked: Looked, settings: Sequence[Setting]
             labels.key, labels.gain, labels.stale, labels.queries.to_pylist(), labels.memories.to_pylist(), asked
         ),
         "settings": fingerprint(pools.settings.get_params(), list(settings)),
-        "metrics": [metric.name for metric in looked.metrics],
-        "depth": looked.depth,
+        "metrics": [metric.name for metric in metrics],
+        "depth": depth,
         "where": [batch.where for batch in pools.batches],
         "as_of": str(task.moment),
         "is_dated": task.moment.until is not None,
     }
 
 
-def _scored(worker: Worker, units: list[slice], n_jobs: int | None) -> Iterator[tuple[Floats, Ints]]:
-    """What the worker gives for each unit: by threads, or wherever joblib was told to work."""
+def _scored(scorer: Scorer, units: list[slice], n_jobs: int | None) -> Iterator[tuple[Floats, Ints]]:
+    """What the scorer gives for each unit: by threads, or wherever joblib was told to work."""
     if not is_told():
-        yield from results(worker, ((unit,) for unit in units), n_jobs, prefer="threads")
+        yield from results(scorer, ((unit,) for unit in units), n_jobs, prefer="threads")
         return
-    alone = ((worker.alone(unit), slice(0, unit.stop - unit.start)) for unit in units)
-    yield from results(Worker.__call__, alone, n_jobs)
+    alone = ((scorer.alone(unit), slice(0, unit.stop - unit.start)) for unit in units)
+    yield from results(Scorer.__call__, alone, n_jobs)
 
 
 def _units(n_queries: int, n_settings: int) -> list[slice]:

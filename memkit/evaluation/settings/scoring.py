@@ -15,10 +15,10 @@ from memkit.evaluation.settings.plans import Plan
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.across import said_across
 from memkit.search.question import Settings
-from memkit.search.stages.blocks import Alike, Places
 from memkit.search.stages.columns import priors
-from memkit.search.stages.many import NOWHERE, OneQuery
+from memkit.search.stages.diversify import NOWHERE
 from memkit.search.stages.rank import norms
+from memkit.search.stages.ranking import CandidateSet, Places, places
 from memkit.tables.age import ages, factors
 
 
@@ -29,8 +29,10 @@ def _norms(name: Any, settings: Settings, part: Found) -> Floats:
     return norms(part.candidates, settings.but(normalise=name[0], across_weight=name[1]), across)
 
 
-class Looked:
-    """What scores look at of labels and hits.
+class Scorer:
+    """Scores of one plan over one part, some queries at a time; any number of threads may call it.
+
+    It has what scoring looks at by candidate, so that `alone` can be sent to where there is no index.
 
     Parameters
     ----------
@@ -38,28 +40,13 @@ class Looked:
         How many hits the metrics look at.
     """
 
-    def __init__(self, labels: Labels, metrics: Sequence[Metric], depth: int) -> None:
+    def __init__(
+        self, labels: Labels, metrics: Sequence[Metric], depth: int, settings: Settings, plan: Plan, part: Found
+    ) -> None:
+        found, index = part.candidates, part.index
         self.labels, self.metrics, self.depth = labels, list(metrics), depth
         self.looks_at_hits = any(metric.kind in OF_HITS for metric in metrics)
-        self.n_relevant = labels.n_relevant
-        self._ideals: dict[int, Floats] = {}
-
-    def ideal(self, k: int) -> Floats:
-        """As `Labels.ideal`, worked out once."""
-        if k not in self._ideals:
-            self._ideals[k] = self.labels.ideal(k)
-        return self._ideals[k]
-
-
-class Worker:
-    """Scores of one plan over one part, some queries at a time; any number of threads may call it.
-
-    It has what scoring looks at by candidate, so that `alone` can be sent to where there is no index.
-    """
-
-    def __init__(self, looked: Looked, settings: Settings, plan: Plan, part: Found) -> None:
-        found, index, labels = part.candidates, part.index, looked.labels
-        self.looked, self.plan, self.number, self.found = looked, plan, part.number, found
+        self.plan, self.number, self.found = plan, part.number, found
         self.starts = np.searchsorted(found.query, np.arange(len(part.number) + 1))
         self.twin = index.rows.twin[found.row]
         self.memory = index.rows.memory[found.row]
@@ -71,8 +58,8 @@ class Worker:
         self.kind, self.kind_names = index.rows.kind[0][self.memory], index.rows.kind[1]
         decaying = {decay[3] for block in plan.blocks for decay in block.decays if decay}
         self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in decaying}
-        if any(block.folds for block in plan.blocks):
-            self.repeats, self.told = part.index.repeats, found.row
+        self.repeats = part.index.repeats if any(block.folds for block in plan.blocks) else None
+        self.text = found.row
         if any(block.is_diverse for block in plan.blocks):
             self.similarity = index.similarity(found.row, by_vectors="vector" in plan.arms)
 
@@ -86,8 +73,8 @@ class Worker:
             setattr(other, name, getattr(self, name)[rows])
         other.norms = {name: values[rows] for name, values in self.norms.items()}
         other.decaying = {name: values[rows] for name, values in self.decaying.items()}
-        if hasattr(self, "told"):
-            known, other.told = np.unique(self.told[rows], return_inverse=True)
+        if self.repeats is not None:
+            known, other.text = np.unique(self.text[rows], return_inverse=True)
             other.repeats = self.repeats.some(known)
         if hasattr(self, "similarity"):
             other.similarity = self.similarity.among(np.unique(other.found.row))
@@ -95,45 +82,46 @@ class Worker:
 
     def __call__(self, unit: slice) -> tuple[Floats, Ints]:
         """Metrics × effects × queries, and how many of these have a hit, by effect."""
-        looked, plan = self.looked, self.plan
-        queries = range(unit.start, unit.stop)
-        scores = np.empty((len(looked.metrics), plan.size, len(queries)))
+        plan, queries = self.plan, range(unit.start, unit.stop)
+        scores = np.empty((len(self.metrics), plan.size, len(queries)))
         with_hits = np.zeros(plan.size, np.int64)
         for column, query in enumerate(queries):
-            one, labels = self._query(query)
+            candidates, wanted, labels = self._query(query)
             start = 0
             for block in plan.blocks:
-                places = one.places(block, looked.depth, looked.looks_at_hits)
+                shown = places(candidates, block, wanted, self.depth, self.looks_at_hits)
                 here = slice(start, start + len(block))
-                run = self._judged(int(self.number[query]), labels, places)
-                for at, metric in enumerate(looked.metrics):
+                run = self._judged(int(self.number[query]), labels, shown)
+                for at, metric in enumerate(self.metrics):
                     scores[at, here, column] = metric(run)
-                with_hits[here] += places.hits > 0
+                with_hits[here] += shown.hits > 0
                 start += len(block)
         return scores, with_hits
 
-    def _query(self, query: int) -> tuple[OneQuery, Ints]:
-        """The candidates of one query, and the labels of those that were judged."""
+    def _query(self, query: int) -> tuple[CandidateSet, Ints, Ints]:
+        """The candidates of one query, which of them were judged, and their labels."""
         found, rows = self.found, slice(self.starts[query], self.starts[query + 1])
         wanted = np.flatnonzero(self.label[rows] >= 0)
         labels = self.label[rows][wanted]
-        if not self.looked.looks_at_hits:
-            right = self.looked.labels.gain[labels] > 0
+        if not self.looks_at_hits:
+            right = self.labels.gain[labels] > 0
             wanted, labels = wanted[right], labels[right]
-        memory, row = self.memory[rows], found.row[rows]
-        one = OneQuery(
+        row = found.row[rows]
+        candidates = CandidateSet(
+            query=found.query[rows],
             rank=found.rank[rows],
+            memory=self.memory[rows],
+            twin=self.twin[rows],
+            text=self.text[rows],
+            per_memory=self.plan.per_memory,
             norm=lambda name: self.norms[name][rows],
             factor=lambda decays: self._factors(rows, decays),
             prior=lambda weights: self._priors(rows, weights),
-            memory=memory,
-            twin=self.twin[rows],
-            per_memory=self.plan.per_memory,
-            wanted=wanted,
-            alike=lambda: Alike.of(self.repeats, self.told[rows], self.plan.least_threshold),
-            likeness=lambda: self.similarity(row),
+            repeats=self.repeats,
+            least_threshold=self.plan.least_threshold,
+            likeness=lambda some: self.similarity(row[some]),
         )
-        return one, labels
+        return candidates, wanted, labels
 
     def _factors(self, rows: slice, decays: tuple[Any, ...]) -> Floats:
         age = self.age[rows]
@@ -153,8 +141,7 @@ class Worker:
 
     def _judged(self, query: int, labels: Ints, places: Places) -> Judged:
         """As `Judged.of`, a row a setting; what no metric looks at is left out."""
-        looked, told = self.looked, self.looked.labels
-        shape = (len(places.hits), looked.depth)
+        shape = (len(places.hits), self.depth)
         gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
         judged, stale, filled = (np.zeros(shape, bool) for _ in range(3))
         for label in dict.fromkeys(labels.tolist()):
@@ -162,22 +149,24 @@ class Worker:
             first = places.place[mine].min(axis=0)
             rows = np.flatnonzero(first != NOWHERE)
             here = (rows, first[rows])
-            gain[here] = np.maximum(gain[here], told.gain[label])
-            covered[here] += told.gain[label] > 0
-            if looked.looks_at_hits:
-                self._mark(mine, places, judged, stale, bool(told.stale[label]))
-        if looked.looks_at_hits:
+            gain[here] = np.maximum(gain[here], self.labels.gain[label])
+            covered[here] += self.labels.gain[label] > 0
+            if self.looks_at_hits:
+                self._mark(mine, places, judged, stale, bool(self.labels.stale[label]))
+        if self.looks_at_hits:
             filled = np.arange(shape[1]) < places.hits[:, None]
 
         def each(values: Any) -> Any:
             return np.full(shape[0], values[query])
 
-        return Judged(each(looked.n_relevant), lambda k: each(looked.ideal(k)), gain, covered, judged, stale, filled)
+        return Judged(
+            each(self.labels.n_relevant), lambda k: each(self.labels.ideal(k)), gain, covered, judged, stale, filled
+        )
 
     def _mark(self, mine: Ints, places: Places, judged: Mask, stale: Mask, is_stale: bool) -> None:
         """Mark the places of candidates of one memory that was judged."""
         for at in mine.tolist():
             rows = np.flatnonzero(places.place[at] != NOWHERE)
             judged[rows, places.place[at, rows]] = True
-            rows = rows[places.own[at, rows]]
+            rows = rows[places.is_hit[at, rows]]
             stale[rows, places.place[at, rows]] = is_stale

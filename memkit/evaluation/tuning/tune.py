@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,8 +23,8 @@ from memkit.evaluation.settings.grid import Grid, Setting
 from memkit.evaluation.settings.sweep import Sweep, check_work, swept
 from memkit.evaluation.tuning.baselines import baselines
 from memkit.evaluation.tuning.claims import HOLDOUT, LATER, Looks, set_aside
-from memkit.evaluation.tuning.tuned import Plan, Scored, Tuning, tuned
-from memkit.params import AsOf, Moment, as_of_time, check_choice, check_value
+from memkit.evaluation.tuning.tuned import Scored, Tuning, tuned
+from memkit.params import AsOf, as_of_time, check_choice, check_value
 from memkit.schemas import Mask
 
 
@@ -126,14 +126,21 @@ def tune(
     tried = grid if points is None else swept(pools, task, points, beside, where, depth, n_jobs)
     scored = _scored(tried, metric)
     apart, tested_on = _held_apart(scored, task, split, holdout, remember, seed)
-    plan = Plan(_epsilon(epsilon), seed, Looks(remember), apart, tested_on)
+    scored = replace(scored, apart=apart, tested_on=tested_on)
+
+    def guarded(name: str, spec: tuple[Any, Any, float], setting: Setting) -> tuple[str, Units, float]:
+        guard_queries, guard_qrels, margin = _guard_spec(name, spec)
+        # The unit is the guard's own matter: its labels may come without the column that `group` names.
+        other = Task.of(guard_queries, guard_qrels, None, mean_of, unjudged, task.moment)
+        points = Grid({key: [value] for key, value in setting.items()})
+        both = swept(other.pools(search, where), other, points, [wanted], where, depth)
+        changed = next(at for at in range(len(both.settings)) if at != both.default or len(both.settings) == 1)
+        return name, _scored(both, metric).units(changed, np.ones(other.queries.num_rows, bool)), float(margin)
 
     def guards(candidate: int) -> list[tuple[str, Units, float]]:
-        setting = tried.settings[candidate]
-        how = _How(mean_of, unjudged, task.moment, where, depth)
-        return [_guard(search, name, spec, setting, wanted, how) for name, spec in (guard or {}).items()]
+        return [guarded(name, spec, tried.settings[candidate]) for name, spec in (guard or {}).items()]
 
-    found = tuned(scored, plan, guards)
+    found = tuned(scored, guards, _epsilon(epsilon), Looks(remember), seed)
     pools.ask((tried.settings[tried.default], found.candidate_))  # a sweep that was given brings no answers
     simple = baselines(pools, scored.values[tried.default], task, wanted, depth)
     chosen = search.with_params(**found.chosen_params_)
@@ -160,6 +167,7 @@ def _scored(tried: Sweep, metric: str) -> Scored:
         task.unit,
         task.unit_name,
         task.per_query,
+        np.zeros(task.queries.num_rows, bool),
     )
 
 
@@ -198,30 +206,11 @@ def _both_sides(apart: Mask, what: str) -> Mask:
     return apart
 
 
-class _How(NamedTuple):
-    """How other labels are put to a search."""
-
-    mean_of: str | None
-    unjudged: str
-    moment: Moment
-    where: str | None
-    depth: int
-
-
-def _guard(
-    search: Any, name: str, spec: tuple[Any, Any, float], setting: Setting, metric: Metric, how: _How
-) -> tuple[str, Units, float]:
+def _guard_spec(name: str, spec: Any) -> tuple[Any, Any, float]:
     if not isinstance(spec, tuple) or len(spec) != 3:
         raise ParameterError(f"guard: expected (queries, qrels, margin) for {name!r}. Got {spec!r:.80}.")
-    queries, qrels, margin = spec
-    check_value("guard", "margin", margin, "float", low=0)
-    # The unit is the guard's own matter: its labels may come without the column that `group` names.
-    task = Task.of(queries, qrels, None, how.mean_of, how.unjudged, how.moment)
-    points = Grid({key: [value] for key, value in setting.items()})
-    tried = swept(task.pools(search, how.where), task, points, [metric], how.where, how.depth)
-    changed = next(at for at in range(len(tried.settings)) if at != tried.default or len(tried.settings) == 1)
-    rows = np.ones(task.queries.num_rows, bool)
-    return name, _scored(tried, metric.name).units(changed, rows), float(margin)
+    check_value("guard", "margin", spec[2], "float", low=0)
+    return spec
 
 
 def _finds(tried: Sweep, setting: dict[str, Any]) -> bool:
@@ -296,6 +285,7 @@ def tune_scores(
     scored = _from_table(scores, default, group, mean_of, metric)
     names = [str(name) for name in scored.table["name"].to_pylist()]
     apart, tested_on = _holdout(scored, holdout, remember, seed)
+    scored = replace(scored, apart=apart, tested_on=tested_on)
 
     def guards(candidate: int) -> list[tuple[str, Units, float]]:
         checks = []
@@ -306,7 +296,7 @@ def tune_scores(
             checks.append((name, other.units(1 - other.default, np.ones(len(other.cases), bool)), float(margin)))
         return checks
 
-    return tuned(scored, Plan(_epsilon(epsilon), seed, Looks(remember), apart, tested_on), guards)
+    return tuned(scored, guards, _epsilon(epsilon), Looks(remember), seed)
 
 
 def _from_table(source: Any, default: str, group: str | None, mean_of: str | None, metric: str) -> Scored:
@@ -342,6 +332,7 @@ def _from_table(source: Any, default: str, group: str | None, mean_of: str | Non
         unit,
         unit_name,
         is_per_query(mean_of, unit, unit_name, "tune_scores"),
+        np.zeros(len(cases), bool),
     )
 
 

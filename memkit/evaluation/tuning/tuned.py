@@ -190,6 +190,10 @@ class Scored:
     unit_name : str
     per_query : bool
         Whether means are over cases, rather than over groups.
+    apart : ndarray of bool, shape (n_cases,)
+        Which cases have no part in the choice: it is tested on them, where there are any.
+    tested_on : str
+        What the choice is tested on.
     """
 
     values: Floats
@@ -202,6 +206,8 @@ class Scored:
     unit: Ints
     unit_name: str
     per_query: bool
+    apart: Mask
+    tested_on: str = LABELS
 
     def contest(self, rows: Mask, per_query: bool | None = None) -> Contest:
         each = self.per_query if per_query is None else per_query
@@ -225,30 +231,20 @@ class Scored:
 Guards = Callable[[int], list[tuple[str, Units, float]]]
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is held apart, what it is held against, and what is remembered."""
-
-    epsilon: float
-    seed: int
-    looks: Looks
-    apart: Mask
-    tested_on: str = LABELS
-
-
-def tuned(scored: Scored, plan: Plan, guards: Guards) -> Tuning:
-    """Choose, test, guard, and say what to hand out."""
-    contest = scored.contest(~plan.apart)
+def tuned(scored: Scored, guards: Guards, epsilon: float, looks: Looks, seed: int) -> Tuning:
+    """Choose, test, guard, and say what to hand out; `looks` remembers what was looked at before."""
+    chosen_on = ~scored.apart
+    contest = scored.contest(chosen_on)
     apart = distances(scored.settings, scored.default)
     candidate = nearest(contest, apart)
     about = {"metric": scored.metric, "unit": scored.unit_name, "estimate": scored.estimate}
-    verdict, found = claim(contest, plan.epsilon, plan.seed, {**about, "looks": _look(scored, plan)})
+    verdict, found = claim(contest, epsilon, seed, {**about, "looks": _look(scored, looks, seed)})
     expected = verdict.gain
-    if plan.apart.any():
-        verdict = _tested_apart(scored, plan, candidate, verdict)
-    guarded = guard_table(guards(candidate), plan.seed)
+    if scored.apart.any():
+        verdict = _tested_apart(scored, looks, seed, candidate, verdict)
+    guarded = guard_table(guards(candidate), seed)
     chosen, why = _handed_out(verdict, scored, candidate, guarded)
-    table = _settings_table(scored, contest, ~plan.apart, apart, found, plan.seed)
+    table = _settings_table(scored, contest, chosen_on, apart, found, seed)
     means = contest.means.round(12)
     return Tuning(
         verdict,
@@ -261,31 +257,31 @@ def tuned(scored: Scored, plan: Plan, guards: Guards) -> Tuning:
         guarded,
         table,
         _groups_table(scored, candidate),
-        _cases_table(scored, candidate, ~plan.apart, found),
+        _cases_table(scored, candidate, chosen_on, found),
         scored.settings[candidate],
         pa.table({}),
         pa.table({}),
-        plan.seed,
+        seed,
     )
 
 
-def _look(scored: Scored, plan: Plan) -> int:
-    choice = {"metric": scored.metric, "settings": fingerprint(scored.settings), "seed": plan.seed}
-    before = plan.looks.others(LABELS, scored.fingerprint, choice)
-    plan.looks.remember(LABELS, scored.fingerprint, choice, n_queries=len(scored.cases))
+def _look(scored: Scored, looks: Looks, seed: int) -> int:
+    choice = {"metric": scored.metric, "settings": fingerprint(scored.settings), "seed": seed}
+    before = looks.others(LABELS, scored.fingerprint, choice)
+    looks.remember(LABELS, scored.fingerprint, choice, n_queries=len(scored.cases))
     return 1 + before
 
 
-def _tested_apart(scored: Scored, plan: Plan, candidate: int, chosen: Verdict) -> Verdict:
+def _tested_apart(scored: Scored, looks: Looks, seed: int, candidate: int, chosen: Verdict) -> Verdict:
     """The verdict of what was held apart; of a holdout that another choice has seen, that it cannot be told."""
-    if np.isnan(scored.values[scored.default, plan.apart]).all():
-        raise ParameterError(f"tune: expected a query with something to find among the {plan.tested_on}. Got none.")
-    found = claim_apart(scored.units(candidate, plan.apart), plan.seed, chosen, plan.tested_on)
-    if plan.tested_on != HOLDOUT:
+    if np.isnan(scored.values[scored.default, scored.apart]).all():
+        raise ParameterError(f"tune: expected a query with something to find among the {scored.tested_on}. Got none.")
+    found = claim_apart(scored.units(candidate, scored.apart), seed, chosen, scored.tested_on)
+    if scored.tested_on != HOLDOUT:
         return found
-    labels, choice = fingerprint(scored.values[scored.default, plan.apart]), scored.settings[candidate]
-    before = plan.looks.others(HOLDOUT, labels, choice)
-    plan.looks.remember(HOLDOUT, labels, choice, word=found.word)
+    labels, choice = fingerprint(scored.values[scored.default, scored.apart]), scored.settings[candidate]
+    before = looks.others(HOLDOUT, labels, choice)
+    looks.remember(HOLDOUT, labels, choice, word=found.word)
     return replace(found, word=OPEN, reason=_USED, looks=1 + before, needed=None) if before else found
 
 

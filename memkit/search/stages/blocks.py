@@ -1,21 +1,20 @@
-"""What the stages of many settings at once are told: settings as columns, and candidates that compete or are alike."""
+"""Settings as columns, for the stages to work on any number of them at once, and candidates that compete."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.sparse.csgraph import connected_components
 
-from memkit.schemas import Floats, Ints, Mask
-from memkit.search.stages.diversify import Repeats
+from memkit.schemas import Floats, Ints
+from memkit.search.settings import QuerySettings
+from memkit.search.stages.diversify import Keys
 from memkit.search.stages.fuse import TIE_DIGITS, changes, group_starts
 
-Keys = NDArray[np.signedinteger[Any]]
 UNIT = 10.0**TIE_DIGITS
 """Scores in so many parts of 1 tie where these are equal."""
 
@@ -94,22 +93,76 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Places:
-    """Where candidates are shown, under each setting.
+class RankingKey:
+    """What of a setting acts on ranking once it is known what the arms found: settings with the same one score alike.
 
     Attributes
     ----------
-    place : ndarray of int64, shape (wanted, settings)
-        From 0, that of the hit that names it where it is folded; `NOWHERE` where it is not among the first.
-    own : ndarray of bool, shape (wanted, settings)
-        Whether it is the hit itself.
-    hits : ndarray of int64, shape (settings,)
-        How many hits there are, or 1 for any.
+    norm, method, rrf_k, weights
+        How the arms' scores become one; `norm` is what the norms are called.
+    decay, prior : tuple or None
+        What the factors by age and by kind are known by.
     """
 
-    place: Ints
-    own: Mask
-    hits: Ints
+    norm: Any
+    method: str
+    rrf_k: int
+    weights: tuple[float, ...]
+    decay: Any
+    prior: Any
+    min_score: float
+    fold_threshold: float | None
+    mmr_lambda: float
+
+    @classmethod
+    def from_settings(cls, s: QuerySettings, weights: Mapping[str, float], arms: Sequence[str]) -> RankingKey:
+        """Of settings with `weights` by arm, beside others that have some of the `arms`."""
+        is_rrf = s.fusion == "rrf"
+        crosses = s.normalise == "calibrated" and {"vector", "bm25"} <= set(weights)
+        norm = None if is_rrf else (s.normalise, s.across_weight if crosses else 0.0)
+        kinds = "*" if "*" in s.decay_kinds else tuple(s.decay_kinds)
+        return cls(
+            norm,
+            s.fusion,
+            s.rrf_k if is_rrf else 0,
+            tuple(weights.get(arm, 0.0) for arm in arms),
+            None if s.decay == "none" else (s.decay, float(s.decay_days), float(s.decay_floor), kinds),
+            tuple(sorted(s.kind_weights.items())) if s.kind_weights else None,
+            float(s.min_score),
+            None if s.fold == "none" else float(s.fold_threshold),
+            float(s.mmr_lambda),
+        )
+
+
+def block_of(keys: Sequence[RankingKey]) -> Block:
+    """Settings side by side; those of one block all fold or none does, and all are diverse or none is."""
+    is_diverse = keys[0].mmr_lambda < 1.0
+    columns = [e if is_diverse else replace(e, min_score=0.0) for e in keys]
+    place = {key: at for at, key in enumerate(dict.fromkeys(columns))}
+    fused: dict[Any, int] = {}
+    fusions = []
+    for how, run in groupby(place, lambda e: (e.norm, e.method, e.rrf_k)):
+        weights = list(dict.fromkeys(key.weights for key in run))
+        start = len(fused)
+        fused |= {(*how, one): start + at for at, one in enumerate(weights)}
+        fusions.append(Fusion(*how, slice(start, start + len(weights)), np.array(weights).T.copy()))
+    decays = {decay: at for at, decay in enumerate(dict.fromkeys(key.decay for key in place))}
+    priors = {prior: at for at, prior in enumerate(dict.fromkeys(key.prior for key in place))}
+    return Block(
+        fusions=fusions,
+        fused=np.array([fused[e.norm, e.method, e.rrf_k, e.weights] for e in place]),
+        decay=np.array([decays[e.decay] for e in place]),
+        decays=() if list(decays) == [None] else tuple(decays),
+        prior=None if list(priors) == [None] else np.array([priors[e.prior] for e in place]),
+        priors=tuple(priors),
+        fold_threshold=np.array([e.fold_threshold or 0.0 for e in place]),
+        mmr_lambda=np.array([e.mmr_lambda for e in place]),
+        folds=keys[0].fold_threshold is not None,
+        is_diverse=is_diverse,
+        is_bounded=all(e.norm is None or e.norm[0] != "none" for e in place),
+        column=np.array([place[column] for column in columns]),
+        min_score=np.array([e.min_score for e in keys]),
+    )
 
 
 @dataclass(frozen=True)
@@ -121,9 +174,9 @@ class Groups:
     sizes: Ints
 
     @classmethod
-    def of(cls, label: Ints) -> Groups | None:
+    def sharing(cls, label: Ints, is_sorted: bool = False) -> Groups | None:
         """The rows that share their label with another; None where none does."""
-        if changes(np.sort(label)).all():
+        if changes(label if is_sorted else np.sort(label)).all():
             return None
         order = np.argsort(label, kind="stable")
         starts = group_starts(label[order])
@@ -136,41 +189,3 @@ class Groups:
         """The largest key of its group, for each of `rows`, whose keys are given."""
         found: Keys = np.repeat(np.maximum.reduceat(keys, self.starts, axis=0), self.sizes, axis=0)
         return found
-
-
-@dataclass(frozen=True)
-class Alike:
-    """Candidates that near repetitions may fold: trigrams that two share, and that they would if they were the same."""
-
-    rows: Ints
-    shared: Floats
-    most: Floats
-
-    @cached_property
-    def largest(self) -> int:
-        """How many are alike at most, one by way of another."""
-        _, label = connected_components(self.shared >= 0)
-        return int(np.bincount(label).max())
-
-    def same(self, at: Ints, threshold: Floats) -> Mask:
-        """Which of `rows` say the same as the one of them that is `at`, by column."""
-        if (threshold == threshold[0]).all():
-            alike: Mask = self.shared >= threshold[0] * self.most
-            return alike[:, at]
-        same: Mask = self.shared[:, at] >= threshold * self.most[:, at]
-        return same
-
-    @classmethod
-    def of(cls, repeats: Repeats, texts: Ints, threshold: float) -> Alike | None:
-        """Those of the candidates, which are the rows `texts` of `repeats`, that any threshold from this on folds."""
-        likely = np.argwhere(np.triu(repeats.likely(texts, threshold), 1)).tolist() if len(texts) > 1 else []
-        pairs = [(a, b) for a, b in likely if repeats.same(int(texts[a]), int(texts[b]), threshold)]
-        if not pairs:
-            return None
-        rows = np.unique(pairs)
-        shared, most = np.full((len(rows), len(rows)), -1.0), np.ones((len(rows), len(rows)))
-        for a, b in pairs:
-            one, other = np.searchsorted(rows, (a, b))
-            shared[[one, other], [other, one]] = repeats.shared(int(texts[a]), int(texts[b]))
-            most[[one, other], [other, one]] = repeats.most(int(texts[a]), int(texts[b]))
-        return cls(rows, shared, most)

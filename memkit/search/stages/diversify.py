@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from memkit.index.cosine import cosines
-from memkit.schemas import Floats, Ints
+from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import taken
 from memkit.search.stages.fuse import TIE_DIGITS
 from memkit.text.conflicts import Conflicts
@@ -28,72 +29,148 @@ _KEPT = 4096
 _FEW, _FEW_KEPT = 400, 64
 """Texts of which it is kept how like each other they are, and of how many questions; some megabytes."""
 _READ_AT_ONCE = 256
+DROPPED = -1
+"""The key of what a stage dropped."""
+NOWHERE = np.iinfo(np.int64).max
+"""The place of what is not shown."""
+Keys = NDArray[np.signedinteger[Any]]
 _LONGER = 1 << 30
 
 
-def mmr(score: Floats, similarity: Floats, mmr_lambda: float, depth: int | None = None) -> tuple[Ints, Floats]:
-    """The order of the candidates of one query, and what each lost by likeness.
+def mmr(
+    score: Floats,
+    similarity: Floats,
+    mmr_lambda: Floats | float,
+    depth: int | None = None,
+    order: Ints | None = None,
+    alive: Ints | None = None,
+) -> tuple[Ints, Floats]:
+    """The places of the candidates of one query, and what each lost by likeness; a column a setting.
 
     Parameters
     ----------
-    score : ndarray of float64, shape (n,)
+    score : ndarray of float64, shape (n, settings)
         Best first: ties go to the earlier candidate.
-    similarity : ndarray of float64, shape (n, n)
+    similarity : ndarray of float64, shape (candidates, candidates)
         0 for unlike, 1 for the same.
-    mmr_lambda : float
+    mmr_lambda : float, or ndarray of float64, shape (settings,)
         1 leaves the order as it is; 0 looks at likeness alone.
     depth : int, optional
         How many to pick; the rest keeps its order behind them. Picks do not depend on it.
+    order : ndarray of int64, shape (n, settings), optional
+        Which candidate of `similarity` each one is; they are in its order unless given.
+    alive : ndarray of int64, shape (settings,), optional
+        How many take part, the first; all unless given.
 
     Returns
     -------
-    order : ndarray of int64, shape (n,)
-        Positions in `score`, picked first to last.
-    penalty : ndarray of float64, shape (n,)
-        (1 - lambda) x the largest similarity to those picked above, by position in `score`.
+    place : ndarray of int64, shape (n, settings)
+        From 0; `NOWHERE` for what takes no part.
+    penalty : ndarray of float64, shape (n, settings)
+        (1 - lambda) x the largest similarity to those picked above.
 
     Examples
     --------
     >>> twins = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    >>> order, penalty = mmr(np.array([1.0, 0.9, 0.8]), twins, 0.5)
-    >>> order.tolist(), penalty.tolist()
+    >>> place, penalty = mmr(np.array([[1.0], [0.9], [0.8]]), twins, 0.5)
+    >>> place[:, 0].tolist(), penalty[:, 0].tolist()
     ([0, 2, 1], [0.0, 0.5, 0.0])
     """
-    size = len(score)
-    picks = size if depth is None else min(depth, size)
-    nearest = np.zeros(size)
-    left = np.ones(size, bool)
-    order: list[int] = []
-    for _ in range(picks):
-        value = mmr_lambda * score - (1.0 - mmr_lambda) * nearest
-        best = int(np.argmax(np.where(left, np.round(value, TIE_DIGITS), -np.inf)))
-        order.append(best)
-        left[best] = False
-        nearest[left] = np.maximum(nearest[left], similarity[best, left])
-    return np.concatenate([np.array(order, np.int64), np.flatnonzero(left)]), (1.0 - mmr_lambda) * nearest
+    size, columns = score.shape[0], np.arange(score.shape[1])
+    order = np.broadcast_to(np.arange(size)[:, None], score.shape) if order is None else order
+    taking_part = np.full(score.shape[1], size) if alive is None else alive
+    left = np.arange(size)[:, None] < taking_part
+    place, nearest, lost = np.full(score.shape, NOWHERE), np.zeros(score.shape), np.zeros(score.shape)
+    gained, rest = np.where(left, mmr_lambda * score, -np.inf), 1.0 - mmr_lambda
+    picks, value = size if depth is None else min(depth, size), np.empty(score.shape)
+    for pick in range(picks):
+        np.subtract(gained, np.multiply(nearest, rest, out=value), out=value)
+        best = np.argmax(np.round(value, TIE_DIGITS, out=value), axis=0)
+        is_one = pick < taking_part
+        picked = best[is_one], columns[is_one]
+        place[picked], lost[picked] = pick, nearest[picked]
+        left[best, columns], gained[best, columns] = False, -np.inf
+        np.maximum(nearest, similarity[order[best, columns], order], out=nearest)
+    if picks < size:
+        place[left] = (picks - 1 + left.cumsum(axis=0))[left]
+    return place, rest * np.where(left, nearest, lost)
 
 
-def fold(texts: Sequence[str], threshold: float, owners: Sequence[str | None] = ()) -> Ints:
-    """Under which text each of them folds, its own place where it stays; greedily from the top, so nothing above moves.
+@dataclass(frozen=True)
+class NearPairs:
+    """Candidates of which some say nearly the same: trigrams that two share, and that they would if they were equal.
+
+    Attributes
+    ----------
+    rows : ndarray of int64, shape (n,)
+        Which candidates they are.
+    shared, most : ndarray of float64, shape (n, n)
+        `shared` is -1 for two that a number, a date or a negation keeps apart, or that share too little.
+    """
+
+    rows: Ints
+    shared: Floats
+    most: Floats
+
+    @classmethod
+    def among(cls, repeats: Repeats, texts: Ints, threshold: float, rows: Ints) -> NearPairs | None:
+        """Those of `rows`, whose `texts` are rows of `repeats`, that any threshold from this on joins, if any."""
+        likely = np.argwhere(np.triu(repeats.likely(texts, threshold), 1)).tolist() if len(texts) > 1 else []
+        names = texts.tolist()
+        pairs = [(a, b) for a, b in likely if repeats.same(names[a], names[b], threshold)]
+        if not pairs:
+            return None
+        some = np.unique(pairs)
+        shared, most = np.full((len(some), len(some)), -1.0), np.ones((len(some), len(some)))
+        for a, b in pairs:
+            one, other = np.searchsorted(some, (a, b))
+            shared[[one, other], [other, one]] = repeats.shared(names[a], names[b])
+            most[[one, other], [other, one]] = repeats.most(names[a], names[b])
+        return cls(rows[some], shared, most)
+
+    @cached_property
+    def largest(self) -> int:
+        """How many are alike at most, one by way of another."""
+        _, label = connected_components(self.shared >= 0)
+        return int(np.bincount(label).max())
+
+    def same(self, at: Ints, threshold: Floats) -> Mask:
+        """Which of `rows` say the same as the one of them that is `at`, by column."""
+        if (threshold == threshold[0]).all():
+            alike: Mask = self.shared >= threshold[0] * self.most
+            return alike[:, at]
+        same: Mask = self.shared[:, at] >= threshold * self.most[:, at]
+        return same
+
+
+def collapse(key: Keys, is_open: Mask, near: NearPairs, threshold: Floats) -> Keys:
+    """The key of what each row of `near` stands under, its own where it stays; a column a setting.
+
+    Greedily from the top, so that nothing above depends on what comes below.
 
     Parameters
     ----------
-    texts : sequence of str
-        Best first.
-    threshold : float
-        The cosine of two texts' sets of trigrams from which they say the same, unless a number, a date or a negation
-        in like places differs.
-    owners : sequence of str or None
-        Whose each text is: what two owners say is two things, as nobody's is a third. Empty: all are of one.
-
-    Examples
-    --------
-    >>> fold(["Пул соединений: десять", "пул соединений - десять", "Пул соединений: пять", "чай"], 0.6).tolist()
-    [0, 0, 2, 3]
+    key : ndarray of int, shape (n, settings)
+        The larger ranks higher.
+    is_open : ndarray of bool, shape (n, settings)
+        Which ones take part.
+    near : NearPairs
+    threshold : ndarray of float64, shape (settings,)
+        The cosine of two texts' sets of trigrams from which they say the same.
     """
-    own: dict[str | None, int] = {}
-    owner = [own.setdefault(name, len(own)) for name in (owners or [None] * len(texts))]
-    return Repeats(list(texts), np.array(owner, np.int64)).folded(np.arange(len(texts)), threshold)
+    under = key.copy()
+    most = int(is_open.sum(axis=0).max(initial=0))
+    if most < 2:
+        return under
+    order = np.argsort(-np.where(is_open, key, DROPPED), axis=0, kind="stable")
+    kept, columns = np.full_like(key, DROPPED), np.arange(key.shape[1])
+    for at in order[:most]:
+        above = np.where(near.same(at, threshold), kept, DROPPED).max(axis=0)
+        own, takes_part = key[at, columns], is_open[at, columns]
+        goes = takes_part & (above >= 0)
+        kept[at, columns] = np.where(takes_part & ~goes, own, kept[at, columns])
+        under[at, columns] = np.where(goes, above, own)
+    return under
 
 
 class Repeats:
@@ -113,18 +190,6 @@ class Repeats:
         self._grams: dict[int, Ints] = {}
         self._told_apart: dict[tuple[int, int], bool] = {}
         self._likely: dict[tuple[bytes, float], NDArray[np.bool_]] = {}
-
-    def folded(self, rows: Ints, threshold: float) -> Ints:
-        """Under which place of `rows`, best first, each of them folds; its own where it stays."""
-        under = np.arange(len(rows))
-        if len(rows) < 2:
-            return under
-        likely = np.argwhere(np.tril(self.likely(rows, threshold), -1)).tolist()
-        names = rows.tolist()
-        for at, above in likely:
-            if under[at] == at and under[above] == above and self.same(names[at], names[above], threshold):
-                under[at] = above
-        return under
 
     def likely(self, some: Ints, threshold: float) -> NDArray[np.bool_]:
         """Which pairs of the texts `some` may reach the threshold, and are of one owner.

@@ -1,13 +1,14 @@
 """From candidates to ranks, all queries of a question at once.
 
-`merge` lays what the arms found side by side. Each of `STAGES` takes the whole table and returns it with what it made
-of it; a further stage is a further function in that list. Search shows the rows that end as ``returned``, the trace
+`merge` lays what the arms found side by side; `rank` puts it through the stages of `Ranking`, of which one setting is
+one column, and says of each candidate what became of it. Search shows the rows that end as ``returned``, the trace
 shows all of them, so the two cannot disagree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sized
+from functools import cache
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -17,19 +18,11 @@ from numpy.typing import NDArray
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.arms import KINDS
 from memkit.search.settings import QuerySettings
+from memkit.search.stages.blocks import UNIT, RankingKey, block_of
 from memkit.search.stages.columns import Columns
-from memkit.search.stages.diversify import Likeness, Repeats, mmr
-from memkit.search.stages.fuse import (
-    TIE_DIGITS,
-    Evidence,
-    calibrate,
-    changes,
-    fuse,
-    group_starts,
-    normalise,
-    rank_within,
-    spread,
-)
+from memkit.search.stages.diversify import DROPPED, NOWHERE, Likeness, Repeats
+from memkit.search.stages.fuse import calibrate, group_starts, normalise, rank_within, spread
+from memkit.search.stages.ranking import CandidateSet, Ranking
 
 
 class Asked(Protocol):
@@ -158,9 +151,7 @@ DISPOSITIONS = (
     "duplicate",
     "folded",
 )
-FUSED_DIGITS = 12  # 0.7 + 0.3 is 1
 _MIDDLE, _SLOPE = 0.22, 0.05  # between the best scores of questions on the corpus's subjects and on others
-FOLDED = 50  # a number that k does not change, so that the first hits do not depend on k
 CODES = {name: code for code, name in enumerate(DISPOSITIONS)}
 
 
@@ -214,12 +205,6 @@ class Ranked(NamedTuple):
         columns: Any = zip(self[1:], other[1:], strict=True)
         return type(self)(self.found.followed_by(other.found), *map(np.concatenate, columns))
 
-    def labelled(self, where: NDArray[np.bool_], name: str) -> Self:
-        """With the disposition `name` on the rows `where`."""
-        if not where.any():
-            return self
-        return self._replace(disposition=np.where(where, np.int8(CODES[name]), self.disposition))
-
     @property
     def alive(self) -> NDArray[np.bool_]:
         """Rows that nothing has dropped."""
@@ -229,11 +214,6 @@ class Ranked(NamedTuple):
     def returned(self) -> Self:
         """The hits alone."""
         return self.take(np.flatnonzero(self.alive))
-
-
-def _normalised(ranked: Ranked, asked: Asked) -> Ranked:
-    """Bring the arms to one scale."""
-    return ranked._replace(norm=norms(ranked.found, asked.settings, asked.across))
 
 
 def norms(found: Candidates, settings: QuerySettings, across: Callable[[Candidates], tuple[Floats, Mask]]) -> Floats:
@@ -261,111 +241,6 @@ def norms(found: Candidates, settings: QuerySettings, across: Callable[[Candidat
     return normalise(query, found.raw.T.ravel(), settings.normalise).reshape(arms, -1).T
 
 
-def _fused(ranked: Ranked, asked: Asked) -> Ranked:
-    """Make one score of the arms'."""
-    weights = np.array([asked.weights[arm] for arm in ranked.found.arms])
-    evidence = Evidence(ranked.norm, ranked.found.rank)
-    score = np.round(fuse(evidence, weights, asked.settings.fusion, asked.settings.rrf_k), FUSED_DIGITS)
-    return ranked._replace(fused=score, score=score)
-
-
-def _one_a_memory(ranked: Ranked, asked: Asked) -> Ranked:
-    """Keep the best chunk of each memory, where a hit is a memory."""
-    if asked.settings.unit != "memory":
-        return ranked
-    found = ranked.found
-    memory = asked.columns.memory[found.row]
-    if (changes(memory) | changes(found.query)).all():  # rows are in the order of memories
-        return ranked
-    order = np.lexsort((found.row, -ranked.fused.round(TIE_DIGITS), memory, found.query))
-    return ranked.take(order[changes(memory[order]) | changes(found.query[order])])
-
-
-def _decayed(ranked: Ranked, asked: Asked) -> Ranked:
-    """Multiply by the weight of the kind, and by what age leaves."""
-    memory = asked.columns.memory[ranked.found.row]
-    age_days, factor = asked.decay(memory)
-    prior = asked.columns.prior(memory, asked.settings.kind_weights)
-    return ranked._replace(age_days=age_days, decay=factor, prior=prior, score=ranked.score * prior * factor)
-
-
-def _best_first(ranked: Ranked, asked: Asked) -> Ranked:
-    """Order by score, ties by row: from here on the order of the rows is the order of the race."""
-    return ranked.take(np.lexsort((ranked.found.row, -ranked.score.round(TIE_DIGITS), ranked.found.query)))
-
-
-def _above_min_score(ranked: Ranked, asked: Asked) -> Ranked:
-    """Drop what is below the threshold, and tell what only decay put there."""
-    least = asked.settings.min_score
-    low = ranked.score.round(TIE_DIGITS) < least
-    passed = (ranked.fused * ranked.prior).round(TIE_DIGITS) >= least
-    return ranked.labelled(low, "below_min_score").labelled(low & passed, "decayed_out")
-
-
-def _said_once(ranked: Ranked, asked: Asked) -> Ranked:
-    """Drop what says the same as a better hit of the same owner."""
-    twin, alive = asked.columns.twin, ranked.alive
-    at = np.flatnonzero(alive)
-    says = (ranked.found.query * (len(twin) + 1) + twin[ranked.found.row])[at]
-    ordered = np.sort(says)
-    if changes(ordered).all():
-        return ranked
-    _, first, which = np.unique(says, return_index=True, return_inverse=True)
-    under = ranked.under.copy()
-    under[at] = np.where(at == at[first][which], -1, ranked.found.row[at[first]][which])
-    alive[at[first]] = False
-    return ranked._replace(under=under).labelled(alive, "duplicate")
-
-
-def _folded(ranked: Ranked, asked: Asked) -> Ranked:
-    """Fold what says nearly the same under the better hit, a query at a time, among its best `FOLDED`."""
-    alive = np.flatnonzero(ranked.alive)
-    if asked.settings.fold == "none" or len(alive) < 2:
-        return ranked
-    under, repeats = ranked.under.copy(), asked.repeats
-    each = [one[:FOLDED] for one in np.split(alive, group_starts(ranked.found.query[alive])[1:])]
-    repeats.read(ranked.found.row[np.concatenate(each)])
-    for one in each:
-        rows = ranked.found.row[one]
-        found = repeats.folded(rows, asked.settings.fold_threshold)
-        under[one] = np.where(found == np.arange(len(one)), -1, rows[found])
-    return ranked._replace(under=under).labelled(ranked.alive & (under >= 0), "folded")
-
-
-def _placed(ranked: Ranked, asked: Asked) -> Ranked:
-    """Give ranks to what is still in the race, in the order of the rows."""
-    alive = ranked.alive
-    before: Ints = np.cumsum(alive) - alive
-    starts = group_starts(ranked.found.query)
-    place = before - spread(before[starts], starts, len(alive)) + 1
-    return ranked._replace(rank=np.where(alive, place, 0), penalty=np.zeros(len(alive)))
-
-
-def _diversified(ranked: Ranked, asked: Asked) -> Ranked:
-    """Order again by MMR, a query at a time: picking is greedy, so there is nothing to do at once."""
-    if asked.settings.mmr_lambda == 1.0:
-        return ranked
-    penalty, rank = ranked.penalty.copy(), ranked.rank.copy()
-    alive = np.flatnonzero(rank)
-    likeness = asked.likeness(ranked.found.row[alive])
-    for one in np.split(alive, group_starts(ranked.found.query[alive])[1:]):
-        if one.size:
-            similar = likeness(ranked.found.row[one])
-            order, penalty[one] = mmr(ranked.score[one], similar, asked.settings.mmr_lambda, asked.depth)
-            rank[one[order]] = np.arange(1, len(one) + 1)
-    moved_out = (ranked.rank > 0) & (ranked.rank <= asked.k) & (rank > asked.k)
-    return ranked._replace(penalty=penalty, rank=rank).labelled(moved_out, "diversified_away")
-
-
-def _cut(ranked: Ranked, asked: Asked) -> Ranked:
-    """Return the first k, and put the rows in the order of their ranks; those without one follow, best first."""
-    ranked = ranked.labelled(ranked.alive & (ranked.rank > asked.k), "below_k")
-    if asked.settings.mmr_lambda == 1.0 and ranked.rank.all():
-        return ranked  # in order already
-    last = np.where(ranked.rank, ranked.rank, np.iinfo(np.int64).max)
-    return ranked.take(np.lexsort((last, ranked.found.query)))
-
-
 def answerability(ranked: Ranked, asked: Asked) -> Floats | None:
     """How likely it is that anything answers each query, 0 to 1, from its best calibrated score; else None.
 
@@ -380,25 +255,74 @@ def answerability(ranked: Ranked, asked: Asked) -> Floats | None:
     return np.round(likely, 2)
 
 
-Stage = Callable[[Ranked, Asked], Ranked]
-STAGES: tuple[Stage, ...] = (
-    _normalised,
-    _fused,
-    _one_a_memory,
-    _decayed,
-    _best_first,
-    _above_min_score,
-    _said_once,
-    _folded,
-    _placed,
-    _diversified,
-    _cut,
-)
-
-
 def rank(found: Candidates, asked: Asked) -> Ranked:
-    """`found` after all stages."""
-    ranked = Ranked.unranked(found)
-    for stage in STAGES:
-        ranked = stage(ranked, asked)
-    return ranked
+    """`found` after all stages under the one setting of a question, with what each stage gave and what it dropped."""
+    settings, norm = asked.settings, norms(found, asked.settings, asked.across)
+    memory = asked.columns.memory[found.row]
+    age_days, decay = asked.decay(memory)
+    prior = asked.columns.prior(memory, settings.kind_weights)
+    block = block_of([RankingKey.from_settings(settings, asked.weights, found.arms)])
+    ranking = Ranking(_candidate_set(found, asked, norm, decay, prior), block, np.arange(len(memory)))
+    fused, score, key = ranking.fused[:, 0], ranking.score[:, 0], ranking.key[:, 0].copy()
+    is_low, without_decay = key < ranking.floor[0], np.rint(fused * prior * UNIT) >= block.least[0]
+    low = np.where(without_decay, CODES["decayed_out"], CODES["below_min_score"])
+    disposition = np.where(is_low, low, CODES["returned"]).astype(np.int8)
+    under = _collapsed(ranking, key, disposition, found.row)
+    order = np.lexsort((-key, found.query))
+    if ranking.candidates.chunks_of_memory is not None:
+        order = order[key[order] != DROPPED]  # beaten by another chunk of the memory: no candidate any more
+    before = _places(found.query, order, disposition == CODES["returned"])
+    place, penalty = before.copy(), np.zeros(len(key))
+    if block.is_diverse:
+        for query in ranking.candidates.queries:
+            moved, lost = ranking.diversify(before[query, None], asked.depth, query)
+            place[query], penalty[query] = moved[:, 0], lost[:, 0]
+        order = order[np.lexsort((place[order], found.query[order]))]
+    disposition[(place != NOWHERE) & (place >= asked.k)] = CODES["below_k"]
+    disposition[(before < asked.k) & (place >= asked.k)] = CODES["diversified_away"]
+    is_placed = place[order] != NOWHERE
+    if not is_placed.all():
+        order = order[np.lexsort((~is_placed, found.query[order]))]
+    rank = np.where(place == NOWHERE, 0, place + 1)
+    ranked = Ranked(found, norm, fused, age_days, decay, score, penalty, rank, prior, under, disposition)
+    return ranked.take(order)
+
+
+def _candidate_set(found: Candidates, asked: Asked, norm: Floats, decay: Floats, prior: Floats) -> CandidateSet:
+    likeness = cache(lambda: asked.likeness(found.row))
+    return CandidateSet(
+        query=found.query,
+        rank=found.rank,
+        memory=asked.columns.memory[found.row],
+        twin=asked.columns.twin[found.row],
+        text=found.row,
+        per_memory=asked.settings.unit == "memory",
+        norm=lambda _: norm,
+        factor=lambda _: decay[:, None],
+        prior=lambda _: prior[:, None],
+        repeats=asked.repeats,
+        least_threshold=asked.settings.fold_threshold,
+        likeness=lambda some: likeness()(found.row[some]),
+    )
+
+
+def _collapsed(ranking: Ranking, key: Ints, disposition: NDArray[np.int8], row: Ints) -> Ints:
+    """The row above each one that is collapsed, else -1; `disposition` is told of it."""
+    under, by_key = np.full(len(key), -1), None
+    for collapse, name in ((ranking.collapse_twins, "duplicate"), (ranking.collapse_near, "folded")):
+        collapse()
+        gone = (ranking.key[:, 0] != key) & (disposition == CODES["returned"])
+        if gone.any():
+            by_key = np.argsort(key) if by_key is None else by_key
+            under[gone] = row[by_key[np.searchsorted(key, ranking.root[gone, 0], sorter=by_key)]]
+            disposition[gone] = CODES[name]
+    return under
+
+
+def _places(query: Ints, order: Ints, is_alive: Mask) -> Ints:
+    """The place in its query of what is alive, else `NOWHERE`; `order` is by query, then best first."""
+    order = order[is_alive[order]]
+    starts = group_starts(query[order])
+    place = np.full(len(query), NOWHERE)
+    place[order] = np.arange(len(order)) - spread(starts, starts, len(order))
+    return place

@@ -1,0 +1,383 @@
+"""The stages of ranking, each written once, over candidates × settings; one setting is the case of one column.
+
+A candidate's *key* under a setting is a whole number, larger for what ranks higher and the same for no two: its score
+in units of what makes a tie, and below that its row. What a stage drops has the key `DROPPED`. So a place is a count of
+larger keys, and many settings need no sorting: that of 512 columns of 240 candidates takes some 20 times as long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from memkit.schemas import Floats, Ints, Mask
+from memkit.search.stages.blocks import UNIT, Block, Groups
+from memkit.search.stages.diversify import DROPPED, NOWHERE, Keys, NearPairs, Repeats, collapse, mmr
+from memkit.search.stages.fuse import Evidence, fuse, group_starts
+
+FUSED_DIGITS = 12  # 0.7 + 0.3 is 1
+FOLDED = 50  # a number that k does not change, so that the first hits do not depend on k
+MOST_NAMED = 20
+"""So many are named under a hit."""
+
+
+@dataclass
+class CandidateSet:
+    """The candidates of one query or several, by query and row, and what the stages look at of them.
+
+    Attributes
+    ----------
+    query : ndarray of int64, shape (n,)
+    rank : ndarray of int64, shape (n, arms)
+        As in `Candidates`.
+    memory, twin, text : ndarray of int64, shape (n,)
+        The memory of each, as in `Columns`; what is equal where the searched text is; its row in `repeats`.
+    per_memory : bool
+        Whether a hit is a memory, or else a chunk.
+    norm : callable
+        The norms by what they are called, shape (n, arms).
+    factor, prior : callable
+        The factors by age or by kind for what they are known by, shape (n, how many).
+    repeats : Repeats or None
+        Where any setting folds.
+    least_threshold : float
+        The lowest threshold under which any setting folds.
+    likeness : callable
+        The similarity of some of the candidates among each other, for MMR.
+    """
+
+    query: Ints
+    rank: Ints
+    memory: Ints
+    twin: Ints
+    text: Ints
+    per_memory: bool
+    norm: Callable[[Any], Floats]
+    factor: Callable[[tuple[Any, ...]], Floats]
+    prior: Callable[[tuple[Any, ...]], Floats]
+    repeats: Repeats | None
+    least_threshold: float
+    likeness: Callable[[Ints], Floats]
+    _last_factors: tuple[Any, Floats] = field(default=(None, np.empty(0)), init=False)
+    _last_similar: tuple[bytes, Floats] = field(default=(b"", np.empty(0)), init=False)
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    @cached_property
+    def queries(self) -> list[slice]:
+        """Where the candidates of each query are."""
+        starts = group_starts(self.query).tolist()
+        return [slice(*ends) for ends in pairwise([*starts, len(self)])]
+
+    @cached_property
+    def chunks_of_memory(self) -> Groups | None:
+        return Groups.sharing(self._by_query(self.memory), is_sorted=True) if self.per_memory else None
+
+    @cached_property
+    def twins(self) -> Groups | None:
+        return Groups.sharing(self._by_query(self.twin))
+
+    @cached_property
+    def near(self) -> list[NearPairs | None]:
+        """By query, which of all its candidates say nearly the same."""
+        return self.near_among([np.arange(len(self))[one] for one in self.queries])
+
+    @cached_property
+    def tie_order(self) -> Keys:
+        """Which of equal scores is first, the larger."""
+        return np.arange(len(self))[::-1][:, None]
+
+    def near_among(self, some: list[Ints]) -> list[NearPairs | None]:
+        """Which of some candidates say nearly the same, query by query."""
+        repeats = self.repeats
+        if repeats is None or not some:
+            return [None] * len(some)
+        repeats.read(self.text[np.concatenate(some)])
+        return [NearPairs.among(repeats, self.text[rows], self.least_threshold, rows) for rows in some]
+
+    def factors(self, decays: tuple[Any, ...]) -> Floats:
+        """The factors by age, kept for the next block, which often has the same."""
+        if self._last_factors[0] is not decays:
+            self._last_factors = (decays, self.factor(decays))
+        return self._last_factors[1]
+
+    def similar(self, some: Ints) -> Floats:
+        """How like each other some are, kept as the factors are."""
+        if self._last_similar[0] != some.tobytes():
+            self._last_similar = (some.tobytes(), self.likeness(some))
+        return self._last_similar[1]
+
+    def _by_query(self, label: Ints) -> Ints:
+        """Labels that are the same within a query alone."""
+        return label if len(self.queries) < 2 else self.query * (int(label.max(initial=0)) + 1) + label
+
+
+class Ranking:
+    """Candidates under a block of settings, as far as the stages have come.
+
+    Parameters
+    ----------
+    candidates : CandidateSet
+    block : Block
+    followed : ndarray of int64
+        The candidates, rising, of which it is known what they are collapsed under.
+
+    Attributes
+    ----------
+    fused, score : ndarray of float64, shape (n, fusions) and (n, columns)
+        Without and with the factors. Of many settings nothing is kept that no later stage looks at: they may hold
+        scores of a later stage, or units of a tie.
+    key : ndarray of int, shape (n, columns)
+    root : ndarray of int, shape (followed, columns)
+        The key of what each of `followed` stands under; its own where it stands for itself.
+    floor : ndarray of int64, shape (settings,)
+        The least key that reaches `min_score`, by setting. What is below keeps its key, which nothing above depends on.
+    """
+
+    def __init__(self, candidates: CandidateSet, block: Block, followed: Ints) -> None:
+        self.candidates, self.block, self.followed = candidates, block, followed
+        self.is_one = len(block.fused) == 1
+        self.fused = self._fused()
+        absent = self._found_by_none() if block.lacks_arms else None
+        if absent is not None:
+            self.fused[absent] = DROPPED
+        beaten = self._beaten()
+        self.score = self._multiplied()
+        units = np.multiply(self.score, UNIT, out=None if block.is_diverse or self.is_one else self.score)
+        np.rint(units, out=units)
+        self.key = self._keys(units, candidates.tie_order)
+        self.floor = self._floor(units)
+        if beaten is not None and candidates.chunks_of_memory is not None:
+            rows = candidates.chunks_of_memory.rows
+            self.key[rows] = np.where(self._by_column(beaten), DROPPED, self.key[rows])
+        if absent is not None:
+            np.putmask(self.key, self._by_column(absent), DROPPED)
+        self.root = self.key[followed]
+
+    def _by_column(self, values: Any) -> Any:
+        """What holds of fused scores, for each column that takes one of them."""
+        if self.block.is_identity:
+            return values
+        return np.take(values, self.block.fused, axis=1, mode="clip")
+
+    def _fused(self) -> Floats:
+        """One score of the arms', for each fusion."""
+        candidates = self.candidates
+        parts = [
+            fuse(Evidence(candidates.norm(one.norm), candidates.rank), one.weights, one.method, one.rrf_k)
+            for one in self.block.fusions
+        ]
+        fused = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        return np.round(fused, FUSED_DIGITS, out=fused)
+
+    def _found_by_none(self) -> Mask:
+        """Which candidates no arm with a weight found."""
+        weights = np.concatenate([one.weights for one in self.block.fusions], axis=1)
+        found = np.zeros((len(self.candidates), weights.shape[1]), bool)
+        for arm, weight in enumerate(weights):
+            found |= (self.candidates.rank[:, arm, None] > 0) & (weight > 0)
+        return ~found
+
+    def _beaten(self) -> Mask | None:
+        """Which chunks of those that share a memory are not its best; the fused scores decide."""
+        chunks = self.candidates.chunks_of_memory
+        if chunks is None:
+            return None
+        keys = self._keys(np.rint(self.fused[chunks.rows] * UNIT), self.candidates.tie_order[chunks.rows])
+        beaten: Mask = keys != chunks.best(keys)
+        return beaten
+
+    def _multiplied(self) -> Floats:
+        """The fused scores by the weight of the kind, and by what age leaves."""
+        block, candidates = self.block, self.candidates
+        score: Floats = self.fused.copy() if self.is_one else self._by_column(self.fused)
+        if block.prior is not None:
+            score *= np.take(candidates.prior(block.priors), block.prior, axis=1, mode="clip")
+        if block.decays:
+            score *= np.take(candidates.factors(block.decays), block.decay, axis=1, mode="clip")
+        return score
+
+    def _keys(self, units: Floats, order: Keys) -> Keys:
+        """A whole number for each score, in steps of `UNIT`; `order` breaks ties, the larger first."""
+        size = len(self.candidates)
+        if self.block.is_bounded:
+            kind = np.int32 if (UNIT + 2) * size < np.iinfo(np.int32).max else np.int64
+            key: Keys = units.astype(kind)
+            np.multiply(key, size, out=key)
+            np.add(key, order.astype(kind), out=key)
+            return key
+        # Scores of any size: their ranks.
+        by_tie = np.argsort(-order[:, 0], kind="stable")
+        worst = by_tie[np.argsort(-units[by_tie], axis=0, kind="stable")]
+        ranked = np.empty(units.shape, np.int64)
+        np.put_along_axis(ranked, worst, np.arange(len(units))[::-1][:, None], axis=0)
+        return ranked
+
+    def _floor(self, units: Floats) -> Keys:
+        block = self.block
+        if block.is_bounded:
+            floor: Keys = np.multiply(np.minimum(block.least, UNIT + 1).astype(np.int64), len(units))
+            return floor
+        low = units[:, block.column] < block.least
+        return np.asarray(low.sum(axis=0), np.int64)
+
+    def collapse_twins(self) -> None:
+        """Drop what says the same as a better candidate."""
+        twins = self.candidates.twins
+        if twins is None:
+            return
+        own = self.key[twins.rows]
+        best = twins.best(own)
+        lost = (own != best) & (own >= 0)
+        if not lost.any():
+            return
+        self.key[twins.rows] = np.where(lost, DROPPED, own)
+        place = np.full(len(self.candidates), -1)
+        place[twins.rows] = np.arange(len(twins.rows))
+        at = np.flatnonzero(place[self.followed] >= 0)
+        place = place[self.followed[at]]
+        self.root[at] = np.where(lost[place], best[place], self.root[at])
+
+    def collapse_near(self) -> None:
+        """Drop what says nearly the same as a better one that stays, among the best `FOLDED` of its query."""
+        if not self.block.folds:
+            return
+        queries = self.candidates.queries
+        # Many settings have other best ones each; one looks at its own alone, which are fewer.
+        near = self.candidates.near_among(list(map(self._best, queries))) if self.is_one else self.candidates.near
+        for query, pairs in zip(queries, near, strict=True):
+            if pairs is not None:
+                self._collapse_pairs(query, pairs)
+
+    def _least_best(self, query: slice) -> Any:
+        """The least key among the best `FOLDED`, by column."""
+        key = self.key[query]
+        return np.partition(key, -FOLDED, axis=0)[-FOLDED] if len(key) > FOLDED else 0
+
+    def _best(self, query: slice) -> Ints:
+        least = np.maximum(self._least_best(query), self.floor)
+        best: Ints = query.start + np.flatnonzero(self.key[query, 0] >= least)
+        return best
+
+    def _collapse_pairs(self, query: slice, near: NearPairs) -> None:
+        own = self.key[near.rows]
+        under = collapse(own, (own >= 0) & (own >= self._least_best(query)), near, self.block.fold_threshold)
+        gone = under != own
+        self.key[near.rows] = np.where(gone, DROPPED, own)
+        root = self.root[slice(*np.searchsorted(self.followed, (query.start, query.stop)))]
+        for row in np.flatnonzero(gone.any(axis=1)):
+            np.copyto(root, under[row], where=gone[row] & (root == own[row]))
+
+    def diversify(self, place: Ints, depth: int | None, query: slice) -> tuple[Ints, Floats]:
+        """Places after MMR for those before it, and what each candidate of the query lost; a column a setting."""
+        key = self.key[query]
+        is_alive = key >= self.floor
+        alive = count(is_alive)
+        order = np.argsort(-key, axis=0, kind="stable")[: int(alive.max(initial=0))]
+        penalty = np.zeros(key.shape)
+        if not len(order):
+            return place, penalty
+        some, at = np.flatnonzero(is_alive.any(axis=1)), np.zeros(len(key), np.int64)
+        at[some] = np.arange(len(some))
+        score, similar = (
+            np.take_along_axis(self.score[query], order, axis=0),
+            self.candidates.similar(query.start + some),
+        )
+        moved, lost = mmr(score, similar, self.block.mmr_lambda, depth, at[order], alive)
+        np.put_along_axis(penalty, order, lost, axis=0)
+        known = np.take_along_axis(moved, np.minimum(place, len(order) - 1), axis=0)
+        return np.where(place < len(order), known, NOWHERE), penalty
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where candidates are shown, under each setting.
+
+    Attributes
+    ----------
+    place : ndarray of int64, shape (wanted, settings)
+        From 0, that of the hit that names it where it is collapsed; `NOWHERE` where it is not among the first.
+    is_hit : ndarray of bool, shape (wanted, settings)
+        Whether it is the hit itself.
+    hits : ndarray of int64, shape (settings,)
+        How many hits there are, or 1 for any.
+    """
+
+    place: Ints
+    is_hit: Mask
+    hits: Ints
+
+
+def places(candidates: CandidateSet, block: Block, wanted: Ints, depth: int, counts: bool = True) -> Places:
+    """Where the candidates `wanted` of one query are shown under each setting, among the first `depth` hits.
+
+    Parameters
+    ----------
+    counts : bool
+        Whether hits are counted, or only told from none.
+    """
+    ranking = Ranking(candidates, block, wanted)
+    alone = ranking.root.copy()
+    before = ranking.key.copy() if _is_crowded(candidates, block) else None
+    ranking.collapse_twins()
+    ranking.collapse_near()
+    key, root, floor, column = ranking.key, ranking.root, ranking.floor, block.column
+    shown = (alone[:, column] >= floor) & (root[:, column] >= floor)
+    place = np.array([count(key > one) for one in root]).reshape(root.shape).astype(np.int64)
+    if before is not None:
+        shown &= _is_named(candidates, block, before, wanted, root)[:, column]
+    if block.is_diverse:
+        place, _ = ranking.diversify(place, depth, slice(0, len(candidates)))
+    else:
+        place = place[:, column]
+    shown &= place < depth
+    is_hit = shown & (root == alone)[:, column]
+    return Places(np.where(shown, place, NOWHERE), is_hit, _hits(ranking, depth, counts))
+
+
+def _hits(ranking: Ranking, depth: int, counts: bool) -> Ints:
+    key, floor, block = ranking.key, ranking.floor, ranking.block
+    if not counts and block.is_bounded and not block.lacks_arms and not block.least.any():
+        return np.full(len(block), int(len(key) > 0))
+    if not counts:
+        best = key.max(axis=0, initial=DROPPED)
+        return np.asarray(best[block.column] >= floor, np.int64)
+    return np.minimum(count(key[:, block.column] >= floor), depth)
+
+
+def _is_crowded(candidates: CandidateSet, block: Block) -> bool:
+    """Whether more candidates could stand under one hit than are named there."""
+    twins = 1 if candidates.twins is None else int(candidates.twins.sizes.max())
+    near = max([pairs.largest for pairs in candidates.near if pairs], default=1) if block.folds else 1
+    return twins * near > MOST_NAMED
+
+
+def _is_named(candidates: CandidateSet, block: Block, before: Keys, wanted: Ints, root: Keys) -> Mask:
+    """Which of the wanted are the hit itself or among those that are named under it: the first `MOST_NAMED`."""
+    every = Ranking(candidates, block, np.arange(len(candidates)))
+    every.collapse_twins()
+    every.collapse_near()
+    named = np.ones(root.shape, bool)
+    collapsed = (before[wanted] >= 0) & (root != before[wanted]) & (root != DROPPED)
+    for at, column in np.argwhere(collapsed).tolist():
+        key, above = before[:, column], root[at, column]
+        others = np.flatnonzero((every.root[:, column] == above) & (key != above))
+        others = others[np.argsort(-key[others], kind="stable")]
+        head = int(candidates.memory[np.flatnonzero(key == above)[0]])
+        names = [name for name in dict.fromkeys(candidates.memory[others].tolist()) if name != head]
+        named[at, column] = int(candidates.memory[wanted[at]]) in names[:MOST_NAMED]
+    return named
+
+
+def count(flags: Mask) -> Ints:
+    """How many are true, by column."""
+    total = np.zeros(flags.shape[1], np.int64)
+    for start in range(0, len(flags), 255):  # so many fit a byte
+        total += np.add.reduce(flags[start : start + 255].view(np.uint8), axis=0, dtype=np.uint8)
+    return total
