@@ -121,6 +121,15 @@ def test_each_setting_scores_as_evaluate_does(made: Any) -> None:
             assert found.table[metric][at].as_py() == mean
 
 
+@pytest.mark.parametrize("more", [{}, {"normalise": "none"}, {"mmr_lambda": 0.5}])
+def test_settings_that_differ_in_the_least_score_alone_score_as_each_alone_does(made: Any, more: Any) -> None:
+    search, queries, qrels = made[0].with_params(fold="near", fold_threshold=0.5, **more), *made[1:]
+    found = mk.sweep(search, queries, qrels, {"min_score": [0.0, 0.3, 0.45]}, "ndcg", as_of=DAY)
+    for at, setting in enumerate(found.settings):
+        alone = mk.evaluate(search.with_params(**setting), queries, qrels, "ndcg", as_of=DAY)
+        np.testing.assert_array_equal(found.matrix()[at], alone.per_query["ndcg"].to_numpy())
+
+
 def test_the_retrievers_own_setting_is_always_a_row(made: Any) -> None:
     search, queries, qrels = made
     found = mk.sweep(search, queries, qrels, GRID, as_of=DAY)

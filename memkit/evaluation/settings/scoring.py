@@ -15,11 +15,11 @@ from memkit.evaluation.settings.plans import Plan
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.across import said_across
 from memkit.search.question import Settings
-from memkit.search.stages.columns import priors
+from memkit.search.stages.columns import decay_factors, priors
 from memkit.search.stages.diversify import NOWHERE
 from memkit.search.stages.rank import norms
 from memkit.search.stages.ranking import CandidateSet, Places, places
-from memkit.tables.age import ages, factors
+from memkit.tables.age import ages
 
 
 def _norms(name: Any, settings: Settings, part: Found) -> Floats:
@@ -115,26 +115,13 @@ class Scorer:
             text=self.text[rows],
             per_memory=self.plan.per_memory,
             norm=lambda name: self.norms[name][rows],
-            factor=lambda decays: self._factors(rows, decays),
+            factor=lambda decays: decay_factors(self.age[rows], lambda kinds: self.decaying[kinds][rows], decays),
             prior=lambda weights: self._priors(rows, weights),
             repeats=self.repeats,
             least_threshold=self.plan.least_threshold,
             likeness=lambda some: self.similarity(row[some]),
         )
         return candidates, wanted, labels
-
-    def _factors(self, rows: slice, decays: tuple[Any, ...]) -> Floats:
-        age = self.age[rows]
-        made = np.ones((len(age), len(decays)))
-        groups: dict[Any, list[int]] = {}
-        for at, decay in enumerate(decays):
-            if decay is not None:
-                groups.setdefault((decay[0], decay[3]), []).append(at)
-        for (form, kinds), columns in groups.items():
-            some = np.flatnonzero(self.decaying[kinds][rows])
-            days, floor = (np.array([decays[at][place] for at in columns]) for place in (1, 2))
-            made[some[:, None], columns] = factors(age[some, None], form, days, floor)
-        return made
 
     def _priors(self, rows: slice, weights: tuple[Any, ...]) -> Floats:
         return np.stack([priors(self.kind[rows], self.kind_names, dict(one or ())) for one in weights], axis=1)

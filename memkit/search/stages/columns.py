@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,13 +58,31 @@ class Columns:
         """Age in days (NaN without a date, 0 in the future) and factor of each of the rows `memory`."""
         if not self.has_dates:
             return np.full(len(memory), np.nan), np.ones(len(memory))
-        age = ages(self.dated[memory], moment)
-        return age, np.where(self.may_decay(memory, kinds), factors(age, form, days, floor), 1.0)
+        age, setting = ages(self.dated[memory], moment), (form, days, floor, tuple(kinds))
+        return age, decay_factors(age, lambda some: self.may_decay(memory, some), [setting])[:, 0]
 
     def may_decay(self, memory: Ints, kinds: Sequence[str]) -> Mask:
         """Which of the rows `memory` decay, where they have a date."""
         decays = self.decays[memory]
         return decays if "*" in kinds else decays & self.are_of(kinds)[self.kind[0][memory]]
+
+
+Decay = tuple[str, float, float, Sequence[str]]
+"""Form, days, floor and kinds, as `QuerySettings` has them."""
+
+
+def decay_factors(age: Floats, may_decay: Callable[[Any], Mask], decays: Sequence[Decay | None]) -> Floats:
+    """What age leaves of each candidate under each of some decays, shape (n, decays); 1 where it may not decay."""
+    found = np.ones((len(age), len(decays)))
+    alike: dict[tuple[str, Sequence[str]], list[int]] = {}
+    for at, decay in enumerate(decays):
+        if decay is not None:
+            alike.setdefault((decay[0], decay[3]), []).append(at)
+    for (form, kinds), columns in alike.items():
+        some = np.flatnonzero(may_decay(kinds))
+        days, floor = (np.array([decay[part] for at in columns if (decay := decays[at])]) for part in (1, 2))
+        found[some[:, None], columns] = factors(age[some, None], form, days, floor)
+    return found
 
 
 def priors(kind: Ints, names: Sequence[str | None], weights: Mapping[str, float] | None) -> Floats:

@@ -261,7 +261,7 @@ class Ranking:
         return np.partition(key, -FOLDED, axis=0)[-FOLDED] if len(key) > FOLDED else 0
 
     def _best(self, query: slice) -> Ints:
-        least = np.maximum(self._least_best(query), self.floor)
+        least = np.maximum(self._least_best(query), self.floor.min())
         best: Ints = query.start + np.flatnonzero(self.key[query, 0] >= least)
         return best
 
