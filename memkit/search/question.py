@@ -232,7 +232,7 @@ class Question:
 
     def candidates(self) -> Candidates:
         """What the arms that have a weight found within the pool."""
-        return self.found.of(tuple(self.weights), self.settings.pool)
+        return self.found.narrowed(tuple(self.weights), self.settings.pool)
 
     def ranked(self) -> Ranked:
         """The candidates after every stage."""
@@ -241,7 +241,7 @@ class Question:
     def found_among(self, allowed: Mask | None, n: int) -> Candidates:
         """What the arms find among the chunks `allowed`, whatever the scope."""
         if allowed is self.scope.allowed and n <= self.found.pool and self.index.is_steady:
-            return self.found.of(tuple(self.weights), n)
+            return self.found.narrowed(tuple(self.weights), n)
         return self.index.find(self.queries.texts, n, allowed, self.weights, self.settings, self.moment)
 
     @property

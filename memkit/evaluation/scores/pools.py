@@ -239,7 +239,7 @@ class Pools:
         moment = [naive(batch.day.at) for batch in batches for _ in range(batch.rows.num_rows)]
         texts = tuple(text or "" for batch in batches for text in batch.rows["text"].to_pylist())
         start = np.cumsum([0, *(batch.rows.num_rows for batch in batches)])
-        own = [asked[at].found.of(arms, pool) for at in some]
+        own = [asked[at].found.narrowed(arms, pool) for at in some]
         whole = Candidates(
             arms,
             np.concatenate([one.query + first for one, first in zip(own, start[:-1], strict=True)]),

@@ -75,7 +75,7 @@ class Scorer:
         other.decaying = {name: values[rows] for name, values in self.decaying.items()}
         if self.repeats is not None:
             known, other.text = np.unique(self.text[rows], return_inverse=True)
-            other.repeats = self.repeats.some(known)
+            other.repeats = self.repeats.subset(known)
         if hasattr(self, "similarity"):
             other.similarity = self.similarity.among(np.unique(other.found.row))
         return other

@@ -78,8 +78,8 @@ class Block:
     def least(self) -> Floats:
         """The fewest units of score that pass `min_score`: of 0.3, say, the first whose tie is not below it."""
         near = np.ceil(self.min_score * UNIT) + np.arange(-2, 3)[:, None]
-        found: Floats = np.min(np.where(near / UNIT < self.min_score, np.inf, np.maximum(near, 0.0)), axis=0)
-        return found
+        units: Floats = np.min(np.where(near / UNIT < self.min_score, np.inf, np.maximum(near, 0.0)), axis=0)
+        return units
 
     @cached_property
     def lacks_arms(self) -> bool:
@@ -187,5 +187,5 @@ class Groups:
 
     def best(self, keys: Keys) -> Keys:
         """The largest key of its group, for each of `rows`, whose keys are given."""
-        found: Keys = np.repeat(np.maximum.reduceat(keys, self.starts, axis=0), self.sizes, axis=0)
-        return found
+        largest: Keys = np.repeat(np.maximum.reduceat(keys, self.starts, axis=0), self.sizes, axis=0)
+        return largest

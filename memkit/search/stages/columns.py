@@ -73,16 +73,16 @@ Decay = tuple[str, float, float, Sequence[str]]
 
 def decay_factors(age: Floats, may_decay: Callable[[Any], Mask], decays: Sequence[Decay | None]) -> Floats:
     """What age leaves of each candidate under each of some decays, shape (n, decays); 1 where it may not decay."""
-    found = np.ones((len(age), len(decays)))
+    made = np.ones((len(age), len(decays)))
     alike: dict[tuple[str, Sequence[str]], list[int]] = {}
-    for at, decay in enumerate(decays):
+    for column, decay in enumerate(decays):
         if decay is not None:
-            alike.setdefault((decay[0], decay[3]), []).append(at)
+            alike.setdefault((decay[0], decay[3]), []).append(column)
     for (form, kinds), columns in alike.items():
         some = np.flatnonzero(may_decay(kinds))
-        days, floor = (np.array([decay[part] for at in columns if (decay := decays[at])]) for part in (1, 2))
-        found[some[:, None], columns] = factors(age[some, None], form, days, floor)
-    return found
+        days, floor = (np.array([decay[part] for column in columns if (decay := decays[column])]) for part in (1, 2))
+        made[some[:, None], columns] = factors(age[some, None], form, days, floor)
+    return made
 
 
 def priors(kind: Ints, names: Sequence[str | None], weights: Mapping[str, float] | None) -> Floats:

@@ -166,10 +166,10 @@ def collapse(key: Keys, is_open: Mask, near: NearPairs, threshold: Floats) -> Ke
     kept, columns = np.full_like(key, DROPPED), np.arange(key.shape[1])
     for at in order[:most]:
         above = np.where(near.same(at, threshold), kept, DROPPED).max(axis=0)
-        own, takes_part = key[at, columns], is_open[at, columns]
-        goes = takes_part & (above >= 0)
-        kept[at, columns] = np.where(takes_part & ~goes, own, kept[at, columns])
-        under[at, columns] = np.where(goes, above, own)
+        own_key, takes_part = key[at, columns], is_open[at, columns]
+        collapses = takes_part & (above >= 0)
+        kept[at, columns] = np.where(takes_part & ~collapses, own_key, kept[at, columns])
+        under[at, columns] = np.where(collapses, above, own_key)
     return under
 
 
@@ -188,7 +188,7 @@ class Repeats:
         self._bits = np.zeros((len(owner), _BITS // 8), np.uint8)  # takes no memory before it is written to
         self._is_read = np.zeros(len(owner), bool)
         self._grams: dict[int, Ints] = {}
-        self._told_apart: dict[tuple[int, int], bool] = {}
+        self._conflicting: dict[tuple[int, int], bool] = {}
         self._likely: dict[tuple[bytes, float], NDArray[np.bool_]] = {}
 
     def likely(self, some: Ints, threshold: float) -> NDArray[np.bool_]:
@@ -214,12 +214,12 @@ class Repeats:
         new = np.unique(rows[~self._is_read[rows]])
         for start in range(0, len(new), _READ_AT_ONCE):
             some = new[start : start + _READ_AT_ONCE]
-            self._bits[some] = _bits(self._told(some))
+            self._bits[some] = _bits(self._texts_at(some))
             self._is_read[some] = True  # not before they are there: another thread may look
 
     def same(self, one: int, other: int, threshold: float) -> bool:
         """Whether they share so much, and no number, date or negation keeps them apart."""
-        return self.shared(one, other) >= threshold * self.most(one, other) and not self._apart(one, other)
+        return self.shared(one, other) >= threshold * self.most(one, other) and not self._conflict(one, other)
 
     def shared(self, one: int, other: int) -> int:
         """How many trigrams two texts share."""
@@ -229,26 +229,26 @@ class Repeats:
         """How many they would share if they were the same."""
         return float((len(self._gram(one)) * len(self._gram(other))) ** 0.5)
 
-    def _apart(self, one: int, other: int) -> bool:
+    def _conflict(self, one: int, other: int) -> bool:
         pair = (min(one, other), max(one, other))
-        apart = self._told_apart.get(pair)
+        apart = self._conflicting.get(pair)
         if apart is None:
-            apart = any(_conflicts()(*self._told(np.array(pair))))
-            _keep(self._told_apart, pair, apart)
+            apart = any(_conflicts()(*self._texts_at(np.array(pair))))
+            _keep(self._conflicting, pair, apart)
         return apart
 
     def _gram(self, at: int) -> Ints:
         gram = self._grams.get(at)
         if gram is None:
-            gram = _trigrams(self._told(np.array([at]))[0])
+            gram = _trigrams(self._texts_at(np.array([at]))[0])
             _keep(self._grams, at, gram)
         return gram
 
-    def some(self, rows: Ints) -> Repeats:
+    def subset(self, rows: Ints) -> Repeats:
         """The same of some rows, whose places there are theirs: for a process that has no index."""
-        return Repeats(self._told(rows), self._owner[rows])
+        return Repeats(self._texts_at(rows), self._owner[rows])
 
-    def _told(self, rows: Ints) -> list[str]:
+    def _texts_at(self, rows: Ints) -> list[str]:
         if isinstance(self._texts, list):
             return [self._texts[row] for row in rows.tolist()]
         texts: list[str] = taken(self._texts, rows).to_pylist()

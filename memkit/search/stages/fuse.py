@@ -166,9 +166,9 @@ def normalise(query: Ints, score: Floats, how: str = "minmax") -> Floats:
     if how not in _HOW:
         check_choice("how", how, _HOW, "normalise")
     norm = np.zeros(len(score))
-    found = np.flatnonzero(np.isfinite(score))
-    if found.size:
-        norm[found] = _HOW[how](query[found], score[found])
+    finite = np.flatnonzero(np.isfinite(score))
+    if finite.size:
+        norm[finite] = _HOW[how](query[finite], score[finite])
     return norm
 
 
@@ -188,11 +188,11 @@ class Evidence(NamedTuple):
 
 
 def arm_weights(
-    wished: Mapping[str, float | None], arms: Iterable[str], own: Mapping[str, float] = MappingProxyType({})
+    wished: Mapping[str, float | None], arms: Iterable[str], stored: Mapping[str, float] = MappingProxyType({})
 ) -> dict[str, float]:
     """The weight of each arm that exists, rescaled to the sum 1; an arm of weight 0 is left out.
 
-    The arms without a wish share what the others leave of 1, in the proportions of `own`.
+    The arms without a wish share what the others leave of 1, in the proportions of `stored`.
 
     Raises
     ------
@@ -212,7 +212,7 @@ def arm_weights(
     given = {arm: weight for arm, weight in wished.items() if weight is not None}
     if min(given.values(), default=0) < 0:
         raise ParameterError(f"Retriever: the weights of the arms must not be negative. Got {came}.")
-    open_to = {arm: own[arm] for arm in wished if arm not in given}
+    open_to = {arm: stored[arm] for arm in wished if arm not in given}
     left = max(0.0, 1.0 - sum(given.values())) / (sum(open_to.values()) or 1.0)
     settled = {arm: given[arm] if arm in given else left * open_to[arm] for arm in wished}
     kept = {arm: settled[arm] for arm in arms if settled[arm] > 0}
@@ -224,8 +224,8 @@ def arm_weights(
     return {arm: weight / total for arm, weight in kept.items()}
 
 
-def _weighted(found: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    return _sum(found.norm, weights)
+def _weighted(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
+    return _sum(evidence.norm, weights)
 
 
 def _sum(columns: Floats, weights: Floats) -> Floats:
@@ -237,23 +237,23 @@ def _sum(columns: Floats, weights: Floats) -> Floats:
     return total
 
 
-def _rrf(found: Evidence, weights: Floats, rrf_k: int) -> Floats:
+def _rrf(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
     # No rank, no credit: words that do not occur have none. The best possible sum is scaled to 1.
-    return _sum(np.where(found.rank > 0, (rrf_k + 1) / (rrf_k + np.maximum(found.rank, 1)), 0.0), weights)
+    return _sum(np.where(evidence.rank > 0, (rrf_k + 1) / (rrf_k + np.maximum(evidence.rank, 1)), 0.0), weights)
 
 
-def _combmnz(found: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    share: Floats = np.mean(found.rank > 0, axis=1, keepdims=True)
-    return _weighted(found, weights, rrf_k) * share
+def _combmnz(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
+    share: Floats = np.mean(evidence.rank > 0, axis=1, keepdims=True)
+    return _weighted(evidence, weights, rrf_k) * share
 
 
-def _combmax(found: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    best: Floats = np.max(found.norm[:, :, None] * (weights / weights.max(axis=0)), axis=1)
+def _combmax(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
+    best: Floats = np.max(evidence.norm[:, :, None] * (weights / weights.max(axis=0)), axis=1)
     return best
 
 
-def _combmin(found: Evidence, weights: Floats, rrf_k: int) -> Floats:
-    least: Floats = np.min(found.norm[:, :, None] * (weights / weights.max(axis=0)), axis=1)
+def _combmin(evidence: Evidence, weights: Floats, rrf_k: int) -> Floats:
+    least: Floats = np.min(evidence.norm[:, :, None] * (weights / weights.max(axis=0)), axis=1)
     return least
 
 
@@ -267,12 +267,12 @@ _METHODS: dict[str, Callable[[Evidence, Floats, int], Floats]] = {
 METHODS = tuple(_METHODS)
 
 
-def fuse(found: Evidence, weights: Floats, method: str = "weighted", rrf_k: int = 60) -> Floats:
+def fuse(evidence: Evidence, weights: Floats, method: str = "weighted", rrf_k: int = 60) -> Floats:
     """The fused score of each candidate, under one setting of the weights or many.
 
     Parameters
     ----------
-    found : Evidence
+    evidence : Evidence
         Normalised scores and ranks, a column an arm.
     weights : ndarray of float64, shape (arms,) or (arms, settings)
         With the sum 1.
@@ -302,5 +302,5 @@ def fuse(found: Evidence, weights: Floats, method: str = "weighted", rrf_k: int 
     if method not in _METHODS:
         check_choice("fusion", method, METHODS, "fuse")
     if weights.ndim == 1:
-        return _METHODS[method](found, weights[:, None], rrf_k)[:, 0]
-    return _METHODS[method](found, weights, rrf_k)
+        return _METHODS[method](evidence, weights[:, None], rrf_k)[:, 0]
+    return _METHODS[method](evidence, weights, rrf_k)

@@ -25,7 +25,7 @@ from memkit.search.stages.fuse import calibrate, group_starts, normalise, rank_w
 from memkit.search.stages.ranking import CandidateSet, Ranking
 
 
-class Asked(Protocol):
+class RankedQuestion(Protocol):
     """What the stages look at of a question, and of the rows that were found: columns, never an index."""
 
     @property
@@ -43,7 +43,7 @@ class Asked(Protocol):
     @property
     def depth(self) -> int | None: ...
     def likeness(self, row: Ints, /) -> Likeness: ...
-    def across(self, found: Candidates, /) -> tuple[Floats, Mask]: ...
+    def across(self, candidates: Candidates, /) -> tuple[Floats, Mask]: ...
     def decay(self, memory: Ints, /) -> tuple[Floats, Floats]: ...
 
 
@@ -85,7 +85,7 @@ class Candidates(NamedTuple):
         query, row, raw, rank = map(np.concatenate, columns)
         return self._replace(query=query, row=row, raw=raw, rank=rank)
 
-    def of(self, arms: tuple[str, ...], pool: int) -> Self:
+    def narrowed(self, arms: tuple[str, ...], pool: int) -> Self:
         """What `arms` alone, asked for `pool` chunks, would have found; both within what was asked."""
         if arms == self.arms and pool == self.pool:
             return self
@@ -101,7 +101,7 @@ class Candidates(NamedTuple):
         return type(self)(arms, self.query[kept], self.row[kept], raw[kept], rank[kept], pool, self.scale[:, columns])
 
 
-def merge(found: Mapping[str, pa.Table], n_rows: int, pool: int = 0, scale: Floats | None = None) -> Candidates:
+def merge(answers: Mapping[str, pa.Table], n_rows: int, pool: int = 0, scale: Floats | None = None) -> Candidates:
     """Join what each arm found (columns query, row, score) into one table; a score that is not a number does not count.
 
     Examples
@@ -111,20 +111,20 @@ def merge(found: Mapping[str, pa.Table], n_rows: int, pool: int = 0, scale: Floa
     >>> both = merge({"bm25": bm25, "vector": vector}, n_rows=3, pool=2)
     >>> both.row.tolist(), both.rank.tolist()
     ([0, 1, 2], [[2, 0], [0, 1], [1, 0]])
-    >>> both.of(("bm25",), pool=1).row.tolist()
+    >>> both.narrowed(("bm25",), pool=1).row.tolist()
     [2]
     """
-    columns = [_columns(table) for table in found.values()] or [_NOTHING]
+    columns = [_columns(table) for table in answers.values()] or [_NOTHING]
     query, row, score = (np.concatenate(column) for column in zip(*columns, strict=True))
     arm = np.repeat(np.arange(len(columns)), [len(column[0]) for column in columns])
     union, at = np.unique(query * n_rows + row, return_inverse=True)
-    raw = np.full((len(union), len(found)), np.nan)
+    raw = np.full((len(union), len(answers)), np.nan)
     rank = np.zeros(raw.shape, np.int64)
     raw[at, arm] = score
     rank[at, arm] = rank_within(arm * (query.max(initial=0) + 1) + query, score)  # each arm's ranks, in one go
     query, row = np.divmod(union, max(n_rows, 1))
-    scale = np.tile([0.0, 1.0], (query.max(initial=0) + 1, len(found), 1)) if scale is None else scale
-    return Candidates(tuple(found), query, row, raw, rank, pool, scale)
+    scale = np.tile([0.0, 1.0], (query.max(initial=0) + 1, len(answers), 1)) if scale is None else scale
+    return Candidates(tuple(answers), query, row, raw, rank, pool, scale)
 
 
 _NOTHING = (np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
@@ -188,12 +188,12 @@ class Ranked(NamedTuple):
     disposition: NDArray[np.int8]
 
     @classmethod
-    def unranked(cls, found: Candidates, disposition: str = "returned") -> Self:
-        """`found` before the first stage: nothing is known but what the arms said."""
-        size = len(found.query)
+    def unranked(cls, candidates: Candidates, disposition: str = "returned") -> Self:
+        """`candidates` before the first stage: nothing is known but what the arms said."""
+        size = len(candidates.query)
         unknown, codes = np.full(size, np.nan), np.full(size, CODES[disposition], np.int8)
-        norm, ranks = np.full(found.raw.shape, np.nan), np.zeros(size, np.int64)
-        return cls(found, norm, unknown, unknown, unknown, unknown, unknown, ranks, unknown, ranks - 1, codes)
+        norm, ranks = np.full(candidates.raw.shape, np.nan), np.zeros(size, np.int64)
+        return cls(candidates, norm, unknown, unknown, unknown, unknown, unknown, ranks, unknown, ranks - 1, codes)
 
     def take(self, index: Ints) -> Self:
         """The rows at `index`, in that order."""
@@ -216,93 +216,97 @@ class Ranked(NamedTuple):
         return self.take(np.flatnonzero(self.alive))
 
 
-def norms(found: Candidates, settings: QuerySettings, across: Callable[[Candidates], tuple[Floats, Mask]]) -> Floats:
+def norms(
+    candidates: Candidates, settings: QuerySettings, across: Callable[[Candidates], tuple[Floats, Mask]]
+) -> Floats:
     """The scores of the arms on the scale that `settings` ask for; `across` tells what words mean in other letters.
 
     The queries of one arm follow on those of another, so that one call does all.
     """
     if settings.normalise == "calibrated":
-        scale = found.scale[found.query]
+        scale = candidates.scale[candidates.query]
         columns = [
-            calibrate(found.query, found.raw[:, at], scale[:, at, 0], scale[:, at, 1], KINDS[arm].everywhere)
-            for at, arm in enumerate(found.arms)
+            calibrate(candidates.query, candidates.raw[:, at], scale[:, at, 0], scale[:, at, 1], KINDS[arm].everywhere)
+            for at, arm in enumerate(candidates.arms)
         ]
         norm = np.stack(columns, axis=1)
-        if "vector" in found.arms and "bm25" in found.arms and settings.across_weight:
-            words, vectors = found.arms.index("bm25"), found.arms.index("vector")
-            said, apart = across(found)
-            said += np.nan_to_num(found.raw[:, words])
-            meant = calibrate(found.query, said, scale[:, words, 0], scale[:, words, 1], everywhere=False)
+        if "vector" in candidates.arms and "bm25" in candidates.arms and settings.across_weight:
+            words, vectors = candidates.arms.index("bm25"), candidates.arms.index("vector")
+            meaning, apart = across(candidates)
+            meaning += np.nan_to_num(candidates.raw[:, words])
+            meant = calibrate(candidates.query, meaning, scale[:, words, 0], scale[:, words, 1], everywhere=False)
             share = np.where(apart, settings.across_weight, 0.0)
             norm[:, words] = np.maximum(norm[:, words], share * norm[:, vectors] + (1 - share) * meant)
         return norm
-    arms, queries = len(found.arms), found.query.max(initial=0) + 1
-    query = np.concatenate([found.query + arm * queries for arm in range(arms)])
-    return normalise(query, found.raw.T.ravel(), settings.normalise).reshape(arms, -1).T
+    arms, queries = len(candidates.arms), candidates.query.max(initial=0) + 1
+    query = np.concatenate([candidates.query + arm * queries for arm in range(arms)])
+    return normalise(query, candidates.raw.T.ravel(), settings.normalise).reshape(arms, -1).T
 
 
-def answerability(ranked: Ranked, asked: Asked) -> Floats | None:
+def answerability(ranked: Ranked, question: RankedQuestion) -> Floats | None:
     """How likely it is that anything answers each query, 0 to 1, from its best calibrated score; else None.
 
     A question on other subjects than the corpus's is told from one that it answers (ROC AUC .965 to .995 on four pairs
     of labelled sets); one of the same world that happens to have no answer is much less so (.63 to .92 on six).
     """
-    if asked.settings.normalise != "calibrated":
+    if question.settings.normalise != "calibrated":
         return None
-    best = np.zeros(len(asked.queries))
+    best = np.zeros(len(question.queries))
     np.maximum.at(best, ranked.found.query, ranked.fused)
     likely: Floats = 1.0 / (1.0 + np.exp((_MIDDLE - best) / _SLOPE))
     return np.round(likely, 2)
 
 
-def rank(found: Candidates, asked: Asked) -> Ranked:
-    """`found` after all stages under the one setting of a question, with what each stage gave and what it dropped."""
-    settings, norm = asked.settings, norms(found, asked.settings, asked.across)
-    memory = asked.columns.memory[found.row]
-    age_days, decay = asked.decay(memory)
-    prior = asked.columns.prior(memory, settings.kind_weights)
-    block = block_of([RankingKey.from_settings(settings, asked.weights, found.arms)])
-    ranking = Ranking(_candidate_set(found, asked, norm, decay, prior), block, np.arange(len(memory)))
+def rank(candidates: Candidates, question: RankedQuestion) -> Ranked:
+    """`candidates` after all stages under the setting of a question, with what each stage gave and dropped."""
+    settings, norm = question.settings, norms(candidates, question.settings, question.across)
+    memory = question.columns.memory[candidates.row]
+    age_days, decay = question.decay(memory)
+    prior = question.columns.prior(memory, settings.kind_weights)
+    block = block_of([RankingKey.from_settings(settings, question.weights, candidates.arms)])
+    ranking = Ranking(_candidate_set(candidates, question, norm, decay, prior), block, np.arange(len(memory)))
     fused, score, key = ranking.fused[:, 0], ranking.score[:, 0], ranking.key[:, 0].copy()
     is_low, without_decay = key < ranking.floor[0], np.rint(fused * prior * UNIT) >= block.least[0]
     low = np.where(without_decay, CODES["decayed_out"], CODES["below_min_score"])
     disposition = np.where(is_low, low, CODES["returned"]).astype(np.int8)
-    under = _collapsed(ranking, key, disposition, found.row)
-    order = np.lexsort((-key, found.query))
+    under = _collapsed(ranking, key, disposition, candidates.row)
+    order = np.lexsort((-key, candidates.query))
     if ranking.candidates.chunks_of_memory is not None:
         order = order[key[order] != DROPPED]  # beaten by another chunk of the memory: no candidate any more
-    before = _places(found.query, order, disposition == CODES["returned"])
+    before = _places(candidates.query, order, disposition == CODES["returned"])
     place, penalty = before.copy(), np.zeros(len(key))
     if block.is_diverse:
         for query in ranking.candidates.queries:
-            moved, lost = ranking.diversify(before[query, None], asked.depth, query)
+            moved, lost = ranking.diversify(before[query, None], question.depth, query)
             place[query], penalty[query] = moved[:, 0], lost[:, 0]
-        order = order[np.lexsort((place[order], found.query[order]))]
-    disposition[(place != NOWHERE) & (place >= asked.k)] = CODES["below_k"]
-    disposition[(before < asked.k) & (place >= asked.k)] = CODES["diversified_away"]
+        order = order[np.lexsort((place[order], candidates.query[order]))]
+    disposition[(place != NOWHERE) & (place >= question.k)] = CODES["below_k"]
+    disposition[(before < question.k) & (place >= question.k)] = CODES["diversified_away"]
     is_placed = place[order] != NOWHERE
     if not is_placed.all():
-        order = order[np.lexsort((~is_placed, found.query[order]))]
+        order = order[np.lexsort((~is_placed, candidates.query[order]))]
     rank = np.where(place == NOWHERE, 0, place + 1)
-    ranked = Ranked(found, norm, fused, age_days, decay, score, penalty, rank, prior, under, disposition)
+    ranked = Ranked(candidates, norm, fused, age_days, decay, score, penalty, rank, prior, under, disposition)
     return ranked.take(order)
 
 
-def _candidate_set(found: Candidates, asked: Asked, norm: Floats, decay: Floats, prior: Floats) -> CandidateSet:
-    likeness = cache(lambda: asked.likeness(found.row))
+def _candidate_set(
+    candidates: Candidates, question: RankedQuestion, norm: Floats, decay: Floats, prior: Floats
+) -> CandidateSet:
+    likeness = cache(lambda: question.likeness(candidates.row))
     return CandidateSet(
-        query=found.query,
-        rank=found.rank,
-        memory=asked.columns.memory[found.row],
-        twin=asked.columns.twin[found.row],
-        text=found.row,
-        per_memory=asked.settings.unit == "memory",
+        query=candidates.query,
+        rank=candidates.rank,
+        memory=question.columns.memory[candidates.row],
+        twin=question.columns.twin[candidates.row],
+        text=candidates.row,
+        per_memory=question.settings.unit == "memory",
         norm=lambda _: norm,
         factor=lambda _: decay[:, None],
         prior=lambda _: prior[:, None],
-        repeats=asked.repeats,
-        least_threshold=asked.settings.fold_threshold,
-        likeness=lambda some: likeness()(found.row[some]),
+        repeats=question.repeats,
+        least_threshold=question.settings.fold_threshold,
+        likeness=lambda some: likeness()(candidates.row[some]),
     )
 
 

@@ -179,10 +179,10 @@ class Ranking:
     def _found_by_none(self) -> Mask:
         """Which candidates no arm with a weight found."""
         weights = np.concatenate([one.weights for one in self.block.fusions], axis=1)
-        found = np.zeros((len(self.candidates), weights.shape[1]), bool)
+        is_found = np.zeros((len(self.candidates), weights.shape[1]), bool)
         for arm, weight in enumerate(weights):
-            found |= (self.candidates.rank[:, arm, None] > 0) & (weight > 0)
-        return ~found
+            is_found |= (self.candidates.rank[:, arm, None] > 0) & (weight > 0)
+        return ~is_found
 
     def _beaten(self) -> Mask | None:
         """Which chunks of those that share a memory are not its best; the fused scores decide."""
@@ -232,17 +232,17 @@ class Ranking:
         twins = self.candidates.twins
         if twins is None:
             return
-        own = self.key[twins.rows]
-        best = twins.best(own)
-        lost = (own != best) & (own >= 0)
+        own_key = self.key[twins.rows]
+        best = twins.best(own_key)
+        lost = (own_key != best) & (own_key >= 0)
         if not lost.any():
             return
-        self.key[twins.rows] = np.where(lost, DROPPED, own)
+        self.key[twins.rows] = np.where(lost, DROPPED, own_key)
         place = np.full(len(self.candidates), -1)
         place[twins.rows] = np.arange(len(twins.rows))
-        at = np.flatnonzero(place[self.followed] >= 0)
-        place = place[self.followed[at]]
-        self.root[at] = np.where(lost[place], best[place], self.root[at])
+        position = np.flatnonzero(place[self.followed] >= 0)
+        place = place[self.followed[position]]
+        self.root[position] = np.where(lost[place], best[place], self.root[position])
 
     def collapse_near(self) -> None:
         """Drop what says nearly the same as a better one that stays, among the best `FOLDED` of its query."""
@@ -266,13 +266,15 @@ class Ranking:
         return best
 
     def _collapse_pairs(self, query: slice, near: NearPairs) -> None:
-        own = self.key[near.rows]
-        under = collapse(own, (own >= 0) & (own >= self._least_best(query)), near, self.block.fold_threshold)
-        gone = under != own
-        self.key[near.rows] = np.where(gone, DROPPED, own)
+        own_key = self.key[near.rows]
+        under = collapse(
+            own_key, (own_key >= 0) & (own_key >= self._least_best(query)), near, self.block.fold_threshold
+        )
+        collapsed = under != own_key
+        self.key[near.rows] = np.where(collapsed, DROPPED, own_key)
         root = self.root[slice(*np.searchsorted(self.followed, (query.start, query.stop)))]
-        for row in np.flatnonzero(gone.any(axis=1)):
-            np.copyto(root, under[row], where=gone[row] & (root == own[row]))
+        for row in np.flatnonzero(collapsed.any(axis=1)):
+            np.copyto(root, under[row], where=collapsed[row] & (root == own_key[row]))
 
     def diversify(self, place: Ints, depth: int | None, query: slice) -> tuple[Ints, Floats]:
         """Places after MMR for those before it, and what each candidate of the query lost; a column a setting."""
@@ -283,13 +285,13 @@ class Ranking:
         penalty = np.zeros(key.shape)
         if not len(order):
             return place, penalty
-        some, at = np.flatnonzero(is_alive.any(axis=1)), np.zeros(len(key), np.int64)
-        at[some] = np.arange(len(some))
+        some, position = np.flatnonzero(is_alive.any(axis=1)), np.zeros(len(key), np.int64)
+        position[some] = np.arange(len(some))
         score, similar = (
             np.take_along_axis(self.score[query], order, axis=0),
             self.candidates.similar(query.start + some),
         )
-        moved, lost = mmr(score, similar, self.block.mmr_lambda, depth, at[order], alive)
+        moved, lost = mmr(score, similar, self.block.mmr_lambda, depth, position[order], alive)
         np.put_along_axis(penalty, order, lost, axis=0)
         known = np.take_along_axis(moved, np.minimum(place, len(order) - 1), axis=0)
         return np.where(place < len(order), known, NOWHERE), penalty
@@ -365,13 +367,13 @@ def _is_named(candidates: CandidateSet, block: Block, before: Keys, wanted: Ints
     every.collapse_near()
     named = np.ones(root.shape, bool)
     collapsed = (before[wanted] >= 0) & (root != before[wanted]) & (root != DROPPED)
-    for at, column in np.argwhere(collapsed).tolist():
-        key, above = before[:, column], root[at, column]
+    for position, column in np.argwhere(collapsed).tolist():
+        key, above = before[:, column], root[position, column]
         others = np.flatnonzero((every.root[:, column] == above) & (key != above))
         others = others[np.argsort(-key[others], kind="stable")]
         head = int(candidates.memory[np.flatnonzero(key == above)[0]])
         names = [name for name in dict.fromkeys(candidates.memory[others].tolist()) if name != head]
-        named[at, column] = int(candidates.memory[wanted[at]]) in names[:MOST_NAMED]
+        named[position, column] = int(candidates.memory[wanted[position]]) in names[:MOST_NAMED]
     return named
 
 
