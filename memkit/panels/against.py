@@ -43,7 +43,7 @@ class Against:
     """What settings score on labelled queries, each worked out once."""
 
     def __init__(self, search: Retriever, queries: Any, qrels: Any, moment: Any, where: str | None) -> None:
-        self.task = Task.of(queries, qrels, None, None, "apart", moment)
+        self.task = Task.read(queries, qrels, None, None, "apart", moment)
         self._search, self._moment, self._where = search, moment, where
         self._every = self.task, self.task.pools(search, where)
         self._few: tuple[Task, Pools] | None = None
@@ -61,7 +61,7 @@ class Against:
             judged = np.flatnonzero(self.task.labels.n_relevant > 0)
             some = judged[np.unique(np.linspace(0, len(judged) - 1, min(_FEW, len(judged))).astype(int))]
             queries = self.task.queries.take(pa.array(some))
-            task = Task.of(queries, self.task.qrels, None, None, "apart", self._moment)
+            task = Task.read(queries, self.task.qrels, None, None, "apart", self._moment)
             self._few = task, task.pools(self._search, self._where)
         both = [self._scores(setting, self._few)[0] for setting in (live, pinned)]
         return float(np.nanmean(both[0] - both[1])), len(both[0])

@@ -84,7 +84,7 @@ class AgesPanel(Panel):
     ) -> None:
         self.search, moment = search, moment_of(as_of)
         self._labelled = None
-        task = None if queries is None else Task.of(queries, qrels, None, None, "apart", moment)
+        task = None if queries is None else Task.read(queries, qrels, None, None, "apart", moment)
         if task is not None and task.qrels["valid_to"].null_count < task.qrels.num_rows:
             self._labelled = task, task.pools(search, None)
         own = {name: getattr(search, name) for name in QuerySettings.params()}

@@ -123,7 +123,7 @@ class JudgePanel(Panel):
         queue = [pairs[at] for at in order]
         if other is not None and self._known.num_rows:
             with suppress(ParameterError):  # where nothing relevant is known yet, there is no verdict that could change
-                task = Task.of(self.queries, self._known, None, None, "apart", moment)
+                task = Task.read(self.queries, self._known, None, None, "apart", moment)
                 task.check_known(self.search)
                 own, theirs = (one(_PLACES) for one in both)
                 first = first_to_judge(task, own, theirs, Metric("ndcg", _PLACES), _PLACES)

@@ -96,7 +96,7 @@ def words(cell: Cell, runs: int, gain: float, seed: int, per_query: bool) -> Ite
     for _ in range(runs):
         scores, user = cell.draw(random, gain)
         p = stats.ttest_1samp(scores, 0).pvalue
-        yield verdict(Units.of(scores, user, per_query), epsilon=0.0).word, bool(p < 0.05)
+        yield verdict(Units.from_scores(scores, user, per_query), epsilon=0.0).word, bool(p < 0.05)
 
 
 def claims(cell: Cell, runs: int, seed: int = 0, per_query: bool = True) -> tuple[int, int]:

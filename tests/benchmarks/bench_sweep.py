@@ -155,7 +155,7 @@ def main() -> None:
         alone = search.with_params(**FUSION_ALONE)
         grid = {("vector_weight", "bm25_weight", "gram_weight"): mk.shares(0.1)}
         theirs = of_ranx(alone, queries, qrels)
-        task = Task.of(queries, qrels, None, None, "raise", AS_OF)
+        task = Task.read(queries, qrels, None, None, "raise", AS_OF)
         pools, metrics = task.pools(alone, None), parse_metrics("ndcg@10")
         for step in (0.1, 0.02):
             settings = list(Grid({next(iter(grid)): mk.shares(step)}))

@@ -251,7 +251,7 @@ def test_the_public_name_is_the_function_however_its_room_was_imported() -> None
 
 def test_a_task_knows_each_querys_unit() -> None:
     queries, qrels = labelled(4, user_id=["a", None, "a", None])
-    assert Task.of(queries, qrels, None, None, "raise", None).unit.tolist() == [0, 1, 0, 2]
+    assert Task.read(queries, qrels, None, None, "raise", None).unit.tolist() == [0, 1, 0, 2]
 
 
 def test_what_became_of_the_relevant_memories_is_told_by_stage(search: mk.Retriever) -> None:

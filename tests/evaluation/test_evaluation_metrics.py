@@ -65,7 +65,7 @@ def scored(qrels: list[dict[str, Any]], run: list[dict[str, Any]], depth: int = 
         if run
         else pa.schema([("query_id", pa.string()), ("rank", pa.int64()), ("memory_id", pa.string())]),
     )
-    return Judged.of(hits, Labels.of(queries, read_qrels(pa.Table.from_pylist(qrels)), NOW), depth)
+    return Judged.from_hits(hits, Labels.from_tables(queries, read_qrels(pa.Table.from_pylist(qrels)), NOW), depth)
 
 
 def test_metrics_equal_those_of_ir_measures() -> None:
@@ -119,11 +119,11 @@ def test_a_superseded_memory_counts_nothing_and_is_stale_from_its_last_day_on() 
     both = read_qrels(
         pa.Table.from_pylist([row | {"query_id": q} for q in ("q", "past") for row in qrels], schema=QRELS)
     )
-    labels = Labels.of(queries, both, NOW)
+    labels = Labels.from_tables(queries, both, NOW)
     assert labels.n_relevant.tolist() == [1, 1]
     names = ("old", "new", "later", "x")
     hits = pa.Table.from_pylist([hit(q, rank, m) for q in ("q", "past") for rank, m in enumerate(names, 1)])
-    run = Judged.of(hits, labels, 10)
+    run = Judged.from_hits(hits, labels, 10)
     assert Metric.parse("stale@2")(run).tolist() == [0.5, 0.0]
     assert Metric.parse("stale")(run).tolist() == [0.25, 0.0]
     assert Metric.parse("mrr")(run).tolist() == [0.5, 1.0]
@@ -154,7 +154,7 @@ def test_ndcg_is_scikit_learns(grades: list[int]) -> None:
 def test_one_memory_that_answers_every_query_is_relevant_to_each() -> None:
     queries = read_queries({"query_id": ["q1", "q2", "q3"], "text": ["чай", "кофе", "сок"]})
     qrels = read_qrels({"query_id": ["q1", "q2", "q3"], "memory_id": ["m"] * 3, "relevance": [1] * 3})
-    judged = Labels.of(queries, qrels, NOW)
+    judged = Labels.from_tables(queries, qrels, NOW)
     assert judged.n_relevant.tolist() == [1, 1, 1]
     assert judged.ideal(10).tolist() == [1.0, 1.0, 1.0]
     assert [ids.to_pylist() for ids in judged.relevant()] == [["q1", "q2", "q3"], ["m"] * 3]

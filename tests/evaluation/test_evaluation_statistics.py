@@ -47,7 +47,7 @@ def test_the_p_is_the_share_of_all_flips_that_are_as_far(seed: int, per_query: b
     size = 2 + seed % 8
     scores, unit = draw(seed, size)
     far = [sums_under(signs, scores, unit, per_query) for signs in product((1, -1), repeat=size)]
-    units = Units.of(scores, unit, per_query)
+    units = Units.from_scores(scores, unit, per_query)
     assert units.mean == pytest.approx(far[0])
     assert flip_p(units) == np.mean(np.abs(far) >= abs(far[0]) - 1e-12)
     assert flip_p(units, greater=True) == np.mean(np.array(far) >= far[0] - 1e-12)
@@ -57,17 +57,17 @@ def test_the_p_is_the_share_of_all_flips_that_are_as_far(seed: int, per_query: b
 def test_the_p_of_independent_queries_is_scipys(seed: int) -> None:
     scores = np.random.default_rng(seed).normal(0.3, 1, 10)
     theirs = stats.permutation_test((scores,), np.mean, permutation_type="samples", n_resamples=np.inf)
-    assert flip_p(Units.of(scores, np.arange(10), True)) == pytest.approx(theirs.pvalue)
+    assert flip_p(Units.from_scores(scores, np.arange(10), True)) == pytest.approx(theirs.pvalue)
 
 
 def test_sampled_flips_are_near_all_flips_and_no_p_is_0() -> None:
     scores, unit = draw(3, 14, shift=0.4)
-    units = Units.of(scores, unit, True)
+    units = Units.from_scores(scores, unit, True)
     every = ((np.arange(2**14)[:, None] >> np.arange(14)) & 1).astype(float)
     sums = units.value.sum() - 2 * every @ units.value
     exact = np.mean(np.abs(sums) >= abs(sums[0]) - 1e-12)
     assert abs(flip_p(units) - exact) < 4 * np.sqrt(exact * (1 - exact) / FLIPS)
-    assert flip_p(Units.of(np.ones(40), np.arange(40), True)) == 1 / (1 + FLIPS)
+    assert flip_p(Units.from_scores(np.ones(40), np.arange(40), True)) == 1 / (1 + FLIPS)
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 14, 100])
@@ -87,7 +87,7 @@ def test_flips_are_decided_by_the_seed_alone(size: int) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_interval_of_few_units_is_what_no_flip_test_refuses(seed: int, per_query: bool, level: float) -> None:
     scores, unit = draw(seed, (6, 7, 10, 15)[seed % 4])
-    units = Units.of(scores, unit, per_query)
+    units = Units.from_scores(scores, unit, per_query)
     found = interval(units, level)
     assert found is not None
     low, high = found
@@ -116,7 +116,7 @@ def leave_out(scores: np.ndarray, unit: np.ndarray, per_query: bool) -> float:
 @pytest.mark.parametrize("seed", SEEDS[:5])
 def test_the_interval_of_many_units_is_t_over_leaving_one_out(seed: int, per_query: bool) -> None:
     scores, unit = draw(seed, 20 + seed)
-    units, error = Units.of(scores, unit, per_query), leave_out(scores, unit, per_query)
+    units, error = Units.from_scores(scores, unit, per_query), leave_out(scores, unit, per_query)
     assert units.error == pytest.approx(error)
     assert interval(units) == pytest.approx(stats.t.interval(0.95, len(units) - 1, units.mean, error))
 
@@ -124,12 +124,12 @@ def test_the_interval_of_many_units_is_t_over_leaving_one_out(seed: int, per_que
 def test_the_interval_of_independent_queries_is_students() -> None:
     scores = np.random.default_rng(1).normal(0, 1, 50)
     theirs = stats.ttest_1samp(scores, 0).confidence_interval(0.95)
-    assert interval(Units.of(scores, np.arange(50), True)) == pytest.approx((theirs.low, theirs.high))
+    assert interval(Units.from_scores(scores, np.arange(50), True)) == pytest.approx((theirs.low, theirs.high))
 
 
 @pytest.mark.parametrize("size", [1, 2, 5])
 def test_few_units_allow_no_conclusion(size: int) -> None:
-    units = Units.of(np.full(1000, 0.5), np.arange(1000) % size, True)
+    units = Units.from_scores(np.full(1000, 0.5), np.arange(1000) % size, True)
     found = verdict(units)
     assert interval(units) is None
     assert (found.word, found.p, found.low, found.detectable) == ("cannot tell yet", None, None, None)
@@ -142,7 +142,7 @@ def test_the_four_words(size: int) -> None:
     noise -= noise.mean()
 
     def word(shift: float, times: float = 1.0, epsilon: float = 0.01) -> str:
-        return verdict(Units.of(shift + times * noise, np.arange(size), True), epsilon).word
+        return verdict(Units.from_scores(shift + times * noise, np.arange(size), True), epsilon).word
 
     assert word(0.1) == "better"
     assert word(-0.1) == "worse"
@@ -152,7 +152,7 @@ def test_the_four_words(size: int) -> None:
 
 
 def test_no_difference_at_all_is_practically_none() -> None:
-    found = verdict(Units.of(np.zeros(40), np.arange(40), True))
+    found = verdict(Units.from_scores(np.zeros(40), np.arange(40), True))
     assert (found.word, found.p, found.low, found.high) == ("practically the same", 1.0, 0.0, 0.0)
 
 
@@ -160,7 +160,7 @@ def test_no_difference_at_all_is_practically_none() -> None:
 def test_practically_the_same_is_two_one_sided_tests(seed: int) -> None:
     random = np.random.default_rng(seed)
     scores = random.normal(random.normal(0, 0.004), 0.03, 60)
-    found = verdict(Units.of(scores, np.arange(60), True), 0.01)
+    found = verdict(Units.from_scores(scores, np.arange(60), True), 0.01)
     below = stats.ttest_1samp(scores, -0.01, alternative="greater").pvalue
     above = stats.ttest_1samp(scores, 0.01, alternative="less").pvalue
     if found.word in ("practically the same", "cannot tell yet"):
@@ -169,7 +169,7 @@ def test_practically_the_same_is_two_one_sided_tests(seed: int) -> None:
 
 def test_an_interval_and_a_flip_test_that_disagree_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(verdicts, "flip_p", lambda *_: 0.06)
-    found = verdict(Units.of(np.random.default_rng(0).normal(0.5, 1, 40), np.arange(40), True))
+    found = verdict(Units.from_scores(np.random.default_rng(0).normal(0.5, 1, 40), np.arange(40), True))
     assert (found.word, found.reason) == (
         "cannot tell yet",
         "the interval leaves out 0, the flip test does not (p = 0.060)",
@@ -185,12 +185,12 @@ def test_a_difference_of_the_detectable_size_is_found_four_times_in_five(size: i
         scores = random.normal(true, 1, size)
         found += stats.t.interval(0.95, size - 1, scores.mean(), scores.std(ddof=1) / np.sqrt(size))[0] > 0
     assert 0.76 < found / 2000 < 0.84
-    units = Units.of(random.normal(0, 1, size), np.arange(size), True)
+    units = Units.from_scores(random.normal(0, 1, size), np.arange(size), True)
     assert detectable(units) == pytest.approx(true * np.sqrt(size) * units.error)
 
 
 def test_more_users_show_smaller_differences() -> None:
-    units = Units.of(*draw(0, 30), True)
+    units = Units.from_scores(*draw(0, 30), True)
     now = detectable(units)
     assert now is not None
     assert units_needed(units, now) == 30
@@ -198,14 +198,14 @@ def test_more_users_show_smaller_differences() -> None:
     assert half is not None
     assert 4 * 30 * 0.9 < half <= 4 * 30  # more users, and fewer than four times as many as t has lighter tails then
     assert units_needed(units, 1e-9) is None
-    assert units_needed(Units.of(np.ones(5), np.arange(5), True), 0.1) is None
+    assert units_needed(Units.from_scores(np.ones(5), np.arange(5), True), 0.1) is None
 
 
 def test_more_queries_of_the_same_users_have_a_floor() -> None:
     random = np.random.default_rng(0)
     unit = np.repeat(np.arange(40), 50)
     scores = random.normal(0, 0.1, 40)[unit] + random.normal(0, 0.3, len(unit))
-    floor, now = floor_of_detectable(scores, unit), detectable(Units.of(scores, unit, True))
+    floor, now = floor_of_detectable(scores, unit), detectable(Units.from_scores(scores, unit, True))
     assert floor is not None
     assert now is not None
     expected = (stats.t.ppf(0.975, 39) + stats.t.ppf(0.8, 39)) * 0.1 / np.sqrt(40)

@@ -327,7 +327,7 @@ def test_guards_hold_by_less_than_the_margin_and_all_at_once() -> None:
 
 
 def test_a_guards_p_is_that_of_a_loss_of_the_margin_and_its_limit_one_sided() -> None:
-    units = Units.of(np.random.default_rng(0).normal(0, 0.02, 40), np.arange(40), True)
+    units = Units.from_scores(np.random.default_rng(0).normal(0, 0.02, 40), np.arange(40), True)
     row = guard_table([("one", units, 0.005)], 0).to_pylist()[0]
     ends = interval(units, 0.9)
     assert ends is not None

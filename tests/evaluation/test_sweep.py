@@ -317,7 +317,7 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
     settings = drawn_settings(rng, 150)
     grid = [{name: [value] for name, value in one.items()} for one in settings]
     found = mk.sweep(search, queries, qrels, grid, [one.name for one in metrics], as_of=DAY)
-    task = Task.of(queries, qrels, None, None, "raise", DAY)
+    task = Task.read(queries, qrels, None, None, "raise", DAY)
     every = {"vector_weight": 1.0, "bm25_weight": 1.0, "gram_weight": 1.0}
     asked: dict[Any, Any] = {}
     for at, one in enumerate(found.settings):
@@ -325,7 +325,7 @@ def test_settings_of_everything_at_once_score_as_each_alone_does(seed: int) -> N
         key = tuple(scope.values())
         if key not in asked:
             asked[key] = search.with_params(**every, **scope).ask(queries[["query_id", "text"]], 100, None, DAY)
-        run = Judged.of(hits_table(asked[key].but(**one)), task.labels, 100)
+        run = Judged.from_hits(hits_table(asked[key].but(**one)), task.labels, 100)
         for metric in metrics:
             np.testing.assert_array_equal(found.matrix(metric.name)[at], metric(run), err_msg=f"{metric.name} {one}")
 

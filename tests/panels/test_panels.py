@@ -334,7 +334,7 @@ def test_more_queries_are_asked_for_where_a_loss_cannot_be_told_and_nowhere_else
     panel.set(min_score=0.3)
     strip = panel.strip
     assert (strip.verdict.word, strip.verdict.gain < 0) == ("cannot tell yet", True)
-    units = Units.of(strip.differences, np.arange(len(strip.differences)), per_query=True)
+    units = Units.from_scores(strip.differences, np.arange(len(strip.differences)), per_query=True)
     spread = units.error * len(units) ** 0.5
     needed = strip.verdict.needed.groups
     detectables = [detectable_of(len(units) + needed + by, spread) for by in (-1, 0)]

@@ -72,7 +72,7 @@ class Asked:
         """The labels that were given, or what memories ask for themselves."""
         given = (self.queries, self.qrels)
         queries, qrels = _asking(self.search, self.n, self.moment) if self.queries is None else given
-        task = Task.of(queries, qrels, None, None, "apart", self.moment)
+        task = Task.read(queries, qrels, None, None, "apart", self.moment)
         task.check_known(self.search)
         return task
 

@@ -37,7 +37,7 @@ class Batch:
     day: Moment
 
     @property
-    def asked(self) -> pa.Table:
+    def questions(self) -> pa.Table:
         return self.rows.select(["query_id", "text", "as_of"])
 
     def only(self, query_ids: Any) -> Self:

@@ -91,9 +91,9 @@ class Comparison(Result):
         row, frame = self.table.slice(0, 1).to_pylist()[0], self.per_query.to_pandas()
         frame = frame[frame["metric"] == row["metric"]].rename(columns={"unit": "group"})
         ends = (row["difference"], row["low"], row["high"], row["epsilon"])
-        said = f"{row['word']}: {row['metric']}, b minus a"
+        sentence = f"{row['word']}: {row['metric']}, b minus a"
         frame = frame.dropna(subset=["difference"])
-        return Differences(frame, row["metric"], row["unit"], row["estimate"] == "per query", *ends, said)
+        return Differences(frame, row["metric"], row["unit"], row["estimate"] == "per query", *ends, sentence)
 
     def __str__(self) -> str:
         if self.verdict_ is None:
@@ -112,10 +112,12 @@ class Comparison(Result):
         moved = np.flatnonzero(by_size > _EQUAL)
         widest = self.per_query.take(moved[np.argsort(-by_size[moved], kind="stable")])
         apart = replace(sheet_of(widest, rows, show_secrets), heading="Where they differ, the most first")
-        head, told = super()._sheets(rows, show_secrets)[0], self.verdict_
-        if told is not None:
-            said = [*told.parts, *filter(None, [self._note])]
-            head = replace(head, heading=told.head, notes=(*said, *sheet_of(self.table, rows, show_secrets).notes))
+        head, conclusion = super()._sheets(rows, show_secrets)[0], self.verdict_
+        if conclusion is not None:
+            notes = [*conclusion.parts, *filter(None, [self._note])]
+            head = replace(
+                head, heading=conclusion.head, notes=(*notes, *sheet_of(self.table, rows, show_secrets).notes)
+            )
         return (head, alike, *([apart] if len(moved) else []))
 
 
@@ -192,28 +194,28 @@ def compare(
     check_seed("compare", seed)
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "compare")
     if qrels is None:
-        asked, moment = read_queries(queries), Moment.of(as_of)
-        both = [hits(k) for hits in put_both(a, b, asked, None, moment, where)]
+        labelled, moment = read_queries(queries), Moment.of(as_of)
+        both = [hits(k) for hits in put_both(a, b, labelled, None, moment, where)]
         table, per_query, to_judge = _TABLE.empty_table(), _PER_QUERY.empty_table(), _TO_JUDGE.empty_table()
-        told = None
+        conclusion = None
     else:
-        task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
-        asked, moment = task.queries, task.moment
+        task = Task.read(queries, qrels, group, mean_of, unjudged, as_of)
+        labelled, moment = task.queries, task.moment
         for search in (a, b):
             task.check_known(search)
         deep = max(k, deepest(wanted, depth))
-        both = [hits(deep) for hits in put_both(a, b, asked, task.qrels, moment, where)]
+        both = [hits(deep) for hits in put_both(a, b, labelled, task.qrels, moment, where)]
         pair = _Pair(task, both[0], both[1], deep, epsilon, seed)
         found = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
-        told = found[0][0]
+        conclusion = found[0][0]
         table = pa.Table.from_pylist([row for _, row, _, _ in found], schema=_TABLE)
         per_query = describe(pa.concat_tables([scores for _, _, scores, _ in found]), memkit="per_query")
         to_judge = pa.concat_tables([unseen for _, _, _, unseen in found])
-    ranks = _ranks(both[0], both[1], asked, k)
+    ranks = _ranks(both[0], both[1], labelled, k)
     shifts = pa.Table.from_pandas(ranks.drop(columns="first"), preserve_index=False)
     of = {"of_a": read_from(a), "of_b": read_from(b)} if read_from(a) != read_from(b) else read_from(a)
     table = record_as_of(describe(table, memkit="compare", **of), moment)
-    return Comparison(table, _agreement(ranks, asked.num_rows, k), shifts, per_query, to_judge, told)
+    return Comparison(table, _agreement(ranks, labelled.num_rows, k), shifts, per_query, to_judge, conclusion)
 
 
 @dataclass(frozen=True)
@@ -228,7 +230,7 @@ class _Pair:
     seed: int
 
     def scores(self, metric: Metric, labels: Labels) -> tuple[Floats, Floats]:
-        one, other = (metric(Judged.of(hits, labels, self.depth)) for hits in (self.a, self.b))
+        one, other = (metric(Judged.from_hits(hits, labels, self.depth)) for hits in (self.a, self.b))
         return one, other
 
     def verdict(self, difference: Floats) -> Verdict:
@@ -241,21 +243,21 @@ class _Pair:
         d = b - a
         if np.isnan(d).all():
             raise ParameterError(f"metrics: expected one that some query has. No query has {metric.name!r} of a and b.")
-        told, to_judge = self.verdict(d), _TO_JUDGE.empty_table()
-        if bounds and told.p is not None and metric.kind not in OF_HITS:
-            told, to_judge = self._bounded(metric, told, np.isnan(d))
-        gain, mean = metric.sign * d, metric.sign * float(told.gain or 0.0)
+        conclusion, to_judge = self.verdict(d), _TO_JUDGE.empty_table()
+        if bounds and conclusion.p is not None and metric.kind not in OF_HITS:
+            conclusion, to_judge = self._bounded(metric, conclusion, np.isnan(d))
+        gain, mean = metric.sign * d, metric.sign * float(conclusion.gain or 0.0)
         if metric.sign < 0:
-            told = replace(told, word={BETTER: WORSE, WORSE: BETTER}.get(told.word, told.word))
+            conclusion = replace(conclusion, word={BETTER: WORSE, WORSE: BETTER}.get(conclusion.word, conclusion.word))
         better, worse = int((gain > _EQUAL).sum()), int((gain < -_EQUAL).sum())
-        counts = (better, told.n_queries - better - worse, worse)
-        told = replace(told, metric=metric.name, estimate=task.estimate, counts=counts)
+        counts = (better, conclusion.n_queries - better - worse, worse)
+        conclusion = replace(conclusion, metric=metric.name, estimate=task.estimate, counts=counts)
         judged = [known_mean(shares) for shares in self.scores(Metric("judged", metric.k), task.labels)]
         against = (mean > _EQUAL and worse > better) or (mean < -_EQUAL and better > worse)
         row = {
-            **{name: getattr(told, name) for name in _TABLE.names if hasattr(told, name)},
-            "difference": told.gain,
-            "n_units": told.n_groups,
+            **{name: getattr(conclusion, name) for name in _TABLE.names if hasattr(conclusion, name)},
+            "difference": conclusion.gain,
+            "n_units": conclusion.n_groups,
             "a": task.units(np.where(np.isnan(d), np.nan, a)).mean,
             "b": task.units(np.where(np.isnan(d), np.nan, b)).mean,
             "better": better,
@@ -270,9 +272,9 @@ class _Pair:
             "note": _AGAINST if against else "",
         }
         known = [pa.array([metric.name] * len(d)), task.labels.queries, task.queries["text"], task.unit_names]
-        return told, row, pa.table([*known, *map(nullable, (a, b, d))], schema=_PER_QUERY), to_judge
+        return conclusion, row, pa.table([*known, *map(nullable, (a, b, d))], schema=_PER_QUERY), to_judge
 
-    def _bounded(self, metric: Metric, told: Verdict, without: Any) -> tuple[Verdict, pa.Table]:
+    def _bounded(self, metric: Metric, conclusion: Verdict, without: Any) -> tuple[Verdict, pa.Table]:
         """The verdict if it holds whatever the hits are worth that b alone found and nobody judged.
 
         Else that it cannot be told, and the fewest of them, the weightiest first, that would change the word.
@@ -283,14 +285,14 @@ class _Pair:
             a, b = self.scores(metric, self._with_relevant(unseen.slice(0, count)))
             return self.verdict(np.where(without, np.nan, b - a)).word
 
-        if not unseen.num_rows or word(unseen.num_rows) == told.word:
-            return told, _TO_JUDGE.empty_table()
+        if not unseen.num_rows or word(unseen.num_rows) == conclusion.word:
+            return conclusion, _TO_JUDGE.empty_table()
         low, high = 0, unseen.num_rows
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if word(middle) == told.word else (low, middle)
+            low, high = (middle, high) if word(middle) == conclusion.word else (low, middle)
         reason = f"hits that nobody judged could change the word: judge these {high} first"
-        return replace(told, word=OPEN, reason=reason, needed=None), unseen.slice(0, high)
+        return replace(conclusion, word=OPEN, reason=reason, needed=None), unseen.slice(0, high)
 
     def _unseen(self, metric: Metric) -> pa.Table:
         """What b alone found within the metric's places and nobody judged, by what it could add to the mean."""
@@ -313,8 +315,10 @@ class _Pair:
         """The labels as if these were as relevant as anything is."""
         best = float(self.task.labels.gain.max())
         more = pairs.select(["query_id", "memory_id"]).append_column("relevance", pa.array([best] * pairs.num_rows))
-        own = self.task.qrels.select(QRELS.names)
-        return Labels.of(self.task.queries, pa.concat_tables([own, more], promote_options="default"), self.task.moment)
+        judged_before = self.task.qrels.select(QRELS.names)
+        return Labels.from_tables(
+            self.task.queries, pa.concat_tables([judged_before, more], promote_options="default"), self.task.moment
+        )
 
 
 def first_to_judge(

@@ -67,7 +67,7 @@ class Differences:
     @property
     def units(self) -> Units:
         """What each unit adds to their mean."""
-        return Units.of(self.values, self._unit_of_each, self.per_query)
+        return Units.from_scores(self.values, self._unit_of_each, self.per_query)
 
     @property
     def interval(self) -> str:

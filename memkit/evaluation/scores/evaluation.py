@@ -56,11 +56,11 @@ class Task:
     per_query: bool
 
     @classmethod
-    def of(cls, queries: Any, qrels: Any, group: str | None, mean_of: str | None, unjudged: str, as_of: AsOf) -> Self:
+    def read(cls, queries: Any, qrels: Any, group: str | None, mean_of: str | None, unjudged: str, as_of: AsOf) -> Self:
         """Read and check; parameters and errors are those of `evaluate`."""
         queries, qrels, moment = read_queries(queries), read_qrels(qrels), Moment.of(as_of)
         _check_judged(queries, qrels, unjudged)
-        labels = Labels.of(queries, qrels, moment)
+        labels = Labels.from_tables(queries, qrels, moment)
         if not labels.n_relevant.any():
             raise ParameterError("qrels: expected a relevant memory for some of the queries. Got none.")
         name, unit = _units(queries, group)
@@ -92,7 +92,7 @@ class Task:
     def units(self, scores: Floats, per_query: bool | None = None) -> Units:
         """What each unit adds to the mean of `scores`, without the queries that have none."""
         has = ~np.isnan(scores)
-        return Units.of(scores[has], self.unit[has], self.per_query if per_query is None else per_query)
+        return Units.from_scores(scores[has], self.unit[has], self.per_query if per_query is None else per_query)
 
     @property
     def unit_names(self) -> pa.ChunkedArray:
@@ -133,8 +133,8 @@ def _units(queries: pa.Table, group: str | None) -> tuple[str, Ints]:
         raise ParameterError(f"evaluate: 'group' must be a column of queries. Got {group!r}.{hint}")
     names = [group] if group is not None else ["user_id", "group"]
     units = [(name, _codes(queries[name])) for name in names if group or queries[name].null_count < queries.num_rows]
-    own = ("query_id", np.arange(queries.num_rows))
-    return min(units, key=lambda unit: int(unit[1].max()), default=own)
+    each = ("query_id", np.arange(queries.num_rows))
+    return min(units, key=lambda unit: int(unit[1].max()), default=each)
 
 
 def _codes(column: pa.ChunkedArray) -> Ints:
@@ -268,10 +268,10 @@ def evaluate(
     wanted = parse_metrics(metrics)
     check_value("evaluate", "depth", depth, "int", low=1)
     check_seed("evaluate", seed)
-    task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
-    asked = task.put_to(search, where)
-    hits = asked.hits(deepest(wanted, depth))
-    run = Judged.of(hits, task.labels, deepest(wanted, depth))
+    task = Task.read(queries, qrels, group, mean_of, unjudged, as_of)
+    answers = task.put_to(search, where)
+    hits = answers.hits(deepest(wanted, depth))
+    run = Judged.from_hits(hits, task.labels, deepest(wanted, depth))
     scores = {metric: metric(run) for metric in wanted}
     rows = [_row(task, run, metric, scores[metric], seed) for metric in wanted]
     per_query = pa.table(
@@ -286,15 +286,15 @@ def evaluate(
     )
     per_query = describe(per_query, memkit="per_query")
     table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate", **read_from(search))
-    lost = _stages(asked, task, wanted, depth) if stages else STAGES.empty_table()
+    lost = _stages(answers, task, wanted, depth) if stages else STAGES.empty_table()
     return Evaluation(record_as_of(table, task.moment), per_query, hits, lost)
 
 
-def _stages(asked: Pools | Run, task: Task, metrics: Sequence[Metric], depth: int) -> pa.Table:
-    if isinstance(asked, Run):
+def _stages(answers: Pools | Run, task: Task, metrics: Sequence[Metric], depth: int) -> pa.Table:
+    if isinstance(answers, Run):
         raise ParameterError("evaluate: 'stages' needs a Retriever. Got a run, which does not say how it was made.")
     k = max((metric.k for metric in metrics if metric.k is not None), default=depth)
-    return stages_of(asked.batches, task.labels, k)
+    return stages_of(answers.batches, task.labels, k)
 
 
 def check_seed(owner: str, seed: object) -> None:

@@ -45,7 +45,7 @@ class Labels:
     stale: Mask
 
     @classmethod
-    def of(cls, queries: pa.Table, qrels: pa.Table, as_of: AsOf) -> Self:
+    def from_tables(cls, queries: pa.Table, qrels: pa.Table, as_of: AsOf) -> Self:
         """What `read_queries` and `read_qrels` gave; a query without a day of its own is asked on `as_of`."""
         ids = pa.array(queries["query_id"].to_pylist(), pa.string())
         at = pc.index_in(qrels["query_id"], value_set=ids)
@@ -55,9 +55,9 @@ class Labels:
         seen = {day: Moment.of_cell(day).seen for day in pc.unique(queries["as_of"].drop_null()).to_pylist()}
         last = Moment.of(as_of).seen
         days = [seen.get(day, last) for day in queries["as_of"].to_pylist()]
-        asked = pa.array(days, queries["as_of"].type).take(pa.array(query))
-        stale = pc.fill_null(pc.less_equal(qrels["valid_to"], asked), False).to_numpy()
-        later = pc.fill_null(pc.greater(qrels["valid_from"], asked), False).to_numpy()
+        moment_of_query = pa.array(days, queries["as_of"].type).take(pa.array(query))
+        stale = pc.fill_null(pc.less_equal(qrels["valid_to"], moment_of_query), False).to_numpy()
+        later = pc.fill_null(pc.greater(qrels["valid_from"], moment_of_query), False).to_numpy()
         gain = np.where(stale | later, 0.0, np.maximum(qrels["relevance"].to_numpy(), 0.0))
         order = np.argsort(key)
         return cls(ids, memories, key[order], gain[order], stale[order])
@@ -132,7 +132,7 @@ class Judged:
     filled: Mask
 
     @classmethod
-    def of(cls, hits: pa.Table, labels: Labels, depth: int) -> Self:
+    def from_hits(cls, hits: pa.Table, labels: Labels, depth: int) -> Self:
         """The first `depth` hits (query_id, rank, memory_id; alike) of each query that the labels have."""
         hits = hits.filter(pc.is_in(hits["query_id"], value_set=labels.queries))
         query = pc.index_in(hits["query_id"], value_set=labels.queries).to_numpy().astype(np.int64)
@@ -145,31 +145,31 @@ class Judged:
         gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
         judged, stale, filled = np.zeros(shape, bool), np.zeros(shape, bool), np.zeros(shape, bool)
         filled[query, place] = True
-        hit, ids, own = _with_folded(hits)
+        hit, ids, is_hit = _with_folded(hits)
         at = labels.look_up(query[hit], labels.codes(ids))
         known = at >= 0
-        hit, own, at = hit[known], own[known], at[known]
+        hit, is_hit, at = hit[known], is_hit[known], at[known]
         judged[query[hit], place[hit]] = True
-        stale[query[hit[own]], place[hit[own]]] = labels.stale[at[own]]
+        stale[query[hit[is_hit]], place[hit[is_hit]]] = labels.stale[at[is_hit]]
         _, first = np.unique(at, return_index=True)  # of a memory's places, for chunks have several
-        hit, told = hit[first], labels.gain[at[first]]
-        np.maximum.at(gain, (query[hit], place[hit]), told)
-        np.add.at(covered, (query[hit], place[hit]), told > 0)
+        hit, gain_of_hit = hit[first], labels.gain[at[first]]
+        np.maximum.at(gain, (query[hit], place[hit]), gain_of_hit)
+        np.add.at(covered, (query[hit], place[hit]), gain_of_hit > 0)
         return cls(labels.n_relevant, labels.ideal, gain, covered, judged, stale, filled)
 
 
 def _with_folded(hits: pa.Table) -> tuple[Ints, pa.Array, Mask]:
     """Which hit, which memory and whether it is the hit itself: hits and what is folded under them, by place."""
-    own = hits["memory_id"].combine_chunks()
-    hit = np.arange(len(own))
+    memory_ids = hits["memory_id"].combine_chunks()
+    hit = np.arange(len(memory_ids))
     if "alike" not in hits.column_names:
-        return hit, own, np.ones(len(own), bool)
+        return hit, memory_ids, np.ones(len(memory_ids), bool)
     folded = hits["alike"].combine_chunks()
     under = pc.list_parent_indices(folded).to_numpy().astype(np.int64)
     both = np.concatenate([hit, under])
     order = np.argsort(both, kind="stable")
-    ids = pa.concat_arrays([own, pc.list_flatten(folded).cast(own.type)]).take(pa.array(order))
-    return both[order], ids, order < len(own)
+    ids = pa.concat_arrays([memory_ids, pc.list_flatten(folded).cast(memory_ids.type)]).take(pa.array(order))
+    return both[order], ids, order < len(memory_ids)
 
 
 def _ndcg(run: Judged, k: int) -> Floats:

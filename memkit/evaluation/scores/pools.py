@@ -49,8 +49,8 @@ def put_both(
     first = put_to(a, queries, qrels, moment, where)
     if not (isinstance(first, Pools) and first.serves(b)):
         return first.hits, put_to(b, queries, qrels, moment, where).hits
-    own, other = ({name: getattr(search, name) for name in QuerySettings.params()} for search in (a, b))
-    first.ask((own, other))
+    first_setting, other = ({name: getattr(search, name) for name in QuerySettings.params()} for search in (a, b))
+    first.ask((first_setting, other))
     return first.hits, partial(first.hits, setting=other)
 
 
@@ -75,7 +75,7 @@ def _first(run: pa.Table, depth: int) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Found:
+class IndexCandidates:
     """What the arms found for the queries that are put to one index.
 
     Attributes
@@ -120,8 +120,8 @@ class Pools:
         self.batches = batches_of(search, queries, qrels, moment, where)
         self.index: Any = self.batches[0].search._index()
         self.settings = Settings.of(self.batches[0].search)
-        self._asked: dict[_Scope, tuple[tuple[str, ...], int, list[Question]]] = {}
-        self._parts: dict[Any, list[Found]] = {}
+        self._answered: dict[_Scope, tuple[tuple[str, ...], int, list[Question]]] = {}
+        self._parts: dict[Any, list[IndexCandidates]] = {}
 
     def serves(self, search: Any) -> bool:
         """Whether what was found for this search is what `search` would find, under settings of its own."""
@@ -132,58 +132,58 @@ class Pools:
 
     def needs(self, setting: Mapping[str, Any]) -> tuple[Settings, dict[str, float], _Scope]:
         """A setting in full, the weights of its arms, and the scope within which they are asked."""
-        own = self.settings.but(**{**setting, "on_encoder_error": "raise"})
-        values = [getattr(own, name) for name in SCOPING]
+        full = self.settings.but(**{**setting, "on_encoder_error": "raise"})
+        values = [getattr(full, name) for name in SCOPING]
         scope = tuple(tuple(value) if isinstance(value, list) else value for value in values)
-        return own, self.index.weights(own), scope
+        return full, self.index.weights(full), scope
 
     def ask(self, settings: Iterable[Mapping[str, Any]]) -> None:
         """Ask what all these settings need, each scope at once."""
         arms: dict[_Scope, set[str]] = {}
         pools: dict[_Scope, int] = {}
-        for own, weights, scope in map(self.needs, settings):
+        for full, weights, scope in map(self.needs, settings):
             arms.setdefault(scope, set()).update(weights)
-            pools[scope] = max(pools.get(scope, 0), own.pool)
+            pools[scope] = max(pools.get(scope, 0), full.pool)
         for scope, some in arms.items():
             self.ask_for(scope, some, pools[scope])
 
     def ask_for(self, scope: _Scope, wanted: Collection[str], pool: int) -> None:
         """Ask the arms that are `wanted` unless they were asked for as much."""
-        had, depth, _ = self._asked.get(scope, ((), 0, []))
-        arms, pool = tuple(arm for arm in KINDS if arm in {*wanted, *had}), max(pool, depth)
-        if arms == had and pool == depth:
+        arms_before, depth, _ = self._answered.get(scope, ((), 0, []))
+        arms, pool = tuple(arm for arm in KINDS if arm in {*wanted, *arms_before}), max(pool, depth)
+        if arms == arms_before and pool == depth:
             return
         values = dict(zip(SCOPING, scope, strict=True))
         known = self._known(values, arms, pool)
         weights = {f"{arm}_weight": float(arm in arms and arm not in known) for arm in KINDS}
-        found = []
+        answers = []
         for at, batch in enumerate(self.batches):
             search = batch.search.with_params(**values, **weights, pool=pool)
-            new = search.ask(batch.asked, 1, batch.where, batch.day)
+            new = search.ask(batch.questions, 1, batch.where, batch.day)
             if known:
                 joined = _joined(arms, new.found, {arm: known[arm][at].found for arm in known})
                 new = replace(new, found=joined)
-            found.append(_without_masks(new))
-        self._asked[scope] = (arms, pool, found)
+            answers.append(_without_masks(new))
+        self._answered[scope] = (arms, pool, answers)
 
     def _known(self, values: Mapping[str, Any], arms: tuple[str, ...], pool: int) -> dict[str, list[Question]]:
         """What arms answered before that are asked the same again, beside others that are not."""
         known: dict[str, list[Question]] = {}
-        for scope, (had, depth, found) in self._asked.items():
+        for scope, (arms_before, depth, answers) in self._answered.items():
             other = dict(zip(SCOPING, scope, strict=True))
             if depth != pool or {**other, "function_word_weight": 0} != {**values, "function_word_weight": 0}:
                 continue
             here, there = self.settings.but(**values), self.settings.but(**other)
             for arm in arms:
-                if arm in had and KINDS[arm].options(here) == KINDS[arm].options(there):
-                    known[arm] = found
+                if arm in arms_before and KINDS[arm].options(here) == KINDS[arm].options(there):
+                    known[arm] = answers
         return {} if len(known) == len(arms) else known
 
     def check(self, scope: _Scope, weights: Mapping[str, float]) -> None:
         """Raise where an arm that has a weight found nothing for any query: a score of 0 looks like a bad setting."""
-        _, _, asked = self._asked[scope]
+        _, _, questions = self._answered[scope]
         for arm, weight in weights.items():
-            if not any(np.isfinite(one.found.raw[:, one.found.arms.index(arm)]).any() for one in asked):
+            if not any(np.isfinite(one.found.raw[:, one.found.arms.index(arm)]).any() for one in questions):
                 self._check_arm(arm, weight, dict(zip(SCOPING, scope, strict=True)))
 
     def _check_arm(self, arm: str, weight: float, values: Mapping[str, Any]) -> None:
@@ -191,7 +191,7 @@ class Pools:
         alone = {f"{one}_weight": float(one == arm) for one in KINDS}
         for batch in self.batches:
             search = batch.search.with_params(**values, **alone)
-            traced = search.trace(batch.asked, k=1, where=batch.where, as_of=batch.day)
+            traced = search.trace(batch.questions, k=1, where=batch.where, as_of=batch.day)
             if traced[arm].null_count < traced.num_rows:
                 return
         raise MemkitError(
@@ -207,21 +207,21 @@ class Pools:
         MemkitError
             Unless `check` is false: where nothing was found, or nothing by an arm that has a weight.
         """
-        own, weights, scope = self.needs(setting or {})
-        self.ask_for(scope, weights, own.pool)
-        _, _, asked = self._asked[scope]
-        found = [hits_table(replace(one, settings=own, weights=weights, k=depth)) for one in asked]
+        full, weights, scope = self.needs(setting or {})
+        self.ask_for(scope, weights, full.pool)
+        _, _, questions = self._answered[scope]
+        tables = [hits_table(replace(one, settings=full, weights=weights, k=depth)) for one in questions]
         if check:
-            if not any(hits.num_rows for hits in found):
-                note = (found[0].schema.metadata or {}).get(b"note", b"").decode()
+            if not any(hits.num_rows for hits in tables):
+                note = (tables[0].schema.metadata or {}).get(b"note", b"").decode()
                 n = self.queries.num_rows
                 message = f"expected hits for some of {n} queries. Got none, which is no score of 0. {note}"
                 raise MemkitError(message.strip())
             self.check(scope, weights)
         names = ["query_id", "rank", "memory_id", "score", "alike"]
-        return pa.concat_tables([hits.select(names).replace_schema_metadata(None) for hits in found])
+        return pa.concat_tables([hits.select(names).replace_schema_metadata(None) for hits in tables])
 
-    def parts(self, scope: _Scope, arms: tuple[str, ...], pool: int) -> list[Found]:
+    def parts(self, scope: _Scope, arms: tuple[str, ...], pool: int) -> list[IndexCandidates]:
         """What some arms found within a pool, an index each; kept, with what was found out of their texts."""
         key = (scope, arms, pool)
         if key not in self._parts:
@@ -232,25 +232,25 @@ class Pools:
             self._parts = {key: [self._part(scope, arms, pool, some) for some in by_index.values()]}
         return self._parts[key]
 
-    def _part(self, scope: _Scope, arms: tuple[str, ...], pool: int, some: Sequence[int]) -> Found:
-        batches, asked = [self.batches[at] for at in some], self._asked[scope][2]
+    def _part(self, scope: _Scope, arms: tuple[str, ...], pool: int, some: Sequence[int]) -> IndexCandidates:
+        batches, questions = [self.batches[at] for at in some], self._answered[scope][2]
         place = {name: at for at, name in enumerate(self.queries["query_id"].to_pylist())}
         number = [place[name] for batch in batches for name in batch.rows["query_id"].to_pylist()]
         moment = [naive(batch.day.at) for batch in batches for _ in range(batch.rows.num_rows)]
         texts = tuple(text or "" for batch in batches for text in batch.rows["text"].to_pylist())
         start = np.cumsum([0, *(batch.rows.num_rows for batch in batches)])
-        own = [asked[at].found.narrowed(arms, pool) for at in some]
+        parts = [questions[at].found.narrowed(arms, pool) for at in some]
         whole = Candidates(
             arms,
-            np.concatenate([one.query + first for one, first in zip(own, start[:-1], strict=True)]),
-            np.concatenate([one.row for one in own]),
-            np.concatenate([one.raw for one in own]),
-            np.concatenate([one.rank for one in own]),
+            np.concatenate([one.query + first for one, first in zip(parts, start[:-1], strict=True)]),
+            np.concatenate([one.row for one in parts]),
+            np.concatenate([one.raw for one in parts]),
+            np.concatenate([one.rank for one in parts]),
             pool,
-            np.concatenate([one.scale[: batch.rows.num_rows] for one, batch in zip(own, batches, strict=True)]),
+            np.concatenate([one.scale[: batch.rows.num_rows] for one, batch in zip(parts, batches, strict=True)]),
         )
         index = batches[0].search._index()
-        return Found(index, np.array(number, np.int64), texts, np.array(moment, "datetime64[us]"), whole)
+        return IndexCandidates(index, np.array(number, np.int64), texts, np.array(moment, "datetime64[us]"), whole)
 
 
 def _without_masks(question: Question) -> Question:
@@ -266,12 +266,12 @@ def _without_masks(question: Question) -> Question:
 
 def _joined(arms: tuple[str, ...], new: Candidates, known: Mapping[str, Candidates]) -> Candidates:
     """What some arms answered now and others before, as if all were asked at once."""
-    found = {arm: known.get(arm, new) for arm in arms}
+    by_arm = {arm: known.get(arm, new) for arm in arms}
     tables, scales = {}, []
-    for arm, one in found.items():
+    for arm, one in by_arm.items():
         at = one.arms.index(arm)
         rows = np.flatnonzero(one.rank[:, at] > 0)
         tables[arm] = pa.table({"query": one.query[rows], "row": one.row[rows], "score": one.raw[rows, at]})
         scales.append(one.scale[:, at])
-    n_rows = max((int(one.row.max(initial=0)) for one in found.values()), default=0) + 1
+    n_rows = max((int(one.row.max(initial=0)) for one in by_arm.values()), default=0) + 1
     return merge(tables, n_rows, new.pool, np.stack(scales, axis=1))

@@ -26,7 +26,7 @@ def became(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
     What no arm found, not even without filters and in twice the pool, is ``not_found``.
     """
     traced = [
-        batch.search.trace(batch.asked, k=k, where=batch.where, as_of=batch.day)
+        batch.search.trace(batch.questions, k=k, where=batch.where, as_of=batch.day)
         .select(["query_id", "memory_id", "disposition", "rank"])
         .replace_schema_metadata(None)
         for batch in batches
@@ -36,19 +36,19 @@ def became(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
     best = trace.drop_duplicates(["query_id", "memory_id"])  # of a memory's chunks the one that came furthest
     query, memory = labels.relevant()
     right = pd.DataFrame({"query_id": query.to_pylist(), "memory_id": memory.to_pylist()})
-    found: pd.DataFrame = right.merge(best, how="left", on=["query_id", "memory_id"])
-    return found.drop(columns="place").fillna({"disposition": NOT_FOUND})
+    fate: pd.DataFrame = right.merge(best, how="left", on=["query_id", "memory_id"])
+    return fate.drop(columns="place").fillna({"disposition": NOT_FOUND})
 
 
 def stages_of(batches: Sequence[Batch], labels: Labels, k: int) -> pa.Table:
     """`became` counted: a row a disposition, with how many, their share, and of how many queries."""
-    found = became(batches, labels, k)
-    counted = found.groupby("disposition")["query_id"].agg(["size", "nunique"])
+    fate = became(batches, labels, k)
+    counted = fate.groupby("disposition")["query_id"].agg(["size", "nunique"])
     rows = [
         {
             "disposition": name,
             "n": int(row["size"]),
-            "share": row["size"] / len(found),
+            "share": row["size"] / len(fate),
             "n_queries": int(row["nunique"]),
         }
         for name, row in sorted(counted.iterrows(), key=lambda item: _ORDER[str(item[0])])

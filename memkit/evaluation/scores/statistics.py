@@ -49,13 +49,13 @@ class Units:
     n_queries: int
 
     @classmethod
-    def of(cls, scores: Floats, unit: Ints, per_query: bool) -> Self:
+    def from_scores(cls, scores: Floats, unit: Ints, per_query: bool) -> Self:
         """From a score a query and the unit that each query belongs to.
 
         Examples
         --------
         >>> scores, unit = np.array([1.0, 0.0, 0.0]), np.array([0, 1, 1])
-        >>> Units.of(scores, unit, per_query=True).mean, Units.of(scores, unit, per_query=False).mean
+        >>> Units.from_scores(scores, unit, per_query=True).mean, Units.from_scores(scores, unit, per_query=False).mean
         (0.3333333333333333, 0.5)
         """
         _, code, counts = np.unique(unit, return_inverse=True, return_counts=True)
@@ -121,7 +121,7 @@ def flip_p(units: Units, seed: int = 0, *, shift: float = 0.0, greater: bool = F
 
     Examples
     --------
-    >>> units = Units.of(np.full(6, 0.1), np.arange(6), per_query=True)
+    >>> units = Units.from_scores(np.full(6, 0.1), np.arange(6), per_query=True)
     >>> flip_p(units) == 2 / 2**6, flip_p(units, greater=True) == 1 / 2**6
     (True, True)
     """
@@ -143,7 +143,7 @@ def interval(units: Units, level: float = 0.95, seed: int = 0) -> tuple[float, f
 
     Examples
     --------
-    >>> interval(Units.of(np.arange(5.0), np.arange(5), per_query=True)) is None
+    >>> interval(Units.from_scores(np.arange(5.0), np.arange(5), per_query=True)) is None
     True
     """
     if len(units) < FEWEST:

@@ -103,14 +103,14 @@ class Verdict:
     @property
     def head(self) -> str:
         """The word, as it is said."""
-        said = _OF_A_CHOICE if self.n_settings else _OF_TWO
-        return said[self.word].format(epsilon=f"{self.epsilon:g}", reason=self.reason)
+        sentences = _OF_A_CHOICE if self.n_settings else _OF_TWO
+        return sentences[self.word].format(epsilon=f"{self.epsilon:g}", reason=self.reason)
 
     @property
     def parts(self) -> list[str]:
         """The numbers behind it, a thought each."""
-        said = (self._gains(), self._counts(), self._chance(), self._power(), self.more, self._looked())
-        return [part for part in said if part]
+        parts = (self._gains(), self._counts(), self._chance(), self._power(), self.more, self._looked())
+        return [part for part in parts if part]
 
     def _gains(self) -> str:
         rows = {"n_queries": self.n_queries, "unit": self.unit, "n_units": self.n_groups}
@@ -191,20 +191,20 @@ def verdict(units: Units, epsilon: float = 0.01, seed: int = 0, unit: str = "use
     Examples
     --------
     >>> import numpy as np
-    >>> verdict(Units.of(np.full(30, 0.1), np.arange(30), per_query=True)).word
+    >>> verdict(Units.from_scores(np.full(30, 0.1), np.arange(30), per_query=True)).word
     'better'
-    >>> verdict(Units.of(np.full(30, 0.1), np.arange(30) % 5, per_query=True)).reason
+    >>> verdict(Units.from_scores(np.full(30, 0.1), np.arange(30) % 5, per_query=True)).reason
     'too few users: 5, and fewer than 6 allow no conclusion'
     """
-    told: dict[str, Any] = {"gain": units.mean, "epsilon": epsilon, "unit": unit}
-    told |= {"n_queries": units.n_queries, "n_groups": len(units)}
+    values: dict[str, Any] = {"gain": units.mean, "epsilon": epsilon, "unit": unit}
+    values |= {"n_queries": units.n_queries, "n_groups": len(units)}
     wide, narrow = interval(units, 0.95, seed), interval(units, 0.9, seed)
     if wide is None or narrow is None:
-        return Verdict(word=OPEN, reason=too_few(len(units), unit), needed=more_of(FEWEST, units), **told)
-    told |= {"low": wide[0], "high": wide[1], "p": flip_p(units, seed), "detectable": detectable(units)}
-    word, reason = _word(wide, narrow, told["p"], epsilon)
+        return Verdict(word=OPEN, reason=too_few(len(units), unit), needed=more_of(FEWEST, units), **values)
+    values |= {"low": wide[0], "high": wide[1], "p": flip_p(units, seed), "detectable": detectable(units)}
+    word, reason = _word(wide, narrow, values["p"], epsilon)
     least = units_needed(units, max(abs(units.mean), epsilon)) if word == OPEN else None
-    return Verdict(word=word, reason=reason, needed=more_of(least, units), n_flips=n_flips(len(units)), **told)
+    return Verdict(word=word, reason=reason, needed=more_of(least, units), n_flips=n_flips(len(units)), **values)
 
 
 def _word(wide: tuple[float, float], narrow: tuple[float, float], p: float, epsilon: float) -> tuple[str, str]:

@@ -50,21 +50,21 @@ class Arms:
             if key not in self._pools:
                 if len(self._pools) >= _KEPT:
                     self._pools.clear()
-                self._pools[key] = self._asked(queries, labels)
+                self._pools[key] = self._put(queries, labels)
             task, pools = self._pools[key]
             scores, _ = scores_of(pools, task, [self.metric], deepest([self.metric], 100), [setting])
         units = task.units(scores[0, 0])
         return units.mean * self.metric.sign if len(units) else float("nan")
 
-    def _asked(self, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]]) -> tuple[Task, Pools]:
+    def _put(self, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]]) -> tuple[Task, Pools]:
         if len(queries) != len(labels):
             raise ParameterError(f"expected labels for each of {len(queries)} queries. Got {len(labels)}.")
-        asked = queries.assign(query_id=[str(at) for at in range(len(queries))])  # a query may be drawn twice
-        rows = [(str(at), memory, gain) for at, own in enumerate(labels) for memory, gain in own.items()]
+        table = queries.assign(query_id=[str(at) for at in range(len(queries))])  # a query may be drawn twice
+        rows = [(str(at), memory, gain) for at, judged in enumerate(labels) for memory, gain in judged.items()]
         if not rows:
             raise ParameterError("expected a relevant memory for some of the queries. Got none.")
         qrels = pa.table(dict(zip(QRELS.names[:3], map(list, zip(*rows, strict=True)), strict=True)))
-        task = Task.of(asked, qrels, None, "queries", "apart", self.moment)
+        task = Task.read(table, qrels, None, "queries", "apart", self.moment)
         return task, task.pools(self.search, self.where)
 
 
@@ -109,11 +109,11 @@ class SearchEstimator(QuerySettings):
         qrels_by_query : list of dict
             Relevance by memory, in the order of the queries. Days of judgements are left out.
         """
-        asked, judged = read_queries(queries).to_pandas(), read_qrels(qrels).select(QRELS.names[:3])
+        table, judged = read_queries(queries).to_pandas(), read_qrels(qrels).select(QRELS.names[:3])
         by_query: dict[str, dict[str, float]] = {}
         for row in judged.to_pylist():
             by_query.setdefault(row["query_id"], {})[row["memory_id"]] = row["relevance"]
-        return asked, [by_query.get(name, {}) for name in asked["query_id"]]
+        return table, [by_query.get(name, {}) for name in table["query_id"]]
 
     def _setting(self) -> Setting:
         return {name: vars(self)[name] for name in QuerySettings.params()}
@@ -156,8 +156,8 @@ def as_estimator(
     if not hasattr(search, "with_params") or not hasattr(search, "index_"):
         raise ParameterError(f"as_estimator: expected a fitted Retriever. Got {type(search).__name__}.")
     (wanted,) = parse_metrics([metric])
-    own = {name: vars(search)[name] for name in QuerySettings.params()}
-    return SearchEstimator(**own, arms=Arms(search, wanted, where, as_of))
+    defaults = {name: vars(search)[name] for name in QuerySettings.params()}
+    return SearchEstimator(**defaults, arms=Arms(search, wanted, where, as_of))
 
 
 class Objective:

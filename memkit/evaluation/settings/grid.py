@@ -103,22 +103,22 @@ class _Axis:
     @classmethod
     def of(cls, names: Any, values: Any) -> Self:
         several = isinstance(names, tuple)
-        own = names if several else (names,)
-        for name in own:
+        axis_names = names if several else (names,)
+        for name in axis_names:
             check_name(name)
-        shown = ", ".join(own)
+        shown = ", ".join(axis_names)
         if hasattr(values, "ppf") and not several:
-            return cls(own, None, values)
+            return cls(axis_names, None, values)
         if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
             raise ParameterError(f"grid: expected a list of values for '{shown}'. Got {values!r:.100}.")
         if isinstance(values, Sized) and len(values) > _MOST_POINTS:
             raise ParameterError(f"grid: expected at most {_MOST_POINTS:,} values for '{shown}'. Got {len(values):,}.")
-        points = list(islice((_point(own, value, several) for value in values), _MOST_POINTS + 1))
+        points = list(islice((_point(axis_names, value, several) for value in values), _MOST_POINTS + 1))
         if not points:
             raise ParameterError(f"grid: expected at least one value for '{shown}'. Got none.")
         if len(points) > _MOST_POINTS:
             raise ParameterError(f"grid: expected at most {_MOST_POINTS:,} values for '{shown}'. Got more.")
-        return cls(own, list({repr(point): point for point in points}.values()))
+        return cls(axis_names, list({repr(point): point for point in points}.values()))
 
     def at(self, share: float) -> tuple[Any, ...]:
         """The point that lies so far along the axis, 0 to 1."""
@@ -225,15 +225,15 @@ class Grid:
         if len(self._grids) > 1:
             raise ParameterError("grid: expected one dict to draw settings from. Got several.")
         axes, random = self._grids[0], np.random.default_rng(seed)
-        found: dict[str, Setting] = {}
+        settings: dict[str, Setting] = {}
         draw = _sobol(len(axes), random) if how == "sobol" else lambda size: random.random((size, len(axes)))
         for _ in range(_ROUNDS):
             for row in draw(count):
                 setting = _setting(axes, [axis.at(share) for axis, share in zip(axes, row.tolist(), strict=True)])
-                found.setdefault(repr(setting), setting)
-            if len(found) >= count:
+                settings.setdefault(repr(setting), setting)
+            if len(settings) >= count:
                 break
-        return list(found.values())[:count]
+        return list(settings.values())[:count]
 
 
 def _setting(axes: Sequence[_Axis], points: Sequence[tuple[Any, ...]]) -> Setting:

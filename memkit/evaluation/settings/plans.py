@@ -49,7 +49,7 @@ class Plan:
         return min((float(block.fold_threshold.min()) for block in self.blocks if block.folds), default=1.0)
 
     @classmethod
-    def of(cls, key: tuple[Any, ...], effects: Sequence[tuple[int, RankingKey]]) -> Plan:
+    def from_settings(cls, key: tuple[Any, ...], effects: Sequence[tuple[int, RankingKey]]) -> Plan:
         """The settings of one `key`, by number and effect."""
         number: dict[RankingKey, int] = {}
         for _, effect in effects:

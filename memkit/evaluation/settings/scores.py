@@ -13,7 +13,7 @@ from memkit import __version__
 from memkit.errors import ParameterError
 from memkit.evaluation.scores.evaluation import Task
 from memkit.evaluation.scores.metrics import Metric
-from memkit.evaluation.scores.pools import Found, Pools
+from memkit.evaluation.scores.pools import IndexCandidates, Pools
 from memkit.evaluation.settings.grid import Setting
 from memkit.evaluation.settings.pieces import Pieces
 from memkit.evaluation.settings.plans import Plan, shares_candidates
@@ -75,26 +75,26 @@ def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
     """The settings by what their arms have to be asked; the arms are asked."""
     known = []
     for setting in settings:
-        own, weights, scope = pools.needs(setting)
-        known.append((own, weights, (scope, own.pool, own.unit == "memory")))
+        full, weights, scope = pools.needs(setting)
+        known.append((full, weights, (scope, full.pool, full.unit == "memory")))
     together: dict[tuple[Any, ...], set[str]] = {}
-    for own, weights, key in known:
-        if shares_candidates(own):
+    for full, weights, key in known:
+        if shares_candidates(full):
             together.setdefault(key, set()).update(weights)
     groups: dict[tuple[Any, ...], list[tuple[int, RankingKey]]] = {}
-    for position, (own, weights, (scope, *rest)) in enumerate(known):
-        asked = together[(scope, *rest)] if shares_candidates(own) else weights
-        arms = tuple(arm for arm in KINDS if arm in asked)
-        groups.setdefault((scope, arms, *rest), []).append((position, RankingKey.from_settings(own, weights, arms)))
+    for position, (full, weights, (scope, *rest)) in enumerate(known):
+        arms_of_group = together[(scope, *rest)] if shares_candidates(full) else weights
+        arms = tuple(arm for arm in KINDS if arm in arms_of_group)
+        groups.setdefault((scope, arms, *rest), []).append((position, RankingKey.from_settings(full, weights, arms)))
     for scope in dict.fromkeys(key[0] for key in groups):
         wanted = [key for key in groups if key[0] == scope]
         every = [arm for arm in KINDS if any(arm in key[1] for key in wanted)]
         pools.ask_for(scope, every, max(key[2] for key in wanted))
         pools.check(scope, dict.fromkeys(every, 1.0))
-    return [Plan.of(key, effects) for key, effects in groups.items()]
+    return [Plan.from_settings(key, effects) for key, effects in groups.items()]
 
 
-def _parts(pools: Pools, plan: Plan) -> list[Found]:
+def _parts(pools: Pools, plan: Plan) -> list[IndexCandidates]:
     return pools.parts(plan.scope, plan.arms, plan.pool)
 
 
@@ -110,7 +110,7 @@ def _check_decay(pools: Pools, plans: Sequence[Plan], names: Sequence[str]) -> N
 
 
 def _worked(
-    name: str, made: Callable[[], Scorer], plan: Plan, part: Found, n_jobs: int | None, pieces: Pieces | None
+    name: str, made: Callable[[], Scorer], plan: Plan, part: IndexCandidates, n_jobs: int | None, pieces: Pieces | None
 ) -> Iterator[tuple[slice, Floats, Ints]]:
     """The pieces of the scores of one plan over one part: those of the file, and those that are not in it yet."""
     held = {} if pieces is None else pieces.held
@@ -134,13 +134,13 @@ def _facts(
     """What the scores depend on, by fingerprints."""
     labels, rows, memories = task.labels, pools.index.rows, pools.index.memories
     arrays = (rows.kind[0], rows.expires, rows.dated, rows.made, rows.decays, rows.twin)
-    asked = [batch.rows.drop_columns(["group"]).to_pylist() for batch in pools.batches]
+    questions = [batch.rows.drop_columns(["group"]).to_pylist() for batch in pools.batches]
     return {
         "version": __version__,
         "corpus": fingerprint(pools.index.digests, memories["user_id"].to_pylist(), list(rows.kind[1]), *arrays),
         "encoder": pools.index.fingerprint,
         "labels": fingerprint(
-            labels.key, labels.gain, labels.stale, labels.queries.to_pylist(), labels.memories.to_pylist(), asked
+            labels.key, labels.gain, labels.stale, labels.queries.to_pylist(), labels.memories.to_pylist(), questions
         ),
         "settings": fingerprint(pools.settings.get_params(), list(settings)),
         "metrics": [metric.name for metric in metrics],
@@ -166,7 +166,7 @@ def _units(n_queries: int, n_settings: int) -> list[slice]:
     return [slice(start, min(start + size, n_queries)) for start in range(0, n_queries, size)]
 
 
-def _decays(part: Found, plan: Plan) -> bool:
+def _decays(part: IndexCandidates, plan: Plan) -> bool:
     memory = part.index.rows.memory[part.candidates.row]
     age = ages(part.index.rows.dated[memory], part.moment[part.candidates.query])
     kinds = {decay[3] for block in plan.blocks for decay in block.decays if decay}

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric
-from memkit.evaluation.scores.pools import Found
+from memkit.evaluation.scores.pools import IndexCandidates
 from memkit.evaluation.settings.plans import Plan
 from memkit.schemas import Floats, Ints, Mask
 from memkit.search.fitted.across import said_across
@@ -22,7 +22,7 @@ from memkit.search.stages.ranking import CandidateSet, Places, places
 from memkit.tables.age import ages
 
 
-def _norms(name: Any, settings: Settings, part: Found) -> Floats:
+def _norms(name: Any, settings: Settings, part: IndexCandidates) -> Floats:
     if name is None:  # places alone count
         return np.zeros(part.candidates.raw.shape)
     across = partial(said_across, part.index, part.texts)
@@ -41,34 +41,40 @@ class Scorer:
     """
 
     def __init__(
-        self, labels: Labels, metrics: Sequence[Metric], depth: int, settings: Settings, plan: Plan, part: Found
+        self,
+        labels: Labels,
+        metrics: Sequence[Metric],
+        depth: int,
+        settings: Settings,
+        plan: Plan,
+        part: IndexCandidates,
     ) -> None:
-        found, index = part.candidates, part.index
+        candidates, index = part.candidates, part.index
         self.labels, self.metrics, self.depth = labels, list(metrics), depth
         self.looks_at_hits = any(metric.kind in OF_HITS for metric in metrics)
-        self.plan, self.number, self.found = plan, part.number, found
-        self.starts = np.searchsorted(found.query, np.arange(len(part.number) + 1))
-        self.twin = index.rows.twin[found.row]
-        self.memory = index.rows.memory[found.row]
-        self.age = ages(index.rows.dated[self.memory], part.moment[found.query])
+        self.plan, self.number, self.candidates = plan, part.number, candidates
+        self.starts = np.searchsorted(candidates.query, np.arange(len(part.number) + 1))
+        self.twin = index.rows.twin[candidates.row]
+        self.memory = index.rows.memory[candidates.row]
+        self.age = ages(index.rows.dated[self.memory], part.moment[candidates.query])
         codes = labels.codes(index.memories["memory_id"])
-        self.label = labels.look_up(part.number[found.query], codes[self.memory])
+        self.label = labels.look_up(part.number[candidates.query], codes[self.memory])
         names = {fusion.norm for block in plan.blocks for fusion in block.fusions}
         self.norms = {name: _norms(name, settings, part) for name in names}
         self.kind, self.kind_names = index.rows.kind[0][self.memory], index.rows.kind[1]
         decaying = {decay[3] for block in plan.blocks for decay in block.decays if decay}
         self.decaying = {kinds: index.rows.may_decay(self.memory, kinds) for kinds in decaying}
         self.repeats = part.index.repeats if any(block.folds for block in plan.blocks) else None
-        self.text = found.row
+        self.text = candidates.row
         if any(block.is_diverse for block in plan.blocks):
-            self.similarity = index.similarity(found.row, by_vectors="vector" in plan.arms)
+            self.similarity = index.similarity(candidates.row, by_vectors="vector" in plan.arms)
 
     def alone(self, unit: slice) -> Self:
         """The same for some queries, which are all of its own, without what belongs to the index."""
         first, last = self.starts[unit.start], self.starts[unit.stop]
         rows, other = slice(first, last), copy.copy(self)
         other.number, other.starts = self.number[unit], self.starts[unit.start : unit.stop + 1] - first
-        other.found = self.found.take(np.arange(first, last))
+        other.candidates = self.candidates.take(np.arange(first, last))
         for name in ("twin", "memory", "age", "label", "kind"):
             setattr(other, name, getattr(self, name)[rows])
         other.norms = {name: values[rows] for name, values in self.norms.items()}
@@ -77,7 +83,7 @@ class Scorer:
             known, other.text = np.unique(self.text[rows], return_inverse=True)
             other.repeats = self.repeats.subset(known)
         if hasattr(self, "similarity"):
-            other.similarity = self.similarity.among(np.unique(other.found.row))
+            other.similarity = self.similarity.among(np.unique(other.candidates.row))
         return other
 
     def __call__(self, unit: slice) -> tuple[Floats, Ints]:
@@ -100,16 +106,16 @@ class Scorer:
 
     def _query(self, query: int) -> tuple[CandidateSet, Ints, Ints]:
         """The candidates of one query, which of them were judged, and their labels."""
-        found, rows = self.found, slice(self.starts[query], self.starts[query + 1])
+        candidates, rows = self.candidates, slice(self.starts[query], self.starts[query + 1])
         wanted = np.flatnonzero(self.label[rows] >= 0)
         labels = self.label[rows][wanted]
         if not self.looks_at_hits:
             right = self.labels.gain[labels] > 0
             wanted, labels = wanted[right], labels[right]
-        row = found.row[rows]
-        candidates = CandidateSet(
-            query=found.query[rows],
-            rank=found.rank[rows],
+        row = candidates.row[rows]
+        of_query = CandidateSet(
+            query=candidates.query[rows],
+            rank=candidates.rank[rows],
             memory=self.memory[rows],
             twin=self.twin[rows],
             text=self.text[rows],
@@ -121,13 +127,13 @@ class Scorer:
             least_threshold=self.plan.least_threshold,
             likeness=lambda some: self.similarity(row[some]),
         )
-        return candidates, wanted, labels
+        return of_query, wanted, labels
 
     def _priors(self, rows: slice, weights: tuple[Any, ...]) -> Floats:
         return np.stack([priors(self.kind[rows], self.kind_names, dict(one or ())) for one in weights], axis=1)
 
     def _judged(self, query: int, labels: Ints, places: Places) -> Judged:
-        """As `Judged.of`, a row a setting; what no metric looks at is left out."""
+        """As `Judged.from_hits`, a row a setting; what no metric looks at is left out."""
         shape = (len(places.hits), self.depth)
         gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
         judged, stale, filled = (np.zeros(shape, bool) for _ in range(3))

@@ -119,14 +119,14 @@ class Sweep(Result):
 
     def __str__(self) -> str:
         name, best = self.metrics[0], self.table.slice(self.best, 1).to_pylist()[0]
-        own = self.table.slice(self.default, 1).to_pylist()[0]
+        default = self.table.slice(self.default, 1).to_pylist()[0]
         chosen = ", ".join(f"{key}={value}" for key, value in self.settings[self.best].items())
         n_queries = {"n_queries": self.queries.num_rows, "unit": self.task.unit_name}
         units = {"n_units": int(self.task.unit.max()) + 1}
         over = f"{len(self.settings):,} settings {size(n_queries | units)}."
         if best[name] is None:
             return f"{over} No query has {name!r} in any of them, as nothing was found: expected hits for some."
-        as_it_is = f"{own[name]:.3f}" if own[name] is not None else "nothing found"
+        as_it_is = f"{default[name]:.3f}" if default[name] is not None else "nothing found"
         return (
             f"{over} {name} {best[name]:.3f} at best ({chosen}), {as_it_is} as it is."
             " The best of many looks better than it is: mk.tune says what to expect."
@@ -212,7 +212,7 @@ def sweep(
     points = Grid(grid, sample, how, seed)
     if as_of is None and resume is not None:
         as_of = _begun(recorded(resume) or {})
-    task = Task.of(queries, qrels, group, mean_of, unjudged, as_of)
+    task = Task.read(queries, qrels, group, mean_of, unjudged, as_of)
     pools = task.pools(search, where)
     return swept(pools, task, points, wanted, where, depth, n_jobs, resume)
 
@@ -239,7 +239,7 @@ def swept(
 ) -> Sweep:
     """What `sweep` returns, from `pools` of the queries of `task`: only what is missing is asked."""
     _check_size(len(points), task.queries.num_rows, len(metrics))
-    settings, default = _with_own(_heard(list(points), pools.search), points.names, pools.search)
+    settings, default = _with_default(_with_weights(list(points), pools.search), points.names, pools.search)
     scores, with_hits = scores_of(pools, task, metrics, deepest(metrics, depth), settings, points.names, n_jobs, resume)
     values = {metric.name: scores[at] for at, metric in enumerate(metrics)}
     table = describe(_table(settings, points.names, values, with_hits, task), **read_from(pools.search))
@@ -262,25 +262,25 @@ def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:
         )
 
 
-def _heard(found: list[Setting], search: Any) -> list[Setting]:
+def _with_weights(settings: list[Setting], search: Any) -> list[Setting]:
     """The settings in which some arm has a weight; a product of weights holds one that has none."""
     weights = {name: getattr(search, name) for name in ("vector_weight", "bm25_weight", "gram_weight")}
-    kept = [one for one in found if any(one.get(name, own) != 0 for name, own in weights.items())]
-    if left_out := len(found) - len(kept):
+    kept = [one for one in settings if any(one.get(name, weight) != 0 for name, weight in weights.items())]
+    if left_out := len(settings) - len(kept):
         if not kept:
             raise ParameterError("sweep: no arm has a weight in any setting. Expected a weight above 0 in some.")
-        said = "setting was" if left_out == 1 else "settings were"
-        warnings.warn(f"sweep: {left_out:,} {said} left out, in which no arm has a weight.", UserWarning, stacklevel=4)
+        noun = "setting was" if left_out == 1 else "settings were"
+        warnings.warn(f"sweep: {left_out:,} {noun} left out, in which no arm has a weight.", UserWarning, stacklevel=4)
     return kept
 
 
-def _with_own(found: list[Setting], names: Sequence[str], search: Any) -> tuple[list[Setting], int]:
+def _with_default(given: list[Setting], names: Sequence[str], search: Any) -> tuple[list[Setting], int]:
     """Each setting with all that varies, the search's own among them, and where that is."""
-    own = {name: getattr(search, name) for name in names}
-    settings = [own | setting for setting in found]
-    if own not in settings:
-        settings.append(own)
-    return settings, settings.index(own)
+    default = {name: getattr(search, name) for name in names}
+    settings = [default | setting for setting in given]
+    if default not in settings:
+        settings.append(default)
+    return settings, settings.index(default)
 
 
 def _table(

@@ -83,7 +83,7 @@ def _contained(batches: Sequence[Batch], task: Task, metric: Metric, depth: int)
     types = (pa.string(), pa.string(), pa.int64())
     columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(types)]
     hits = pa.table([*columns, pa.array(np.zeros(len(rows)))], names=["query_id", "memory_id", "rank", "score"])
-    return metric(Judged.of(hits, task.labels, depth))
+    return metric(Judged.from_hits(hits, task.labels, depth))
 
 
 def _seen(batch: Batch) -> pa.ChunkedArray:

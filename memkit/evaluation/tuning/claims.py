@@ -116,7 +116,7 @@ def guard_table(checks: Sequence[tuple[str, Units, float]], seed: int) -> pa.Tab
 
     Examples
     --------
-    >>> units = Units.of(np.full(8, -0.001), np.arange(8), per_query=True)
+    >>> units = Units.from_scores(np.full(8, -0.001), np.arange(8), per_query=True)
     >>> guard_table([("old questions", units, 0.01)], 0)["holds"].to_pylist()
     [True]
     """

@@ -147,7 +147,7 @@ def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels
     asked, moment = read_queries(queries), Moment.of(as_of)
     wanted: dict[str, set[str]] = {}
     for query, memory in zip(
-        *(ids.to_pylist() for ids in Labels.of(asked, read_qrels(qrels), moment).relevant()), strict=True
+        *(ids.to_pylist() for ids in Labels.from_tables(asked, read_qrels(qrels), moment).relevant()), strict=True
     ):
         wanted.setdefault(query, set()).add(memory)
     rows = asked.select(["query_id", "user_id", "text", "as_of"]).to_pylist()

@@ -120,7 +120,7 @@ def tune(
     check_seed("tune", seed)
     check_work(search, depth, n_jobs, seed)
     points = None if isinstance(grid, Sweep) else Grid(grid, sample, seed=seed)
-    task = grid.task if isinstance(grid, Sweep) else Task.of(queries, qrels, group, mean_of, unjudged, as_of)
+    task = grid.task if isinstance(grid, Sweep) else Task.read(queries, qrels, group, mean_of, unjudged, as_of)
     pools, wanted = task.pools(search, where), Metric.parse(metric)
     beside = [wanted] if wanted.kind in OF_HITS else [wanted, Metric("judged", wanted.k or 10)]
     tried = grid if points is None else swept(pools, task, points, beside, where, depth, n_jobs)
@@ -131,7 +131,7 @@ def tune(
     def guarded(name: str, spec: tuple[Any, Any, float], setting: Setting) -> tuple[str, Units, float]:
         guard_queries, guard_qrels, margin = _guard_spec(name, spec)
         # The unit is the guard's own matter: its labels may come without the column that `group` names.
-        other = Task.of(guard_queries, guard_qrels, None, mean_of, unjudged, task.moment)
+        other = Task.read(guard_queries, guard_qrels, None, mean_of, unjudged, task.moment)
         points = Grid({key: [value] for key, value in setting.items()})
         both = swept(other.pools(search, where), other, points, [wanted], where, depth)
         changed = next(at for at in range(len(both.settings)) if at != both.default or len(both.settings) == 1)

@@ -221,7 +221,7 @@ class Scored:
         """What a setting gains over the default, by group."""
         gain = self.values[setting] - self.values[self.default]
         rows = rows & ~np.isnan(gain)
-        return Units.of(gain[rows], self.unit[rows], self.per_query)
+        return Units.from_scores(gain[rows], self.unit[rows], self.per_query)
 
     @property
     def fingerprint(self) -> str:
