@@ -2,7 +2,7 @@
 
 A candidate's *key* under a setting is a whole number, larger for what ranks higher and the same for no two: its score
 in units of what makes a tie, and below that its row. What a stage drops has the key `DROPPED`. So a place is a count of
-larger keys, and many settings need no sorting: that of 512 columns of 240 candidates takes some 20 times as long.
+larger keys, and many settings need no sorting, which takes 22 times as long (240 candidates, 512 settings, 2 wanted).
 """
 
 from __future__ import annotations
