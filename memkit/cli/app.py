@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import typer
 from rich.text import Text
 
@@ -172,11 +171,9 @@ def search(
 
 def _chosen(hits: pa.Table, memories: pa.Table, names: list[str]) -> pa.Table:
     """These columns of the hits, or else of their memories."""
-    held = dict.fromkeys([*hits.column_names, *memories.column_names])
-    for name in names:
-        check_choice("--columns", name, held, "search")
-    rows = pc.index_in(hits["memory_id"], value_set=memories["memory_id"].combine_chunks())
-    return pa.table({name: hits[name] if name in hits.column_names else memories[name].take(rows) for name in names})
+    from memkit.search.reports.tables import with_memories
+
+    return with_memories(hits, memories, names, "search: --columns").select(names).replace_schema_metadata(None)
 
 
 @app.command()

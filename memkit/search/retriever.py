@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,7 +15,7 @@ from memkit.search.fitted.index import Searchable
 from memkit.search.fitted.kinds import index_for, own_corpus
 from memkit.search.fitted.store import load_index, save_index
 from memkit.search.question import Question, Settings, as_queries, ask, or_by_words
-from memkit.search.reports.tables import hits_table, joined, trace_table
+from memkit.search.reports.tables import check_added, hits_table, joined, trace_table
 from memkit.search.settings import FitSettings, QuerySettings
 
 if TYPE_CHECKING:
@@ -104,7 +105,9 @@ class Retriever(QuerySettings, FitSettings):
         """
         return self.fit(self._index().corpus.refresh())
 
-    def search(self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None) -> pa.Table:
+    def search(
+        self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None, columns: Sequence[str] = ()
+    ) -> pa.Table:
         """The best k memories (or chunks) of each query.
 
         Parameters
@@ -119,6 +122,8 @@ class Retriever(QuerySettings, FitSettings):
         as_of : str, date or datetime, optional
             The moment of queries without a day of their own; None is now. Kept in the schema's metadata. What was
             created after it is hidden, where it is given: a day is seen to its end, a time is exact (see `future`).
+        columns : sequence of str
+            Columns of ``memories`` that the hits show too, as title, source_id, scope; one that hits have stays theirs.
 
         Returns
         -------
@@ -135,8 +140,8 @@ class Retriever(QuerySettings, FitSettings):
         ------
         NotFittedError, ParameterError, QueryError
         """
-        asked = as_queries(queries)
-        return joined([hits_table(self.ask(part, k, where, as_of)) for part in asked.by_day()], asked.ids)
+        asked, added = as_queries(queries), check_added(columns)
+        return joined([hits_table(self.ask(part, k, where, as_of), added) for part in asked.by_day()], asked.ids)
 
     def trace(self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None) -> pa.Table:
         """Every candidate with what each stage made of it; parameters and errors as for `search`.

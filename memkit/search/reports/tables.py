@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.display.names import names_of
-from memkit.params import describe, revision_of
+from memkit.errors import ParameterError
+from memkit.params import check_column, describe, revision_of
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS, taken
 from memkit.search.question import Queries, Question
@@ -61,8 +62,40 @@ TRACE = pa.schema(
 )
 
 
-def hits_table(question: Question) -> pa.Table:
-    """The hits as `HITS`, by query order, then rank; the metadata says why a query has none."""
+def check_added(columns: object) -> tuple[str, ...]:
+    """The names of columns that hits are to have of their memories; which there are, the index tells.
+
+    Raises
+    ------
+    ParameterError
+    """
+    if isinstance(columns, (list, tuple)) and all(isinstance(name, str) for name in columns):
+        return tuple(dict.fromkeys(columns))
+    raise ParameterError(f"Retriever.search: 'columns' must be a list of names. Got {columns!r:.80}.")
+
+
+def with_memories(table: pa.Table, memories: pa.Table, added: Sequence[str], owner: str) -> pa.Table:
+    """`table`, whose rows are of memories, with columns of these that it has not: the one say on what may be shown.
+
+    Raises
+    ------
+    ParameterError
+        For a name that neither has.
+    """
+    for name in added:
+        if name not in table.column_names:
+            check_column(name, [*memories.column_names, *table.column_names], owner)
+    if not set(added) - set(table.column_names):
+        return table
+    rows = pc.index_in(table["memory_id"], value_set=memories["memory_id"].combine_chunks())
+    for name in added:
+        if name not in table.column_names:
+            table = table.append_column(memories.schema.field(name), memories[name].take(rows))
+    return table
+
+
+def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
+    """The hits as `HITS`, by query order, then rank, with columns `added`; the metadata says why a query has none."""
     ranked = replace(question, depth=question.k).ranked()
     shown = ranked.returned()
     columns = {
@@ -75,6 +108,7 @@ def hits_table(question: Question) -> pa.Table:
         **_alike(question, ranked, shown),
     }
     table = _table(columns, HITS, len(shown.rank))
+    table = with_memories(table, question.index.memories, added, "Retriever.search")
     note, likely = _note(question, ranked, _empty_note(question, ranked)), _answerability(question, ranked)
     shown_as = _names(question, shown.found)
     return _described(table, question, memkit="hits", shown=shown_as, note=note, answerability=likely)
