@@ -90,6 +90,16 @@ class Heading:
     text: str
 
 
+def is_mark(line: str) -> bool:
+    """Whether a line looks like the mark of a fence."""
+    return _MARK.match(f"\n{line}") is not None
+
+
+def is_heading(line: str) -> bool:
+    """Whether a line is a heading, where it is no code."""
+    return _HEADING.match(f"\n{line}") is not None
+
+
 def headings(text: str, code: Fences) -> Iterator[Heading]:
     """The headings of `text` outside of its code fences, one at a time: a text may be nothing else.
 

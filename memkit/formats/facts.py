@@ -180,6 +180,8 @@ def _claims(file: File) -> bool:
         return user is not None and name == "meta.json"
     if file.told("facts") or (user and name in ("profile.md", "working.md", "archive.md")):
         return True
+    if "sessions" in map(str.lower, file.source.parents):
+        return False  # a transcript, whatever is quoted there
     found = len(_FACT_LIKE.findall(file.source.text))
     return found > 0 and 2 * found >= sum(
         bool(line.strip()) and not line.startswith("#") for line in file.source.text.split("\n")

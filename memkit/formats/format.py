@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -48,11 +49,14 @@ class File:
     ----------
     beside : callable
         ``beside(path, memory_id)`` is another file below the root, or None; its faults are that memory's problems.
+    zone : tzinfo
+        Of the times that the file writes without one.
     """
 
     source: Source
     role: Role = Role()
     beside: Callable[[str, str], Source | None] = lambda path, memory_id: None
+    zone: tzinfo = UTC
 
     @cached_property
     def is_markdown(self) -> bool:

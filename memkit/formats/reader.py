@@ -42,7 +42,7 @@ from memkit.formats.registry import FORMATS, formats_for, guarded, parse_file
 from memkit.formats.rows import PROBLEM_ORDER, Rows, Tables, merge, schemas_of, with_own_dates
 from memkit.formats.rules import check
 from memkit.parallel import results, workers
-from memkit.params import describe, record_as_of
+from memkit.params import describe, record_as_of, zone_of
 from memkit.progress import bar
 
 BATCH_FILES, BATCH_BYTES = 1000, 16 * 2**20
@@ -69,6 +69,8 @@ class Options:
     rev: str | None = None
     dates: str | None = None
     """The revision that is read, None the folder as it is; 'git' where undated memories have dates of their history."""
+    timezone: str | None = None
+    """Of the times that files write without one, as `zone_of` takes it; None is UTC."""
 
 
 Seen = tuple[Stat, str, str]  # no class: one is made for every file of every read
@@ -366,6 +368,7 @@ class _Batch:
     def __init__(self, listing: Listing, options: Options, formats: tuple[Format, ...], roles: dict[str, Role]) -> None:
         self.listing, self.options, self.formats, self.roles = listing, options, formats, roles
         self.rows = Rows(options.rules, schemas_of(formats))
+        self.zone = zone_of("read", options.timezone)
         self.contents: list[Read] = []
 
     def load(self, items: Iterable[Item]) -> list[Seen]:
@@ -397,7 +400,7 @@ class _Batch:
                 tables, left = self._joined(tables, taken), sorted(remaining + others)
         for path, content in left:
             source = self.listing.source(path, content, self.rows)
-            parse_file(File(source, self.roles[path], self._beside), self.rows, self.formats)
+            parse_file(File(source, self.roles[path], self._beside, self.zone), self.rows, self.formats)
         return self._joined(tables, self.rows.to_arrow()) if any(self.rows.tables.values()) else tables
 
     def _batched(self) -> Iterator[tuple[Format, Batch]]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from datetime import date, datetime, time, timedelta
-from itertools import chain, pairwise
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
+from itertools import chain, islice, pairwise
 from typing import TypeVar
 
 import pyarrow as pa
@@ -21,9 +21,8 @@ from memkit.formats.disk.source import Source
 from memkit.formats.faults import Rule
 from memkit.formats.format import MARKDOWN, File, Format, Role
 from memkit.formats.rows import Row, Rows, Tables, extra_of, heading_path, slug_of
-from memkit.formats.syntax.front_matter import FrontMatter
 from memkit.formats.syntax.node import Node
-from memkit.formats.syntax.speech import CLOCK, KNOWN, Said, clock_of, said_in
+from memkit.formats.syntax.speech import CLOCK, KNOWN, Said, clock_of, said_in, unescaped
 from memkit.formats.syntax.values import day_of, loose_words, text_of, time_of
 
 T = TypeVar("T")
@@ -35,6 +34,7 @@ _MIN_LOGS = 3
 _BOX = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+\[([ xX])\]\s*(.*)$")
 _ENTRY = re.compile(rf"(?:[-*+][ \t]+)?(?:\*\*)?\[?({CLOCK})\]?(?:\*\*)?(?=[ \t:,.—–-])[ \t:,.—–-]*+\S", re.IGNORECASE)
 """A line of a log that opens with its time."""
+_TIMED = re.compile(rf"\[?{CLOCK}(?!\w)", re.IGNORECASE)
 _NO_DAY = Rule("bad_date", "workspace", "", "a real date in the file's name")
 _FENCE = Rule("unbalanced_fence", "workspace", "", "a code fence that is closed")
 _TITLES = ("title", "name")
@@ -44,8 +44,8 @@ _UPDATED = ("updatedat", "updated", "modified", "datemodified", "lastmodified", 
 _SPELLING = str.maketrans("", "", "-_ ")
 """What parts the words of a name, where it is not a capital."""
 _NOBODY = Said("", None, "")
-_OF_ENTRY = -1
-"""The level of such a line, where a log has no headings."""
+_OF_ENTRY = 7
+"""The level of such a line: below every heading, as the day's title may stand over it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def kind_of(source: Source) -> str:
 
 def parse(file: File, rows: Rows) -> None:
     """One file's sections to its rows."""
-    source, reader = file.source, _File(file.source, file.front, rows)
+    source, reader = file.source, _File(file, rows)
     reader.sections()
     if reader.dated and reader.dated.day is None:
         reader.problem(_NO_DAY.code, _NO_DAY.expected, reader.dated.written)
@@ -124,8 +124,9 @@ class _File:
         Whether it is a transcript, by its place or by who speaks in it.
     """
 
-    def __init__(self, source: Source, front: FrontMatter | None, rows: Rows) -> None:
-        self.source, self.front, self.rows = source, front, rows
+    def __init__(self, file: File, rows: Rows) -> None:
+        self.source, self.front, self.rows, self.zone = file.source, file.front, rows, file.zone
+        source, front = self.source, self.front
         self.kind = kind_of(source)
         self.dated = dated(source.stem) if self.kind in ("daily_log", "session") else None
         self.above = front.body_line - 1 if front else 0
@@ -169,7 +170,7 @@ class _File:
             while over and over[-1].level >= heading.level:
                 over.pop()
             lines = range(begin or heading.line, following.line)
-            is_bare = heading.level > 0 and self._is_bare(range(heading.line, following.line))
+            is_bare = 0 < heading.level < _OF_ENTRY and self._is_bare(range(heading.line, following.line))
             if is_bare and following.level > heading.level:
                 begin = lines.start
             else:
@@ -185,12 +186,9 @@ class _File:
 
     def _headings(self) -> Iterator[Heading]:
         """The headings by their line in the file, or the entries of a log; what stands above the first is one too."""
-        of_body = headings(self.body, self.code)
-        found: Iterator[Heading] = (replace(heading, line=heading.line + self.above) for heading in of_body)
+        is_log = self.kind == "daily_log" and not self.talks
+        found = self._with_entries() if is_log else self._of_body()
         first = next(found, None)
-        if first is None:
-            found = self._entries()
-            first = next(found, None)
         ahead = self.source.lines[: first.line - 1] if first else []
         if first is None or "".join(ahead).strip():
             yield Heading(1, 0, self._in_front(_TITLES, text_of) or "")
@@ -200,16 +198,40 @@ class _File:
             yield first
         yield from found
 
-    def _entries(self) -> Iterator[Heading]:
+    def _of_body(self) -> Iterator[Heading]:
+        found = headings(self.body, self.code)
+        return (replace(heading, line=heading.line + self.above) for heading in found)
+
+    def _with_entries(self) -> Iterator[Heading]:
+        """The headings of a log, and its lines that open with their time, where nothing but the day stands over them.
+
+        So they are entries whether or not more of them, with headings of their own, were appended below.
+        """
+        found = self._of_body()
+        title = next(found, None)
+        ahead = [title] if title and self._is_title(title) else []
+        second = next(found, None) if ahead else title
+        yield from ahead
+        if all(map(_is_timed, islice(self._of_body(), len(ahead), None))):
+            begin = ahead[0].line if ahead else self.above
+            yield from self._entries(begin + 1, second.line if second else None)
+        yield from chain([second] if second else (), found)
+
+    def _is_title(self, heading: Heading) -> bool:
+        """Whether a heading names the log's own day and nothing stands above it."""
+        ahead = self.source.lines[self.above : heading.line - 1]
+        return self.dated is not None and self.dated.written in heading.text and not any(map(str.strip, ahead))
+
+    def _entries(self, begin: int, end: int | None) -> Iterator[Heading]:
         """The lines of a log that open with their time, as if each were a heading."""
-        is_log = self.kind == "daily_log" and not self.talks
-        for number, line in self._text_lines(range(self.above + 1, len(self.source.lines) + 1)) if is_log else ():
+        for number, line in self._text_lines(range(begin, end or len(self.source.lines) + 1)):
             if (match := _ENTRY.match(line)) and clock_of(match.group(1)):
                 yield Heading(number, _OF_ENTRY, match.group(1))
 
     def _section(self, section: _Section) -> None:
         path, heading, lines = self.source.path, section.heading, self._lines(section.lines)
-        text, (at, clock, source) = "\n".join(lines), self._moment(heading.text)
+        text, (day, clock, source) = "\n".join(lines), self._moment(heading.text)
+        at = _at(day, clock, self.zone)
         slug = slug_of(heading.text) if heading.level else "top"
         memory_id = self.rows.new_id("workspace", path, slug, text)
         self.first = self.first or memory_id
@@ -223,11 +245,11 @@ class _File:
         memory |= {"created_at": created, "updated_at": updated, "date_source": source}
         self.rows.add("memories", {**row, **memory})
         own = {
-            "date": at.date() if at else None,
+            "date": day.date() if day else None,
             "time": clock,
             "slug": self.dated.slug if self.dated else None,
-            "heading": heading.text if heading.level > 0 else None,
-            "level": max(heading.level, 0),
+            "heading": heading.text if 0 < heading.level < _OF_ENTRY else None,
+            "level": heading.level % _OF_ENTRY,
             "ordinal": section.ordinal,
             "chars": len(text),
         }
@@ -250,13 +272,13 @@ class _File:
             self.problem(_FENCE.code, _FENCE.expected, "no end", line, memory_id)
 
     def _moment(self, heading: str) -> tuple[datetime | None, str | None, str | None]:
-        """The section's date, with the heading's time where it has one; that time; what the date is from."""
+        """The section's day, the heading's time where it has one, and what the day is from."""
         written = _HEADING_DAY.search(heading)
         day = day_of(written.group(1)) if written else None
         clock = clock_of(heading) or (self.dated.time if self.dated and not day else None)
         source = "heading" if day else "name"
         day = day or (self.dated.day if self.dated else None)
-        return _at(day, clock), clock, source if day else None
+        return day, clock, source if day else None
 
     def _turns(self, section: _Section, memory_id: str) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""
@@ -274,11 +296,17 @@ class _File:
         own_day = _HEADING_DAY.match(said.time or "")
         day, at = self.dated.day if self.dated else None, clock_of(said.time or "")
         day = day_of(own_day.group(1)) if own_day else day
-        text = "\n".join([said.text, *self.source.lines[lines.start : lines.stop - 1]]).rstrip()
+        below = self.source.lines[lines.start : lines.stop - 1]
+        while below and not below[-1].strip():
+            below.pop()
         row: Row = {"memory_id": memory_id, "path": self.source.path, "ordinal": self.turn}
-        row |= {"line_start": lines.start, "line_end": lines.start + text.count("\n")}
-        row |= {"said_at": _at(day, at) if at else None, "time": said.time}
-        self.rows.add("turns", {**row, "role": said.role, "text": text.lstrip("\n")})
+        row |= {"line_start": lines.start, "line_end": lines.start + len(below)}
+        is_code = (number - self.above in self.code for number in range(lines.start + 1, lines.stop))
+        said_below = unescaped(below, islice(is_code, len(below)))
+        begin = 0 if said.text else next((at for at, line in enumerate(below) if line.strip()), 0)
+        text = "\n".join([said.text, *said_below] if said.text else said_below[begin:])
+        row |= {"said_at": _at(day, at, self.zone) if at else None, "time": said.time}
+        self.rows.add("turns", {**row, "role": said.role, "text": text})
         self.turn += 1
 
     def _checklist(self, section: _Section, memory_id: str) -> None:
@@ -289,10 +317,20 @@ class _File:
                 self.rows.add("checklist", {**row, "done": done, "text": match.group(2).strip()})
 
 
-def _at(day: datetime | None, clock: str | None) -> datetime | None:
+def _is_timed(heading: Heading) -> bool:
+    """Whether a heading opens with a time, as those do that entries are appended with."""
+    return _TIMED.match(heading.text) is not None
+
+
+def _at(day: datetime | None, clock: str | None, zone: tzinfo) -> datetime | None:
+    """A time of a day in `zone` as a naive moment in UTC; a day alone is its midnight, whatever the zone."""
     if day is None or clock is None:
         return day
-    return datetime.combine(day, time(int(clock[:2]), int(clock[3:])))
+    local = datetime.combine(day, time(int(clock[:2]), int(clock[3:])))
+    try:
+        return local if zone is UTC else local.replace(tzinfo=zone).astimezone(UTC).replace(tzinfo=None)
+    except OverflowError:  # the first or last day that Python knows
+        return local
 
 
 def _check(tables: Tables, rows: Rows) -> None:

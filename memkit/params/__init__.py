@@ -23,6 +23,7 @@ from memkit.params.declare import AsOf as AsOf
 from memkit.params.declare import Moment as Moment
 from memkit.params.declare import Param as Param
 from memkit.params.declare import Rev as Rev
+from memkit.params.declare import Zone as Zone
 from memkit.params.declare import as_of_time as as_of_time
 from memkit.params.declare import check_choice as check_choice
 from memkit.params.declare import check_column as check_column
@@ -35,5 +36,7 @@ from memkit.params.declare import record_as_of as record_as_of
 from memkit.params.declare import rev_text as rev_text
 from memkit.params.declare import revision_of as revision_of
 from memkit.params.declare import said_until as said_until
+from memkit.params.declare import zone_name as zone_name
+from memkit.params.declare import zone_of as zone_of
 from memkit.params.estimator import Estimator as Estimator
 from memkit.params.estimator import estimator as estimator

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, dataclass, field
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,6 +20,9 @@ from memkit.errors import ParameterError, did_you_mean
 
 REQUIRED: Any = MISSING
 """The default of a parameter that has none: who makes the estimator must give it."""
+Zone = str | tzinfo | None
+"""A time zone as it is given: a name, a distance from UTC, or what Python has for it; None is UTC."""
+_DISTANCE = re.compile(r"UTC|(?:UTC)?([+-])([01]\d|2[0-3]):([0-5]\d)")
 
 
 @dataclass(frozen=True)
@@ -357,6 +362,54 @@ def as_of_time(as_of: AsOf) -> datetime:
         return moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
     except (ValueError, TypeError, OverflowError) as error:
         raise ParameterError(f"'as_of' must be a date, a datetime or an ISO 8601 string. Got {as_of!r}.") from error
+
+
+def zone_of(owner: str, zone: Zone) -> tzinfo:
+    """A time zone by its name or its distance from UTC; None is UTC.
+
+    Raises
+    ------
+    ParameterError
+        For what is none, and for a `tzinfo` that has neither, so that no later read could name it.
+
+    Examples
+    --------
+    >>> zone_of("read", "+03:00"), zone_of("read", "Europe/Moscow").key
+    (datetime.timezone(datetime.timedelta(seconds=10800)), 'Europe/Moscow')
+    """
+    if zone is None or zone is UTC:
+        return UTC
+    name: object = zone
+    if isinstance(zone, tzinfo):
+        distance = zone.utcoffset(None)
+        name = getattr(zone, "key", None) or (None if distance is None else str(timezone(distance)))
+    if isinstance(name, str):
+        from zoneinfo import ZoneInfo  # for who asks for a zone alone
+
+        with contextlib.suppress(ValueError, KeyError, OSError):
+            return _fixed(name) or ZoneInfo(name)
+    raise ParameterError(f"{owner}: 'timezone' must be a time zone, as 'Europe/Moscow' or '+03:00'. Got {zone!r:.80}.")
+
+
+def zone_name(zone: tzinfo) -> str | None:
+    """What `zone_of` takes for a zone that it gave; None for UTC.
+
+    >>> zone_name(zone_of("read", "Europe/Moscow")), zone_name(zone_of("read", "-03:30")), zone_name(UTC)
+    ('Europe/Moscow', 'UTC-03:30', None)
+    """
+    return None if zone is UTC else str(zone)
+
+
+def _fixed(name: str) -> tzinfo | None:
+    """The zone that a distance from UTC is."""
+    match = _DISTANCE.fullmatch(name)
+    if match is None:
+        return None
+    sign, hours, minutes = match.groups()
+    if sign is None:
+        return UTC
+    distance = timedelta(hours=int(hours), minutes=int(minutes))
+    return timezone(-distance if sign == "-" else distance) if distance else UTC
 
 
 def _is_day(as_of: AsOf) -> bool:

@@ -16,7 +16,7 @@ from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options, Reading, roles_of
 from memkit.formats.registry import FORMATS, parse_file
 from memkit.formats.rows import Rows, hash_of
-from memkit.params import describe
+from memkit.params import describe, zone_of
 from memkit.past.identity import TOLD, Known, matches
 from memkit.past.log import Logged, log
 from memkit.past.repository import TIMEOUT_S, GitError, Repository, TooManyFilesError, opened
@@ -152,7 +152,10 @@ class States:
     def _parse(self, tree: Tree, path: str) -> list[Known]:
         rows = Rows()
         if source := tree.read(path, rows):
-            parse_file(File(source, self.roles[path], lambda name, memory_id: tree.read(name, rows, memory_id)), rows)
+            zone = zone_of("read", self.reading.options.timezone)
+            parse_file(
+                File(source, self.roles[path], lambda name, memory_id: tree.read(name, rows, memory_id), zone), rows
+            )
         return _known(rows)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,8 @@ def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
 
     The lake's own texts are read anew, so the folder that it came from need not be there, and may have changed. A
     memory is now named by its own id or its heading, where sections were once numbered. What has become part of
-    another memory, as a heading without text has, is that one; of labels that meet so the highest stays.
+    another memory, as a heading without text has, is that one; of labels that meet so the highest stays. What has
+    become several, as a day's entries below its title have, is each of them.
 
     Parameters
     ----------
@@ -42,7 +44,7 @@ def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `qrels` with other ids, in the order in which they came.
+        `qrels` with other ids, in the order in which they came; of what has become several a row each.
 
     Warns
     -----
@@ -73,39 +75,43 @@ def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
             f"{old_lake}: {len(unknown)} ids of the labels are not in it and stay as they are: {unknown[0]!r:.200}"
         )
         warnings.warn(message, RuntimeWarning, stacklevel=2)
-    column = pa.array([ids.get(id, id) for id in given], pa.string())
+    now = [(row, new) for row, id in enumerate(given) for new in ids.get(id, [id])]
+    labels = labels.take([row for row, _ in now])
+    column = pa.array([new for _, new in now], pa.string())
     return _highest(labels.set_column(labels.column_names.index("memory_id"), "memory_id", column))
 
 
-def _new_ids(lake: Path) -> dict[str, str]:
+def _new_ids(lake: Path) -> dict[str, list[str]]:
     files: dict[tuple[str, str], list[dict[str, Any]]] = {}
     parts = [columns_of(place, _COLUMNS) for place in lakes_in(lake)]
     for row in (row for part in parts for row in part["memories"].to_pylist()):
         files.setdefault((row["format"], row["path"]), []).append(row)
     entries = (entry for part in parts for entry in part["entries"].to_pylist())
     absent = {entry["memory_id"] for entry in entries if entry["status"] != "valid"}
-    ids: dict[str, str] = {}
+    ids: dict[str, list[str]] = {}
     for (format, path), rows in files.items():
         ids |= _of_sections(path, rows) if format == "workspace" else _of_others(format, path, rows, absent)
     return ids
 
 
-def _of_sections(path: str, rows: list[dict[str, Any]]) -> dict[str, str]:
+def _of_sections(path: str, rows: list[dict[str, Any]]) -> dict[str, list[str]]:
     """Sections are all lines of their file, so it can be read again from them."""
     rows = sorted(rows, key=lambda row: row["line_start"])
     text = "\n".join(row["text"] for row in rows)
     read = Rows()
     parse_file(File(Source(path, text), Role(forced="workspace")), read)
-    found = read.table("memories").select(["memory_id", "line_end"]).to_pylist()
+    found = read.table("memories").select(["memory_id", "line_start", "line_end"]).to_pylist()
     ids, at = {}, 0
     for row in rows:
         while found[at]["line_end"] < row["line_start"] and at + 1 < len(found):
             at += 1
-        ids[row["memory_id"]] = found[at]["memory_id"]
+        last = row["line_start"] + row["text"].count("\n")
+        own = takewhile(lambda new, last=last: new["line_start"] <= last, islice(found, at + 1, None))  # type: ignore[misc]
+        ids[row["memory_id"]] = [found[at]["memory_id"], *(new["memory_id"] for new in own)]
     return ids
 
 
-def _of_others(format: str, path: str, rows: list[dict[str, Any]], absent: set[str]) -> dict[str, str]:
+def _of_others(format: str, path: str, rows: list[dict[str, Any]], absent: set[str]) -> dict[str, list[str]]:
     """Of two records with one id the second was numbered, and so was every entry without a file."""
     made, ids = Rows(), {}
     for row in rows:
@@ -114,7 +120,7 @@ def _of_others(format: str, path: str, rows: list[dict[str, Any]], absent: set[s
             own = slug_of(row["title"])
         elif own is not None and not id.removeprefix(f"{format}:{path}#").startswith(own.replace("#", "%23")):
             own = None
-        ids[id] = made.new_id(format, path, own, row["text"]) if own else id
+        ids[id] = [made.new_id(format, path, own, row["text"]) if own else id]
     return ids
 
 

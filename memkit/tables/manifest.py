@@ -20,10 +20,11 @@ from memkit.errors import FormatError, refused
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES
+from memkit.params import zone_of
 from memkit.schemas import TABLES
 from memkit.tables.untrusted import is_member_name, read_json
 
-VERSION = 5
+VERSION = 6
 """Raised when `memkit.schemas.TABLES` or how ids are made changes: a lake of another version is not opened."""
 _OLDEST = 2
 """The oldest version whose texts `memkit.convert_ids` can still find."""
@@ -40,6 +41,7 @@ _OPTIONS: dict[str, Callable[[Any], bool]] = {
     "formats": lambda names: isinstance(names, list) and all(isinstance(n, str) and n.isidentifier() for n in names),
     "rev": lambda rev: rev is None or isinstance(rev, str),
     "dates": lambda source: source in (None, "git"),
+    "timezone": lambda zone: zone is None or (isinstance(zone, str) and bool(zone_of("refresh", zone))),
 }
 """What a refresh repeats, and what it may be; rules are code and are not saved."""
 

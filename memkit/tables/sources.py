@@ -26,7 +26,18 @@ from memkit.formats.format import Format
 from memkit.formats.index_tree.survey import PLUGIN_GLOBS
 from memkit.formats.reader import Options
 from memkit.formats.registry import NAMES, name_of
-from memkit.params import AsOf, Rev, as_of_time, check_choice, check_value, path_of, rev_text
+from memkit.params import (
+    AsOf,
+    Rev,
+    Zone,
+    as_of_time,
+    check_choice,
+    check_value,
+    path_of,
+    rev_text,
+    zone_name,
+    zone_of,
+)
 from memkit.tables.buckets import Buckets, is_bucketed
 from memkit.tables.corpus import Corpus
 from memkit.tables.lake import load
@@ -47,6 +58,7 @@ def read(
     rev: Rev | None = None,
     dates: str | None = None,
     buckets: int | None = None,
+    timezone: Zone = None,
 ) -> Corpus:
     """Read a folder of memories, whatever of the five formats it holds.
 
@@ -89,6 +101,9 @@ def read(
         committed, or a folder in no repository, is a row of ``problems``.
     buckets : int, optional
         How many lakes of whole users `Corpus.save` makes of it, unless it is told.
+    timezone : str or tzinfo, optional
+        The zone of times that logs and transcripts write, which name none: "Europe/Moscow", "+03:00"; None is UTC. A
+        time stamp with its own offset does not move, and a day without a time stays midnight UTC.
 
     Returns
     -------
@@ -128,8 +143,9 @@ def read(
     own_rules, of = None if rules is None else tuple(rules), None if rev is None else rev_text(rev)
     if dates is not None:
         check_choice("dates", dates, ("git",), "read")
+    zone = zone_name(zone_of("read", timezone))
     options = Options(
-        format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress, names, of, dates
+        format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress, names, of, dates, zone
     )
     reading = reader.read(path_of("read", path), options)
     if errors == "raise":

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
+
+from memkit.fences import fences, is_heading, is_mark
 
 CLOCK = r"(?:\d{4}-\d{2}-\d{2}[T ])?\d{1,2}:\d{2}(?::\d{2})?(?:[ \u00a0\u202f]?[ap]\.?m\.?)?"
 _TIME_OF_DAY = re.compile(
@@ -31,6 +34,7 @@ _TURN = re.compile(
 _CLOCKS = ("in_bold", "in_brackets", "ahead", "behind", "first", "early", "after_word", "before", "after")
 _SPEAKERS = ("bold_role", "role", "named", "name", "second", "word", "heading")
 KNOWN = frozenset(_ROLES.split("|"))
+_ESCAPE = "\\"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +66,61 @@ def clock_of(text: str) -> str | None:
     if half and 1 <= hour <= 12:
         hour = hour % 12 + (12 if half == "p" else 0)
     return f"{hour:02d}:{match.group(2)}"
+
+
+def escaped(text: str, *, open_fence: bool = False) -> str:
+    r"""A text as it stands in a transcript, so that no line of it reads as another turn.
+
+    A line gets a backslash where it would otherwise be a heading, a turn, the mark of a code fence that never
+    closes, or a blank at the edge of what was said. Lines within a code fence stay as they are, as nothing there is
+    read for anything else: code runs. `open_fence` says that a fence above never closed, so that none may begin.
+
+    >>> print(escaped("Вот:\n# да\n```\n# код\n```"))
+    Вот:
+    \# да
+    ```
+    # код
+    ```
+    """
+    lines = text.split("\n")
+    code = fences(text)
+    free = 1 if open_fence else code.unclosed or len(lines) + 1  # from there on no line is code
+    filled = [number for number, line in enumerate(lines, 1) if line.strip()]
+    first, last = (filled[0], filled[-1]) if filled else (len(lines) + 1, 0)
+    return "\n".join(
+        line
+        if number < free and number in code
+        else f"{_ESCAPE}{line}"
+        if not first <= number <= last or _reads_otherwise(line, number >= free)
+        else line
+        for number, line in enumerate(lines, 1)
+    )
+
+
+def unescaped(lines: Iterable[str], is_code: Iterable[bool]) -> list[str]:
+    r"""The lines of a turn as they were said.
+
+    >>> unescaped(["\\# да", "\\\\# нет"], [False, False]) == ["# да", "\\# нет"]
+    True
+    """
+    found = []
+    for line, code in zip(lines, is_code, strict=True):
+        is_quoted = not code and line.startswith(_ESCAPE) and _is_special(line.lstrip(_ESCAPE))
+        found.append(line[1:] if is_quoted else line)
+    return found
+
+
+def _reads_otherwise(line: str, marks: bool) -> bool:
+    bare = line.lstrip(_ESCAPE)
+    if bare != line:
+        return _is_special(bare)
+    return _opens(line) or (marks and is_mark(line))
+
+
+def _is_special(line: str) -> bool:
+    return not line.strip() or is_mark(line) or _opens(line)
+
+
+def _opens(line: str) -> bool:
+    """Whether a line is a heading or a turn, where it is no code."""
+    return is_heading(line) or said_in(line, None) is not None
