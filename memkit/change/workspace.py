@@ -6,24 +6,28 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta, tzinfo
-from functools import cache
+from datetime import date, datetime, time, timedelta
 from pathlib import Path
 from typing import Any
 
 from memkit.change.disk import folder_of
 from memkit.change.draft import Draft
 from memkit.change.edits import Edits
-from memkit.change.operations import Operations, checked
-from memkit.errors import ChangeRefusedError, ParameterError
-from memkit.fences import fences, headings
-from memkit.params import AsOf, as_of_time, check_value
+from memkit.change.operations import Operations, checked, missing
+from memkit.errors import ChangeRefusedError, ParameterError, QueryError
+from memkit.fences import fences, headings, is_mark
+from memkit.formats.syntax.speech import clock_of, escaped, said_in
+from memkit.formats.syntax.values import day_of
+from memkit.params import AsOf, Zone, as_of_time, check_value, path_of, zone_name, zone_of
+from memkit.presets import workspace
 from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import read
 
-_TURN = re.compile(r"^(?=\*\*\[|\[\d|\*\*\w)", re.MULTILINE)
 _MOST = 30
+_SESSION = re.compile(r"\d{4}-\d{2}-\d{2}-.+\.md")
+_OPEN = timedelta(hours=4)
+"""How long a session stays open past its day; the document knows no end of one."""
 
 
 class MemoryStorage(Operations):
@@ -33,8 +37,9 @@ class MemoryStorage(Operations):
     ----------
     root : str or Path
         The workspace, a folder that is there.
-    timezone : tzinfo, optional
-        Of the times and days that are written; UTC unless given.
+    timezone : str or tzinfo, optional
+        Of the times and days that are written, as "Europe/Moscow" or "+03:00"; None is UTC. `memkit.read` takes the
+        same.
 
     Examples
     --------
@@ -51,9 +56,9 @@ class MemoryStorage(Operations):
 
     policy = "workspace"
 
-    def __init__(self, root: str | Path, timezone: tzinfo = UTC) -> None:
+    def __init__(self, root: str | Path, timezone: Zone = None) -> None:
         super().__init__(folder_of(root))
-        self.timezone = timezone
+        self.timezone = zone_of("MemoryStorage", timezone)
 
     def read_memory(self) -> str:
         """MEMORY.md as text; empty where there is none."""
@@ -100,8 +105,10 @@ class MemoryStorage(Operations):
             Where there is one of that day and slug, unless `overwrite`.
         """
 
+        name = slug_of(checked(slug, "slug", filled=False))
+
         def work(draft: Draft) -> Path:
-            path = self._session(draft, slug)
+            path = _session_of(self._local(draft.moment), name)
             if draft.exists(path) and not overwrite:
                 raise ChangeRefusedError(f"{path}: it is there already. overwrite=True replaces it.")
             draft.write(path, _ended(content), "a transcript")
@@ -112,19 +119,45 @@ class MemoryStorage(Operations):
     def append_to_session(
         self, slug: str, role: str, content: str, *, now: AsOf = None, dry_run: bool = False
     ) -> Path | Edits:
-        """Append one turn to a transcript of today; where it lies."""
+        """Append one turn to the session that is open under a slug, or to a new one of today; where it lies.
+
+        A session is open on its day, and past midnight until four hours have passed since its last turn. The turn is
+        read back as it was said: a line that would read as another turn, a heading or a fence gets a backslash there.
+        """
         if set(checked(role, "role")) & set("*:\n\r[]"):
             raise ParameterError(f"role: expected a word without '*', ':' and brackets. Got {role!r:.80}.")
+        name, said = slug_of(checked(slug, "slug", filled=False)), checked(content, "content")
 
         def work(draft: Draft) -> Path:
-            turn = f"\n**[{self._local(draft.moment):%H:%M}] {role}**: {_turn(content)}\n"
-            head = f"# Session: {slug_of(slug)}\n"
-            return self.root / self._append(draft, self._session(draft, slug), head, turn)
+            local = self._local(draft.moment)
+            path = self._open_session(draft, name, local)
+            day = "" if path == _session_of(local, name) else f"{local:%Y-%m-%d} "
+            open_fence = fences(_lf(draft.tail_of(path) or "")).unclosed is not None
+            turn = f"\n**[{day}{local:%H:%M}] {role.strip()}**:{_turn(said, open_fence)}\n"
+            return self.root / self._append(draft, path, f"# Session: {name}\n", turn)
 
         return self._do(work, now, dry_run)
 
-    def _session(self, draft: Draft, slug: str) -> str:
-        return f"sessions/{self._local(draft.moment):%Y-%m-%d}-{slug_of(slug)}.md"
+    def _open_session(self, draft: Draft, name: str, local: datetime) -> str:
+        """The newest session of a slug where that is open at a time, else the one of its day."""
+        today = _session_of(local, name)
+        found = [path for path in draft.names("sessions") if _SESSION.fullmatch(path) and path[11:-3] == name]
+        newest = max((path for path in found if f"sessions/{path}" <= today), default=None)
+        if newest is None or f"sessions/{newest}" == today:
+            return today
+        last = self._last_turn(f"sessions/{newest}", _lf(draft.tail_of(f"sessions/{newest}") or ""))
+        return f"sessions/{newest}" if last is not None and local.replace(tzinfo=None) - last < _OPEN else today
+
+    def _last_turn(self, path: str, text: str) -> datetime | None:
+        """When the last turn of a transcript was said, in the storage's zone; the end of its day where none says so."""
+        day = day_of(path.rpartition("/")[2][:10])
+        code, last = fences(text), None
+        for number, line in enumerate(text.split("\n"), 1):
+            said = said_in(line, None) if number not in code else None
+            if said and said.time and (clock := clock_of(said.time)):
+                own = day_of(said.time[:10]) or day
+                last = own and datetime.combine(own, time.fromisoformat(clock))
+        return last or (day and day + timedelta(days=1))
 
     def _read(self, path: str) -> str:
         return self._reader().tail_of(path) or ""
@@ -140,7 +173,10 @@ class MemoryStorage(Operations):
         return moment.astimezone(self.timezone)
 
     def _day(self, day: str | date | None, now: AsOf) -> date:
-        return self._local(as_of_time(now)).date() if day is None else as_of_time(day).date()
+        if day is None:
+            return self._local(as_of_time(now)).date()
+        is_moment = isinstance(day, datetime) and day.tzinfo is not None
+        return (self._local(as_of_time(day)) if is_moment else as_of_time(day)).date()
 
     def _log(self, day: date) -> str:
         return f"memory/{day.isoformat()}.md"
@@ -170,19 +206,24 @@ class Live:
     ----------
     seen : callable, optional
         What is searched of a corpus; all of it unless given.
+    timezone : str or tzinfo, optional
+        As for `memkit.read`.
     parameters
         Those of `Retriever`.
     """
 
-    def __init__(self, root: Path, seen: Callable[[Corpus], Corpus] | None = None, **parameters: Any) -> None:
+    def __init__(
+        self, root: Path, seen: Callable[[Corpus], Corpus] | None = None, timezone: Zone = None, **parameters: Any
+    ) -> None:
         self.root, self.seen, self.parameters, self._lock = root, seen, parameters, threading.RLock()
+        self.timezone = zone_of("search", timezone)
         self._corpus: Corpus | None = None
         self._fitted: tuple[Corpus, Retriever] | None = None
 
     def corpus(self) -> Corpus:
         """The folder as it is now."""
         with self._lock:
-            self._corpus = self._corpus.refresh() if self._corpus else read(self.root)
+            self._corpus = self._corpus.refresh() if self._corpus else read(self.root, timezone=self.timezone)
             return self._corpus
 
     def retriever(self) -> Retriever:
@@ -204,59 +245,95 @@ class MemoryIndex:
         Whose files are searched.
     encoder : object, optional
         What `as_encoder` takes; None is by words alone, as the document's fallback.
+    limit : int
+        Results of a search that names no limit of its own.
+
+    Notes
+    -----
+    The numbers are those of ``mk.presets.workspace``: chunks of 400 tokens that overlap by 80, scores from 0 to 1.
 
     Examples
     --------
     >>> import memkit as mk, tempfile
     >>> storage = mk.MemoryStorage(mk.write_files(tempfile.mkdtemp(), {"MEMORY.md": "Чай без сахара."}))
-    >>> [(found.file_path, found.line_start, found.content) for found in mk.MemoryIndex(storage).search("сахар")]
+    >>> index = mk.MemoryIndex(storage, encoder=None)
+    >>> [(found.file_path, found.line_start, found.content) for found in index.search("сахар")]
     [('MEMORY.md', 1, 'Чай без сахара.')]
     """
 
-    def __init__(self, storage: MemoryStorage, encoder: Any = None) -> None:
-        self.storage, self._live = storage, Live(storage.root, encoder=encoder)
+    def __init__(self, storage: MemoryStorage, encoder: Any = "use", *, limit: int = 5) -> None:
+        if not isinstance(storage, MemoryStorage):
+            raise ParameterError(f"MemoryIndex: 'storage' must be a MemoryStorage. Got {storage!r:.80}.")
+        check_value("MemoryIndex", "limit", limit, "int", low=1)
+        self.storage, self.limit = storage, limit
+        self._live = Live(storage.root, timezone=storage.timezone, **{**workspace, "encoder": encoder})
 
     def index_file(self, path: str | Path) -> int:
-        """The chunks that a file has in the index, which follows all writes by itself."""
+        """The chunks that a file has in the index, which follows all writes by itself.
+
+        Raises
+        ------
+        NotFoundError
+            Where no memory is of such a file.
+        """
         return self.index_all([path])
 
     def index_all(self, paths: Iterable[str | Path] | None = None) -> int:
-        """The chunks of these files, or of all, in the index."""
+        """The chunks of these files, or of all, in the index; raises as `index_file`."""
+        if isinstance(paths, str):
+            raise ParameterError(f"index_all: 'paths' must be several paths. Got {paths!r:.80}.")
+        wanted = None if paths is None else {self._relative(path) for path in paths}
         fitted = self._live.retriever()
         found, memories = fitted.chunks_["memory_id"].to_pylist(), fitted.corpus_.memories
-        if paths is None:
+        if wanted is None:
             return len(found)
-        wanted = {self._relative(path) for path in paths}
         of = dict(zip(*(memories[name].to_pylist() for name in ("memory_id", "path")), strict=True))
+        for path in sorted(wanted - {*of.values()}):
+            raise missing("file of memories", path, of.values())
         return sum(of.get(memory_id) in wanted for memory_id in found)
 
-    def search(self, query: str, limit: int = 5, *, now: AsOf = None) -> list[SearchResult]:
-        """The pieces that answer a query, best first."""
-        hits = self._live.retriever().search(query, k=limit, as_of=now).to_pylist()
+    def search(self, query: str, limit: int | None = None, *, now: AsOf = None) -> list[SearchResult]:
+        """The pieces that answer a query, best first; none that answers nothing of it."""
+        if not isinstance(query, str):
+            raise QueryError(f"query: expected a text. Got {query!r:.80}.")
+        check_value("MemoryIndex", "limit", limit, "int", nullable=True, low=1)
+        hits = self._live.retriever().search(query, k=limit or self.limit, as_of=now).to_pylist()
         return [
-            SearchResult(hit["text"], hit["path"], hit["line_start"], hit["line_end"], min(1.0, max(0.0, hit["score"])))
+            SearchResult(hit["text"], hit["path"], hit["line_start"], hit["line_end"], min(1.0, hit["score"]))
             for hit in hits
+            if hit["score"] > 0
         ]
 
     def _relative(self, path: str | Path) -> str:
-        place = Path(path)
-        return place.relative_to(self.storage.root).as_posix() if place.is_absolute() else place.as_posix()
+        """A path as memories have it; of a file elsewhere as it is, so that nothing is found there."""
+        place = path_of("index_file", path)
+        inside = place.is_absolute() and place.is_relative_to(self.storage.root)
+        return (place.relative_to(self.storage.root) if inside else place).as_posix()
 
 
-_storage_of, _index_of = cache(MemoryStorage), cache(MemoryIndex)
+_STORAGES: dict[Path, MemoryStorage] = {}
+_INDEXES: dict[tuple[Path, object], MemoryIndex] = {}
 
 
-def get_storage(root: str = ".") -> MemoryStorage:
+def get_storage(root: str | Path = ".", *, timezone: Zone = None) -> MemoryStorage:
     """The one `MemoryStorage` of a folder.
 
     Parameters
     ----------
-    root : str
+    root : str or Path
         The workspace.
+    timezone : str or tzinfo, optional
+        Of the first call for the folder: of the times and days that are written; None is UTC, and later the one that
+        there is.
 
     Returns
     -------
     MemoryStorage
+
+    Raises
+    ------
+    ParameterError
+        Where the folder's storage has another zone.
 
     Examples
     --------
@@ -265,16 +342,25 @@ def get_storage(root: str = ".") -> MemoryStorage:
     >>> get_storage(root) is get_storage(root)
     True
     """
-    return _storage_of(folder_of(root))
+    place, zone = folder_of(root), zone_of("get_storage", timezone)
+    storage = _STORAGES.setdefault(place, MemoryStorage(place, zone))
+    if timezone is not None and storage.timezone != zone:
+        own = zone_name(storage.timezone) or "UTC"
+        raise ParameterError(
+            f"get_storage: 'timezone' must be {own}, as of this folder's storage. Got {timezone!r:.80}."
+        )
+    return storage
 
 
-def get_index(root: str = ".") -> MemoryIndex:
-    """The one `MemoryIndex` of a folder.
+def get_index(root: str | Path = ".", *, encoder: Any = "use") -> MemoryIndex:
+    """The one `MemoryIndex` of a folder and an encoder.
 
     Parameters
     ----------
-    root : str
+    root : str or Path
         The workspace.
+    encoder : object, optional
+        As for `MemoryIndex`.
 
     Returns
     -------
@@ -287,7 +373,11 @@ def get_index(root: str = ".") -> MemoryIndex:
     >>> get_index(root) is get_index(root)
     True
     """
-    return _index_of(get_storage(root))
+    storage = get_storage(root)
+    key = storage.root, encoder if isinstance(encoder, str | None) else id(encoder)
+    if key not in _INDEXES:
+        _INDEXES[key] = MemoryIndex(storage, encoder)
+    return _INDEXES[key]
 
 
 def slug_of(text: str) -> str:
@@ -302,21 +392,33 @@ def slug_of(text: str) -> str:
 
 
 def _kept(content: str, level: int) -> str:
-    """Content whose own headings stay below `level`: those that would end the entry are indented out of being one."""
+    """Content whose own headings stay below `level`: those that would end the entry are indented out of being one.
+
+    So are the marks of a fence that never closes, which would take in the entries that follow.
+    """
     text = checked(content, "content").replace("\r\n", "\n").strip("\n")
-    lines = text.split("\n")
-    for heading in headings(text, fences(text)):
-        if heading.level <= level:
-            lines[heading.line - 1] = f"    {lines[heading.line - 1]}"
-    return "\n".join(lines)
+    lines, code = text.split("\n"), fences(text)
+    odd = {heading.line for heading in headings(text, code) if heading.level <= level}
+    odd |= {number for number in range(code.unclosed or len(lines) + 1, len(lines) + 1) if is_mark(lines[number - 1])}
+    return "\n".join(f"    {line}" if number in odd else line for number, line in enumerate(lines, 1))
 
 
-def _turn(content: str) -> str:
-    """Content of which no line reads as another turn or heading."""
-    text = checked(content, "content").replace("\r\n", "\n").strip("\n")
-    first, *rest = text.split("\n")
-    rest = [f"    {line}" if _TURN.match(line) or line.startswith("#") or ":" in line[:40] else line for line in rest]
-    return "\n".join([first, *rest])
+def _session_of(local: datetime, name: str) -> str:
+    return f"sessions/{local:%Y-%m-%d}-{name}.md"
+
+
+def _turn(content: str, open_fence: bool) -> str:
+    """What follows a role: on its line where the first line can stand there as it is, else below."""
+    text = _lf(content)
+    kept = escaped(text, open_fence=open_fence)
+    first = text.partition("\n")[0]
+    is_plain = kept.partition("\n")[0] == first and not first[:1].isspace() and not is_mark(first)
+    return f" {kept}" if is_plain else f"\n{kept}"
+
+
+def _lf(text: str) -> str:
+    """A text whose lines all end as readers have them."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def _ended(content: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 import memkit as mk
 from memkit.change.workspace import slug_of
-from memkit.errors import ChangeRefusedError, ParameterError
+from memkit.errors import ChangeRefusedError, NotFoundError, ParameterError
 
 NOW = "2025-02-03T14:30"
 
@@ -111,7 +111,7 @@ def test_what_was_there_stays_byte_for_byte(tmp_path: Path) -> None:
 def test_the_index_follows_what_is_written(storage: mk.MemoryStorage, tmp_path: Path) -> None:
     """Workspace, MemoryIndex: index_file, index_all, search → SearchResult."""
     storage.append_to_memory("Любит зелёный чай.", now=NOW)
-    index = mk.MemoryIndex(storage)
+    index = mk.MemoryIndex(storage, encoder=None)
     (found,) = index.search("чай", limit=1)
     assert (found.file_path, 0 <= found.score <= 1, "зелёный чай" in found.content) == ("MEMORY.md", True, True)
     lines = (tmp_path / "MEMORY.md").read_text().split("\n")
@@ -119,7 +119,8 @@ def test_the_index_follows_what_is_written(storage: mk.MemoryStorage, tmp_path: 
     assert index.index_file(tmp_path / "MEMORY.md") == index.index_all() >= 1
     storage.append_to_daily_log("Пьёт кофе.", now=NOW)
     assert index.search("кофе")[0].file_path == "memory/2025-02-03.md"
-    assert index.index_file("none.md") == 0
+    with pytest.raises(NotFoundError):
+        index.index_file("none.md")
 
 
 def test_there_is_one_storage_and_one_index_a_root(tmp_path: Path) -> None:
