@@ -11,6 +11,7 @@ from memkit.change.index import IndexStore
 from memkit.change.notes import NoteStore
 from memkit.change.records import RecordStore
 from memkit.change.workspace import MemoryStorage
+from memkit.params import Zone
 
 if TYPE_CHECKING:
     from memkit.evaluation.profiles.profile import Profile
@@ -63,8 +64,10 @@ def store(
     *,
     encoder: Any = "use",
     profile: Profile | None = None,
+    timezone: Zone = None,
     created_tag: bool = True,
     least_score: float = 0.0,
+    notes_folder: str | None = None,
     auto_clean_invalid: bool = False,
     auto_clean_missing: bool = False,
     max_tokens_per_file: int = 4096,
@@ -82,10 +85,14 @@ def store(
         What `as_encoder` takes, for search and for dedup by meaning, as `memkit serve` has it; None is by words alone.
     profile : Profile, optional
         What was tuned: parameters of the facts' policies, of their search and of their blocks.
+    timezone : str or tzinfo, optional
+        Of the times and days that the workspace writes, as "Europe/Moscow"; `memkit.read` takes the same. None is UTC.
     created_tag : bool
         Whether a new fact says its day in ``[created:]``; the bot of the Memory v2 document knows no such tag.
     least_score : float
         What the first hit of a query must score at least for a fact to be forgotten or updated with ``confirm``.
+    notes_folder : str, optional
+        Where new notes go, relative to `root`; None is where most of the others lie.
     auto_clean_invalid, auto_clean_missing : bool
         Whether what saves an entry of an index removes the others that break a rule of the index standard.
     max_tokens_per_file : int, tokens
@@ -117,7 +124,7 @@ def store(
     return Store(
         folder,
         FactStore(folder, encoder, profile=profile, created_tag=created_tag, least_score=least_score),
-        NoteStore(folder),
+        NoteStore(folder, notes_folder),
         RecordStore(folder),
         IndexStore(
             folder,
@@ -125,5 +132,5 @@ def store(
             auto_clean_missing=auto_clean_missing,
             max_tokens_per_file=max_tokens_per_file,
         ),
-        MemoryStorage(folder),
+        MemoryStorage(folder, timezone),
     )

@@ -38,6 +38,10 @@ if TYPE_CHECKING:
 DiffOption = Annotated[bool, typer.Option("--diff", help="Print what would change as a unified diff.")]
 WhereOption = Annotated[str | None, typer.Option(help="A SQL predicate over the edits, such as reason = 'expired'.")]
 ForceOption = Annotated[bool, typer.Option("--force", help="Also where more than 30 % of the memories would go.")]
+TimezoneOption = Annotated[
+    str | None,
+    typer.Option("--timezone", help="Of the times in logs and transcripts: Europe/Moscow, +03:00; default UTC."),
+]
 YesOption = Annotated[bool, typer.Option("--yes", help="Change the files at once, instead of showing what would.")]
 
 
@@ -171,6 +175,7 @@ def add(
     subject: Annotated[str | None, typer.Option(help="Of a note: one line.")] = None,
     keyword: Annotated[list[str] | None, typer.Option("--keyword", help="Of a note; may be repeated.")] = None,
     applies_to: Annotated[str, typer.Option("--applies-to", help="Of a note: global, file:… or area:….")] = "global",
+    timezone: TimezoneOption = None,
     as_of: AsOfOption = None,
     yes: YesOption = False,
     as_diff: DiffOption = False,
@@ -182,7 +187,7 @@ def add(
 
     check_choice("--kind", kind, ("fact", "note", "memory", "log", "record"), "add")
     how: dict[str, Any] = {"now": as_of, "dry_run": not yes}
-    memory = store(path)
+    memory = store(path, timezone=timezone)
     if kind == "fact":
         given = {"type": type, "importance": importance, "expires_at": expires_at}
         meta = {name: value for name, value in given.items() if value is not None}
@@ -269,6 +274,7 @@ def serve(
     user: Annotated[
         str | None, typer.Option("--user", help="Serve this user alone: what is another's is not there.")
     ] = None,
+    timezone: TimezoneOption = None,
 ) -> None:
     """Offer a folder's memory to agents as an MCP server (extra mcp), on standard input and output or by HTTP."""
     import os
@@ -283,7 +289,7 @@ def serve(
     kept = profile_of(profile)
     values: dict[str, Any] = {"encoder": "use", **(kept.retriever if kept else {})}
     values |= settings(Retriever.params(), sets, "Retriever")
-    tools = Tools(path, values, log=not no_log and not read_only, profile=kept, user=user)
+    tools = Tools(path, values, log=not no_log and not read_only, profile=kept, user=user, timezone=timezone)
     server = make_server(tools, read_only=read_only)
     try:
         if not read_only:

@@ -132,6 +132,8 @@ OPERATIONS = [
     (FACTS, "manual check", "selftest", "cli/test_cli_change.py::test_selftest_works_on_a_copy"),
     (WORKSPACE, "MCP tools", "memory_search", "serve/test_tools.py::test_search_get_and_the_log_that_tuning_reads"),
     (FACTS, "memory_get", "memory_get", "serve/test_tools.py::test_search_get_and_the_log_that_tuning_reads"),
+    (NOTES, "Validation Rules", "note_create", "documents/test_notes.py::test_notes_are_made_and_found_over_mcp"),
+    (NOTES, "Search", "note_search", "documents/test_notes.py::test_notes_are_made_and_found_over_mcp"),
     (WORKSPACE, "MCP tools", "memory_append", "serve/test_tools.py::test_what_is_written_is_found_at_once"),
     (WORKSPACE, "MCP tools", "memory_log", "serve/test_tools.py::test_what_is_written_is_found_at_once"),
     (WORKSPACE, "MCP tools", "memory_context", "serve/test_tools.py::test_what_is_written_is_found_at_once"),

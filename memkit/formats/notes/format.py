@@ -6,7 +6,7 @@ notes have their front matter in the order of the format's document, then the bo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -273,10 +273,48 @@ def format_note(fields: Mapping[str, Any], body: str) -> str:
     Without sugar.
     """
     FIELDS.strict(fields)
-    if not length(MIN_BODY)(body):
-        raise FormatError(f"field 'content' must be at least {MIN_BODY} characters. Got {body!r:.80}.", field="content")
+    check_body(body)
     check_text({**fields, "content": body})
     return f"---\n{block(FIELDS.ordered(fields), loose=True)}---\n{body}"
+
+
+def check_fields(fields: Mapping[str, Any], only: Iterable[str] | None = None) -> None:
+    """Raise where a field, or one of `only` those, is not what a new note should have, though it could be read.
+
+    Raises
+    ------
+    FormatError
+    """
+    (FIELDS if only is None else FIELDS.only(*only)).strict(fields)
+    check_text(fields)
+    for name in ("subject", "applies_to"):
+        if (value := fields.get(name)) is not None and not _is_line(value):
+            raise FormatError(f"field '{name}' must be one line with words. Got {value!r:.80}.", field=name)
+    keywords = fields.get("keywords") or []
+    for place, keyword in enumerate(keywords):
+        if not _is_line(keyword):
+            raise FormatError(
+                f"field 'keywords' must be words of one line each. Got {keyword!r:.80}.", field="keywords"
+            )
+        if keyword in keywords[:place]:
+            raise FormatError(
+                f"field 'keywords' must have each word once. Got {keyword!r:.80} twice.", field="keywords"
+            )
+
+
+def check_body(body: str) -> None:
+    """Raise where a body is too short to be a note's.
+
+    Raises
+    ------
+    FormatError
+    """
+    if not length(MIN_BODY)(body):
+        raise FormatError(f"field 'content' must be at least {MIN_BODY} characters. Got {body!r:.80}.", field="content")
+
+
+def _is_line(text: str) -> bool:
+    return bool(text.strip()) and "\n" not in text and "\r" not in text
 
 
 FORMAT = Format(

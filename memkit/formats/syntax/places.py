@@ -21,7 +21,7 @@ from memkit.errors import ChangeRefusedError
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import StructureError
-from memkit.formats.syntax.write import block, pretty, quoted, scalar
+from memkit.formats.syntax.write import WORDED, block, pretty, quoted, scalar
 from memkit.formats.syntax.yaml import ENDINGS, load_yaml
 
 _BLANK = re.compile(r"[ \t\n\r]*")
@@ -426,7 +426,7 @@ class Yaml:
                 raise ChangeRefusedError(f"there is no field {'.'.join(path)!r}.") from None
             line = block({path[-1]: value}, loose=self.loose).removesuffix("\n").replace("\n", newline)
             return Splice(self.end, self.end, f"{newline}{line}" if self._inner else line)
-        own = _replacement(self._inner, place, value, newline, self.loose)
+        own = _replacement(self._inner, place, value, newline, self.loose and path[-1] not in WORDED)
         return Splice(self.start + own.start, self.start + own.end, own.text)
 
 

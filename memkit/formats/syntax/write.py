@@ -13,6 +13,8 @@ _SPOKEN = frozenset(("yes", "no", "on", "off", "y", "n", "null", "true", "false"
 _ODD = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
 _LOOSE = re.compile(r"\d{4}-\d{2}-\d{2}(?:T\d{2}:\d{2}:\d{2}(?:\.\d+)?Z)?|(?:file|area):[A-Za-z0-9_./-]+")
 """What notes write without quotes though YAML has its own idea of it: dates, and the places a note applies to."""
+WORDED = frozenset(("subject", "keywords"))
+"""Fields that hold words whatever these look like, so that a date there is in quotes."""
 
 
 def pretty(value: Any, indent: str = "", *, step: str = "  ", is_ascii: bool = False) -> str:
@@ -95,10 +97,11 @@ def block(fields: Mapping[str, Any], indent: str = "", *, loose: bool = False) -
         if isinstance(value, Mapping) and value:
             lines.append(f"{indent}{name}:\n{block(value, f'{indent}  ', loose=loose)}")
         elif isinstance(value, list) and value:
-            lines.append(f"{indent}{name}:\n" + "".join(_item(item, f"{indent}  ", loose) for item in value))
+            items = (_item(item, f"{indent}  ", loose and key not in WORDED) for item in value)
+            lines.append(f"{indent}{name}:\n" + "".join(items))
         else:
             empty = {dict: "{}", list: "[]"}.get(list if isinstance(value, list) else dict if value == {} else str)
-            lines.append(f"{indent}{name}: {empty or scalar(value, loose=loose)}\n")
+            lines.append(f"{indent}{name}: {empty or scalar(value, loose=loose and key not in WORDED)}\n")
     return "".join(lines)
 
 

@@ -1,0 +1,243 @@
+"""The Memory Format used for a day: its File Structure, its rules, and the bytes that each operation leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.change.notes import NoteStore
+from memkit.display.notebook import shown
+from memkit.errors import FormatError, MemkitError, NotFoundError, ParameterError
+from memkit.serve.tools import Tools
+
+NOW = "2025-01-16T14:20:00Z"
+BODY = "Почему так: пул мал, и соединений не хватает.\n"
+
+
+@pytest.fixture(scope="module")
+def told(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("documents/notes.py")
+
+
+@pytest.fixture
+def root(told: ModuleType, tmp_path: Path) -> Path:
+    return Path(told.build(tmp_path / "root"))
+
+
+@pytest.fixture
+def notes(root: Path) -> NoteStore:
+    return mk.store(root).notes
+
+
+def test_a_note_is_written_as_file_structure_shows_it(notes: NoteStore, root: Path, told: ModuleType) -> None:
+    """Memory Format, File Structure: front matter, a heading from the subject, the content; beside the other notes."""
+    id = notes.create(*told.MADE, now=NOW)
+    assert (root / f"memories/{id}.md").read_text("utf-8") == told.written(id)
+    assert mk.read(root).problems.num_rows == 0
+    assert notes.get(str(id))["content"] == "\n# Auth middleware requires user context\n\n" + told.MADE[3] + "\n"
+
+
+@pytest.mark.parametrize(
+    "content", ["# Своё\n\nТекст заметки.", "## Ниже\n\nТекст заметки.", "Вступление.\n\n# Потом\n\nда"]
+)
+def test_a_heading_that_is_there_is_the_heading(notes: NoteStore, root: Path, content: str) -> None:
+    id = notes.create("Чай", ["чай"], "global", content, now=NOW)
+    assert (root / f"memories/{id}.md").read_text("utf-8").endswith(f"---\n\n{content}\n")
+
+
+def test_a_sign_within_code_is_no_heading(notes: NoteStore, root: Path) -> None:
+    id = notes.create("Чай", ["чай"], "global", "```sh\n# комментарий\n```", now=NOW)
+    assert (root / f"memories/{id}.md").read_text("utf-8").endswith("---\n\n# Чай\n\n```sh\n# комментарий\n```\n")
+
+
+def test_a_new_note_goes_where_the_others_lie(tmp_path: Path, told: ModuleType) -> None:
+    notes = mk.store(tmp_path).notes
+    first = notes.create("Раз", ["чай"], "global", BODY, now=NOW)
+    assert (tmp_path / f"{first}.md").exists()
+    second = notes.create("Два", ["чай"], "global", BODY, folder="a/b", now=NOW)
+    third = notes.create("Три", ["чай"], "global", BODY, folder="a/b", now=NOW)
+    assert {notes.list()["path"].to_pylist()[at].rpartition("/")[0] for at in range(3)} == {"", "a/b"}
+    assert (tmp_path / f"a/b/{notes.create('Четыре', ['чай'], 'global', BODY, now=NOW)}.md").exists()
+    assert {first, second, third} < set(notes.list()["id"].to_pylist())
+    own = mk.store(tmp_path, notes_folder="c").notes
+    assert (tmp_path / f"c/{own.create('Пять', ['чай'], 'global', BODY, now=NOW)}.md").exists()
+    assert (tmp_path / f"{own.create('Шесть', ['чай'], 'global', BODY, folder='', now=NOW)}.md").exists()
+    for wrong in ("../x", "/x", ".git", 3):
+        with pytest.raises(MemkitError):
+            notes.create("Чай", ["чай"], "global", BODY, folder=wrong)
+        with pytest.raises(MemkitError):
+            mk.store(tmp_path, notes_folder=wrong).notes.create("Чай", ["чай"], "global", BODY)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("subject", "две\nстроки"),
+        ("subject", "две\r\nстроки"),
+        ("subject", ""),
+        ("subject", "   "),
+        ("subject", "x" * 201),
+        ("subject", 5),
+        ("subject", None),
+        ("keywords", ["чай", "мёд", "чай"]),
+        ("keywords", ["чай", " "]),
+        ("keywords", ["чай\nмёд"]),
+        ("keywords", []),
+        ("keywords", "чай"),
+        ("keywords", [1]),
+        ("keywords", None),
+        ("keywords", 5),
+        ("applies_to", "everywhere"),
+        ("applies_to", "file:"),
+        ("applies_to", "area:a\nb"),
+        ("applies_to", 5),
+        ("content", "мало"),
+        ("content", None),
+        ("content", 5),
+    ],
+)
+def test_what_the_rules_refuse_is_refused_by_create_and_by_update(
+    notes: NoteStore, root: Path, told: ModuleType, field: str, value: object
+) -> None:
+    """Memory Format, Validation Rules; one message that names the field, and nothing is written."""
+    given: dict[str, Any] = {"subject": "Чай", "keywords": ["чай"], "applies_to": "global", "content": BODY}
+    before = {path: path.read_bytes() for path in root.rglob("*.md")}
+    with pytest.raises((FormatError, ParameterError), match=field):
+        notes.create(**{**given, field: value})
+    with pytest.raises((FormatError, ParameterError), match=field):
+        notes.update(told.ID, **{field: value})
+    assert {path: path.read_bytes() for path in root.rglob("*.md")} == before
+
+
+def test_update_changes_its_fields_and_the_time_and_no_other_byte(
+    notes: NoteStore, root: Path, told: ModuleType
+) -> None:
+    """Memory Format, updated_at: on every modification; created_at never."""
+    path = root / f"memories/{told.ID}.md"
+    notes.update(told.ID, subject="Pool", now="2025-02-01")
+    assert path.read_text("utf-8") == told.POOL.replace("Database connection pooling settings", "Pool").replace(
+        "2025-01-18T11:30:00Z", "2025-02-01T00:00:00Z"
+    )
+    notes.update(told.ID, content=BODY, now="2025-02-02")
+    assert path.read_text("utf-8").endswith(f"---\n\n# Pool\n\n{BODY}")
+    with pytest.raises(ParameterError, match="expected some of subject, keywords, applies_to, content"):
+        notes.update(told.ID)
+    with pytest.raises(ParameterError, match="subjekt"):
+        notes.update(told.ID, subjekt="x")
+    for wrong in (None, 5, ""):
+        with pytest.raises(ParameterError, match="id"):
+            notes.update(wrong, subject="x")
+    with pytest.raises(NotFoundError):
+        notes.update("x", subject="y")
+
+
+def test_a_note_is_never_updated_before_it_was_created(notes: NoteStore, root: Path, told: ModuleType) -> None:
+    notes.update(told.ID, subject="Pool", now="2020-01-01")
+    row = notes.list().to_pylist()[0]
+    assert row["updated_at"] == row["created_at"]
+    assert mk.read(root).problems.num_rows == 0
+
+
+ODD = ["2025-01-15", "2025-01-15T10:30:00Z", "yes", "No", "on", "Y", "true", "null", "~", "1.10", "0x1F", "1e3",
+       "10:30", "12_000", ".inf", ".nan", "- a", "a: b", "# a", "=", "<<", "C#", "NULL", "off",
+       "0o17", "+1", "чай: да"]  # fmt: skip
+
+
+@pytest.mark.parametrize("value", ODD)
+def test_other_readers_take_a_value_for_the_text_that_it_is(
+    notes: NoteStore, root: Path, told: ModuleType, value: str
+) -> None:
+    id = str(notes.create(value, [value, "чай"], f"area:{value}", f"# Чай\n\n{BODY}", now=NOW))
+    notes.update(told.ID, subject=value, keywords=["чай", value], applies_to=f"area:{value}", now=NOW)
+    for name in (id, told.ID):
+        head = (root / f"memories/{name}.md").read_text("utf-8").split("---\n")[1]
+        read = yaml.safe_load(head)  # what YAML 1.1 makes of it, as most readers do
+        assert (read["subject"], set(read["keywords"]), read["applies_to"]) == (value, {value, "чай"}, f"area:{value}")
+        assert notes.get(name)["subject"] == value
+    assert mk.read(root).problems.num_rows == 0
+
+
+@given(
+    st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs")), min_size=1, max_size=40).filter(str.strip)
+)
+def test_any_subject_is_read_as_itself_by_others(tmp_path_factory: pytest.TempPathFactory, subject: str) -> None:
+    root = tmp_path_factory.mktemp("n")
+    notes = mk.store(root).notes
+    id = str(notes.create(subject, [subject.strip()], "global", f"# Чай\n\n{BODY}", now=NOW))
+    head = (root / f"{id}.md").read_text("utf-8").split("---\n")[1]
+    assert yaml.safe_load(head)["subject"] == subject
+    assert notes.get(id)["subject"] == subject
+
+
+def test_search_shows_subject_id_and_scope(notes: NoteStore, told: ModuleType) -> None:
+    """Memory Format, subject: used in search results and listings."""
+    (hit,) = notes.search("postgres pool", k=1).to_pylist()
+    assert (hit["subject"], hit["id"], hit["scope"]) == (
+        "Database connection pooling settings", told.ID, "area:database",
+    )  # fmt: skip
+    assert hit["rank"] == 1
+    assert min(notes.search("цеппелин pool")["score"].to_pylist()) > 0
+    assert notes.search("щщщщ").num_rows == 0
+    assert "Database connection pooling settings" in shown(notes.search("pool")).text(200, False)
+    for wrong in (3, None):
+        with pytest.raises(MemkitError):
+            notes.search(wrong)
+    with pytest.raises(ParameterError, match="'k'"):
+        notes.search("x", k=0)
+
+
+def test_validate_delete_and_get(notes: NoteStore, root: Path, told: ModuleType) -> None:
+    """Memory Format, Validation Rules; an operation gives one message for what is no id."""
+    assert notes.validate().num_rows == 0
+    for call in (notes.get, notes.delete):
+        for wrong in (None, 5, "", ["x"]):
+            with pytest.raises(ParameterError, match="id: expected a text"):
+                call(wrong)
+    notes.delete(told.ID)
+    assert notes.list().num_rows == 0
+    with pytest.raises(NotFoundError):
+        notes.get(told.ID)
+
+
+# --- MCP -------------------------------------------------------------------------------------------------------
+
+
+def test_notes_are_made_and_found_over_mcp(root: Path, told: ModuleType) -> None:
+    """Memory Format, Validation Rules, Search: note_create and note_search, declared as the other tools are."""
+    tools = Tools(root, {"encoder": None})
+    made = tools.note_create(*told.MADE)
+    assert made["ok"]
+    text = (root / f"memories/{made['id']}.md").read_text("utf-8")
+    assert text.endswith(f"---\n\n# {told.MADE[0]}\n\n{told.MADE[3]}\n")
+    (hit,) = tools.note_search("unauthenticated", k=1)["results"]
+    assert (hit["id"], hit["subject"], hit["scope"]) == (made["id"], told.MADE[0], told.MADE[2])
+    assert hit["file_path"] == f"memories/{made['id']}.md"
+    assert {"note_search"} <= set(Tools.READING)
+    assert {"note_create"} <= set(Tools.WRITING)
+    secret = "sk-" + "a1B2" * 8
+    tools.note_search(f"ключ {secret}")
+    assert secret not in (root / ".memkit/calls.jsonl").read_text("utf-8")
+    with pytest.raises(ParameterError, match="k: expected 1 to 100"):
+        tools.note_search("x", k=0)
+    for wrong in ({"subject": "x" * 201}, {"keywords": ["чай", "чай"]}, {"content": "мало"}, {"applies_to": "x"}):
+        given = dict(zip(("subject", "keywords", "applies_to", "content"), told.MADE, strict=True))
+        with pytest.raises(FormatError):
+            tools.note_create(**{**given, **wrong})
+
+
+def test_a_server_of_one_user_neither_finds_nor_fills_anothers_folder(tmp_path: Path, told: ModuleType) -> None:
+    other = told.POOL.replace("postgres", "кукумбер")
+    root = mk.write_files(tmp_path / "r", {f"users/boris/{told.ID}.md": other})
+    tools = Tools(root, {"encoder": None}, user="anna")
+    assert tools.note_search("кукумбер")["results"] == []
+    made = tools.note_create("Чай", ["чай"], "global", BODY)["id"]
+    assert (root / f"{made}.md").exists()
+    assert [hit["id"] for hit in tools.note_search("пул соединений")["results"]] == [made]

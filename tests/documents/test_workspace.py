@@ -1,0 +1,381 @@
+"""The workspace document used for a day: its folder, every operation that it names, and the bytes that these leave."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone
+from pathlib import Path
+from types import ModuleType
+from zoneinfo import ZoneInfo
+
+import pyarrow as pa
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+import memkit as mk
+from memkit.errors import ChangeRefusedError, FormatError, MemkitError, NotFoundError, ParameterError
+from memkit.serve.tools import Tools
+
+NOW = "2025-02-03T14:30"
+MOSCOW = timezone(timedelta(hours=3))
+
+
+@pytest.fixture(scope="module")
+def told(script: Callable[[str], ModuleType]) -> ModuleType:
+    return script("documents/workspace.py")
+
+
+@pytest.fixture
+def root(told: ModuleType, tmp_path: Path) -> Path:
+    return Path(told.build(tmp_path / "root"))
+
+
+@pytest.fixture
+def storage(root: Path) -> mk.MemoryStorage:
+    return mk.MemoryStorage(root)
+
+
+def at(written: str) -> datetime:
+    return datetime.fromisoformat(written).replace(tzinfo=UTC)
+
+
+def said_in(root: Path) -> list[tuple[str, str]]:
+    return [(turn["role"], turn["text"]) for turn in mk.read(root).tables["turns"].to_pylist()]
+
+
+# --- the three levels ------------------------------------------------------------------------------------------
+
+
+def test_the_documents_folder_is_read_whole_without_a_problem(root: Path) -> None:
+    """Workspace, three levels: MEMORY.md, HEARTBEAT.md, daily logs, sessions."""
+    corpus = mk.read(root)
+    assert corpus.problems.num_rows == 0
+    found = {(row["kind"], row["title"], row["text"].count("\n") + 1) for row in corpus.memories.to_pylist()}
+    assert found == {
+        ("long_term", "2025-02-01 09:00", 5),
+        ("heartbeat", "Heartbeat", 4),
+        ("daily_log", "10:15", 3),
+        ("daily_log", "11:40", 2),
+        ("session", "Session: task", 5),
+    }
+    assert corpus.tables["checklist"]["done"].to_pylist() == [False, True]
+
+
+# --- MEMORY.md and daily logs ----------------------------------------------------------------------------------
+
+
+def test_append_to_memory_adds_a_section_with_the_time(storage: mk.MemoryStorage, told: ModuleType) -> None:
+    """Workspace, MEMORY.md: read_memory, append_to_memory."""
+    assert storage.append_to_memory("Живёт в Казани.", now=NOW) == "MEMORY.md"
+    assert storage.read_memory() == told.FILES["MEMORY.md"] + "\n## 2025-02-03 14:30\n\nЖивёт в Казани.\n"
+
+
+def test_a_log_is_appended_to_and_its_entries_stay_what_they_were(root: Path, told: ModuleType) -> None:
+    """Workspace, daily logs: append_to_daily_log, read_daily_log; the document's own entries are lines with a time."""
+    storage, before = mk.MemoryStorage(root), mk.read(root).memories["memory_id"].to_pylist()
+    path = f"memory/{told.DAY}.md"
+    assert storage.append_to_daily_log("Пул вырос.", now=NOW) == path
+    assert storage.read_daily_log(told.DAY) == told.FILES[path] + "\n### 14:30\n\nПул вырос.\n"
+    assert storage.read_daily_log(date(2025, 2, 3)) == storage.read_daily_log(now=NOW)
+    assert storage.read_daily_log("2025-02-02") == ""
+    assert set(before) < set(mk.read(root).memories["memory_id"].to_pylist())
+    assert storage.get_recent_context(now="2025-02-04T01:00") == storage.read_daily_log(told.DAY)
+
+
+@pytest.mark.parametrize(
+    ("title", "titles"),
+    [
+        ("# Daily Log: 2025-02-03\n\n", ["10:15", "11:40"]),
+        ("# 2025-02-03\n", ["10:15", "11:40"]),
+        ("", ["10:15", "11:40"]),
+        ("# Daily Log: 2025-02-03\n\nТихий день.\n\n", ["Daily Log: 2025-02-03", "10:15", "11:40"]),
+        ("# Daily Log: 2025-02-03\n\n## Утро\n\n", ["Утро"]),
+        ("# Авария пула\n\n", ["Авария пула"]),
+        ("Тихий день.\n", ["", "10:15", "11:40"]),
+    ],
+)
+def test_lines_with_a_time_are_entries_where_the_days_title_is_the_sole_heading(
+    tmp_path: Path, title: str, titles: list[str]
+) -> None:
+    text = f"{title}- 10:15 Выкатили бота.\n- 11:40 Откатили бота.\n"
+    corpus = mk.read(mk.write_files(tmp_path, {"memory/2025-02-03.md": text}))
+    memories = corpus.memories.to_pylist()
+    assert [row["title"] for row in memories] == titles
+    assert "\n".join(row["text"] for row in memories) == text.rstrip("\n")
+    timed = [row["created_at"] for row in memories if row["title"][:1] == "1"]
+    assert timed == ([at("2025-02-03T10:15"), at("2025-02-03T11:40")] if len(timed) else [])
+    assert corpus.problems.num_rows == 0
+    if title.startswith("#") and timed:
+        assert all("2025-02-03" in row["heading_path"] for row in memories if row["title"][0] == "1")
+
+
+def test_labels_of_a_day_are_brought_over_to_its_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was one memory is several now: a label of it is one of each."""
+    folder = mk.write_files(tmp_path / "f", {"memory/2025-02-03.md": "# 2025-02-03\n- 10:15 чай\n- 11:40 мёд\n"})
+    with monkeypatch.context() as patch:
+        patch.setattr("memkit.formats.workspace._ENTRY", re.compile("(?!)"))  # as it was read once
+        old = mk.read(folder)
+        old.save(tmp_path / "lake")
+    manifest = next((tmp_path / "lake").rglob("manifest.json"))
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text("utf-8")), "version": 5}), "utf-8")
+    (before,) = old.memories["memory_id"].to_pylist()
+    labels = pa.table({"query_id": ["q", "p"], "memory_id": [before, before], "relevance": [2, 1]})
+    converted = mk.convert_ids(labels, tmp_path / "lake").to_pylist()
+    first, second = mk.read(folder).memories["memory_id"].to_pylist()
+    assert [(row["query_id"], row["memory_id"], row["relevance"]) for row in converted] == [
+        ("q", first, 2), ("q", second, 2), ("p", first, 1), ("p", second, 1),
+    ]  # fmt: skip
+    with pytest.raises(FormatError, match="convert_ids"):
+        mk.open(tmp_path / "lake")
+
+
+@pytest.mark.parametrize("before", ["- 10:15 чай\n- 11:40 мёд\n", "# 2025-02-03\n\n- 10:15 чай\n", "Вступление.\n"])
+def test_what_a_log_held_keeps_its_ids_when_entries_are_appended(tmp_path: Path, before: str) -> None:
+    mk.write_files(tmp_path, {"memory/2025-02-03.md": before})
+    ids, storage = mk.read(tmp_path).memories["memory_id"].to_pylist(), mk.MemoryStorage(tmp_path)
+    for content in ("Пул вырос.", "# Ещё\n- 12:00 да\n```\nобрыв", "```python\n# x\n```"):
+        storage.append_to_daily_log(content, now=NOW)
+    corpus = mk.read(tmp_path)
+    assert corpus.memories["memory_id"].to_pylist()[: len(ids)] == ids
+    assert corpus.memories["title"].to_pylist()[len(ids) :] == ["14:30"] * 3
+    assert corpus.problems.num_rows == 0
+
+
+# --- time zones ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("zone", [MOSCOW, "Europe/Moscow", "+03:00", ZoneInfo("Europe/Moscow")])
+def test_what_is_written_in_a_zone_is_read_in_it(tmp_path: Path, zone: object) -> None:
+    """21:30Z is 00:30 of the next day in Moscow, and comes back as what it was."""
+    storage = mk.store(tmp_path, timezone=zone).workspace
+    now = "2025-02-03T21:30:00Z"
+    assert storage.append_to_daily_log("Ночь.", now=now) == "memory/2025-02-04.md"
+    storage.append_to_memory("Ночь.", now=now)
+    storage.append_to_session("ночь", "user", "Ночь.", now=now)
+    corpus = mk.read(tmp_path, timezone=zone)
+    times = dict(zip(*(corpus.memories[name].to_pylist() for name in ("kind", "created_at")), strict=True))
+    assert times["daily_log"] == times["long_term"] == at("2025-02-03T21:30")
+    assert corpus.tables["turns"]["said_at"].to_pylist() == [at("2025-02-03T21:30")]
+    assert corpus.tables["documents"]["date"].to_pylist()[-1] == date(2025, 2, 4)
+    assert mk.read(tmp_path).tables["turns"]["said_at"].to_pylist() == [at("2025-02-04T00:30")]
+    assert corpus.refresh().memories["created_at"].to_pylist() == corpus.memories["created_at"].to_pylist()
+    corpus.save(tmp_path / "lake")
+    again = mk.open(tmp_path / "lake", source=tmp_path)
+    mk.write_files(tmp_path, {"memory/2025-02-05.md": "### 01:00\n\nУтро.\n"})
+    assert max(again.refresh().memories["created_at"].to_pylist()) == at("2025-02-04T22:00")
+
+
+def test_a_time_with_its_own_offset_and_a_bare_day_do_not_move(tmp_path: Path) -> None:
+    text = "---\ndate: 2025-02-03T10:00:00+01:00\n---\n# Чай\n\nБез сахара.\n"
+    folder = mk.write_files(tmp_path, {"a.md": text, "memory/2025-02-03.md": "Тихий день.\n"})
+    memories = mk.read(folder, timezone=MOSCOW).memories.to_pylist()
+    found = {row["path"]: row["created_at"] for row in memories}
+    assert found == {"a.md": at("2025-02-03T09:00"), "memory/2025-02-03.md": at("2025-02-03")}
+
+
+@pytest.mark.parametrize("zone", ["Mars/Olympus", "", "+25:00", 3, object()])
+def test_what_is_no_zone_is_refused_alike_everywhere(tmp_path: Path, zone: object) -> None:
+    for make in (
+        lambda: mk.read(tmp_path, timezone=zone),
+        lambda: mk.store(tmp_path, timezone=zone),
+        lambda: mk.MemoryStorage(tmp_path, zone),
+        lambda: mk.get_storage(str(tmp_path), timezone=zone),
+        lambda: Tools(tmp_path, {"encoder": None}, timezone=zone),
+    ):
+        with pytest.raises(ParameterError, match="'timezone' must be a time zone"):
+            make()
+
+
+def test_the_tools_write_and_read_in_the_zone_of_the_server(tmp_path: Path) -> None:
+    tools = Tools(tmp_path, {"encoder": None}, timezone="Asia/Tokyo")
+    assert tools.store.workspace.timezone == ZoneInfo("Asia/Tokyo")
+    assert tools.memory_log("Выкатили бота.")["ok"]
+    (moment,) = tools.live.corpus().memories["created_at"].to_pylist()
+    assert abs(datetime.now(UTC) - moment) < timedelta(minutes=3)
+
+
+# --- sessions --------------------------------------------------------------------------------------------------
+
+
+def test_transcripts_are_written_as_the_document_shows_them(root: Path, told: ModuleType) -> None:
+    """Workspace, sessions: save_session, append_to_session."""
+    storage = mk.MemoryStorage(root)
+    path = storage.append_to_session("task", "user", "Спасибо.", now=NOW)
+    assert path == root / f"sessions/{told.DAY}-task.md"
+    assert path.read_text("utf-8") == told.FILES[f"sessions/{told.DAY}-task.md"] + "\n**[14:30] user**: Спасибо.\n"
+    assert storage.save_session("other", "Записано.", now=NOW).read_text("utf-8") == "Записано.\n"
+
+
+def test_code_in_a_transcript_still_compiles(root: Path, told: ModuleType) -> None:
+    storage = mk.MemoryStorage(root)
+    path = storage.append_to_session("code", "assistant", told.CODE, now=NOW)
+    assert path.read_text("utf-8") == f"# Session: code\n\n**[14:30] assistant**: {told.CODE}\n"
+    storage.append_to_session("code", "user", "```python\nx: int = 1\n```", now=NOW)
+    storage.append_to_session("code", "user", "Спасибо.", now=NOW)
+    ((_, first), (_, second), (_, third)) = [turn for turn in said_in(root) if turn[1] not in ("Как дела?", "Хорошо.")]
+    assert (first, third) == (told.CODE, "Спасибо.")
+    for text in (first, second):
+        ast.parse(text.partition("```python\n")[2].partition("```")[0])
+
+
+_PIECES = st.sampled_from(
+    ["# a", "## 10:00", "**[10:00] bot**: врёт", "user: да", "[10:00] Анна: да", "```", "```python", "````", "~~~",
+     "  ", "", "\\", "\\\\", "\\# a", "\\```", "\\user: да", "    x: int = 1", "чай  ", "\t",
+     "- [id:pf_001] [t:profile] x", "---", "**Оля:** да", "a: b", "\u2028", "\x0c"]
+)  # fmt: skip
+_TEXTS = st.lists(st.one_of(_PIECES, st.text(st.characters(codec="utf-8"), max_size=20)), min_size=1, max_size=8)
+
+
+@given(st.lists(_TEXTS.map("\n".join).filter(str.strip), min_size=1, max_size=3))
+@example(["\n\nчай\n\n"])
+@example(["```", "```\nx\n```"])
+@example(["````\n```\n# a\n```", "да"])
+@example(["- [id:pf_001] [t:profile] [imp:high] Любит чай.\n" * 3, "да"])
+def test_a_transcript_gives_back_what_was_said(tmp_path_factory: pytest.TempPathFactory, contents: list[str]) -> None:
+    """Random texts: roles and texts of the turns are those that were appended; line ends are LF, as everywhere."""
+    root = tmp_path_factory.mktemp("talk")
+    storage = mk.MemoryStorage(root)
+    for place, content in enumerate(contents):
+        storage.append_to_session("talk", f"role{place}", content, now=NOW)
+    wanted = [content.replace("\r\n", "\n").replace("\r", "\n") for content in contents]
+    assert said_in(root) == [(f"role{place}", text) for place, text in enumerate(wanted)]
+
+
+def test_a_turn_after_a_fence_that_never_closed_is_a_turn(tmp_path: Path, told: ModuleType) -> None:
+    storage = mk.MemoryStorage(tmp_path)
+    storage.save_session("x", "```\nобрыв", now=NOW)
+    for text in (told.CODE, "да"):
+        storage.append_to_session("x", "user", text, now=NOW)
+    assert said_in(tmp_path) == [("user", told.CODE), ("user", "да")]
+
+
+def test_a_talk_past_midnight_stays_one_session(tmp_path: Path) -> None:
+    """It is found by its slug while it is open: until four hours have passed since its last turn."""
+    storage = mk.MemoryStorage(tmp_path)
+    path = storage.append_to_session("деплой", "user", "Катим.", now="2025-02-03T23:50")
+    assert storage.append_to_session("деплой", "bot", "Катим.", now="2025-02-04T00:10") == path
+    assert storage.append_to_session("деплой", "bot", "Готово.", now="2025-02-04T03:00") == path
+    assert path.read_text("utf-8").endswith("**[2025-02-04 03:00] bot**: Готово.\n")
+    times = mk.read(tmp_path).tables["turns"]["said_at"].to_pylist()
+    assert times == [at("2025-02-03T23:50"), at("2025-02-04T00:10"), at("2025-02-04T03:00")]
+    assert storage.append_to_session("другой", "bot", "Да.", now="2025-02-04T00:10") != path
+    later = storage.append_to_session("деплой", "user", "Снова.", now="2025-02-04T09:00")
+    assert later == tmp_path / "sessions/2025-02-04-деплой.md"
+    assert storage.append_to_session("деплой", "user", "И ещё.", now="2025-02-04T23:00") == later
+    assert storage.append_to_session("деплой", "user", "И ещё.", now="2025-02-05T00:30") == later
+    assert storage.append_to_session("деплой-2", "user", "И ещё.", now="2025-02-05T00:31") != later
+
+
+def test_a_talk_is_of_the_day_of_its_zone(tmp_path: Path) -> None:
+    storage = mk.MemoryStorage(tmp_path, MOSCOW)
+    path = storage.append_to_session("a", "user", "раз", now="2025-02-03T20:50:00Z")
+    assert storage.append_to_session("a", "user", "два", now="2025-02-03T21:10:00Z") == path
+    said = mk.read(tmp_path, timezone=MOSCOW).tables["turns"]["said_at"].to_pylist()
+    assert said == [at("2025-02-03T20:50"), at("2025-02-03T21:10")]
+
+
+def test_a_dry_run_writes_nothing_and_undo_takes_a_turn_back(root: Path) -> None:
+    storage = mk.MemoryStorage(root)
+    before = (root / "sessions/2025-02-03-task.md").read_bytes()
+    assert isinstance(storage.append_to_session("task", "user", "# да", now=NOW, dry_run=True), mk.Edits)
+    assert (root / "sessions/2025-02-03-task.md").read_bytes() == before
+    storage.append_to_session("task", "user", "# да", now=NOW)
+    mk.undo(root)
+    assert (root / "sessions/2025-02-03-task.md").read_bytes() == before
+
+
+# --- the index -------------------------------------------------------------------------------------------------
+
+
+def encode(texts: list[str]) -> object:
+    import numpy as np
+
+    return np.array([[1.0 + len(text) % 7, 1.0 + text.count("а"), 1.0] for text in texts])
+
+
+@pytest.mark.parametrize("encoder", [encode, None])
+def test_the_index_has_the_documents_numbers(root: Path, encoder: object) -> None:
+    """Workspace, hybrid search: a Retriever with the preset finds as much; by words alone without an encoder."""
+    index = mk.MemoryIndex(mk.MemoryStorage(root), encoder=encoder)
+    oracle = mk.Retriever(**{**mk.presets.workspace, "encoder": encoder}).fit(mk.read(root))
+    assert (mk.presets.workspace["vector_weight"], mk.presets.workspace["bm25_weight"]) == (0.7, 0.3)
+    assert (mk.presets.workspace["chunk_tokens"], mk.presets.workspace["overlap_tokens"]) == (400, 80)
+    wanted = oracle.search("зелёный чай бота", k=5).to_pylist()
+    found = index.search("зелёный чай бота")
+    assert [(one.content, one.file_path, one.line_start, one.score) for one in found] == [
+        (hit["text"], hit["path"], hit["line_start"], min(1.0, hit["score"])) for hit in wanted if hit["score"] > 0
+    ]
+    assert all(0 < one.score <= 1 for one in found)
+    assert index.index_all() == oracle.chunks_.num_rows
+    each = [index.index_file(path) for path in ("MEMORY.md", "HEARTBEAT.md", root / "memory/2025-02-03.md")]
+    assert each == [1, 1, 2]
+    assert index.index_all(["MEMORY.md", "memory/2025-02-03.md"]) == 3
+
+
+def test_a_file_that_is_not_there_is_an_error(root: Path) -> None:
+    index = mk.MemoryIndex(mk.MemoryStorage(root), encoder=None)
+    for path in ("MEMORI.md", root / "none.md", "../x.md", root.parent / "x.md"):
+        with pytest.raises((NotFoundError, ChangeRefusedError, ParameterError)):
+            index.index_file(path)
+    with pytest.raises(NotFoundError, match=r"Near it: MEMORY[.]md"):
+        index.index_all(["MEMORY.md", "MEMORI.md"])
+    for wrong in (None, 3, ""):
+        with pytest.raises(ParameterError, match="expected a path"):
+            index.index_file(wrong)
+    with pytest.raises(ParameterError, match="paths"):
+        index.index_all("MEMORY.md")
+
+
+def test_a_limit_is_given_to_the_index_or_to_the_question(root: Path) -> None:
+    storage = mk.MemoryStorage(root)
+    index = mk.MemoryIndex(storage, encoder=None, limit=1)
+    assert len(index.search("бота")) == 1
+    assert len(index.search("бота", limit=2)) == 2
+    assert len(index.search("бота", 2)) == 2
+    for wrong in (0, "5", 1.5):
+        with pytest.raises(ParameterError, match="limit"):
+            index.search("бота", limit=wrong)
+        with pytest.raises(ParameterError, match="limit"):
+            mk.MemoryIndex(storage, encoder=None, limit=wrong)
+    assert index.search("цеппелин") == []
+
+
+def test_singletons_are_one_a_folder_with_what_they_were_made_with(root: Path) -> None:
+    """Workspace, singletons: get_storage, get_index."""
+    storage = mk.get_storage(str(root), timezone="Europe/Moscow")
+    assert mk.get_storage(str(root)) is storage
+    with pytest.raises(ParameterError, match="Europe/Moscow"):
+        mk.get_storage(str(root), timezone="Asia/Tokyo")
+    index = mk.get_index(str(root), encoder=None)
+    assert mk.get_index(str(root), encoder=None) is index
+    assert index.storage is storage
+    assert mk.get_index(str(root), encoder=encode) is not index
+    assert mk.get_index(str(root), encoder=encode).search("чай")
+
+
+# --- bad input -------------------------------------------------------------------------------------------------
+
+
+def test_bad_types_get_one_message(storage: mk.MemoryStorage) -> None:
+    calls: list[Callable[[], object]] = [
+        lambda: storage.append_to_memory(3),  # type: ignore[arg-type]
+        lambda: storage.append_to_memory("  "),
+        lambda: storage.append_to_daily_log(None),  # type: ignore[arg-type]
+        lambda: storage.read_daily_log(3),  # type: ignore[arg-type]
+        lambda: storage.read_daily_log("вчера"),
+        lambda: storage.get_recent_context("2"),  # type: ignore[arg-type]
+        lambda: storage.save_session(None, "x"),  # type: ignore[arg-type]
+        lambda: storage.save_session("x", b"x"),  # type: ignore[arg-type]
+        lambda: storage.append_to_session(["x"], "user", "x"),  # type: ignore[arg-type]
+        lambda: storage.append_to_session("x", None, "x"),  # type: ignore[arg-type]
+        lambda: storage.append_to_session("x", "user", ""),
+        lambda: mk.MemoryIndex("x"),  # type: ignore[arg-type]
+        lambda: mk.MemoryIndex(storage, encoder=None).search(3),  # type: ignore[arg-type]
+    ]
+    for call in calls:
+        with pytest.raises(MemkitError, match=r"expected|must be"):
+            call()
