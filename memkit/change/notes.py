@@ -198,9 +198,9 @@ class NoteStore(Operations):
         return found
 
 
-def note_hits(search: Retriever, words: str, k: int, where: str = "true") -> pa.Table:
+def note_hits(search: Retriever, words: str, k: int) -> pa.Table:
     """The notes among the hits of a search, each with its subject, id and scope."""
-    hits = search.search(words, k=k, where=f"kind = 'note' and ({where})", columns=tuple(_CALLED))
+    hits = search.search(words, k=k, where="kind = 'note'", columns=tuple(_CALLED))
     hits = hits.filter(pc.greater(hits["score"], 0.0))  # what shares nothing with the words is no answer
     called = hits.rename_columns([_CALLED.get(name, name) for name in hits.column_names])
     return called.replace_schema_metadata(hits.schema.metadata)

@@ -344,7 +344,7 @@ class Tools:
     @_limited
     def note_create(self, subject: str, keywords: list[str], applies_to: str, content: str) -> Done:
         """Write a note for the project: a subject of one line, 1 to 20 keywords, applies_to global, file:… or area:…"""
-        folder = usual_folder(seen_by(self.user, self.live.corpus())) if self.user else None
+        folder = usual_folder(seen_by(self.user, self.live.corpus()))
         words = [clean(word) for word in keywords]
         made = self.store.notes.create(clean(subject), words, clean(applies_to), clean(content), folder=folder)
         return _done(str(made))

@@ -15,8 +15,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import memkit as mk
+from memkit.cli.app import app
 from memkit.errors import ChangeRefusedError, FormatError, MemkitError, NotFoundError, ParameterError
 from memkit.serve.tools import Tools
 
@@ -196,6 +198,13 @@ def test_the_tools_write_and_read_in_the_zone_of_the_server(tmp_path: Path) -> N
     assert tools.memory_log("Выкатили бота.")["ok"]
     (moment,) = tools.live.corpus().memories["created_at"].to_pylist()
     assert abs(datetime.now(UTC) - moment) < timedelta(minutes=3)
+
+
+def test_the_command_line_takes_the_zone(tmp_path: Path) -> None:
+    command = ["add", str(tmp_path), "Ночь.", "--kind", "log", "--timezone", "Europe/Moscow", "--yes"]
+    done = CliRunner().invoke(app, [*command, "--as-of", "2025-02-03T21:30:00Z"])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "memory/2025-02-04.md").read_text("utf-8") == "# Daily Log: 2025-02-04\n\n### 00:30\n\nНочь.\n"
 
 
 # --- sessions --------------------------------------------------------------------------------------------------
