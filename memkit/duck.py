@@ -9,7 +9,8 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -41,8 +42,8 @@ def connect() -> duckdb.DuckDBPyConnection:
     Examples
     --------
     >>> with connect() as con:
-    ...     con.execute("select current_setting('TimeZone')").fetchone()
-    ('UTC',)
+    ...     one_value(con, "select current_setting('TimeZone')")
+    'UTC'
     """
     con = duckdb.connect(":memory:", config=_OFFLINE)
     con.execute(_SETTINGS)
@@ -56,11 +57,14 @@ def cursor_of(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
 
 _at_work: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
 _at_work_lock = threading.Lock()
+# A relation of DuckDB 1.4 does not keep its connection alive: the last ones stay, for results that are still looked at.
+_kept: deque[duckdb.DuckDBPyConnection] = deque(maxlen=256 if duckdb.__version__.startswith("1.4.") else 0)
 
 
 def _noted(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     with _at_work_lock:
         _at_work.add(con)
+        _kept.append(con)
     return con
 
 
@@ -140,7 +144,28 @@ def _own(process: int) -> duckdb.DuckDBPyConnection:
 def _is_interactive() -> bool:
     """Whether DuckDB takes this process, once and for all, for one in which somebody looks on."""
     with _own(os.getpid()).cursor() as con:
-        return con.execute("select current_setting('enable_progress_bar')").fetchone() == (True,)
+        return bool(one_value(con, "select current_setting('enable_progress_bar')"))
+
+
+def one_value(con: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] | None = None) -> Any:
+    """The value of a statement that gives one row of one column.
+
+    All rows are fetched: after a ``fetchone`` DuckDB 2 refuses further work on the connection.
+
+    >>> one_value(session(), "select ? + 1", [1])
+    2
+    """
+    ((value,),) = con.execute(sql, values).fetchall()
+    return value
+
+
+def as_arrow(con: duckdb.DuckDBPyConnection, sql: str, values: Any = None) -> pa.Table:
+    """The rows of one SELECT, by way of a relation: what is executed gives Arrow by another name in each DuckDB.
+
+    >>> as_arrow(session(), "select ? + 1 as a", [1]).to_pylist()
+    [{'a': 2}]
+    """
+    return con.sql(sql, params=values).to_arrow_table()
 
 
 def rows_of(sql: str, values: Mapping[str, Any] | None = None, /, **tables: pa.Table) -> pa.Table:
@@ -152,7 +177,7 @@ def rows_of(sql: str, values: Mapping[str, Any] | None = None, /, **tables: pa.T
     with session() as con, interruptible():
         for name, table in tables.items():
             con.register(name, table)
-        return con.execute(sql, values).to_arrow_table()
+        return as_arrow(con, sql, values)
 
 
 def put(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from memkit.duck import interruptible, session
+from memkit.duck import as_arrow, interruptible, session
 from memkit.errors import ParameterError
 from memkit.parallel import results, workers
 from memkit.params import check_value
@@ -324,7 +324,7 @@ def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarr
             select word, number as term
             from (select word, unnest(terms) as term from vocabulary) join terms using (term)
         """).fetchnumpy()
-        terms = con.execute("select term from terms order by number").to_arrow_table()["term"].to_pylist()
+        terms = as_arrow(con, "select term from terms order by number")["term"].to_pylist()
     return _unmasked(words), _unmasked(spelled), terms
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from memkit.duck import interruptible, put, session
+from memkit.duck import as_arrow, interruptible, put, session
 from memkit.text.analyse import analyse_sql, count_terms_sql, load_fts, searchable_sql
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def index_text(memories: pa.Table) -> dict[str, pa.Table]:
         load_fts(con)
         con.register("memories", memories.select(["memory_id", "title", "tags", "text"]))
         con.execute(_INDEX.format(counts=count_terms_sql(bodies)))
-        return {name: con.execute(f"from {name} order by all").to_arrow_table() for name in TEXT_INDEX}
+        return {name: as_arrow(con, f"from {name} order by all") for name in TEXT_INDEX}
 
 
 def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table]) -> None:

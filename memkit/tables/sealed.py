@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memkit.duck import check_unicode, connect, cursor_of, identifier, limited, put
+from memkit.duck import as_arrow, check_unicode, connect, cursor_of, identifier, limited, one_value, put
 from memkit.errors import QueryError, did_you_mean
 from memkit.tables.fts import add_fts
 from memkit.text.analyse import load_fts
@@ -143,7 +143,7 @@ class Sealed:
             cursor = cursor_of(con)
         try:
             with limited(cursor, timeout_s):
-                return cursor.execute(query, params).to_arrow_table()
+                return as_arrow(cursor, query, params)
         except TimeoutError as error:
             raise OutOfTimeError(f"expected an answer within {error}. Got none; ask for less, or allow more") from None
         except duckdb.Error as error:
@@ -155,7 +155,7 @@ class Sealed:
         if self._con is None or room > self._room:
             con = connect()
             load_fts(con)
-            (most,) = con.execute("select parse_formatted_bytes(current_setting('memory_limit'))").fetchone() or (room,)
+            most = one_value(con, "select parse_formatted_bytes(current_setting('memory_limit'))")
             con.execute(f"set memory_limit = '{min(room, most)}B'; {_SEAL}")
             self._con, self._room = con, room
             self._held, self._columns, self._has_text = {}, {}, False
@@ -276,8 +276,7 @@ def _statement(query: str) -> dict[str, Any]:
     """The syntax tree of one SELECT."""
     check_unicode(query)
     try:
-        (text,) = _parser().cursor().execute("select json_serialize_sql(?)", [query]).fetchone() or ("",)
-        tree: dict[str, Any] = json.loads(text)
+        tree: dict[str, Any] = json.loads(one_value(_parser().cursor(), "select json_serialize_sql(?)", [query]))
     except (duckdb.Error, RecursionError) as error:
         raise QueryError(f"expected one SELECT that can be read. Got one with {error}") from error
     if tree["error"]:

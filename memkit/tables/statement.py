@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.duck import interruptible, laid_out, session
+from memkit.duck import as_arrow, interruptible, laid_out, session
 from memkit.errors import ParameterError
 from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, as_of_time, check_column, describe, record_as_of, revision_of
@@ -302,7 +302,7 @@ def run(con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[str, ...], mome
     names = ", ".join(columns)
     text = f"select row, {names} from (\n{sql}\n)"  # noqa: S608  # column names of ours around a statement of ours
     with interruptible():
-        found = con.execute(text, {"as_of": moment} if AS_OF in sql else None).to_arrow_table()
+        found = as_arrow(con, text, {"as_of": moment} if AS_OF in sql else None)
     rows = found["row"].to_numpy()
     # Windows shuffle the rows; most statements keep them, and looking is cheaper than sorting.
     if len(rows) and not bool(np.all(rows[1:] > rows[:-1])):

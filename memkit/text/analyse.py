@@ -17,7 +17,7 @@ DuckDB for the stem of a word once; all other texts go through the SQL.
 
 >>> con = session()
 >>> _ = load_fts(con)
->>> con.sql(f"select {analyse_sql('x')} from (values ('Пулы соединений, snake_case')) t(x)").fetchone()[0]
+>>> one_value(con, f"select {analyse_sql('?::varchar')}", ["Пулы соединений, snake_case"])
 ['пул', 'соединен', 'snake_case', 'snake', 'case']
 """
 
@@ -25,9 +25,10 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import logging
+import multiprocessing
 import os
 import re
-import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from threading import RLock
@@ -36,9 +37,11 @@ from typing import Any, Self
 import duckdb
 
 from memkit.dates import MONTHS
-from memkit.duck import cursor_of, interruptible, session
+from memkit.duck import cursor_of, interruptible, one_value, session
 from memkit.params import check_choice
 from memkit.text.letters import CYRILLIC, CYRILLIC_LETTERS, LATIN
+
+_LOG = logging.getLogger("memkit")
 
 ANALYSERS = ("auto", "russian", "english", "none", "char")
 """What becomes of a word: 'auto' stems Cyrillic and Latin ones, 'char' makes character n-grams (3 to 5) of it."""
@@ -292,8 +295,8 @@ class QueryTerms:
             cursor = cursor_of(self._con)
         sql = f"select list_transform(?::varchar[], lambda x: {expression})"  # an expression of memkit's own
         with interruptible():
-            row = cursor.execute(sql, [list(values)]).fetchone()
-        return row[0]  # type: ignore[no-any-return,index]  # one list of what the expression gives
+            found: list[Any] = one_value(cursor, sql, [list(values)])
+        return found
 
 
 @functools.cache
@@ -325,18 +328,17 @@ def searchable_sql(fields: Sequence[str] = SEARCHED) -> str:
     Examples
     --------
     >>> row = "(select 'Пул' as title, ['db'] as tags, '## Пул' || chr(10) || 'Десять.' as text)"
-    >>> session().sql(f"select {searchable_sql()} from {row}").fetchone()[0]
+    >>> one_value(session(), f"select {searchable_sql()} from {row}")
     'db\\n## Пул\\nДесять.'
     """
     return f"concat_ws(chr(10), {', '.join(sql for name, sql in _SEARCHABLE.items() if name in fields)})"
 
 
 def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
-    """Give `con` the function ``stem``: DuckDB's own from the installed extension, else one of snowballstemmer.
+    """Give `con` the function ``stem``: DuckDB's own from the installed extension, else memkit's, of the same stems.
 
-    Nothing is fetched: the extension's file comes with the package ``duckdb-extension-fts``, whose version must equal
-    DuckDB's. Where it does not load, a warning says why, and the terms stay the same but for a few English words that
-    newer Snowball rules treat otherwise ("added", "internal").
+    Nothing is fetched: the extension's file comes with the package ``duckdb-extension-fts`` (extra ``fts``), and loads
+    into the one version of DuckDB that it was built for. Where it does not load, a line says so once a process.
 
     Parameters
     ----------
@@ -352,42 +354,44 @@ def load_fts(con: duckdb.DuckDBPyConnection) -> bool:
         con.load_extension(str(_extension_file()))
         return True
     except (duckdb.Error, FileNotFoundError) as error:
-        if _register_stem(con):
-            warnings.warn(
-                f"DuckDB's full-text extension was not loaded, memkit's own stemmer takes its place ({error}). "
-                f"Expected the package duckdb-extension-fts=={duckdb.__version__}, the version of duckdb.",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        if not one_value(con, "select count(*) from duckdb_functions() where function_name = 'stem'"):
+            con.create_function("stem", stem, ["VARCHAR", "VARCHAR"], "VARCHAR")
+        _say_once(
+            str(error) if isinstance(error, FileNotFoundError) else f"no extension of DuckDB {duckdb.__version__}"
+        )
         return False
 
 
 def _extension_file() -> Path:
     spec = importlib.util.find_spec("duckdb_extension_fts")
     if spec is None or spec.origin is None:
-        raise FileNotFoundError("the package duckdb-extension-fts is not installed")
+        raise FileNotFoundError("duckdb-extension-fts is not installed (extra 'fts')")
     found = sorted(Path(spec.origin).parent.rglob("fts.duckdb_extension"))
     if not found:
-        raise FileNotFoundError("the package duckdb-extension-fts holds no extension file")
+        raise FileNotFoundError("duckdb-extension-fts holds no extension file")
     return found[-1]
 
 
-def _register_stem(con: duckdb.DuckDBPyConnection) -> bool:
-    """Register ``stem`` unless the connection's database has one; say whether it was needed."""
-    known = con.execute("select count(*) from duckdb_functions() where function_name = 'stem'").fetchone()
-    if known is not None and known[0]:
-        return False
-    con.create_function("stem", _snowball_stem, ["VARCHAR", "VARCHAR"], "VARCHAR")
-    return True
+@functools.cache
+def _say_once(reason: str) -> None:
+    if multiprocessing.parent_process() is None:  # one line for all workers of a process
+        _LOG.warning("memkit: words are stemmed in Python, slower and to the same stems: %s", reason)
 
 
 @functools.lru_cache(maxsize=200_000)
-def _snowball_stem(word: str, language: str) -> str:
-    return str(_stemmer(language).stemWord(word))
+def stem(word: str, language: str) -> str:
+    """The stem that the function ``stem`` of DuckDB's full-text extension gives; 'russian' or 'english'.
+
+    >>> stem("соединений", "russian"), stem("added", "english")
+    ('соединен', 'ad')
+    """
+    # A stemmer a word: it holds the word that it works on, and DuckDB stems in several threads.
+    return str(_stemmers()[language]().stemWord(word))
 
 
 @functools.cache
-def _stemmer(language: str):  # type: ignore[no-untyped-def]  # snowballstemmer has no types
-    import snowballstemmer
+def _stemmers() -> dict[str, Any]:
+    # By their own names: ``snowballstemmer.stemmer`` would take PyStemmer, of whatever rules, where it is installed.
+    from snowballstemmer import english_stemmer, russian_stemmer
 
-    return snowballstemmer.stemmer(language)
+    return {"english": english_stemmer.EnglishStemmer, "russian": russian_stemmer.RussianStemmer}

@@ -55,8 +55,7 @@ def connect(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         if request.param == "extension":
             return database.cursor()
         monkeypatch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
-        with pytest.warns(RuntimeWarning, match="own stemmer takes its place"):
-            return database.cursor()
+        return database.cursor()
 
     return make
 

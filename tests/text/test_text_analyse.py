@@ -1,14 +1,14 @@
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pytest
 import Stemmer
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 
@@ -35,8 +35,7 @@ def bare() -> Iterator[duckdb.DuckDBPyConnection]:
     with connect() as made:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
-            with pytest.warns(RuntimeWarning, match="own stemmer takes its place"):
-                load_fts(made)
+            assert not load_fts(made)
         yield made
 
 
@@ -109,14 +108,51 @@ def test_stems_are_pystemmers(request: pytest.FixtureRequest, connection: str) -
     assert terms(request.getfixturevalue(connection), WORDS) == expected
 
 
-def test_the_fallback_says_which_package_and_version_was_expected(bare: duckdb.DuckDBPyConnection) -> None:
-    with connect() as fresh, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
-        with pytest.warns(RuntimeWarning, match=f"duckdb-extension-fts=={duckdb.__version__}"):
-            load_fts(fresh)
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            assert not load_fts(fresh), "a second call is silent"
+CHANGED = "added adding internal international intervals universal organization tying paste geologist lateral"
+"""English words that Snowball 3 stems otherwise than Snowball 2."""
+ENGLISH = st.builds(
+    str.__add__,
+    st.from_regex("[a-z][a-z'éñ]{0,8}", fullmatch=True),
+    st.sampled_from(["", "s", "ed", "ing", "ally", "ization", "ogist", "iveness", "ement"]),
+)
+RUSSIAN = st.builds(
+    str.__add__,
+    st.from_regex("[а-яі]{1,9}", fullmatch=True),
+    st.sampled_from(["", "ами", "ость", "ейшего", "ившись", "уйте", "ование", "ться"]),
+)
+
+
+@pytest.mark.parametrize(("language", "words"), [("english", ENGLISH), ("russian", RUSSIAN)])
+def test_stems_are_those_of_the_extension(
+    con: duckdb.DuckDBPyConnection, language: str, words: st.SearchStrategy[str]
+) -> None:
+    @given(st.lists(words))
+    @example(CHANGED.split())
+    def check(words: list[str]) -> None:
+        found = con.execute("select stem(unnest(?::varchar[]), ?)", [words, language]).fetchall()
+        assert [(analyse.stem(word, language),) for word in words] == found
+
+    check()
+
+
+def test_several_threads_stem_at_once() -> None:
+    words = [f"{'абвгд'[place % 5]}{place}соединениями" for place in range(4000)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda word: analyse.stem(word, "russian"), words))
+    assert found == [word.removesuffix("иями") for word in words]
+
+
+def test_that_the_extension_is_not_there_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
+    analyse._say_once.cache_clear()
+    for _ in range(3):
+        with connect() as con:
+            assert not load_fts(con)
+            assert not load_fts(con)
+    (said,) = caplog.messages
+    assert said.endswith(f"no extension of DuckDB {duckdb.__version__}")
 
 
 def test_the_fallback_serves_other_cursors(bare: duckdb.DuckDBPyConnection) -> None:
