@@ -11,6 +11,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import jedi
+import mypy.api
 import pyarrow as pa
 import pytest
 
@@ -20,7 +22,6 @@ from memkit.params import Estimator
 from memkit.policy.dedup.agreement import precision_recall
 from memkit.presets import DOCUMENTS, cite, evidence
 
-TREE = ast.parse(Path(mk.__file__).read_text(encoding="utf-8"))
 OBJECTS = {name: getattr(mk, name) for name in mk._PUBLIC}
 CALLABLES = {name: value for name, value in OBJECTS.items() if not isinstance(value, types.ModuleType)}
 CALLABLES |= {f"plot.{name}": getattr(mk.plot, name) for name in mk.plot.__all__}
@@ -45,20 +46,55 @@ METHODS = {
 }
 
 
-def typing_block() -> set[str]:
-    """What ``from … import … as …`` under TYPE_CHECKING names."""
-    (block,) = (node for node in TREE.body if isinstance(node, ast.If))
-    return {
-        alias.asname or alias.name for node in block.body if isinstance(node, ast.ImportFrom) for alias in node.names
-    }
-
-
 def test_the_lists_of_public_names_agree() -> None:
-    assert list(mk._PUBLIC) == sorted(mk._PUBLIC)
-    assert mk._PUBLIC.keys() == typing_block()
+    assert sorted(mk._PUBLIC) == mk._PUBLIC
     assert sorted(mk.__all__) == sorted([*mk._PUBLIC, *mk._ERRORS])
     assert all(issubclass(getattr(mk, name), mk.MemkitError) for name in mk._ERRORS)
     assert set(dir(mk)) >= {*mk._PUBLIC, "__version__"}
+
+
+STUB = ast.parse(Path(mk.__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+
+
+def test_a_name_is_where_the_stub_says_that_it_is() -> None:
+    """By Python's own reading of the stub, as a type checker takes it."""
+    asked: dict[str, Any] = {}
+    for node in STUB.body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                exec(f"from {node.module} import {alias.name} as {alias.asname or alias.name}", asked)  # noqa: S102  # memkit's own lines
+        elif isinstance(node, ast.Assign):
+            exec(ast.unparse(node), asked)  # noqa: S102  # as above
+            del asked[ast.unparse(node.value)]
+    assert {name: asked[name] for name in mk.__all__} == {name: getattr(mk, name) for name in mk.__all__}
+    assert asked.keys() - {"__builtins__"} == {*mk.__all__}
+
+
+USES = """
+import memkit as mk
+found = mk.read("x").sql("select 1").fetchall()
+opened: mk.Corpus = mk.open("lake")
+hits = mk.Retriever().fit(opened).search("a")
+mk.plot.growth
+try:
+    mk.Corpora
+except mk.NotFoundError as error:
+    reveal_type(error)
+"""
+
+
+def test_a_type_checker_knows_the_names(tmp_path: Path) -> None:
+    (tmp_path / "uses.py").write_text(USES, encoding="utf-8")
+    cached = ["--cache-dir", str(tmp_path)]
+    said, _, _ = mypy.api.run(["--strict", *cached, "--follow-imports", "silent", str(tmp_path / "uses.py")])
+    assert 'has no attribute "Corpora"' in said
+    assert 'is "memkit.errors.NotFoundError"' in said
+    assert "Found 1 error in 1 file" in said
+
+
+def test_an_editor_completes_the_names() -> None:
+    completed = jedi.Script("import memkit as mk\nmk.rep").complete(2, 6)
+    assert [found.name for found in completed] == [name for name in mk.__all__ if name.startswith("rep")]
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
