@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -58,23 +59,49 @@ def run_ci(folder: Path, *pythons: str, failing: str = "") -> subprocess.Complet
 def test_ci_runs_the_test_command_word_for_word(tmp_path: Path) -> None:
     done = run_ci(tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
-    command, tested, last = done.stdout.splitlines()
+    command, tested, *_ = done.stdout.splitlines()
     assert command == f"+ {blocks('bash')[1]}".rstrip()
     assert tested == ".venv-test/bin/python -m pytest"
-    assert last.endswith("from 3.12 on: none, as there is none on this machine.")
 
 
-def test_ci_runs_the_quick_tests_on_each_further_python(tmp_path: Path) -> None:
-    done = run_ci(tmp_path, "python3.9", "python3.11", "python3.13", "python3.12", "python3.13-config")
+@pytest.mark.parametrize(
+    ("pythons", "oldest", "newest"),
+    [
+        ([], "python3", "python3"),
+        (["python3.12"], "python3.12", "python3.12"),
+        (
+            ["python3.9", "python3.11", "python3.13", "python3.14", "python3.12", "python3.14-config"],
+            "python3.12",
+            "python3.14",
+        ),
+    ],
+)
+def test_ci_runs_the_quick_tests_on_the_oldest_and_newest_packages(
+    tmp_path: Path, pythons: list[str], oldest: str, newest: str
+) -> None:
+    done = run_ci(tmp_path, *pythons)
     assert (done.returncode, done.stderr) == (0, "")
-    tested = [line for line in done.stdout.splitlines() if "-m pytest -m quick" in line]
-    assert tested == [f".venv-python3.{minor}/bin/python -m pytest -m quick" for minor in (12, 13)]
-    assert done.stdout.splitlines()[-1].endswith("from 3.12 on: python3.12 python3.13.")
+    assert done.stdout.splitlines()[2:] == [
+        f"+ the quick tests with the oldest packages on {oldest}",
+        ".venv-oldest/bin/python -m pytest -m quick tests",
+        f"+ the quick tests with the newest packages on {newest}",
+        ".venv-newest/bin/python -m pytest -m quick tests",
+    ]
 
 
-@pytest.mark.parametrize("failing", [".venv-test/bin/python", ".venv-python3.12/bin/python"])
+@pytest.mark.parametrize("failing", [".venv-test/bin/python", ".venv-oldest/bin/python", ".venv-newest/bin/python"])
 def test_ci_fails_where_any_run_fails(tmp_path: Path, failing: str) -> None:
     assert run_ci(tmp_path, "python3.12", "python3.13", failing=failing).returncode == 1
+
+
+def test_the_oldest_packages_are_those_that_the_project_allows() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lowest = dict(
+        re.match(r"([\w-]+)>=([\d.]+)", package).groups() for package in project["dependencies"] if ">=" in package
+    )  # type: ignore[union-attr]  # each has one
+    pins = re.findall(r"^([\w-]+)==([\d.]+)$", (ROOT / ".ci" / "oldest.txt").read_text(encoding="utf-8"), re.MULTILINE)
+    assert {"duckdb", "pandas", "numpy", "pyarrow"} <= {name for name, _ in pins}
+    assert [f"{name}=={at}" for name, at in pins if not f"{at}.".startswith(f"{lowest[name]}.")] == []
 
 
 def test_the_example_runs_as_it_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
