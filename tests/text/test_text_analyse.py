@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 
-from memkit.duck import connect
+from memkit.duck import connect, one_value
 from memkit.errors import ParameterError
 from memkit.text import analyse
 from memkit.text.analyse import ANALYSERS, SIMPLE, QueryTerms, analyse_sql, count_terms_sql, load_fts
@@ -40,9 +40,7 @@ def bare() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def terms(con: duckdb.DuckDBPyConnection, text: str, analyser: str = "auto") -> list[str]:
-    row = con.execute(f"select {analyse_sql('$1::varchar', analyser)}", [text]).fetchone()
-    assert row is not None
-    return list(row[0])
+    return list(one_value(con, f"select {analyse_sql('$1::varchar', analyser)}", [text]))
 
 
 @pytest.mark.parametrize("connection", ["con", "bare"])
