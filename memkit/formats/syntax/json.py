@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from collections.abc import Iterator
-from json.decoder import JSONObject  # type: ignore[attr-defined]  # the stubs leave out the function that parses an object
-from json.scanner import py_make_scanner  # type: ignore[attr-defined]  # the stubs leave out the pure Python scanner
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from memkit.formats.syntax.node import MAX_DEPTH, Node, StructureError, clean
@@ -39,6 +36,10 @@ def _node(pairs: list[tuple[str, Any]]) -> Node:
     return node
 
 
+def _decoder(node: Callable[[list[tuple[str, Any]]], Node]) -> json.JSONDecoder:
+    return json.JSONDecoder(parse_float=_number, parse_constant=str, object_pairs_hook=node, strict=False)
+
+
 class _Lines:
     """Offset to line, for offsets that only grow slowly."""
 
@@ -53,31 +54,16 @@ class _Lines:
         return self._line
 
 
-class _Decoder(json.JSONDecoder):
-    """A JSON decoder whose objects are `Node`s with lines."""
-
-    lines: _Lines
-
-    def __init__(self) -> None:
-        super().__init__(parse_float=_number, parse_constant=str, object_pairs_hook=_node, strict=False)
-        self.parse_object = self._parse_object
-        self.scan_once = py_make_scanner(self)  # the C scanner does not call parse_object
-
-    def _parse_object(self, s_and_end: tuple[str, int], *rest: Any) -> tuple[Node, int]:
-        line = self.lines.at(s_and_end[1] - 1)
-        node, end = JSONObject(s_and_end, *rest)
-        node.line, node.end_line = line, self.lines.at(end - 1)
-        return node, end
-
-
-class _Decoders(threading.local):
-    """One decoder a thread: a decoder is a cycle of objects, of which a folder of small files would leave thousands."""
-
-    def __init__(self) -> None:
-        self.own = _Decoder()
-
-
-_DECODERS = _Decoders()
+def _spans(text: str) -> list[tuple[int, int]]:
+    """First and last line of each object, in the order in which they close."""
+    lines, opened, found = _Lines(text), list[int](), list[tuple[int, int]]()
+    for match in _BRACES.finditer(text):
+        brace = text[match.end() - 1 : match.end()]
+        if brace == "{":
+            opened.append(lines.at(match.end() - 1))
+        elif brace == "}" and opened:  # else it is no JSON, as the parser will say
+            found.append((opened.pop(), lines.at(match.end() - 1)))
+    return found
 
 
 def load_json(text: str) -> Any:
@@ -89,18 +75,20 @@ def load_json(text: str) -> Any:
         With the line of the fault.
     """
     _refuse_depth(text)
-    lines = _Lines(text)
+    spans = iter(_spans(text))
+
+    def node(pairs: list[tuple[str, Any]]) -> Node:
+        made = _node(pairs)
+        made.line, made.end_line = next(spans)  # an object is made when it closes
+        return made
+
     start = len(text) - len(text.lstrip())
-    decoder = _DECODERS.own
-    decoder.lines = lines
     try:
-        value, end = decoder.raw_decode(text, start)
+        value, end = _decoder(node).raw_decode(text, start)
     except (ValueError, RecursionError) as error:
         raise _json_fault(error) from error
-    finally:
-        del decoder.lines  # and with it the text
     if text[end:].strip():
-        raise StructureError("nothing after the document", lines.at(end))
+        raise StructureError("nothing after the document", _Lines(text).at(end))
     return _cleaned(value) if "\\u" in text else value
 
 
@@ -114,7 +102,7 @@ def load_json_items(text: str) -> Iterator[tuple[Any, int, int]]:
     """
     _refuse_depth(text)
     lines = _Lines(text)
-    decoder = json.JSONDecoder(parse_float=_number, parse_constant=str, object_pairs_hook=_node, strict=False)
+    decoder = _decoder(_node)
     at, escaped = text.index("[") + 1, "\\u" in text
     while True:
         at = _skip_blank(text, at)
@@ -149,6 +137,9 @@ def _json_fault(error: Exception) -> StructureError:
 # Possessive, and a string that is not closed matches too: of 60 MB there must be nothing to come back to.
 _STRING = r'"((?:[^"\\]++|\\.?)*+)"?'
 _BRACKETS = re.compile(rf"{_STRING}|[\[{{\]}}]", re.DOTALL)
+_BRACES = re.compile(
+    rf'(?:[^{{}}"]++|{_STRING})*+[{{}}]?', re.DOTALL
+)  # matches at the end too, never from a later start
 _NAMES = re.compile(_STRING)
 
 

@@ -12,7 +12,6 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from json.decoder import scanstring  # type: ignore[attr-defined]  # the stubs leave it out
 from typing import Any, NamedTuple, Protocol
 
 import yaml
@@ -356,7 +355,7 @@ def _parts_at(text: str, start: int) -> Iterator[Part]:
     while text[at] not in "}]":
         begin, key = at, None
         if opening == "{":
-            key, at = scanstring(text, at + 1, False)
+            key, at = _DECODER.raw_decode(text, at)
             at = _skip(text, _skip(text, at) + 1)
         end = _DECODER.raw_decode(text, at)[1]
         yield Part(key, begin, at, end)
