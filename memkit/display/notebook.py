@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from memkit.display.draw import as_html, as_text
+from memkit.display.page import PICTURED
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.display.views import ANY, view_of
 from memkit.duck import interruptible, worded
@@ -183,7 +184,7 @@ def register(ipython: Any) -> None:
 
 
 def _png(ax: Any) -> bytes | None:
-    if getattr(ax, "_memkit_words", None) is None:
+    if ax not in PICTURED:
         return None
     file = io.BytesIO()
     with warnings.catch_warnings():
@@ -193,7 +194,7 @@ def _png(ax: Any) -> bytes | None:
 
 
 def _words(ax: Any, printer: Any, cycle: bool) -> None:
-    printer.text(getattr(ax, "_memkit_words", None) or repr(ax))
+    printer.text(PICTURED.get(ax) or repr(ax))
 
 
 def _html(result: Any) -> str | None:

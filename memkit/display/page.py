@@ -10,6 +10,7 @@ import re
 import warnings
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from memkit.params import path_of
 from memkit.text.secrets import mask
@@ -80,11 +81,15 @@ def write_page(path: str | Path, title: str, body: str, sortable: bool = False, 
     return place
 
 
+PICTURED: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
+"""What each Axes that memkit drew on shows, in words; an Axes has no place of its own for them."""
+
+
 def as_figure(ax: Any) -> str:
     """A picture of memkit as SVG in the colours of the page, with its words below; the same each time."""
     import matplotlib
 
-    words = str(getattr(ax, "_memkit_words", ""))
+    words = PICTURED.get(ax, "")
     file = io.BytesIO()
     salt = hashlib.sha256(words.encode("utf-8", "replace")).hexdigest()
     with warnings.catch_warnings(), matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "path"}):

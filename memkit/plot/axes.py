@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from memkit.display.draw import bar
+from memkit.display.page import PICTURED
 from memkit.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -44,10 +45,10 @@ def words(ax: Axes) -> str:
     memories by month, 0 without a date
     2026-01  ████████████████████ 1
     """
-    words = getattr(ax, "_memkit_words", None)
+    words = PICTURED.get(ax)
     if words is None:
         raise ParameterError("plot.words: expected an Axes that memkit has drawn on. Got another.")
-    return str(words)
+    return words
 
 
 def axes_for(ax: Axes | None, title: str) -> Axes:
@@ -83,5 +84,5 @@ def in_words(title: str, rows: Sequence[tuple[str, Any]]) -> str:
 
 def with_words(ax: Axes, rows: Sequence[tuple[str, Any]]) -> Axes:
     """`ax`, its title and rows kept as words beside it."""
-    ax._memkit_words = in_words(ax.get_title(loc="left"), rows)  # type: ignore[attr-defined]  # beside what it is of
+    PICTURED[ax] = in_words(ax.get_title(loc="left"), rows)
     return ax
