@@ -18,21 +18,6 @@ _WITHOUT_PANDAS = ("check", "overview", "sql", "search", "queries", "rules", "fo
 _INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
 
 
-class _NoPandas:
-    """Hides pandas from Arrow, which would import it, a quarter of a second, to see whether a list is a Series.
-
-    Whoever else asks for it, an encoder's package or a format's, is answered.
-    """
-
-    def find_spec(self, name: str, *_: object) -> None:
-        if name == "pandas":
-            frame = sys._getframe(1)  # Arrow asks in C, so the last frame is of whoever called it
-            while frame.f_back and frame.f_globals.get("__name__", "").startswith("importlib"):
-                frame = frame.f_back
-            if frame.f_globals.get("__name__", "").partition(".")[0] in ("memkit", "pyarrow"):
-                raise ModuleNotFoundError(name)
-
-
 class _ReaderGoneError(Exception):
     """Nobody reads our output any more. No OSError: for those the command line's framework has an exit code of its own.
 
@@ -65,8 +50,35 @@ class _Output:
 def program() -> None:
     """`main` as a process of its own, whose Arrow may do without pandas for verbs that have no use for it."""
     if sys.argv[1:2] and sys.argv[1] in _WITHOUT_PANDAS:
-        sys.meta_path.insert(0, _NoPandas())
+        _let_arrow_look_for_pandas()
     main()
+
+
+class _Without:
+    """A finder of modules that says of one that it is not there."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == self._name:
+            raise ModuleNotFoundError(name)
+
+
+def _let_arrow_look_for_pandas() -> None:
+    """Have Arrow look for pandas while there is none, which it does once, with its first list, to know a Series.
+
+    It would import it, a quarter of a second, and has no setting against that. Whoever asks later, Arrow's `to_pandas`
+    or an encoder's package, is answered.
+    """
+    import pyarrow as pa
+
+    absent = _Without("pandas")
+    sys.meta_path.insert(0, absent)
+    try:
+        pa.array([None])
+    finally:
+        sys.meta_path.remove(absent)
 
 
 def main() -> None:

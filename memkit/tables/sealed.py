@@ -19,7 +19,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from memkit.duck import as_arrow, check_unicode, connect, cursor_of, identifier, limited, one_value, put
+from memkit.duck import as_arrow, check_unicode, connect, cursor_of, identifier, limited, literal, one_value, put
 from memkit.errors import QueryError, did_you_mean
 from memkit.tables.fts import add_fts
 from memkit.text.analyse import load_fts
@@ -276,7 +276,9 @@ def _statement(query: str) -> dict[str, Any]:
     """The syntax tree of one SELECT."""
     check_unicode(query)
     try:
-        tree: dict[str, Any] = json.loads(one_value(_parser().cursor(), "select json_serialize_sql(?)", [query]))
+        # No parameter: DuckDB would import pandas to look at it, a quarter of a second.
+        asked = f"select json_serialize_sql({literal(query)})"
+        tree: dict[str, Any] = json.loads(one_value(_parser().cursor(), asked))
     except (duckdb.Error, RecursionError) as error:
         raise QueryError(f"expected one SELECT that can be read. Got one with {error}") from error
     if tree["error"]:

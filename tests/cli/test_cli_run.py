@@ -159,9 +159,9 @@ def test_a_fault_of_our_own_is_one_line_unless_asked_for(
 def test_a_command_imports_no_package_that_it_has_no_use_for(
     folder: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    def loaded_by(verb: str, *rest: str) -> set[str]:
+    def loaded_by(verb: str, *rest: str, of: Path = folder) -> set[str]:
         done = subprocess.run(
-            [sys.executable, "-X", "importtime", "-m", "memkit", verb, str(folder), *rest],
+            [sys.executable, "-X", "importtime", "-m", "memkit", verb, str(of), *rest],
             env={**os.environ, "MEMKIT_CACHE": cache},
             capture_output=True,
             text=True,
@@ -182,7 +182,9 @@ def test_a_command_imports_no_package_that_it_has_no_use_for(
 
     cache = str(tmp_path_factory.mktemp("cache"))
     assert not loaded_by("check")
-    assert not loaded_by("sql", "recent_context")
-    assert loaded_by("overview") <= {"scipy.sparse", "tqdm.auto"}  # which compares texts
-    assert loaded_by("search", "чай") <= {"scipy.sparse", "tqdm.auto"}  # which counts words and encodes, for the next
-    assert loaded_by("search", "пул") <= {"scipy.sparse"}
+    assert not loaded_by("sql", "select count(*) as n from memories where kind = 'note'")
+    assert loaded_by("search", "чай", "--set", "encoder=none", of=mk.sample_data()) <= {"scipy.sparse"}
+    # What is given to DuckDB as values, and not as a table or in the statement, it looks at with pandas.
+    assert loaded_by("overview") <= {"scipy.sparse", "tqdm.auto", "pandas.core.api"}  # which compares texts
+    assert loaded_by("search", "чай") <= {"scipy.sparse", "tqdm.auto", "pandas.core.api"}  # which encodes, for the next
+    assert loaded_by("search", "пул") <= {"scipy.sparse", "pandas.core.api"}  # of a few texts

@@ -71,10 +71,8 @@ class Network(NumpyBackend):  # type: ignore[misc]  # as above
         for path in sorted(folder.glob("network-*.npy")):
             _, name, *place = path.stem.split("-")
             part: Any = np.load(path, mmap_mode="r" if name == "table" else None)
-            if place:
-                vars(made).setdefault(name, []).append(part)
-            else:
-                setattr(made, name, part if part.ndim else part.item())
+            value = part if part.ndim else part.item()
+            setattr(made, name, [*getattr(made, name, ()), value] if place else value)
         return made
 
 
