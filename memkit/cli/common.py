@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -108,7 +109,8 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: 
         chosen = dict(presets.RETRIEVER[preset])
     kept = profile_of(profile, preset)
     chosen |= kept.retriever if kept else {}
-    with Console(stderr=True).status("encoding …"):
+    console = Console(stderr=True)
+    with console.status("encoding …") if console.is_terminal else nullcontext():
         search = Retriever(**{**chosen, **settings(Retriever.params(), sets, "Retriever")}).fit(corpus)
     for difference in kept.differences(search) if kept else ():
         print(f"memkit: {profile}: {safe(difference)}", file=sys.stderr)

@@ -6,6 +6,7 @@ The verbs are imported within `main`, since an import takes long enough to be in
 from __future__ import annotations
 
 import contextlib
+import gc
 import io
 import os
 import sys
@@ -51,7 +52,11 @@ def program() -> None:
     """`main` as a process of its own, whose Arrow may do without pandas for verbs that have no use for it."""
     if sys.argv[1:2] and sys.argv[1] in _WITHOUT_PANDAS:
         _let_arrow_look_for_pandas()
-    main()
+    try:
+        main()
+    finally:
+        # What is left goes with the process; Python would look through all of it once more, a seventh of a search.
+        gc.freeze()
 
 
 class _Without:
