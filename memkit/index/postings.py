@@ -288,13 +288,16 @@ def _words_and_terms(texts: pa.Table, analyser: str) -> tuple[dict[str, np.ndarr
             create temp table terms as select (row_number() over (order by term))::int - 1 as number, term
             from (select distinct unnest(terms) as term from vocabulary);
         """)  # noqa: S608  # expressions of memkit's own
-        words = con.execute("select row, word from spellings join vocabulary using (spelling)").fetchnumpy()
-        spelled = con.execute("""
+        words = as_arrow(con, "select row, word from spellings join vocabulary using (spelling)")
+        spelled = as_arrow(
+            con,
+            """
             select word, number as term
             from (select word, unnest(terms) as term from vocabulary) join terms using (term)
-        """).fetchnumpy()
+            """,
+        )
         terms = as_arrow(con, "select term from terms order by number")["term"].to_pylist()
-    return _unmasked(words), _unmasked(spelled), terms
+    return _arrays(words), _arrays(spelled), terms
 
 
 def _small(counts: np.ndarray) -> np.ndarray:
@@ -302,8 +305,8 @@ def _small(counts: np.ndarray) -> np.ndarray:
     return counts.astype(np.min_scalar_type(int(counts.max(initial=0))), copy=False)
 
 
-def _unmasked(columns: dict[str, Any]) -> dict[str, np.ndarray]:
-    return {name: np.ma.getdata(values) for name, values in columns.items()}
+def _arrays(table: pa.Table) -> dict[str, np.ndarray]:
+    return {name: table[name].to_numpy() for name in table.column_names}
 
 
 def check_chunks(chunks: pa.Table, texts: Texts) -> None:
