@@ -70,7 +70,7 @@ from memkit.glance import overview as overview
 from memkit.index.cache import vector_cache as vector_cache
 from memkit.index.encode import as_encoder as as_encoder
 from memkit.index.encode import register_encoder as register_encoder
-from memkit.index.milvus import Milvus as Milvus
+from memkit.scale.milvus import Milvus as Milvus
 from memkit.past.history import History as History
 from memkit.past.history import history as history
 from memkit.past.samples import write_commits as write_commits
@@ -87,7 +87,7 @@ from memkit.policy.split_plan import SplitPlan as SplitPlan
 from memkit.search.reports.contributions import contributions as contributions
 from memkit.search.reports.explain import explain as explain
 from memkit.search.retriever import Retriever as Retriever
-from memkit.tables.buckets import write_buckets as write_buckets
+from memkit.scale.buckets import write_buckets as write_buckets
 from memkit.tables.convert import convert_ids as convert_ids
 from memkit.tables.corpus import Corpus as Corpus
 from memkit.tables.named import named_queries as named_queries

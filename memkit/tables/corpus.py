@@ -25,12 +25,12 @@ from memkit.formats.registry import check_named, name_of
 from memkit.formats.rows import Rows
 from memkit.params import AsOf, check_value, path_of, revision_of
 from memkit.schemas import TABLES
+from memkit.tables.above import scale
 from memkit.tables.database import Database, TextIndex, sql_with
 from memkit.tables.lake import save, unread
 from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
 from memkit.tables.sealed import TIMEOUT_S
-from memkit.tables.split import save_buckets
 from memkit.tables.statement import as_table
 
 
@@ -284,7 +284,7 @@ class Corpus:
         if count is None:
             save(self.tables, self._database, self._reading, self._attached, place)
         else:
-            save_buckets(self.tables, place, count, self._attached)
+            scale("split").save_buckets(self.tables, place, count, self._attached)
 
     def refresh(self) -> Corpus:
         """A corpus of what the folder holds now; only files that changed are opened.

@@ -38,7 +38,8 @@ from memkit.params import (
     zone_name,
     zone_of,
 )
-from memkit.tables.buckets import Buckets, is_bucketed
+from memkit.tables.above import scale
+from memkit.tables.commit import is_bucketed
 from memkit.tables.corpus import Corpus
 from memkit.tables.lake import load
 
@@ -222,7 +223,8 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
     """
     place = path_of("open", folder).absolute()
     if is_bucketed(place):
-        return Buckets(place, trust)
+        corpus: Corpus = scale("buckets").Buckets(place, trust)
+        return corpus
     tables, reading, text_index = load(place, None if source is None else give(path_of("open", source)), trust)
     return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=trust)
 

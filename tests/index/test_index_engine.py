@@ -12,8 +12,8 @@ import pytest
 
 import memkit as mk
 from memkit.errors import MemkitError, ParameterError
-from memkit.index import engine
-from memkit.index.milvus import FOUND, Milvus
+from memkit.scale import engine
+from memkit.scale.milvus import FOUND, Milvus
 
 WORDS = [
     "пул",

@@ -17,8 +17,8 @@ import pytest
 import memkit as mk
 from memkit.cli.common import load
 from memkit.errors import FormatError, MemkitError, ParameterError
-from memkit.search.fitted import buckets as fitted
-from memkit.tables import buckets, split
+from memkit.scale import buckets, split
+from memkit.scale import index as fitted
 
 DAY = "2026-03-01"
 WORDS = [
@@ -358,7 +358,7 @@ def test_totals_are_saved_so_that_a_users_question_reads_one_bucket(
 def test_totals_of_other_settings_or_buckets_are_not_taken(lake: Any, corpus: mk.Corpus, tmp_path: Path) -> None:
     def counted(held: mk.Corpus, **settings: Any) -> bool:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(fitted, "count", lambda *_: called.append(1) or fitted.Counted(1, lengths={"bm25": 1}))
+            patch.setattr(fitted, "count", lambda *_: called.append(1) or fitted.Statistics(1, lengths={"bm25": 1}))
             called: list[int] = []
             mk.Retriever(**{"encoder": None, "gram_weight": 0.0} | settings).fit(held)
             return bool(called)

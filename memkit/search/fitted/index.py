@@ -1,7 +1,7 @@
 """What `Retriever.fit` makes, shared by all settings that need no refit: chunks, their arms, and arrays about them.
 
 `Searchable` is what a Retriever asks, whichever kind of index it is: one in memory (`MemoryIndex`), one whose rows
-another engine holds (`memkit.search.fitted.engine`), or many that count as one (`memkit.search.fitted.buckets`).
+another engine holds, or many that count as one; these two stand in a room above.
 """
 
 from __future__ import annotations

@@ -1,22 +1,23 @@
-"""Which kind of index a corpus gets, and what a save keeps of it: the one place that knows all kinds."""
+"""Which kind of index a corpus gets, and what a save keeps of it. A corpus of a room above registers its own kind."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from pathlib import Path
+from functools import singledispatch
 from typing import TYPE_CHECKING, Any
 
 from memkit.search.fitted.index import MemoryIndex, Searchable, build_as
 from memkit.search.fitted.store import FOLDER, kept_arm, save_index
 from memkit.search.settings import FitSettings, QuerySettings
-from memkit.tables.buckets import Buckets
+from memkit.tables.above import scale
 from memkit.tables.manifest import TOTALS
 
 if TYPE_CHECKING:
     from memkit.tables.corpus import Corpus
 
 
+@singledispatch
 def index_for(
     corpus: Corpus, settings: FitSettings, how: QuerySettings, before: Searchable | None = None
 ) -> Searchable:
@@ -27,10 +28,6 @@ def index_for(
     ParameterError
         Where this kind cannot be made with the settings.
     """
-    if isinstance(corpus, Buckets):
-        from memkit.search.fitted.buckets import bucket_index
-
-        return bucket_index(corpus, settings, how)
     index = build_as(_kind(settings), corpus, settings, before if isinstance(before, MemoryIndex) else None)
     if corpus.folder:
         index.sources.append(kept_arm)
@@ -40,9 +37,8 @@ def index_for(
 def _kind(settings: FitSettings) -> type[MemoryIndex]:
     if settings.engine == "local":
         return MemoryIndex
-    from memkit.search.fitted.engine import EngineIndex
-
-    return EngineIndex
+    kind: type[MemoryIndex] = scale("engine").EngineIndex
+    return kind
 
 
 def own_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: Callable[[], QuerySettings]) -> Corpus:
@@ -55,15 +51,7 @@ def own_corpus(index: Searchable, params: Callable[[], dict[str, Any]], how: Cal
     """
     own = copy.copy(index.corpus)
 
-    def totals(folder: Path) -> None:
-        from memkit.search.fitted import buckets
-
-        if isinstance(index, MemoryIndex):
-            buckets.count_totals(folder, index, list(index.weights(how())))
-        elif isinstance(index, buckets.BucketIndex):
-            buckets.keep_totals(folder, index)
-
-    own.attach(TOTALS, totals)
+    own.attach(TOTALS, lambda folder: scale("index").save_statistics(folder, index, how()))
     if isinstance(index, MemoryIndex):
         index.corpus = own
         own.add_table("chunks", index.chunks)

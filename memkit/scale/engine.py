@@ -7,10 +7,10 @@ so that the scores mean the same everywhere. Fusion, decay and all that follows 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, cached_property
 from tempfile import TemporaryFile
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,9 @@ from memkit.errors import ParameterError, did_you_mean
 from memkit.hashes import digest
 from memkit.index.cosine import SCORE_DIGITS, STEP
 from memkit.schemas import Floats, Ints, Mask
+from memkit.search.fitted.arms import Arm
+from memkit.search.fitted.index import MemoryIndex
+from memkit.search.settings import QuerySettings
 
 LOCAL = "local"
 ALLOWED = 10_000
@@ -89,7 +92,7 @@ def as_engine(spec: Any) -> Engine | None:
 
 @cache
 def _milvus(address: str | None) -> Engine:
-    from memkit.index.milvus import Milvus
+    from memkit.scale.milvus import Milvus
 
     return Milvus(address)
 
@@ -157,8 +160,8 @@ class EngineArm:
             self.arm.vectors_ = _in_file(self.arm.vectors_)
             return
         postings = self.arm.postings_ = self.arm.postings_.whole()
-        for name in ("rows", "counts", "weights"):
-            setattr(postings, name, _in_file(getattr(postings, name)))
+        postings.rows, postings.counts = _in_file(postings.rows), _in_file(postings.counts)
+        postings.weights = _in_file(postings.weights)
 
     @cached_property
     def _rows(self) -> Ints:
@@ -275,3 +278,52 @@ def _lists(values: Sequence[Any], kind: type) -> pa.Array:
     ends = np.cumsum([0, *map(len, values)]).astype(np.int32)
     joined: Any = np.concatenate([np.empty(0, kind), *values]).astype(kind)
     return pa.ListArray.from_arrays(pa.array(ends), pa.array(joined))
+
+
+@dataclass
+class EngineIndex(MemoryIndex):
+    """As a `MemoryIndex`, whose arms tell what an engine is given and asked.
+
+    Attributes
+    ----------
+    held : dict of str to EngineArm
+        The arms as the engine holds them.
+    """
+
+    held: dict[str, EngineArm] = field(default_factory=dict)
+
+    def ready(self, how: QuerySettings) -> None:
+        """As `MemoryIndex.ready`; the engine gets the rows that it has not yet.
+
+        Raises
+        ------
+        ParameterError
+            Where the engine is none, or turns of a conversation are to be found by their neighbours.
+        """
+        as_engine(self.settings.engine)
+        super().ready(how)
+        if self.context is not None:
+            raise ParameterError(
+                "Retriever: 'context_column' looks at all rows of a conversation: engine='local' alone."
+            )
+        for name in self.arms:
+            _ = (arm := self._held(name)).collection
+            arm.let_go()
+
+    def finder(self, name: str) -> Arm:
+        """The engine, by the rows of the arm."""
+        return cast(Arm, self._held(name))
+
+    def _held(self, name: str) -> EngineArm:
+        engine = as_engine(self.settings.engine)
+        if name not in self.held and engine is not None:
+            s, encoder = self.settings, self.fingerprint if name == "vector" else None
+            state = repr((self.digests, s.analyser, s.lexical, s.centre, encoder))
+            owner = self.rows.owner[self.rows.memory]
+            self.held[name] = EngineArm(engine, self.arms[name], name, state, owner, self.rows.filled)
+        return self.held[name]
+
+    @property
+    def is_steady(self) -> bool:
+        """No engine promises that the best n are the first of the best 2 n."""
+        return False

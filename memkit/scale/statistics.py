@@ -1,4 +1,4 @@
-"""What all buckets together say of the weights, counted bucket by bucket and kept as files beside them.
+"""Collection statistics: what weights depend on besides a row, counted bucket by bucket and kept beside them.
 
 Files may come from anybody and are checked, like all of a lake.
 """
@@ -27,11 +27,11 @@ from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Vectors, as_texts, unit_rows
 from memkit.index.lexical import Totals
 from memkit.index.postings import Postings
+from memkit.scale.buckets import VECTORS, Buckets
 from memkit.schemas import Floats, Ints
 from memkit.search.fitted.arms import KINDS, taken
 from memkit.search.fitted.index import _BACKGROUND, MemoryIndex
 from memkit.search.settings import FitSettings
-from memkit.tables.buckets import VECTORS, Buckets
 from memkit.tables.lake import write_parquet
 from memkit.tables.manifest import BUCKETS
 from memkit.tables.untrusted import open_member, read_parquet
@@ -55,7 +55,7 @@ _FILES = {"terms": _TERMS, "sample": _SAMPLE}
 
 
 @dataclass
-class Counted:
+class Statistics:
     """What one bucket, or all, add to the weights.
 
     Attributes
@@ -106,7 +106,7 @@ class Counted:
             for chosen in (live, live & (script == 0), live & (script == 1)):
                 self.sums.append((vectors[chosen].sum(axis=0, dtype=np.float64), int(chosen.sum())))
 
-    def add(self, other: Counted) -> None:
+    def add(self, other: Statistics) -> None:
         """Take in those of another bucket."""
         self.n_rows, self.is_dated = self.n_rows + other.n_rows, self.is_dated or other.is_dated
         self.terms = pa.concat_tables([self.terms, other.terms])

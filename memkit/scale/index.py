@@ -31,15 +31,15 @@ from memkit.index.encode import as_encoder
 from memkit.index.encoders.base import Calibration, as_texts
 from memkit.index.postings import Postings
 from memkit.parallel import results
+from memkit.scale.buckets import Buckets
+from memkit.scale.statistics import VECTOR, Statistics, counts_of, key_of, vectors_of
 from memkit.schemas import TABLES, Floats, Ints, Mask
 from memkit.search.fitted.across import Vocabulary
 from memkit.search.fitted.arms import KINDS, places, taken
-from memkit.search.fitted.counted import VECTOR, Counted, counts_of, key_of, vectors_of
-from memkit.search.fitted.index import Answer, MemoryIndex, Request, build_as, build_index
+from memkit.search.fitted.index import Answer, MemoryIndex, Request, Searchable, build_as, build_index
 from memkit.search.fitted.scope import Scope, Where, make_scope, memories_where
 from memkit.search.settings import FitSettings, QuerySettings
 from memkit.search.stages.rank import Candidates, merge
-from memkit.tables.buckets import Buckets
 from memkit.tables.corpus import Corpus
 from memkit.tables.manifest import TOTALS
 from memkit.tables.untrusted import with_nulls
@@ -65,7 +65,7 @@ class Part(MemoryIndex):
     @property
     def is_dated(self) -> bool:
         """Whether any memory has a date, in any bucket."""
-        return self.lake.counted.is_dated
+        return self.lake.statistics.is_dated
 
     @property
     def is_steady(self) -> bool:
@@ -86,11 +86,11 @@ _Found = tuple[Part, dict[str, pa.Table]]
 """A bucket's index, and what each arm found there."""
 
 
-def count(folder: Path, trusted: bool, number: int, settings: FitSettings, arms: Sequence[str]) -> Counted:
+def count(folder: Path, trusted: bool, number: int, settings: FitSettings, arms: Sequence[str]) -> Statistics:
     """What a bucket adds to the weights; vectors of its texts are in the cache from then on."""
     index = build_index(Buckets(folder, trusted).bucket(number), settings)
     postings = {name: counts_of(index, name) for name in arms if name != VECTOR}
-    return Counted.of(index, postings, vectors_of(index) if VECTOR in arms and index.chunks.num_rows else None)
+    return Statistics.of(index, postings, vectors_of(index) if VECTOR in arms and index.chunks.num_rows else None)
 
 
 class BucketIndex:
@@ -105,8 +105,8 @@ class BucketIndex:
     def __init__(self, corpus: Buckets, settings: FitSettings, arms: Sequence[str]) -> None:
         self.corpus: Buckets = corpus
         self.settings, self.names = settings, tuple(arms)
-        self.counted = self._all_counted()
-        self._totals = {name: self.counted.total(name) for name in self.counted.lengths}
+        self.statistics = self._collected()
+        self._totals = {name: self.statistics.total(name) for name in self.statistics.lengths}
         self._open: OrderedDict[int, Part] = OrderedDict()
         self._lock = Lock()
         self._vocabulary: Vocabulary | None = None
@@ -114,19 +114,19 @@ class BucketIndex:
         self.fingerprint = as_encoder(settings.encoder).fingerprint if VECTOR in self.names else None
         self.absent: dict[str, str] = {} if settings.encoder is not None else {VECTOR: "encoder is None"}
 
-    def _all_counted(self) -> Counted:
+    def _collected(self) -> Statistics:
         """What was saved beside the buckets, else what is counted in them."""
         assert self.corpus.folder is not None
         folder, trusted = self.corpus.folder, self.corpus.trusted
         if (kept := folder / TOTALS / key_of(self.corpus, self.settings, self.names)).is_dir():
-            return Counted.load(kept, trusted)
-        every = Counted()
+            return Statistics.load(kept, trusted)
+        every = Statistics()
         for found in results(count, ((folder, trusted, n, self.settings, self.names) for n in range(len(self.corpus)))):
             every.add(found)
         return every
 
     def __str__(self) -> str:
-        return f"{self.corpus!r}, {self.counted.n_rows:,} chunks; arms: {', '.join(self.names)}"
+        return f"{self.corpus!r}, {self.statistics.n_rows:,} chunks; arms: {', '.join(self.names)}"
 
     @property
     def digests(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class BucketIndex:
 
     def _centring(self) -> Centring:
         centring = Centring(mode=self.settings.centre)
-        centring.means_ = np.zeros((3, 1)) if self.settings.centre == "none" else self.counted.means(centring.mode)
+        centring.means_ = np.zeros((3, 1)) if self.settings.centre == "none" else self.statistics.means(centring.mode)
         return centring
 
     @cached_property
@@ -309,8 +309,8 @@ class BucketIndex:
 
     def _vector_scale(self, index: MemoryIndex, asked: Sequence[str]) -> Floats:
         arm = index.arms[VECTOR]
-        sample = np.stack([one[2] for one in self.counted.sample])
-        background = arm.centring_.transform(sample, [one[3] for one in self.counted.sample])
+        sample = np.stack([one[2] for one in self.statistics.sample])
+        background = arm.centring_.transform(sample, [one[3] for one in self.statistics.sample])
         known = getattr(arm.encoder_, "calibration", None)
         known = Calibration() if known is None or self.settings.centre != "none" else known
         scale: Floats = known.scale(arm.encode_queries(asked) @ background.T).round(SCORE_DIGITS)
@@ -403,20 +403,22 @@ def check_settings(settings: FitSettings) -> None:
         raise ParameterError("Retriever: buckets are searched by local arms without context_column: fit to whole().")
 
 
-def keep_totals(folder: Path, index: BucketIndex) -> None:
-    """Write to `folder`, beside buckets, what was counted over all of them."""
-    index.counted.save(folder / key_of(Buckets(folder.parent), index.settings, index.names))
+def save_statistics(folder: Path, index: Searchable, how: QuerySettings) -> None:
+    """Write the collection statistics of `index` to `folder`, beside buckets that are searched with its settings."""
+    if isinstance(index, BucketIndex):
+        index.statistics.save(folder / key_of(Buckets(folder.parent), index.settings, index.names))
+    elif isinstance(index, MemoryIndex):
+        _save_counted(folder, index, list(index.weights(how)))
 
 
-def count_totals(folder: Path, index: MemoryIndex, arms: Sequence[str]) -> None:
-    """The same of one index over all memories, where buckets can be searched with its settings."""
+def _save_counted(folder: Path, index: MemoryIndex, arms: Sequence[str]) -> None:
     try:
         check_settings(index.settings)
     except ParameterError:
         return
     postings = {name: counts_of(index, name) for name in arms if name != VECTOR}
-    counted = Counted.of(index, postings, vectors_of(index) if VECTOR in arms else None)
-    counted.save(folder / key_of(Buckets(folder.parent), index.settings, arms))
+    statistics = Statistics.of(index, postings, vectors_of(index) if VECTOR in arms else None)
+    statistics.save(folder / key_of(Buckets(folder.parent), index.settings, arms))
 
 
 def empty_index(settings: FitSettings) -> MemoryIndex:

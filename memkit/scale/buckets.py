@@ -19,12 +19,16 @@ from memkit.errors import MemkitError, ParameterError, refused
 from memkit.hashes import digest_of_file
 from memkit.parallel import results
 from memkit.params import check_value
+from memkit.scale.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
 from memkit.schemas import TABLES
+from memkit.search.fitted.index import Searchable
+from memkit.search.fitted.kinds import index_for
+from memkit.search.settings import FitSettings, QuerySettings
+from memkit.tables.above import scale
 from memkit.tables.commit import check_path, current, is_lake
 from memkit.tables.corpus import Corpus
 from memkit.tables.lake import load, save_tables
 from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION
-from memkit.tables.split import LIST_VERSION, MOST_BUCKETS, as_listed, place_of, split, write_list
 from memkit.tables.table import from_table, given_table
 from memkit.tables.untrusted import check_unique, open_member, read_json, refuse_links
 
@@ -158,25 +162,6 @@ class Buckets(Corpus):
         return f"<pre>{self!r}</pre>"
 
 
-def is_bucketed(folder: Path) -> bool:
-    """Whether buckets lie in `folder`.
-
-    Raises
-    ------
-    FormatError
-        Where they were not all saved.
-    """
-    if not (folder / BUCKETS).is_file() and any(folder.glob("bucket-*")):
-        raise refused(folder, f"buckets and {BUCKETS}", "a save that was stopped; save the corpus again")
-    return (folder / BUCKETS).is_file()
-
-
-def lakes_in(folder: Path) -> list[Path]:
-    """The lakes of which one consists, of any version: its buckets, or itself."""
-    refuse_links(folder)
-    return sorted(folder.glob("bucket-*")) if is_bucketed(folder) else [folder]
-
-
 def write_buckets(folder: str | Path, tables: Iterable[Any], buckets: int = 32) -> None:
     """Lay out more memories than fit into memory: table after table is taken, and a lake of buckets is left.
 
@@ -289,3 +274,10 @@ def _read_list(folder: Path) -> list[dict[str, Any]]:
     except ValueError as error:
         raise refused(folder / BUCKETS, "a list of buckets as memkit writes it", str(error)) from error
     return named
+
+
+@index_for.register
+def _(corpus: Buckets, settings: FitSettings, how: QuerySettings, before: Searchable | None = None) -> Searchable:
+    """An index over buckets, which takes nothing from one before."""
+    found: Searchable = scale("index").bucket_index(corpus, settings, how)
+    return found
