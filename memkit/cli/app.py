@@ -151,6 +151,7 @@ def search(
     k: Annotated[int, typer.Option("-k", help="Hits at most.", min=1)] = 10,
     where: Annotated[str | None, typer.Option(help="A SQL predicate over memories, applied before the cut.")] = None,
     as_of: AsOfOption = None,
+    user: Annotated[str | None, typer.Option("--user", help="Who asks; default everybody.")] = None,
     trace: Annotated[bool, typer.Option(help="Every candidate with what each stage made of it.")] = False,
     preset: PresetOption = None,
     profile: ProfileOption = None,
@@ -163,7 +164,7 @@ def search(
     """Search a folder by words and by meaning; the parameters are those of mk.Retriever."""
     retriever = fitted(load(path, formats=formats, rev=rev), preset, sets, profile)
     ask = retriever.trace if trace else retriever.search
-    table = ask(query, k=k, where=where, as_of=as_of)
+    table = ask(query, k=k, where=where, as_of=as_of, user_id=user)
     if columns is not None:
         table = _chosen(table, retriever.corpus_.memories, [name.strip() for name in columns.split(",")])
     show(table, as_json, None if columns is None else table.column_names)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -35,8 +34,6 @@ from memkit.tables.untrusted import check_unique, open_member, read_json, refuse
 _PARTS = ".parts"
 VECTORS = "vectors"
 """A table of a lake of buckets with columns memory_id and vector: vectors that are given, rather than encoded."""
-_ONE_USER = re.compile(r"\s*user_id\s*=\s*'((?:[^']|'')*)'\s*(?:and\b(.*))?", re.IGNORECASE | re.DOTALL)
-_OR = re.compile(r"\bor\b|--|/\*", re.IGNORECASE)
 
 
 class Buckets(Corpus):
@@ -109,12 +106,10 @@ class Buckets(Corpus):
         """The number of the bucket that has this user's memories, if there are any."""
         return place_of(user_id, len(self))
 
-    def needed(self, where: str | None) -> list[int]:
-        """The buckets that the predicate `where` can be true in: one, where it begins with ``user_id = '…'``."""
-        found = _ONE_USER.fullmatch(where or "")
-        if found is None or _OR.search(found[2] or ""):
-            return [*range(len(self))]
-        return [self.bucket_of(found[1].replace("''", "'"))]
+    def needed(self, user_id: str | None) -> list[int]:
+        """The buckets with what a user sees: that user's, and those that hold memories of nobody; all for None."""
+        own = None if user_id is None else self.bucket_of(user_id)
+        return [at for at, one in enumerate(self._named) if own is None or at == own or one["shared"]]
 
     def save(self, folder: str | Path, buckets: int | None = None) -> None:
         """As `Corpus.save`; to its own folder, only what a Retriever counted over all buckets is written.
@@ -264,7 +259,7 @@ def _read_list(folder: Path) -> list[dict[str, Any]]:
             f"{document.get('version')!r:.40} and {document.get('lake')!r:.40}; save the corpus again",
         )
     named = document.get("buckets")
-    kinds = {"name": str, "manifest": str, "memories": int}
+    kinds = {"name": str, "manifest": str, "memories": int, "shared": int}
     try:
         if not (isinstance(named, list) and 1 <= len(named) <= MOST_BUCKETS):
             raise ValueError(f"{named!r:.80}")

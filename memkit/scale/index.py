@@ -228,13 +228,15 @@ class BucketIndex:
         seen: Where = request.where
         if request.where and _looks_further(request.where):
             seen = memories_where(self.corpus.ask, request.where, how.where_timeout_s)
-        parts = [self.bucket(number) for number in self.corpus.needed(request.where)]
-        scopes = [make_scope(part.memories, part.rows, part.corpus.ask, how, seen, request.moment) for part in parts]
+        parts = [self.bucket(number) for number in self.corpus.needed(request.user_id)]
+        moment, user_id = request.moment, request.user_id
+        scopes = [make_scope(part.memories, part.rows, part.corpus.ask, how, seen, moment, user_id) for part in parts]
+        unknown = user_id if all(scope.unknown_user is not None for scope in scopes) else None
         counted = [scope.unseen for scope in scopes if scope.unseen is not None]
         unseen = reduce(operator.add, counted) if counted else None
         scoped = [(part, scope.allowed) for part, scope in zip(parts, scopes, strict=True)]
         small, found = self._find(request.texts, how.pool, scoped, how, request.moment.at)
-        return Answer(small, Scope(None, None, None, None, unseen), self.weights(how), found)
+        return Answer(small, Scope(None, None, None, None, unseen, unknown), self.weights(how), found)
 
     def _find(
         self, asked: Sequence[str], n: int, scoped: Sequence[tuple[Part, Mask | None]], how: QuerySettings, on: datetime

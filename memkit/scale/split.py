@@ -29,7 +29,7 @@ from memkit.tables.lake import Writers, save, write_parquet
 from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION, read_manifest
 from memkit.tables.untrusted import open_member, refuse_links
 
-LIST_VERSION = 1
+LIST_VERSION = 2
 MOST_BUCKETS = 100_000
 
 
@@ -68,7 +68,9 @@ def _save_one(place: Path, tables: dict[str, pa.Table]) -> dict[str, Any]:
 def as_listed(place: Path, tables: Mapping[str, pa.Table]) -> dict[str, Any]:
     """What ``buckets.json`` says of a bucket that holds these tables."""
     with open_member(current(place), MANIFEST) as file:
-        return {"name": place.name, "manifest": digest_of_file(file), "memories": tables["memories"].num_rows}
+        manifest, memories = digest_of_file(file), tables["memories"]
+    shared = memories["user_id"].null_count
+    return {"name": place.name, "manifest": manifest, "memories": memories.num_rows, "shared": shared}
 
 
 def _is_saved(place: Path, tables: dict[str, pa.Table]) -> bool:

@@ -270,6 +270,13 @@ class Question:
         return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor, s.decay_kinds)
 
 
+def check_user(user_id: object) -> None:
+    """Raise where `user_id` is neither None, for everybody, nor a text that can be one's name."""
+    check_value("Retriever.search", "user_id", user_id, "str", nullable=True)
+    if user_id == "":
+        raise ParameterError("Retriever.search: 'user_id' must be a user's id, or None for everybody. Got ''.")
+
+
 def ask(
     index: Searchable,
     settings: Settings,
@@ -278,15 +285,17 @@ def ask(
     where: str | None,
     as_of: AsOf,
     to_trace: bool = False,
+    user_id: str | None = None,
 ) -> Question:
     """Settle a question and ask the arms; parameters and errors are those of `Retriever.search`."""
     check_value("Retriever.search", "k", k, "int", low=1)
+    check_user(user_id)
     asked = as_queries(queries)
     own = set(asked.days)
     if len(own) > 1:
         raise ParameterError(f"Retriever.ask: expected queries of one day. Got {len(own)}; search and trace take them.")
     moment = next(iter(own), None) or Moment.of(as_of)
-    request = Request(asked.texts, where, moment, to_trace)
+    request = Request(asked.texts, where, moment, to_trace, user_id)
     found, note = or_by_words(index, settings, lambda how: index.answer(request, how))
     return Question(found.index, settings, asked, k, moment.at, where, found.scope, found.weights, found.found, note)
 

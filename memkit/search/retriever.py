@@ -106,7 +106,14 @@ class Retriever(QuerySettings, FitSettings):
         return self.fit(self._index().corpus.refresh())
 
     def search(
-        self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None, columns: Sequence[str] = ()
+        self,
+        queries: Any,
+        k: int = 10,
+        where: str | None = None,
+        as_of: AsOf = None,
+        *,
+        user_id: str | None = None,
+        columns: Sequence[str] = (),
     ) -> pa.Table:
         """The best k memories (or chunks) of each query.
 
@@ -122,6 +129,9 @@ class Retriever(QuerySettings, FitSettings):
         as_of : str, date or datetime, optional
             The moment of queries without a day of their own; None is now. Kept in the schema's metadata. What was
             created after it is hidden, where it is given: a day is seen to its end, a time is exact (see `future`).
+        user_id : str, optional
+            Who asks: memories of this user and of nobody are seen. None sees everybody's. Over buckets, those that hold
+            them are opened alone.
         columns : sequence of str
             Columns of ``memories`` that the hits show too, as title, source_id, scope; one that hits have stays theirs.
 
@@ -141,9 +151,12 @@ class Retriever(QuerySettings, FitSettings):
         NotFittedError, ParameterError, QueryError
         """
         asked, added = as_queries(queries), check_added(columns)
-        return joined([hits_table(self.ask(part, k, where, as_of), added) for part in asked.by_day()], asked.ids)
+        parts = (self.ask(part, k, where, as_of, user_id=user_id) for part in asked.by_day())
+        return joined([hits_table(part, added) for part in parts], asked.ids)
 
-    def trace(self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None) -> pa.Table:
+    def trace(
+        self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None, *, user_id: str | None = None
+    ) -> pa.Table:
         """Every candidate with what each stage made of it; parameters and errors as for `search`.
 
         Besides the candidates of `search` it shows what the arms would have found without filters, and the next
@@ -160,7 +173,7 @@ class Retriever(QuerySettings, FitSettings):
         """
         asked = as_queries(queries)
         index, settings = self._index().whole, Settings.of(self)
-        parts = [ask(index, settings, part, k, where, as_of, to_trace=True) for part in asked.by_day()]
+        parts = [ask(index, settings, part, k, where, as_of, to_trace=True, user_id=user_id) for part in asked.by_day()]
         return joined(list(map(trace_table, parts)), asked.ids)
 
     def over_all(self) -> Self:
@@ -189,13 +202,15 @@ class Retriever(QuerySettings, FitSettings):
         other.index_, other.arms_ = whole, whole.arms
         return other
 
-    def ask(self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None) -> Question:
+    def ask(
+        self, queries: Any, k: int = 10, where: str | None = None, as_of: AsOf = None, *, user_id: str | None = None
+    ) -> Question:
         """The question behind `search` and `trace`, with what the arms found; parameters and errors as for `search`.
 
         All `queries` are of one day.
         Rank it under other settings by `Question.but`, at the cost of some array work.
         """
-        return ask(self._index(), Settings.of(self), queries, k, where, as_of)
+        return ask(self._index(), Settings.of(self), queries, k, where, as_of, user_id=user_id)
 
     def save(self, folder: Path | str) -> None:
         """Keep what was fitted in `folder`: parameters, chunks and the arms built so far; no text of the user's code.

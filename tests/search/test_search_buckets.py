@@ -12,6 +12,7 @@ from typing import Any
 import joblib
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import memkit as mk
@@ -120,25 +121,30 @@ def test_a_users_question_opens_one_bucket(lake: Any, monkeypatch: pytest.Monkey
     opened: list[int] = []
     real = buckets.Buckets.bucket
     monkeypatch.setattr(buckets.Buckets, "bucket", lambda self, at: (opened.append(at), real(self, at))[1])
-    search.search("чай", where="user_id = 'u3' and kind = 'note'", as_of=DAY)
-    assert opened == [lake.bucket_of("u3")]
+    search.search("чай", user_id="u3", where="kind = 'note'", as_of=DAY)
+    assert opened == lake.needed("u3")
 
 
-@pytest.mark.parametrize(
-    ("where", "is_one"),
-    [
-        ("user_id = 'o''neill'", True),
-        (" USER_ID='a'  AND kind = 'note'", True),
-        ("user_id = 'a' or true", False),
-        ("user_id = 'a' and (kind = 'note' or kind = 'archive')", False),
-        ("user_id = 'a' -- or not", False),
-        ("user_id in ('a')", False),
-        ("not user_id = 'a'", False),
-        (None, False),
-    ],
-)
-def test_which_buckets_a_predicate_needs(where: str | None, is_one: bool, lake: Any) -> None:
-    assert (len(lake.needed(where)) == 1) == is_one
+@pytest.mark.parametrize("user", ["u1", "u3", "o'neill", "unknown"])
+def test_a_user_sees_what_the_predicate_says(user: str, lake: Any, corpus: mk.Corpus) -> None:
+    named = user.replace("'", "''")
+    where = f"user_id = '{named}' or user_id is null"
+    for held in (corpus, lake):
+        search = mk.Retriever(encoder=None).fit(held)
+        assert_same(search.search(QUESTIONS, where=where, as_of=DAY), search.search(QUESTIONS, user_id=user, as_of=DAY))
+        assert_same(search.trace(QUESTIONS, where=where, as_of=DAY), search.trace(QUESTIONS, user_id=user, as_of=DAY))
+        with pytest.raises(ParameterError, match="or None for everybody"):
+            search.search("чай", user_id="")
+        note = search.search("чай", user_id=user, as_of=DAY).schema.metadata.get(b"note", b"").decode()
+        assert ("No memory is of user" in note) == (not user.startswith("u") or user == "unknown")
+
+
+def test_a_user_needs_one_bucket_where_all_memories_are_somebodys(tmp_path: Path) -> None:
+    users = [f"u{at}" for at in range(20)]
+    mk.from_table({"text": users, "user_id": users}).save(tmp_path, buckets=4)
+    lake: Any = mk.open(tmp_path)
+    assert all(lake.needed(user) == [lake.bucket_of(user)] for user in users)
+    assert lake.needed(None) == [0, 1, 2, 3]
 
 
 def test_few_buckets_are_held_at_once(lake: Any, corpus: mk.Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -283,10 +289,10 @@ def test_a_bucket_of_another_save_is_said(saved: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"version": 2},
+        {"version": 3},
         {"lake": 99},
         {"buckets": []},
-        {"buckets": [{"name": "../other", "manifest": "a", "memories": 1}]},
+        {"buckets": [{"name": "../other", "manifest": "a", "memories": 1, "shared": 0}]},
         {"buckets": [{"name": "bucket-00000", "manifest": "a"}]},
         {"buckets": "all"},
     ],
@@ -337,7 +343,7 @@ def test_totals_are_saved_so_that_a_users_question_reads_one_bucket(
     settings: dict[str, Any], from_one: bool, corpus: mk.Corpus, tmp_path: Path
 ) -> None:
     settings = {"encoder": "hash"} | settings
-    held = mk.from_table(corpus.memories)
+    held = mk.from_table(corpus.memories.filter(pc.is_valid(corpus.memories["user_id"])))
     one = mk.Retriever(**settings).fit(held)
     one.corpus_.save(tmp_path / "lake", buckets=4)
     if not from_one:
@@ -349,7 +355,7 @@ def test_totals_are_saved_so_that_a_users_question_reads_one_bucket(
     for other in set(range(4)) - {own}:
         shutil.rmtree(tmp_path / "lake" / f"bucket-{other:05}")
     many = mk.Retriever(**settings).fit(lake)
-    asked = {"where": "user_id = 'u3'", "as_of": DAY}
+    asked = {"user_id": "u3", "as_of": DAY}
     assert_same(one.search(QUESTIONS, **asked), many.search(QUESTIONS, **asked))
     with pytest.raises(FormatError, match=r"expected a bucket of this lake\. Got none"):
         many.search(QUESTIONS, as_of=DAY)

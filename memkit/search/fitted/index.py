@@ -64,6 +64,7 @@ class Request:
     where: str | None
     moment: Moment
     to_trace: bool = False
+    user_id: str | None = None
 
 
 @dataclass(frozen=True)
@@ -192,7 +193,8 @@ class MemoryIndex:
 
     def answer(self, request: Request, how: QuerySettings) -> Answer:
         """What the arms find for a request, among what it may find."""
-        scope = make_scope(self.memories, self.rows, self.corpus.ask, how, request.where, request.moment)
+        where, moment, user_id = request.where, request.moment, request.user_id
+        scope = make_scope(self.memories, self.rows, self.corpus.ask, how, where, moment, user_id)
         weights = self.weights(how)
         pools = 2 if request.to_trace and scope.allowed is None and self.is_steady else 1
         found = self.find(request.texts, pools * how.pool, scope.allowed, weights, how, request.moment.at)

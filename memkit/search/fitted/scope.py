@@ -113,6 +113,8 @@ class Scope:
         Chunks that may be found; None for all.
     unseen : Unseen or None
         What is later than the moment that is asked about; None where that hides nothing.
+    unknown_user : str or None
+        The user that asks, where no memory is of that user.
     """
 
     filtered: Mask | None
@@ -120,6 +122,7 @@ class Scope:
     future: Mask | None
     allowed: Mask | None
     unseen: Unseen | None = None
+    unknown_user: str | None = None
 
     @property
     def until(self) -> datetime | None:
@@ -133,16 +136,28 @@ class Scope:
 
 
 def make_scope(
-    memories: pa.Table, rows: Rows, ask: Callable[..., pa.Table], how: QuerySettings, where: Where, moment: Moment
+    memories: pa.Table,
+    rows: Rows,
+    ask: Callable[..., pa.Table],
+    how: QuerySettings,
+    where: Where,
+    moment: Moment,
+    user_id: str | None = None,
 ) -> Scope:
     """The scope of a question, by its `where` and, of the settings, `expired`, `future` and `kinds_hidden`.
 
-    `where` may be the ids of the memories that pass it; `ask` is for a predicate, as for `memories_where`.
+    `where` may be the ids of the memories that pass it; `ask` is for a predicate, as for `memories_where`. A user sees
+    memories of that `user_id` and of nobody.
     """
     ids, out = memories["memory_id"], []
     if where is not None:
         passed = memories_where(ask, where, how.where_timeout_s) if isinstance(where, str) else where
         out.append(~pc.is_in(ids, value_set=passed).to_numpy())
+    unknown = None
+    if user_id is not None:
+        is_theirs = pc.equal(memories["user_id"], user_id)
+        unknown = None if pc.any(is_theirs).as_py() else user_id
+        out.append(~pc.fill_null(is_theirs, True).to_numpy())
     if (hidden := rows.hidden(how.kinds_hidden)) is not None:
         out.append(hidden)
     gone = rows.expired(moment.at)
@@ -155,4 +170,4 @@ def make_scope(
     reasons = [mask for mask in (filtered, expired, future) if mask is not None]
     allowed = ~np.logical_or.reduce(reasons)[rows.memory] if reasons else None
     unseen = None if until is None else Unseen.of(rows, until, future, filtered)
-    return Scope(filtered, expired, future, allowed, unseen)
+    return Scope(filtered, expired, future, allowed, unseen, unknown)

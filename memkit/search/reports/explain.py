@@ -21,7 +21,14 @@ _DOUBTFUL = 0.2
 
 
 def explain(
-    search: Retriever, query: str, memory_id: str, k: int = 10, where: str | None = None, as_of: AsOf = None
+    search: Retriever,
+    query: str,
+    memory_id: str,
+    k: int = 10,
+    where: str | None = None,
+    as_of: AsOf = None,
+    *,
+    user_id: str | None = None,
 ) -> str:
     """Why `search` returns the memory for `query`, or why it does not.
 
@@ -33,7 +40,7 @@ def explain(
         One text.
     memory_id : str
         Of any memory in the corpus.
-    k, where, as_of
+    k, where, as_of, user_id
         As for `Retriever.search`.
 
     Returns
@@ -56,7 +63,7 @@ def explain(
     "'b' is not returned: lexical score 0 (no term of the query occurs in it) and no letters in common."
     """
     check_unicode(memory_id)
-    return explained(search.over_all().ask(query, k, where, as_of), memory_id)
+    return explained(search.over_all().ask(query, k, where, as_of, user_id=user_id), memory_id)
 
 
 def explained(question: Question, memory_id: str) -> str:

@@ -115,7 +115,14 @@ def hits_table(question: Question, added: Sequence[str] = ()) -> pa.Table:
 
 
 def _note(question: Question, ranked: Ranked, *more: str) -> str:
-    said = (question.note, *more, _decay_note(question, ranked), _future_note(question), _context_note(question))
+    said = (
+        question.note,
+        *more,
+        _decay_note(question, ranked),
+        _future_note(question),
+        _context_note(question),
+        _user_note(question),
+    )
     return " ".join(filter(None, said))
 
 
@@ -294,6 +301,12 @@ def _context_note(question: Question) -> str:
     if column is None or index.context is not None:
         return ""
     return f"The context_column {column!r} is not used: half of the rows are longer than a turn, 40 words."
+
+
+def _user_note(question: Question) -> str:
+    """That no memory is of the user who asks."""
+    unknown = question.scope.unknown_user
+    return "" if unknown is None else f"No memory is of user {unknown!r:.80}: what is seen is of nobody."
 
 
 def _future_note(question: Question) -> str:
