@@ -70,7 +70,6 @@ from memkit.glance import overview as overview
 from memkit.index.cache import vector_cache as vector_cache
 from memkit.index.encode import as_encoder as as_encoder
 from memkit.index.encode import register_encoder as register_encoder
-from memkit.scale.milvus import Milvus as Milvus
 from memkit.past.history import History as History
 from memkit.past.history import history as history
 from memkit.past.samples import write_commits as write_commits
@@ -84,10 +83,11 @@ from memkit.policy.quota import Quota as Quota
 from memkit.policy.replay import forecast as forecast
 from memkit.policy.replay import replay as replay
 from memkit.policy.split_plan import SplitPlan as SplitPlan
+from memkit.scale.buckets import write_buckets as write_buckets
+from memkit.scale.milvus import Milvus as Milvus
 from memkit.search.reports.contributions import contributions as contributions
 from memkit.search.reports.explain import explain as explain
 from memkit.search.retriever import Retriever as Retriever
-from memkit.scale.buckets import write_buckets as write_buckets
 from memkit.tables.convert import convert_ids as convert_ids
 from memkit.tables.corpus import Corpus as Corpus
 from memkit.tables.named import named_queries as named_queries

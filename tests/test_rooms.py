@@ -15,6 +15,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 import memkit
+from memkit.tables.above import SCALE
 
 PACKAGE = Path(memkit.__file__).parent
 CONTRACTS = PACKAGE.parent / "pyproject.toml"
@@ -71,11 +72,10 @@ print([name for name in sys.modules if name.startswith(("memkit.past", "memkit.p
 
 def test_what_is_past_memory_is_asked_for_by_one_table() -> None:
     """No module below names the room, and only what the table of `memkit.tables.above` holds is reached."""
-    names = [path for path in MODULES if "memkit.scale" in path.read_text("utf-8") and room_of(path) != "scale"]
-    assert {path.relative_to(PACKAGE).as_posix() for path in names} == {"tables/above.py"}
-    from memkit.tables.above import SCALE
-
-    assert {dotted(path) for path in MODULES} >= set(SCALE.values())
+    modules = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in MODULES}
+    below = {name for name, text in modules.items() if "memkit.scale" in text and not name.startswith("scale/")}
+    assert below == {"tables/above.py"}
+    assert {module.replace(".", "/") + ".py" for module in SCALE.values()} <= {f"memkit/{name}" for name in modules}
     script = """
 import sys, tempfile, memkit as mk
 corpus = mk.read(mk.sample_data()).refresh()

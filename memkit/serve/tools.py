@@ -21,7 +21,7 @@ from memkit.change.store import store
 from memkit.change.users import check_user
 from memkit.change.workspace import Live
 from memkit.duck import literal
-from memkit.errors import NotFoundError, ParameterError, PolicyRefusal
+from memkit.errors import ParameterError, PolicyRefusal
 from memkit.formats.facts import TYPES
 from memkit.params import Zone
 from memkit.serve.calls import Calls
