@@ -2,10 +2,14 @@
 # A line a name, ``from … import … as …``; a room, like `memkit.plot`, comes from memkit.
 
 from memkit import errors as errors
+from memkit import extend as extend
+from memkit import labels as labels
 from memkit import panels as panels
 from memkit import plot as plot
 from memkit import presets as presets
+from memkit import records as records
 from memkit import schemas as schemas
+from memkit import testing as testing
 from memkit.change.diff import diff as diff
 from memkit.change.edits import Edits as Edits
 from memkit.change.fix import Fix as Fix
@@ -21,6 +25,7 @@ from memkit.change.workspace import get_index as get_index
 from memkit.change.workspace import get_storage as get_storage
 from memkit.context import Context as Context
 from memkit.context import ContextBuilder as ContextBuilder
+from memkit.corpus_overview import overview as overview
 from memkit.decay import Decay as Decay
 from memkit.display.notebook import show as show
 from memkit.errors import ChangeRefusedError as ChangeRefusedError
@@ -40,9 +45,6 @@ from memkit.errors import VersionError as VersionError
 from memkit.evaluation.audits.audit import audit as audit
 from memkit.evaluation.labels.known import import_log as import_log
 from memkit.evaluation.labels.known import known_items as known_items
-from memkit.evaluation.labels.labels import read_qrels as read_qrels
-from memkit.evaluation.labels.labels import read_queries as read_queries
-from memkit.evaluation.labels.labels import write_labels as write_labels
 from memkit.evaluation.profiles.profile import Profile as Profile
 from memkit.evaluation.scores.compare import compare as compare
 from memkit.evaluation.scores.evaluation import evaluate as evaluate
@@ -52,27 +54,11 @@ from memkit.evaluation.settings.estimator import as_objective as as_objective
 from memkit.evaluation.settings.grid import shares as shares
 from memkit.evaluation.settings.grid import steps as steps
 from memkit.evaluation.settings.sweep import sweep as sweep
-from memkit.evaluation.tuning.decisions import admission_scores as admission_scores
-from memkit.evaluation.tuning.decisions import context_scores as context_scores
-from memkit.evaluation.tuning.decisions import dedup_scores as dedup_scores
 from memkit.evaluation.tuning.tune import tune as tune
-from memkit.evaluation.tuning.tune import tune_scores as tune_scores
-from memkit.formats.facts import format_fact as format_fact
-from memkit.formats.facts import parse_fact as parse_fact
-from memkit.formats.format import Format as Format
-from memkit.formats.records.adapters import Adapter as Adapter
-from memkit.formats.records.adapters import register_adapter as register_adapter
-from memkit.formats.registry import forget_format as forget_format
-from memkit.formats.registry import known_formats as known_formats
-from memkit.formats.registry import register_format as register_format
 from memkit.formats.rules import rules as rules
-from memkit.glance import overview as overview
 from memkit.index.cache import vector_cache as vector_cache
-from memkit.index.encode import as_encoder as as_encoder
-from memkit.index.encode import register_encoder as register_encoder
 from memkit.past.history import History as History
 from memkit.past.history import history as history
-from memkit.past.samples import write_commits as write_commits
 from memkit.policy.admission import Admission as Admission
 from memkit.policy.classifier import Classifier as Classifier
 from memkit.policy.dedup.deduplicator import Deduplicator as Deduplicator
@@ -84,24 +70,16 @@ from memkit.policy.replay import forecast as forecast
 from memkit.policy.replay import replay as replay
 from memkit.policy.split_plan import SplitPlan as SplitPlan
 from memkit.scale.buckets import write_buckets as write_buckets
-from memkit.scale.milvus import Milvus as Milvus
 from memkit.search.reports.contributions import contributions as contributions
 from memkit.search.reports.explain import explain as explain
 from memkit.search.retriever import Retriever as Retriever
 from memkit.tables.convert import convert_ids as convert_ids
 from memkit.tables.corpus import Corpus as Corpus
 from memkit.tables.named import named_queries as named_queries
-from memkit.tables.records import rank_pathways as rank_pathways
-from memkit.tables.records import stale_pathways as stale_pathways
-from memkit.tables.records import wisdom_support as wisdom_support
 from memkit.tables.samples import sample_data as sample_data
-from memkit.tables.samples import write_files as write_files
 from memkit.tables.sources import open_lake
 from memkit.tables.sources import read as read
 from memkit.tables.table import from_table as from_table
-from memkit.text.analyse import analyse as analyse
-from memkit.text.chunk import Chunker as Chunker
-from memkit.text.snippet import snippet as snippet
 
 open = open_lake  # under another name there, as it is a builtin's
 

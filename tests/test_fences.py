@@ -32,7 +32,7 @@ def test_no_heading_chunk_or_part_begins_within_a_closed_fence(code: str, tmp_pa
     text = "слово\n" * 9 + code + "слово\n" * 9
     table = pa.table({"memory_id": ["m"], "path": ["a.md"], "text": [text]})
     size = -(-len(code) // 4)
-    chunks = mk.Chunker(chunk_tokens=size, overlap_tokens=0).transform(table)["text"].to_pylist()
+    chunks = mk.extend.Chunker(chunk_tokens=size, overlap_tokens=0).transform(table)["text"].to_pylist()
     assert any(code.rstrip("\n") in chunk for chunk in chunks)
     assert any(code in part for part in mk.SplitPlan(max_tokens_per_file=size).parts(text))
 

@@ -529,8 +529,8 @@ READ_WORDS: dict[str, Work] = {
     "snippet query": lambda text: snippet("слово чай " * 20, text),
 }
 READ_LINES: dict[str, Work] = {
-    "chunks": over_a_table(mk.Chunker(chunk_tokens=40, overlap_tokens=8).transform),
-    "counted chunks": over_a_table(mk.Chunker(counter=lambda text: len(text.split())).transform),
+    "chunks": over_a_table(mk.extend.Chunker(chunk_tokens=40, overlap_tokens=8).transform),
+    "counted chunks": over_a_table(mk.extend.Chunker(counter=lambda text: len(text.split())).transform),
     "split": over_a_table(mk.SplitPlan(max_tokens_per_file=100).plan),
     "counted split": over_a_table(mk.SplitPlan(max_tokens_per_file=100, counter=lambda text: len(text) // 3).plan),
     "fences": fences,

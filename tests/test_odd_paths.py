@@ -25,7 +25,7 @@ class Wrong:
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a pipe, a socket, a loop of links and a file, where one is."""
-    mk.write_files(tmp_path, {"file.md": "# Чай\nБез сахара.\n"})
+    mk.testing.write_files(tmp_path, {"file.md": "# Чай\nБез сахара.\n"})
     monkeypatch.chdir(tmp_path)  # a socket's path must be short
     os.mkfifo("pipe")
     Path("link").symlink_to("loop")
@@ -37,7 +37,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> mk.Corpus:
-    return mk.read(mk.write_files(tmp_path_factory.mktemp("sound"), FILES))
+    return mk.read(mk.testing.write_files(tmp_path_factory.mktemp("sound"), FILES))
 
 
 NO_PATH = [None, "", b"folder", 5, 1.5, True, [], ["folder"], {}, object(), Path, Wrong()]
@@ -51,7 +51,7 @@ TAKE_A_PATH: dict[str, Callable[[mk.Corpus, Any], object]] = {
     "load": lambda corpus, path: mk.Retriever.load(path, corpus),
     "load a profile": lambda corpus, path: mk.Profile.load(path),
     "save a profile": lambda corpus, path: mk.Profile().save(path),
-    "write_labels": lambda corpus, path: mk.write_labels({"query_id": ["q"], "text": ["чай"]}, path),
+    "write_labels": lambda corpus, path: mk.labels.write({"query_id": ["q"], "text": ["чай"]}, path),
     "report": lambda corpus, path: mk.overview(corpus, as_of="2026-03-01").report(path),
 }
 READ = ("read", "open", "history", "load")
@@ -77,7 +77,7 @@ def test_where_nothing_can_be_read_one_line_says_so(place: Path, corpus: mk.Corp
 
 
 @pytest.mark.parametrize("given", ["pipe", "socket", "/dev/zero", "."])
-@pytest.mark.parametrize("read", [mk.Profile.load, mk.read_qrels, mk.read_queries, mk.import_log])
+@pytest.mark.parametrize("read", [mk.Profile.load, mk.labels.read_qrels, mk.labels.read_queries, mk.import_log])
 def test_a_file_is_asked_for_and_anything_else_is_not_opened(place: Path, read: Any, given: str) -> None:
     with pytest.raises(mk.FormatError, match=r"expected a file\. Got a "):
         read(given)

@@ -12,8 +12,8 @@ import pytest
 
 import memkit as mk
 from memkit.cli.app import app
+from memkit.corpus_overview import NEAR, Overview
 from memkit.errors import ParameterError
-from memkit.glance import NEAR, Overview
 from memkit.tables.samples import write_files
 
 DAY = "2026-03-01"
@@ -87,7 +87,7 @@ def test_an_estimate_says_so_and_exact_compares_all(monkeypatch: pytest.MonkeyPa
     texts = [f"{LONG} номер {at // 2}{'!' * (at % 2)}" for at in range(60)]
     corpus = mk.from_table({"text": texts, "memory_id": [f"m{at}" for at in range(60)]})
     whole = mk.overview(corpus, exact=True, as_of=DAY)
-    monkeypatch.setattr("memkit.glance.DRAWN", 30)
+    monkeypatch.setattr("memkit.corpus_overview.DRAWN", 30)
     some = mk.overview(corpus, as_of=DAY)
     note = dict(zip(some.table["what"].to_pylist(), some.table["note"].to_pylist(), strict=True))["near-equal pairs"]
     inside = some.tables["near_texts"].num_rows

@@ -98,7 +98,7 @@ def test_an_editor_completes_the_names() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(AttributeError, match=r"'Corpora'\. Expected one of Adapter, Admission, .* mean 'Corpus'"):
+    with pytest.raises(AttributeError, match=r"'Corpora'\. Expected one of Admission, .* mean 'Corpus'"):
         _ = mk.Corpora
 
 

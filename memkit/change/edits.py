@@ -85,7 +85,7 @@ class Edits(Tabular):
     --------
     >>> import memkit as mk, tempfile
     >>> text = "- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Чинит\\n- [id:wk_2] [t:working] [imp:high] Чай\\n"
-    >>> folder = mk.write_files(tempfile.mkdtemp(), {"users/anna/working.md": text})
+    >>> folder = mk.testing.write_files(tempfile.mkdtemp(), {"users/anna/working.md": text})
     >>> edits = mk.plan(mk.read(folder), mk.Expiry(), as_of="2026-03-01")
     >>> edits.table.select(["op", "path", "reason", "after"]).to_pylist()
     [{'op': 'delete', 'path': 'users/anna/working.md', 'reason': 'expired', 'after': ''}]

@@ -34,7 +34,8 @@ class Fix(Estimator):
     Examples
     --------
     >>> import memkit as mk, tempfile
-    >>> folder = mk.write_files(tempfile.mkdtemp(), {"users/anna/meta.json": '{"version": 2, "archiveCount": 7}',
+    >>> folder = mk.testing.write_files(tempfile.mkdtemp(), {
+    ...     "users/anna/meta.json": '{"version": 2, "archiveCount": 7}',
     ...     "users/anna/archive.md": "- [id:ar_1] [t:archive] [imp:low] Пьёт чай\\n"})
     >>> mk.plan(mk.read(folder), mk.Fix()).table.select(["path", "before", "after"]).to_pylist()
     [{'path': 'users/anna/meta.json', 'before': '7', 'after': '1'}]

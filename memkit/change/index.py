@@ -51,7 +51,7 @@ class IndexStore(Operations):
     Examples
     --------
     >>> import memkit as mk, tempfile
-    >>> index = mk.store(mk.write_files(tempfile.mkdtemp(), {"memory/lessons/tea.md": "# Чай\\n"})).index
+    >>> index = mk.store(mk.testing.write_files(tempfile.mkdtemp(), {"memory/lessons/tea.md": "# Чай\\n"})).index
     >>> _ = index.add_category("lessons")
     >>> index.add_entry("lessons", "Чай", "lessons/tea.md", ["чай"], "high", now="2026-03-01")
     'lessons/tea.md'

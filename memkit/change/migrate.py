@@ -43,7 +43,7 @@ class Migrate(Estimator):
     --------
     >>> import memkit as mk, tempfile
     >>> files = {"memory/users/anna/profile.md": "", "memory/boris.md": "- Пьёт чай"}
-    >>> edits = mk.plan(mk.read(mk.write_files(tempfile.mkdtemp(), files)), mk.Migrate())
+    >>> edits = mk.plan(mk.read(mk.testing.write_files(tempfile.mkdtemp(), files)), mk.Migrate())
     >>> edits.table.select(["path", "after"]).to_pylist()[0]
     {'path': 'memory/users/boris/archive.md', 'after': '- [id:ar_001] [t:archive] [imp:low] Пьёт чай'}
     """

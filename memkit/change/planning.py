@@ -81,7 +81,7 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None, *, merge: bool = Fal
     --------
     >>> import memkit as mk, tempfile
     >>> text = "- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Чинит\\n- [id:wk_2] [t:working] [imp:high] Чай\\n"
-    >>> folder = mk.write_files(tempfile.mkdtemp(), {"users/anna/working.md": text})
+    >>> folder = mk.testing.write_files(tempfile.mkdtemp(), {"users/anna/working.md": text})
     >>> print(plan(mk.read(folder), "expiry", as_of="2026-03-01").diff())
     --- a/users/anna/working.md
     +++ b/users/anna/working.md
@@ -186,7 +186,7 @@ def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = Non
     Examples
     --------
     >>> import memkit as mk, tempfile
-    >>> folder = mk.write_files(tempfile.mkdtemp(), {"users/anna/working.md":
+    >>> folder = mk.testing.write_files(tempfile.mkdtemp(), {"users/anna/working.md":
     ...     "- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Чинит бота\\n"})
     >>> _ = mk.plan(mk.read(folder), mk.Expiry(), as_of="2026-03-01").apply(force=True)
     >>> undo(folder).select(["path", "op"]).to_pylist()

@@ -255,7 +255,7 @@ class MemoryIndex:
     Examples
     --------
     >>> import memkit as mk, tempfile
-    >>> storage = mk.MemoryStorage(mk.write_files(tempfile.mkdtemp(), {"MEMORY.md": "Чай без сахара."}))
+    >>> storage = mk.MemoryStorage(mk.testing.write_files(tempfile.mkdtemp(), {"MEMORY.md": "Чай без сахара."}))
     >>> index = mk.MemoryIndex(storage, encoder=None)
     >>> [(found.file_path, found.line_start, found.content) for found in index.search("сахар")]
     [('MEMORY.md', 1, 'Чай без сахара.')]

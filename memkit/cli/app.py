@@ -96,7 +96,7 @@ def overview(
     rev: RevOption = None,
 ) -> None:
     """Look at a folder for the first time: what it holds, what is wrong with it, what to call next."""
-    from memkit.glance import overview as look
+    from memkit.corpus_overview import overview as look
 
     found = look(load(path, formats=formats, rev=rev), exact=exact, as_of=as_of)
     if page is not None:

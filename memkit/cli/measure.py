@@ -144,13 +144,13 @@ def evaluate(
     run: Annotated[Path | None, typer.Option(help="Write the hits: .parquet, .csv, .jsonl, .json, or TREC.")] = None,
 ) -> None:
     """Say how well search answers labelled queries, with intervals over users."""
-    from memkit.evaluation.labels.labels import write_labels
+    from memkit.evaluation.labels.labels import write
     from memkit.evaluation.scores.evaluation import METRICS
     from memkit.evaluation.scores.evaluation import evaluate as measure
 
     found = measure(asked.search(), asked.queries, qrels, metric or METRICS, stages=stages, **asked.how)
     if run is not None:
-        write_labels(found.hits, run)
+        write(found.hits, run)
     lost = found.stages if stages and asked.as_json else None
     asked.show(found, found.per_query if per_query else lost)
 

@@ -162,12 +162,12 @@ class Format:
     >>> from memkit.tables.samples import write_files
     >>> def parse(file, rows):
     ...     rows.memory("cards", file.source.path, 1, file.source.text, kind="card")
-    >>> cards = mk.Format("cards", "*.card", kinds=(mk.schemas.Kind("card", "a card"),), tables=(), parse=parse,
+    >>> cards = mk.extend.Format("cards", "*.card", kinds=(mk.schemas.Kind("card", "a card"),), tables=(), parse=parse,
     ...                   claims=lambda file: file.source.name.endswith(".card"), endings=(".card",))
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     mk.read(write_files(folder, {"tea.card": "чай"}), formats=[cards]).memories["text"].to_pylist()
     ['чай']
-    >>> mk.forget_format("cards")
+    >>> mk.extend.unregister("cards")
     """
 
     name: str

@@ -34,7 +34,7 @@ NAMES = tuple(format.name for format in FORMATS)
 def _checked(name: str, format: Any) -> Format:
     """A format of somebody else, its kinds declared."""
     if not isinstance(format, Format) or format.name != name:
-        raise ParameterError(f"expected a memkit.Format with the name {name!r}. Got {format!r:.80}.")
+        raise ParameterError(f"expected a memkit.extend.Format with the name {name!r}. Got {format!r:.80}.")
     if not name.isidentifier() or name in (*NAMES, "table"):
         raise ParameterError(f"a format's name must be a word that memkit does not have. Got {name!r}.")
     for rule in format.rules:
@@ -75,10 +75,10 @@ def register_format(format: Format) -> Format:
     Examples
     --------
     >>> import memkit as mk
-    >>> cards = mk.Format("cards", "*.card", kinds=(), tables=(), parse=lambda file, rows: None)
-    >>> mk.register_format(cards) is cards
+    >>> cards = mk.extend.Format("cards", "*.card", kinds=(), tables=(), parse=lambda file, rows: None)
+    >>> mk.extend.register(cards) is cards
     True
-    >>> mk.forget_format("cards")
+    >>> mk.extend.unregister("cards")
     """
     name = getattr(format, "name", "")
     _OTHERS.given[name] = _checked(name, format)
@@ -96,7 +96,7 @@ def forget_format(name: str) -> None:
     Examples
     --------
     >>> import memkit as mk
-    >>> _ = mk.register_format(mk.Format("cards", "*.card", kinds=(), tables=(), parse=lambda file, rows: None))
+    >>> _ = mk.extend.register(mk.extend.Format("cards", "*.card", kinds=(), tables=(), parse=lambda file, rows: None))
     >>> forget_format("cards")
     >>> "cards" in known_formats()["name"].to_pylist()
     False

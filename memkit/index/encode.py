@@ -49,7 +49,7 @@ def _checked(name: str, make: Any) -> Callable[[], Any]:
 _OTHERS = Plugins("memkit.encoders", _checked)
 
 
-def register_encoder(name: str, make: Callable[[], Any] | None) -> None:
+def register_encoder(name: str, make: Callable[[], Any]) -> None:
     """Make an encoder of your own known by a name, so that ``encoder=name`` means it; so does an entry point.
 
     Parameters
@@ -57,7 +57,7 @@ def register_encoder(name: str, make: Callable[[], Any] | None) -> None:
     name : str
         The entry points' group is ``memkit.encoders``; what is registered comes before them.
     make : callable
-        ``make()`` is anything that `as_encoder` takes; None forgets the name.
+        ``make()`` is anything that `as_encoder` takes.
 
     Raises
     ------
@@ -69,12 +69,14 @@ def register_encoder(name: str, make: Callable[[], Any] | None) -> None:
     >>> register_encoder("lengths", lambda: lambda texts: [[len(text), 1.0] for text in texts])
     >>> as_encoder("lengths").encode_query(["пул"]).shape
     (1, 2)
-    >>> register_encoder("lengths", None)
+    >>> forget_encoder("lengths")
     """
-    if make is None:
-        _OTHERS.given.pop(name, None)
-    else:
-        _OTHERS.given[name] = _checked(name, make)
+    _OTHERS.given[name] = _checked(name, make)
+
+
+def forget_encoder(name: str) -> None:
+    """Undo `register_encoder`; nothing happens where none was registered under the name."""
+    _OTHERS.given.pop(name, None)
 
 
 _MEMBERS = ("encode_query", "encode_document", "dim", "fingerprint", "get_config")

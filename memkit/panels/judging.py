@@ -188,7 +188,7 @@ class JudgePanel(Panel):
         return counts_of(grades, f"{answer.num_rows:,} judged, {len(self._queue):,} to go", "judgements")
 
     def _code(self, state: State) -> str:
-        return "panel.result" if self._path is None else f"mk.read_qrels({str(self._path)!r})"
+        return "panel.result" if self._path is None else f"mk.labels.read_qrels({str(self._path)!r})"
 
     def _status(self, answer: pa.Table) -> str:
         words = f"{answer.num_rows:,} judged, {len(self._queue):,} to go, {self.looks:,} looks"

@@ -49,7 +49,7 @@ class History:
     --------
     >>> import memkit as mk, tempfile
     >>> states = [("2026-01-05", {"a.md": "# Чай"}), ("2026-01-09", {"a.md": None})]
-    >>> found = mk.history(mk.write_commits(tempfile.mkdtemp(), states))
+    >>> found = mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states))
     >>> found.sql("select change, valid_from::date::varchar from versions").fetchall()
     [('added', '2026-01-05'), ('removed', '2026-01-09')]
     """
@@ -160,7 +160,7 @@ def history(path: str | Path, rev: Rev = "HEAD", max_commits: int = 10_000, time
     --------
     >>> import memkit as mk, tempfile
     >>> first, second = {"MEMORY.md": "# Чай\\nБез сахара.\\n"}, {"MEMORY.md": "# Чай\\nС мёдом.\\n"}
-    >>> root = mk.write_commits(tempfile.mkdtemp(), [("2026-01-05", first), ("2026-02-01", second)])
+    >>> root = mk.testing.write_commits(tempfile.mkdtemp(), [("2026-01-05", first), ("2026-02-01", second)])
     >>> found = mk.history(root)
     >>> for row in found.versions.select(["version", "change", "text", "valid_from"]).to_pylist():
     ...     print(row["version"], row["change"], repr(row["text"]), row["valid_from"].date())

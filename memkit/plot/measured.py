@@ -47,7 +47,7 @@ def differences(result: Any, ax: Axes | None = None) -> Axes:
     --------
     >>> import memkit as mk
     >>> cases = {"user_id": [f"u{at // 4}" for at in range(32)], "0.9": [0.5] * 32, "0.8": [0.5, 0.7, 0.6, 0.4] * 8}
-    >>> print(mk.plot.words(mk.plot.differences(mk.tune_scores(cases, "0.9", group="user_id"))))
+    >>> print(mk.plot.words(mk.plot.differences(mk.labels.tune_scores(cases, "0.9", group="user_id"))))
     better: score gained of settings chosen without them
     higher         ████████████████████ 16
     the same       ██████████ 8
@@ -105,7 +105,7 @@ def groups(result: Any, ax: Axes | None = None) -> Axes:
     --------
     >>> import memkit as mk
     >>> cases = {"user_id": ["anna", "anna", "boris"], "0.9": [0.5] * 3, "0.8": [0.7, 0.6, 0.4]}
-    >>> print(mk.plot.words(mk.plot.groups(mk.tune_scores(cases, "0.9", group="user_id"))))
+    >>> print(mk.plot.words(mk.plot.groups(mk.labels.tune_scores(cases, "0.9", group="user_id"))))
     1 of 2 groups by user_id higher, 1 lower
     anna   +0.150 of 2
     boris  -0.100 of 1

@@ -301,7 +301,7 @@ def alive(found: History, ax: Axes | None = None) -> Axes:
     --------
     >>> import memkit as mk, tempfile
     >>> states = [("2026-01-05", {"a.md": "# Чай", "b.md": "# Кофе"}), ("2026-02-09", {"b.md": None})]
-    >>> print(mk.plot.words(mk.plot.alive(mk.history(mk.write_commits(tempfile.mkdtemp(), states)))))
+    >>> print(mk.plot.words(mk.plot.alive(mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states)))))
     memories that live, by kind
     2026-01  ████████████████████ 2
     2026-02  ██████████ 1
@@ -343,7 +343,7 @@ def changes(found: History, ax: Axes | None = None) -> Axes:
     --------
     >>> import memkit as mk, tempfile
     >>> states = [("2026-01-05", {"a.md": "# Чай", "b.md": "# Кофе"}), ("2026-02-09", {"b.md": None, "c.md": "# Лес"})]
-    >>> print(mk.plot.words(mk.plot.changes(mk.history(mk.write_commits(tempfile.mkdtemp(), states)))))
+    >>> print(mk.plot.words(mk.plot.changes(mk.history(mk.testing.write_commits(tempfile.mkdtemp(), states)))))
     memories that came, changed and went, by day
     2026-02-09  +1, 0 changed, −1
     """

@@ -307,8 +307,8 @@ class Corpus:
         --------
         >>> import memkit as mk, tempfile
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     corpus = mk.read(mk.write_files(folder, {"MEMORY.md": "# Чай\\n"}))
-        ...     _ = mk.write_files(folder, {"MEMORY.md": "# Кофе\\n"})
+        ...     corpus = mk.read(mk.testing.write_files(folder, {"MEMORY.md": "# Чай\\n"}))
+        ...     _ = mk.testing.write_files(folder, {"MEMORY.md": "# Кофе\\n"})
         ...     corpus.refresh().memories["title"].to_pylist()
         ['Кофе']
         """

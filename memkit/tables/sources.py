@@ -75,7 +75,8 @@ def read(
         Read every file as index_tree, workspace, notes, records or facts, or as one of `formats`, instead of detecting
         each.
     formats : sequence of str or Format
-        Formats of your own or of installed packages (`memkit.known_formats` lists them), tried before memkit's own.
+        Formats of your own or of installed packages (`memkit.extend.known_formats` lists them), tried before
+        memkit's own.
     errors : 'report' or 'raise'
         Whether the first problem of severity error is raised.
     as_of : str, date, datetime, optional

@@ -40,7 +40,7 @@ def make(root: Path, users: int) -> Path:
             for n in range(FACTS)
         ]
         counts = f'{{"version": 2, "profileCount": 0, "workingCount": {FACTS}, "archiveCount": 0}}\n'
-        mk.write_files(root, {f"users/u{user}/working.md": "".join(lines), f"users/u{user}/meta.json": counts})
+        mk.testing.write_files(root, {f"users/u{user}/working.md": "".join(lines), f"users/u{user}/meta.json": counts})
     return root
 
 
@@ -122,7 +122,7 @@ def archive(root: Path) -> Path:
         n = 470 if user == 19 else 500
         lines = [f"- [id:ar_{n:03d}] [t:archive] [imp:low] Обсуждали {words(chance)}\n" for n in range(1, n + 1)]
         counts = f'{{"version": 2, "profileCount": 0, "workingCount": 0, "archiveCount": {n}}}\n'
-        mk.write_files(root, {f"users/u{user}/archive.md": "".join(lines), f"users/u{user}/meta.json": counts})
+        mk.testing.write_files(root, {f"users/u{user}/archive.md": "".join(lines), f"users/u{user}/meta.json": counts})
     return root
 
 
@@ -136,7 +136,7 @@ def index(root: Path, entries: int) -> Path:
     files = {f"memory/l/a{n}.md": f"В пуле {n // 2} соединений к базе номер {n // 2}.\n" for n in range(entries)}
     files["memory/index.json"] = '{"type": "index-root", "branches": [{"category": "l", "path": "l/index.json"}]}'
     files["memory/l/index.json"] = json.dumps(branch, ensure_ascii=False, indent=1)
-    return mk.write_files(root, files)
+    return mk.testing.write_files(root, files)
 
 
 def main() -> None:

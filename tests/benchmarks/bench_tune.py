@@ -141,7 +141,7 @@ def main() -> None:
         print(row(name, found, task.units(scores).mean), flush=True)
     for name, sets in TOGETHER.items():
         table = together({one: parts[one] for one in sets})
-        found = mk.tune_scores(table, "own", group="user", mean_of="queries", metric=METRIC)
+        found = mk.labels.tune_scores(table, "own", group="user", mean_of="queries", metric=METRIC)
         print(row(f"**{name}**", found, float(np.nanmean(table["own"].to_numpy()))))
         print(f"\n{found}\n" if found.verdict_.word == "better" else "", end="")
 

@@ -17,7 +17,7 @@ KEY = "sk-abcdefghijklmnopqrstuvwxyz0123456789"
 
 
 def read(place: Path, **files: str) -> mk.Corpus:
-    return mk.read(mk.write_files(place, {f"{name}.md": text for name, text in files.items()}))
+    return mk.read(mk.testing.write_files(place, {f"{name}.md": text for name, text in files.items()}))
 
 
 def changes(found: object) -> list[tuple[str, str | None, str]]:
@@ -62,7 +62,7 @@ def test_lines_that_shift_are_no_change_and_equal_titles_stay_apart(tmp_path: Pa
 
 def test_two_revisions_differ_by_what_was_committed_between_them(tmp_path: Path) -> None:
     states = [("2026-01-01", {"a.md": "# Чай\nзелёный\n"}), ("2026-01-05", {"a.md": "# Чай\nчёрный\n"})]
-    root = mk.write_commits(tmp_path, states)
+    root = mk.testing.write_commits(tmp_path, states)
     one, other = mk.read(root, rev="2026-01-02"), mk.read(root, rev="HEAD")
     table = mk.diff(one, other).table
     assert table.select(["change", "words_removed", "words_added"]).to_pylist() == [
@@ -75,7 +75,7 @@ def test_two_revisions_differ_by_what_was_committed_between_them(tmp_path: Path)
 
 def test_what_a_policy_does_is_what_differs_afterwards(tmp_path: Path) -> None:
     text = "- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Чинит\n- [id:wk_2] [t:working] [imp:high] Чай\n"
-    root = mk.write_files(tmp_path, {"users/anna/working.md": text})
+    root = mk.testing.write_files(tmp_path, {"users/anna/working.md": text})
     before = mk.read(root)
     mk.plan(before, mk.Expiry(), as_of="2026-03-01").apply(force=True)
     assert [row[0] for row in changes(mk.diff(before, before.refresh()))] == ["removed"]
@@ -91,8 +91,8 @@ def test_a_change_of_a_field_alone_names_the_field() -> None:
 
 def test_own_ids_that_go_to_another_file_are_moved(tmp_path: Path) -> None:
     fact = "- [id:wk_1] [t:{}] [imp:high] {}\n"
-    before = mk.write_files(tmp_path / "a", {"users/u/working.md": fact.format("working", "Чинит бота")})
-    after = mk.write_files(tmp_path / "b", {"users/u/archive.md": fact.format("archive", "Починил")})
+    before = mk.testing.write_files(tmp_path / "a", {"users/u/working.md": fact.format("working", "Чинит бота")})
+    after = mk.testing.write_files(tmp_path / "b", {"users/u/archive.md": fact.format("archive", "Починил")})
     assert [row[0] for row in changes(mk.diff(mk.read(before), mk.read(after)))] == ["moved"]
 
 

@@ -133,7 +133,7 @@ BROKEN: dict[str, tuple[dict[str, str], dict[str, str]]] = {
 @pytest.mark.parametrize("code", CODES)
 def test_each_rule_with_a_fix_is_mended_and_the_rest_stays(code: str, tmp_path: Path) -> None:
     files, after = BROKEN[code]
-    root = mk.write_files(tmp_path / "root", files)
+    root = mk.testing.write_files(tmp_path / "root", files)
     before = tree(root)
     assert problems(root, code)
     edits = mk.plan(mk.read(root), mk.Fix(rules=(code,)), as_of=DAY)
@@ -155,7 +155,7 @@ def test_every_fix_is_said_by_the_rules_and_only_those() -> None:
 
 
 def test_a_fix_that_is_not_safe_is_refused_with_the_reason(tmp_path: Path) -> None:
-    root = mk.write_files(
+    root = mk.testing.write_files(
         tmp_path,
         {
             "notes/tea.md": f"---\n{NOTE.format(ID)}---\n\nБез сахара, с мёдом.\n",
@@ -172,7 +172,7 @@ def test_a_fix_that_is_not_safe_is_refused_with_the_reason(tmp_path: Path) -> No
 def test_the_old_users_file_becomes_a_folder_and_is_kept(tmp_path: Path) -> None:
     """Memory v2, data layout: {userId}.md is migrated, with a .bak."""
     old = "# заметки\r\n- Пьёт чай\r\n* Любит [мёд]\r\nстрока\r\n"
-    root = mk.write_files(
+    root = mk.testing.write_files(
         tmp_path, {"memory/users/anna/profile.md": "- [id:pf_1] [t:profile] [imp:high] А\n", "memory/boris.md": old}
     )
     before = tree(root)
@@ -227,7 +227,7 @@ def test_the_flat_index_becomes_a_tree_whose_entries_are_valid(sample: Path) -> 
 def test_occurred_at_becomes_two_dates_and_no_other_byte_changes(tmp_path: Path) -> None:
     note = f"---\nid: {ID}\nsubject:   Чай # да\nkeywords: [a,  b]\napplies_to: global\n"
     note += "occurred_at:  2025-01-02T03:04:05+03:00\n---\n\nБез сахара, с мёдом."
-    root = mk.write_files(tmp_path, {f"{ID}.md": note})
+    root = mk.testing.write_files(tmp_path, {f"{ID}.md": note})
     before = mk.read(root).memories.select(["created_at", "updated_at", "text", "title"])
     mk.plan(mk.read(root), mk.Migrate(), as_of=DAY).apply()
     assert tree(root)[f"{ID}.md"] == note.replace("occurred_at:", "created_at:").replace(
@@ -267,6 +267,6 @@ def test_fix_and_migrate_at_the_command_line(sample: Path, capsys: Any, monkeypa
 
 def test_a_user_that_some_systems_cannot_tell_from_another_is_refused_and_the_others_migrate(tmp_path: Path) -> None:
     files = {"memory/users/boris/profile.md": "", "memory/Boris.md": "- Пьёт чай", "memory/anna.md": "- Пьёт кофе"}
-    edits = mk.plan(mk.read(mk.write_files(tmp_path, files)), mk.Migrate())
+    edits = mk.plan(mk.read(mk.testing.write_files(tmp_path, files)), mk.Migrate())
     assert edits.refused["path"].to_pylist() == ["memory/Boris.md"]
     assert "memory/users/anna/archive.md" in edits.table["path"].to_pylist()

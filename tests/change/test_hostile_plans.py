@@ -32,7 +32,7 @@ FILES: dict[str, str | bytes] = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    return lambda files: mk.write_files(tmp_path / "root", files)
+    return lambda files: mk.testing.write_files(tmp_path / "root", files)
 
 
 def tree(root: Path) -> dict[str, bytes]:

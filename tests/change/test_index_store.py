@@ -45,7 +45,7 @@ def root(tmp_path: Path) -> Path:
         "lessons/tea.md": "# Чай\n",
         "lessons/honey.md": "# Мёд\n",
     }
-    return mk.write_files(tmp_path / "root", {f"memory/{name}": text for name, text in files.items()})
+    return mk.testing.write_files(tmp_path / "root", {f"memory/{name}": text for name, text in files.items()})
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def index(root: Path) -> IndexStore:
 
 def test_a_tree_is_made_from_nothing(tmp_path: Path) -> None:
     """Index standard, sections 1 and 3: root, branches, categories."""
-    index = mk.store(mk.write_files(tmp_path, {"memory/lessons/tea.md": "# Чай\n"})).index
+    index = mk.store(mk.testing.write_files(tmp_path, {"memory/lessons/tea.md": "# Чай\n"})).index
     index.add_category("lessons", now=NOW)
     index.add_category("plans", "plans/index.json", now=NOW)
     index.add_entry("lessons", "Чай", "lessons/tea.md", ["чай"], "high", now=NOW, summary="с мёдом")
@@ -145,14 +145,14 @@ def test_what_is_wrong_is_said_and_nothing_is_written(call: Any, error: type, in
 def test_removing_cleaning_and_splitting(index: IndexStore, root: Path) -> None:
     """Index standard, sections 4 and 5: auto_clean_missing; parts and index.md."""
     before = tree(root)
-    mk.write_files(root, {"memory/lessons/tea.md": "# Чай\n\nтекст\n\n# Ещё\n\nтекст\n"})
+    mk.testing.write_files(root, {"memory/lessons/tea.md": "# Чай\n\nтекст\n\n# Ещё\n\nтекст\n"})
     small = IndexStore(root, max_tokens_per_file=4)
     assert isinstance(small.split("lessons/tea.md", dry_run=True), mk.Edits)
     small.split("lessons/tea.md", now=NOW)
     assert "memory/lessons/tea/index.md" in tree(root)
     assert index.check()["keep"].to_pylist() == [True]
     mk.undo(root)
-    mk.write_files(root, {"memory/lessons/tea.md": "# Чай\n"})
+    mk.testing.write_files(root, {"memory/lessons/tea.md": "# Чай\n"})
     index.remove_entry("lessons/tea.md", delete_file=True, now=NOW)
     assert "memory/lessons/tea.md" not in tree(root)
     mk.undo(root)
@@ -171,7 +171,7 @@ LONG = "# Чай\n\nтекст\n\n# Ещё\n\nтекст\n\n# Мёд\n\nтекс
 @pytest.fixture
 def split(root: Path) -> IndexStore:
     """A store whose file of tea was split into three parts."""
-    mk.write_files(root, {"memory/lessons/tea.md": LONG.replace("\n", "\r\n")})
+    mk.testing.write_files(root, {"memory/lessons/tea.md": LONG.replace("\n", "\r\n")})
     index = IndexStore(root, max_tokens_per_file=4)
     index.split("lessons/tea.md", now=NOW)
     return index
@@ -218,12 +218,12 @@ def test_an_edited_part_is_split_anew_and_stale_parts_go(split: IndexStore, root
 def test_a_split_file_that_is_back_is_split_anew_from_itself(split: IndexStore, root: Path) -> None:
     """Index standard, section 5."""
     new = "# Мёд\n\nтекст\n\n# Сад\n\nтекст\n"
-    mk.write_files(root, {"memory/lessons/tea.md": new})
+    mk.testing.write_files(root, {"memory/lessons/tea.md": new})
     mk.plan(mk.read(root), mk.SplitPlan(max_tokens_per_file=4), NOW).apply(force=True)
     assert not (root / "memory/lessons/tea.md").exists()
     assert "".join((root / PART.format(n)).read_text() for n in (1, 2)) == new
     assert not (root / PART.format(3)).exists()
-    mk.write_files(root, {"memory/lessons/tea.md": "# Чай\n"})
+    mk.testing.write_files(root, {"memory/lessons/tea.md": "# Чай\n"})
     split.split(now=NOW)
     assert tree(root)["memory/lessons/tea.md"] == "# Чай\n"
     assert [path for path in tree(root) if "/tea/" in path] == []
@@ -255,7 +255,7 @@ def test_saving_an_entry_says_which_others_break_a_rule_or_cleans_them(kept: int
     branch = json.loads(BRANCH)
     wrong = [{**branch["files"][0], "file": name} for name in ("lessons/none.md", "../out.md")]
     branch["files"] = [wrong[0], *branch["files"][:kept], wrong[1]]
-    mk.write_files(root, {"memory/lessons/index.json": json.dumps(branch, ensure_ascii=False, indent=2)})
+    mk.testing.write_files(root, {"memory/lessons/index.json": json.dumps(branch, ensure_ascii=False, indent=2)})
     before = tree(root)
     with pytest.warns(RuntimeWarning, match=r"2 other entries break a rule: lessons/none[.]md is missing; [.][.]/out"):
         IndexStore(root).add_entry("lessons", "Мёд", "lessons/honey.md", [], "low", now=NOW)

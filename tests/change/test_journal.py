@@ -303,12 +303,12 @@ def test_readers_do_not_see_memkits_own_folder(root: Path, journal: Journal, fau
 def test_an_index_cannot_name_what_memkit_keeps(tmp_path: Path) -> None:
     entry = {"title": "t", "file": ".memkit/journal/000001.done", "tags": [], "priority": "low", "version": "1"}
     files = {"memory/index.json": json.dumps({"type": "index-branch", "category": "a", "files": [entry]})}
-    root = mk.write_files(tmp_path, files | {"memory/.memkit/journal/000001.done": "тайна"})
+    root = mk.testing.write_files(tmp_path, files | {"memory/.memkit/journal/000001.done": "тайна"})
     assert "тайна" not in str(mk.read(root).memories.to_pylist())
 
 
 def test_reading_writes_nothing_into_a_folder(tmp_path: Path) -> None:
-    root = mk.write_files(tmp_path, {"MEMORY.md": "# Чай\n"})
+    root = mk.testing.write_files(tmp_path, {"MEMORY.md": "# Чай\n"})
     mk.read(root).refresh()
     assert [path.name for path in root.iterdir()] == ["MEMORY.md"]
 

@@ -60,7 +60,7 @@ def snapshot(folder: Path, but: Path | None = None) -> dict[str, Any]:
 def home(tmp_path: Path) -> Path:
     """A folder with somebody's things, and in it `repo`, a folder of memories from somebody else."""
     files = {"victim.md": VICTIM, "other/.git/hooks/x.sample": b"", "repo/MEMORY.md": "# Чай\nбез сахара\n"}
-    return mk.write_files(tmp_path / "home", files)
+    return mk.testing.write_files(tmp_path / "home", files)
 
 
 def hostile(home: Path) -> dict[str, tuple[str, bytes]]:
@@ -108,7 +108,7 @@ DOORS: dict[str, Callable[[Path], object]] = {
 def test_a_strangers_journal_moves_nothing_outside_of_its_folder(home: Path, what: str, door: str) -> None:
     name, data = hostile(home)[what]
     (home / "empty").mkdir()
-    root = mk.write_files(home / "repo", {f"{JOURNAL}/{name}": data, "payload": b"#!/bin/sh\n"})
+    root = mk.testing.write_files(home / "repo", {f"{JOURNAL}/{name}": data, "payload": b"#!/bin/sh\n"})
     before = snapshot(home, but=root)
     with suppress(MemkitError):
         DOORS[door](root)
@@ -122,7 +122,7 @@ def test_a_strangers_journal_moves_nothing_outside_of_its_folder(home: Path, wha
 def signed(root: Path, state: str, data: bytes, number: int = 1) -> Path:
     """A record in the journal of `root` with a name that this user's key gave it."""
     name = Signer(made_key(), root.resolve()).name(number, data[:32].decode(), state)
-    return mk.write_files(root, {f"{JOURNAL}/{name}": data}) / JOURNAL / name
+    return mk.testing.write_files(root, {f"{JOURNAL}/{name}": data}) / JOURNAL / name
 
 
 GOOD = file("a.md", b"x", b"y", staged=".~memkit-7-0.tmp")
@@ -173,7 +173,7 @@ def test_a_record_that_is_no_object_of_its_fields_is_refused(text: bytes) -> Non
 @pytest.mark.parametrize("what", TRIES)
 def test_a_record_that_leads_outside_is_refused_also_where_it_is_signed(home: Path, what: str) -> None:
     (home / "empty").mkdir()
-    root = mk.write_files(home / "repo", {"payload": b"#!/bin/sh\n"})
+    root = mk.testing.write_files(home / "repo", {"payload": b"#!/bin/sh\n"})
     name, data = hostile(home)[what]
     signed(root, name[name.rfind(".") :], data)
     before = snapshot(home)
@@ -195,7 +195,7 @@ def test_a_folder_that_memkit_did_not_make_is_not_dropped(home: Path) -> None:
 def test_what_is_staged_is_used_only_where_it_is_what_the_record_says(home: Path) -> None:
     root = home / "repo"
     data = record(1, file("a.md", None, b"wanted", staged=".~memkit-1-0.tmp"))
-    mk.write_files(root, {".~memkit-1-0.tmp": b"something else"})
+    mk.testing.write_files(root, {".~memkit-1-0.tmp": b"something else"})
     signed(root, ".todo", data)
     assert "a.md: somebody changed it" in mk.recover(root)[0]
     assert not (root / "a.md").exists()
@@ -219,7 +219,7 @@ class Unsynced(Disk):
 def test_what_memkit_writes_it_reads(changes: dict[str, tuple[str | None, str | None]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         before = {path: text.encode() for path, (text, _) in changes.items() if text is not None}
-        root = mk.write_files(Path(folder), before)
+        root = mk.testing.write_files(Path(folder), before)
         made = [
             Change(path, before.get(path), None if new is None else new.encode()) for path, (_, new) in changes.items()
         ]
@@ -270,7 +270,7 @@ def test_every_method_of_the_disk_is_tried() -> None:
     ],
 )
 def test_no_method_of_the_disk_leaves_the_folder(home: Path, method: str, path: str) -> None:
-    root = mk.write_files(home / "repo", {"sub/a.md": b"a", ".git/hooks/x": b"", ".env": b"", ".hidden/x": b""})
+    root = mk.testing.write_files(home / "repo", {"sub/a.md": b"a", ".git/hooks/x": b"", ".env": b"", ".hidden/x": b""})
     (root / "link").symlink_to(home)
     (root / "file.md").symlink_to(home / "victim.md")
     (root / "dangling").symlink_to(home / "nothing")
@@ -286,7 +286,7 @@ def test_an_absolute_path_is_refused_even_where_it_is_one_of_the_folder(home: Pa
 
 
 def test_a_folder_in_place_of_a_file_is_refused_and_leaves_no_descriptor(home: Path) -> None:
-    disk = Disk(mk.write_files(home / "repo", {"sub/a.md": b"a"}))
+    disk = Disk(mk.testing.write_files(home / "repo", {"sub/a.md": b"a"}))
     os.mkfifo(home / "repo/pipe")
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - names are all that is wanted
     for _ in range(20):
@@ -356,7 +356,7 @@ def test_a_record_whose_content_was_changed_is_not_followed(home: Path) -> None:
 
 
 def test_reading_says_that_a_journal_is_anothers_and_moves_nothing(home: Path) -> None:
-    root = mk.write_files(home / "repo", {f"{JOURNAL}/000001.todo": record(1, file("MEMORY.md", VICTIM))})
+    root = mk.testing.write_files(home / "repo", {f"{JOURNAL}/000001.todo": record(1, file("MEMORY.md", VICTIM))})
     before = snapshot(home)
     corpus = mk.read(root)
     assert corpus.memories["title"].to_pylist() == ["Чай"]
@@ -374,7 +374,7 @@ def test_of_this_users_own_journal_reading_says_nothing(home: Path) -> None:
 
 def test_the_first_writer_sets_another_journal_aside_and_says_so(home: Path) -> None:
     theirs = {f"{JOURNAL}/000004.todo": record(4, file("b.md", VICTIM)), f"{JOURNAL}/000003.done": b"x"}
-    root = mk.write_files(home / "repo", theirs)
+    root = mk.testing.write_files(home / "repo", theirs)
     with pytest.warns(RuntimeWarning, match=r"2 records .* set aside .* of 'b.md'.*trust=True") as caught:
         mk.store(root).workspace.append_to_memory("своё", now="2026-03-01")
     assert len(caught) == 1
@@ -389,7 +389,7 @@ def test_the_first_writer_sets_another_journal_aside_and_says_so(home: Path) -> 
 def test_what_was_set_aside_before_is_kept_beside_what_comes(home: Path) -> None:
     root = home / "repo"
     for number in range(3):
-        mk.write_files(root, {f"{JOURNAL}/000001.done": b"%d" % number})
+        mk.testing.write_files(root, {f"{JOURNAL}/000001.done": b"%d" % number})
         with pytest.warns(RuntimeWarning, match="set aside"):
             assert "set aside" in str(warned(root))
     assert sorted(path.read_bytes() for path in (root / ".memkit/aside").iterdir()) == [b"0", b"1", b"2"]
@@ -428,7 +428,7 @@ def test_the_journal_of_an_older_memkit_is_taken_up_where_its_user_says_so(home:
     staged = {".~memkit-2-0.tmp": "# Чай\nс мёдом\n", "MEMORY.md": old}
     new = staged[".~memkit-2-0.tmp"].encode()
     data = record(2, file("MEMORY.md", old, new, staged=".~memkit-2-0.tmp", mode=mode))
-    mk.write_files(root, {f"{JOURNAL}/000002.todo": data, **staged})
+    mk.testing.write_files(root, {f"{JOURNAL}/000002.todo": data, **staged})
     mk.recover(root, trust=True)
     assert (root / "MEMORY.md").read_bytes() == new
     mk.undo(root)
@@ -439,7 +439,7 @@ def test_the_journal_of_an_older_memkit_is_taken_up_where_its_user_says_so(home:
 def test_also_who_trusts_a_journal_has_nothing_outside_changed(home: Path, what: str) -> None:
     name, data = hostile(home)[what]
     (home / "empty").mkdir()
-    root = mk.write_files(home / "repo", {f"{JOURNAL}/{name}": data, "payload": b"#!/bin/sh\n"})
+    root = mk.testing.write_files(home / "repo", {f"{JOURNAL}/{name}": data, "payload": b"#!/bin/sh\n"})
     before = snapshot(home, but=root)
     (said,) = mk.recover(root, trust=True)
     assert "it is not followed" in said
@@ -450,7 +450,7 @@ def test_also_who_trusts_a_journal_has_nothing_outside_changed(home: Path, what:
 
 def test_paths_of_others_are_said_without_what_drives_a_terminal(home: Path) -> None:
     odd = "a\x1b[2J\u202eb.md"
-    mk.write_files(home / "repo", {f"{JOURNAL}/000001.todo": record(1, file(odd, VICTIM))})
+    mk.testing.write_files(home / "repo", {f"{JOURNAL}/000001.todo": record(1, file(odd, VICTIM))})
     said = mk.recover(home / "repo") + mk.recover(home / "repo", trust=True)
     assert len(said) >= 2
     assert all(text.replace("\n", "").isprintable() for text in said)
@@ -459,7 +459,7 @@ def test_paths_of_others_are_said_without_what_drives_a_terminal(home: Path) -> 
 def test_forgetting_removes_what_was_staged_for_a_record_that_lies_aside(home: Path) -> None:
     root = home / "repo"
     data = record(1, file("b.md", None, b"secret", staged=".~memkit-1-0.tmp"))
-    mk.write_files(root, {f"{JOURNAL}/000001.new": data, ".~memkit-1-0.tmp": b"secret"})
+    mk.testing.write_files(root, {f"{JOURNAL}/000001.new": data, ".~memkit-1-0.tmp": b"secret"})
     with pytest.warns(RuntimeWarning, match="set aside"):
         mk.undo(root, clear=True)
     assert b"secret" not in b"".join(path.read_bytes() for path in root.rglob("*") if path.is_file())
@@ -582,7 +582,7 @@ def test_a_lock_that_is_no_file_stops_no_reader_and_no_writer_hangs_on_it(home: 
 
 
 def test_a_state_folder_that_is_a_link_is_not_looked_into(home: Path) -> None:
-    mk.write_files(home, {"other/journal/000001.todo": b"", "other/lock": b""})
+    mk.testing.write_files(home, {"other/journal/000001.todo": b"", "other/lock": b""})
     (home / "repo/.memkit").symlink_to(home / "other")
     before = snapshot(home)
     assert mk.read(home / "repo").problems.num_rows == 0
@@ -593,13 +593,13 @@ def test_a_state_folder_that_is_a_link_is_not_looked_into(home: Path) -> None:
 
 @pytest.mark.parametrize("text", ["", "!*\n", "*\n!journal\n", "journal-of-mine\n"])
 def test_what_would_bring_old_texts_into_a_repository_is_written_anew(home: Path, text: str) -> None:
-    root = mk.write_files(home / "repo", {".memkit/.gitignore": text})
+    root = mk.testing.write_files(home / "repo", {".memkit/.gitignore": text})
     made(root)
     assert (root / ".memkit/.gitignore").read_text() == "*\n"
 
 
 def test_what_lies_where_a_content_is_to_be_staged_is_named(home: Path) -> None:
-    root = mk.write_files(home / "repo", {".~memkit-1-0.tmp": b"x"})
+    root = mk.testing.write_files(home / "repo", {".~memkit-1-0.tmp": b"x"})
     with pytest.raises(ChangeRefusedError, match=r"\.~memkit-1-0\.tmp: it is in the way"):
         mk.store(root).workspace.append_to_memory("своё")
     assert (root / ".~memkit-1-0.tmp").read_bytes() == b"x"
@@ -664,13 +664,13 @@ def test_no_mutated_record_moves_anything_outside_of_its_folder(home: Path, how:
     for _ in range(60):
         shutil.rmtree(repo)
         files = {"MEMORY.md": VICTIM, "payload": b"#!/bin/sh\n", ".~memkit-1-0.tmp": VICTIM * 2, "sub/a.md": b""}
-        mk.write_files(repo, files)
+        mk.testing.write_files(repo, files)
         text = json.dumps(mutated(chance, chance.choice(sound))).encode()
         data, state = hash_of(text).encode() + b"\n" + text + b"\n", chance.choice([".new", ".todo", ".done"])
         if how == "signed":
             signed(repo, state, data)
         else:
-            mk.write_files(repo, {f"{JOURNAL}/000001{state}": data})
+            mk.testing.write_files(repo, {f"{JOURNAL}/000001{state}": data})
         with suppress(MemkitError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mk.read(repo)

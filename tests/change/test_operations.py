@@ -195,7 +195,7 @@ def test_a_split_writes_the_index_that_the_document_shows(tmp_path: Path) -> Non
     index = mk.store(tmp_path).index
     index.create_root()
     index.add_category("notes")
-    mk.write_files(tmp_path, {"memory/notes/note.md": text})
+    mk.testing.write_files(tmp_path, {"memory/notes/note.md": text})
     index.add_entry("notes", "Note", "notes/note.md", [], "low", updated="2025-06-01")
     index.split("notes/note.md", now="2025-06-26")
     expected = (
@@ -216,7 +216,7 @@ def test_the_index_of_the_document_is_built_by_its_operations(tmp_path: Path) ->
     index.create_root()
     index.add_category("context", "plans/context/index.json")
     index.add_category("lessons")
-    mk.write_files(tmp_path, {"memory/lessons/intro.md": "# Intro\n"})
+    mk.testing.write_files(tmp_path, {"memory/lessons/intro.md": "# Intro\n"})
     index.add_entry("lessons", "Intro Lesson", "lessons/intro.md", ["intro"], "high", "1.0", "2025-06-25")
     root = (tmp_path / "memory/index.json").read_text("utf-8")
     assert (
@@ -268,7 +268,7 @@ def test_saving_writes_the_lines_that_the_document_shows(
 ) -> None:
     """Memory v2, the line of a fact: what policy, classification and ids make of the three texts."""
     meta = {"version": 2, "profileCount": 0, "workingCount": 0, "archiveCount": 0, "lastIds": last}
-    mk.write_files(tmp_path, {"data/memory/users/anna/meta.json": json.dumps(meta)})
+    mk.testing.write_files(tmp_path, {"data/memory/users/anna/meta.json": json.dumps(meta)})
     FactStore(tmp_path, created_tag=False).save("anna", line.rpartition("] ")[2], now="2026-02-15")
     assert (tmp_path / "data/memory/users/anna" / file).read_text("utf-8") == f"{line}\n"
 

@@ -44,7 +44,7 @@ META = '{\r\n\t"version": 2, "workingCount":2 ,\r\n\t"profileCount": 0, "archive
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    return lambda files: mk.write_files(tmp_path / "root", files)
+    return lambda files: mk.testing.write_files(tmp_path / "root", files)
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -88,7 +88,7 @@ def test_every_other_byte_of_a_fact_file_stays(
     gone = chance.sample(ids, chance.randrange(len(ids) + 1))
     mark = "\ufeff" if has_mark else ""
     with tempfile.TemporaryDirectory() as place:
-        root = mk.write_files(place, {"users/u/archive.md": mark + "".join(lines)})
+        root = mk.testing.write_files(place, {"users/u/archive.md": mark + "".join(lines)})
         before = tree(root)
         after = applied(root, Drop(ids=tuple(gone)))
         kept = [line for number, line in enumerate(lines) if f"f{number}" not in gone]

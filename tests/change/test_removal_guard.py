@@ -15,7 +15,7 @@ def planned(root: Path, gone: int, of: int) -> mk.Edits:
     lines = [
         f"- [id:wk_{n}] [t:working] [imp:normal] [exp:{2026 if n < gone else 2030}-02-01] Дело {n}\n" for n in range(of)
     ]
-    folder = mk.write_files(root / "agent", {"users/anna/working.md": "".join(lines)})
+    folder = mk.testing.write_files(root / "agent", {"users/anna/working.md": "".join(lines)})
     return mk.plan(mk.read(folder), mk.Expiry(), as_of="2026-03-01")
 
 

@@ -113,7 +113,7 @@ def test_what_means_the_same_is_refused_and_what_differs_in_a_number_is_not(tmp_
         return np.array([vectors[text] for text in texts])
 
     lines = [f"- [id:ar_{n:03d}] [t:archive] [imp:low] Обсуждали предмет {n} подробно.\n" for n in range(1, 61)]
-    mk.write_files(tmp_path, {"users/anna/archive.md": "".join(lines)})
+    mk.testing.write_files(tmp_path, {"users/anna/archive.md": "".join(lines)})
     facts = mk.store(tmp_path, encoder=encode).facts
     encode(["Обсуждали предмет 7 подробно."])
     for said in ("Говорили про тему 7 детально.", "Говорили про тему 8 детально."):
@@ -170,7 +170,9 @@ def test_an_id_is_never_given_twice(facts: FactStore, tmp_path: Path) -> None:
     saved = facts.save("anna", "Обсуждали музыку барокко.", now=NOW)
     assert isinstance(saved, Saved)
     assert saved.id == "ar_002"
-    mk.write_files(tmp_path, {"users/boris/archive.md": "- [id:ar_120] [t:archive] [imp:low] Обсуждали структуру."})
+    mk.testing.write_files(
+        tmp_path, {"users/boris/archive.md": "- [id:ar_120] [t:archive] [imp:low] Обсуждали структуру."}
+    )
     saved = facts.save("boris", "Обсуждали музыку барокко.", now=NOW)
     assert isinstance(saved, Saved)
     assert saved.id == "ar_121"
@@ -260,7 +262,7 @@ def test_blocks_are_what_a_prompt_gets(facts: FactStore) -> None:
 
 def test_the_old_file_of_a_user_is_migrated_once(tmp_path: Path) -> None:
     """Memory v2, data layout: {userId}.md is migrated with a .bak."""
-    root = mk.write_files(
+    root = mk.testing.write_files(
         tmp_path, {"memory/users/x/profile.md": "", "memory/boris.md": "- Пьёт чай\n", "memory/eva.md": "- Пьёт мёд\n"}
     )
     facts = mk.store(root).facts
@@ -397,7 +399,9 @@ def keys_in(cache: Path) -> set[bytes]:
 
 
 def test_what_was_migrated_is_forgotten_in_the_old_file_too(tmp_path: Path) -> None:
-    root = mk.write_files(tmp_path, {"memory/users/x/profile.md": "", "memory/boris.md": "- Пьёт чай\n- Пьёт мёд\n"})
+    root = mk.testing.write_files(
+        tmp_path, {"memory/users/x/profile.md": "", "memory/boris.md": "- Пьёт чай\n- Пьёт мёд\n"}
+    )
     facts = mk.store(root).facts
     facts.migrate_user("boris", now=NOW)
     facts.forget("boris", facts.read("boris", now=NOW)["id"][0].as_py(), now=NOW)
@@ -408,7 +412,7 @@ def test_what_was_migrated_is_forgotten_in_the_old_file_too(tmp_path: Path) -> N
 
 def test_a_lake_is_cleared_of_its_own_folder_alone(tmp_path: Path, facts: FactStore) -> None:
     facts.save("anna", "Обсуждали погоду на море.", now=NOW)
-    other = mk.write_files(tmp_path / "other", {"MEMORY.md": "# Чай\n"})
+    other = mk.testing.write_files(tmp_path / "other", {"MEMORY.md": "# Чай\n"})
     mk.read(other).save(tmp_path / "lake")
     for said in ({"lake": tmp_path / "lake", "clear": True}, {"lake": tmp_path / "lake"}):
         with pytest.raises(ParameterError, match="lake"):
@@ -479,7 +483,7 @@ def test_a_note_of_others_keeps_every_other_byte(tmp_path: Path) -> None:
     id = "6ba7b811-9dad-11d1-80b4-00c04fd430c8"
     text = f"\ufeff---\r\nid: {id}\r\nsubject:   'Чай'  # да\r\nkeywords: [a,  b]\r\napplies_to: global\r\n"
     text += "created_at: 2026-01-01\r\nupdated_at: '2026-01-01'\r\nx: 1.10\r\n---\r\n\r\n# Чай\r\nбез конца и края"
-    mk.write_files(tmp_path, {"a/b.md": text})
+    mk.testing.write_files(tmp_path, {"a/b.md": text})
     mk.store(tmp_path).notes.update(id, subject="Мёд", now=NOW)
     assert tree(tmp_path)["a/b.md"].decode() == text.replace("'Чай'", "'Мёд'").replace(
         "updated_at: '2026-01-01'", "updated_at: '2026-03-01T10:00:00Z'"
@@ -509,7 +513,7 @@ def test_a_use_is_counted_and_nothing_else_changes(name: str | None, tmp_path: P
             if name == "list.json"
             else f"{json.dumps(other)}\r\n{json.dumps(PATHWAY)}\r\n"
         )
-        mk.write_files(tmp_path, {path: text})
+        mk.testing.write_files(tmp_path, {path: text})
     before = tree(tmp_path)[path].decode()
     assert records.record_use("pathway.intent.support", False, now=NOW) == {
         **{"hits": 4, "success_rate": 0.75, "last_used_at": "2026-03-01T10:00:00Z"},
@@ -566,7 +570,7 @@ def test_a_record_is_put_at_the_end_of_a_list(name: str, before: str | None, aft
     """Data formats, section 2: one record a file, or in the list file where it is."""
     old, new = (json.dumps({**FACT, "fact_id": id}, ensure_ascii=False) for id in ("old", "tea"))
     if before is not None:
-        mk.write_files(tmp_path, {name: before.replace("{old}", old)})
+        mk.testing.write_files(tmp_path, {name: before.replace("{old}", old)})
     records = mk.store(tmp_path).records
     assert records.put(FACT, name, now=NOW) == name
     text = tree(tmp_path)[name].decode()
@@ -579,7 +583,7 @@ def test_a_record_is_put_at_the_end_of_a_list(name: str, before: str | None, aft
     assert ids == ["old"] * bool(before and "old" in before) + ["tea"]
     with pytest.raises(FormatError, match="no other"):
         records.put(FACT, name, now=NOW)
-    mk.write_files(tmp_path, {"one.json": "{}", "one.yaml": "a: 1\n"})
+    mk.testing.write_files(tmp_path, {"one.json": "{}", "one.yaml": "a: 1\n"})
     for other in ("one.json", "one.yaml"):
         with pytest.raises(ChangeRefusedError, match=r"no list of (JSON|YAML)"):
             records.put({**FACT, "fact_id": "x"}, other, now=NOW)
@@ -587,7 +591,7 @@ def test_a_record_is_put_at_the_end_of_a_list(name: str, before: str | None, aft
 
 def test_old_records_are_migrated_with_a_journal(tmp_path: Path) -> None:
     """Data formats, section 1: adapters, and the journal of migrations."""
-    mk.write_files(
+    mk.testing.write_files(
         tmp_path,
         {
             "old.json": json.dumps(

@@ -102,7 +102,7 @@ def test_content_that_would_read_as_another_entry_is_indented(storage: mk.Memory
 
 def test_what_was_there_stays_byte_for_byte(tmp_path: Path) -> None:
     before = "\ufeff# Моё\r\nбез конца"
-    mk.write_files(tmp_path, {"MEMORY.md": before})
+    mk.testing.write_files(tmp_path, {"MEMORY.md": before})
     mk.store(tmp_path).workspace.append_to_memory("Ещё.", now=NOW)
     after = (tmp_path / "MEMORY.md").read_bytes().decode()
     assert after == before + "\r\n\r\n## 2025-02-03 14:30\r\n\r\nЕщё.\r\n"

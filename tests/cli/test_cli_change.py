@@ -20,7 +20,7 @@ WORKING = """- [id:wk_1] [t:working] [imp:normal] [exp:2026-02-01] Чинит б
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return mk.write_files(tmp_path / "root", {"users/anna/working.md": WORKING})
+    return mk.testing.write_files(tmp_path / "root", {"users/anna/working.md": WORKING})
 
 
 def test_plan_apply_and_undo(run: Any, root: Path, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("2026-01-05", {"MEMORY.md": "# Чай\nчёрный, без сахара\n"}),
         ("2026-01-09", {"users/anna/working.md": None}),
     ]
-    return mk.write_commits(tmp_path_factory.mktemp("cli"), states)
+    return mk.testing.write_commits(tmp_path_factory.mktemp("cli"), states)
 
 
 def test_each_verb_reads_a_revision(run: Run, repository: Path) -> None:

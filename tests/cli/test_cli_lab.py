@@ -60,7 +60,7 @@ def test_what_is_in_the_copy_stays_and_each_folder_has_a_notebook(
     home = tmp_path / "lab"
     folders = [tmp_path / "a" / "память бота", tmp_path / "b" / "память бота"]
     for folder in folders:
-        mk.write_files(folder, {"MEMORY.md": "# Чай\nБез сахара.\n"})
+        mk.testing.write_files(folder, {"MEMORY.md": "# Чай\nБез сахара.\n"})
         run("lab", folder, "--into", home)
     (home / "00_tour.ipynb").write_text("mine", encoding="utf-8")
     run("lab", folders[1], "--into", home)

@@ -21,7 +21,7 @@ def labels(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[str,
     queries = {"query_id": ["чай", "2"], "text": ["зелёный чай", "maps"], "user_id": ["anna", None]}
     qrels = {"query_id": ["чай", "2"], "memory_id": [ids["pf_1"], ids["pf_2"]], "relevance": [1, 1]}
     beside = tmp_path_factory.mktemp("labels")
-    one, other = mk.write_labels(queries, beside / "q.csv"), mk.write_labels(qrels, beside / "all.qrels")
+    one, other = mk.labels.write(queries, beside / "q.csv"), mk.labels.write(qrels, beside / "all.qrels")
     return ("--queries", str(one), "--qrels", str(other), "--as-of", "2026-01-01")
 
 

@@ -61,4 +61,4 @@ MADE = (
 
 def build(root: Path) -> Path:
     """A folder with one note, named after its id, where such notes lie."""
-    return mk.write_files(root, {f"memories/{ID}.md": POOL})
+    return mk.testing.write_files(root, {f"memories/{ID}.md": POOL})

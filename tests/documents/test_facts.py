@@ -43,14 +43,14 @@ def tree(root: Path) -> dict[str, str]:
 
 def store(root: Path, files: dict[str, str], **how: Any) -> FactStore:
     """A store as the document's bot would have it: its lines know no day of their own."""
-    return mk.store(mk.write_files(root, files), **{"created_tag": False, "encoder": None} | how).facts
+    return mk.store(mk.testing.write_files(root, files), **{"created_tag": False, "encoder": None} | how).facts
 
 
 # --- the folder, and the operations on the document's own lines ---------------------------------------------------
 
 
 def test_the_documents_own_folder_is_healthy(tmp_path: Path) -> None:
-    corpus = mk.read(mk.write_files(tmp_path, BOT))
+    corpus = mk.read(mk.testing.write_files(tmp_path, BOT))
     assert corpus.problems.num_rows == 0
     assert corpus.memories["source_id"].to_pylist() == ["ar_120", "pf_001", "wk_014"]
     assert set(corpus.memories["user_id"].to_pylist()) == {"test-user"}
@@ -166,7 +166,7 @@ def test_users_have_one_home(files: dict[str, str], home: str, tmp_path: Path) -
 
 def test_two_homes_at_once_are_a_problem_that_names_both(tmp_path: Path) -> None:
     both = BOT | {"users/eva/archive.md": ARCHIVE}
-    (row,) = mk.read(mk.write_files(tmp_path, both)).problems.to_pylist()
+    (row,) = mk.read(mk.testing.write_files(tmp_path, both)).problems.to_pylist()
     assert (row["rule"], row["severity"], row["path"]) == ("two_homes", "warning", "users/eva/archive.md")
     assert "data/memory/users, users" in row["message"]
     facts = mk.store(tmp_path, encoder=None).facts
@@ -422,7 +422,7 @@ def test_what_is_no_argument_gets_a_message_of_ours(what: str, tmp_path: Path) -
 
 def test_what_a_store_documents_can_be_given_where_it_is_made(tmp_path: Path) -> None:
     for tag in (True, False):
-        root = mk.write_files(tmp_path / str(tag), {"a.txt": ""})
+        root = mk.testing.write_files(tmp_path / str(tag), {"a.txt": ""})
         mk.store(root, encoder=None, created_tag=tag).facts.save("anna", "Ездила в Москву поездом.", now=NOW)
         assert ("[created:2026-02-20]" in tree(root)["users/anna/archive.md"]) == tag
     with pytest.raises(ParameterError, match="created_tag"):

@@ -27,7 +27,7 @@ STRAY = {"elsewhere/users/eva/archive.md": "- [id:ar_007] [t:archive] [imp:low] 
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Tools:
-    return Tools(mk.write_files(tmp_path, BOT | OLD | STRAY), {"encoder": None}, log=False)
+    return Tools(mk.testing.write_files(tmp_path, BOT | OLD | STRAY), {"encoder": None}, log=False)
 
 
 def test_a_search_gives_ids_that_forgetting_knows_and_nothing_that_scores_nought(tools: Tools) -> None:
@@ -80,7 +80,7 @@ def test_the_store_and_the_server_find_alike(tmp_path: Path) -> None:
     """Both take the encoder and the settings that memkit has for all."""
     texts = ["Не ест мясо.", "Садится у прохода.", "Боится летать.", "Allergic to nuts.", "Plays chess."]
     lines = [f"- [id:ar_{n}] [t:archive] [imp:low] {text}\n" for n, text in enumerate(texts, 101)]
-    root = mk.write_files(tmp_path, {"users/anna/archive.md": "".join(lines)})
+    root = mk.testing.write_files(tmp_path, {"users/anna/archive.md": "".join(lines)})
     tools = Tools(root, {"encoder": "use"}, log=False)
     for query in ("vegetarian", "страх полётов", "орехи", "шахматы"):
         served = [hit["fact_id"] for hit in tools.memory_search(query, user_id="anna")["results"]]
@@ -92,7 +92,7 @@ def test_a_server_that_writes_migrates_and_cleans_up_and_says_so(is_read_only: b
     pytest.importorskip("mcp")
     past = "- [id:wk_001] [t:working] [imp:normal] [exp:2020-01-01] Ставим бота.\n"
     files = BOT | OLD | {f"{HOME}/test-user/working.md": past}
-    root = mk.write_files(tmp_path, files)
+    root = mk.testing.write_files(tmp_path, files)
     command = [sys.executable, "-m", "memkit", "serve", str(root), "--set", "encoder=null"]
     done = subprocess.run(
         command + ["--read-only"] * is_read_only, input="", capture_output=True, text=True, env=os.environ, timeout=60

@@ -27,7 +27,7 @@ def document(script: Callable[[str], ModuleType]) -> ModuleType:
 
 @pytest.fixture
 def root(document: ModuleType, tmp_path: Path) -> Path:
-    return mk.write_files(tmp_path / "bot", document.files())
+    return mk.testing.write_files(tmp_path / "bot", document.files())
 
 
 def tree(root: Path) -> dict[str, bytes]:
@@ -45,7 +45,7 @@ def faults(root: Path) -> list[str]:
 
 def test_the_documents_folder_is_what_the_operations_make_of_nothing(document: ModuleType, tmp_path: Path) -> None:
     """Sections 1 to 3: the examples of a root and of a branch, byte for byte."""
-    index = mk.store(mk.write_files(tmp_path, {"memory/lessons/intro.md": document.INTRO})).index
+    index = mk.store(mk.testing.write_files(tmp_path, {"memory/lessons/intro.md": document.INTRO})).index
     index.create_root()
     index.add_category("context", "plans/context/index.json")
     index.add_category("lessons")
@@ -58,7 +58,7 @@ def test_the_documents_folder_is_what_the_operations_make_of_nothing(document: M
 
 def test_the_memory_folder_itself_may_be_given(document: ModuleType, tmp_path: Path) -> None:
     """Section 3: the folder is called memory; who names it means it, whether it has an index yet or not."""
-    home = mk.write_files(tmp_path / "memory", {"lessons/intro.md": document.INTRO})
+    home = mk.testing.write_files(tmp_path / "memory", {"lessons/intro.md": document.INTRO})
     index = mk.store(home).index
     assert index.create_root() == "index.json"
     index.add_category("context", "plans/context/index.json")
@@ -66,7 +66,7 @@ def test_the_memory_folder_itself_may_be_given(document: ModuleType, tmp_path: P
     index.add_entry("lessons", **document.ENTRY)
     made = {f"memory/{path}": data.decode() for path, data in tree(home).items() if data != b"(folder)"}
     assert made == document.files()
-    fresh = mk.write_files(tmp_path / "two/memory", {"lessons/intro.md": document.INTRO})
+    fresh = mk.testing.write_files(tmp_path / "two/memory", {"lessons/intro.md": document.INTRO})
     assert mk.store(fresh).index.add_category("lessons") == "lessons/index.json"
 
 
@@ -79,7 +79,7 @@ def test_a_file_is_written_in_one_form_the_one_of_its_index(
 ) -> None:
     """Sections 1 and 3 spell the path in two ways: an index keeps the one that it has."""
     branch = document.LESSONS.replace('"lessons/intro', f'"{form}lessons/intro')
-    mk.write_files(root, {"memory/lessons/two.md": "# Two\n", "memory/lessons/index.json": branch})
+    mk.testing.write_files(root, {"memory/lessons/two.md": "# Two\n", "memory/lessons/index.json": branch})
     index = mk.store(root).index
     assert index.add_entry("lessons", "Two", written, [], "low", updated=DAY) == f"{form}lessons/two.md"
     files = [entry["file"] for entry in json.loads(tree(root)["memory/lessons/index.json"])["files"]]
@@ -110,7 +110,7 @@ def test_an_entry_is_saved_only_where_the_reader_finds_nothing_wrong(
 ) -> None:
     """Section 4, and section 3: each category has an index of its own."""
     added = {"plans/context/plan.md": "# Plan\n", "lessons/sofia-memory-plugin/tool.md": "# Tool\n"}
-    mk.write_files(root, {f"memory/{path}": text for path, text in added.items()} | {"secret.md": "x"})
+    mk.testing.write_files(root, {f"memory/{path}": text for path, text in added.items()} | {"secret.md": "x"})
     before = tree(root)
     index = mk.store(root).index
     with pytest.raises(ChangeRefusedError, match=said):
@@ -132,7 +132,7 @@ def test_the_options_of_section_four_and_five_are_given_where_the_store_is_made(
         ({"auto_clean_invalid": True}, ["lessons/intro.md", "lessons/none.md"]),
         ({"auto_clean_missing": True, "auto_clean_invalid": True}, ["lessons/intro.md"]),
     ):
-        mk.write_files(root, {"memory/lessons/two.md": "# Two\n\nтекст\n\n# Three\n\nтекст\n", **whole})
+        mk.testing.write_files(root, {"memory/lessons/two.md": "# Two\n\nтекст\n\n# Three\n\nтекст\n", **whole})
         index = mk.store(root, **options, max_tokens_per_file=4).index
         if len(left) > 1:
             with pytest.warns(RuntimeWarning, match="1 other entries break a rule"):
@@ -140,7 +140,7 @@ def test_the_options_of_section_four_and_five_are_given_where_the_store_is_made(
         else:
             index.add_entry(*new, now=DAY)
         assert index.load().tables["entries"]["file"].to_pylist() == [*left, "lessons/two.md"]
-        mk.write_files(root, whole)
+        mk.testing.write_files(root, whole)
         assert index.clean(now=DAY)["op"].to_pylist() == ["update"]
         assert index.load().tables["entries"]["file"].to_pylist() == left
     index.add_entry(*new, now=DAY)
@@ -157,7 +157,9 @@ def test_cleaning_says_what_it_was_not_asked_for(document: ModuleType, root: Pat
     index = mk.store(root).index
     with pytest.raises(ParameterError, match="invalid=True or missing=True"):
         index.clean(now=DAY)
-    mk.write_files(root, {"memory/lessons/index.json": document.LESSONS.replace('"tags"', '"pinned": true, "tags"')})
+    mk.testing.write_files(
+        root, {"memory/lessons/index.json": document.LESSONS.replace('"tags"', '"pinned": true, "tags"')}
+    )
     (row,) = index.clean(missing=True, now=DAY).to_pylist()
     assert (row["path"], row["op"]) == ("memory/lessons/index.json", "refused")
     assert "pinned" in row["reason"]
@@ -188,11 +190,13 @@ def test_two_entries_on_one_file_can_be_mended(layout: str, document: ModuleType
     branch = {"type": "index-branch", "category": "lessons", "files": [first, second]}
     other = {"type": "index-branch", "category": "context", "files": [second]}
     if layout == "two branches":
-        mk.write_files(root, {"memory/plans/context/index.json": json.dumps(other, indent=2)})
+        mk.testing.write_files(root, {"memory/plans/context/index.json": json.dumps(other, indent=2)})
     else:
-        mk.write_files(root, {"memory/lessons/index.json": json.dumps(branch, indent=2 if layout == "lines" else None)})
+        mk.testing.write_files(
+            root, {"memory/lessons/index.json": json.dumps(branch, indent=2 if layout == "lines" else None)}
+        )
     before = tree(root)
-    mk.write_files(root, {"memory/lessons/two.md": "# Two\n"})
+    mk.testing.write_files(root, {"memory/lessons/two.md": "# Two\n"})
     index = mk.store(root, max_tokens_per_file=1).index
     titles = index.load().tables["entries"]["title"].to_pylist()
     for call in (
@@ -224,7 +228,7 @@ def test_two_entries_on_one_file_can_be_mended(layout: str, document: ModuleType
 @pytest.fixture
 def noted(document: ModuleType, root: Path) -> Path:
     """The folder with the category and the file that section 5 splits."""
-    mk.write_files(root, {"memory/notes/note.md": document.NOTE})
+    mk.testing.write_files(root, {"memory/notes/note.md": document.NOTE})
     index = mk.store(root).index
     index.add_category("notes")
     index.add_entry("notes", **document.NOTE_ENTRY)
@@ -289,7 +293,7 @@ def test_what_cannot_be_split_is_said(why: str, call: str, document: ModuleType,
             "2 entries name it",
         ),
     }[why]
-    mk.write_files(noted, made)
+    mk.testing.write_files(noted, made)
     if why == "no entry":
         (noted / "memory/notes/note.md").write_text("Кратко.\n", "utf-8")
     before = tree(noted)
@@ -328,7 +332,7 @@ def test_a_split_file_goes_with_its_folder(noted: Path) -> None:
     assert [path for path in tree(noted) if path.startswith("memory/notes/note")] == []
     mk.undo(noted)
     assert tree(noted) == split
-    mk.write_files(noted, {"memory/notes/note/mine.txt": "моё"})
+    mk.testing.write_files(noted, {"memory/notes/note/mine.txt": "моё"})
     index.rejoin("notes/note/index.md", now="2025-06-25")
     assert tree(noted).keys() - before.keys() == {"memory/notes/note", "memory/notes/note/mine.txt"}
 
@@ -344,7 +348,9 @@ def test_what_is_split_is_put_together_byte_for_byte(
     """Section 5: no byte is lost on the way there and back."""
     entry = {"title": "T", "file": "a/t.md", "tags": [], "priority": "low", "version": "1", "updated": DAY}
     branch = json.dumps({"type": "index-branch", "category": "a", "files": [entry]}, indent=2)
-    root = mk.write_files(tmp_path_factory.mktemp("split"), {"memory/a/index.json": branch, "memory/a/t.md": ""})
+    root = mk.testing.write_files(
+        tmp_path_factory.mktemp("split"), {"memory/a/index.json": branch, "memory/a/t.md": ""}
+    )
     (root / "memory/a/t.md").write_bytes((bom + newline.join(lines)).encode())
     before = tree(root)
     index = mk.store(root, max_tokens_per_file=limit).index
@@ -391,7 +397,7 @@ def test_what_has_a_wrong_type_is_refused_in_one_message(call: str, odd: Any, ro
         return
     if (call, odd if isinstance(odd, (str, int, bytes, type(None))) else "odd") in FINE and call != "clean":
         return
-    mk.write_files(root, {"memory/lessons/two.md": "# Two\n"})
+    mk.testing.write_files(root, {"memory/lessons/two.md": "# Two\n"})
     before = tree(root)
     with pytest.raises(MemkitError) as found:
         CALLS[call](mk.store(root).index, odd)

@@ -235,7 +235,7 @@ def test_notes_are_made_and_found_over_mcp(root: Path, told: ModuleType) -> None
 
 def test_a_server_of_one_user_neither_finds_nor_fills_anothers_folder(tmp_path: Path, told: ModuleType) -> None:
     other = told.POOL.replace("postgres", "кукумбер")
-    root = mk.write_files(tmp_path / "r", {f"users/boris/{told.ID}.md": other})
+    root = mk.testing.write_files(tmp_path / "r", {f"users/boris/{told.ID}.md": other})
     tools = Tools(root, {"encoder": None}, user="anna")
     assert tools.note_search("кукумбер")["results"] == []
     made = tools.note_create("Чай", ["чай"], "global", BODY)["id"]

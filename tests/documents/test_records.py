@@ -184,7 +184,7 @@ def test_a_record_is_put_only_where_the_reader_takes_it_for_one(
         "broken.json": "[{",
         "old/.memkitignore": "",
     }
-    mk.write_files(tmp_path, files)
+    mk.testing.write_files(tmp_path, files)
     before = tree(tmp_path)
     with pytest.raises(error) as found:
         mk.store(tmp_path).records.put(document.PATHWAY, name)
@@ -242,7 +242,7 @@ def test_a_list_grows_at_its_end_in_yaml_as_in_json(name: str, document: ModuleT
 def test_a_use_changes_three_numbers_of_the_example(name: str, document: ModuleType, tmp_path: Path) -> None:
     """Section 2.1: hits, success_rate, last_used_at."""
     record, text = document.WRITTEN[name]
-    mk.write_files(tmp_path, {name: text})
+    mk.testing.write_files(tmp_path, {name: text})
     used = mk.store(tmp_path).records.record_use(record["id"], False, now=NOW)
     rate = round(0.94 * 128 / 129, 12)
     assert used == {"hits": 129, "success_rate": rate, "last_used_at": "2026-03-01T10:00:00Z"}
@@ -298,13 +298,13 @@ def test_a_use_is_not_counted_on_numbers_that_cannot_be(
     stats: dict[str, Any], said: str, document: ModuleType, tmp_path: Path
 ) -> None:
     """Section 2.1: a share of 0..1 and a count."""
-    mk.write_files(tmp_path, {"p.json": json.dumps({**document.PATHWAY, "usage_stats": stats})})
+    mk.testing.write_files(tmp_path, {"p.json": json.dumps({**document.PATHWAY, "usage_stats": stats})})
     with pytest.raises(FormatError, match=said):
         mk.store(tmp_path).records.record_use("pathway.intent.support", True)
 
 
 def test_two_pathways_of_one_id_are_said(document: ModuleType, tmp_path: Path) -> None:
-    mk.write_files(tmp_path, {name: json.dumps(document.PATHWAY) for name in ("a.json", "b.json")})
+    mk.testing.write_files(tmp_path, {name: json.dumps(document.PATHWAY) for name in ("a.json", "b.json")})
     with pytest.raises(ChangeRefusedError, match=r"2 pathways .*a\.json:1, b\.json:1"):
         mk.store(tmp_path).records.record_use("pathway.intent.support", True)
 
@@ -315,7 +315,9 @@ def test_what_was_migrated_is_said_and_check_knows_the_journal(tmp_path: Path) -
         **{"id": "p", "triggers": ["a"], "response_template": "Ответь", "variables": {}, "tier": "core"},
         **{"success_count": 3, "failure_count": 1, "last_used": "2025-01-01T00:00:00Z"},
     }
-    mk.write_files(tmp_path, {"old.json": json.dumps([old]), "old.yaml": f"- {json.dumps({**old, 'id': 'q'})}\n"})
+    mk.testing.write_files(
+        tmp_path, {"old.json": json.dumps([old]), "old.yaml": f"- {json.dumps({**old, 'id': 'q'})}\n"}
+    )
     records = mk.store(tmp_path).records
     with pytest.raises(ChangeRefusedError, match=r"records\.migrate"):
         records.record_use("p", True)
@@ -325,7 +327,9 @@ def test_what_was_migrated_is_said_and_check_knows_the_journal(tmp_path: Path) -
     ]
     assert "JSON alone" in done[2]["reason"]
     assert "migrations.jsonl" not in mk.read(tmp_path).problems["path"].to_pylist()
-    mk.write_files(tmp_path, {"migrations.jsonl": '{"record": "x"}\n', "old.md.bak": "- Пьёт чай\n", "x.bak": ""})
+    mk.testing.write_files(
+        tmp_path, {"migrations.jsonl": '{"record": "x"}\n', "old.md.bak": "- Пьёт чай\n", "x.bak": ""}
+    )
     told = {row["path"]: row["rule"] for row in mk.read(tmp_path).problems.to_pylist()}
     assert (told["migrations.jsonl"], told["x.bak"], told.get("old.md.bak")) == ("unclaimed", "unclaimed", None)
 

@@ -104,7 +104,7 @@ def test_lines_with_a_time_are_entries_where_the_days_title_is_the_sole_heading(
     tmp_path: Path, title: str, titles: list[str]
 ) -> None:
     text = f"{title}- 10:15 Выкатили бота.\n- 11:40 Откатили бота.\n"
-    corpus = mk.read(mk.write_files(tmp_path, {"memory/2025-02-03.md": text}))
+    corpus = mk.read(mk.testing.write_files(tmp_path, {"memory/2025-02-03.md": text}))
     memories = corpus.memories.to_pylist()
     assert [row["title"] for row in memories] == titles
     assert "\n".join(row["text"] for row in memories) == text.rstrip("\n")
@@ -117,7 +117,9 @@ def test_lines_with_a_time_are_entries_where_the_days_title_is_the_sole_heading(
 
 def test_labels_of_a_day_are_brought_over_to_its_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was one memory is several now: a label of it is one of each."""
-    folder = mk.write_files(tmp_path / "f", {"memory/2025-02-03.md": "# 2025-02-03\n- 10:15 чай\n- 11:40 мёд\n"})
+    folder = mk.testing.write_files(
+        tmp_path / "f", {"memory/2025-02-03.md": "# 2025-02-03\n- 10:15 чай\n- 11:40 мёд\n"}
+    )
     with monkeypatch.context() as patch:
         patch.setattr("memkit.formats.workspace._ENTRY", re.compile("(?!)"))  # as it was read once
         old = mk.read(folder)
@@ -137,7 +139,7 @@ def test_labels_of_a_day_are_brought_over_to_its_entries(tmp_path: Path, monkeyp
 
 @pytest.mark.parametrize("before", ["- 10:15 чай\n- 11:40 мёд\n", "# 2025-02-03\n\n- 10:15 чай\n", "Вступление.\n"])
 def test_what_a_log_held_keeps_its_ids_when_entries_are_appended(tmp_path: Path, before: str) -> None:
-    mk.write_files(tmp_path, {"memory/2025-02-03.md": before})
+    mk.testing.write_files(tmp_path, {"memory/2025-02-03.md": before})
     ids, storage = mk.read(tmp_path).memories["memory_id"].to_pylist(), mk.MemoryStorage(tmp_path)
     for content in ("Пул вырос.", "# Ещё\n- 12:00 да\n```\nобрыв", "```python\n# x\n```"):
         storage.append_to_daily_log(content, now=NOW)
@@ -167,13 +169,13 @@ def test_what_is_written_in_a_zone_is_read_in_it(tmp_path: Path, zone: object) -
     assert corpus.refresh().memories["created_at"].to_pylist() == corpus.memories["created_at"].to_pylist()
     corpus.save(tmp_path / "lake")
     again = mk.open(tmp_path / "lake", source=tmp_path)
-    mk.write_files(tmp_path, {"memory/2025-02-05.md": "### 01:00\n\nУтро.\n"})
+    mk.testing.write_files(tmp_path, {"memory/2025-02-05.md": "### 01:00\n\nУтро.\n"})
     assert max(again.refresh().memories["created_at"].to_pylist()) == at("2025-02-04T22:00")
 
 
 def test_a_time_with_its_own_offset_and_a_bare_day_do_not_move(tmp_path: Path) -> None:
     text = "---\ndate: 2025-02-03T10:00:00+01:00\n---\n# Чай\n\nБез сахара.\n"
-    folder = mk.write_files(tmp_path, {"a.md": text, "memory/2025-02-03.md": "Тихий день.\n"})
+    folder = mk.testing.write_files(tmp_path, {"a.md": text, "memory/2025-02-03.md": "Тихий день.\n"})
     memories = mk.read(folder, timezone=MOSCOW).memories.to_pylist()
     found = {row["path"]: row["created_at"] for row in memories}
     assert found == {"a.md": at("2025-02-03T09:00"), "memory/2025-02-03.md": at("2025-02-03")}

@@ -26,4 +26,4 @@ CODE = (
 
 def build(root: Path) -> Path:
     """The folder of the document's first picture."""
-    return mk.write_files(root, FILES)
+    return mk.testing.write_files(root, FILES)

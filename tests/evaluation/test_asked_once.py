@@ -11,7 +11,7 @@ import pytest
 
 import memkit as mk
 from memkit.evaluation.labels import labels
-from memkit.evaluation.labels.labels import write_labels
+from memkit.evaluation.labels.labels import write
 from memkit.evaluation.scores.pools import Pools, put_both
 from memkit.panels.against import Against
 from memkit.panels.ages import AgesPanel
@@ -88,8 +88,8 @@ def files(tmp_path: Path) -> dict[str, tuple[Path, Path]]:
             "valid_to": [DAY if user == 0 else None for _, user, _ in rows],
         }
         made[name] = (
-            write_labels(queries, tmp_path / f"{name}_queries.csv"),
-            write_labels(qrels, tmp_path / f"{name}_qrels.csv"),
+            write(queries, tmp_path / f"{name}_queries.csv"),
+            write(qrels, tmp_path / f"{name}_qrels.csv"),
         )
     return made
 
@@ -207,7 +207,9 @@ def test_a_baseline_that_no_setting_has_asks_its_own_arm_alone(
 def test_hits_of_two_settings_asked_at_once_are_those_of_their_own_searches(
     search: Retriever, files: dict[str, tuple[Path, Path]]
 ) -> None:
-    queries, qrels = (read(path) for read, path in zip((mk.read_queries, mk.read_qrels), files["own"], strict=True))
+    queries, qrels = (
+        read(path) for read, path in zip((mk.labels.read_queries, mk.labels.read_qrels), files["own"], strict=True)
+    )
     others = [search.with_params(**one) for one in ({"pool": 3}, {"bm25_weight": 0.0}, {"fusion": "rrf", "pool": 40})]
     for other in others:
         both = [hits(5) for hits in put_both(search, other, queries, qrels, Moment.of(DAY), None)]

@@ -125,7 +125,7 @@ def test_what_there_is_too_little_of_is_called_what_it_is(column: str | None, sa
     found = mk.compare(*runs, queries, task.qrels, "hit@1", group=group, unjudged_hits="irrelevant")
     assert found.table["reason"].to_pylist() == [f"too few {said}, and fewer than 6 allow no conclusion"]
     cases = {"no": np.zeros(3), "yes": np.ones(3)} | ({column: ["x", "y", "y"]} if column else {})
-    tuned = mk.tune_scores(cases, "no", group=column)
+    tuned = mk.labels.tune_scores(cases, "no", group=column)
     assert tuned.verdict_.reason == f"too few {said}, and fewer than 6 allow no conclusion"
 
 

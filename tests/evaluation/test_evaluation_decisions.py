@@ -30,20 +30,20 @@ def pairs() -> tuple[mk.Deduplicator, pa.Table]:
 
 def test_a_threshold_that_misses_duplicates_is_lowered(pairs: tuple[mk.Deduplicator, pa.Table]) -> None:
     dedup, labels = pairs
-    scores = mk.dedup_scores(dedup, labels, [0.7, 0.8])
+    scores = mk.labels.dedup_scores(dedup, labels, [0.7, 0.8])
     assert scores.column_names == ["query_id", "user_id", "0.7", "0.8", "0.9"]
     means = {name: np.mean(scores[name].to_pylist()) for name in ("0.7", "0.8", "0.9")}
     assert means == pytest.approx({"0.7": 2 / 3, "0.8": 1.0, "0.9": 2 / 3})
-    found = mk.tune_scores(scores, "0.9", group="user_id", metric="right decisions")
+    found = mk.labels.tune_scores(scores, "0.9", group="user_id", metric="right decisions")
     assert (found.verdict_.word, found.chosen_params_) == ("better", {"setting": 0.8})
     assert found.apparent_gain_ == pytest.approx(1 / 3)
 
 
 def test_a_wrong_merge_costs_what_is_said(pairs: tuple[mk.Deduplicator, pa.Table]) -> None:
     dedup, labels = pairs
-    scores = mk.dedup_scores(dedup, labels, [0.7], merge_cost=5)
+    scores = mk.labels.dedup_scores(dedup, labels, [0.7], merge_cost=5)
     assert np.mean(scores["0.7"].to_pylist()) == pytest.approx(2 / 3 - 4 / 3)
-    assert mk.tune_scores(scores, "0.9", group="user_id").verdict_.word == "worse"
+    assert mk.labels.tune_scores(scores, "0.9", group="user_id").verdict_.word == "worse"
 
 
 def test_pairs_that_are_unknown_or_differ_in_a_number_never_merge() -> None:
@@ -52,7 +52,7 @@ def test_pairs_that_are_unknown_or_differ_in_a_number_never_merge() -> None:
     )
     dedup = mk.Deduplicator(encoder=None, kinds=("lexical",), lexical_floor=0.3).fit(table)
     labels = {"a_id": ["a", "a", "a"], "b_id": ["b", "gone", "c"], "label": ["contradiction", "different", "duplicate"]}
-    assert mk.dedup_scores(dedup, labels, [0.3], kind="lexical")["0.3"].to_pylist() == [1.0, 1.0, 1.0]
+    assert mk.labels.dedup_scores(dedup, labels, [0.3], kind="lexical")["0.3"].to_pylist() == [1.0, 1.0, 1.0]
 
 
 def test_a_word_list_is_judged_on_what_should_be_accepted() -> None:
@@ -65,12 +65,12 @@ def test_a_word_list_is_judged_on_what_should_be_accepted() -> None:
     labels = pa.Table.from_pylist(rows)
     words = mk.Admission().question_words
     policies = {"now": mk.Admission(), "more": mk.Admission(question_words=(*words, "открой"))}
-    scores = mk.admission_scores(policies, labels)
+    scores = mk.labels.admission_scores(policies, labels)
     assert (np.mean(scores["now"].to_pylist()), np.mean(scores["more"].to_pylist())) == pytest.approx((2 / 3, 1.0))
-    found = mk.tune_scores(scores, "now", group="user_id")
+    found = mk.labels.tune_scores(scores, "now", group="user_id")
     assert (found.verdict_.word, found.chosen_params_) == ("better", {"setting": "more"})
-    same = mk.admission_scores({"now": mk.Admission(), "also now": mk.Admission()}, labels)
-    assert mk.tune_scores(same, "now", group="user_id").verdict_.word == "practically the same"
+    same = mk.labels.admission_scores({"now": mk.Admission(), "also now": mk.Admission()}, labels)
+    assert mk.labels.tune_scores(same, "now", group="user_id").verdict_.word == "practically the same"
 
 
 def test_a_budget_is_judged_by_what_is_in_the_prompt() -> None:
@@ -86,17 +86,17 @@ def test_a_budget_is_judged_by_what_is_in_the_prompt() -> None:
     names = [f"u{user}" for user in range(8)]
     queries = {"query_id": names, "text": ["ключ"] * 8, "user_id": names}
     qrels = {"query_id": names * 2, "memory_id": [f"{n}m{at}" for at in (0, 1) for n in names], "relevance": [1] * 16}
-    scores = mk.context_scores(builders, corpus, queries, qrels, as_of="2026-03-01")
+    scores = mk.labels.context_scores(builders, corpus, queries, qrels, as_of="2026-03-01")
     assert (scores["40"].to_pylist(), scores["2000"].to_pylist()) == ([0.5] * 8, [1.0] * 8)
-    assert mk.tune_scores(scores, "40", group="user_id").verdict_.word == "better"
-    assert mk.tune_scores(scores, "2000", group="user_id").verdict_.word == "worse"
+    assert mk.labels.tune_scores(scores, "40", group="user_id").verdict_.word == "better"
+    assert mk.labels.tune_scores(scores, "2000", group="user_id").verdict_.word == "worse"
 
 
 def test_a_query_without_a_relevant_memory_has_no_score() -> None:
     corpus = mk.from_table({"memory_id": ["a"], "text": ["чай"]})
     builders = {"one": mk.ContextBuilder(mk.Retriever(encoder=None))}
     qrels = {"query_id": ["q"], "memory_id": ["a"], "relevance": [0]}
-    found = mk.context_scores(builders, corpus, {"query_id": ["q"], "text": ["чай"]}, qrels)
+    found = mk.labels.context_scores(builders, corpus, {"query_id": ["q"], "text": ["чай"]}, qrels)
     assert found["one"].to_pylist() == [None]
 
 
@@ -110,7 +110,7 @@ def test_a_query_without_a_relevant_memory_has_no_score() -> None:
 )
 def test_labels_of_admission_that_cannot_be_meant_are_refused(labels: dict[str, Any], said: str) -> None:
     with pytest.raises(mk.ParameterError, match=said):
-        mk.admission_scores({"now": mk.Admission()}, labels)
+        mk.labels.admission_scores({"now": mk.Admission()}, labels)
 
 
 @pytest.mark.parametrize("wrong", [{"thresholds": [1.5]}, {"thresholds": [0.8], "merge_cost": -1.0}])
@@ -118,4 +118,4 @@ def test_thresholds_and_costs_out_of_range_are_refused(
     pairs: tuple[mk.Deduplicator, pa.Table], wrong: dict[str, Any]
 ) -> None:
     with pytest.raises(mk.ParameterError, match="must be"):
-        mk.dedup_scores(*pairs, **wrong)
+        mk.labels.dedup_scores(*pairs, **wrong)

@@ -91,9 +91,9 @@ def test_a_predicate_never_shows_another_users_memories(search: mk.Retriever, wh
 def test_batches_by_user_and_day_score_as_each_query_alone() -> None:
     corpus = mk.read(DATA)
     search = mk.Retriever(encoder=None).fit(corpus)
-    queries = mk.read_queries(DATA / "queries.csv").to_pandas().head(12)
+    queries = mk.labels.read_queries(DATA / "queries.csv").to_pandas().head(12)
     queries["user_id"] = ["anna", None, "boris"] * 4
-    qrels = mk.read_qrels(DATA / "qrels.csv").to_pandas()
+    qrels = mk.labels.read_qrels(DATA / "qrels.csv").to_pandas()
     qrels = qrels[qrels["memory_id"].isin(corpus.memories["memory_id"].to_pylist())]
     whole = mk.evaluate(search, queries, qrels, ["ndcg@10", "mrr"], unjudged="apart").per_query.to_pandas()
     for at in range(len(queries)):

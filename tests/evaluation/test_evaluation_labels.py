@@ -46,8 +46,8 @@ def judged(*rows: tuple[Any, ...]) -> dict[str, list[Any]]:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=st.lists(QUERY, min_size=1, max_size=5, unique_by=lambda row: row["query_id"]))
 def test_queries_come_back_as_they_were_written(tmp_path: Path, suffix: str, rows: list[dict[str, Any]]) -> None:
-    queries = mk.read_queries(pa.Table.from_pylist(rows, schema=QUERIES))
-    assert mk.read_queries(mk.write_labels(queries, tmp_path / f"q{suffix}")).equals(queries)
+    queries = mk.labels.read_queries(pa.Table.from_pylist(rows, schema=QUERIES))
+    assert mk.labels.read_queries(mk.labels.write(queries, tmp_path / f"q{suffix}")).equals(queries)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
@@ -56,8 +56,8 @@ def test_queries_come_back_as_they_were_written(tmp_path: Path, suffix: str, row
     rows=st.lists(JUDGED, min_size=1, max_size=6, unique_by=lambda row: (row["query_id"], row["memory_id"])),
 )
 def test_judgements_come_back_as_they_were_written(tmp_path: Path, suffix: str, rows: list[dict[str, Any]]) -> None:
-    qrels = mk.read_qrels(pa.Table.from_pylist(rows, schema=QRELS))
-    again = mk.read_qrels(mk.write_labels(qrels, tmp_path / f"all{suffix}"))
+    qrels = mk.labels.read_qrels(pa.Table.from_pylist(rows, schema=QRELS))
+    again = mk.labels.read_qrels(mk.labels.write(qrels, tmp_path / f"all{suffix}"))
     order = [("query_id", "ascending"), ("memory_id", "ascending")]  # JSON by query id brings a query's rows together
     assert again.sort_by(order).equals(qrels.sort_by(order))
 
@@ -75,7 +75,7 @@ def test_an_id_of_another_program_stays_as_it_is() -> None:
 
 
 def test_labels_of_the_sample_are_read_from_a_path() -> None:
-    queries, qrels = mk.read_queries(DATA / "queries.csv"), mk.read_qrels(str(DATA / "qrels.csv"))
+    queries, qrels = mk.labels.read_queries(DATA / "queries.csv"), mk.labels.read_qrels(str(DATA / "qrels.csv"))
     assert queries.num_rows == 46
     assert queries["as_of"][0].as_py() == datetime(2026, 3, 1, tzinfo=UTC)
     assert queries["user_id"][0].as_py() is None
@@ -85,17 +85,17 @@ def test_labels_of_the_sample_are_read_from_a_path() -> None:
 
 def test_a_table_a_frame_a_mapping_and_a_file_say_the_same(tmp_path: Path) -> None:
     given = judged(("01", "a", 1), ("01", "b", 0), ("2", "a", 2))
-    wanted = mk.read_qrels(given)
+    wanted = mk.labels.read_qrels(given)
     assert wanted["query_id"].to_pylist() == ["01", "01", "2"]  # no number was made of 01
     (tmp_path / "q.csv").write_text("query_id,memory_id,relevance\n01,a,1\n01,b,0\n2,a,2\n", encoding="utf-8-sig")
     for source in (pd.DataFrame(given), pa.table(given), tmp_path / "q.csv", str(tmp_path / "q.csv")):
-        assert mk.read_qrels(source).equals(wanted)
+        assert mk.labels.read_qrels(source).equals(wanted)
 
 
 def test_days_are_read_in_any_form_and_are_utc() -> None:
     days = ["2026-03-01", date(2026, 3, 1), datetime(2026, 3, 1), pd.Timestamp("2026-03-01 03:00+03:00"), None]
     for day in days:
-        queries = mk.read_queries({"query_id": [1], "text": ["чай"], "as_of": [day]})
+        queries = mk.labels.read_queries({"query_id": [1], "text": ["чай"], "as_of": [day]})
         assert queries["as_of"][0].as_py() == (day and datetime(2026, 3, 1, tzinfo=UTC))
 
 
@@ -103,7 +103,7 @@ def test_a_frame_with_gaps_has_nulls() -> None:
     frame = pd.DataFrame(
         {"query_id": ["a", "b"], "text": ["чай", None], "user_id": ["u", np.nan], "as_of": [pd.NaT] * 2}
     )
-    queries = mk.read_queries(frame)
+    queries = mk.labels.read_queries(frame)
     assert queries["user_id"].to_pylist() == ["u", None]
     assert queries["as_of"].null_count == 2
 
@@ -126,13 +126,13 @@ ROWS = {
 def test_wrong_judgements_are_refused_with_what_is_wrong(case: str) -> None:
     given, said = ROWS[case]
     with pytest.raises(mk.ParameterError, match=said):
-        mk.read_qrels(given)
+        mk.labels.read_qrels(given)
 
 
 def test_an_answer_that_ends_before_it_begins_is_refused() -> None:
     row = judged(("q", "m", 1)) | {"valid_from": ["2026-02-01"], "valid_to": ["2026-01-01"]}
     with pytest.raises(mk.ParameterError, match=r"valid_from before valid_to for 'm', query 'q'"):
-        mk.read_qrels(row)
+        mk.labels.read_qrels(row)
 
 
 QUERY_FAULTS = {
@@ -147,7 +147,7 @@ QUERY_FAULTS = {
 def test_wrong_queries_are_refused_with_what_is_wrong(case: str) -> None:
     given, said = QUERY_FAULTS[case]
     with pytest.raises(mk.ParameterError, match=said):
-        mk.read_queries(given)
+        mk.labels.read_queries(given)
 
 
 FILES = {
@@ -165,13 +165,13 @@ def test_a_file_that_cannot_be_parsed_is_named_with_its_line(tmp_path: Path, nam
     text, said = FILES[name]
     (tmp_path / name).write_text(text, "utf-8")
     with pytest.raises(mk.FormatError, match=said):
-        mk.read_qrels(tmp_path / name)
+        mk.labels.read_qrels(tmp_path / name)
 
 
 def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
     (tmp_path / "q.csv").write_bytes("query_id,text\n1,чай\n".encode("cp1251"))
     with pytest.raises(mk.FormatError, match="expected UTF-8"):
-        mk.read_queries(tmp_path / "q.csv")
+        mk.labels.read_queries(tmp_path / "q.csv")
 
 
 def run(*rows: tuple[str, str, int, float]) -> pa.Table:
@@ -182,7 +182,7 @@ def run(*rows: tuple[str, str, int, float]) -> pa.Table:
 
 def test_a_run_is_read_by_other_programs_in_the_order_of_the_hits(tmp_path: Path) -> None:
     ties = run(("q", "b c", 1, 0.5), ("q", "a", 2, 0.5), ("q", "d", 3, 0.7), ("r", "a", 1, 0.1))
-    path = mk.write_labels(ties, tmp_path / "ties.run")
+    path = mk.labels.write(ties, tmp_path / "ties.run")
     found = sorted(ir_measures.read_trec_run(str(path)), key=lambda hit: (hit.query_id, -hit.score))
     assert [(hit.query_id, hit.doc_id) for hit in found] == [("q", "b%20c"), ("q", "a"), ("q", "d"), ("r", "a")]
     assert read_run(path)["memory_id"].to_pylist() == ["b c", "a", "d", "a"]
@@ -190,7 +190,7 @@ def test_a_run_is_read_by_other_programs_in_the_order_of_the_hits(tmp_path: Path
 
 def test_scores_that_show_the_order_go_out_as_they_are(tmp_path: Path) -> None:
     falling = run(("q", "a", 1, 0.9), ("q", "b", 2, 0.1), ("r", "b", 1, 0.3))
-    path = mk.write_labels(falling, tmp_path / "falling.json")
+    path = mk.labels.write(falling, tmp_path / "falling.json")
     assert json.loads(path.read_text("utf-8")) == {"q": {"a": 0.9, "b": 0.1}, "r": {"b": 0.3}}
     assert read_run(path).equals(read_run(falling))
 
@@ -198,6 +198,6 @@ def test_scores_that_show_the_order_go_out_as_they_are(tmp_path: Path) -> None:
 def test_hits_of_a_search_are_a_run(tmp_path: Path) -> None:
     corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["зелёный чай", "чай и кофе"]})
     hits = mk.Retriever(encoder=None).fit(corpus).search(["кофе", "чай"])
-    again = read_run(mk.write_labels(hits, tmp_path / "hits.parquet"))
+    again = read_run(mk.labels.write(hits, tmp_path / "hits.parquet"))
     assert again.column_names == ["query_id", "memory_id", "rank", "score"]
     assert again["memory_id"].to_pylist() == hits["memory_id"].to_pylist()

@@ -40,7 +40,7 @@ def scores(n_users: int = 8, a_user: int = 4) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def tuned() -> Any:
-    return mk.tune_scores(scores(), "a", group="user_id")
+    return mk.labels.tune_scores(scores(), "a", group="user_id")
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +114,7 @@ def test_each_group_is_drawn_at_its_mean_the_best_first(tuned: Any) -> None:
 
 
 def test_of_many_groups_the_outermost_are_drawn_and_it_is_said() -> None:
-    ax = mk.plot.groups(mk.tune_scores(scores(50, 2), "a", group="user_id"))
+    ax = mk.plot.groups(mk.labels.tune_scores(scores(50, 2), "a", group="user_id"))
     assert len(ax.collections[-1].get_offsets()) == 30
     assert ax.get_title(loc="left").endswith("the 30 outermost")
 
@@ -172,7 +172,7 @@ def test_power_starts_where_the_labels_are_and_more_queries_of_the_same_users_ha
 
 def test_the_power_of_groups_that_differ_in_nothing_is_not_drawn(tmp_path: Path) -> None:
     same = {"user_id": [f"u{at % 7}" for at in range(21)], "a": [0.5] * 21, "b": [0.7] * 21}
-    found = mk.tune_scores(same, "a", group="user_id")
+    found = mk.labels.tune_scores(same, "a", group="user_id")
     with pytest.raises(mk.ParameterError, match="differ in nothing"):
         mk.plot.power(found)
     with warnings.catch_warnings():
@@ -182,7 +182,7 @@ def test_the_power_of_groups_that_differ_in_nothing_is_not_drawn(tmp_path: Path)
 
 def test_power_of_means_over_users_is_that_of_users(tuned: Any) -> None:
     uneven = {name: [*values, *list(values)[:4] * 3] for name, values in scores().items()}
-    found = mk.tune_scores(uneven, "a", group="user_id", mean_of="units")
+    found = mk.labels.tune_scores(uneven, "a", group="user_id", mean_of="units")
     gain = found.per_query_.to_pandas().dropna(subset=["held_out"])
     by_user = gain.groupby("group")["held_out"].mean().to_numpy()
     least = detectable(Units.from_scores(by_user, np.arange(len(by_user)), per_query=True))
@@ -191,7 +191,7 @@ def test_power_of_means_over_users_is_that_of_users(tuned: Any) -> None:
 
 def test_scores_of_relevant_hits_are_those_of_the_judgements(search: mk.Retriever) -> None:
     found = mk.evaluate(search, *LABELS, "recall@5", as_of=DAY)
-    right = {(r["query_id"], r["memory_id"]) for r in mk.read_qrels(LABELS[1]).to_pylist() if r["relevance"] > 0}
+    right = {(r["query_id"], r["memory_id"]) for r in mk.labels.read_qrels(LABELS[1]).to_pylist() if r["relevance"] > 0}
     hits = [(row["query_id"], row["memory_id"]) in right for row in found.hits.to_pylist()]
     title = mk.plot.scores(found, LABELS[1]).get_title(loc="left")
     assert title == f"scores of {sum(hits):,} relevant and {len(hits) - sum(hits):,} other hits"
@@ -221,17 +221,17 @@ def test_what_a_result_does_not_have_is_said(search: mk.Retriever, name: str) ->
     with pytest.raises(mk.ParameterError, match="expected"):
         getattr(unlabelled.plot, name)()
     with pytest.raises(mk.ParameterError, match="6 groups or more"):
-        mk.plot.power(mk.tune_scores(scores(3), "a", group="user_id"))
+        mk.plot.power(mk.labels.tune_scores(scores(3), "a", group="user_id"))
 
 
 def test_below_six_groups_there_is_a_mean_and_no_interval() -> None:
-    found = mk.tune_scores(scores(3), "a", group="user_id")
+    found = mk.labels.tune_scores(scores(3), "a", group="user_id")
     words = mk.plot.words(mk.plot.differences(found))
     assert "none below 6 units" in words
 
 
 def test_of_what_is_superseded_the_best_has_the_least(search: mk.Retriever) -> None:
-    found = mk.read_qrels(LABELS[1]).to_pandas().assign(valid_to=None)
+    found = mk.labels.read_qrels(LABELS[1]).to_pandas().assign(valid_to=None)
     found.loc[::3, "valid_to"] = "2026-02-01"
     swept = mk.sweep(search, LABELS[0], found, {"bm25_weight": [0.0, 0.5, 1.0]}, "stale@5", as_of=DAY)
     means = swept.table["stale@5"].to_pylist()

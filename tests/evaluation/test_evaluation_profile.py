@@ -115,7 +115,7 @@ def test_what_is_wrong_is_said_with_what_was_meant(text: str, message: str, tmp_
 
 
 def test_an_encoder_that_is_an_object_is_not_written_silently() -> None:
-    with pytest.raises(mk.ParameterError, match="register_encoder"):
+    with pytest.raises(mk.ParameterError, match=r"extend\.register"):
         mk.Profile(retriever={"encoder": lambda texts: texts})
 
 

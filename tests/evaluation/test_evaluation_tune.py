@@ -1,4 +1,4 @@
-"""`mk.tune` and `mk.tune_scores`: planted truths and the word that each earns, what is handed out, bad input."""
+"""`mk.tune` and `mk.labels.tune_scores`: planted truths and the word that each earns, what is handed out, bad input."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def planted(gains: np.ndarray, users: list[str], seed: int = 0, **more: Any) -> 
 
 
 def tuned(table: dict[str, Any], **more: Any) -> Tuning:
-    return mk.tune_scores(table, "0.9", group="user_id", **more)
+    return mk.labels.tune_scores(table, "0.9", group="user_id", **more)
 
 
 def names(users: int, each: int) -> list[str]:
@@ -438,7 +438,7 @@ def test_cases_without_a_score_and_without_a_group_are_taken_as_they_are() -> No
 def test_wrong_arguments_are_refused(change: dict[str, Any], said: str) -> None:
     given = {"scores": planted(np.zeros((3, 12)), names(6, 2)), "default": "0.9", "group": "user_id"}
     with pytest.raises(mk.ParameterError, match=said):
-        mk.tune_scores(**given | change)
+        mk.labels.tune_scores(**given | change)
 
 
 @pytest.mark.parametrize(
@@ -454,7 +454,7 @@ def test_wrong_arguments_are_refused(change: dict[str, Any], said: str) -> None:
 )
 def test_tables_that_cannot_be_tuned_are_refused(scores: Any, said: str) -> None:
     with pytest.raises(mk.ParameterError, match=said):
-        mk.tune_scores(scores, "a")
+        mk.labels.tune_scores(scores, "a")
 
 
 @pytest.mark.parametrize(

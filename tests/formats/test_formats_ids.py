@@ -123,13 +123,13 @@ def test_a_heading_without_text_begins_the_section_of_the_deeper_one_below_it(tm
     assert "\n".join(row["text"] for row in rows) + "\n" == NESTED
     empty = [row["line"] for row in corpus.problems.to_pylist() if row["rule"] == "empty_section"]
     assert empty == [7, 10]
-    assert mk.Chunker().transform(corpus.memories)["text"].to_pylist() == [rows[0]["text"], rows[2]["text"]]
+    assert mk.extend.Chunker().transform(corpus.memories)["text"].to_pylist() == [rows[0]["text"], rows[2]["text"]]
 
 
 def test_bare_headings_that_end_a_file_are_one_row_without_a_chunk(tmp_path: Path) -> None:
     corpus = mk.read(write_files(tmp_path, {"MEMORY.md": "# A\n\n## B\n"}))
     assert corpus.memories.select(["title", "text"]).to_pylist() == [{"title": "B", "text": "# A\n\n## B"}]
-    assert mk.Chunker().transform(corpus.memories).num_rows == 0
+    assert mk.extend.Chunker().transform(corpus.memories).num_rows == 0
 
 
 def test_a_code_fence_below_a_heading_is_text_of_its_own(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_a_note_of_a_log_is_one_of_a_file(tmp_path: Path) -> None:
     assert (row["scope"], row["tags"], row["memory_id"]) == ("area:база", ["пул"], f"notes:log.jsonl#{uuid(1)}")
     assert json.loads(row["extra"]) == {"by": "Мира"}
     assert corpus.tables["notes"]["applies_target"].to_pylist() == ["база"]
-    (chunk,) = mk.Chunker().transform(corpus.memories).to_pylist()
+    (chunk,) = mk.extend.Chunker().transform(corpus.memories).to_pylist()
     assert (chunk["line_start"], chunk["line_end"]) == (1, 2), "lines of the text, as the file has it on one"
 
 

@@ -250,9 +250,9 @@ def test_the_data_formats_examples_are_written_as_they_stand(text: str, as_yaml:
 @pytest.mark.parametrize("line", FACTS)
 def test_memory_v2s_lines_are_written_as_they_stand(line: str) -> None:
     """Memory v2, the line of a fact."""
-    fact = mk.parse_fact(line)
+    fact = mk.extend.parse_fact(line)
     assert fact is not None
-    assert mk.format_fact(fact) == line
+    assert mk.extend.format_fact(fact) == line
 
 
 # --- parse after format is the identity --------------------------------------------------------------------------
@@ -381,7 +381,7 @@ def test_a_record_in_json_and_in_yaml_is_the_same_record(kind: str) -> None:
                 as_json, as_yaml = format_record(record), format_record(record, "yaml")
                 assert json.loads(as_json) == record
                 assert yaml.safe_load(as_yaml) == record
-                mk.write_files(place, {f"j/{number}.json": as_json, f"y/{number}.yaml": as_yaml})
+                mk.testing.write_files(place, {f"j/{number}.json": as_json, f"y/{number}.yaml": as_yaml})
             tables = [mk.read(f"{place}/{name}").tables for name in ("j", "y")]
             table = {"pathway": "pathways", "memory_item": "memory_items", "wisdom_fact": "wisdom_facts"}[kind]
             for name, gone in ((table, ["memory_id", "path", "extra"]), ("relations", ["memory_id"])):

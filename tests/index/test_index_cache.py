@@ -518,7 +518,7 @@ def test_what_somebody_else_may_write_is_refused_with_one_warning(
 
 def test_a_cache_within_the_folder_that_is_read_is_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMKIT_CACHE", str(tmp_path / "cache"))
-    root = mk.write_files(tmp_path, {"MEMORY.md": "# Чай\n\nЗелёный.\n"})
+    root = mk.testing.write_files(tmp_path, {"MEMORY.md": "# Чай\n\nЗелёный.\n"})
     shared_cache.cache_clear()
     try:
         before = mk.read(root)

@@ -46,7 +46,7 @@ def driver(script: Callable[[str], ModuleType]) -> ModuleType:
 @pytest.fixture(scope="module")
 def server(browser: str, driver: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     memories = tmp_path_factory.mktemp("mine") / TITLE
-    mk.write_files(memories, {"MEMORY.md": "# Чай\nЗелёный, без сахара.\n\n# Кофе\n<b>Не</b> пьёт вечером.\n"})
+    mk.testing.write_files(memories, {"MEMORY.md": "# Чай\nЗелёный, без сахара.\n\n# Кофе\n<b>Не</b> пьёт вечером.\n"})
     started = driver.Lab(tmp_path_factory.mktemp("copy"), memories, tmp_path_factory.mktemp("jupyter"))
     yield started
     started.close()

@@ -267,7 +267,7 @@ def test_pairs_and_memories_are_judged_by_single_keys(
     tab.get_by_role("button", name="Keys ?").focus()
     stage.press("2", "s", "0", "b")
     assert judge.result["relevance"].to_pylist() == [2.0]
-    assert mk.read_qrels(path)["relevance"].to_pylist() == [2.0]
+    assert mk.labels.read_qrels(path)["relevance"].to_pylist() == [2.0]
 
 
 def test_a_policy_judges_typed_text_and_a_context_shows_its_cut(

@@ -37,7 +37,7 @@ LAST: dict[str, str | bytes | None] = {
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return mk.write_commits(tmp_path, [("2026-03-01", FIRST), ("2026-03-05", LATER), ("2026-03-09", LAST)])
+    return mk.testing.write_commits(tmp_path, [("2026-03-01", FIRST), ("2026-03-05", LATER), ("2026-03-09", LAST)])
 
 
 def dated(corpus: mk.Corpus) -> dict[str, tuple[str | None, str, str]]:
@@ -70,7 +70,7 @@ def test_only_what_has_no_date_gets_one_of_git(root: Path) -> None:
 @needs_git
 def test_what_is_not_committed_has_no_date_and_is_said(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     corpus = mk.read(root, dates="git")
-    mk.write_files(root, {"MEMORY.md": "# Пул\nтридцать\n\n# Кот\nрыжий\n", "new.md": "# Новое\nслово\n"})
+    mk.testing.write_files(root, {"MEMORY.md": "# Пул\nтридцать\n\n# Кот\nрыжий\n", "new.md": "# Новое\nслово\n"})
     for read in (mk.read(root, dates="git"), corpus.refresh()):
         assert dated(read)["Пул"] == dated(read)["Новое"] == (None, "None", "None")
         assert dated(read)["Кот"] == ("git", "2026-03-05", "2026-03-05")
@@ -87,7 +87,7 @@ def test_what_is_not_committed_has_no_date_and_is_said(root: Path, tmp_path_fact
 
 @needs_git
 def test_a_folder_in_no_repository_is_an_info_row(tmp_path: Path) -> None:
-    corpus = mk.read(mk.write_files(tmp_path, {"MEMORY.md": "# Чай\nзелёный\n"}), dates="git")
+    corpus = mk.read(mk.testing.write_files(tmp_path, {"MEMORY.md": "# Чай\nзелёный\n"}), dates="git")
     (row,) = corpus.problems.to_pylist()
     assert (row["rule"], row["severity"]) == ("no_repository", "info")
     assert corpus.memories["created_at"].to_pylist() == [None]
@@ -96,7 +96,7 @@ def test_a_folder_in_no_repository_is_an_info_row(tmp_path: Path) -> None:
 
 
 def test_without_git_it_is_one_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mk.write_files(tmp_path, {"MEMORY.md": "# Чай\nзелёный\n"})
+    mk.testing.write_files(tmp_path, {"MEMORY.md": "# Чай\nзелёный\n"})
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(MemkitError, match="need the program git"):
         mk.read(tmp_path, dates="git")

@@ -350,7 +350,7 @@ def test_repositories_of_other_kinds_are_one_clear_error(made: ModuleType, tmp_p
     with pytest.raises(FormatError, match="reftable"):
         mk.read(tmp_path / "empty", rev="HEAD")
     with pytest.raises(FormatError, match="in none"):
-        mk.read(mk.write_files(tmp_path / "plain", {"a.md": "x"}), rev="HEAD")
+        mk.read(mk.testing.write_files(tmp_path / "plain", {"a.md": "x"}), rev="HEAD")
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:x\nsize 5\n"
     made.build(tmp_path / "large", [{"a.md": pointer, "b.md": "# Чай\n"}])
     corpus = mk.read(tmp_path / "large", rev="HEAD")

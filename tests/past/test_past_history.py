@@ -107,7 +107,9 @@ def test_every_version_follows_the_one_before(lived: mk.History) -> None:
 
 
 def story(root: Path, *states: dict[str, str | None]) -> mk.History:
-    return mk.history(mk.write_commits(root, [(f"2026-01-{day:02d}", files) for day, files in enumerate(states, 1)]))
+    return mk.history(
+        mk.testing.write_commits(root, [(f"2026-01-{day:02d}", files) for day, files in enumerate(states, 1)])
+    )
 
 
 def told(found: mk.History, *columns: str) -> list[tuple[Any, ...]]:
@@ -252,7 +254,7 @@ def test_what_cannot_be_is_refused(life: Path, tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="in none"):
         mk.history(tmp_path)
     with pytest.raises(MemkitError):
-        mk.write_commits(tmp_path, [("2026-01-01", {"../a.md": "x"})])
+        mk.testing.write_commits(tmp_path, [("2026-01-01", {"../a.md": "x"})])
 
 
 def test_reading_a_history_writes_nothing(life: Path) -> None:
@@ -321,7 +323,7 @@ def test_a_query_over_a_history_is_one_statement_and_needs_one(name: str, days: 
     days.corpus.save(tmp_path)
     assert mk.open(tmp_path).named(name, as_of="2026-01-03").to_arrow_table().to_pylist() == made
     (tmp_path / "empty").mkdir()
-    empty = mk.history(mk.write_commits(tmp_path / "empty", [("2026-01-01", {"a.txt": "x"})]))
+    empty = mk.history(mk.testing.write_commits(tmp_path / "empty", [("2026-01-01", {"a.txt": "x"})]))
     assert asked(empty, name, as_of="2026-01-03") == []
 
 
@@ -334,7 +336,7 @@ def test_since_leaves_what_is_older_out(days: mk.History) -> None:
 def test_what_is_written_below_changes_nothing_above(tmp_path: Path) -> None:
     first, second = "# Чай\n\nЗелёный.\n", "# Чай\n\nЗелёный.\n\n# Кофе\n\nЭфиопия.\n"
     states = [("2026-01-01", {"MEMORY.md": first}), ("2026-02-01", {"MEMORY.md": second})]
-    mk.write_commits(tmp_path, states)
+    mk.testing.write_commits(tmp_path, states)
     found = mk.history(tmp_path)
     assert found.versions.select(["title", "change", "lines_added"]).to_pylist() == [
         {"title": "Чай", "change": "added", "lines_added": 3},

@@ -56,7 +56,7 @@ def check(tables, rows):
         raise ValueError("too many cards")
 
 
-FORMAT = mk.Format(
+FORMAT = mk.extend.Format(
     "cards",
     "*.card",
     kinds=(mk.schemas.Kind("card", "a card of ours", counted=True),),
@@ -241,7 +241,7 @@ def test_a_broken_package_is_one_warning_that_names_it(cards: Path, site: Path, 
     assert len(caught) == 1
     assert "tea.card" in corpus.memories["path"].to_pylist()
     with pytest.warns(RuntimeWarning, match="broken_cards") as caught:
-        rows = {row["name"]: row for row in mk.known_formats().to_pylist()}
+        rows = {row["name"]: row for row in mk.extend.known_formats().to_pylist()}
     assert len(caught) == 1
     assert rows["broken"]["fault"]
     assert (rows["cards"]["package"], rows["cards"]["fault"], rows["cards"]["kinds"]) == (
@@ -268,7 +268,7 @@ def test_a_name_that_nobody_has_is_answered_with_the_one_that_was_meant(cards: P
             mk.read(cards, **wrong)  # type: ignore[arg-type]  # one of two options
 
 
-def format_of(**changes: Any) -> mk.Format:
+def format_of(**changes: Any) -> mk.extend.Format:
     given: dict[str, Any] = {
         "name": "mine",
         "about": "*.x",
@@ -276,7 +276,7 @@ def format_of(**changes: Any) -> mk.Format:
         "tables": (),
         "parse": lambda file, rows: None,
     }
-    return mk.Format(**given | changes)
+    return mk.extend.Format(**given | changes)
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def format_of(**changes: Any) -> mk.Format:
 )
 def test_a_declaration_that_cannot_be_is_refused(site: Path, changes: dict[str, Any]) -> None:
     with pytest.raises(mk.ParameterError):
-        mk.register_format(format_of(**changes))
+        mk.extend.register(format_of(**changes))
     assert "mine" not in registry._OTHERS.names()
 
 
@@ -353,7 +353,7 @@ def test_a_step_from_an_older_version_is_taken_also_in_other_processes(
         record["content"] = record.pop("statement")
         return record
 
-    step = mk.register_adapter(Adapter("wisdom_fact", "0.9.0", CURRENT, "statement becomes content", change))
+    step = mk.extend.register(Adapter("wisdom_fact", "0.9.0", CURRENT, "statement becomes content", change))
     try:
         alone = mk.read(folder)
         monkeypatch.setattr(reader, "WORTH_PROCESSES", 0)
@@ -364,22 +364,22 @@ def test_a_step_from_an_older_version_is_taken_also_in_other_processes(
     assert alone.tables["migrations"]["reason"].to_pylist() == ["statement becomes content"]
     assert mk.read(folder).problems["rule"].to_pylist() == ["unsupported_version"]
     with pytest.raises(mk.ParameterError, match="kind of record"):
-        mk.register_adapter(Adapter("card", "0", CURRENT, "", change))
+        mk.extend.register(Adapter("card", "0", CURRENT, "", change))
 
 
 def test_an_encoder_of_a_package_is_had_by_its_name(cards: Path, site: Path) -> None:
-    assert mk.as_encoder("lengths").encode_query(["пул"]).shape == (1, 3)
+    assert mk.extend.as_encoder("lengths").encode_query(["пул"]).shape == (1, 3)
     corpus = mk.read(cards, formats=["cards"])
     assert mk.Retriever(encoder="lengths").fit(corpus).search("чай", as_of="2026-01-01").num_rows
     with pytest.raises(mk.ParameterError, match="lengths"):
-        mk.as_encoder("length")
+        mk.extend.as_encoder("length")
     install(site, "broken_encoder", "raise OSError('gone')", "[memkit.encoders]\nbroken = {name}:Encoder\n")
     with pytest.warns(RuntimeWarning, match=r"broken_encoder 1\.5") as caught:  # noqa: SIM117 - the warning comes first
         with pytest.raises(mk.ParameterError, match="'broken'"):
-            mk.as_encoder("broken")
+            mk.extend.as_encoder("broken")
     assert len(caught) == 1
     with pytest.raises(mk.ParameterError, match="name of its own"):
-        mk.register_encoder("use", list)
+        mk.extend.register(list, name="use")
 
 
 def test_the_command_line_lists_and_takes_it(cards: Path) -> None:

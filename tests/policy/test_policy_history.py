@@ -26,7 +26,7 @@ DAYS = ["2025-12-31", "2026-01-15", "2026-02-05", "2026-03-05"]
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> mk.Corpus:
-    return mk.read(mk.write_commits(tmp_path_factory.mktemp("replay"), STATES))
+    return mk.read(mk.testing.write_commits(tmp_path_factory.mktemp("replay"), STATES))
 
 
 def verdicts(found: pa.Table, day: str) -> dict[str, tuple[object, object]]:
@@ -63,6 +63,6 @@ def test_without_a_repository_it_is_refused(corpus: mk.Corpus, tmp_path: Path) -
     with pytest.raises(ParameterError, match="read from a folder"):
         mk.replay(corpus.memories, mk.Expiry(), mk.Expiry(), DAYS, texts="git")
     with pytest.raises(FormatError, match="in none"):
-        mk.replay(mk.read(mk.write_files(tmp_path, {"a.md": "x"})), mk.Expiry(), mk.Expiry(), DAYS, texts="git")
+        mk.replay(mk.read(mk.testing.write_files(tmp_path, {"a.md": "x"})), mk.Expiry(), mk.Expiry(), DAYS, texts="git")
     with pytest.raises(ParameterError, match="'texts' must be"):
         mk.replay(corpus, mk.Expiry(), mk.Expiry(), DAYS, texts="tomorrow")

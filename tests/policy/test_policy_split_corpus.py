@@ -112,7 +112,7 @@ def test_the_chunks_of_a_split_file_end_with_its_parts_and_have_their_lines(fold
     (folder / "memory/lessons/pool.md").unlink()
     files = {row["file"]: row["text"] for row in rows if row["what"] != "entry"}
     corpus = mk.read(write_files(folder, tree(json.loads(rows[-1]["text"])) | files))
-    chunks = mk.Chunker(chunk_tokens=12, overlap_tokens=4).transform(corpus.memories).to_pylist()
+    chunks = mk.extend.Chunker(chunk_tokens=12, overlap_tokens=4).transform(corpus.memories).to_pylist()
     chunks = [chunk for chunk in chunks if chunk["memory_id"].startswith("index_tree:")]
     assert {chunk["path"] for chunk in chunks} == {path for path in files if "part" in path}
     assert [chunk["chunk_id"].rpartition("@")[2] for chunk in chunks] == [str(n) for n in range(len(chunks))]
@@ -131,4 +131,4 @@ def test_a_field_of_that_name_which_somebody_else_wrote_parts_nothing(parts: str
     corpus = mk.from_table({"text": ["один\nдва"]})
     memories = corpus.memories.set_column(1, "format", [["index_tree"]])
     memories = memories.set_column(memories.column_names.index("extra"), "extra", [[f'{{"(parts)": {parts}}}']])
-    assert mk.Chunker().transform(memories)["text"].to_pylist() == ["один\nдва"]
+    assert mk.extend.Chunker().transform(memories)["text"].to_pylist() == ["один\nдва"]

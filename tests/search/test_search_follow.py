@@ -184,10 +184,10 @@ def test_what_an_edit_above_only_moves_is_not_read_again(tmp_path: Path, counted
         "users/anna/archive.md": "- [id:ar_001] [t:archive] Любит чай\n",
     }
     search = mk.Retriever(encoder=None, gram_weight=0.0, chunk_tokens=60, overlap_tokens=10)
-    search.fit(mk.read(mk.write_files(tmp_path, first | {"log.jsonl": log})))
+    search.fit(mk.read(mk.testing.write_files(tmp_path, first | {"log.jsonl": log})))
     counted.clear()
     after = {"MEMORY.md": f"{above}{sections}", "log.jsonl": f'{{"id": "x", "subject": "Новое"}}\n{log}'}
-    mk.write_files(tmp_path, after | {"users/anna/archive.md": f"- одно\n{first['users/anna/archive.md']}"})
+    mk.testing.write_files(tmp_path, after | {"users/anna/archive.md": f"- одно\n{first['users/anna/archive.md']}"})
     search.refresh()
     assert sum(counted) < 6
     fresh = mk.Retriever(**search.get_params(deep=False)).fit(mk.read(tmp_path))

@@ -102,7 +102,7 @@ def test_every_measure_sees_what_a_search_of_that_moment_sees(
 ) -> None:
     asked = {"query_id": ["1"], "text": ["чай"]}
     qrels = {"query_id": ["1"], "memory_id": ["day"], "relevance": [1]}
-    written = mk.write_labels({**asked, "as_of": [day]}, tmp_path / "queries.parquet")
+    written = mk.labels.write({**asked, "as_of": [day]}, tmp_path / "queries.parquet")
     for queries, moment in ((asked, day), ({**asked, "as_of": [day]}, None), (written, None)):
         assert mk.evaluate(afternoon, queries, qrels, "recall@5", as_of=moment).table["value"].to_pylist() == [value]
         swept = mk.sweep(afternoon, queries, qrels, {"min_score": [0.0]}, ["recall@5"], as_of=moment)

@@ -15,7 +15,7 @@ import pytest
 import memkit as mk
 from memkit.cli.common import fitted
 from memkit.index.cache import shared_cache
-from memkit.index.encode import register_encoder
+from memkit.index.encode import forget_encoder, register_encoder
 from memkit.index.encoders.base import Calibration
 
 DAY = "2026-03-01"
@@ -58,7 +58,7 @@ def process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callabl
     register_encoder("words", Words)
     shared_cache.cache_clear()
     yield shared_cache.cache_clear
-    register_encoder("words", None)
+    forget_encoder("words")
     shared_cache.cache_clear()
 
 
@@ -90,7 +90,7 @@ def _refreshed(root: Path, kept: Path) -> mk.Retriever:
 def test_what_was_kept_answers_as_a_fresh_fit(
     process: Callable[[], None], tmp_path: Path, state: Callable[[Path, Path], mk.Retriever]
 ) -> None:
-    root = mk.write_files(tmp_path / "root", {f"memory/{name}": text for name, text in TEXTS.items()})
+    root = mk.testing.write_files(tmp_path / "root", {f"memory/{name}": text for name, text in TEXTS.items()})
     with pytest.MonkeyPatch.context() as without:
         without.setenv("MEMKIT_CACHE", "off")
         shared_cache.cache_clear()

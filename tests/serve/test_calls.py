@@ -17,7 +17,7 @@ from memkit.serve.tools import Tools
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return mk.write_files(tmp_path / "root", {"MEMORY.md": "# Чай\n\nЛюбит зелёный чай.\n"})
+    return mk.testing.write_files(tmp_path / "root", {"MEMORY.md": "# Чай\n\nЛюбит зелёный чай.\n"})
 
 
 def in_time(work: Callable[[], Any]) -> Any:

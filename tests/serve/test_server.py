@@ -35,7 +35,7 @@ COMMAND = ["-m", "memkit", "serve"]
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    return mk.write_files(tmp_path / "root", {"MEMORY.md": "# Чай\n\nЛюбит зелёный чай.\n"})
+    return mk.testing.write_files(tmp_path / "root", {"MEMORY.md": "# Чай\n\nЛюбит зелёный чай.\n"})
 
 
 def talk(client: Any, talking: Callable[[Any], Awaitable[None]]) -> None:
@@ -366,7 +366,7 @@ def test_calls_at_once_wait_for_each_other(root: Path, monkeypatch: pytest.Monke
 
 
 def test_a_server_of_one_user_fills_the_user_in_and_takes_no_other(root: Path) -> None:
-    mk.write_files(root, {"users/boris/profile.md": "- [id:pf_777] [t:profile] [imp:high] Любит кукумбер.\n"})
+    mk.testing.write_files(root, {"users/boris/profile.md": "- [id:pf_777] [t:profile] [imp:high] Любит кукумбер.\n"})
 
     async def look(client: Any) -> None:
         listed = {tool.name: tool.input_schema for tool in (await client.list_tools()).tools}

@@ -16,7 +16,7 @@ from memkit.serve.tools import LIMITS, Tools, clean
 
 @pytest.fixture
 def tools(tmp_path: Path) -> Tools:
-    root = mk.write_files(
+    root = mk.testing.write_files(
         tmp_path / "root",
         {"MEMORY.md": "# Чай\n\nЛюбит зелёный чай.\n", "memory/2026-01-01.md": "# Пул\n\nДесять соединений.\n"},
     )
@@ -277,7 +277,7 @@ def shared(tmp_path: Path) -> Path:
     def item(user: str, said: str) -> dict[str, str]:
         return {"user_id": user, "input": said, "response": said, "timestamp": "2026-01-01T00:00:00Z"}
 
-    return mk.write_files(
+    return mk.testing.write_files(
         tmp_path / "shared",
         {
             "MEMORY.md": "# Чай\n\nОбщее: чай зелёный.\n",

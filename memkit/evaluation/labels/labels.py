@@ -136,7 +136,7 @@ def read_run(source: Any) -> pa.Table:
     return table.take(pa.array(np.lexsort((table["rank"].to_numpy(), query))))
 
 
-def write_labels(table: Any, path: str | Path) -> Path:
+def write(table: Any, path: str | Path) -> Path:
     """Write labelled queries, judgements or the hits of a search for this or another program.
 
     Parameters
@@ -164,11 +164,11 @@ def write_labels(table: Any, path: str | Path) -> Path:
     >>> import tempfile
     >>> qrels = {"query_id": ["q1"], "memory_id": ["notes:my pool.md"], "relevance": [1]}
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     write_labels(qrels, f"{folder}/all.qrels").read_text()
+    ...     write(qrels, f"{folder}/all.qrels").read_text()
     'q1 0 notes:my%20pool.md 1\\n'
     """
     given = as_arrow_table(table, "labels")
-    names, path = given.column_names, path_of("write_labels", path)
+    names, path = given.column_names, path_of("write", path)
     if "relevance" in names:
         write_file(read_qrels(given), path, "qrels")
     elif "rank" in names or "score" in names:

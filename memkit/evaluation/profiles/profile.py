@@ -345,7 +345,7 @@ def _typed(declared: Param, value: Any, where: str) -> Any:
     if declared.kind == "object" and not (value is None or isinstance(value, (str, int, float))):
         raise ParameterError(
             f"profile [{where}]: '{declared.name}' must be a name or None, to be written. Got {type(value).__name__};"
-            " mk.register_encoder gives an encoder a name."
+            " mk.extend.register gives an encoder a name."
         )
     return float(value) if declared.kind == "float" and type(value) is int else value
 

@@ -159,7 +159,7 @@ class Evaluation(Result):
     per_query : pa.Table
         A row a query: query_id, unit, n_relevant, n_hits, and each metric, null where it has none.
     hits : pa.Table
-        query_id, rank, memory_id, score; `write_labels` makes a run of it.
+        query_id, rank, memory_id, score; `labels.write` makes a run of it.
     stages : pa.Table
         Where it was asked for, what became of the relevant memories: disposition (as in `Retriever.trace`; not_found
         where no arm had it), n, share, n_queries.

@@ -1,0 +1,25 @@
+"""Labels: queries and judgements read, written and imported, and the scores that labels of decisions give.
+
+>>> import memkit as mk
+>>> qrels = mk.labels.read_qrels({"query_id": ["q1"], "memory_id": ["m1"], "relevance": [1]})
+>>> qrels.column_names[:3]
+['query_id', 'memory_id', 'relevance']
+"""
+
+from memkit.evaluation.labels.known import import_log
+from memkit.evaluation.labels.labels import read_qrels, read_queries, write
+from memkit.evaluation.tuning.decisions import admission_scores, context_scores, dedup_scores
+from memkit.evaluation.tuning.tune import tune_scores
+from memkit.tables.convert import convert_ids
+
+__all__ = [
+    "admission_scores",
+    "context_scores",
+    "convert_ids",
+    "dedup_scores",
+    "import_log",
+    "read_qrels",
+    "read_queries",
+    "tune_scores",
+    "write",
+]
