@@ -31,7 +31,7 @@ class Decay(Annotator):
     Examples
     --------
     >>> table = pa.table({"text": ["архив"], "kind": ["archive"], "created_at": ["2026-01-01"]})
-    >>> Decay(form="half_life").transform(table, as_of="2026-03-02").column("factor").to_pylist()
+    >>> Decay(decay="half_life").transform(table, as_of="2026-03-02").column("factor").to_pylist()
     [0.5]
     """
 
@@ -45,11 +45,11 @@ class Decay(Annotator):
         "note": "why it does not decay: future, undated or exempt",
     }
 
-    form: str = param("e_folding", choices=FORMS, doc="The formula.", source=_SOURCE)
+    decay: str = param("e_folding", choices=FORMS, doc="The formula.", source=_SOURCE)
     decay_days: float = param(
         60.0, low=0, low_open=True, unit="days", doc="The age that the form is named for.", source=_SOURCE
     )
-    floor: float = param(0.0, low=0, high=1, unit="ratio", doc="No factor is below it.")
+    decay_floor: float = param(0.0, low=0, high=1, unit="ratio", doc="No factor is below it.")
     decay_kinds: Sequence[str] = param("*", kind="words", star=True, doc="Kinds of memory that may decay; '*' is all.")
 
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
@@ -63,7 +63,7 @@ class Decay(Annotator):
     true as keep,
     case when {_DATED} > $as_of then 'future' end as reason,
     {age_sql()} as age_days,
-    {decay_sql(self.form, self.decay_days, self.floor, self.decay_kinds)} as factor,
+    {decay_sql(self.decay, self.decay_days, self.decay_floor, self.decay_kinds)} as factor,
     case
         when {_DATED} is null then 'undated'
         when {_DATED} > $as_of then 'future'

@@ -202,7 +202,7 @@ memory_v2_policy: dict[str, dict[str, object]] = {
     },
     "quota": {"max_facts": 500, "max_profile": 50, "max_working": 50},
     "expiry": {"grace_days": 0},
-    "decay": {"form": "e_folding", "decay_days": 60.0, "floor": 0.0, "decay_kinds": "*"},
+    "decay": {"decay": "e_folding", "decay_days": 60.0, "decay_floor": 0.0, "decay_kinds": "*"},
 }
 
 # The numbers of the index standard.

@@ -40,12 +40,12 @@ def factors(ages: list[float], **parameters: object) -> list[float]:
     ],
 )
 def test_each_form_is_its_formula(form: str, expected: list[float]) -> None:
-    assert factors([0, 30, 60, 120], form=form) == pytest.approx(expected, rel=1e-12)
+    assert factors([0, 30, 60, 120], decay=form) == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("form", ["half_life", "linear", "gauss"])
 def test_exactly_half_is_left_at_decay_days_and_e_folding_leaves_less(form: str) -> None:
-    assert factors([45], form=form, decay_days=45.0) == [0.5]
+    assert factors([45], decay=form, decay_days=45.0) == [0.5]
     assert factors([45], decay_days=45.0) == pytest.approx([0.36787944117144233])
 
 
@@ -57,7 +57,7 @@ def test_exactly_half_is_left_at_decay_days_and_e_folding_leaves_less(form: str)
     st.floats(0, 1),
 )
 def test_a_factor_is_above_0_at_most_1_and_never_rises_with_age(ages, form, days, floor) -> None:
-    found = factors(ages, form=form, decay_days=days, floor=floor)
+    found = factors(ages, decay=form, decay_days=days, decay_floor=floor)
     assert all(0 < factor <= 1 and factor >= floor for factor in found)
     assert all(later <= earlier for earlier, later in itertools.pairwise(found))
 
@@ -133,7 +133,9 @@ def test_decay_is_a_step_of_a_pipeline() -> None:
     assert judged["factor"].to_pylist() == [math.exp(-1 / 60)]
 
 
-@pytest.mark.parametrize("bad", [{"form": "weibull"}, {"decay_days": 0}, {"floor": 1.5}, {"decay_days": math.nan}])
+@pytest.mark.parametrize(
+    "bad", [{"decay": "weibull"}, {"decay_days": 0}, {"decay_floor": 1.5}, {"decay_days": math.nan}]
+)
 def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ParameterError):
         Decay(**bad).sql()

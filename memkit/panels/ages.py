@@ -26,7 +26,7 @@ from memkit.search.retriever import Retriever
 from memkit.search.settings import QuerySettings
 from memkit.tables.age import factors
 
-_OWN = {"decay": "form", "decay_days": "decay_days", "decay_floor": "floor", "decay_kinds": "decay_kinds"}
+_OWN = tuple(Decay.params())
 """The parameters of search that age a memory, and what `Decay` calls them."""
 _FADED = 0.05
 _FARTHEST = 36_500.0
@@ -100,7 +100,7 @@ class AgesPanel(Panel):
         return (asked["as_of"], asked["forward"], *(state[self.section][name] for name in _OWN))
 
     def _decay(self, state: State) -> Decay:
-        return Decay(**{theirs: state[self.section][ours] for ours, theirs in _OWN.items()})
+        return Decay(**{name: state[self.section][name] for name in _OWN})
 
     def _answer(self, state: State) -> Answer:
         decay, day = self._decay(state), state.moment
@@ -156,10 +156,10 @@ class AgesPanel(Panel):
 def _fades_at(decay: Decay) -> float:
     """The age at which a memory that decays falls below a twentieth, by halving; infinite where it never does."""
     low, high = 0.0, _FARTHEST
-    if factors(np.array([high]), decay.form, decay.decay_days, decay.floor)[0] >= _FADED:
+    if factors(np.array([high]), decay.decay, decay.decay_days, decay.decay_floor)[0] >= _FADED:
         return float("inf")
     while high - low > 1e-6:
         middle = (low + high) / 2
-        fades = factors(np.array([middle]), decay.form, decay.decay_days, decay.floor)[0] < _FADED
+        fades = factors(np.array([middle]), decay.decay, decay.decay_days, decay.decay_floor)[0] < _FADED
         low, high = (low, middle) if fades else (middle, high)
     return high

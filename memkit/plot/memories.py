@@ -136,9 +136,9 @@ def ages_of(table: pa.Table, decay: Decay, most: int | None = None) -> Picture:
     farthest = max(float(age.max(initial=0.0)), 2 * decay.decay_days)
     ages, marks = np.linspace(0.0, farthest, 200), list[Mark]()
     for form, (style, colour) in _STYLES.items():
-        left = factors(np.append(ages, decay.decay_days), form, decay.decay_days, decay.floor)
+        left = factors(np.append(ages, decay.decay_days), form, decay.decay_days, decay.decay_floor)
         label = f"{form}: {left[-1]:.3g} left after {decay.decay_days:g} days"
-        marks.append(Line(ages, left[:-1], colour, label, style, 2 if form == decay.form else 1.2))
+        marks.append(Line(ages, left[:-1], colour, label, style, 2 if form == decay.decay else 1.2))
     places = np.linspace(0, len(age) - 1, min(most or len(age), len(age))).astype(int)
     some = np.argsort(age, kind="stable")[np.unique(places)]
     part = f"a memory of {len(age):,}, {len(some)} drawn" if len(some) < len(age) else "a memory"

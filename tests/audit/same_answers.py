@@ -149,7 +149,7 @@ def probe_policies(mk: Any) -> Probe:
         mk.Quota(max_facts=5),
         mk.Expiry(),
         mk.Decay(),
-        mk.Decay(form="half_life"),
+        mk.Decay(decay="half_life"),
     ):
         yield f"policy {policy!r}", policy.transform(corpus.memories, as_of=AS_OF)
     for encoder in (None, "use"):

@@ -159,7 +159,7 @@ def test_the_bot_s_half_life_gives_the_factor_that_was_tuned(params: dict[str, A
         form = {**{"decay": "e_folding", "decay_days": 60.0}, **params}
         table = {"text": ["а"], "kind": ["archive"], "created_at": ["2026-01-01"]}
         moment = f"2026-{1 + age // 31:02}-{1 + age % 31:02}"
-        made = mk.Decay(form=form["decay"], decay_days=form["decay_days"]).transform(mk.from_table(table), moment)
+        made = mk.Decay(decay=form["decay"], decay_days=form["decay_days"]).transform(mk.from_table(table), moment)
         days = made["age_days"][0].as_py()
         assert math.exp(-days / float(row["value"])) == pytest.approx(made["factor"][0].as_py(), rel=1e-5)
 

@@ -162,7 +162,7 @@ def test_fast_forward_counts_what_each_user_keeps() -> None:
         }
     )
     # 0.5 ^ (90 / 30) = 0.125 is below 0.2, 0.5 ^ (30 / 30) is not.
-    decay = Decay(form="half_life", decay_days=30.0)
+    decay = Decay(decay="half_life", decay_days=30.0)
     found = forecast(table, as_of=AS_OF, days=[0, 30, 90], min_factor=0.2, decay=decay).to_pylist()
     columns = ("user_id", "day", "memories", "kept", "expired", "faded")
     assert [tuple(row[name] for name in columns) for row in found] == [
