@@ -187,7 +187,7 @@ class ContextBuilder(Estimator):
     >>> import memkit as mk
     >>> rows = {"text": ["Предпочитает русский", "Чинит пул соединений"], "kind": ["profile", "working"]}
     >>> corpus = mk.from_table({**rows, "user_id": ["anna", "anna"], "importance": ["high", "normal"]})
-    >>> builder = ContextBuilder(mk.Retriever(encoder=None).fit(corpus), top_k=1, skip_shown=False)
+    >>> builder = ContextBuilder(mk.Retriever(encoder=None).fit(corpus), k=1, skip_shown=False)
     >>> print(builder.build(corpus, "anna", "что с пулом?", as_of="2026-03-01"))
     [PROFILE MEMORY]
     - Предпочитает русский
@@ -209,7 +209,7 @@ class ContextBuilder(Estimator):
     working_chars: int = param(500, low=0, unit="characters", doc="Limit of WORKING.", source=_SOURCE)
     relevant_chars: int = param(2000, low=0, unit="characters", doc="Limit of RELEVANT.", source=_SOURCE)
     preview_chars: int = param(200, low=1, unit="characters", doc="A line of RELEVANT is cut here.", source=_SOURCE)
-    top_k: int = param(5, low=1, unit="memories", doc="Hits that may enter RELEVANT.", source=_SOURCE)
+    k: int = param(5, low=1, unit="memories", doc="Hits that may enter RELEVANT.", source=_SOURCE)
     fill: str = param(
         "greedy",
         choices=("greedy", "knapsack"),
@@ -261,7 +261,7 @@ class ContextBuilder(Estimator):
         >>> import memkit as mk
         >>> corpus = mk.from_table({"text": ["Зелёный чай", "Чёрный чай"], "kind": ["working", "working"]})
         >>> said = ContextBuilder(mk.Retriever(encoder=None)).gather(corpus, None, "чай", as_of="2026-03-01")
-        >>> [ContextBuilder(working_chars=n, top_k=1).within(said).text.count("чай") for n in (0, 20)]
+        >>> [ContextBuilder(working_chars=n, k=1).within(said).text.count("чай") for n in (0, 20)]
         [1, 2]
         """
         self.check_params()
@@ -313,7 +313,7 @@ class ContextBuilder(Estimator):
         rank = 0
         for memory_id, text in zip(hits["memory_id"].to_pylist(), hits["text"].to_pylist(), strict=True):
             repeats = memory_id in above or _line(text) in above
-            reason = "shown_above" if repeats else "below_k" if rank >= self.top_k else None
+            reason = "shown_above" if repeats else "below_k" if rank >= self.k else None
             rank += reason is None
             line = f"- {_preview(text, self.preview_chars)}"
             lines.append(Candidate(memory_id, RELEVANT, line, _worth(rank), reason))

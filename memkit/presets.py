@@ -89,7 +89,7 @@ memory_v2_context: dict[str, Any] = {
     "working_chars": 500,
     "relevant_chars": 2000,
     "preview_chars": 200,
-    "top_k": 5,
+    "k": 5,
     "fill": "greedy",
     "skip_shown": False,
 }

@@ -89,7 +89,7 @@ def test_the_limit_counts_lines_and_line_ends_but_no_heading() -> None:
 
 def test_relevant_shows_previews_of_the_top_k() -> None:
     corpus = corpus_of(*(fact(f"чай {n} " + "x" * 300, "archive", "low") for n in range(4)))
-    table = builder(corpus, top_k=2, preview_chars=20).build(corpus, "anna", "чай", AS_OF).table
+    table = builder(corpus, k=2, preview_chars=20).build(corpus, "anna", "чай", AS_OF).table
     assert list(reasons(table, RELEVANT).values()) == [None, None, "below_k", "below_k"]
     assert table["chars"].to_pylist() == [22] * 4  # "- " and 20
 

@@ -134,7 +134,7 @@ def test_decay_is_a_step_of_a_pipeline() -> None:
 
 
 @pytest.mark.parametrize(
-    "bad", [{"decay": "weibull"}, {"decay_days": 0}, {"decay_floor": 1.5}, {"decay_days": math.nan}]
+    "bad", [{"decay": "weibull"}, {"decay_days": 0.0}, {"decay_floor": 2}, {"decay_days": math.nan}]
 )
 def test_a_parameter_out_of_its_declaration_is_refused(bad: dict[str, object]) -> None:
     with pytest.raises(ParameterError):

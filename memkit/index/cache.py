@@ -16,11 +16,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from threading import Lock
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from memkit.errors import MemkitError
+from memkit.errors import MemkitError, ParameterError
 from memkit.index.encoders import base
 from memkit.index.encoders.base import ROLES, Encoder, Texts, Vectors, as_texts, content_key
 from memkit.index.encoders.circuit import CIRCUITS
@@ -314,7 +314,7 @@ def shared_cache() -> _UsersCache:
     return _UsersCache()
 
 
-def vector_cache(folder: Path | str | Literal["as it is"] | None = "as it is") -> VectorCache:
+def vector_cache(folder: Path | str | None = None, *, off: bool = False) -> VectorCache:
     """The cache of vectors that Retriever, Deduplicator and ContextBuilder share, and where it keeps them.
 
     A vector is found by the encoder's fingerprint and a hash of the text, so a changed text or model never meets an
@@ -322,9 +322,11 @@ def vector_cache(folder: Path | str | Literal["as it is"] | None = "as it is") -
 
     Parameters
     ----------
-    folder : path or None, optional
-        Keep vectors there from now on; None keeps them in this process's memory alone. Not given, it stays: the folder
-        in ``$MEMKIT_CACHE`` ("off" for none), else ``memkit`` in the user's cache folder.
+    folder : path, optional
+        Keep vectors there from now on. Not given, it stays: the folder in ``$MEMKIT_CACHE`` ("off" for none), else
+        ``memkit`` in the user's cache folder.
+    off : bool
+        Keep vectors in this process's memory alone from now on.
 
     Returns
     -------
@@ -338,6 +340,8 @@ def vector_cache(folder: Path | str | Literal["as it is"] | None = "as it is") -
     4
     """
     cache = shared_cache()
-    if folder != "as it is":
+    if off and folder is not None:
+        raise ParameterError(f"vector_cache: expected a folder or off=True. Got both, {str(folder)!r}.")
+    if off or folder is not None:
         cache.move(folder)
     return cache

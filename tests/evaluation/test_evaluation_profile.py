@@ -42,7 +42,7 @@ def whole() -> mk.Profile:
         "seed": 0,
         "metrics": {"ndcg@10": 0.7},
     }
-    return mk.Profile.of(*parts, mk.ContextBuilder(top_k=7), labels=(QUERIES, QRELS), date="2026-03-01", **told)
+    return mk.Profile.of(*parts, mk.ContextBuilder(k=7), labels=(QUERIES, QRELS), date="2026-03-01", **told)
 
 
 def test_every_section_comes_back_from_toml_and_json(whole: mk.Profile, tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_what_it_makes_is_what_it_was_made_of(whole: mk.Profile) -> None:
     assert whole.policies["quota"] == given
     assert mk.Quota(**whole.policies["quota"]).get_params() == given
     assert mk.Retriever(**mk.Profile.from_toml(whole.to_toml()).retriever).encoder is None
-    assert mk.ContextBuilder(**whole.context).top_k == 7
+    assert mk.ContextBuilder(**whole.context).k == 7
     assert "retriever" not in whole.context
 
 

@@ -545,7 +545,7 @@ def test_budgets_of_a_context_ask_no_arm_again(panels: dict[str, Panel], monkeyp
     panel = panels["context"]
     _ = panel.answer
     monkeypatch.setattr(mk.Retriever, "ask", None)
-    panel.set(profile_chars=30, top_k=2, preview_chars=20)
+    panel.set(profile_chars=30, k=2, preview_chars=20)
     assert panel.result.num_rows
 
 

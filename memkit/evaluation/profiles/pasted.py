@@ -12,7 +12,7 @@ _BOT, _WORKSPACE, _INDEX = (DOCUMENTS[name].name for name in ("memory_v2", "work
 _UNNAMED = "; the document names no variable"
 _SAME = {
     ("context", _BOT): {
-        "top_k": ("topK", "facts", "hits that may enter [RELEVANT MEMORY FOR THIS TURN]"),
+        "k": ("topK", "facts", "hits that may enter [RELEVANT MEMORY FOR THIS TURN]"),
         "profile_chars": ("profileLimit", "characters", "of [PROFILE MEMORY]" + _UNNAMED),
         "working_chars": ("workingLimit", "characters", "of [WORKING MEMORY]" + _UNNAMED),
         "relevant_chars": ("relevantLimit", "characters", "of [RELEVANT MEMORY]" + _UNNAMED),
