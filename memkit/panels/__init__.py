@@ -21,25 +21,25 @@ from typing import TYPE_CHECKING, Any
 from memkit.errors import did_you_mean
 
 if TYPE_CHECKING:
-    from memkit.panels.ages import AgesPanel as decay
-    from memkit.panels.hits import HitsPanel as search
-    from memkit.panels.judging import JudgePanel as judge
-    from memkit.panels.pairs import PairsPanel as dedup
-    from memkit.panels.prompt import PromptPanel as context
-    from memkit.panels.rows import RowsPanel as policy
-    from memkit.panels.tabs import Lab as lab
-    from memkit.panels.tried import SurfacePanel as surface
+    from memkit.panels.context_panel import ContextPanel as context
+    from memkit.panels.decay_panel import DecayPanel as decay
+    from memkit.panels.dedup_panel import DedupPanel as dedup
+    from memkit.panels.judge_panel import JudgePanel as judge
+    from memkit.panels.lab_panel import Lab as lab
+    from memkit.panels.policy_panel import PolicyPanel as policy
+    from memkit.panels.search_panel import SearchPanel as search
+    from memkit.panels.surface_panel import SurfacePanel as surface
 
-# What a panel is called, its module (never of that name, which the module would take) and its class.
+# What a panel is called, its module (of another name, as a module would hide the class) and its class.
 _PANELS = {
-    "search": ("hits", "HitsPanel"),
-    "surface": ("tried", "SurfacePanel"),
-    "decay": ("ages", "AgesPanel"),
-    "dedup": ("pairs", "PairsPanel"),
-    "policy": ("rows", "RowsPanel"),
-    "context": ("prompt", "PromptPanel"),
-    "judge": ("judging", "JudgePanel"),
-    "lab": ("tabs", "Lab"),
+    "search": ("search_panel", "SearchPanel"),
+    "surface": ("surface_panel", "SurfacePanel"),
+    "decay": ("decay_panel", "DecayPanel"),
+    "dedup": ("dedup_panel", "DedupPanel"),
+    "policy": ("policy_panel", "PolicyPanel"),
+    "context": ("context_panel", "ContextPanel"),
+    "judge": ("judge_panel", "JudgePanel"),
+    "lab": ("lab_panel", "Lab"),
 }
 
 __all__ = ["context", "decay", "dedup", "judge", "lab", "policy", "search", "surface"]

@@ -13,9 +13,9 @@ import memkit as mk
 from memkit.evaluation.labels import labels
 from memkit.evaluation.labels.labels import write
 from memkit.evaluation.scores.pools import Pools, put_both
-from memkit.panels.against import Against
-from memkit.panels.ages import AgesPanel
-from memkit.panels.judging import JudgePanel
+from memkit.panels.decay_panel import DecayPanel
+from memkit.panels.judge_panel import JudgePanel
+from memkit.panels.pinned import Against
 from memkit.params import Moment
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import SCOPING, as_queries
@@ -126,7 +126,7 @@ def test_each_set_of_queries_and_scope_is_asked_once_and_each_file_is_read_once(
             against.strip({"vector_weight": weight}, {"pool": 50})
 
     def ages() -> None:
-        shown = AgesPanel(search, queries, qrels, as_of=DAY)
+        shown = DecayPanel(search, queries, qrels, as_of=DAY)
         for days in (10.0, 40.0):
             shown.set(decay_days=days)
             assert shown.stale >= 0

@@ -33,7 +33,7 @@ _NEAREST, _CLUSTERS = 8, 20
 _SEPARATOR = "\x1f"
 
 
-class PairsPanel(Panel):
+class DedupPanel(Panel):
     """Thresholds of dedup over pairs that were found once.
 
     Parameters
@@ -50,7 +50,7 @@ class PairsPanel(Panel):
     --------
     >>> import memkit as mk
     >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["зелёный чай с мёдом", "зелёный чай с мятой"]})
-    >>> panel = PairsPanel(mk.Deduplicator(encoder=None, lexical_floor=0.4).fit(corpus))
+    >>> panel = DedupPanel(mk.Deduplicator(encoder=None, lexical_floor=0.4).fit(corpus))
     >>> panel.set(lexical_threshold=0.5)
     >>> panel.press("same")
     >>> panel.labels.to_pylist()

@@ -23,7 +23,7 @@ _MORE, _OUT, _KNOWN = 100, 6, 4
 """Characters more, lines of each rule that are shown though they are not in, and questions whose answers are kept."""
 
 
-class PromptPanel(Panel):
+class ContextPanel(Panel):
     """The blocks of a prompt for one message.
 
     Parameters
@@ -41,7 +41,7 @@ class PromptPanel(Panel):
     --------
     >>> import memkit as mk
     >>> corpus = mk.from_table({"text": ["Любит чай"], "kind": ["profile"], "importance": ["high"]})
-    >>> panel = PromptPanel(corpus, mk.ContextBuilder(mk.Retriever(encoder=None)), message="чай", as_of="2026-03-01")
+    >>> panel = ContextPanel(corpus, mk.ContextBuilder(mk.Retriever(encoder=None)), message="чай", as_of="2026-03-01")
     >>> panel.set(profile_chars=5)
     >>> panel.result["reason"].to_pylist()[0]
     'limit'

@@ -19,7 +19,7 @@ from memkit.evaluation.scores.compare import first_to_judge
 from memkit.evaluation.scores.evaluation import Task
 from memkit.evaluation.scores.metrics import Metric
 from memkit.evaluation.scores.pools import Pools, put_both
-from memkit.panels.pairs import kept_in, save
+from memkit.panels.dedup_panel import kept_in, save
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import paragraph
 from memkit.panels.state import Session, State

@@ -7,16 +7,16 @@ from typing import Any
 
 from memkit.evaluation.labels.known import known_items
 from memkit.evaluation.settings.sweep import Sweep, sweep
-from memkit.panels.ages import AgesPanel
-from memkit.panels.hits import HitsPanel
-from memkit.panels.judging import JudgePanel
+from memkit.panels.context_panel import ContextPanel
+from memkit.panels.decay_panel import DecayPanel
+from memkit.panels.dedup_panel import DedupPanel
+from memkit.panels.judge_panel import JudgePanel
 from memkit.panels.page import Displayed
-from memkit.panels.pairs import PairsPanel
 from memkit.panels.panel import Panel, moment_of
-from memkit.panels.prompt import PromptPanel
-from memkit.panels.rows import POLICY_NAMES, RowsPanel
+from memkit.panels.policy_panel import POLICY_NAMES, PolicyPanel
+from memkit.panels.search_panel import SearchPanel
 from memkit.panels.state import Session, State
-from memkit.panels.tried import SurfacePanel
+from memkit.panels.surface_panel import SurfacePanel
 from memkit.params import AsOf
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.search.retriever import Retriever
@@ -84,20 +84,20 @@ class Lab(Displayed):
         shared: dict[str, Any] = {"session": self.session}
         dated = {"as_of": self.as_of, **shared}
         if name == "search":
-            return HitsPanel(self.search, self.query, self.queries, self.qrels, **dated)
+            return SearchPanel(self.search, self.query, self.queries, self.qrels, **dated)
         if name == "decay":
-            return AgesPanel(self.search, self.queries, self.qrels, **dated)
+            return DecayPanel(self.search, self.queries, self.qrels, **dated)
         if name == "dedup":
-            return PairsPanel(Deduplicator().fit(self.corpus), **shared)
+            return DedupPanel(Deduplicator().fit(self.corpus), **shared)
         if name == "context":
             from memkit.context import ContextBuilder
 
-            return PromptPanel(self.corpus, ContextBuilder(retriever=self.search), message=self.query, **dated)
+            return ContextPanel(self.corpus, ContextBuilder(retriever=self.search), message=self.query, **dated)
         if name == "judge":
             return JudgePanel(self.search, *self.labels, **dated)
         if name == "surface":
             return SurfacePanel(self._swept(), **shared)
-        return RowsPanel(self.corpus, name, **dated)
+        return PolicyPanel(self.corpus, name, **dated)
 
     @cached_property
     def labels(self) -> tuple[Any, Any]:

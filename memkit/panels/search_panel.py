@@ -17,9 +17,9 @@ from memkit.display.names import names_of
 from memkit.display.sheet import sheet_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.scores.asking import visible
-from memkit.panels.against import Against, Strip
 from memkit.panels.panel import ASKED, Action, Panel, called, changed, moment_of
 from memkit.panels.parts import flow, paragraph, rows_html
+from memkit.panels.pinned import PinnedComparison, Strip
 from memkit.panels.state import Section, Session, State
 from memkit.params import AsOf, Moment, Param
 from memkit.plot.marks import Picture
@@ -79,7 +79,7 @@ class Answer:
         return "" if self.pinned is None else self.reasons(self.pinned)
 
 
-class HitsPanel(Panel):
+class SearchPanel(Panel):
     """Search with every query-time parameter at hand.
 
     Parameters
@@ -100,7 +100,7 @@ class HitsPanel(Panel):
     --------
     >>> import memkit as mk
     >>> corpus = mk.from_table({"memory_id": ["a", "b"], "text": ["зелёный чай", "чай и кофе"]})
-    >>> panel = HitsPanel(mk.Retriever(encoder=None).fit(corpus), "кофе", as_of="2026-03-01")
+    >>> panel = SearchPanel(mk.Retriever(encoder=None).fit(corpus), "кофе", as_of="2026-03-01")
     >>> panel.set(query="зелёный чай", k=1)
     >>> panel.result["memory_id"].to_pylist(), panel.undo(), panel.result["memory_id"].to_pylist()
     (['a'], True, ['b'])
@@ -132,7 +132,7 @@ class HitsPanel(Panel):
         self._why: list[tuple[str, str]] = []
         self._before: tuple[str, list[str]] = ("", [])
         moment = moment_of(as_of)
-        self.against = None if queries is None else Against(search, queries, qrels, moment, where)
+        self.against = None if queries is None else PinnedComparison(search, queries, qrels, moment, where)
         asked = {"query": query, "where": where, "user_id": user_id, "as_of": moment, "k": k}
         own = {name: getattr(search, name) for name in QuerySettings.params()}
         super().__init__(own, asked, session)

@@ -39,7 +39,7 @@ class Strip:
     differences: Floats
 
 
-class Against:
+class PinnedComparison:
     """What settings score on labelled queries, each worked out once."""
 
     def __init__(self, search: Retriever, queries: Any, qrels: Any, moment: Any, where: str | None) -> None:

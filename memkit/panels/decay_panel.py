@@ -44,7 +44,7 @@ class Answer:
     fades_at: float
 
 
-class AgesPanel(Panel):
+class DecayPanel(Panel):
     """Decay over the ages that a corpus has.
 
     Parameters
@@ -62,7 +62,7 @@ class AgesPanel(Panel):
     --------
     >>> import memkit as mk
     >>> rows = {"text": ["a", "b"], "created_at": ["2026-02-01", "2025-02-01"], "kind": ["archive"] * 2}
-    >>> panel = AgesPanel(mk.Retriever(encoder=None).fit(mk.from_table(rows)), as_of="2026-02-01")
+    >>> panel = DecayPanel(mk.Retriever(encoder=None).fit(mk.from_table(rows)), as_of="2026-02-01")
     >>> panel.set(forward=60)
     >>> panel.result["factor"].to_numpy().round(3).tolist()
     [0.368, 0.001]

@@ -39,7 +39,7 @@ _OWN = ("evict_rank", "expires_at", "age_days", "factor", "importance", "kind")
 _SHOWN = ("reason", "user_id", "text", "matched_span", *_OWN)
 
 
-class RowsPanel(Panel):
+class PolicyPanel(Panel):
     """A policy's verdict on each memory.
 
     Parameters
@@ -56,7 +56,7 @@ class RowsPanel(Panel):
     Examples
     --------
     >>> import memkit as mk
-    >>> panel = RowsPanel(mk.from_table({"text": ["Как настроить пул?", "Любит чай."]}), as_of="2026-03-01")
+    >>> panel = PolicyPanel(mk.from_table({"text": ["Как настроить пул?", "Любит чай."]}), as_of="2026-03-01")
     >>> panel.result["reason"].to_pylist()
     ['question', 'length']
     >>> panel.set(text="Каждое утро пьёт зелёный чай без сахара.")
