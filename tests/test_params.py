@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.base import clone
 
 from memkit.errors import MemkitError, ParameterError
 from memkit.params import AsOf, Estimator, Param, as_of_time, check_choice, estimator, param, record_as_of
+from memkit.search.retriever import Retriever
 
 
 @estimator
@@ -104,6 +106,7 @@ def test_the_declarations_are_a_table() -> None:
     assert list(rows) == list(Knobs.params())
     assert rows["days"] == {
         "name": "days",
+        "group": None,
         "default": "60.0",
         "expected": "a float in (0, inf), days",
         "refit": False,
@@ -258,3 +261,16 @@ def test_several_words_are_asked_for_as_such() -> None:
     assert several.expected == "words among 'apples', 'pears'"
     with pytest.raises(ParameterError, match=r"Got \('apples', 'pear'\)\. Did you mean 'pears'\?"):
         several.check(("apples", "pear"), "here")
+
+
+def test_a_retrievers_help_has_five_parameters_first_and_every_other_one_under_what_it_acts_on() -> None:
+    doc = str(Retriever.__doc__)
+    groups = dict(
+        re.findall(r"^- (\w+): ((?:.|\n  )+)$", doc.partition("act on:")[2].partition("Parameters\n")[0], re.M)
+    )
+    listed = {group: re.findall(r"`(\w+)`", names) for group, names in groups.items()}
+    assert list(listed) == ["first", "fit", "arms", "time", "output"]
+    assert len(listed["first"]) == 5
+    in_order = [name for names in listed.values() for name in names]
+    assert in_order == re.findall(r"^(\w+) : ", doc.partition("-------\n")[2].partition("\n\n")[0], re.M)
+    assert sorted(in_order) == sorted(Retriever.params())

@@ -116,6 +116,8 @@ class Param:
         What None means, where that is too long to be the default itself.
     star : bool
         Of 'words': True where "*" alone is taken too, for all.
+    group : str
+        What it acts on, where a class has many: help and tables list them by it, 'first' before all others.
     """
 
     default: Any
@@ -133,6 +135,7 @@ class Param:
     source: str = ""
     stands_for: Any = None
     star: bool = False
+    group: str = ""
 
     @property
     def expected(self) -> str:

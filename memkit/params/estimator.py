@@ -76,17 +76,18 @@ class Estimator:
 
     @classmethod
     def describe_params(cls) -> pa.Table:
-        """The declarations as a table: name, default, expected, refit, doc, source."""
+        """The declarations as a table: name, group, default, expected, refit, doc, source."""
         rows = [
             {
                 "name": p.name,
+                "group": p.group or None,
                 "default": p.default_text,
                 "expected": p.expected,
                 "refit": p.refit,
                 "doc": p.doc,
                 "source": p.source,
             }
-            for p in cls.params().values()
+            for p in by_group(cls.params().values())
         ]
         return describe(pa.Table.from_pylist(rows), memkit="params")
 
@@ -194,13 +195,27 @@ class Estimator:
 
 def with_parameters(doc: str | None, declared: Iterable[Param]) -> str | None:
     """A docstring with a numpydoc *Parameters* section of the declarations before its other sections."""
-    section = "\n".join(map(_entry, declared))
+    ordered = by_group(declared)
+    section = "\n".join(map(_entry, ordered))
     if doc is None or not section:
         return doc
+    groups = {p.group: ", ".join(f"`{one.name}`" for one in ordered if one.group == p.group) for p in ordered}
     text = inspect.cleandoc(doc)
     first = _SECTION.search(text)
     head, rest = (text[: first.start()].rstrip(), text[first.start() :]) if first else (text, "")
+    if any(groups):
+        lines = (
+            textwrap.fill(f"- {group}: {names}", _WIDTH, subsequent_indent="  ") for group, names in groups.items()
+        )
+        head += "\n\nParameters by what they act on:\n\n" + "\n".join(lines)
     return f"{head}\n\nParameters\n----------\n{section}" + (f"\n\n{rest}" if rest else "")
+
+
+def by_group(declared: Iterable[Param]) -> list[Param]:
+    """Declarations with those of one group together: 'first', then as the groups come."""
+    listed = list(declared)
+    groups = list(dict.fromkeys(["first", *(p.group for p in listed)]))
+    return sorted(listed, key=lambda p: groups.index(p.group))
 
 
 def _entry(declared: Param) -> str:
