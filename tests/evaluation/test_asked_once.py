@@ -15,7 +15,7 @@ from memkit.evaluation.labels.labels import write
 from memkit.evaluation.scores.pools import Pools, put_both
 from memkit.panels.decay_panel import DecayPanel
 from memkit.panels.judge_panel import JudgePanel
-from memkit.panels.pinned import Against
+from memkit.panels.pinned import PinnedComparison
 from memkit.params import Moment
 from memkit.search.fitted.index import MemoryIndex
 from memkit.search.question import SCOPING, as_queries
@@ -121,7 +121,7 @@ def test_each_set_of_queries_and_scope_is_asked_once_and_each_file_is_read_once(
     other = search.with_params(vector_weight=0.0)
 
     def panel() -> None:
-        against = Against(search, queries, qrels, DAY, None)
+        against = PinnedComparison(search, queries, qrels, DAY, None)
         for weight in (0.1, 0.5, 0.9):
             against.strip({"vector_weight": weight}, {"pool": 50})
 

@@ -144,9 +144,10 @@ def test_that_the_extension_is_not_there_is_said_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(analyse, "_extension_file", lambda: Path("absent/fts.duckdb_extension"))
+    monkeypatch.setattr(analyse._LOG, "disabled", False)  # another test's package may have switched it off
     analyse._say_once.cache_clear()
     for _ in range(3):
-        with connect() as con:
+        with connect() as con, caplog.at_level("WARNING", logger=analyse._LOG.name):
             assert not load_fts(con)
             assert not load_fts(con)
     (said,) = caplog.messages
