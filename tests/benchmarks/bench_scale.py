@@ -142,16 +142,16 @@ def _sweep(folder: str) -> Callable[[], Any]:
 SHARED = {"fit": _fit, "sweep": _sweep}
 
 
-def ask(folder: str, n: int, where: str | None) -> dict[str, float]:
+def ask(folder: str, n: int, user_id: str | None) -> dict[str, float]:
     search = mk.Retriever(encoder=Small()).fit(mk.open(folder, trust=True))
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.perf_counter()
-    search.search("w3 w70 w900", where=where, as_of=AS_OF)
+    search.search("w3 w70 w900", user_id=user_id, as_of=AS_OF)
     first = time.perf_counter() - start
     start = time.perf_counter()
-    search.search([f"w{at} w70 w900" for at in range(20)], where=where, as_of=AS_OF)
+    search.search([f"w{at} w70 w900" for at in range(20)], user_id=user_id, as_of=AS_OF)
     after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    whose = "all" if where is None else "user"
+    whose = "all" if user_id is None else "user"
     took = 1000 * (time.perf_counter() - start) / 20
     return {f"{whose}: first s": first, f"{whose}: ms a query": took, f"{whose}: peak MiB": max(before, after) / 1024}
 
@@ -255,7 +255,7 @@ def main() -> None:
                     }
                     told[f"{name}: efficiency of {count}"] = clock / (count * many[name][0])
                     told[f"{name}: by processor"] = worked / many[name][1]
-            told |= run("ask", folder, n, "user_id = 'u1'") | run("ask", folder, n, None)
+            told |= run("ask", folder, n, "u1") | run("ask", folder, n, None)
         print(f"{n:,} memories, {given.buckets} buckets")
         for name, value in told.items():
             print(f"  {name:28} {value:12.2f}")
