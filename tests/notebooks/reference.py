@@ -29,11 +29,12 @@ _METADATA = {
     "kernelspec": {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"},
     "language_info": {"name": "python"},
 }
+_SAID = {"mk.panels": "panel", "mk.plot": "picture"}
 INTRO = """# Reference
 
 Every public name, table, column, rule, parameter, named query and command, as they are declared; memkit's own checks,
-messages, sliders and options come from the same declarations. How they act together is what the other notebooks are
-for; [00_tour](00_tour.ipynb) is the first.
+messages, sliders and options come from the same declarations. The other notebooks show how they work together;
+[00_tour](00_tour.ipynb) is the first.
 
 *Коротко: всё, что объявлено: имена, таблицы, правила, параметры с единицами и источниками, запросы, команды.*
 
@@ -60,17 +61,25 @@ def _code(text: str) -> str:
 
 def names() -> str:
     """Every public name, with the first sentence that is said of it."""
-    rows = []
-    for name in sorted(mk.__all__, key=str.casefold):
-        value = getattr(mk, name)
-        kind = "module" if isinstance(value, types.ModuleType) else "class" if inspect.isclass(value) else "function"
-        if inspect.isclass(value) and issubclass(value, mk.MemkitError):
-            kind = "error"
-        rows.append((_code(f"mk.{name}"), kind, _first(value)))
-    for room, kind in ((mk.panels, "panel"), (mk.plot, "picture")):
-        named = room.__name__.replace("memkit", "mk")
-        rows += [(_code(f"{named}.{name}"), kind, _first(getattr(room, name))) for name in room.__all__]
+    rows = [_named(name, value) for name, value in _public().items()]
     return "## Public names\n\n" + table(("name", "is a", "what for"), rows)
+
+
+def _public() -> dict[str, Any]:
+    """Every public name with what it names: memkit's own, then those of its rooms."""
+    own = {name: getattr(mk, name) for name in sorted(mk.__all__, key=str.casefold)}
+    rooms = {name: value for name, value in own.items() if hasattr(value, "__all__")}
+    inside = {f"mk.{room}.{name}": getattr(module, name) for room, module in rooms.items() for name in module.__all__}
+    return {f"mk.{name}": value for name, value in own.items()} | inside
+
+
+def _named(name: str, value: Any) -> tuple[str, str, str]:
+    """A row about a public name: what it is, and what for."""
+    kind = "module" if isinstance(value, types.ModuleType) else "class" if inspect.isclass(value) else "function"
+    if inspect.isclass(value) and issubclass(value, mk.MemkitError):
+        kind = "error"
+    kind = _SAID.get(name.rpartition(".")[0], kind)
+    return _code(name), kind, _first(value)
 
 
 def _first(value: Any) -> str:
@@ -112,20 +121,20 @@ def _fields(value: Any) -> list[str]:
 
 def parameters() -> list[str]:
     """Every parameter of every class that declares some."""
-    classes = [value for name in mk.__all__ if _declares(value := getattr(mk, name))]
+    classes = {name: value for name, value in _public().items() if _declares(value)}
     parts = [
-        f"### `mk.{cls.__name__}`\n\n{_first(cls)}\n\n"
+        f"### `{name}`\n\n{_first(cls)}\n\n"
         + table(
             ("parameter", "default", "expected", "unit", "fit", "what for", "source"), map(_row, cls.params().values())
         )
-        for cls in classes
+        for name, cls in classes.items()
     ]
     first = (
         "## Parameters\n\nBounds in square brackets belong to what is allowed, round ones do not. *fit*: a change "
         "needs another `fit`. *source*: the document behind it, and its section; where there is none, the parameter is "
         "memkit's."
     )
-    half = next(at for at, cls in enumerate(classes) if cls is mk.Retriever)
+    half = next(at for at, cls in enumerate(classes.values()) if cls is mk.Retriever)
     return ["\n\n".join([first, *parts[:half]]), "\n\n".join(parts[half:])]
 
 

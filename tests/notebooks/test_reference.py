@@ -33,7 +33,10 @@ def first_cells(text: str) -> set[str]:
 
 def test_every_public_name_is_in_it() -> None:
     named = first_cells("\n".join(CELLS))
-    public = {f"mk.{name}" for name in mk.__all__} | {f"mk.panels.{name}" for name in mk.panels.__all__}
+    rooms = {name: value for name in mk.__all__ if hasattr(value := getattr(mk, name), "__all__")}
+    assert {"extend", "labels", "panels", "plot", "records", "testing"} <= set(rooms)
+    public = {f"mk.{name}" for name in mk.__all__}
+    public |= {f"mk.{room}.{name}" for room, module in rooms.items() for name in module.__all__}
     assert public - named == set(), AGAIN
 
 
@@ -43,11 +46,13 @@ def test_every_column_of_a_table_is_in_it(name: str) -> None:
 
 
 def test_every_parameter_is_in_it_with_its_bounds_unit_and_source() -> None:
-    for name in mk.__all__:
-        cls = getattr(mk, name)
+    for name, cls in [
+        *((f"mk.{name}", getattr(mk, name)) for name in mk.__all__),
+        *((f"mk.extend.{name}", getattr(mk.extend, name)) for name in mk.extend.__all__),
+    ]:
         if isinstance(cls, type) and issubclass(cls, Estimator):
             for p in cls.params().values():
-                (row,) = re.findall(rf"^\| `{p.name}` \|.*$", section(f"mk.{name}"), re.MULTILINE)
+                (row,) = re.findall(rf"^\| `{p.name}` \|.*$", section(name), re.MULTILINE)
                 expected = p.expected.removesuffix(f", {p.unit}") if p.unit else p.expected
                 for said in (expected, p.unit, p.doc, p.source):
                     assert " ".join(said.split()).replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*") in row
