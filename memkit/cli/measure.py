@@ -41,6 +41,7 @@ GroupOption = Annotated[
     str | None, typer.Option(help="The column of queries that says which are alike; default user_id or group.")
 ]
 WhereOption = Annotated[str | None, typer.Option(help="A SQL predicate over memories, for all queries.")]
+UserOption = Annotated[str | None, typer.Option("--user", help="Who asks the queries that have no user of their own.")]
 ApartOption = Annotated[bool, typer.Option("--apart", help="Count queries without a judgement apart.")]
 HtmlOption = Annotated[
     Path | None, typer.Option("--html", help="Write a page with tables and pictures that needs nothing else.")
@@ -79,6 +80,7 @@ class Labelled:
     group: GroupOption = None
     as_of: AsOfOption = None
     where: WhereOption = None
+    user_id: UserOption = None
     preset: PresetOption = None
     profile: ProfileOption = None
     sets: SetOption = None
@@ -95,7 +97,8 @@ class Labelled:
     def how(self) -> dict[str, Any]:
         """What the functions of `memkit.evaluation` take of it."""
         unjudged = "apart" if self.apart else "raise"
-        return {"group": self.group, "as_of": self.as_of, "where": self.where, "unjudged": unjudged}
+        scope = {"as_of": self.as_of, "where": self.where, "user_id": self.user_id}
+        return {"group": self.group, "unjudged": unjudged, **scope}
 
     def show(self, found: Result, instead: pa.Table | None) -> None:
         """Print the result, or a table of it in its place."""
@@ -203,6 +206,7 @@ def audit(
     queries: Annotated[Path | None, typer.Option("--queries", help="Your own, in place of what memories ask.")] = None,
     qrels: Annotated[Path | None, typer.Option("--qrels", help="What answers them.")] = None,
     as_of: AsOfOption = None,
+    user: UserOption = None,
     preset: PresetOption = None,
     profile: ProfileOption = None,
     sets: SetOption = None,
@@ -217,7 +221,7 @@ def audit(
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
     search = fitted(load(path, formats=formats), preset, sets, profile)
-    found = look(search, queries, qrels, only=table, k=k, n=n, as_of=as_of)
+    found = look(search, queries, qrels, only=table, k=k, n=n, as_of=as_of, user_id=user)
     show_result(found, None if table is None else found.tables[table], as_json, page)
 
 

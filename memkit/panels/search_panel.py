@@ -16,7 +16,6 @@ from memkit.display.draw import table_of
 from memkit.display.names import names_of
 from memkit.display.sheet import sheet_of
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluation.scores.asking import visible
 from memkit.panels.panel import ASKED, Action, Panel, called, changed, moment_of
 from memkit.panels.parts import flow, paragraph, rows_html
 from memkit.panels.pinned import PinnedComparison, Strip
@@ -187,26 +186,28 @@ class SearchPanel(Panel):
             wanted = last.index.weights(settings)
             is_within = settings.pool <= last.found.pool and wanted.keys() <= set(last.found.arms)
             moment = Moment.of(asked["as_of"])
-            now = (asked["query"],), self._visible(state), moment.at, moment.unseen(settings.future)
-            before = last.queries.texts, last.where, last.moment, last.scope.until
+            now = (asked["query"],), *self._whose(state), moment.at, moment.unseen(settings.future)
+            before = last.queries.texts, last.where, last.user_id, last.moment, last.scope.until
             if is_within and _same_scope(last, settings) and now == before:
                 return replace(last.but(**params), k=asked["k"])
             arms = {f"{arm}_weight": float(arm in {*wanted, *last.found.arms}) for arm in KINDS}
             wide = live.with_params(**arms, pool=max(settings.pool, last.found.pool))
-        self._question = wide.ask(asked["query"], asked["k"], self._visible(state), asked["as_of"])
+        where, user_id = self._whose(state)
+        self._question = wide.ask(asked["query"], asked["k"], where, asked["as_of"], user_id=user_id)
         return self._question if wide is live else self._question.but(**params)
 
-    def _visible(self, state: State) -> str | None:
-        asked = state[ASKED]
-        return visible(self.search, asked["where"] or None, asked["user_id"] or None)
+    def _whose(self, state: State) -> tuple[str | None, str | None]:
+        """The predicate and the user; None for everything and everybody."""
+        return state[ASKED]["where"] or None, state[ASKED]["user_id"] or None
 
     def _picture(self, answer: Answer) -> Picture:
         return contributions_of(answer.trace, _DRAWN)
 
     def _code(self, state: State) -> str:
-        asked, other, where = state[ASKED], changed(self.search, state[self.section]), self._visible(state)
+        asked, other = state[ASKED], changed(self.search, state[self.section])
         head = called("search.with_params", **other) if other else "search"
-        scope = {} if where is None else {"where": where}
+        values = zip(("where", "user_id"), self._whose(state), strict=True)
+        scope = {name: value for name, value in values if value is not None}
         return head + "." + called("search", asked["query"], k=asked["k"], **scope, as_of=asked["as_of"])
 
     def _status(self, answer: Answer) -> str:

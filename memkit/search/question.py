@@ -186,6 +186,8 @@ class Question:
         Why an arm was not asked that has a weight; empty where all were.
     depth : int or None
         How far MMR orders; None is all the way. The places up to it do not depend on it.
+    user_id : str or None
+        Who asked; None for everybody.
 
     Examples
     --------
@@ -210,6 +212,7 @@ class Question:
     found: Candidates
     note: str = ""
     depth: int | None = None
+    user_id: str | None = None
 
     def but(self, **values: Any) -> Self:
         """The same question under other query-time parameters, without asking the arms again.
@@ -270,11 +273,11 @@ class Question:
         return self.index.rows.decay(memory, self.moment, s.decay, s.decay_days, s.decay_floor, s.decay_kinds)
 
 
-def check_user(user_id: object) -> None:
+def check_user(user_id: object, owner: str = "Retriever.search") -> None:
     """Raise where `user_id` is neither None, for everybody, nor a text that can be one's name."""
-    check_value("Retriever.search", "user_id", user_id, "str", nullable=True)
+    check_value(owner, "user_id", user_id, "str", nullable=True)
     if user_id == "":
-        raise ParameterError("Retriever.search: 'user_id' must be a user's id, or None for everybody. Got ''.")
+        raise ParameterError(f"{owner}: 'user_id' must be a user's id, or None for everybody. Got ''.")
 
 
 def ask(
@@ -297,7 +300,8 @@ def ask(
     moment = next(iter(own), None) or Moment.of(as_of)
     request = Request(asked.texts, where, moment, to_trace, user_id)
     found, note = or_by_words(index, settings, lambda how: index.answer(request, how))
-    return Question(found.index, settings, asked, k, moment.at, where, found.scope, found.weights, found.found, note)
+    about = (found.index, settings, asked, k, moment.at, where, found.scope, found.weights, found.found)
+    return Question(*about, note, user_id=user_id)
 
 
 def or_by_words(index: Searchable, settings: Settings, act: Callable[[Settings], T]) -> tuple[T, str]:

@@ -40,6 +40,17 @@ def test_evaluate_answers_for_people_and_for_machines(run: Run, folder: Path, la
     assert [(row["disposition"], row["n"]) for row in json.loads(out)] == [("returned", 2)]
 
 
+def test_every_verb_that_measures_asks_as_a_user(run: Run, folder: Path, labels: tuple[str, ...]) -> None:
+    code, out, err = run("evaluate", folder, *labels, *WORDS, "--user", "boris", "--stages", "--json")
+    assert (code, err) == (0, "")
+    assert {row["disposition"]: row["n"] for row in json.loads(out)} == {"returned": 1, "filtered": 1}
+    for verb in ("evaluate", "compare", "sweep", "tune", "audit"):
+        more = () if verb == "audit" else (*labels, *(["--b", "pool=1"] if verb == "compare" else []))
+        code, out, err = run(verb, folder, *more, *WORDS, "--user", "")
+        assert (code, out) == (2, "")
+        assert "'user_id' must be a user's id" in err
+
+
 def test_the_hits_go_out_as_a_run(run: Run, folder: Path, labels: tuple[str, ...], tmp_path: Path) -> None:
     code, _, _ = run("evaluate", folder, *labels, *WORDS, "--run", tmp_path / "hits.run")
     lines = (tmp_path / "hits.run").read_text("utf-8").splitlines()

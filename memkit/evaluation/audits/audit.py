@@ -88,6 +88,7 @@ def audit(
     k: int = 10,
     n: int | None = None,
     as_of: AsOf = None,
+    user_id: str | None = None,
 ) -> Audit:
     """Which memories cannot be found, what crowds the hits, and when decay takes the rest, without any labels.
 
@@ -107,6 +108,8 @@ def audit(
         How many memories are asked for, drawn by a fixed seed; None is all.
     as_of : str, date, datetime or None
         When it is asked; None is now.
+    user_id : str, optional
+        Who asks the queries that have no user of their own, as those of memories of nobody; see `memkit.evaluate`.
 
     Returns
     -------
@@ -162,7 +165,7 @@ def audit(
     """
     if only is not None:
         check_choice("only", only, AUDITS, "audit")
-    asked = Asked(search, queries, qrels, k, n, Moment.of(as_of))
+    asked = Asked(search, queries, qrels, k, n, Moment.of(as_of), user_id)
     each = bar("auditing", [only] if only else list(AUDITS), leave=False)
     tables = {name: _kept(name, AUDITS[name](asked), asked) for name in each}
     rows = [{"audit": name, **_summary(name, table, asked)} for name, table in tables.items()]

@@ -39,7 +39,7 @@ def horizon_of(batches: Sequence[Batch], labels: Labels, k: int, most: int) -> p
 
 
 def _of_batch(batch: Batch, labels: Labels, k: int, most: int) -> Iterator[dict[str, Any]]:
-    asked = batch.search.ask(batch.questions, k=k, where=batch.where, as_of=batch.day).but(mmr_lambda=1.0)
+    asked = batch.search.ask(batch.questions, k=k, **batch.scope).but(mmr_lambda=1.0)
     race = _Race.of(asked, labels, _to_come(batch, asked, k))
     days, why = race.run(most)
     for at, day, reason in zip(race.target.tolist(), days.tolist(), why, strict=True):
@@ -61,7 +61,7 @@ def _to_come(batch: Batch, asked: Question, k: int) -> Ranked | None:
     if unseen is None:
         return None
     search = batch.search.with_params(future="keep")
-    wide = search.ask(batch.questions, k=k, where=batch.where, as_of=batch.day).but(mmr_lambda=1.0)
+    wide = search.ask(batch.questions, k=k, **batch.scope).but(mmr_lambda=1.0)
     ranked: Ranked = wide.ranked()
     return ranked.take(np.flatnonzero((ranked.rank > 0) & unseen[wide.index.rows.memory[ranked.found.row]]))
 

@@ -14,13 +14,14 @@ import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.known import COLUMNS, FIELDS, askable, asking, labelled
-from memkit.evaluation.scores.asking import Batch, check_fitted
+from memkit.evaluation.scores.asking import Batch, asked_as, check_fitted
 from memkit.evaluation.scores.evaluation import Task
 from memkit.evaluation.scores.pools import Pools
 from memkit.evaluation.scores.stages import became
 from memkit.params import Moment, check_value
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.schemas import result_schema
+from memkit.search.question import check_user
 from memkit.tables.age import later
 from memkit.text.analyse import QueryTerms
 
@@ -59,10 +60,12 @@ class Asked:
     k: int
     n: int | None
     moment: Moment
+    user_id: str | None = None
 
     def __post_init__(self) -> None:
         check_fitted(self.search, "audit")
         check_value("audit", "k", self.k, "int", low=1)
+        check_user(self.user_id, "audit")
         check_value("audit", "n", self.n, "int", nullable=True, low=1)
         if (self.queries is None) != (self.qrels is None):
             raise ParameterError("audit: expected both queries and qrels, or neither. Got one of them.")
@@ -72,14 +75,14 @@ class Asked:
         """The labels that were given, or what memories ask for themselves."""
         given = (self.queries, self.qrels)
         queries, qrels = _asking(self.search, self.n, self.moment) if self.queries is None else given
-        task = Task.read(queries, qrels, None, None, "apart", self.moment)
+        task = Task.read(queries, qrels, None, None, "apart", self.moment, self.user_id)
         task.check_known(self.search)
         return task
 
     @cached_property
     def pools(self) -> Pools:
         """What the arms found."""
-        return Pools(self.search, self.task.queries, self.task.qrels, self.task.moment, None)
+        return Pools(self.search, self.task.queries, self.task.qrels, self.task.moment, None, self.user_id)
 
     @cached_property
     def batches(self) -> list[Batch]:
@@ -177,7 +180,7 @@ def hubs_of(asked: Asked) -> pa.Table:
     hits = hits.merge(pairs, how="left", on=["query_id", "memory_id"])
     crowd = Counter(hits[hits["own"].isna()]["memory_id"])
     own = Counter(pairs["memory_id"])
-    asks = Counter(asked.task.queries["user_id"].to_pylist())
+    asks = Counter(asked_as(asked.task.queries, asked.user_id)["user_id"].to_pylist())
     memories = asked.search.corpus_.memories
     of_user = dict(zip(memories["memory_id"].to_pylist(), memories["user_id"].to_pylist(), strict=True))
     held = Counter(of_user.values())

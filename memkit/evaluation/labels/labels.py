@@ -211,6 +211,8 @@ def _column(table: pa.Table, field: pa.Field, what: str) -> pa.ChunkedArray:
         for row, value in enumerate(values):
             if value is None or value != value or value == "":
                 raise ParameterError(f"{what}: expected a '{field.name}' in every row. Got {value!r} in row {row}.")
+    if field.name == "user_id":
+        values = [None if value == "" else value for value in values]
     cast = _CASTS[str(field.type)]
     made: list[Any] = []
     for row, value in enumerate(values):

@@ -10,14 +10,10 @@ from typing import Any, Self
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit.duck import literal
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.known import hidden
 from memkit.params import Moment
-from memkit.search.fitted.scope import memories_where
-
-_Scope = tuple[Any, ...]
-"""The values of `SCOPING`: what makes no difference to them is ranked from the same candidates."""
+from memkit.search.question import check_user
 
 
 def check_fitted(search: Any, owner: str) -> None:
@@ -34,11 +30,17 @@ class Batch:
     search: Any
     rows: pa.Table
     where: str | None
+    user_id: str | None
     day: Moment
 
     @property
     def questions(self) -> pa.Table:
         return self.rows.select(["query_id", "text", "as_of"])
+
+    @property
+    def scope(self) -> dict[str, Any]:
+        """What `Retriever.search` takes beside the queries and k."""
+        return {"where": self.where, "as_of": self.day, "user_id": self.user_id}
 
     def only(self, query_ids: Any) -> Self:
         """These queries of the batch."""
@@ -46,28 +48,34 @@ class Batch:
 
 
 def batches_of(
-    search: Any, queries: pa.Table, qrels: pa.Table | None, moment: Moment, where: str | None
+    search: Any,
+    queries: pa.Table,
+    qrels: pa.Table | None,
+    moment: Moment,
+    where: str | None,
+    user_id: str | None = None,
 ) -> list[Batch]:
     """The queries as they are put to a Retriever; parameters as for `put_to`."""
     return [
-        Batch(one, rows, visible(search, where, rows["user_id"][0].as_py()), day_of(rows["as_of"][0].as_py(), moment))
-        for one, part in _by_hidden(_or_raise(search), queries, qrels)
+        Batch(one, rows, where, rows["user_id"][0].as_py(), day_of(rows["as_of"][0].as_py(), moment))
+        for one, part in _by_hidden(_or_raise(search), asked_as(queries, user_id), qrels)
         for rows in _batches(part)
     ]
+
+
+def asked_as(queries: pa.Table, user_id: str | None) -> pa.Table:
+    """The queries, those without a user asked as `user_id`; None leaves them to everybody."""
+    check_user(user_id, "evaluate")
+    if user_id is None:
+        return queries
+    return queries.set_column(
+        queries.column_names.index("user_id"), "user_id", pc.fill_null(queries["user_id"], user_id)
+    )
 
 
 def day_of(day: datetime | None, moment: Moment) -> Moment:
     """When a labelled query is asked: on a `day` of its own, else at `moment`."""
     return moment if day is None else Moment.of_cell(day)
-
-
-def visible(search: Any, where: str | None, user: str | None) -> str | None:
-    """The predicate for what a user may see: that user's memories and those of nobody; None for everything."""
-    if where is None or user is None:
-        return where if user is None else f"(user_id is null or user_id = {literal(user)})"
-    # Alone, before it is joined: a bracket in it must not close ours.
-    memories_where(search.corpus_.ask, where, search.where_timeout_s)
-    return f"(\n{where}\n) and {visible(search, None, user)}"
 
 
 def _by_hidden(search: Any, queries: pa.Table, qrels: pa.Table | None) -> Iterator[tuple[Any, pa.Table]]:

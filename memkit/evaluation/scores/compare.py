@@ -133,6 +133,7 @@ def compare(
     mean_of: str | None = None,
     as_of: AsOf = None,
     where: str | None = None,
+    user_id: str | None = None,
     k: int = 10,
     depth: int = 100,
     unjudged: str = "raise",
@@ -156,7 +157,7 @@ def compare(
         As for `evaluate`; the first one decides `word`.
     epsilon : float
         Differences within ± this make no difference to you.
-    group, mean_of, as_of, where, depth, unjudged
+    group, mean_of, as_of, where, user_id, depth, unjudged
         As for `evaluate`.
     k : int
         How many hits are compared without labels.
@@ -195,16 +196,16 @@ def compare(
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "compare")
     if qrels is None:
         labelled, moment = read_queries(queries), Moment.of(as_of)
-        both = [hits(k) for hits in put_both(a, b, labelled, None, moment, where)]
+        both = [hits(k) for hits in put_both(a, b, labelled, None, moment, where, user_id)]
         table, per_query, to_judge = _TABLE.empty_table(), _PER_QUERY.empty_table(), _TO_JUDGE.empty_table()
         conclusion = None
     else:
-        task = Task.read(queries, qrels, group, mean_of, unjudged, as_of)
+        task = Task.read(queries, qrels, group, mean_of, unjudged, as_of, user_id)
         labelled, moment = task.queries, task.moment
         for search in (a, b):
             task.check_known(search)
         deep = max(k, deepest(wanted, depth))
-        both = [hits(deep) for hits in put_both(a, b, labelled, task.qrels, moment, where)]
+        both = [hits(deep) for hits in put_both(a, b, labelled, task.qrels, moment, where, user_id)]
         pair = _Pair(task, both[0], both[1], deep, epsilon, seed)
         found = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
         conclusion = found[0][0]

@@ -23,6 +23,7 @@ from memkit.evaluation.scores.statistics import Units, interval
 from memkit.evaluation.scores.verdict import size
 from memkit.params import AsOf, Moment, check_choice, check_value, describe, record_as_of
 from memkit.schemas import Floats, Ints, result_schema
+from memkit.search.question import check_user
 
 METRICS = ("ndcg@10", "recall@5", "mrr")
 _LARGEST = 0.25
@@ -39,6 +40,8 @@ class Task:
     labels : Labels
     moment : Moment
         For queries without a day of their own.
+    user_id : str or None
+        Who asks the queries without a user of their own.
     unit : ndarray of int, shape (n_queries,)
         Which unit of analysis each query belongs to.
     unit_name : str
@@ -54,27 +57,39 @@ class Task:
     unit: Ints
     unit_name: str
     per_query: bool
+    user_id: str | None = None
 
     @classmethod
-    def read(cls, queries: Any, qrels: Any, group: str | None, mean_of: str | None, unjudged: str, as_of: AsOf) -> Self:
+    def read(
+        cls,
+        queries: Any,
+        qrels: Any,
+        group: str | None,
+        mean_of: str | None,
+        unjudged: str,
+        as_of: AsOf,
+        user_id: str | None = None,
+    ) -> Self:
         """Read and check; parameters and errors are those of `evaluate`."""
+        check_user(user_id, "evaluate")
         queries, qrels, moment = read_queries(queries), read_qrels(qrels), Moment.of(as_of)
         _check_judged(queries, qrels, unjudged)
         labels = Labels.from_tables(queries, qrels, moment)
         if not labels.n_relevant.any():
             raise ParameterError("qrels: expected a relevant memory for some of the queries. Got none.")
         name, unit = _units(queries, group)
-        return cls(queries, qrels, labels, moment, unit, name, is_per_query(mean_of, unit, name, "evaluate"))
+        per_query = is_per_query(mean_of, unit, name, "evaluate")
+        return cls(queries, qrels, labels, moment, unit, name, per_query, user_id)
 
     def put_to(self, search: Any, where: str | None) -> Pools | Run:
         """These queries put to a search, or looked up in a run; raises as `check_known`."""
         self.check_known(search)
-        return put_to(search, self.queries, self.qrels, self.moment, where)
+        return put_to(search, self.queries, self.qrels, self.moment, where, self.user_id)
 
     def pools(self, search: Any, where: str | None) -> Pools:
         """These queries put to one index over all memories of a search, for settings without number."""
         self.check_known(search)
-        return Pools(search.over_all(), self.queries, self.qrels, self.moment, where)
+        return Pools(search.over_all(), self.queries, self.qrels, self.moment, where, self.user_id)
 
     def check_known(self, search: Any) -> None:
         """Raise where a memory was judged that the corpus of `search` does not hold."""
@@ -202,6 +217,7 @@ def evaluate(
     mean_of: str | None = None,
     as_of: AsOf = None,
     where: str | None = None,
+    user_id: str | None = None,
     depth: int = 100,
     unjudged: str = "raise",
     stages: bool = False,
@@ -235,6 +251,9 @@ def evaluate(
         given, as in `Retriever.search`.
     where : str, optional
         A predicate over ``memories`` for all queries.
+    user_id : str, optional
+        Who asks the queries that have no user of their own, as in `Retriever.search`. It changes what they see, never
+        the unit of analysis.
     depth : int
         Hits that are asked for where a metric has no @k.
     unjudged : {'raise', 'apart'}
@@ -268,7 +287,7 @@ def evaluate(
     wanted = parse_metrics(metrics)
     check_value("evaluate", "depth", depth, "int", low=1)
     check_seed("evaluate", seed)
-    task = Task.read(queries, qrels, group, mean_of, unjudged, as_of)
+    task = Task.read(queries, qrels, group, mean_of, unjudged, as_of, user_id)
     answers = task.put_to(search, where)
     hits = answers.hits(deepest(wanted, depth))
     run = Judged.from_hits(hits, task.labels, deepest(wanted, depth))

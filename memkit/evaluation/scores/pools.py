@@ -29,7 +29,14 @@ _Scope = tuple[Any, ...]
 """The values of `SCOPING`: settings that share them are ranked from the same candidates."""
 
 
-def put_to(search: Any, queries: pa.Table, qrels: pa.Table | None, moment: Moment, where: str | None) -> Pools | Run:
+def put_to(
+    search: Any,
+    queries: pa.Table,
+    qrels: pa.Table | None,
+    moment: Moment,
+    where: str | None,
+    user_id: str | None = None,
+) -> Pools | Run:
     """Labelled queries put to a search, or looked up in a run.
 
     Parameters
@@ -39,16 +46,24 @@ def put_to(search: Any, queries: pa.Table, qrels: pa.Table | None, moment: Momen
     queries : pa.Table
         Of `read_queries`.
     """
-    return Pools(search, queries, qrels, moment, where) if hasattr(search, "ask") else Run(read_run(search), queries)
+    if hasattr(search, "ask"):
+        return Pools(search, queries, qrels, moment, where, user_id)
+    return Run(read_run(search), queries)
 
 
 def put_both(
-    a: Any, b: Any, queries: pa.Table, qrels: pa.Table | None, moment: Moment, where: str | None
+    a: Any,
+    b: Any,
+    queries: pa.Table,
+    qrels: pa.Table | None,
+    moment: Moment,
+    where: str | None,
+    user_id: str | None = None,
 ) -> tuple[Callable[..., pa.Table], Callable[..., pa.Table]]:
     """The hits of two searches or runs, by depth; two settings of one fitted search are asked once."""
-    first = put_to(a, queries, qrels, moment, where)
+    first = put_to(a, queries, qrels, moment, where, user_id)
     if not (isinstance(first, Pools) and first.serves(b)):
-        return first.hits, put_to(b, queries, qrels, moment, where).hits
+        return first.hits, put_to(b, queries, qrels, moment, where, user_id).hits
     first_setting, other = ({name: getattr(search, name) for name in QuerySettings.params()} for search in (a, b))
     first.ask((first_setting, other))
     return first.hits, partial(first.hits, setting=other)
@@ -111,13 +126,21 @@ class Pools:
         For queries without a day of their own.
     where : str or None
         A predicate over ``memories`` for all queries.
+    user_id : str or None
+        Who asks the queries that have no user of their own.
     """
 
     def __init__(
-        self, search: Any, queries: pa.Table, qrels: pa.Table | None, moment: Moment, where: str | None
+        self,
+        search: Any,
+        queries: pa.Table,
+        qrels: pa.Table | None,
+        moment: Moment,
+        where: str | None,
+        user_id: str | None = None,
     ) -> None:
         self.search, self.moment, self.queries = search, moment, queries
-        self.batches = batches_of(search, queries, qrels, moment, where)
+        self.batches = batches_of(search, queries, qrels, moment, where, user_id)
         self.index: Any = self.batches[0].search._index()
         self.settings = Settings.of(self.batches[0].search)
         self._answered: dict[_Scope, tuple[tuple[str, ...], int, list[Question]]] = {}
@@ -159,7 +182,7 @@ class Pools:
         answers = []
         for at, batch in enumerate(self.batches):
             search = batch.search.with_params(**values, **weights, pool=pool)
-            new = search.ask(batch.questions, 1, batch.where, batch.day)
+            new = search.ask(batch.questions, 1, **batch.scope)
             if known:
                 joined = _joined(arms, new.found, {arm: known[arm][at].found for arm in known})
                 new = replace(new, found=joined)
@@ -191,7 +214,7 @@ class Pools:
         alone = {f"{one}_weight": float(one == arm) for one in KINDS}
         for batch in self.batches:
             search = batch.search.with_params(**values, **alone)
-            traced = search.trace(batch.questions, k=1, where=batch.where, as_of=batch.day)
+            traced = search.trace(batch.questions, k=1, **batch.scope)
             if traced[arm].null_count < traced.num_rows:
                 return
         raise MemkitError(

@@ -26,7 +26,7 @@ def became(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
     What no arm found, not even without filters and in twice the pool, is ``not_found``.
     """
     traced = [
-        batch.search.trace(batch.questions, k=k, where=batch.where, as_of=batch.day)
+        batch.search.trace(batch.questions, k=k, **batch.scope)
         .select(["query_id", "memory_id", "disposition", "rank"])
         .replace_schema_metadata(None)
         for batch in batches

@@ -17,6 +17,7 @@ from memkit.evaluation.scores.pools import Pools
 from memkit.evaluation.settings.grid import Setting, check_name
 from memkit.evaluation.settings.scores import scores_of
 from memkit.params import AsOf, Moment, estimator, param
+from memkit.search.question import check_user
 from memkit.search.settings import QuerySettings
 
 _KEPT = 32
@@ -26,8 +27,9 @@ _KEPT = 32
 class Arms:
     """A fitted search, and what its arms found for each set of labelled queries that it was asked."""
 
-    def __init__(self, search: Any, metric: Metric, where: str | None, as_of: AsOf) -> None:
+    def __init__(self, search: Any, metric: Metric, where: str | None, as_of: AsOf, user_id: str | None) -> None:
         self.search, self.metric, self.where, self.moment = search, metric, where, Moment.of(as_of)
+        self.user_id = user_id
         self._pools: dict[Any, tuple[Task, Pools]] = {}
         self._lock = threading.Lock()
 
@@ -64,7 +66,7 @@ class Arms:
         if not rows:
             raise ParameterError("expected a relevant memory for some of the queries. Got none.")
         qrels = pa.table(dict(zip(QRELS.names[:3], map(list, zip(*rows, strict=True)), strict=True)))
-        task = Task.read(table, qrels, None, "queries", "apart", self.moment)
+        task = Task.read(table, qrels, None, "queries", "apart", self.moment, self.user_id)
         return task, task.pools(self.search, self.where)
 
 
@@ -120,7 +122,12 @@ class SearchEstimator(QuerySettings):
 
 
 def as_estimator(
-    search: Any, metric: str = "ndcg@10", *, where: str | None = None, as_of: AsOf = None
+    search: Any,
+    metric: str = "ndcg@10",
+    *,
+    where: str | None = None,
+    as_of: AsOf = None,
+    user_id: str | None = None,
 ) -> SearchEstimator:
     """A fitted search as an estimator for ``GridSearchCV`` and its like; the corpus is not fitted again.
 
@@ -133,7 +140,7 @@ def as_estimator(
     search : Retriever
     metric : str
         As for `evaluate`.
-    where, as_of
+    where, as_of, user_id
         As for `evaluate`; None is now, once for all.
 
     Returns
@@ -155,9 +162,10 @@ def as_estimator(
     """
     if not hasattr(search, "with_params") or not hasattr(search, "index_"):
         raise ParameterError(f"as_estimator: expected a fitted Retriever. Got {type(search).__name__}.")
+    check_user(user_id, "as_estimator")
     (wanted,) = parse_metrics([metric])
     defaults = {name: vars(search)[name] for name in QuerySettings.params()}
-    return SearchEstimator(**defaults, arms=Arms(search, wanted, where, as_of))
+    return SearchEstimator(**defaults, arms=Arms(search, wanted, where, as_of, user_id))
 
 
 class Objective:
@@ -180,6 +188,7 @@ def as_objective(
     *,
     where: str | None = None,
     as_of: AsOf = None,
+    user_id: str | None = None,
 ) -> Objective:
     """What Optuna optimises: a function of a trial, scored from what the arms found once.
 
@@ -188,7 +197,7 @@ def as_objective(
 
     Parameters
     ----------
-    search, queries, qrels, metric, where, as_of
+    search, queries, qrels, metric, where, as_of, user_id
         As for `evaluate`.
     space : dict
         By parameter: a list of values, or a tuple of the least and the largest number.
@@ -212,7 +221,7 @@ def as_objective(
     >>> objective(Trial())
     1.0
     """
-    made = as_estimator(search, metric, where=where, as_of=as_of)
+    made = as_estimator(search, metric, where=where, as_of=as_of, user_id=user_id)
     if not isinstance(space, Mapping) or not space:
         raise ParameterError(f"as_objective: expected a dict of lists or ranges by parameter. Got {space!r:.100}.")
     for name, values in space.items():

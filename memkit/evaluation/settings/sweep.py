@@ -146,6 +146,7 @@ def sweep(
     mean_of: str | None = None,
     as_of: AsOf = None,
     where: str | None = None,
+    user_id: str | None = None,
     depth: int = 100,
     unjudged: str = "raise",
     resume: str | Path | None = None,
@@ -171,7 +172,7 @@ def sweep(
         So many settings drawn from the grid in place of all of them.
     how : {'sobol', 'random'}
         How they are drawn; Sobol's points fill the space evenly.
-    group, mean_of, as_of, where, depth, unjudged
+    group, mean_of, as_of, where, user_id, depth, unjudged
         As for `evaluate`.
     resume : str or Path, optional
         A file that keeps what is done, for a sweep that was stopped or killed to go on from; where `as_of` is None it
@@ -212,7 +213,7 @@ def sweep(
     points = Grid(grid, sample, how, seed)
     if as_of is None and resume is not None:
         as_of = _begun(recorded(resume) or {})
-    task = Task.read(queries, qrels, group, mean_of, unjudged, as_of)
+    task = Task.read(queries, qrels, group, mean_of, unjudged, as_of, user_id)
     pools = task.pools(search, where)
     return swept(pools, task, points, wanted, where, depth, n_jobs, resume)
 

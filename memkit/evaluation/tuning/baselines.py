@@ -18,6 +18,8 @@ from memkit.evaluation.scores.pools import Pools
 from memkit.evaluation.scores.statistics import interval
 from memkit.evaluation.settings.scores import scores_of
 from memkit.schemas import Floats, result_schema
+from memkit.search.fitted.scope import memories_where, seen_by
+from memkit.tables.age import later
 
 BASELINES = result_schema((pa.string(), "baseline"), (pa.float64(), "value difference low high"), (pa.string(), "note"))
 _WEIGHTS = ("bm25_weight", "vector_weight", "gram_weight")
@@ -88,9 +90,12 @@ def _contained(batches: Sequence[Batch], task: Task, metric: Metric, depth: int)
 
 def _seen(batch: Batch) -> pa.ChunkedArray:
     """What the queries may see: their user's memories, and of the moment that they ask about those that there were."""
-    parts = [f"(\n{batch.where}\n)"] if batch.where is not None else []
-    if (until := batch.day.unseen(batch.search.future)) is not None:
-        parts.append(f"(created_at is null or created_at <= timestamptz '{until.isoformat()}')")
-    where = " and ".join(parts) or "true"
-    query = f"select memory_id from memories where {where}"  # noqa: S608  # checked by `batches_of`
-    return batch.search.corpus_.ask(query, timeout_s=batch.search.where_timeout_s)["memory_id"]
+    search, memories = batch.search, batch.search.corpus_.memories
+    if batch.where is not None:
+        ids = memories_where(search.corpus_.ask, batch.where, search.where_timeout_s)
+        memories = memories.filter(pc.is_in(memories["memory_id"], value_set=ids))
+    if batch.user_id is not None:
+        memories = memories.filter(pa.array(seen_by(batch.user_id, memories)))
+    if (until := batch.day.unseen(search.future)) is not None:
+        memories = memories.filter(pa.array(~later(memories["created_at"].to_numpy(), until)))
+    return memories["memory_id"]

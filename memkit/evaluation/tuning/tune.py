@@ -45,6 +45,7 @@ def tune(
     sample: int | None = None,
     as_of: AsOf = None,
     where: str | None = None,
+    user_id: str | None = None,
     depth: int = 100,
     unjudged: str = "raise",
     unjudged_hits: str = "bounds",
@@ -67,7 +68,7 @@ def tune(
     grid : dict, sequence of dict, or Sweep
         As for `sweep`; a sweep of this search over these labels is not made again.
     metric : str
-    group, mean_of, as_of, where, depth, unjudged
+    group, mean_of, as_of, where, user_id, depth, unjudged
         As for `evaluate`.
     epsilon : float
         Differences within ± this make no difference to you.
@@ -120,7 +121,10 @@ def tune(
     check_seed("tune", seed)
     check_work(search, depth, n_jobs, seed)
     points = None if isinstance(grid, Sweep) else Grid(grid, sample, seed=seed)
-    task = grid.task if isinstance(grid, Sweep) else Task.read(queries, qrels, group, mean_of, unjudged, as_of)
+    if isinstance(grid, Sweep):
+        task = _task_of(grid, user_id)
+    else:
+        task = Task.read(queries, qrels, group, mean_of, unjudged, as_of, user_id)
     pools, wanted = task.pools(search, where), Metric.parse(metric)
     beside = [wanted] if wanted.kind in OF_HITS else [wanted, Metric("judged", wanted.k or 10)]
     tried = grid if points is None else swept(pools, task, points, beside, where, depth, n_jobs)
@@ -131,7 +135,7 @@ def tune(
     def guarded(name: str, spec: tuple[Any, Any, float], setting: Setting) -> tuple[str, Units, float]:
         guard_queries, guard_qrels, margin = _guard_spec(name, spec)
         # The unit is the guard's own matter: its labels may come without the column that `group` names.
-        other = Task.read(guard_queries, guard_qrels, None, mean_of, unjudged, task.moment)
+        other = Task.read(guard_queries, guard_qrels, None, mean_of, unjudged, task.moment, task.user_id)
         points = Grid({key: [value] for key, value in setting.items()})
         both = swept(other.pools(search, where), other, points, [wanted], where, depth)
         changed = next(at for at in range(len(both.settings)) if at != both.default or len(both.settings) == 1)
@@ -148,6 +152,13 @@ def tune(
     if unjudged_hits == "bounds" and found.verdict_.word in (WORSE, SAME) and _finds(tried, found.candidate_):
         found = _bounded(found, pools, task, wanted, depth, epsilon)
     return found
+
+
+def _task_of(made: Sweep, user_id: str | None) -> Task:
+    """The labels of a sweep that was made before; raises where it was asked as somebody else."""
+    if user_id not in (None, made.task.user_id):
+        raise ParameterError(f"tune: expected the 'user_id' of this sweep, {made.task.user_id!r}. Got {user_id!r}.")
+    return made.task
 
 
 def _scored(tried: Sweep, metric: str) -> Scored:

@@ -134,7 +134,7 @@ class Tuning(Result):
         if swept is None or self.search_ is None:
             return None
         task = swept.task
-        batches = batches_of(self.search_, task.queries, task.qrels, task.moment, swept.where)
+        batches = batches_of(self.search_, task.queries, task.qrels, task.moment, swept.where, task.user_id)
         return stages_of(batches, task.labels, Metric.parse(self.verdict_.metric).k or 100)
 
     @property

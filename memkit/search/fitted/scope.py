@@ -59,6 +59,12 @@ def memories_where(ask: Callable[..., pa.Table], where: str, timeout_s: float) -
         ) from error
 
 
+def seen_by(user_id: str, memories: pa.Table) -> Mask:
+    """Which memories a user sees: those of this `user_id` and of nobody."""
+    mask: Mask = pc.fill_null(pc.equal(memories["user_id"], user_id), True).to_numpy()
+    return mask
+
+
 @dataclass(frozen=True)
 class Unseen:
     """How the memories that pass all filters lie to the last instant that is seen.
@@ -146,8 +152,8 @@ def make_scope(
 ) -> Scope:
     """The scope of a question, by its `where` and, of the settings, `expired`, `future` and `kinds_hidden`.
 
-    `where` may be the ids of the memories that pass it; `ask` is for a predicate, as for `memories_where`. A user sees
-    memories of that `user_id` and of nobody.
+    `where` may be the ids of the memories that pass it; `ask` is for a predicate, as for `memories_where`; `user_id` is
+    as for `seen_by`.
     """
     ids, out = memories["memory_id"], []
     if where is not None:
@@ -155,9 +161,8 @@ def make_scope(
         out.append(~pc.is_in(ids, value_set=passed).to_numpy())
     unknown = None
     if user_id is not None:
-        is_theirs = pc.equal(memories["user_id"], user_id)
-        unknown = None if pc.any(is_theirs).as_py() else user_id
-        out.append(~pc.fill_null(is_theirs, True).to_numpy())
+        unknown = None if pc.any(pc.equal(memories["user_id"], user_id)).as_py() else user_id
+        out.append(~seen_by(user_id, memories))
     if (hidden := rows.hidden(how.kinds_hidden)) is not None:
         out.append(hidden)
     gone = rows.expired(moment.at)
