@@ -43,8 +43,8 @@ from memkit.errors import StaleIndexError as StaleIndexError
 from memkit.errors import StaleSourceError as StaleSourceError
 from memkit.errors import VersionError as VersionError
 from memkit.evaluation.audits.audit import audit as audit
-from memkit.evaluation.labels.known import import_log as import_log
-from memkit.evaluation.labels.known import known_items as known_items
+from memkit.evaluation.labels.known_items import import_log as import_log
+from memkit.evaluation.labels.known_items import known_items as known_items
 from memkit.evaluation.profiles.profile import Profile as Profile
 from memkit.evaluation.scores.compare import compare as compare
 from memkit.evaluation.scores.evaluation import evaluate as evaluate

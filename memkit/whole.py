@@ -2,7 +2,7 @@
 
 Apart from these stand three kinds of writing: below a root of memories, `memkit.change.disk`, whose every call is one
 that a power cut may follow; a lake's files, which change together (`memkit.tables.commit`); and a file that grows by
-pieces (`memkit.evaluation.settings.pieces`).
+pieces (`memkit.evaluation.settings.checkpoint`).
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
-from memkit.evaluation.labels.known import known_items
+from memkit.evaluation.labels.known_items import known_items
 from memkit.evaluation.settings.sweep import Sweep, sweep
 from memkit.panels.context_panel import ContextPanel
 from memkit.panels.decay_panel import DecayPanel

@@ -12,7 +12,7 @@ import pyarrow as pa
 from memkit.errors import ParameterError
 from memkit.evaluation.scores.metrics import Metric
 from memkit.evaluation.settings.sweep import Sweep
-from memkit.evaluation.tuning.luck import Contest, plateau
+from memkit.evaluation.tuning.selection import Contest, plateau
 from memkit.panels.panel import Action, Panel
 from memkit.panels.parts import MARKS, rows_html
 from memkit.panels.state import Session, State
@@ -120,7 +120,7 @@ class SurfacePanel(Panel):
         """Which settings cannot be told from the best, as `mk.tune` has it; none where that cannot be said."""
         task, scores = self.sweep.task, self.sweep.matrix() * Metric.parse(self.sweep.metrics[0]).sign
         try:
-            return plateau(Contest.of(scores, task.unit, self.sweep.default, task.per_query))
+            return plateau(Contest.from_scores(scores, task.unit, self.sweep.default, task.per_query))
         except ParameterError:
             return np.zeros(len(self.sweep.settings), bool)
 

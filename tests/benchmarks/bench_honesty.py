@@ -25,7 +25,7 @@ from scipy import stats
 from memkit.evaluation.scores.statistics import Units
 from memkit.evaluation.scores.verdict import BETTER, WORSE, verdict
 from memkit.evaluation.tuning.claims import claim
-from memkit.evaluation.tuning.luck import Contest
+from memkit.evaluation.tuning.selection import Contest
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ def grids(cell: Cell, runs: int, gain: float = 0.0, settings: int = 24, reach: f
         user = cell.asked(random)
         scores = mix @ np.array([cell.noise(random, user) for _ in place])
         scores[settings - settings // 3 :] += gain
-        contest = Contest.of(np.vstack([np.zeros(len(user)), scores]), user)
+        contest = Contest.from_scores(np.vstack([np.zeros(len(user)), scores]), user)
         told, _ = claim(contest, 0.0, 0, {"metric": "score", "unit": "user", "estimate": "per query", "looks": 1})
         habit = stats.ttest_1samp(contest.gain[contest.best], 0, alternative="greater").pvalue
         found.append(Run(told.word, float(habit), told.apparent, told.gain or 0.0))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.evaluation.scores.statistics import Units, detectable
+from memkit.evaluation.scores.statistics import Units, detectable_effect
 
 DATA = Path(__file__).parents[2] / "data"
 DAY = "2026-03-01"
@@ -159,7 +159,7 @@ def test_power_starts_where_the_labels_are_and_more_queries_of_the_same_users_ha
     ax = mk.plot.power(tuned)
     frame = tuned.per_query_.to_pandas()
     codes = frame["group"].astype("category").cat.codes.to_numpy()
-    now = detectable(Units.from_scores(frame["held_out"].to_numpy(), codes, per_query=True))
+    now = detectable_effect(Units.from_scores(frame["held_out"].to_numpy(), codes, per_query=True))
     users, same, star = ax.lines
     assert users.get_ydata()[0] == pytest.approx(now)
     assert same.get_ydata()[0] == pytest.approx(now)
@@ -185,7 +185,7 @@ def test_power_of_means_over_users_is_that_of_users(tuned: Any) -> None:
     found = mk.labels.tune_scores(uneven, "a", group="user_id", mean_of="units")
     gain = found.per_query_.to_pandas().dropna(subset=["held_out"])
     by_user = gain.groupby("group")["held_out"].mean().to_numpy()
-    least = detectable(Units.from_scores(by_user, np.arange(len(by_user)), per_query=True))
+    least = detectable_effect(Units.from_scores(by_user, np.arange(len(by_user)), per_query=True))
     assert mk.plot.power(found).lines[0].get_ydata()[0] == pytest.approx(least)
 
 

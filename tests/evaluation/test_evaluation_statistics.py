@@ -13,12 +13,12 @@ from memkit.evaluation.scores import verdict as verdicts
 from memkit.evaluation.scores.statistics import (
     FLIPS,
     Units,
-    detectable,
-    flip_p,
-    flips,
-    floor_of_detectable,
+    detectable_effect,
+    detectable_effect_floor,
     interval,
     queries_needed,
+    sign_flip_p,
+    sign_flips,
     units_needed,
 )
 from memkit.evaluation.scores.verdict import verdict
@@ -49,15 +49,15 @@ def test_the_p_is_the_share_of_all_flips_that_are_as_far(seed: int, per_query: b
     far = [sums_under(signs, scores, unit, per_query) for signs in product((1, -1), repeat=size)]
     units = Units.from_scores(scores, unit, per_query)
     assert units.mean == pytest.approx(far[0])
-    assert flip_p(units) == np.mean(np.abs(far) >= abs(far[0]) - 1e-12)
-    assert flip_p(units, greater=True) == np.mean(np.array(far) >= far[0] - 1e-12)
+    assert sign_flip_p(units) == np.mean(np.abs(far) >= abs(far[0]) - 1e-12)
+    assert sign_flip_p(units, greater=True) == np.mean(np.array(far) >= far[0] - 1e-12)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_p_of_independent_queries_is_scipys(seed: int) -> None:
     scores = np.random.default_rng(seed).normal(0.3, 1, 10)
     theirs = stats.permutation_test((scores,), np.mean, permutation_type="samples", n_resamples=np.inf)
-    assert flip_p(Units.from_scores(scores, np.arange(10), True)) == pytest.approx(theirs.pvalue)
+    assert sign_flip_p(Units.from_scores(scores, np.arange(10), True)) == pytest.approx(theirs.pvalue)
 
 
 def test_sampled_flips_are_near_all_flips_and_no_p_is_0() -> None:
@@ -66,17 +66,17 @@ def test_sampled_flips_are_near_all_flips_and_no_p_is_0() -> None:
     every = ((np.arange(2**14)[:, None] >> np.arange(14)) & 1).astype(float)
     sums = units.value.sum() - 2 * every @ units.value
     exact = np.mean(np.abs(sums) >= abs(sums[0]) - 1e-12)
-    assert abs(flip_p(units) - exact) < 4 * np.sqrt(exact * (1 - exact) / FLIPS)
-    assert flip_p(Units.from_scores(np.ones(40), np.arange(40), True)) == 1 / (1 + FLIPS)
+    assert abs(sign_flip_p(units) - exact) < 4 * np.sqrt(exact * (1 - exact) / FLIPS)
+    assert sign_flip_p(Units.from_scores(np.ones(40), np.arange(40), True)) == 1 / (1 + FLIPS)
 
 
 @pytest.mark.parametrize("size", [1, 7, 8, 14, 100])
 def test_flips_are_decided_by_the_seed_alone(size: int) -> None:
-    drawn, again = (np.concatenate(list(flips(size, 5))) for _ in range(2))
+    drawn, again = (np.concatenate(list(sign_flips(size, 5))) for _ in range(2))
     assert np.array_equal(drawn, again)
     assert drawn.shape == (2**size if size <= 13 else FLIPS, size)
     if size > 13:
-        assert not np.array_equal(drawn, np.concatenate(list(flips(size, 6))))
+        assert not np.array_equal(drawn, np.concatenate(list(sign_flips(size, 6))))
         assert abs(drawn.mean() - 0.5) < 0.02
     else:
         assert len(np.unique(drawn, axis=0)) == 2**size
@@ -93,9 +93,9 @@ def test_the_interval_of_few_units_is_what_no_flip_test_refuses(seed: int, per_q
     low, high = found
     width, alpha = high - low, round(1 - level, 9)
     for inside in (low + 1e-6 * width, units.mean, high - 1e-6 * width):
-        assert flip_p(units, shift=inside) > alpha
+        assert sign_flip_p(units, shift=inside) > alpha
     for outside in (low - 1e-6 * width, high + 1e-6 * width):
-        assert flip_p(units, shift=outside) <= alpha
+        assert sign_flip_p(units, shift=outside) <= alpha
 
 
 def leave_out(scores: np.ndarray, unit: np.ndarray, per_query: bool) -> float:
@@ -168,11 +168,11 @@ def test_practically_the_same_is_two_one_sided_tests(seed: int) -> None:
 
 
 def test_an_interval_and_a_flip_test_that_disagree_cannot_tell(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verdicts, "flip_p", lambda *_: 0.06)
+    monkeypatch.setattr(verdicts, "sign_flip_p", lambda *_: 0.06)
     found = verdict(Units.from_scores(np.random.default_rng(0).normal(0.5, 1, 40), np.arange(40), True))
     assert (found.word, found.reason) == (
         "cannot tell yet",
-        "the interval leaves out 0, the flip test does not (p = 0.060)",
+        "the 95 % interval excludes 0, but the sign-flip test has p = 0.060",
     )
 
 
@@ -186,12 +186,12 @@ def test_a_difference_of_the_detectable_size_is_found_four_times_in_five(size: i
         found += stats.t.interval(0.95, size - 1, scores.mean(), scores.std(ddof=1) / np.sqrt(size))[0] > 0
     assert 0.76 < found / 2000 < 0.84
     units = Units.from_scores(random.normal(0, 1, size), np.arange(size), True)
-    assert detectable(units) == pytest.approx(true * np.sqrt(size) * units.error)
+    assert detectable_effect(units) == pytest.approx(true * np.sqrt(size) * units.error)
 
 
 def test_more_users_show_smaller_differences() -> None:
     units = Units.from_scores(*draw(0, 30), True)
-    now = detectable(units)
+    now = detectable_effect(units)
     assert now is not None
     assert units_needed(units, now) == 30
     half = units_needed(units, now / 2)
@@ -205,13 +205,13 @@ def test_more_queries_of_the_same_users_have_a_floor() -> None:
     random = np.random.default_rng(0)
     unit = np.repeat(np.arange(40), 50)
     scores = random.normal(0, 0.1, 40)[unit] + random.normal(0, 0.3, len(unit))
-    floor, now = floor_of_detectable(scores, unit), detectable(Units.from_scores(scores, unit, True))
+    floor, now = detectable_effect_floor(scores, unit), detectable_effect(Units.from_scores(scores, unit, True))
     assert floor is not None
     assert now is not None
     expected = (stats.t.ppf(0.975, 39) + stats.t.ppf(0.8, 39)) * 0.1 / np.sqrt(40)
     assert floor == pytest.approx(expected, rel=0.25)
     assert floor < now
-    assert floor_of_detectable(np.ones(40), np.arange(40)) is None
+    assert detectable_effect_floor(np.ones(40), np.arange(40)) is None
 
 
 def test_the_number_of_queries_before_there_are_any() -> None:

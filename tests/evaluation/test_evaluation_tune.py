@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import memkit as mk
-from memkit.evaluation.scores.statistics import Units, flip_p, interval
+from memkit.evaluation.scores.statistics import Units, interval, sign_flip_p
 from memkit.evaluation.tuning.claims import guard_table, holm_adjusted, set_aside
 from memkit.evaluation.tuning.tuned import Tuning
 
@@ -92,8 +92,8 @@ def test_no_difference_over_many_queries_is_practically_none_and_over_few_cannot
     found = tuned(planted(chance(seed, 20, 5), names(20, 5))).verdict_
     assert found.word == "cannot tell yet"
     assert found.needed is not None
-    said = f"about {found.needed.queries:,} more queries of {found.needed.groups:,} more groups would settle it"
-    assert said in str(found)
+    advice = f"label about {found.needed.queries:,} more queries of {found.needed.groups:,} more groups to settle it"
+    assert advice in str(found)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -121,7 +121,7 @@ def test_where_interval_and_flips_disagree_nothing_is_claimed() -> None:
     assert found.p > 0.025
     assert (found.word, found.reason) == (
         "cannot tell yet",
-        f"the interval leaves out 0, the flips with p = {found.p:.3g} do not",
+        f"the 95 % interval excludes 0, but the sign-flip test has p = {found.p:.3g}",
     )
 
 
@@ -263,7 +263,7 @@ def test_a_loss_that_unjudged_hits_could_undo_says_what_to_judge_first(aging: di
     found = mk.tune(**rows)
     assert found.verdict_.word == "cannot tell yet"
     assert found.verdict_.reason == (
-        f"hits that nobody judged could change the word: judge these {found.to_judge_.num_rows} first"
+        f"unjudged hits could change the verdict: judge these {found.to_judge_.num_rows} first"
     )
     assert 0 < found.to_judge_.num_rows <= 120
     assert all(name.endswith("new") for name in found.to_judge_["memory_id"].to_pylist())
@@ -332,7 +332,7 @@ def test_a_guards_p_is_that_of_a_loss_of_the_margin_and_its_limit_one_sided() ->
     ends = interval(units, 0.9)
     assert ends is not None
     assert row["low"] == ends[0]
-    assert row["p"] == row["p_adjusted"] == flip_p(units, shift=-0.005, greater=True)
+    assert row["p"] == row["p_adjusted"] == sign_flip_p(units, shift=-0.005, greater=True)
 
 
 def test_holms_p_of_one_is_its_own_and_never_falls() -> None:
@@ -365,7 +365,7 @@ def test_a_holdout_is_tested_once_and_remembers_it(tmp_path: Path) -> None:
     other = gains + np.array([[-0.2], [0.1], [0.0]])
     second = tuned(planted(other, users), holdout=0.4, remember=file)
     assert (second.verdict_.word, second.chosen_params_) == ("cannot tell yet", {"setting": 0.9})
-    assert second.verdict_.reason == "the holdout was used before, for another choice: set other labels aside"
+    assert second.verdict_.reason == "the holdout was already used for another choice: set other labels aside"
     assert second.verdict_.looks == 2
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert [line["part"] for line in lines] == ["labels", "holdout", "labels", "holdout"]
@@ -383,7 +383,7 @@ def test_looks_at_growing_labels_are_counted_and_said(tmp_path: Path) -> None:
     for look, users in enumerate((20, 25, 30, 30), 1):
         found = tuned(planted(gains[:, : users * 5], names(users, 5)), remember=file)
         assert found.verdict_.looks == min(look, 3)
-    assert "look 3 at these labels, and each look makes the next worth less" in str(found)
+    assert "look 3 at these labels" in str(found)
 
 
 @pytest.mark.parametrize("line", ["{", "[]", '{"part": "labels"}', "\x00", "[" * 100_000], ids=range(5))
@@ -484,5 +484,5 @@ def test_one_query_has_no_verdict_and_no_warning(corpus: dict[str, Any]) -> None
     qrels = {"query_id": ["q00"], "memory_id": ["right00"], "relevance": [1]}
     found = mk.tune(corpus["search"], one, qrels, {"min_score": [0.0, 0.9]}, "mrr")
     assert (found.verdict_.word, found.verdict_.n_queries) == ("cannot tell yet", 1)
-    assert "5 more queries are the least for a verdict" in str(found)
+    assert "label about 5 more queries to get a verdict at all" in str(found)
     assert isinstance(pa.table(found), pa.Table)

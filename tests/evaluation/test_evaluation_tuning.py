@@ -14,8 +14,8 @@ from scipy import stats
 
 import memkit as mk
 from memkit.evaluation.scores.statistics import FLIPS, Units, units_needed
-from memkit.evaluation.tuning import luck
-from memkit.evaluation.tuning.luck import (
+from memkit.evaluation.tuning import selection
+from memkit.evaluation.tuning.selection import (
     FOLDS,
     RESAMPLES,
     Contest,
@@ -65,7 +65,7 @@ def student(held: np.ndarray) -> float:
 def test_flip_and_retune_is_the_share_of_all_flips_with_the_choice_made_anew(seed: int, per_query: bool) -> None:
     scores, unit = draw(seed, units=6 + seed % 3, gain=1.0)
     value, weight = by_unit(scores, unit, per_query)
-    found = retune(Contest.of(scores, unit, 0, per_query), seed)
+    found = retune(Contest.from_scores(scores, unit, 0, per_query), seed)
     fold = folds(value.shape[1], seed)
     seen = student(tuned(value, fold))
     again = [student(tuned(value * np.array(signs), fold)) for signs in product((1, -1), repeat=value.shape[1])]
@@ -84,7 +84,7 @@ def test_each_settings_p_is_that_of_the_highest_of_all(seed: int) -> None:
     length = np.sqrt((value[1:] ** 2).sum(axis=1))
     highest = [((value[1:] * np.array(s)).sum(axis=1) / length).max() for s in product((1, -1), repeat=7)]
     own = value[1:].sum(axis=1) / length
-    found = retune(Contest.of(scores, unit)).adjusted
+    found = retune(Contest.from_scores(scores, unit)).adjusted
     assert np.isnan(found[0])
     assert found[1:] == pytest.approx([np.mean(np.array(highest) >= one - 1e-9) for one in own])
 
@@ -92,7 +92,7 @@ def test_each_settings_p_is_that_of_the_highest_of_all(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_a_single_setting_has_scipys_p_of_the_flipped_t_test(seed: int) -> None:
     d = np.random.default_rng(seed).normal(0.5, 1, 9)
-    found = retune(Contest.of(np.array([d * 0, d]), np.arange(9)))
+    found = retune(Contest.from_scores(np.array([d * 0, d]), np.arange(9)))
     theirs = stats.permutation_test(
         (d,),
         lambda x, axis: stats.ttest_1samp(x, 0, axis=axis).statistic,
@@ -113,7 +113,7 @@ def test_the_interval_leaves_out_0_where_the_flips_do_and_is_never_narrower_than
     random = np.random.default_rng(seed)
     units = (8, 12, 20)[seed % 3]
     scores = np.vstack([np.zeros(units), random.normal(0.25 * (seed % 4), 1, (6, units))])
-    found = retune(Contest.of(scores, np.arange(units)), seed)
+    found = retune(Contest.from_scores(scores, np.arange(units)), seed)
     low, high = found.interval(level)
     alpha = round((1 - level) / 2, 9)
     if low > 0:
@@ -127,7 +127,7 @@ def test_the_interval_leaves_out_0_where_the_flips_do_and_is_never_narrower_than
 
 def test_one_setting_over_many_users_has_the_t_interval() -> None:
     d = np.random.default_rng(1).normal(0.3, 1, 200)
-    found = retune(Contest.of(np.array([d * 0, d]), np.arange(200)))
+    found = retune(Contest.from_scores(np.array([d * 0, d]), np.arange(200)))
     assert found.interval() == pytest.approx(stats.ttest_1samp(d, 0).confidence_interval(), rel=0.05)
     assert found.detectable == pytest.approx(found.held.error * (1.972 + 0.8433), rel=0.05)
 
@@ -137,19 +137,19 @@ def test_the_expected_gain_is_the_mean_over_resamples_of_what_is_left_out(seed: 
     scores, unit = draw(seed, units=9)
     value, weight = by_unit(scores, unit, True)
     gained = []
-    for drawn in luck._resamples(9, seed):
+    for drawn in selection._resamples(9, seed):
         best = 1 + int(np.argmax([(drawn * row).sum() for row in value[1:]]))
         if (out := drawn == 0).any():
             gained.append(value[best][out].sum() / weight[out].sum())
     assert len(gained) > RESAMPLES * 0.99
-    assert expected_gain(Contest.of(scores, unit), seed) == pytest.approx(np.mean(gained))
+    assert expected_gain(Contest.from_scores(scores, unit), seed) == pytest.approx(np.mean(gained))
 
 
 def test_of_flat_grids_more_is_apparent_than_expected() -> None:
     apparent, expected = [], []
     for seed in range(10):
         flat = np.random.default_rng(seed).normal(0, 0.25, (66, 100))
-        contest = Contest.of(np.vstack([np.zeros(100), flat]), np.arange(100))
+        contest = Contest.from_scores(np.vstack([np.zeros(100), flat]), np.arange(100))
         apparent.append(contest.means[contest.best])
         expected.append(expected_gain(contest) or 0.0)
     assert np.mean(apparent) > 0.05
@@ -167,7 +167,7 @@ def error_of(behind: np.ndarray, weight: np.ndarray) -> float:
 def test_near_the_best_is_within_one_error_of_the_difference_to_it(seed: int) -> None:
     scores, unit = draw(seed, settings=8, gain=0.5)
     value, weight = by_unit(scores, unit, True)
-    contest = Contest.of(scores, unit)
+    contest = Contest.from_scores(scores, unit)
     means = value.sum(axis=1) / weight.sum()
     assert contest.means == pytest.approx(means)
     assert contest.best == 1 + int(np.argmax(means[1:]))
@@ -178,7 +178,7 @@ def test_near_the_best_is_within_one_error_of_the_difference_to_it(seed: int) ->
 
 def confidence_set(value: np.ndarray, weight: np.ndarray, seed: int) -> set[int]:
     """Hansen, Lunde and Nason's, step by step as they write it."""
-    drawn = luck._resamples(len(weight), seed)
+    drawn = selection._resamples(len(weight), seed)
     means, left = value.sum(axis=1) / weight.sum(), list(range(len(value)))
     boot = np.array([[(d * row).sum() / (d * weight).sum() for d in drawn] for row in value])
     while len(left) > 1:
@@ -198,25 +198,25 @@ def test_the_plateau_is_the_model_confidence_set(seed: int) -> None:
     unit = np.repeat(np.arange(25), random.integers(1, 4, 25))
     scores = random.normal(0, 0.5, (9, len(unit))) + np.linspace(0, 0.6, 9)[:, None]
     value, weight = by_unit(scores, unit, True)
-    found = plateau(Contest.of(scores, unit), seed)
+    found = plateau(Contest.from_scores(scores, unit), seed)
     assert set(np.flatnonzero(found).tolist()) == confidence_set(value, weight, seed)
     assert 1 <= found.sum() < 9
 
 
 def test_a_setting_that_lags_everywhere_by_the_same_is_not_on_the_plateau() -> None:
     base = np.random.default_rng(0).normal(0, 1, 30)
-    found = plateau(Contest.of(np.array([base, base - 0.2, base, base + 0.1]), np.arange(30)))
+    found = plateau(Contest.from_scores(np.array([base, base - 0.2, base, base + 0.1]), np.arange(30)))
     assert found.tolist() == [False, False, False, True]
 
 
 def test_below_20_units_the_plateau_is_what_is_near_the_best() -> None:
     scores, unit = draw(0, settings=8, gain=0.5)
-    contest = Contest.of(scores, unit)
+    contest = Contest.from_scores(scores, unit)
     assert plateau(contest).tolist() == contest.within().tolist()
 
 
 def test_settings_that_change_nothing_are_no_claim() -> None:
-    contest = Contest.of(np.tile(np.random.default_rng(0).random(30), (4, 1)), np.arange(30) // 3)
+    contest = Contest.from_scores(np.tile(np.random.default_rng(0).random(30), (4, 1)), np.arange(30) // 3)
     found = retune(contest)
     assert (found.p, found.p_worse, found.interval()) == (1.0, 1.0, (0.0, 0.0))
     assert found.adjusted[1:].tolist() == [1.0, 1.0, 1.0]
@@ -227,7 +227,7 @@ def test_equal_settings_are_chosen_in_their_order_however_they_are_summed() -> N
     random = np.random.default_rng(0)
     parts = random.random(40) / 3
     one, other = parts.copy(), parts[::-1].copy()[::-1]
-    contest = Contest.of(np.array([parts * 0, one, other, one]), np.arange(40))
+    contest = Contest.from_scores(np.array([parts * 0, one, other, one]), np.arange(40))
     assert contest.best == 1
     assert nearest(contest, np.array([0.0, 1, 1, 1])) == 1
     assert nearest(contest, np.array([0.0, 1, 1, 0.5])) == 3
@@ -237,7 +237,7 @@ def test_of_settings_near_the_best_the_one_nearest_the_default_is_handed_out() -
     random = np.random.default_rng(3)
     base, common = random.random(60), random.normal(0.1, 0.05, 60)
     rows = [base, base + common, base + common + random.normal(0.001, 0.05, 60), base + random.normal(0, 0.02, 60)]
-    contest = Contest.of(np.array(rows), np.arange(60) // 3)
+    contest = Contest.from_scores(np.array(rows), np.arange(60) // 3)
     assert contest.within().tolist() == [False, True, True, False]
     assert nearest(contest, distances([{"w": w} for w in (0.5, 0.6, 0.9, 0.55)], 0)) == 1
 
@@ -259,8 +259,8 @@ def test_distances_are_shares_of_ranges_or_changes(settings: list[dict[str, Any]
 def test_queries_without_a_score_are_left_out() -> None:
     scores, unit = draw(1, units=8)
     more = np.hstack([scores, np.full((5, 2), np.nan)])
-    found = retune(Contest.of(more, np.append(unit, [0, 99])))
-    assert found.p == retune(Contest.of(scores, unit)).p
+    found = retune(Contest.from_scores(more, np.append(unit, [0, 99])))
+    assert found.p == retune(Contest.from_scores(scores, unit)).p
     assert len(found.gain) == len(unit)
 
 
@@ -276,23 +276,23 @@ def test_queries_without_a_score_are_left_out() -> None:
 )
 def test_scores_that_cannot_be_compared_are_refused(scores: np.ndarray, said: str) -> None:
     with pytest.raises(mk.ParameterError, match=said):
-        Contest.of(scores, np.arange(3))
+        Contest.from_scores(scores, np.arange(3))
 
 
 def test_blocks_of_flips_do_not_change_the_p(monkeypatch: pytest.MonkeyPatch) -> None:
     scores, unit = draw(2, units=16, gain=0.3)
-    whole = retune(Contest.of(scores, unit))
-    monkeypatch.setattr(luck, "_CELLS", 20_000)
-    parts = retune(Contest.of(scores, unit))
+    whole = retune(Contest.from_scores(scores, unit))
+    monkeypatch.setattr(selection, "_CELLS", 20_000)
+    parts = retune(Contest.from_scores(scores, unit))
     assert np.array_equal(whole.ratios, parts.ratios)
     assert (whole.p, whole.n_flips) == (parts.p, FLIPS)
 
 
 _THREADS = """
 import numpy as np
-from memkit.evaluation.tuning.luck import Contest, expected_gain, plateau, retune
+from memkit.evaluation.tuning.selection import Contest, expected_gain, plateau, retune
 scores = np.random.default_rng(0).integers(0, 4, (200, 300)) / 3
-contest = Contest.of(scores, np.arange(300) // 5)
+contest = Contest.from_scores(scores, np.arange(300) // 5)
 found = retune(contest, 7)
 print(found.p, found.ratios.sum(), np.nansum(found.adjusted), expected_gain(contest, 7), plateau(contest, 7).sum())
 """
@@ -309,6 +309,6 @@ def test_a_p_is_the_same_with_any_number_of_threads_in_a_subprocess() -> None:
 
 
 def test_more_units_are_needed_for_less() -> None:
-    held = retune(Contest.of(*draw(0, units=20))).held
+    held = retune(Contest.from_scores(*draw(0, units=20))).held
     assert isinstance(held, Units)
     assert (units_needed(held, 0.2) or 10**7) > (units_needed(held, 0.4) or 10**7)

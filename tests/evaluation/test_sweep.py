@@ -15,8 +15,8 @@ from scipy.stats import uniform
 import memkit as mk
 from memkit.evaluation.scores.evaluation import Task
 from memkit.evaluation.scores.metrics import Judged, parse_metrics
+from memkit.evaluation.settings.checkpoint import Pieces, recorded
 from memkit.evaluation.settings.grid import Grid
-from memkit.evaluation.settings.pieces import Pieces, recorded
 from memkit.search.reports.tables import hits_table
 
 WORDS = ["пул", "кот", "чай", "сервер", "релиз", "pool", "tea", "server", "friday", "release", "и", "the"]

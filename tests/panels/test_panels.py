@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import memkit as mk
-from memkit.evaluation.scores.statistics import Units, detectable_of
+from memkit.evaluation.scores.statistics import Units, detectable_effect_for
 from memkit.panels.controls import control, parsed, written
 from memkit.panels.panel import Panel
 from memkit.panels.state import Asked, Session, State
@@ -330,16 +330,16 @@ def test_more_queries_are_asked_for_where_a_loss_cannot_be_told_and_nowhere_else
     panel = mk.panels.search(search, "пул", *labels, as_of=DAY)
     panel.press("pin")
     assert panel.strip.verdict.word == "practically the same"
-    assert "would settle" not in panel.strip_html
+    assert "to settle" not in panel.strip_html
     panel.set(min_score=0.3)
     strip = panel.strip
     assert (strip.verdict.word, strip.verdict.gain < 0) == ("cannot tell yet", True)
     units = Units.from_scores(strip.differences, np.arange(len(strip.differences)), per_query=True)
     spread = units.error * len(units) ** 0.5
     needed = strip.verdict.needed.groups
-    detectables = [detectable_of(len(units) + needed + by, spread) for by in (-1, 0)]
+    detectables = [detectable_effect_for(len(units) + needed + by, spread) for by in (-1, 0)]
     assert detectables[0] > abs(strip.verdict.gain) >= detectables[1]
-    assert f"About {needed:,} more queries would settle it." in panel.strip_html
+    assert f"Label about {needed:,} more queries to settle it." in panel.strip_html
 
 
 def test_a_memory_is_explained_and_a_secret_is_not_shown(panels: dict[str, Panel], search: mk.Retriever) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from memkit.evaluation.scores.asking import Batch
+from memkit.evaluation.scores.batches import Batch
 from memkit.evaluation.scores.metrics import Labels
 from memkit.schemas import Floats, Ints, Mask, result_schema
 from memkit.search.question import Question

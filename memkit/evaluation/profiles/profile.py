@@ -19,7 +19,7 @@ import memkit
 from memkit.context import ContextBuilder
 from memkit.errors import FormatError, ParameterError, did_you_mean
 from memkit.evaluation.profiles.evidence import EVIDENCE, evidence_of, labels_fingerprint
-from memkit.evaluation.profiles.pasted import settings_of
+from memkit.evaluation.profiles.source_settings import settings_of
 from memkit.formats.disk.files import check_file
 from memkit.params import AsOf, Estimator, Param, as_of_time, describe, path_of
 from memkit.policy.catalogue import policy_class

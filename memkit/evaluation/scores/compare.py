@@ -13,7 +13,7 @@ import pyarrow as pa
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.labels import QRELS, read_queries
-from memkit.evaluation.scores.asking import read_from
+from memkit.evaluation.scores.batches import read_from
 from memkit.evaluation.scores.differences import Differences
 from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, known_mean, nullable
 from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
@@ -186,7 +186,7 @@ def compare(
     >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
     >>> found = compare(words, words.with_params(decay="none"), queries, qrels)
     >>> found.word, found.table["reason"].to_pylist()
-    ('cannot tell yet', ['too few queries: 1, and fewer than 6 allow no conclusion'])
+    ('cannot tell yet', ['too few queries: 1, and a verdict needs at least 6'])
     """
     wanted = parse_metrics(metrics)
     for name, number in (("k", k), ("depth", depth)):
@@ -292,7 +292,7 @@ class _Pair:
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (middle, high) if word(middle) == conclusion.word else (low, middle)
-        reason = f"hits that nobody judged could change the word: judge these {high} first"
+        reason = f"unjudged hits could change the verdict: judge these {high} first"
         return replace(conclusion, word=OPEN, reason=reason, needed=None), unseen.slice(0, high)
 
     def _unseen(self, metric: Metric) -> pa.Table:
@@ -329,7 +329,7 @@ def first_to_judge(
     return _Pair(task, a, b, depth, epsilon, seed).judge(metric, True)[3]
 
 
-_AGAINST = "The counts of queries say the opposite of the mean: few large differences decide it."
+_AGAINST = "The counts of queries contradict the mean: a few large differences decide it."
 
 
 def _ranks(a: pa.Table, b: pa.Table, queries: pa.Table, k: int) -> pd.DataFrame:

@@ -9,7 +9,13 @@ import numpy as np
 import pandas as pd
 
 from memkit.errors import ParameterError
-from memkit.evaluation.scores.statistics import FEWEST, Units, detectable, detectable_of, floor_of_detectable
+from memkit.evaluation.scores.statistics import (
+    FEWEST,
+    Units,
+    detectable_effect,
+    detectable_effect_floor,
+    detectable_effect_for,
+)
 from memkit.schemas import Floats
 
 _TIMES = np.array([1, 2, 4, 8, 16])
@@ -89,15 +95,15 @@ class Differences:
             Where the units are too few, or differ in nothing.
         """
         units, n = self.units, len(self.values)
-        least = detectable(units)
+        least = detectable_effect(units)
         if not least:
             got = f"{len(units)} that differ in nothing" if least == 0 else f"{len(units)}"
             raise ParameterError(f"plot.power: expected {FEWEST} groups or more, to know how they differ. Got {got}.")
         spread = units.error * math.sqrt(len(units))
-        more = np.array([detectable_of(len(units) * many, spread) for many in _TIMES])
+        more = np.array([detectable_effect_for(len(units) * many, spread) for many in _TIMES])
         named = {"user_id": "users", "query_id": "queries"}.get(self.unit, f"groups by {self.unit}")
         lines = {f"more {named} like these": more}
-        floor = floor_of_detectable(self.values, self._unit_of_each)
+        floor = detectable_effect_floor(self.values, self._unit_of_each)
         if floor is not None:
             floor = min(floor, least)
             same = np.sqrt(floor**2 + (least**2 - floor**2) / _TIMES)

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.labels.labels import read_qrels, read_queries, some_of
-from memkit.evaluation.scores.asking import read_from
+from memkit.evaluation.scores.batches import read_from
 from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluation.scores.pools import Pools, Run, put_to
 from memkit.evaluation.scores.result import Result

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from memkit.errors import MemkitError, ParameterError
 from memkit.evaluation.labels.labels import read_run
-from memkit.evaluation.scores.asking import batches_of
+from memkit.evaluation.scores.batches import batches_of
 from memkit.params import Moment
 from memkit.schemas import Ints
 from memkit.search.fitted.arms import KINDS

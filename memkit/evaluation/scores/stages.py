@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pandas as pd
 import pyarrow as pa
 
-from memkit.evaluation.scores.asking import Batch
+from memkit.evaluation.scores.batches import Batch
 from memkit.evaluation.scores.metrics import Labels
 from memkit.params import describe
 from memkit.schemas import result_schema

@@ -1,4 +1,4 @@
-"""What a few users with many queries each allow to conclude: flips of whole users, intervals, the verdict, its power.
+"""Statistics for few users with many queries each: sign-flip permutation tests, intervals, power.
 
 Queries of one user are alike, so tests over queries find differences where there are none. Here the unit is the user,
 or whatever groups queries that are not independent. All of it is arithmetic over two numbers a unit.
@@ -20,22 +20,22 @@ from memkit.errors import ParameterError
 from memkit.schemas import Floats, Ints
 
 FEWEST = 6
-"""Fewer units have no p below .05: of 5, two of the 32 flips are as extreme as any."""
+"""With fewer units no p is below .05: of 5 units, two of the 32 sign flips are as extreme as any."""
 JACKKNIFE_FROM = 20
-"""From so many units on the jackknife's interval holds what it promises."""
+"""From so many units on the jackknife's interval has the coverage that it states."""
 ENUMERATED = 13
-"""Up to so many units every flip is looked at."""
+"""Up to so many units all sign flips are enumerated."""
 FLIPS = 9_999
 _CHUNK = 1_024
-_KEPT = 64
-"""Flips of so few units are kept for the next question: some megabytes."""
+_MOST_CACHED = 64
+"""The sign flips of up to so many units are cached: some megabytes."""
 _ALMOST = 1e-10
 """Sums that differ by less, as a share of all values, differ by rounding."""
 
 
 @dataclass(frozen=True)
 class Units:
-    """What each unit adds to a mean: value and weight; the mean is the one's sum over the other's.
+    """What each unit adds to a mean, value and weight: the mean is the sum of values over the sum of weights.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Units:
 
     @classmethod
     def from_scores(cls, scores: Floats, unit: Ints, per_query: bool) -> Self:
-        """From a score a query and the unit that each query belongs to.
+        """From one score per query, and the unit that each query belongs to.
 
         Examples
         --------
@@ -74,22 +74,22 @@ class Units:
 
     @property
     def error(self) -> float:
-        """The standard error by leaving out one unit at a time; needs two units."""
-        left = (self.value.sum() - self.value) / (self.weight.sum() - self.weight)
+        """The jackknife standard error: it leaves out one unit at a time, and needs two units."""
+        leave_one_out = (self.value.sum() - self.value) / (self.weight.sum() - self.weight)
         size = len(self)
-        return float(np.sqrt((size - 1) / size * ((left - self.mean) ** 2).sum()))
+        return float(np.sqrt((size - 1) / size * ((leave_one_out - self.mean) ** 2).sum()))
 
 
-def flips(size: int, seed: int) -> Iterable[Floats]:
-    """Which units change their sign, a row a flip, 1 for those that do: all flips to `ENUMERATED`, else `FLIPS`.
+def sign_flips(size: int, seed: int) -> Iterable[Floats]:
+    """Sign flips, one a row, 1 for each unit that changes its sign: all up to `ENUMERATED` units, else `FLIPS`.
 
-    Chunks of one stream of bits, so that the seed alone decides.
+    They come in chunks of one stream of bits, so that the seed alone decides.
     """
-    return _kept(size, seed) if size <= _KEPT else _drawn(size, seed)
+    return _cached(size, seed) if size <= _MOST_CACHED else _drawn(size, seed)
 
 
 @lru_cache(maxsize=4)
-def _kept(size: int, seed: int) -> tuple[Floats, ...]:
+def _cached(size: int, seed: int) -> tuple[Floats, ...]:
     return tuple(_drawn(size, seed))
 
 
@@ -105,31 +105,31 @@ def _drawn(size: int, seed: int) -> Iterator[Floats]:
 
 
 def n_flips(size: int) -> int:
-    """How many `flips` there are."""
+    """The number of `sign_flips`."""
     return 2**size if size <= ENUMERATED else FLIPS
 
 
-def flip_p(units: Units, seed: int = 0, *, shift: float = 0.0, greater: bool = False) -> float:
-    """The p of no difference: how often whole units with flipped signs are as far from 0.
+def sign_flip_p(units: Units, seed: int = 0, *, shift: float = 0.0, greater: bool = False) -> float:
+    """The p of a sign-flip permutation test over whole units, whose hypothesis is that there is no difference.
 
     Parameters
     ----------
     shift : float
         Test for this difference instead of 0.
     greater : bool
-        Only as far above; else on either side.
+        One-sided: only permutations at least as far above count. Else two-sided.
 
     Examples
     --------
     >>> units = Units.from_scores(np.full(6, 0.1), np.arange(6), per_query=True)
-    >>> flip_p(units) == 2 / 2**6, flip_p(units, greater=True) == 1 / 2**6
+    >>> sign_flip_p(units) == 2 / 2**6, sign_flip_p(units, greater=True) == 1 / 2**6
     (True, True)
     """
     value = units.value - shift * units.weight
     total = value.sum()
     almost = _ALMOST * np.abs(value).sum()
     hits = 0
-    for flipped in flips(len(units), seed):
+    for flipped in sign_flips(len(units), seed):
         sums = total - 2 * (flipped @ value)
         far = sums >= total - almost if greater else np.abs(sums) >= np.abs(total) - almost
         hits += int(far.sum())
@@ -137,9 +137,10 @@ def flip_p(units: Units, seed: int = 0, *, shift: float = 0.0, greater: bool = F
 
 
 def interval(units: Units, level: float = 0.95, seed: int = 0) -> tuple[float, float] | None:
-    """Where the mean lies: t over the jackknife's error from 20 units on, below that all that no flip test refuses.
+    """The confidence interval of the mean; None below 6 units.
 
-    None below 6 units.
+    From 20 units on a t interval with the jackknife's standard error; below that all differences that the sign-flip
+    test does not reject.
 
     Examples
     --------
@@ -149,48 +150,52 @@ def interval(units: Units, level: float = 0.95, seed: int = 0) -> tuple[float, f
     if len(units) < FEWEST:
         return None
     if len(units) < JACKKNIFE_FROM:
-        return _inverted(units, 1 - level, seed)
+        return _by_inversion(units, 1 - level, seed)
     half = float(stdtrit(len(units) - 1, (1 + level) / 2)) * units.error
     return units.mean - half, units.mean + half
 
 
-def _inverted(units: Units, alpha: float, seed: int) -> tuple[float, float]:
-    """The shifts whose flip test has p > alpha.
+def _by_inversion(units: Units, alpha: float, seed: int) -> tuple[float, float]:
+    """The interval of all shifts for which the sign-flip test has p > alpha.
 
-    With the shift between the mean of the flipped units and that of the others, both included, a flip is as far from 0
-    as no flip: the ends of all these ranges, in order, are where the p changes.
+    A permutation is at least as far from 0 as the data where the shift lies between the mean of the flipped units and
+    the mean of the others, both ends included. So the p changes at the ends of these ranges, taken in order.
     """
     low, high, size = [], [], len(units)
-    for flipped in flips(size, seed):
+    for flipped in sign_flips(size, seed):
         count = flipped.sum(axis=1)
-        one = flipped[(count > 0) & (count < size)]
-        other = 1 - one
-        ends = one @ units.value / (one @ units.weight), other @ units.value / (other @ units.weight)
-        free = np.full(len(flipped) - len(one), np.inf)  # all or none flipped: as far from 0 whatever the shift
-        low += [np.minimum(*ends), -free]
-        high += [np.maximum(*ends), free]
+        some = flipped[(count > 0) & (count < size)]
+        others = 1 - some
+        ends = some @ units.value / (some @ units.weight), others @ units.value / (others @ units.weight)
+        endless = np.full(len(flipped) - len(some), np.inf)  # all or none flipped: as far from 0 whatever the shift
+        low += [np.minimum(*ends), -endless]
+        high += [np.maximum(*ends), endless]
     total = 2**size if size <= ENUMERATED else 1 + FLIPS
-    least = math.floor(round(alpha * total, 9))  # the p is a count over `total`, and one of so many is still refused
-    place = least if size <= ENUMERATED else least - 1
-    return float(np.sort(np.concatenate(low))[place]), float(np.sort(np.concatenate(high))[-1 - place])
+    rejected = math.floor(round(alpha * total, 9))  # the p is a count over `total`, and up to this count it rejects
+    rank = rejected if size <= ENUMERATED else rejected - 1
+    return float(np.sort(np.concatenate(low))[rank]), float(np.sort(np.concatenate(high))[-1 - rank])
 
 
-def detectable(units: Units) -> float | None:
-    """The smallest true difference that these units would show four times in five; None below 6 units."""
-    return None if len(units) < FEWEST else _factor(len(units)) * units.error
+def detectable_effect(units: Units) -> float | None:
+    """Minimum detectable effect: the smallest true difference that shows with 80 % power; None below 6 units."""
+    return None if len(units) < FEWEST else _standard_errors(len(units)) * units.error
 
 
-def detectable_of(n_units: int, spread: float) -> float:
-    """The same of so many units, whose means have this standard deviation."""
-    return _factor(n_units) * spread / math.sqrt(n_units)
+def detectable_effect_for(n_units: int, spread: float) -> float:
+    """The minimum detectable effect of `n_units` units whose means have this standard deviation."""
+    return _standard_errors(n_units) * spread / math.sqrt(n_units)
 
 
-def _factor(size: int) -> float:
+def _standard_errors(size: int) -> float:
+    """How many standard errors a difference needs to show with 80 % power in a two-sided test at 5 %."""
     return float(stdtrit(size - 1, 0.975) + stdtrit(size - 1, 0.8))
 
 
-def floor_of_detectable(scores: Floats, unit: Ints) -> float | None:
-    """What `detectable` cannot fall below by more queries of the same units: they differ from one another."""
+def detectable_effect_floor(scores: Floats, unit: Ints) -> float | None:
+    """The limit of `detectable_effect` as the same units get more queries; None where it is unknown.
+
+    It stays above 0 because the units differ from one another.
+    """
     _, code, counts = np.unique(unit, return_inverse=True, return_counts=True)
     size, n = len(counts), len(scores)
     if size < FEWEST or n == size:
@@ -199,28 +204,28 @@ def floor_of_detectable(scores: Floats, unit: Ints) -> float | None:
     between = (counts * (means - scores.mean()) ** 2).sum() / (size - 1)
     within = ((scores - means[code]) ** 2).sum() / (n - size)
     typical = (n - (counts**2).sum() / n) / (size - 1)
-    return _factor(size) * math.sqrt(max(0.0, (between - within) / typical) / size)
+    return _standard_errors(size) * math.sqrt(max(0.0, (between - within) / typical) / size)
 
 
 def units_needed(units: Units, difference: float) -> int | None:
-    """How many units like these, at least as many as there are, show `difference` four times in five.
+    """How many units like these show `difference` with 80 % power: at least as many as there are.
 
-    None below 6 units, and where not even a million would do.
+    None below 6 units, and where a million units would be too few.
     """
     if len(units) < FEWEST:
         return None
     spread, sizes = units.error * math.sqrt(len(units)), range(len(units), 10**6 + 1)
-    at = bisect_left(sizes, True, key=lambda size: detectable_of(size, spread) <= difference)
-    return sizes[at] if at < len(sizes) else None
+    position = bisect_left(sizes, True, key=lambda size: detectable_effect_for(size, spread) <= difference)
+    return sizes[position] if position < len(sizes) else None
 
 
 def queries_needed(difference: float, spread: float = 0.25, *, a_unit: int = 1, alike: float = 0.0) -> int:
-    """How many queries show a true `difference` four times in five, before there are any.
+    """How many labelled queries a study needs to show a true `difference` with 80 % power, before there are any.
 
     Parameters
     ----------
     difference : float
-        Of a metric.
+        The minimum detectable effect, as a difference of a metric.
     spread : float
         Standard deviation of the differences of queries; .25 is usual for nDCG.
     a_unit : int

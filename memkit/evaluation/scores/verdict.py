@@ -1,4 +1,4 @@
-"""What may be said of a difference: one verdict, in four words and one sentence, for comparing, tuning and panels."""
+"""The verdict on a difference, one of four words with its numbers, for comparing, tuning and panels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from memkit.evaluation.scores.statistics import FEWEST, Units, detectable, flip_p, interval, n_flips, units_needed
+from memkit.evaluation.scores.statistics import (
+    FEWEST,
+    Units,
+    detectable_effect,
+    interval,
+    n_flips,
+    sign_flip_p,
+    units_needed,
+)
 
 BETTER, WORSE, SAME, OPEN = "better", "worse", "practically the same", "cannot tell yet"
 LABELS = "labels"
@@ -19,14 +27,14 @@ _OF_TWO = {
 }
 _OF_A_CHOICE = {
     BETTER: "Tuning helps",
-    WORSE: "Tuning does harm",
+    WORSE: "Tuning makes search worse",
     SAME: "Tuning makes practically no difference (within ± {epsilon})",
     OPEN: "Cannot tell yet whether tuning helps ({reason})",
 }
 
 
 class Needed(NamedTuple):
-    """How many more queries, of how many more groups, would settle it."""
+    """How many more labelled queries, of how many more groups, would settle the verdict."""
 
     queries: int
     groups: int
@@ -34,44 +42,45 @@ class Needed(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What may be said of a difference, of two searches or of a choice among settings; as text one sentence.
+    """The verdict on a difference between two searches, or on a choice among settings; as text one sentence.
 
     Attributes
     ----------
     word : str
         better, worse, practically the same, or cannot tell yet.
     reason : str
-        Why not, where it cannot be told.
+        Why the word is *cannot tell yet*; empty for the other words.
     metric : str
     gain : float or None
-        New minus reference; what a choice may be expected to gain over the default, None below 6 groups.
+        New minus reference. For a choice: its expected gain over the default, None below 6 groups.
     apparent : float or None
-        What the best setting seems to gain on the labels that it was chosen on: too much.
+        The gain of the best setting on the labels that it was chosen on, which is too high.
     low, high : float or None
-        The 95 % interval over groups; None below 6. Of a choice: of what choices gain on groups that had no part in
-        them; `gain` is within.
+        The 95 % confidence interval over groups; None below 6 groups. For a choice: the interval of the held-out gain,
+        widened to contain `gain`.
     p : float or None
-        Of whole groups flipped, to both sides; of a choice one-sided, with the choice made anew.
+        Two-sided p of a sign-flip permutation test over whole groups. For a choice: one-sided, and the choice is
+        repeated in each permutation (selective inference).
     p_worse : float or None
-        Of a choice the same for a loss; None on a holdout.
+        For a choice: the one-sided p of a loss; None on a holdout.
     epsilon : float
-        Differences within ± this make no difference.
+        Differences within ± epsilon count as none.
     detectable : float or None
-        The smallest true difference that would be shown four times in five.
+        Minimum detectable effect: the smallest true difference that would show with 80 % power.
     needed : Needed or None
-        More queries and groups like these that would settle it, as far as can be told.
+        Further queries and groups like these that would settle the verdict; None where that is not known.
     counts : tuple of int, or None
-        Of two searches: queries that are better, the same, worse.
+        For two searches: the numbers of queries that are better, the same, worse.
     looks : int
-        How often these labels were looked at, this time included, as far as is remembered.
+        How often these labels were looked at, this time included, as far as the file of `remember` knows.
     tested_on : {'labels', 'holdout', 'later queries'}
     unit : str
-        What the groups are; query_id where a query is its own.
+        The column that tells groups apart; query_id where each query is its own group.
     estimate : str
         What means are over: per query, or per group.
     n_settings, n_queries, n_groups, n_flips, n_resamples : int
-        Settings besides the default, 0 of two searches; queries and groups that were tested on; what is behind `p` and
-        the `gain` of a choice.
+        Settings besides the default (0 for two searches); queries and groups in the test; sign flips behind `p`;
+        bootstrap resamples behind the `gain` of a choice.
     """
 
     word: str
@@ -102,14 +111,14 @@ class Verdict:
 
     @property
     def head(self) -> str:
-        """The word, as it is said."""
+        """The word as a sentence."""
         sentences = _OF_A_CHOICE if self.n_settings else _OF_TWO
         return sentences[self.word].format(epsilon=f"{self.epsilon:g}", reason=self.reason)
 
     @property
     def parts(self) -> list[str]:
-        """The numbers behind it, a thought each."""
-        parts = (self._gains(), self._counts(), self._chance(), self._power(), self.more, self._looked())
+        """What to do, then the numbers."""
+        parts = (self.more, self._gains(), self._counts(), self._chance(), self._power(), self._looked())
         return [part for part in parts if part]
 
     def _gains(self) -> str:
@@ -134,27 +143,31 @@ class Verdict:
         if self.low is None or self.p is None:
             return ""
         p = self.p_worse if self.word == WORSE and self.p_worse is not None else self.p
-        sides = "both sides" if self.p_worse is None else "one side"
+        sides = "two-sided" if self.p_worse is None else "one-sided"
         ends = f"{_signed(self.low)} to {_signed(self.high)}"
-        return f"95 % interval {ends}, p = {p:.3g} to {sides} of {self.n_flips:,} flips"
+        return f"95 % interval {ends}, {sides} p = {p:.3g} by {self.n_flips:,} sign flips"
 
     def _power(self) -> str:
         if self.word not in (OPEN, SAME) or not self.detectable:
             return ""
-        return f"a true {'gain' if self.n_settings else 'difference'} below {self.detectable:.3f} would rarely show"
+        return f"minimum detectable effect {self.detectable:.3f}"
 
     @property
     def more(self) -> str:
-        """How many more queries would settle it; empty where that is not known, or nothing is to be settled."""
+        """How many more queries to label; empty where that is not known, or the verdict is settled."""
         if self.needed is None:
             return ""
-        queries = f"about {self.needed.queries:,} more quer{'y' if self.needed.queries == 1 else 'ies'}"
+        queries = f"{self.needed.queries:,} more quer{'y' if self.needed.queries == 1 else 'ies'}"
         groups = f"{self.needed.groups:,} more group{'' if self.needed.groups == 1 else 's'}"
-        of = "" if self.unit == "query_id" else f" of {groups}"
-        return f"{queries}{of} {'would settle it' if self.low is not None else 'are the least for a verdict'}"
+        count = queries if self.unit == "query_id" else f"{queries} of {groups}"
+        return f"label about {count} to {'settle it' if self.low is not None else 'get a verdict at all'}"
 
     def _looked(self) -> str:
-        return "" if self.looks == 1 else f"look {self.looks} at these labels, and each look makes the next worth less"
+        return (
+            ""
+            if self.looks == 1
+            else f"look {self.looks} at these labels: each weakens the next verdict"
+        )
 
 
 def _signed(value: float | None) -> str:
@@ -162,31 +175,32 @@ def _signed(value: float | None) -> str:
     return f"{round(value or 0.0, 3) + 0.0:+.3f}"
 
 
-def more_of(groups: int | None, units: Units) -> Needed | None:
-    """So many groups in all, as what is still to come."""
+def still_needed(groups: int | None, units: Units) -> Needed | None:
+    """What is missing to have `groups` in all; None where nothing is."""
     more = (groups or 0) - len(units)
     return Needed(math.ceil(more * units.n_queries / len(units)), more) if more > 0 else None
 
 
-def units_said(unit: str) -> str:
-    """What units are called that the column `unit` tells apart.
+def unit_noun(unit: str) -> str:
+    """The plural noun for units that the column `unit` tells apart.
 
-    >>> [units_said(name) for name in ("user_id", "query_id", "group", "team")]
+    >>> [unit_noun(name) for name in ("user_id", "query_id", "group", "team")]
     ['users', 'queries', 'groups', 'groups by team']
     """
     return {"user_id": "users", "query_id": "queries", "group": "groups"}.get(unit, f"groups by {unit}")
 
 
 def too_few(n_units: int, unit: str = "user_id") -> str:
-    """Why there is no verdict on so few units; `unit` is the column that tells them apart."""
-    return f"too few {units_said(unit)}: {n_units}, and fewer than {FEWEST} allow no conclusion"
+    """The reason for no verdict on so few units; `unit` is the column that tells them apart."""
+    return f"too few {unit_noun(unit)}: {n_units}, and a verdict needs at least {FEWEST}"
 
 
 def verdict(units: Units, epsilon: float = 0.01, seed: int = 0, unit: str = "user_id") -> Verdict:
-    """The word that a difference has earned.
+    """The verdict on a difference between two settings that were fixed beforehand.
 
-    Better and worse: the 95 % interval leaves out 0, and so does the flip test. Practically the same: the 90 %
-    interval lies within ± epsilon, which is two one-sided tests at 5 %. `unit` is the column that tells units apart.
+    *Better* and *worse*: the 95 % interval excludes 0, and the sign-flip test has p < .05. *Practically the same*: the
+    90 % interval lies within ± epsilon, which is an equivalence test (two one-sided tests at 5 %). `unit` is the column
+    that tells units apart.
 
     Examples
     --------
@@ -194,17 +208,17 @@ def verdict(units: Units, epsilon: float = 0.01, seed: int = 0, unit: str = "use
     >>> verdict(Units.from_scores(np.full(30, 0.1), np.arange(30), per_query=True)).word
     'better'
     >>> verdict(Units.from_scores(np.full(30, 0.1), np.arange(30) % 5, per_query=True)).reason
-    'too few users: 5, and fewer than 6 allow no conclusion'
+    'too few users: 5, and a verdict needs at least 6'
     """
     values: dict[str, Any] = {"gain": units.mean, "epsilon": epsilon, "unit": unit}
     values |= {"n_queries": units.n_queries, "n_groups": len(units)}
     wide, narrow = interval(units, 0.95, seed), interval(units, 0.9, seed)
     if wide is None or narrow is None:
-        return Verdict(word=OPEN, reason=too_few(len(units), unit), needed=more_of(FEWEST, units), **values)
-    values |= {"low": wide[0], "high": wide[1], "p": flip_p(units, seed), "detectable": detectable(units)}
+        return Verdict(word=OPEN, reason=too_few(len(units), unit), needed=still_needed(FEWEST, units), **values)
+    values |= {"low": wide[0], "high": wide[1], "p": sign_flip_p(units, seed), "detectable": detectable_effect(units)}
     word, reason = _word(wide, narrow, values["p"], epsilon)
     least = units_needed(units, max(abs(units.mean), epsilon)) if word == OPEN else None
-    return Verdict(word=word, reason=reason, needed=more_of(least, units), n_flips=n_flips(len(units)), **values)
+    return Verdict(word=word, reason=reason, needed=still_needed(least, units), n_flips=n_flips(len(units)), **values)
 
 
 def _word(wide: tuple[float, float], narrow: tuple[float, float], p: float, epsilon: float) -> tuple[str, str]:
@@ -212,19 +226,19 @@ def _word(wide: tuple[float, float], narrow: tuple[float, float], p: float, epsi
         if p < 0.05:
             return (BETTER if wide[0] > 0 else WORSE), ""
         if not -epsilon <= narrow[0] <= narrow[1] <= epsilon:
-            return OPEN, f"the interval leaves out 0, the flip test does not (p = {p:.3f})"
+            return OPEN, f"the 95 % interval excludes 0, but the sign-flip test has p = {p:.3f}"
     if -epsilon <= narrow[0] <= narrow[1] <= epsilon:
         return SAME, ""
-    return OPEN, f"the interval holds 0 and reaches beyond ± {epsilon:g}"
+    return OPEN, f"the 95 % interval contains 0, and the 90 % interval reaches beyond ± {epsilon:g}"
 
 
 def size(row: Mapping[str, Any]) -> str:
-    """How many queries, and what keeps them apart, of a row of a result.
+    """How many queries a row of a result is over, and in which groups.
 
     >>> size({"n_queries": 40, "unit": "user_id", "n_units": 8}), size({"n_queries": 40, "unit": "query_id"})
-    ('over 40 queries in 8 groups by user_id', 'over 40 queries, each for itself')
+    ('over 40 queries in 8 groups by user_id', 'over 40 queries, each its own group')
     """
     queries = f"over {row['n_queries']} {'query' if row['n_queries'] == 1 else 'queries'}"
     if row["unit"] == "query_id":
-        return f"{queries}, each for itself"
+        return f"{queries}, each its own group"
     return f"{queries} in {row['n_units']} {'group' if row['n_units'] == 1 else 'groups'} by {row['unit']}"

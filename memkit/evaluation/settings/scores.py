@@ -14,8 +14,8 @@ from memkit.errors import ParameterError
 from memkit.evaluation.scores.evaluation import Task
 from memkit.evaluation.scores.metrics import Metric
 from memkit.evaluation.scores.pools import IndexCandidates, Pools
+from memkit.evaluation.settings.checkpoint import Pieces
 from memkit.evaluation.settings.grid import Setting
-from memkit.evaluation.settings.pieces import Pieces
 from memkit.evaluation.settings.plans import Plan, shares_candidates
 from memkit.evaluation.settings.scoring import Scorer
 from memkit.evaluation.tuning.claims import fingerprint

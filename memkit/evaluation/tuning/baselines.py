@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import MemkitError
-from memkit.evaluation.scores.asking import Batch
+from memkit.evaluation.scores.batches import Batch
 from memkit.evaluation.scores.evaluation import Task, deepest
 from memkit.evaluation.scores.metrics import Judged, Metric
 from memkit.evaluation.scores.pools import Pools

@@ -15,7 +15,7 @@ from scipy.special import stdtrit
 
 from memkit.checked import json_object
 from memkit.errors import FormatError
-from memkit.evaluation.scores.statistics import FEWEST, Units, flip_p, interval, units_needed
+from memkit.evaluation.scores.statistics import FEWEST, Units, interval, sign_flip_p, units_needed
 from memkit.evaluation.scores.verdict import (
     BETTER,
     LABELS,
@@ -24,11 +24,11 @@ from memkit.evaluation.scores.verdict import (
     WORSE,
     Needed,
     Verdict,
-    more_of,
+    still_needed,
     too_few,
     verdict,
 )
-from memkit.evaluation.tuning.luck import RESAMPLES, Contest, Retuned, expected_gain, retune
+from memkit.evaluation.tuning.selection import RESAMPLES, Contest, Retuned, expected_gain, retune
 from memkit.schemas import result_schema
 
 _ALPHA = 0.025
@@ -48,7 +48,7 @@ def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any])
         **about,
     }
     if contest.n_units < FEWEST:
-        needed = more_of(FEWEST, contest.units(contest.value[contest.best]))
+        needed = still_needed(FEWEST, contest.units(contest.value[contest.best]))
         return Verdict(word=OPEN, reason=too_few(contest.n_units, about["unit"]), needed=needed, **told), None
     found, gain = retune(contest, seed), expected_gain(contest, seed)
     (low, high), narrow = (_holding(gain, found.interval(level)) for level in (0.95, 0.9))
@@ -92,15 +92,15 @@ def _word(found: Retuned, wide: tuple[float, float], narrow: tuple[float, float]
         return SAME, ""
     if wide[0] > 0 or wide[1] < 0:
         p = found.p if wide[0] > 0 else found.p_worse
-        return OPEN, f"the interval leaves out 0, the flips with p = {p:.3g} do not"
-    return OPEN, f"p is above {_ALPHA:g}, and the interval reaches beyond ± {epsilon:g}"
+        return OPEN, f"the 95 % interval excludes 0, but the sign-flip test has p = {p:.3g}"
+    return OPEN, f"p is above {_ALPHA:g}, and the 90 % interval reaches beyond ± {epsilon:g}"
 
 
 def _needed(found: Retuned, gain: float) -> Needed | None:
     plain = float(stdtrit(len(found.held) - 1, 0.975) + stdtrit(len(found.held) - 1, 0.8)) * found.held.error
     if not found.detectable or not gain:
         return None
-    return more_of(units_needed(found.held, gain * plain / found.detectable), found.held)
+    return still_needed(units_needed(found.held, gain * plain / found.detectable), found.held)
 
 
 GUARDS = result_schema(
@@ -130,7 +130,7 @@ def guard_table(checks: Sequence[tuple[str, Units, float]], seed: int) -> pa.Tab
                 "margin": margin,
                 "difference": units.mean,
                 "low": None if ends is None else ends[0],
-                "p": None if few else flip_p(units, seed, shift=-margin, greater=True),
+                "p": None if few else sign_flip_p(units, seed, shift=-margin, greater=True),
                 "n_queries": units.n_queries,
                 "n_groups": len(units),
             }

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.labels import as_arrow_table, read_qrels, read_queries
-from memkit.evaluation.scores.asking import day_of
+from memkit.evaluation.scores.batches import day_of
 from memkit.evaluation.scores.evaluation import nullable
 from memkit.evaluation.scores.metrics import Labels
 from memkit.params import AsOf, Moment, check_value

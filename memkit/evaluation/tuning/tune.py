@@ -96,8 +96,8 @@ def tune(
     -------
     Tuning
         ``.verdict_``, ``.chosen_params_`` (what to use), ``.best_params_``, ``.plateau_``, ``.expected_gain_``,
-        ``.apparent_gain_``, ``.guards_``, ``.table_``, ``.groups_``, ``.baselines_``; as text, the verdict and what to
-        use.
+        ``.apparent_gain_``, ``.guards_``, ``.table_``, ``.groups_``, ``.baselines_``; as text, what to use and the
+        verdict.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def tune(
     >>> queries, qrels = {"query_id": [1], "text": ["чай"]}, {"query_id": [1], "memory_id": ["b"], "relevance": [1]}
     >>> found = tune(search, queries, qrels, {"min_score": [0.0, 0.9]})
     >>> found.verdict_.word, found.verdict_.reason, found.chosen_params_
-    ('cannot tell yet', 'too few queries: 1, and fewer than 6 allow no conclusion', {'min_score': 0.0})
+    ('cannot tell yet', 'too few queries: 1, and a verdict needs at least 6', {'min_score': 0.0})
     """
     check_choice("unjudged_hits", unjudged_hits, ("bounds", "irrelevant"), "tune")
     check_seed("tune", seed)
@@ -235,7 +235,7 @@ def _bounded(found: Tuning, pools: Pools, task: Task, metric: Metric, depth: int
     wanted = first_to_judge(task, own, other, metric, deep, epsilon, found.seed_)
     if not wanted.num_rows:
         return found
-    reason = f"hits that nobody judged could change the word: judge these {wanted.num_rows} first"
+    reason = f"unjudged hits could change the verdict: judge these {wanted.num_rows} first"
     return replace(found, verdict_=replace(found.verdict_, word=OPEN, reason=reason), to_judge_=wanted)
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluation.profiles.profile import Profile
-from memkit.evaluation.scores.asking import batches_of
+from memkit.evaluation.scores.batches import batches_of
 from memkit.evaluation.scores.differences import Differences
 from memkit.evaluation.scores.evaluation import nullable
 from memkit.evaluation.scores.metrics import Metric
@@ -31,16 +31,16 @@ from memkit.evaluation.tuning.claims import (
     fingerprint,
     guard_table,
 )
-from memkit.evaluation.tuning.luck import Contest, Retuned, distances, nearest, plateau
+from memkit.evaluation.tuning.selection import Contest, Retuned, distances, nearest, plateau
 from memkit.params import describe
 from memkit.schemas import Floats, Ints, Mask
 
-_USED = "the holdout was used before, for another choice: set other labels aside"
+_USED = "the holdout was already used for another choice: set other labels aside"
 
 
 @dataclass(frozen=True, repr=False)
 class Tuning(Result):
-    """What `tune` found; as text the verdict's sentence.
+    """What `tune` found; as text what to use, then the verdict.
 
     Attributes
     ----------
@@ -159,7 +159,7 @@ class Tuning(Result):
         return self.table_.sort_by([("gain", "descending"), ("setting", "ascending")])
 
     def __str__(self) -> str:
-        return f"{self.verdict_}. {self.why_}"
+        return f"{self.why_} {self.verdict_}"
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         more = {"Guards": self.guards_, "Beside it": self.baselines_, "By group": self.groups_}
@@ -167,7 +167,7 @@ class Tuning(Result):
             replace(sheet_of(table, rows, show_secrets), heading=name) for name, table in more.items() if len(table)
         ]
         first = sheet_of(self.table, rows, show_secrets)
-        head = replace(first, heading=self.verdict_.head, notes=(*self.verdict_.parts, self.why_, *first.notes))
+        head = replace(first, heading=self.verdict_.head, notes=(self.why_, *self.verdict_.parts, *first.notes))
         return (head, *below)
 
 
@@ -211,7 +211,7 @@ class Scored:
 
     def contest(self, rows: Mask, per_query: bool | None = None) -> Contest:
         each = self.per_query if per_query is None else per_query
-        return Contest.of(self.values[:, rows], self.unit[rows], self.default, each)
+        return Contest.from_scores(self.values[:, rows], self.unit[rows], self.default, each)
 
     @property
     def estimate(self) -> str:
@@ -296,7 +296,10 @@ def _handed_out(verdict: Verdict, scored: Scored, candidate: int, guarded: pa.Ta
         for name, value in scored.settings[candidate].items()
         if value != scored.settings[scored.default].get(name)
     )
-    return candidate, f"Use {said}, of those that score like the best the nearest to the search's own."
+    return (
+        candidate,
+        f"Use {said}: within one standard error of the best, the nearest to the search's own setting.",
+    )
 
 
 def _settings_table(

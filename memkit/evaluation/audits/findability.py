@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.evaluation.labels.known import COLUMNS, FIELDS, askable, asking, labelled
-from memkit.evaluation.scores.asking import Batch, asked_as, check_fitted
+from memkit.evaluation.labels.known_items import COLUMNS, FIELDS, askable, asking, labelled
+from memkit.evaluation.scores.batches import Batch, asked_as, check_fitted
 from memkit.evaluation.scores.evaluation import Task
 from memkit.evaluation.scores.pools import Pools
 from memkit.evaluation.scores.stages import became

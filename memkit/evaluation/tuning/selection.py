@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from memkit.errors import ParameterError
-from memkit.evaluation.scores.statistics import ENUMERATED, FEWEST, JACKKNIFE_FROM, Units, flips, n_flips
+from memkit.evaluation.scores.statistics import ENUMERATED, FEWEST, JACKKNIFE_FROM, Units, n_flips, sign_flips
 from memkit.schemas import Floats, Ints, Mask
 
 FOLDS = 5
@@ -59,7 +59,7 @@ class Contest:
     default: int
 
     @classmethod
-    def of(cls, scores: Floats, unit: Ints, default: int = 0, per_query: bool = True) -> Self:
+    def from_scores(cls, scores: Floats, unit: Ints, default: int = 0, per_query: bool = True) -> Self:
         """From scores, settings × queries; queries that have no score (NaN) in any setting are left out.
 
         Raises
@@ -70,7 +70,7 @@ class Contest:
         Examples
         --------
         >>> scores, unit = np.array([[0.0, 0, 0], [0.3, 0, 0]]), np.array([0, 1, 1])
-        >>> contest = Contest.of(scores, unit)
+        >>> contest = Contest.from_scores(scores, unit)
         >>> contest.means.round(3).tolist(), contest.n_units
         ([0.0, 0.1], 2)
         """
@@ -220,7 +220,7 @@ def retune(contest: Contest, seed: int = 0) -> Retuned:
     --------
     >>> random = np.random.default_rng(0)
     >>> scores = np.vstack([np.zeros(60), random.normal(0.3, 0.1, 60), random.normal(0, 0.1, 60)])
-    >>> found = retune(Contest.of(scores, np.arange(60) // 3))
+    >>> found = retune(Contest.from_scores(scores, np.arange(60) // 3))
     >>> found.p <= 0.025, found.p_worse <= 0.025, round(found.held.mean, 1)
     (True, False, 0.3)
     """
@@ -257,7 +257,7 @@ def _share(hits: Any, n_units: int) -> Any:
 def _signs(n_units: int, seed: int, n_settings: int) -> Iterator[Floats]:
     """The flips as signs, in blocks that fit into memory with all settings."""
     rows = max(1, _CELLS // (n_settings * FOLDS))
-    for flipped in flips(n_units, seed):
+    for flipped in sign_flips(n_units, seed):
         for start in range(0, len(flipped), rows):
             yield 1 - 2 * flipped[start : start + rows]
 
@@ -298,7 +298,7 @@ def expected_gain(contest: Contest, seed: int = 0) -> float | None:
     Examples
     --------
     >>> flat = np.random.default_rng(0).normal(0, 0.3, (50, 100))
-    >>> contest = Contest.of(flat, np.arange(100))
+    >>> contest = Contest.from_scores(flat, np.arange(100))
     >>> bool(contest.means.max() > 0.05), abs(expected_gain(contest)) < 0.05  # the best of 50 looks better than it is
     (True, True)
     """

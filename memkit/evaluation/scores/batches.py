@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.evaluation.labels.known import hidden
+from memkit.evaluation.labels.known_items import hidden
 from memkit.params import Moment
 from memkit.search.question import check_user
 
