@@ -58,7 +58,7 @@ def differences(result: Any, ax: Axes | None = None) -> Axes:
     """
     told = _differences_of(result)
     values = np.sort(told.values)
-    ax = axes_for(ax, told.said)
+    ax = axes_for(ax, told.sentence)
     ax.axvspan(-told.epsilon, told.epsilon, color="#999999", alpha=0.3, lw=0, label=f"± {told.epsilon:g}")
     ax.axvline(0, color="black", lw=1)
     edges = np.histogram_bin_edges(values, bins=_BINS)

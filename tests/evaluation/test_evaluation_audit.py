@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 import memkit as mk
 from memkit.cli.app import app
-from memkit.evaluation.audits import unfound
+from memkit.evaluation.audits import findability
 from memkit.evaluation.audits.audit import AUDITS
 from memkit.tables.samples import write_files
 
@@ -75,7 +75,7 @@ def test_every_audit_can_be_asked_for_alone_and_is_a_table_of_sql_and_a_row(fold
 
 def test_an_audit_that_needs_no_question_asks_none(monkeypatch: pytest.MonkeyPatch) -> None:
     search = fitted({"memory_id": ["a", "b", "c"], "text": ["чай", "чай", "—"]})
-    monkeypatch.setattr(unfound, "Pools", lambda *given: pytest.fail("asked"))
+    monkeypatch.setattr(findability, "Pools", lambda *given: pytest.fail("asked"))
     assert str(mk.audit(search, only="shadowed")) == "1 of 3 memories stand behind another that says the same or newly"
     assert str(mk.audit(search, only="unsearchable")) == "1 of 3 memories have nothing to be found by"
 

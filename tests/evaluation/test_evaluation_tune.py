@@ -12,7 +12,7 @@ import pytest
 
 import memkit as mk
 from memkit.evaluation.scores.statistics import Units, interval, sign_flip_p
-from memkit.evaluation.tuning.claims import guard_table, holm_adjusted, set_aside
+from memkit.evaluation.tuning.claims import guard_table, held_out_groups, holm_adjusted
 from memkit.evaluation.tuning.tuned import Tuning
 
 SETTINGS = ("0.6", "0.7", "0.8", "0.9")
@@ -359,7 +359,7 @@ def test_a_holdout_is_tested_once_and_remembers_it(tmp_path: Path) -> None:
         "holdout",
         {"setting": 0.6},
     )
-    apart = set_aside([f"u{at:03}" for at in range(60)], 0.4, 0)
+    apart = held_out_groups([f"u{at:03}" for at in range(60)], 0.4, 0)
     assert first.verdict_.n_groups == apart.sum()
     assert str(tuned(planted(gains, users), holdout=0.4, remember=file)) == str(first)  # the same look again is none
     other = gains + np.array([[-0.2], [0.1], [0.0]])
@@ -373,8 +373,8 @@ def test_a_holdout_is_tested_once_and_remembers_it(tmp_path: Path) -> None:
 
 def test_a_group_stays_in_the_holdout_when_labels_grow() -> None:
     few, many = [f"u{at}" for at in range(10)], [f"u{at}" for at in range(400)]
-    assert set_aside(many, 0.3, 5)[:10].tolist() == set_aside(few, 0.3, 5).tolist()
-    assert 0.2 < set_aside(many, 0.3, 5).mean() < 0.4
+    assert held_out_groups(many, 0.3, 5)[:10].tolist() == held_out_groups(few, 0.3, 5).tolist()
+    assert 0.2 < held_out_groups(many, 0.3, 5).mean() < 0.4
 
 
 def test_looks_at_growing_labels_are_counted_and_said(tmp_path: Path) -> None:
@@ -390,7 +390,7 @@ def test_looks_at_growing_labels_are_counted_and_said(tmp_path: Path) -> None:
 def test_a_torn_file_of_looks_is_said(tmp_path: Path, line: str) -> None:
     file = tmp_path / "looks.jsonl"
     file.write_text(f'{{"part": "labels", "labels": "x", "choice": 1}}\n{line}\n')
-    with pytest.raises(mk.FormatError, match=r"looks.jsonl:2: expected a look"):
+    with pytest.raises(mk.FormatError, match=r"looks.jsonl:2: expected a line"):
         tuned(planted(np.zeros((3, 12)), names(6, 2)), remember=file)
 
 

@@ -71,8 +71,8 @@ def test_flip_and_retune_is_the_share_of_all_flips_with_the_choice_made_anew(see
     again = [student(tuned(value * np.array(signs), fold)) for signs in product((1, -1), repeat=value.shape[1])]
     assert found.p == np.mean(np.array(again) >= seen - 1e-9)
     assert found.p_worse == np.mean(np.array(again) <= seen + 1e-9)
-    assert found.held.value == pytest.approx(tuned(value, fold))
-    assert found.held.weight == pytest.approx(weight)
+    assert found.held_out.value == pytest.approx(tuned(value, fold))
+    assert found.held_out.weight == pytest.approx(weight)
     assert found.ratios == pytest.approx(np.sort(again))
     assert found.n_flips == 2 ** value.shape[1]
 
@@ -104,7 +104,9 @@ def test_a_single_setting_has_scipys_p_of_the_flipped_t_test(seed: int) -> None:
     assert found.p == pytest.approx(theirs.pvalue)
     assert found.adjusted[1] == pytest.approx(theirs.pvalue)
     held = stats.ttest_1samp(d, 0)
-    assert (found.held.mean, found.held.mean / found.held.error) == pytest.approx((d.mean(), held.statistic))
+    assert (found.held_out.mean, found.held_out.mean / found.held_out.error) == pytest.approx(
+        (d.mean(), held.statistic)
+    )
 
 
 @pytest.mark.parametrize("level", [0.95, 0.9])
@@ -120,16 +122,16 @@ def test_the_interval_leaves_out_0_where_the_flips_do_and_is_never_narrower_than
         assert found.p <= alpha
     if high < 0:
         assert found.p_worse <= alpha
-    half = stats.t.ppf(1 - alpha, units - 1) * found.held.error
-    assert low <= found.held.mean - half + 1e-12
-    assert high >= found.held.mean + half - 1e-12
+    half = stats.t.ppf(1 - alpha, units - 1) * found.held_out.error
+    assert low <= found.held_out.mean - half + 1e-12
+    assert high >= found.held_out.mean + half - 1e-12
 
 
 def test_one_setting_over_many_users_has_the_t_interval() -> None:
     d = np.random.default_rng(1).normal(0.3, 1, 200)
     found = retune(Contest.from_scores(np.array([d * 0, d]), np.arange(200)))
     assert found.interval() == pytest.approx(stats.ttest_1samp(d, 0).confidence_interval(), rel=0.05)
-    assert found.detectable == pytest.approx(found.held.error * (1.972 + 0.8433), rel=0.05)
+    assert found.detectable == pytest.approx(found.held_out.error * (1.972 + 0.8433), rel=0.05)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -309,6 +311,6 @@ def test_a_p_is_the_same_with_any_number_of_threads_in_a_subprocess() -> None:
 
 
 def test_more_units_are_needed_for_less() -> None:
-    held = retune(Contest.from_scores(*draw(0, units=20))).held
+    held = retune(Contest.from_scores(*draw(0, units=20))).held_out
     assert isinstance(held, Units)
     assert (units_needed(held, 0.2) or 10**7) > (units_needed(held, 0.4) or 10**7)

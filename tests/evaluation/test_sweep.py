@@ -15,7 +15,7 @@ from scipy.stats import uniform
 import memkit as mk
 from memkit.evaluation.scores.evaluation import Task
 from memkit.evaluation.scores.metrics import Judged, parse_metrics
-from memkit.evaluation.settings.checkpoint import Pieces, recorded
+from memkit.evaluation.settings.checkpoint import Checkpoint, recorded_facts
 from memkit.evaluation.settings.grid import Grid
 from memkit.search.reports.tables import hits_table
 
@@ -175,10 +175,10 @@ def test_a_killed_sweep_goes_on_from_its_file_and_its_moment(
     made: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     search, queries, qrels = made
-    queries, path, put = queries.assign(as_of=None), tmp_path / "sweep", Pieces.put
+    queries, path, put = queries.assign(as_of=None), tmp_path / "sweep", Checkpoint.put
     done: list[str] = []
 
-    def killed(self: Pieces, name: str, values: Any) -> None:
+    def killed(self: Checkpoint, name: str, values: Any) -> None:
         if len(done) == 3:
             size = path.stat().st_size
             put(self, name, values)
@@ -187,12 +187,12 @@ def test_a_killed_sweep_goes_on_from_its_file_and_its_moment(
         put(self, name, values)
         done.append(name)
 
-    monkeypatch.setattr(Pieces, "put", killed)
+    monkeypatch.setattr(Checkpoint, "put", killed)
     with pytest.raises(Killed):
         mk.sweep(search, queries, qrels, GRID, resume=path)
-    began = recorded(path)
+    began = recorded_facts(path)
     assert began is not None
-    monkeypatch.setattr(Pieces, "put", lambda self, name, values: (done.append(name), put(self, name, values)))
+    monkeypatch.setattr(Checkpoint, "put", lambda self, name, values: (done.append(name), put(self, name, values)))
     found = mk.sweep(search, queries, qrels, GRID, resume=path)
     assert len(done) == len(set(done)) > 3
     whole = mk.sweep(search, queries, qrels, GRID, as_of=began["as_of"])
@@ -209,9 +209,9 @@ def test_a_file_of_another_sweep_or_of_something_else_is_left_as_it_is(made: Any
     path = tmp_path / "sweep"
     mk.sweep(search, queries, qrels, {"pool": [5]}, resume=path)
     held = path.read_bytes()
-    with pytest.raises(mk.ParameterError, match=r"of another one: settings differ"):
+    with pytest.raises(mk.ParameterError, match=r"another one: settings differ"):
         mk.sweep(search, queries, qrels, {"pool": [6]}, resume=path)
-    with pytest.raises(mk.ParameterError, match=r"of another one: labels differ"):
+    with pytest.raises(mk.ParameterError, match=r"another one: labels differ"):
         mk.sweep(search, queries, qrels.assign(relevance=1), {"pool": [5]}, resume=path)
     assert path.read_bytes() == held
     (tmp_path / "notes.md").write_text("# Заметки")
@@ -224,23 +224,23 @@ def test_a_file_of_another_sweep_or_of_something_else_is_left_as_it_is(made: Any
 @pytest.mark.parametrize("cut", [0, 5, 16, 30, 60, -1])
 def test_a_file_cut_anywhere_is_read_as_far_as_it_is_whole(tmp_path: Path, cut: int) -> None:
     path = tmp_path / "pieces"
-    pieces = Pieces(path, {"a": 1})
+    pieces = Checkpoint(path, {"a": 1})
     pieces.put("one", np.arange(3))
     pieces.put("two", np.arange(4))
     path.write_bytes(path.read_bytes()[:cut])
-    again = Pieces(path, {"a": 1})
-    assert set(again.held) in ({"one"}, set())
+    again = Checkpoint(path, {"a": 1})
+    assert set(again.arrays) in ({"one"}, set())
     again.put("three", np.arange(2))
-    assert Pieces(path, {"a": 1}).held["three"].tolist() == [0, 1]
+    assert Checkpoint(path, {"a": 1}).arrays["three"].tolist() == [0, 1]
 
 
 def test_a_damaged_piece_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "pieces"
-    Pieces(path, {}).put("one", np.arange(3))
+    Checkpoint(path, {}).put("one", np.arange(3))
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(bytes(data))
-    assert Pieces(path, {}).held == {}
+    assert Checkpoint(path, {}).arrays == {}
 
 
 @pytest.mark.parametrize(

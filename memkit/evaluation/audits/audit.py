@@ -16,9 +16,9 @@ import pyarrow.compute as pc
 
 from memkit.display.names import names_in
 from memkit.display.sheet import ROWS, Sheet, sheet_of
-from memkit.evaluation.audits.findability import Asked, hubs_of, shadowed_of, unreached_of, unsearchable_of
+from memkit.evaluation.audits.findability import AuditQuestions, hubs_of, shadowed_of, unreached_of, unsearchable_of
 from memkit.evaluation.audits.horizon import LATER, NEVER, horizon_of
-from memkit.evaluation.scores.batches import read_from
+from memkit.evaluation.scores.batches import revision_of
 from memkit.evaluation.scores.result import Result
 from memkit.params import AsOf, Moment, check_choice, describe, record_as_of
 from memkit.progress import bar
@@ -51,19 +51,19 @@ class Audit(Result):
     tables: Mapping[str, pa.Table]
 
     def __str__(self) -> str:
-        first, *rest = self.table.to_pylist()
-        asked = f"{first['count']:,} of {first['of']:,} memories {_WORDS[first['audit']][0]}"
-        told = [f"{row['count']:,} {_WORDS[row['audit']][0]}" for row in rest if row["count"]]
-        return f"{asked}. {', '.join(told)}" if told else asked
+        first, *others = self.table.to_pylist()
+        head = f"{first['count']:,} of {first['of']:,} memories {_WORDS[first['audit']][0]}"
+        counts = [f"{row['count']:,} {_WORDS[row['audit']][0]}" for row in others if row["count"]]
+        return f"{head}. {', '.join(counts)}" if counts else head
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         head, _, more = str(self).partition(". ")
-        told = {row["audit"]: row for row in self.table.to_pylist()}
-        found = [
+        summaries = {row["audit"]: row for row in self.table.to_pylist()}
+        sheets = [
             replace(
                 sheet_of(_first(table), min(rows, _SHOWN.get(name, 2)) if rows <= ROWS else rows, show_secrets),
-                heading=f"{_WORDS[name][1]}: {told[name]['count']:,} of {told[name]['of']:,}",
-                notes=(told[name]["note"],) if told[name]["note"] else (),
+                heading=f"{_WORDS[name][1]}: {summaries[name]['count']:,} of {summaries[name]['of']:,}",
+                notes=(summaries[name]["note"],) if summaries[name]["note"] else (),
                 total=0,
                 left=(),
             )
@@ -71,7 +71,7 @@ class Audit(Result):
         ]
         where = "All rows are in the tables audit_unreached, audit_hubs and so on (--table unreached, hubs …)."
         notes = tuple(note for note in (more, where) if note)
-        return (Sheet(heading=head, notes=notes), *(sheet for sheet in found if sheet.rows))
+        return (Sheet(heading=head, notes=notes), *(sheet for sheet in sheets if sheet.rows))
 
 
 def _first(table: pa.Table) -> pa.Table:
@@ -165,15 +165,15 @@ def audit(
     """
     if only is not None:
         check_choice("only", only, AUDITS, "audit")
-    asked = Asked(search, queries, qrels, k, n, Moment.of(as_of), user_id)
-    each = bar("auditing", [only] if only else list(AUDITS), leave=False)
-    tables = {name: _kept(name, AUDITS[name](asked), asked) for name in each}
-    rows = [{"audit": name, **_summary(name, table, asked)} for name, table in tables.items()]
-    table = record_as_of(describe(pa.Table.from_pylist(rows), memkit="audit", **read_from(search)), asked.moment)
+    questions = AuditQuestions(search, queries, qrels, k, n, Moment.of(as_of), user_id)
+    names = bar("auditing", [only] if only else list(AUDITS), leave=False)
+    tables = {name: _kept(name, AUDITS[name](questions), questions) for name in names}
+    rows = [{"audit": name, **_summary(name, table, questions)} for name, table in tables.items()]
+    table = record_as_of(describe(pa.Table.from_pylist(rows), memkit="audit", **revision_of(search)), questions.moment)
     return Audit(table, tables)
 
 
-AUDITS: dict[str, Callable[[Asked], pa.Table]] = {
+AUDITS: dict[str, Callable[[AuditQuestions], pa.Table]] = {
     "unreached": unreached_of,
     "hubs": hubs_of,
     "unsearchable": unsearchable_of,
@@ -183,24 +183,26 @@ AUDITS: dict[str, Callable[[Asked], pa.Table]] = {
 """What `audit` looks for, by name."""
 
 
-def _kept(name: str, table: pa.Table, asked: Asked) -> pa.Table:
+def _kept(name: str, table: pa.Table, questions: AuditQuestions) -> pa.Table:
     """`table` as a result, and as a table of the corpus."""
-    search = asked.search
+    search = questions.search
     columns = ["memory_id", *(["by_id"] if "by_id" in table.column_names else [])]
     shown = names_in(table, search.corpus_.memories, *columns)
-    told = record_as_of(describe(table, memkit=f"audit_{name}", shown=shown, **read_from(search)), asked.moment)
-    search.corpus_.add_table(f"audit_{name}", told)
-    return told
+    described = record_as_of(
+        describe(table, memkit=f"audit_{name}", shown=shown, **revision_of(search)), questions.moment
+    )
+    search.corpus_.add_table(f"audit_{name}", described)
+    return described
 
 
-def _summary(name: str, table: pa.Table, asked: Asked) -> dict[str, Any]:
-    memories = asked.search.corpus_.memories.num_rows
+def _summary(name: str, table: pa.Table, questions: AuditQuestions) -> dict[str, Any]:
+    memories = questions.search.corpus_.memories.num_rows
     if name == "unreached":
         alone = int(pc.sum(pc.equal(table["by_others"], 0)).as_py() or 0)
-        own = asked.pairs["memory_id"].nunique()
+        n_asked_for = questions.pairs["memory_id"].nunique()
         return {
             "count": table.num_rows,
-            "of": own,
+            "of": n_asked_for,
             "note": f"{alone:,} of them by no query at all; {_counts(table, 'why')}",
         }
     if name == "horizon":

@@ -13,11 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from memkit.errors import ParameterError
-from memkit.evaluation.labels.known_items import COLUMNS, FIELDS, askable, asking, labelled
-from memkit.evaluation.scores.batches import Batch, asked_as, check_fitted
+from memkit.evaluation.labels.known_items import COLUMNS, FIELDS, askable, labels_of, query_for
+from memkit.evaluation.scores.batches import Batch, check_fitted, with_user
 from memkit.evaluation.scores.evaluation import Task
 from memkit.evaluation.scores.pools import Pools
-from memkit.evaluation.scores.stages import became
+from memkit.evaluation.scores.stages import fates_of
 from memkit.params import Moment, check_value
 from memkit.policy.dedup.deduplicator import Deduplicator
 from memkit.schemas import result_schema
@@ -51,7 +51,7 @@ _SHADOWED = result_schema(
 
 
 @dataclass(frozen=True)
-class Asked:
+class AuditQuestions:
     """What asks for what, and the first k hits of it, asked for once and where that is needed."""
 
     search: Any
@@ -73,8 +73,8 @@ class Asked:
     @cached_property
     def task(self) -> Task:
         """The labels that were given, or what memories ask for themselves."""
-        given = (self.queries, self.qrels)
-        queries, qrels = _asking(self.search, self.n, self.moment) if self.queries is None else given
+        labels = (self.queries, self.qrels)
+        queries, qrels = _asking(self.search, self.n, self.moment) if self.queries is None else labels
         task = Task.read(queries, qrels, None, None, "apart", self.moment, self.user_id)
         task.check_known(self.search)
         return task
@@ -118,16 +118,16 @@ def _asking(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Ta
         memories = memories.filter(pa.array(~later(memories["created_at"].to_numpy(), until)))
     rows = memories.select(COLUMNS).to_pylist()
     queries = [
-        asking(row, text, name, column)
+        query_for(row, text, name, column)
         for name, (_, column) in FIELDS.items()
         for row, text in askable(name, rows)
         if row["kind"] not in search.kinds_hidden
     ]
-    asked = {query["group"] for query in queries}
+    asked_for = {query["group"] for query in queries}
     queries += [
-        asking(row, " ".join(row["text"].split()[:_ASKED]), OWN_WORDS)
+        query_for(row, " ".join(row["text"].split()[:_ASKED]), OWN_WORDS)
         for row in rows
-        if row["memory_id"] not in asked
+        if row["memory_id"] not in asked_for
         and row["kind"] not in search.kinds_hidden
         and any(map(str.isalnum, row["text"]))
     ]
@@ -136,22 +136,22 @@ def _asking(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Ta
     if n is not None:
         drawn = set(pd.Series(sorted({query["group"] for query in queries})).sample(frac=1, random_state=0)[:n])
         queries = [query for query in queries if query["group"] in drawn]
-    return labelled(queries)
+    return labels_of(queries)
 
 
-def unreached_of(asked: Asked) -> pa.Table:
+def unreached_of(questions: AuditQuestions) -> pa.Table:
     """The memories that no query which asks for them finds."""
-    pairs, reached = asked.pairs, asked.reached.drop_duplicates()
-    found = pairs.merge(reached, on=["query_id", "memory_id"])
-    missed = pairs[~pairs["memory_id"].isin(set(found["memory_id"]))]
+    pairs, reached = questions.pairs, questions.reached.drop_duplicates()
+    hits = pairs.merge(reached, on=["query_id", "memory_id"])
+    missed = pairs[~pairs["memory_id"].isin(set(hits["memory_id"]))]
     if missed.empty:
         return _UNREACHED.empty_table()
-    again = [batch.only(missed["query_id"]) for batch in asked.batches]
-    fates = became([batch for batch in again if batch.rows.num_rows], asked.task.labels, asked.k)
+    again = [batch.only(missed["query_id"]) for batch in questions.batches]
+    fates = fates_of([batch for batch in again if batch.rows.num_rows], questions.task.labels, questions.k)
     fates = missed.merge(fates, on=["query_id", "memory_id"]).sort_values(["rank", "query_id"], kind="stable")
-    others = reached.merge(pairs.assign(own=True), how="left", on=["query_id", "memory_id"])
-    by_others = others[others["own"].isna()].groupby("memory_id").size()
-    queries = asked.task.queries
+    hits_of_others = reached.merge(pairs.assign(own=True), how="left", on=["query_id", "memory_id"])
+    by_others = hits_of_others[hits_of_others["own"].isna()].groupby("memory_id").size()
+    queries = questions.task.queries
     fields = "field" in queries.column_names
     field_of = dict(zip(queries["query_id"].to_pylist(), queries["field"].to_pylist() if fields else [], strict=False))
     text_of = dict(zip(queries["query_id"].to_pylist(), queries["text"].to_pylist(), strict=True))
@@ -161,7 +161,9 @@ def unreached_of(asked: Asked) -> pa.Table:
         rows.append(
             {
                 "memory_id": memory,
-                "asked_by": ", ".join(dict.fromkeys(field_of.get(one) or "labels" for one in some_fates["query_id"])),
+                "asked_by": ", ".join(
+                    dict.fromkeys(field_of.get(query_id) or "labels" for query_id in some_fates["query_id"])
+                ),
                 "n_queries": len(some_fates),
                 "why": best["disposition"],
                 "rank": None if pd.isna(best["rank"]) else int(best["rank"]),
@@ -173,19 +175,20 @@ def unreached_of(asked: Asked) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_UNREACHED)
 
 
-def hubs_of(asked: Asked) -> pa.Table:
+def hubs_of(questions: AuditQuestions) -> pa.Table:
     """The memories that crowd the hits of others."""
-    pairs = asked.pairs.assign(own=True)
-    hits = asked.hits.select(["query_id", "memory_id"]).to_pandas().drop_duplicates()
+    pairs = questions.pairs.assign(own=True)
+    hits = questions.hits.select(["query_id", "memory_id"]).to_pandas().drop_duplicates()
     hits = hits.merge(pairs, how="left", on=["query_id", "memory_id"])
     crowd = Counter(hits[hits["own"].isna()]["memory_id"])
-    own = Counter(pairs["memory_id"])
-    asks = Counter(asked_as(asked.task.queries, asked.user_id)["user_id"].to_pylist())
-    memories = asked.search.corpus_.memories
+    n_own = Counter(pairs["memory_id"])
+    asks = Counter(with_user(questions.task.queries, questions.user_id)["user_id"].to_pylist())
+    memories = questions.search.corpus_.memories
     of_user = dict(zip(memories["memory_id"].to_pylist(), memories["user_id"].to_pylist(), strict=True))
-    held = Counter(of_user.values())
+    n_memories = Counter(of_user.values())
     drawn = {  # by chance, in how many of its queries' first k a memory that they may see would stand
-        user: count * min(1.0, asked.k / (memories.num_rows if user is None else held[None] + held[user]))
+        user: count
+        * min(1.0, questions.k / (memories.num_rows if user is None else n_memories[None] + n_memories[user]))
         for user, count in asks.items()
     }
     rows = []
@@ -193,9 +196,9 @@ def hubs_of(asked: Asked) -> pa.Table:
         user = of_user[memory]
         seen_by = sum(asks.values()) if user is None else asks[user] + asks[None]
         chance = sum(drawn.values()) if user is None else drawn.get(user, 0.0) + drawn.get(None, 0.0)
-        share, times = count / max(seen_by - own[memory], 1), count / chance
+        share, times = count / max(seen_by - n_own[memory], 1), count / chance
         if share >= _OFTEN and times >= _TIMES:
-            rows.append({"memory_id": memory, "n_queries": count, "share": share, "times": times, "own": own[memory]})
+            rows.append({"memory_id": memory, "n_queries": count, "share": share, "times": times, "own": n_own[memory]})
     rows.sort(key=lambda row: (-row["share"], row["memory_id"]))
     return pa.Table.from_pylist(rows, schema=_HUBS)
 
@@ -207,12 +210,16 @@ def _filled(search: Any) -> set[str]:
     return {memory for memory, text in pairs if text.strip()}
 
 
-def unsearchable_of(asked: Asked) -> pa.Table:
+def unsearchable_of(questions: AuditQuestions) -> pa.Table:
     """The memories that no query can find."""
-    search = asked.search
+    search = questions.search
     index, memories, filled = search.over_all()._index(), search.corpus_.memories, _filled(search)
     terms = QueryTerms(index.settings.analyser).of(index.told.to_pylist())
-    worded = {memory for memory, some in zip(index.chunks["memory_id"].to_pylist(), terms, strict=True) if some}
+    worded = {
+        memory
+        for memory, terms_of_chunk in zip(index.chunks["memory_id"].to_pylist(), terms, strict=True)
+        if terms_of_chunk
+    }
     rows = []
     for memory, kind in zip(memories["memory_id"].to_pylist(), memories["kind"].to_pylist(), strict=True):
         why = "no text" if memory not in filled else "" if memory in worded else "no word"
@@ -223,9 +230,9 @@ def unsearchable_of(asked: Asked) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=_UNSEARCHABLE)
 
 
-def shadowed_of(asked: Asked) -> pa.Table:
+def shadowed_of(questions: AuditQuestions) -> pa.Table:
     """The memories behind which another says the same."""
-    search = asked.search
+    search = questions.search
     pairs = Deduplicator(encoder=None).fit(search.corpus_).pairs_.to_pandas()
     memories = search.corpus_.memories
     when = pc.coalesce(memories["updated_at"], memories["created_at"]).to_pandas()

@@ -35,7 +35,7 @@ def quoted(name: str) -> str:
     >>> quoted("notes:a b.md"), quoted("памятка")
     ('notes:a%20b.md', 'памятка')
     """
-    return _NOT_PLAIN.sub(lambda found: quote(found[0], safe=""), name)
+    return _NOT_PLAIN.sub(lambda match: quote(match[0], safe=""), name)
 
 
 def unquoted(name: str) -> str:
@@ -122,14 +122,14 @@ def _from_json(text: str, what: str, path: str) -> list[dict[str, Any]]:
     if not isinstance(value, dict):
         raise _fault(path, 1, "a list of objects, or ids by query id", text)
     if what == "queries":
-        return [{"query_id": name, "text": said} for name, said in value.items()]
+        return [{"query_id": name, "text": query} for name, query in value.items()]
     if not all(isinstance(inner, dict) for inner in value.values()):
         raise _fault(path, 1, "numbers by memory id by query id", text)
     number = "relevance" if what == "qrels" else "score"
     return [
-        {"query_id": name, "memory_id": memory, number: told}
+        {"query_id": name, "memory_id": memory, number: value_of}
         for name, inner in value.items()
-        for memory, told in inner.items()
+        for memory, value_of in inner.items()
     ]
 
 
@@ -152,7 +152,7 @@ def _from_trec(text: str, what: str, path: str) -> list[dict[str, Any]]:
         if len(fields) != len(names):
             raise _fault(path, number, f"{len(names)} fields", line)
         row = dict(zip(names, map(str.strip, fields), strict=True))
-        rows.append({name: unquoted(said) if name.endswith("_id") else said for name, said in row.items() if name})
+        rows.append({name: unquoted(field) if name.endswith("_id") else field for name, field in row.items() if name})
     return rows
 
 
@@ -199,7 +199,11 @@ def _to_json(table: pa.Table, what: str) -> Iterable[str]:
         mapping: dict[str, Any] = dict(_columns(table, "query_id", "text"))
     else:
         mapping = {}
-        numbers = [_grade(told) for told in table["relevance"].to_pylist()] if what == "qrels" else run_scores(table)
+        numbers = (
+            [_grade(relevance) for relevance in table["relevance"].to_pylist()]
+            if what == "qrels"
+            else run_scores(table)
+        )
         for (query, memory), number in zip(_columns(table, "query_id", "memory_id"), numbers, strict=True):
             mapping.setdefault(query, {})[memory] = number
     yield json.dumps(mapping, ensure_ascii=False, indent=1)
@@ -216,8 +220,8 @@ def _to_trec(table: pa.Table, what: str) -> Iterable[str]:
         )
     ids = [(quoted(query), quoted(memory)) for query, memory in _columns(table, "query_id", "memory_id")]
     if what == "qrels":
-        told = zip(ids, table["relevance"].to_pylist(), strict=True)
-        return (f"{query} 0 {memory} {_grade(number)}" for (query, memory), number in told)
+        judgements = zip(ids, table["relevance"].to_pylist(), strict=True)
+        return (f"{query} 0 {memory} {_grade(number)}" for (query, memory), number in judgements)
     rows = zip(ids, table["rank"].to_pylist(), run_scores(table), strict=True)
     return (f"{query} Q0 {memory} {rank} {score!r} memkit" for (query, memory), rank, score in rows)
 
@@ -243,6 +247,6 @@ def run_scores(run: pa.Table) -> Sequence[float]:
     scores = 1.0 / rank if run["score"].null_count else run["score"].to_numpy()
     single = scores.astype(np.float32)
     ids = run["query_id"].to_pylist()
-    same = np.array([one == other for one, other in pairwise(ids)], bool)
-    falls = bool((single[1:][same] < single[:-1][same]).all())
+    same_query = np.array([before == after for before, after in pairwise(ids)], bool)
+    falls = bool((single[1:][same_query] < single[:-1][same_query]).all())
     return [float(score) for score in (scores if falls else 1.0 / rank)]

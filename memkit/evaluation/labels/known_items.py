@@ -82,24 +82,24 @@ def known_items(
     for name in chosen:
         check_choice("fields", name, FIELDS, "known_items")
     rows = corpus.memories.select(COLUMNS).to_pylist()
-    found = [asking(row, text, name, FIELDS[name][1]) for name in chosen for row, text in askable(name, rows)]
-    if not found:
+    made = [query_for(row, text, name, FIELDS[name][1]) for name in chosen for row, text in askable(name, rows)]
+    if not made:
         raise ParameterError(f"known_items: expected memories with {', '.join(chosen)}. Got none of two words or more.")
-    if n is not None and n < len(found):
-        drawn = np.sort(np.random.default_rng(seed).choice(len(found), n, replace=False))
-        found = [found[at] for at in drawn]
-    queries, qrels = labelled(found)
+    if n is not None and n < len(made):
+        drawn = np.sort(np.random.default_rng(seed).choice(len(made), n, replace=False))
+        made = [made[at] for at in drawn]
+    queries, qrels = labels_of(made)
     return read_queries(queries), read_qrels(qrels)
 
 
-def asking(row: dict[str, Any], text: str, field: str, hidden_field: str | None = None) -> dict[str, Any]:
+def query_for(row: dict[str, Any], text: str, field: str, hidden_field: str | None = None) -> dict[str, Any]:
     """A query that asks for one memory, whose own group it is."""
     named = {"query_id": f"{field} {row['memory_id']}", "text": text, "user_id": row["user_id"]}
     return {**named, "group": row["memory_id"], "field": field, "hidden_field": hidden_field}
 
 
-def labelled(queries: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
-    """What `asking` made, as queries and judgements."""
+def labels_of(queries: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
+    """What `query_for` made, as queries and judgements."""
     table = pa.Table.from_pylist(queries)
     columns = [table["query_id"], table["group"], pa.array([1.0] * len(queries))]
     return table, pa.table(columns, names=["query_id", "memory_id", "relevance"])
@@ -108,19 +108,19 @@ def labelled(queries: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
 def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], str]]:
     """The memories that a field can ask for, and the words that ask."""
     kinds, column = FIELDS[name]
-    own = [(row, _asked(row, column)) for row in rows if row["kind"] in kinds]
-    times = Counter(text.casefold() for _, text in own)
-    for row, text in own:
-        title, tags, rest = hide(row, column)
+    texts = [(row, _asking_text(row, column)) for row in rows if row["kind"] in kinds]
+    times = Counter(text.casefold() for _, text in texts)
+    for row, text in texts:
+        title, tags, remaining = hide(row, column)
         if (
             len(_WORD.findall(text)) >= _LEAST_ASKED
             and times[text.casefold()] == 1
-            and len(_WORD.findall(" ".join((title, *tags, rest)))) >= _LEAST_LEFT
+            and len(_WORD.findall(" ".join((title, *tags, remaining)))) >= _LEAST_LEFT
         ):
             yield row, text
 
 
-def _asked(row: dict[str, Any], column: str) -> str:
+def _asking_text(row: dict[str, Any], column: str) -> str:
     text: str = row["title"] if column == "title" else " ".join(row["tags"])
     return " ".join(text.split())
 
@@ -131,10 +131,10 @@ def hide(row: dict[str, Any], column: str) -> tuple[str, list[str], str]:
     >>> hide({"title": "Чай", "tags": ["чай", "утро"], "text": "# Чай\\nБез сахара."}, "title")
     ('', ['утро'], '\\nБез сахара.')
     """
-    said = {_bare(text) for text in ([row["title"]] if column == "title" else row["tags"])} - {""}
-    title = "" if column == "title" or _bare(row["title"]) in said else row["title"]
-    tags = [] if column == "tags" else [tag for tag in row["tags"] if _bare(tag) not in said]
-    lines = ("" if _bare(line) in said else line for line in row["text"].split("\n"))
+    hidden_texts = {_bare(text) for text in ([row["title"]] if column == "title" else row["tags"])} - {""}
+    title = "" if column == "title" or _bare(row["title"]) in hidden_texts else row["title"]
+    tags = [] if column == "tags" else [tag for tag in row["tags"] if _bare(tag) not in hidden_texts]
+    lines = ("" if _bare(line) in hidden_texts else line for line in row["text"].split("\n"))
     return title, tags, "\n".join(lines)
 
 
@@ -152,8 +152,10 @@ def hidden(search: Any, column: str, ids: pa.ChunkedArray) -> Any:
     for place, name in enumerate(("title", "tags", "text")):
         pairs = zip(memories["memory_id"].to_pylist(), memories[name].to_pylist(), strict=True)
         values = [without[memory][place] if memory in without else value for memory, value in pairs]
-        at = memories.column_names.index(name)
-        memories = memories.set_column(at, memories.schema.field(at), pa.array(values, memories.schema.field(at).type))
+        position = memories.column_names.index(name)
+        memories = memories.set_column(
+            position, memories.schema.field(position), pa.array(values, memories.schema.field(position).type)
+        )
     tables = {name: table for name, table in search.corpus_.tables.items() if name != "chunks"}
     return search.fitted(Corpus({**tables, "memories": memories}))
 
@@ -196,29 +198,29 @@ def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
     table = as_arrow_table(path, "queries")
     for name in ("text", "used"):
         check_column(name, table.column_names, "import_log")
-    left = 0
+    n_empty = 0
     queries: dict[str, dict[str, Any]] = {}
     judged: dict[str, list[tuple[str, str, float]]] = {}
     for number, row in enumerate(table.to_pylist()):
         used, shown = _ids(row["used"], number), _ids(row.get("shown"), number)
         if not used and not shown:
-            left += 1
+            n_empty += 1
             continue
         name = str(row["query_id"]) if row.get("query_id") is not None else str(number)
         named = {"user_id": row.get("user_id"), "as_of": row.get("time"), "group": row.get("session")}
         queries[name] = {"query_id": name, "text": row["text"], **named}
-        found = dict.fromkeys([*used, *shown])
-        judged[name] = [(name, memory, float(memory in used)) for memory in found]
+        memories = dict.fromkeys([*used, *shown])
+        judged[name] = [(name, memory, float(memory in used)) for memory in memories]
     if not queries:
         raise ParameterError("import_log: expected a query of which something was shown or used. Got none.")
     names = ("query_id", "memory_id", "relevance")
     qrels = read_qrels(
         dict(zip(names, map(list, zip(*chain.from_iterable(judged.values()), strict=True)), strict=True))
     )
-    note = f"{left} of {table.num_rows} queries are left out: nothing was shown or used." if left else ""
+    note = f"{n_empty} of {table.num_rows} queries are left out: nothing was shown or used." if n_empty else ""
     rows = list(queries.values())
-    asked = {name: [query[name] for query in rows] for name in rows[0]}
-    return describe(read_queries(asked), note=note), qrels
+    columns = {name: [query[name] for query in rows] for name in rows[0]}
+    return describe(read_queries(columns), note=note), qrels
 
 
 def _ids(value: Any, row: int) -> list[str]:

@@ -167,14 +167,14 @@ def write(table: Any, path: str | Path) -> Path:
     ...     write(qrels, f"{folder}/all.qrels").read_text()
     'q1 0 notes:my%20pool.md 1\\n'
     """
-    given = as_arrow_table(table, "labels")
-    names, path = given.column_names, path_of("write", path)
+    rows = as_arrow_table(table, "labels")
+    names, path = rows.column_names, path_of("write", path)
     if "relevance" in names:
-        write_file(read_qrels(given), path, "qrels")
+        write_file(read_qrels(rows), path, "qrels")
     elif "rank" in names or "score" in names:
-        write_file(read_run(given).select(RUN.names), path, "run")
+        write_file(read_run(rows).select(RUN.names), path, "run")
     else:
-        write_file(read_queries(given), path, "queries")
+        write_file(read_queries(rows), path, "queries")
     return path
 
 
@@ -198,9 +198,9 @@ def _typed(source: Any, schema: pa.Schema, what: str) -> pa.Table:
     for name in schema.names:
         if name not in _OPTIONAL:
             check_column(name, table.column_names, what)
-    own = [_column(table, field, what) for field in schema]
-    more = [name for name in table.column_names if name not in schema.names]
-    return pa.table([*own, *table.select(more).columns], names=[*schema.names, *more])
+    columns = [_column(table, field, what) for field in schema]
+    extra = [name for name in table.column_names if name not in schema.names]
+    return pa.table([*columns, *table.select(extra).columns], names=[*schema.names, *extra])
 
 
 def _column(table: pa.Table, field: pa.Field, what: str) -> pa.ChunkedArray:
@@ -214,15 +214,15 @@ def _column(table: pa.Table, field: pa.Field, what: str) -> pa.ChunkedArray:
     if field.name == "user_id":
         values = [None if value == "" else value for value in values]
     cast = _CASTS[str(field.type)]
-    made: list[Any] = []
+    typed: list[Any] = []
     for row, value in enumerate(values):
         try:
-            made.append(None if value is None or value != value else cast(value))
+            typed.append(None if value is None or value != value else cast(value))
         except (ValueError, TypeError) as error:
             raise ParameterError(
                 f"{what}: expected {_WORDS[str(field.type)]} in column '{field.name}'. Got {value!r} in row {row}."
             ) from error
-    return pa.chunked_array([pa.array(made, field.type)])
+    return pa.chunked_array([pa.array(typed, field.type)])
 
 
 def _whole(value: Any) -> int:

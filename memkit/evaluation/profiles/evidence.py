@@ -12,7 +12,7 @@ from memkit.index.encoders.base import as_texts
 from memkit.params import Param
 
 _COUNT, _TEXT, _NUMBER = {"kind": "int", "low": 0}, {"kind": "str"}, {"kind": "float"}
-_KNOWN: dict[str, dict[str, Any]] = {
+_DECLARED: dict[str, dict[str, Any]] = {
     "corpus": {**_TEXT, "doc": "Fingerprint of the memories: a hash over their ids and texts."},
     "memories": {**_COUNT, "doc": "How many they are."},
     "labels": {**_TEXT, "doc": "Fingerprint of the labelled queries and judgements."},
@@ -34,7 +34,7 @@ _KNOWN: dict[str, dict[str, Any]] = {
     "version": {**_TEXT, "doc": "Of memkit."},
     "note": {**_TEXT, "doc": "Anything else."},
 }
-EVIDENCE = {name: Param(default=None, name=name, nullable=True, **how) for name, how in _KNOWN.items()}
+EVIDENCE = {name: Param(default=None, name=name, nullable=True, **how) for name, how in _DECLARED.items()}
 """What a profile may say of its making, by name."""
 
 
@@ -51,10 +51,10 @@ def labels_fingerprint(queries: Any, qrels: Any) -> str:
         read_queries,
     )
 
-    asked = read_queries(queries).select(["query_id", "text", "user_id", "as_of"]).sort_by("query_id")
+    queries_read = read_queries(queries).select(["query_id", "text", "user_id", "as_of"]).sort_by("query_id")
     right = read_qrels(qrels).sort_by([("query_id", "ascending"), ("memory_id", "ascending")])
-    told = [*asked.to_pylist(), *right.select(["query_id", "memory_id", "relevance"]).to_pylist()]
-    return digest_of_rows(json.dumps(row, default=str) for row in told)
+    rows = [*queries_read.to_pylist(), *right.select(["query_id", "memory_id", "relevance"]).to_pylist()]
+    return digest_of_rows(json.dumps(row, default=str) for row in rows)
 
 
 def evidence_of(search: Any) -> dict[str, Any]:
@@ -62,5 +62,5 @@ def evidence_of(search: Any) -> dict[str, Any]:
     index = search._index()
     arms = {arm: round(weight, 6) for arm, weight in index.weights(search).items()}
     memories = search.corpus_.memories
-    told = {"corpus": corpus_fingerprint(memories), "memories": memories.num_rows, "encoder": index.fingerprint}
-    return {name: value for name, value in {**told, "arms": arms}.items() if value is not None}
+    values = {"corpus": corpus_fingerprint(memories), "memories": memories.num_rows, "encoder": index.fingerprint}
+    return {name: value for name, value in {**values, "arms": arms}.items() if value is not None}

@@ -99,13 +99,13 @@ class Profile:
         where = section if section in _SECTIONS else f"policies.{section}"
         if not isinstance(values, Mapping):
             raise ParameterError(f"profile: expected a table [{where}]. Got {values!r:.80}.")
-        made = {}
+        typed = {}
         for name, value in values.items():
             if name not in declared:
                 hint = did_you_mean(name, declared) or f" Expected one of {', '.join(declared)}."
                 raise ParameterError(f"profile: no [{where}] parameter '{name}'.{hint}")
-            made[name] = _typed(declared[name], value, where)
-        return made
+            typed[name] = _typed(declared[name], value, where)
+        return typed
 
     @classmethod
     def of(cls, *parts: Estimator, labels: tuple[Any, Any] | None = None, date: AsOf = None, **evidence: Any) -> Self:
@@ -130,17 +130,17 @@ class Profile:
         >>> profile.policies["quota"]["max_facts"], profile.evidence["memories"], profile.evidence["date"]
         (200, 1, '2026-03-01')
         """
-        made: dict[str, Any] = {"policies": {}, "evidence": {"version": memkit.__version__}}
+        sections: dict[str, Any] = {"policies": {}, "evidence": {"version": memkit.__version__}}
         for part in (step for some in parts for step in (some.steps if isinstance(some, Pipeline) else [some])):
             if isinstance(part, Retriever):
-                into, section = made, "retriever"
-                made["evidence"] |= evidence_of(part) if part.is_fitted else {}
+                into, section = sections, "retriever"
+                sections["evidence"] |= evidence_of(part) if part.is_fitted else {}
             elif isinstance(part, Deduplicator):
-                into, section = made, "dedup"
+                into, section = sections, "dedup"
             elif isinstance(part, ContextBuilder):
-                into, section = made, "context"
+                into, section = sections, "context"
             elif isinstance(part, Annotator):
-                into, section = made["policies"], part.name
+                into, section = sections["policies"], part.name
             else:
                 raise ParameterError(f"profile: expected a Retriever, policies or a ContextBuilder. Got {part!r:.80}.")
             values = {name: value for name, value in part.get_params(deep=False).items() if name != "retriever"}
@@ -148,11 +148,11 @@ class Profile:
             # None need not be written where it is the default; no TOML can hold it.
             into[section] = {name: value for name, value in values.items() if value is not None or name not in nulls}
         if labels is not None:
-            made["evidence"]["labels"] = labels_fingerprint(*labels)
+            sections["evidence"]["labels"] = labels_fingerprint(*labels)
         if date is not None:
-            made["evidence"]["date"] = as_of_time(date).isoformat().removesuffix("T00:00:00+00:00")
-        made["evidence"] |= {name: value for name, value in evidence.items() if value is not None}
-        return cls(**made)
+            sections["evidence"]["date"] = as_of_time(date).isoformat().removesuffix("T00:00:00+00:00")
+        sections["evidence"] |= {name: value for name, value in evidence.items() if value is not None}
+        return cls(**sections)
 
     def policy(self, name: str) -> dict[str, Any]:
         """What is said of one policy, whichever section holds it; empty where nothing is.
@@ -186,15 +186,15 @@ class Profile:
     @classmethod
     def from_toml(cls, text: str) -> Self:
         """What `to_toml` wrote, or somebody by hand; raises ParameterError, FormatError where it is no TOML."""
-        return cls._of_sections(_parsed(tomllib.loads, text, "TOML"))
+        return cls._from_sections(_parsed(tomllib.loads, text, "TOML"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
         """What `to_json` wrote; raises ParameterError, FormatError where it is no JSON."""
-        return cls._of_sections(_parsed(json.loads, text, "JSON"))
+        return cls._from_sections(_parsed(json.loads, text, "JSON"))
 
     @classmethod
-    def _of_sections(cls, sections: Any) -> Self:
+    def _from_sections(cls, sections: Any) -> Self:
         if not isinstance(sections, Mapping):
             raise ParameterError(f"profile: expected the tables {', '.join(_SECTIONS)}. Got {sections!r:.80}.")
         for name in sections:
@@ -238,12 +238,12 @@ class Profile:
         check_file(path)
         try:
             text = path.read_text("utf-8-sig")
-            made = cls.from_json(text) if path.suffix.lower() == ".json" else cls.from_toml(text)
+            profile = cls.from_json(text) if path.suffix.lower() == ".json" else cls.from_toml(text)
         except (FormatError, UnicodeDecodeError) as error:
             raise FormatError(f"{path}: {error}", path=str(path)) from error
-        for difference in made.differences(search, labels):
+        for difference in profile.differences(search, labels):
             warnings.warn(f"profile {path.name}: {difference}", UserWarning, stacklevel=2)
-        return made
+        return profile
 
     def differences(self, search: Any = None, labels: tuple[Any, Any] | None = None) -> list[str]:
         """What this profile was measured on that is another now; empty where all is as it was.
@@ -264,15 +264,15 @@ class Profile:
         now = evidence_of(search) if search is not None else {}
         if labels is not None:
             now["labels"] = labels_fingerprint(*labels)
-        other = {name for name in ("corpus", "labels", "encoder") if name in now and name in self.evidence}
-        found = [name for name in sorted(other) if now[name] != self.evidence[name]]
+        comparable = {name for name in ("corpus", "labels", "encoder") if name in now and name in self.evidence}
+        changed = [name for name in sorted(comparable) if now[name] != self.evidence[name]]
         counts = f"({self.evidence.get('memories', '?')} then, {now.get('memories', '?')} now)"
-        told = {
+        sentences = {
             "corpus": f"other memories {counts}",
             "labels": "other labels",
             "encoder": f"another encoder ({self.evidence.get('encoder')} then, {now.get('encoder')} now)",
         }
-        return [f"it was measured on {told[name]}: measure again before you trust it." for name in found]
+        return [f"it was measured on {sentences[name]}: measure again before you trust it." for name in changed]
 
     def settings(self) -> pa.Table:
         """The same as settings of the systems that the five documents describe.
@@ -298,7 +298,7 @@ class Profile:
         --------
         >>> print(Profile(policies={"quota": {"max_facts": 200}}).snippet())
         // Memory v2
-        maxFactsPerUser = 200  // facts; over it the oldest of archive go, low before normal
+        maxFactsPerUser = 200  // facts; above this the oldest of archive are evicted, low before normal
         """
         lines: dict[str, list[str]] = {}
         for row in self.settings().to_pylist():
@@ -306,12 +306,14 @@ class Profile:
             note = "; ".join(word for word in (row["unit"], row["note"]) if word)
             line = f"{row['setting']} = {row['value']}  {sign} {note}" if row["value"] else f"{sign} {row['note']}"
             lines.setdefault(row["document"], [f"{sign} {row['document']}"]).append(line)
-        return "\n\n".join("\n".join(some) for some in lines.values())
+        return "\n\n".join("\n".join(section) for section in lines.values())
 
     @classmethod
     def described(cls) -> pa.Table:
         """What may stand under [evidence]: name, expected, doc."""
-        rows = [{"name": name, "expected": known.expected, "doc": known.doc} for name, known in EVIDENCE.items()]
+        rows = [
+            {"name": name, "expected": declared.expected, "doc": declared.doc} for name, declared in EVIDENCE.items()
+        ]
         return pa.Table.from_pylist(rows)
 
 
@@ -332,7 +334,7 @@ def _declared(section: str) -> Mapping[str, Param]:
     if section == "retriever":
         return Retriever.params()
     if section == "context":
-        return {name: known for name, known in ContextBuilder.params().items() if name != "retriever"}
+        return {name: declared for name, declared in ContextBuilder.params().items() if name != "retriever"}
     return Deduplicator.params() if section == "dedup" else policy_class(section).params()
 
 
@@ -353,9 +355,9 @@ def _typed(declared: Param, value: Any, where: str) -> Any:
 def _plain(value: Any) -> Any:
     """As TOML and JSON can hold it."""
     if isinstance(value, Mapping):
-        return {name: _plain(one) for name, one in value.items()}
+        return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, (tuple, list)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     if hasattr(value, "item"):
         return value.item()
     return "none" if value is None else value

@@ -1,4 +1,4 @@
-"""A profile in the words of the systems that the documents describe: their settings, units, and what has none."""
+"""A profile as settings of the systems that the five documents describe, with their names and units."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from memkit.documents import DOCUMENTS
 
 _BOT, _WORKSPACE, _INDEX = (DOCUMENTS[name].name for name in ("memory_v2", "workspace", "index_standard"))
 _UNNAMED = "; the document names no variable"
-_SAME = {
+_EQUIVALENTS = {
     ("context", _BOT): {
-        "k": ("topK", "facts", "hits that may enter [RELEVANT MEMORY FOR THIS TURN]"),
+        "k": ("topK", "facts", "most hits in [RELEVANT MEMORY FOR THIS TURN]"),
         "profile_chars": ("profileLimit", "characters", "of [PROFILE MEMORY]" + _UNNAMED),
         "working_chars": ("workingLimit", "characters", "of [WORKING MEMORY]" + _UNNAMED),
         "relevant_chars": ("relevantLimit", "characters", "of [RELEVANT MEMORY]" + _UNNAMED),
     },
     ("quota", _BOT): {
-        "max_facts": ("maxFactsPerUser", "facts", "over it the oldest of archive go, low before normal"),
+        "max_facts": ("maxFactsPerUser", "facts", "above this the oldest of archive are evicted, low before normal"),
         "max_profile": ("maxProfileFacts", "facts", "a further one is refused"),
         "max_working": ("maxWorkingFacts", "facts", "that have not expired; a further one is refused"),
     },
@@ -41,7 +41,7 @@ _SAME = {
         "auto_clean_missing": ("auto_clean_missing", "", "whether entries without a file are removed"),
     },
 }
-"""Which setting of a document's system a parameter is: what it is called there, its unit, and what it means."""
+"""The setting that a parameter has in a document's system: its name there, its unit, and what it means."""
 
 
 def settings_of(profile: Any) -> list[dict[str, str]]:
@@ -50,7 +50,7 @@ def settings_of(profile: Any) -> list[dict[str, str]]:
     rows = [*_decay(profile.retriever), *_threshold(profile.dedup), *_weights(profile)]
     rows += [
         (document, setting, _spelled(sections[section][name]), unit, note)
-        for (section, document), settings in _SAME.items()
+        for (section, document), settings in _EQUIVALENTS.items()
         for name, (setting, unit, note) in settings.items()
         if sections.get(section, {}).get(name) is not None
     ]
@@ -78,26 +78,35 @@ def _decay(retriever: Any) -> Iterator[_Row]:
     elif form == "none":
         yield _BOT, "halfLifeDays", "Infinity", "days", "nothing decays: exp(−ageDays / Infinity) is 1"
     else:
-        own = days if form == "e_folding" else days / math.log(2)
-        half = own * math.log(2)
-        note = f"score × exp(−ageDays / halfLifeDays): half is left after {half:.4g} days, 0.368 after {own:.4g}"
-        yield _BOT, "halfLifeDays", _spelled(own), "days", note
+        e_folding_days = days if form == "e_folding" else days / math.log(2)
+        half = e_folding_days * math.log(2)
+        after = f"half is left after {half:.4g} days, 0.368 after {e_folding_days:.4g}"
+        note = f"score × exp(−ageDays / halfLifeDays): {after}"
+        yield _BOT, "halfLifeDays", _spelled(e_folding_days), "days", note
     if retriever.get("decay_floor"):
-        yield _BOT, "decayFloor", "", "", f"a floor of {retriever['decay_floor']:g} under the factor has no setting"
+        yield (
+            _BOT,
+            "decayFloor",
+            "",
+            "",
+            f"the floor of {retriever['decay_floor']:g} under the factor has no setting",
+        )
 
 
 def _threshold(dedup: Any) -> Iterator[_Row]:
     if dedup.get("threshold") is not None:
-        note = "least cosine of two facts that are one; the document names no variable"
+        note = "lowest cosine at which two facts count as one; the document names no variable"
         if dedup.get("centre", "corpus") == "corpus":
-            note += ". Measured with the corpus's mean taken off: plain cosines are higher"
+            note += ". Measured after mean-centering: plain cosines are higher"
         yield _BOT, "dedupThreshold", _spelled(dedup["threshold"]), "cosine, 0 to 1", note
 
 
 def _weights(profile: Any) -> Iterator[_Row]:
-    """Vector and BM25 as shares of what the two have: the document says 70 % and 30 %."""
-    told = {arm: profile.retriever.get(f"{arm}_weight") for arm in ("vector", "bm25", "gram")}
-    arms = {arm: told[arm] if told[arm] is not None else profile.evidence.get("arms", {}).get(arm) for arm in told}
+    """The weights of meaning and words as shares of their sum: the document says 70 % and 30 %."""
+    written = {arm: profile.retriever.get(f"{arm}_weight") for arm in ("vector", "bm25", "gram")}
+    arms = {
+        arm: written[arm] if written[arm] is not None else profile.evidence.get("arms", {}).get(arm) for arm in written
+    }
     vector, words = arms["vector"], arms["bm25"]
     if vector is None or words is None or not vector + words:
         return
@@ -105,7 +114,7 @@ def _weights(profile: Any) -> Iterator[_Row]:
     scale = profile.retriever.get("normalise", "calibrated")
     note = f"of the score; measured with scores normalised by {scale!r}"
     if arms["gram"]:
-        note += f", and letters with a weight of {arms['gram']:g}, which have no place there"
+        note += f", beside letters with the weight {arms['gram']:g}, which that system lacks"
     yield _WORKSPACE, "VECTOR_WEIGHT", _spelled(share), "share, 0 to 1", f"{note}; the document says 70 %"
     yield _WORKSPACE, "BM25_WEIGHT", _spelled(1 - share), "share, 0 to 1", "the rest; the document says 30 %"
 

@@ -31,7 +31,7 @@ class Batch:
     rows: pa.Table
     where: str | None
     user_id: str | None
-    day: Moment
+    moment: Moment
 
     @property
     def questions(self) -> pa.Table:
@@ -40,7 +40,7 @@ class Batch:
     @property
     def scope(self) -> dict[str, Any]:
         """What `Retriever.search` takes beside the queries and k."""
-        return {"where": self.where, "as_of": self.day, "user_id": self.user_id}
+        return {"where": self.where, "as_of": self.moment, "user_id": self.user_id}
 
     def only(self, query_ids: Any) -> Self:
         """These queries of the batch."""
@@ -57,13 +57,13 @@ def batches_of(
 ) -> list[Batch]:
     """The queries as they are put to a Retriever; parameters as for `put_to`."""
     return [
-        Batch(one, rows, where, rows["user_id"][0].as_py(), day_of(rows["as_of"][0].as_py(), moment))
-        for one, part in _by_hidden(_or_raise(search), asked_as(queries, user_id), qrels)
+        Batch(searched, rows, where, rows["user_id"][0].as_py(), moment_of(rows["as_of"][0].as_py(), moment))
+        for searched, part in _by_hidden(_strict(search), with_user(queries, user_id), qrels)
         for rows in _batches(part)
     ]
 
 
-def asked_as(queries: pa.Table, user_id: str | None) -> pa.Table:
+def with_user(queries: pa.Table, user_id: str | None) -> pa.Table:
     """The queries, those without a user asked as `user_id`; None leaves them to everybody."""
     check_user(user_id, "evaluate")
     if user_id is None:
@@ -73,7 +73,7 @@ def asked_as(queries: pa.Table, user_id: str | None) -> pa.Table:
     )
 
 
-def day_of(day: datetime | None, moment: Moment) -> Moment:
+def moment_of(day: datetime | None, moment: Moment) -> Moment:
     """When a labelled query is asked: on a `day` of its own, else at `moment`."""
     return moment if day is None else Moment.of_cell(day)
 
@@ -97,7 +97,7 @@ def _by_hidden(search: Any, queries: pa.Table, qrels: pa.Table | None) -> Iterat
             yield hidden(search, column, right["memory_id"]), rows
 
 
-def _or_raise(search: Any) -> Any:
+def _strict(search: Any) -> Any:
     """A service that is away stops the work, whatever the search would do by itself."""
     if getattr(search, "on_encoder_error", "raise") == "raise":
         return search
@@ -108,9 +108,9 @@ def _batches(queries: pa.Table) -> Iterator[pa.Table]:
     rows: dict[tuple[Any, Any], list[int]] = {}
     for row, key in enumerate(zip(queries["user_id"].to_pylist(), queries["as_of"].to_pylist(), strict=True)):
         rows.setdefault(key, []).append(row)
-    return (queries.take(pa.array(some)) for some in rows.values())
+    return (queries.take(pa.array(positions)) for positions in rows.values())
 
 
-def read_from(search: Any) -> dict[str, str]:
+def revision_of(search: Any) -> dict[str, str]:
     """The revision of the memories that `search` was fitted on, for what comes of it; nothing for a run."""
     return dict(getattr(getattr(search, "corpus_", None), "revision", {}))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.labels import QRELS, read_queries
-from memkit.evaluation.scores.batches import read_from
+from memkit.evaluation.scores.batches import revision_of
 from memkit.evaluation.scores.differences import Differences
 from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, known_mean, nullable
 from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
@@ -51,7 +51,7 @@ class Comparison(Result):
     table : pa.Table
         A row a metric: the scores a and b, their difference with its 95 % interval (low, high) and the p of flipped
         units; word, one of better, worse, practically the same, cannot tell yet, and the reason of the last;
-        detectable, the smallest true difference that would show four times in five; better, same, worse, numbers of
+        detectable, the minimum detectable effect (80 % power); better, same, worse, numbers of
         queries (of stale, less is better); judged_a and judged_b, the shares of judged hits; n_to_judge; per_query and
         per_unit, both means of the difference, `estimate` saying which one counts. No row where there were no labels.
     agreement : pa.Table
@@ -107,18 +107,18 @@ class Comparison(Result):
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         below = sheet_of(self.agreement, rows, show_secrets)
-        alike = replace(below, heading="How much the two find the same")
+        agreement = replace(below, heading="How much the two find the same")
         by_size = np.abs(np.nan_to_num(self.per_query["difference"].to_numpy()))
         moved = np.flatnonzero(by_size > _EQUAL)
         widest = self.per_query.take(moved[np.argsort(-by_size[moved], kind="stable")])
-        apart = replace(sheet_of(widest, rows, show_secrets), heading="Where they differ, the most first")
+        differing = replace(sheet_of(widest, rows, show_secrets), heading="Where they differ, the most first")
         head, conclusion = super()._sheets(rows, show_secrets)[0], self.verdict_
         if conclusion is not None:
             notes = [*conclusion.parts, *filter(None, [self._note])]
             head = replace(
                 head, heading=conclusion.head, notes=(*notes, *sheet_of(self.table, rows, show_secrets).notes)
             )
-        return (head, alike, *([apart] if len(moved) else []))
+        return (head, agreement, *([differing] if len(moved) else []))
 
 
 def compare(
@@ -207,14 +207,14 @@ def compare(
         deep = max(k, deepest(wanted, depth))
         both = [hits(deep) for hits in put_both(a, b, labelled, task.qrels, moment, where, user_id)]
         pair = _Pair(task, both[0], both[1], deep, epsilon, seed)
-        found = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
-        conclusion = found[0][0]
-        table = pa.Table.from_pylist([row for _, row, _, _ in found], schema=_TABLE)
-        per_query = describe(pa.concat_tables([scores for _, _, scores, _ in found]), memkit="per_query")
-        to_judge = pa.concat_tables([unseen for _, _, _, unseen in found])
+        judged = [pair.judge(metric, unjudged_hits == "bounds") for metric in wanted]
+        conclusion = judged[0][0]
+        table = pa.Table.from_pylist([row for _, row, _, _ in judged], schema=_TABLE)
+        per_query = describe(pa.concat_tables([scores for _, _, scores, _ in judged]), memkit="per_query")
+        to_judge = pa.concat_tables([unseen for _, _, _, unseen in judged])
     ranks = _ranks(both[0], both[1], labelled, k)
     shifts = pa.Table.from_pandas(ranks.drop(columns="first"), preserve_index=False)
-    of = {"of_a": read_from(a), "of_b": read_from(b)} if read_from(a) != read_from(b) else read_from(a)
+    of = {"of_a": revision_of(a), "of_b": revision_of(b)} if revision_of(a) != revision_of(b) else revision_of(a)
     table = record_as_of(describe(table, memkit="compare", **of), moment)
     return Comparison(table, _agreement(ranks, labelled.num_rows, k), shifts, per_query, to_judge, conclusion)
 
@@ -231,8 +231,8 @@ class _Pair:
     seed: int
 
     def scores(self, metric: Metric, labels: Labels) -> tuple[Floats, Floats]:
-        one, other = (metric(Judged.from_hits(hits, labels, self.depth)) for hits in (self.a, self.b))
-        return one, other
+        of_a, of_b = (metric(Judged.from_hits(hits, labels, self.depth)) for hits in (self.a, self.b))
+        return of_a, of_b
 
     def verdict(self, difference: Floats) -> Verdict:
         return verdict(self.task.units(difference), self.epsilon, self.seed, self.task.unit_name)
@@ -272,8 +272,8 @@ class _Pair:
             "n_no_relevant": int((task.labels.n_relevant == 0).sum()),
             "note": _AGAINST if against else "",
         }
-        known = [pa.array([metric.name] * len(d)), task.labels.queries, task.queries["text"], task.unit_names]
-        return conclusion, row, pa.table([*known, *map(nullable, (a, b, d))], schema=_PER_QUERY), to_judge
+        columns = [pa.array([metric.name] * len(d)), task.labels.queries, task.queries["text"], task.unit_names]
+        return conclusion, row, pa.table([*columns, *map(nullable, (a, b, d))], schema=_PER_QUERY), to_judge
 
     def _bounded(self, metric: Metric, conclusion: Verdict, without: Any) -> tuple[Verdict, pa.Table]:
         """The verdict if it holds whatever the hits are worth that b alone found and nobody judged.
@@ -343,7 +343,7 @@ def _ranks(a: pa.Table, b: pa.Table, queries: pa.Table, k: int) -> pd.DataFrame:
         frame = frame[frame["rank"] <= k].drop_duplicates(["query_id", "memory_id"])
         frames.append(frame[frame["query_id"].isin(set(queries["query_id"].to_pylist()))])
     both = frames[0].merge(frames[1], how="outer", on=["query_id", "memory_id"], suffixes=("_a", "_b"))
-    place = {name: at for at, name in enumerate(queries["query_id"].to_pylist())}
+    place = {name: position for position, name in enumerate(queries["query_id"].to_pylist())}
     both = both.astype({"rank_a": "Int64", "rank_b": "Int64"})
     both["shift"] = both["rank_a"] - both["rank_b"]
     both["first"] = (both["rank_a"] == 1) & (both["rank_b"] == 1)

@@ -50,7 +50,7 @@ class Differences:
         query_id, group and difference; queries without a difference are left out.
     unit : str
         The column that keeps queries apart; query_id where each is its own.
-    said : str
+    sentence : str
         The verdict in a few words.
     """
 
@@ -62,7 +62,7 @@ class Differences:
     low: float | None
     high: float | None
     epsilon: float
-    said: str
+    sentence: str
 
     @property
     def values(self) -> Floats:
@@ -106,6 +106,6 @@ class Differences:
         floor = detectable_effect_floor(self.values, self._unit_of_each)
         if floor is not None:
             floor = min(floor, least)
-            same = np.sqrt(floor**2 + (least**2 - floor**2) / _TIMES)
-            lines[f"more queries of the same {len(units)} {named}"] = same
+            same_units = np.sqrt(floor**2 + (least**2 - floor**2) / _TIMES)
+            lines[f"more queries of the same {len(units)} {named}"] = same_units
         return Power(n * _TIMES, lines, (n, least))

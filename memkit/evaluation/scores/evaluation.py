@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from memkit.display.sheet import ROWS, Sheet, sheet_of
 from memkit.errors import ParameterError, did_you_mean
 from memkit.evaluation.labels.labels import read_qrels, read_queries, some_of
-from memkit.evaluation.scores.batches import read_from
+from memkit.evaluation.scores.batches import revision_of
 from memkit.evaluation.scores.metrics import OF_HITS, Judged, Labels, Metric, parse_metrics
 from memkit.evaluation.scores.pools import Pools, Run, put_to
 from memkit.evaluation.scores.result import Result
@@ -96,12 +96,12 @@ class Task:
         corpus = getattr(search, "corpus_", None)
         if corpus is None:
             return
-        known = corpus.memories["memory_id"]
-        ours = self.qrels.filter(pc.is_in(self.qrels["query_id"], value_set=self.labels.queries))["memory_id"]
-        if unknown := pc.unique(ours.filter(pc.invert(pc.is_in(ours, value_set=known)))).to_pylist():
-            shown, near = some_of([*map(repr, unknown)]), did_you_mean(unknown[0], known.to_pylist())
+        memory_ids = corpus.memories["memory_id"]
+        judged = self.qrels.filter(pc.is_in(self.qrels["query_id"], value_set=self.labels.queries))["memory_id"]
+        if unknown := pc.unique(judged.filter(pc.invert(pc.is_in(judged, value_set=memory_ids)))).to_pylist():
+            shown, hint = some_of([*map(repr, unknown)]), did_you_mean(unknown[0], memory_ids.to_pylist())
             raise ParameterError(
-                f"qrels: expected memories of this corpus. Got {shown}: they can never be found.{near}"
+                f"qrels: expected memories of this corpus. Got {shown}: they can never be found.{hint}"
             )
 
     def units(self, scores: Floats, per_query: bool | None = None) -> Units:
@@ -154,10 +154,10 @@ def _units(queries: pa.Table, group: str | None) -> tuple[str, Ints]:
 
 def _codes(column: pa.ChunkedArray) -> Ints:
     """A number for each value from 0 on, and one of its own for each null."""
-    known: dict[Any, int] = {}
+    codes: dict[Any, int] = {}
     rows = enumerate(column.to_pylist())
     return np.array(
-        [known.setdefault((value is None, row if value is None else value), len(known)) for row, value in rows]
+        [codes.setdefault((value is None, row if value is None else value), len(codes)) for row, value in rows]
     )
 
 
@@ -197,8 +197,8 @@ class Evaluation(Result):
     def __str__(self) -> str:
         first = self.table.slice(0, 1).to_pylist()[0]
         ends = "no interval" if first["low"] is None else f"95 % interval {first['low']:.3f} to {first['high']:.3f}"
-        apart = f", {first['n_no_relevant']} without a relevant memory apart" if first["n_no_relevant"] else ""
-        return f"{first['metric']} {first['value']:.3f}, {ends}, {first['estimate']}, {size(first)}{apart}"
+        no_relevant = f", {first['n_no_relevant']} without a relevant memory apart" if first["n_no_relevant"] else ""
+        return f"{first['metric']} {first['value']:.3f}, {ends}, {first['estimate']}, {size(first)}{no_relevant}"
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         above = super()._sheets(rows, show_secrets)
@@ -304,7 +304,7 @@ def evaluate(
         }
     )
     per_query = describe(per_query, memkit="per_query")
-    table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate", **read_from(search))
+    table = describe(pa.Table.from_pylist(rows, schema=_TABLE), memkit="evaluate", **revision_of(search))
     lost = _stages(answers, task, wanted, depth) if stages else STAGES.empty_table()
     return Evaluation(record_as_of(table, task.moment), per_query, hits, lost)
 

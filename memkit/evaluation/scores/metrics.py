@@ -48,13 +48,13 @@ class Labels:
     def from_tables(cls, queries: pa.Table, qrels: pa.Table, as_of: AsOf) -> Self:
         """What `read_queries` and `read_qrels` gave; a query without a day of its own is asked on `as_of`."""
         ids = pa.array(queries["query_id"].to_pylist(), pa.string())
-        at = pc.index_in(qrels["query_id"], value_set=ids)
-        qrels, query = qrels.filter(at.is_valid()), at.drop_null().to_numpy().astype(np.int64)
+        query_of_row = pc.index_in(qrels["query_id"], value_set=ids)
+        qrels, query = qrels.filter(query_of_row.is_valid()), query_of_row.drop_null().to_numpy().astype(np.int64)
         memories = pc.unique(qrels["memory_id"])
         key = query * len(memories) + pc.index_in(qrels["memory_id"], value_set=memories).to_numpy()
-        seen = {day: Moment.of_cell(day).seen for day in pc.unique(queries["as_of"].drop_null()).to_pylist()}
+        last_seen = {day: Moment.of_cell(day).seen for day in pc.unique(queries["as_of"].drop_null()).to_pylist()}
         last = Moment.of(as_of).seen
-        days = [seen.get(day, last) for day in queries["as_of"].to_pylist()]
+        days = [last_seen.get(day, last) for day in queries["as_of"].to_pylist()]
         moment_of_query = pa.array(days, queries["as_of"].type).take(pa.array(query))
         stale = pc.fill_null(pc.less_equal(qrels["valid_to"], moment_of_query), False).to_numpy()
         later = pc.fill_null(pc.greater(qrels["valid_from"], moment_of_query), False).to_numpy()
@@ -101,8 +101,8 @@ class Labels:
     def look_up(self, query: Ints, memory: Ints) -> Ints:
         """Where the judgement of each pair stands, -1 where there is none."""
         key = query * len(self.memories) + memory
-        at = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
-        return np.where((memory >= 0) & (self.key[at] == key), at, -1)
+        position = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
+        return np.where((memory >= 0) & (self.key[position] == key), position, -1)
 
 
 @dataclass(frozen=True)
@@ -139,20 +139,20 @@ class Judged:
         order = np.lexsort((hits["rank"].to_numpy(), query))
         hits, query = hits.take(pa.array(order)), query[order]
         place = np.arange(len(query)) - np.searchsorted(query, query)
-        near = place < depth
-        hits, query, place = hits.filter(pa.array(near)), query[near], place[near]
+        within = place < depth
+        hits, query, place = hits.filter(pa.array(within)), query[within], place[within]
         shape = (len(labels.queries), depth)
         gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
         judged, stale, filled = np.zeros(shape, bool), np.zeros(shape, bool), np.zeros(shape, bool)
         filled[query, place] = True
         hit, ids, is_hit = _with_folded(hits)
-        at = labels.look_up(query[hit], labels.codes(ids))
-        known = at >= 0
-        hit, is_hit, at = hit[known], is_hit[known], at[known]
+        judgement = labels.look_up(query[hit], labels.codes(ids))
+        is_judged = judgement >= 0
+        hit, is_hit, judgement = hit[is_judged], is_hit[is_judged], judgement[is_judged]
         judged[query[hit], place[hit]] = True
-        stale[query[hit[is_hit]], place[hit[is_hit]]] = labels.stale[at[is_hit]]
-        _, first = np.unique(at, return_index=True)  # of a memory's places, for chunks have several
-        hit, gain_of_hit = hit[first], labels.gain[at[first]]
+        stale[query[hit[is_hit]], place[hit[is_hit]]] = labels.stale[judgement[is_hit]]
+        _, first = np.unique(judgement, return_index=True)  # of a memory's places, for chunks have several
+        hit, gain_of_hit = hit[first], labels.gain[judgement[first]]
         np.maximum.at(gain, (query[hit], place[hit]), gain_of_hit)
         np.add.at(covered, (query[hit], place[hit]), gain_of_hit > 0)
         return cls(labels.n_relevant, labels.ideal, gain, covered, judged, stale, filled)
@@ -209,10 +209,10 @@ def _stale(run: Judged, k: int) -> Floats:
     return _over(run.stale[:, :k].sum(axis=1), run.filled[:, :k].sum(axis=1))
 
 
-def _over(one: Floats | Ints, other: Floats | Ints) -> Floats:
+def _over(numerator: Floats | Ints, denominator: Floats | Ints) -> Floats:
     """One over the other, NaN over 0: such a query has no such number."""
-    some: Floats = np.divide(one, other, out=np.full(len(one), np.nan), where=other > 0)
-    return some
+    ratio: Floats = np.divide(numerator, denominator, out=np.full(len(numerator), np.nan), where=denominator > 0)
+    return ratio
 
 
 _METRICS: dict[str, Callable[[Judged, int], Floats]] = {
@@ -283,7 +283,7 @@ def parse_metrics(metrics: str | Sequence[str]) -> list[Metric]:
     """Each metric once, in the order given."""
     if not isinstance(metrics, Iterable):
         raise ParameterError(f"metrics: expected names such as 'ndcg@10'. Got {metrics!r:.80}.")
-    given = [metrics] if isinstance(metrics, str) else list(metrics)
-    if not given:
+    names = [metrics] if isinstance(metrics, str) else list(metrics)
+    if not names:
         raise ParameterError("metrics: expected at least one, such as 'ndcg@10'. Got none.")
-    return list(dict.fromkeys(Metric.parse(text) for text in given))
+    return list(dict.fromkeys(Metric.parse(text) for text in names))

@@ -167,8 +167,8 @@ class Pools:
         for full, weights, scope in map(self.needs, settings):
             arms.setdefault(scope, set()).update(weights)
             pools[scope] = max(pools.get(scope, 0), full.pool)
-        for scope, some in arms.items():
-            self.ask_for(scope, some, pools[scope])
+        for scope, wanted in arms.items():
+            self.ask_for(scope, wanted, pools[scope])
 
     def ask_for(self, scope: _Scope, wanted: Collection[str], pool: int) -> None:
         """Ask the arms that are `wanted` unless they were asked for as much."""
@@ -177,41 +177,43 @@ class Pools:
         if arms == arms_before and pool == depth:
             return
         values = dict(zip(SCOPING, scope, strict=True))
-        known = self._known(values, arms, pool)
-        weights = {f"{arm}_weight": float(arm in arms and arm not in known) for arm in KINDS}
+        earlier = self._answers_before(values, arms, pool)
+        weights = {f"{arm}_weight": float(arm in arms and arm not in earlier) for arm in KINDS}
         answers = []
-        for at, batch in enumerate(self.batches):
+        for position, batch in enumerate(self.batches):
             search = batch.search.with_params(**values, **weights, pool=pool)
             new = search.ask(batch.questions, 1, **batch.scope)
-            if known:
-                joined = _joined(arms, new.found, {arm: known[arm][at].found for arm in known})
+            if earlier:
+                joined = _joined(arms, new.found, {arm: earlier[arm][position].found for arm in earlier})
                 new = replace(new, found=joined)
             answers.append(_without_masks(new))
         self._answered[scope] = (arms, pool, answers)
 
-    def _known(self, values: Mapping[str, Any], arms: tuple[str, ...], pool: int) -> dict[str, list[Question]]:
+    def _answers_before(self, values: Mapping[str, Any], arms: tuple[str, ...], pool: int) -> dict[str, list[Question]]:
         """What arms answered before that are asked the same again, beside others that are not."""
-        known: dict[str, list[Question]] = {}
+        earlier: dict[str, list[Question]] = {}
         for scope, (arms_before, depth, answers) in self._answered.items():
-            other = dict(zip(SCOPING, scope, strict=True))
-            if depth != pool or {**other, "function_word_weight": 0} != {**values, "function_word_weight": 0}:
+            scope_values = dict(zip(SCOPING, scope, strict=True))
+            if depth != pool or {**scope_values, "function_word_weight": 0} != {**values, "function_word_weight": 0}:
                 continue
-            here, there = self.settings.but(**values), self.settings.but(**other)
+            options_now, options_then = self.settings.but(**values), self.settings.but(**scope_values)
             for arm in arms:
-                if arm in arms_before and KINDS[arm].options(here) == KINDS[arm].options(there):
-                    known[arm] = answers
-        return {} if len(known) == len(arms) else known
+                if arm in arms_before and KINDS[arm].options(options_now) == KINDS[arm].options(options_then):
+                    earlier[arm] = answers
+        return {} if len(earlier) == len(arms) else earlier
 
     def check(self, scope: _Scope, weights: Mapping[str, float]) -> None:
         """Raise where an arm that has a weight found nothing for any query: a score of 0 looks like a bad setting."""
         _, _, questions = self._answered[scope]
         for arm, weight in weights.items():
-            if not any(np.isfinite(one.found.raw[:, one.found.arms.index(arm)]).any() for one in questions):
+            if not any(
+                np.isfinite(question.found.raw[:, question.found.arms.index(arm)]).any() for question in questions
+            ):
                 self._check_arm(arm, weight, dict(zip(SCOPING, scope, strict=True)))
 
     def _check_arm(self, arm: str, weight: float, values: Mapping[str, Any]) -> None:
         """Its candidates may all have been filtered, which only the trace tells."""
-        alone = {f"{one}_weight": float(one == arm) for one in KINDS}
+        alone = {f"{other_arm}_weight": float(other_arm == arm) for other_arm in KINDS}
         for batch in self.batches:
             search = batch.search.with_params(**values, **alone)
             traced = search.trace(batch.questions, k=1, **batch.scope)
@@ -233,7 +235,7 @@ class Pools:
         full, weights, scope = self.needs(setting or {})
         self.ask_for(scope, weights, full.pool)
         _, _, questions = self._answered[scope]
-        tables = [hits_table(replace(one, settings=full, weights=weights, k=depth)) for one in questions]
+        tables = [hits_table(replace(question, settings=full, weights=weights, k=depth)) for question in questions]
         if check:
             if not any(hits.num_rows for hits in tables):
                 note = (tables[0].schema.metadata or {}).get(b"note", b"").decode()
@@ -249,31 +251,31 @@ class Pools:
         key = (scope, arms, pool)
         if key not in self._parts:
             by_index: dict[int, list[int]] = {}
-            for at, batch in enumerate(self.batches):
-                by_index.setdefault(id(batch.search._index()), []).append(at)
+            for position, batch in enumerate(self.batches):
+                by_index.setdefault(id(batch.search._index()), []).append(position)
             # One at a time: settings that differ in little come together.
-            self._parts = {key: [self._part(scope, arms, pool, some) for some in by_index.values()]}
+            self._parts = {key: [self._part(scope, arms, pool, positions) for positions in by_index.values()]}
         return self._parts[key]
 
-    def _part(self, scope: _Scope, arms: tuple[str, ...], pool: int, some: Sequence[int]) -> IndexCandidates:
-        batches, questions = [self.batches[at] for at in some], self._answered[scope][2]
-        place = {name: at for at, name in enumerate(self.queries["query_id"].to_pylist())}
+    def _part(self, scope: _Scope, arms: tuple[str, ...], pool: int, positions: Sequence[int]) -> IndexCandidates:
+        batches, questions = [self.batches[position] for position in positions], self._answered[scope][2]
+        place = {name: position for position, name in enumerate(self.queries["query_id"].to_pylist())}
         number = [place[name] for batch in batches for name in batch.rows["query_id"].to_pylist()]
-        moment = [naive(batch.day.at) for batch in batches for _ in range(batch.rows.num_rows)]
+        moment = [naive(batch.moment.at) for batch in batches for _ in range(batch.rows.num_rows)]
         texts = tuple(text or "" for batch in batches for text in batch.rows["text"].to_pylist())
         start = np.cumsum([0, *(batch.rows.num_rows for batch in batches)])
-        parts = [questions[at].found.narrowed(arms, pool) for at in some]
-        whole = Candidates(
+        parts = [questions[position].found.narrowed(arms, pool) for position in positions]
+        candidates = Candidates(
             arms,
-            np.concatenate([one.query + first for one, first in zip(parts, start[:-1], strict=True)]),
-            np.concatenate([one.row for one in parts]),
-            np.concatenate([one.raw for one in parts]),
-            np.concatenate([one.rank for one in parts]),
+            np.concatenate([part.query + first for part, first in zip(parts, start[:-1], strict=True)]),
+            np.concatenate([part.row for part in parts]),
+            np.concatenate([part.raw for part in parts]),
+            np.concatenate([part.rank for part in parts]),
             pool,
-            np.concatenate([one.scale[: batch.rows.num_rows] for one, batch in zip(parts, batches, strict=True)]),
+            np.concatenate([part.scale[: batch.rows.num_rows] for part, batch in zip(parts, batches, strict=True)]),
         )
         index = batches[0].search._index()
-        return IndexCandidates(index, np.array(number, np.int64), texts, np.array(moment, "datetime64[us]"), whole)
+        return IndexCandidates(index, np.array(number, np.int64), texts, np.array(moment, "datetime64[us]"), candidates)
 
 
 def _without_masks(question: Question) -> Question:
@@ -287,14 +289,16 @@ def _without_masks(question: Question) -> Question:
     return replace(question, scope=Scope(None, None, None, None))
 
 
-def _joined(arms: tuple[str, ...], new: Candidates, known: Mapping[str, Candidates]) -> Candidates:
+def _joined(arms: tuple[str, ...], new: Candidates, earlier: Mapping[str, Candidates]) -> Candidates:
     """What some arms answered now and others before, as if all were asked at once."""
-    by_arm = {arm: known.get(arm, new) for arm in arms}
+    by_arm = {arm: earlier.get(arm, new) for arm in arms}
     tables, scales = {}, []
-    for arm, one in by_arm.items():
-        at = one.arms.index(arm)
-        rows = np.flatnonzero(one.rank[:, at] > 0)
-        tables[arm] = pa.table({"query": one.query[rows], "row": one.row[rows], "score": one.raw[rows, at]})
-        scales.append(one.scale[:, at])
-    n_rows = max((int(one.row.max(initial=0)) for one in by_arm.values()), default=0) + 1
+    for arm, candidates in by_arm.items():
+        column = candidates.arms.index(arm)
+        rows = np.flatnonzero(candidates.rank[:, column] > 0)
+        tables[arm] = pa.table(
+            {"query": candidates.query[rows], "row": candidates.row[rows], "score": candidates.raw[rows, column]}
+        )
+        scales.append(candidates.scale[:, column])
+    n_rows = max((int(candidates.row.max(initial=0)) for candidates in by_arm.values()), default=0) + 1
     return merge(tables, n_rows, new.pool, np.stack(scales, axis=1))

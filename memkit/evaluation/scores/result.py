@@ -97,8 +97,8 @@ class Result(Tabular):
         -------
         Path
         """
-        found = Shown(*self._sheets(_ROWS))
-        body = found._repr_html_() + found.hide.in_html("".join(as_figure(ax) for ax in self.plot.all()))
+        shown = Shown(*self._sheets(_ROWS))
+        body = shown._repr_html_() + shown.hide.in_html("".join(as_figure(ax) for ax in self.plot.all()))
         return write_page(path, f"memkit: {type(self).__name__.lower()}" if title is None else title, body, True)
 
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ STAGES = result_schema(
 )
 
 
-def became(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
+def fates_of(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
     """What became of each relevant memory: query_id, memory_id, disposition, and its rank where it has one.
 
     What no arm found, not even without filters and in twice the pool, is ``not_found``.
@@ -41,8 +41,8 @@ def became(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
 
 
 def stages_of(batches: Sequence[Batch], labels: Labels, k: int) -> pa.Table:
-    """`became` counted: a row a disposition, with how many, their share, and of how many queries."""
-    fate = became(batches, labels, k)
+    """`fates_of` counted: a row a disposition, with how many, their share, and of how many queries."""
+    fate = fates_of(batches, labels, k)
     counted = fate.groupby("disposition")["query_id"].agg(["size", "nunique"])
     rows = [
         {

@@ -163,11 +163,7 @@ class Verdict:
         return f"label about {count} to {'settle it' if self.low is not None else 'get a verdict at all'}"
 
     def _looked(self) -> str:
-        return (
-            ""
-            if self.looks == 1
-            else f"look {self.looks} at these labels: each weakens the next verdict"
-        )
+        return "" if self.looks == 1 else f"look {self.looks} at these labels: each weakens the next verdict"
 
 
 def _signed(value: float | None) -> str:

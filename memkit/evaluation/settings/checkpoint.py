@@ -1,4 +1,4 @@
-"""A file of finished pieces of a long work, for a work that was killed to go on from."""
+"""A checkpoint file: the finished parts of a long computation, to resume it after it was stopped."""
 
 from __future__ import annotations
 
@@ -20,42 +20,43 @@ _LENGTH, _HASH = 8, 16
 _NO_FILE = "resume: expected a file that a sweep can write. Got"
 
 
-class Pieces:
-    """Arrays by name in one file, each written whole or not at all, and what they are pieces of.
+class Checkpoint:
+    """Arrays by name in one file, each written whole or not at all, and the facts of the work that they belong to.
 
-    A piece is its length, its hash and its bytes; of a last one that is cut off or damaged nothing is read, and the
-    next takes its place.
+    An array is stored as its length, its hash and its bytes. A last one that is cut off or damaged is not read, and the
+    next one written takes its place.
 
     Parameters
     ----------
     path : str or Path
-        Made where there is none.
+        Created where it does not exist.
     facts : dict
-        What the work is; a file of another one is refused.
+        What identifies the work; a file with other facts is refused.
 
     Examples
     --------
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     Pieces(f"{folder}/sweep", {"seed": 0}).put("first", np.ones(2))
-    ...     Pieces(f"{folder}/sweep", {"seed": 0}).held["first"].tolist()
+    ...     Checkpoint(f"{folder}/sweep", {"seed": 0}).put("first", np.ones(2))
+    ...     Checkpoint(f"{folder}/sweep", {"seed": 0}).arrays["first"].tolist()
     [1.0, 1.0]
     """
 
     def __init__(self, path: str | Path, facts: Mapping[str, Any]) -> None:
-        self.path, self.held, self._end = Path(path), dict[str, NDArray[Any]](), 0
-        known = recorded(path)
-        if known is None:
+        self.path, self.arrays, self._end = Path(path), dict[str, NDArray[Any]](), 0
+        recorded = recorded_facts(path)
+        if recorded is None:
             self._begin(dict(facts))
-        elif differs := [name for name, value in facts.items() if known.get(name) != value]:
+        elif differs := [name for name, value in facts.items() if recorded.get(name) != value]:
             raise ParameterError(
-                f"resume: expected the file of this sweep. {self.path} is of another one: {', '.join(differs)} differ."
+                f"resume: expected the file of this sweep. {self.path} belongs to another one:"
+                f" {', '.join(differs)} differ."
                 " Name another file, or delete it."
             )
         self._read()
 
     def put(self, name: str, values: NDArray[Any]) -> None:
-        """Add a piece; it is on the disk when this returns."""
+        """Add an array; it is on the disk when this returns."""
         data = io.BytesIO()
         data.write(json.dumps(name).encode() + b"\n")
         np.save(data, values, allow_pickle=False)
@@ -66,7 +67,7 @@ class Pieces:
             file.flush()
             os.fsync(file.fileno())
             self._end = file.tell()
-        self.held[name] = values
+        self.arrays[name] = values
 
     def _begin(self, facts: dict[str, Any]) -> None:
         with self._opened("wb") as file:
@@ -74,11 +75,11 @@ class Pieces:
 
     def _read(self) -> None:
         with self._opened("rb") as file:
-            for at, (data, self._end) in enumerate(_frames(file)):
-                if at:
+            for position, (data, self._end) in enumerate(_frames(file)):
+                if position:
                     stream = io.BytesIO(data)
                     name = json.loads(stream.readline())
-                    self.held[name] = np.load(stream, allow_pickle=False)
+                    self.arrays[name] = np.load(stream, allow_pickle=False)
 
     def _opened(self, mode: str) -> Any:
         try:
@@ -87,8 +88,8 @@ class Pieces:
             raise ParameterError(f"{_NO_FILE} {str(self.path)!r}: {error}") from error
 
 
-def recorded(path: str | Path) -> dict[str, Any] | None:
-    """What the file at `path` holds pieces of; None where there is none, or nothing whole.
+def recorded_facts(path: str | Path) -> dict[str, Any] | None:
+    """The facts of the work in the file at `path`; None where there is no file, or nothing whole in it.
 
     Raises
     ------
@@ -115,7 +116,7 @@ def _frame(data: bytes) -> bytes:
 
 
 def _frames(file: Any) -> Iterator[tuple[bytes, int]]:
-    """The pieces that are whole, each with where it ends."""
+    """The whole frames of the file, each with the position of its end."""
     file.seek(len(_MAGIC))
     while True:
         head = file.read(_LENGTH + _HASH)

@@ -20,7 +20,7 @@ from memkit.params import AsOf, Moment, estimator, param
 from memkit.search.question import check_user
 from memkit.search.settings import QuerySettings
 
-_KEPT = 32
+_MOST_CACHED = 32
 """Sets of queries whose candidates are kept: the folds of a cross-validation, or two."""
 
 
@@ -50,7 +50,7 @@ class Arms:
         with self._lock:
             key = tuple(map(repr, [*queries.itertuples(index=False), *labels]))
             if key not in self._pools:
-                if len(self._pools) >= _KEPT:
+                if len(self._pools) >= _MOST_CACHED:
                     self._pools.clear()
                 self._pools[key] = self._put(queries, labels)
             task, pools = self._pools[key]
@@ -61,8 +61,8 @@ class Arms:
     def _put(self, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]]) -> tuple[Task, Pools]:
         if len(queries) != len(labels):
             raise ParameterError(f"expected labels for each of {len(queries)} queries. Got {len(labels)}.")
-        table = queries.assign(query_id=[str(at) for at in range(len(queries))])  # a query may be drawn twice
-        rows = [(str(at), memory, gain) for at, judged in enumerate(labels) for memory, gain in judged.items()]
+        table = queries.assign(query_id=[str(row) for row in range(len(queries))])  # a query may be drawn twice
+        rows = [(str(row), memory, gain) for row, judged in enumerate(labels) for memory, gain in judged.items()]
         if not rows:
             raise ParameterError("expected a relevant memory for some of the queries. Got none.")
         qrels = pa.table(dict(zip(QRELS.names[:3], map(list, zip(*rows, strict=True)), strict=True)))
@@ -221,19 +221,19 @@ def as_objective(
     >>> objective(Trial())
     1.0
     """
-    made = as_estimator(search, metric, where=where, as_of=as_of, user_id=user_id)
+    estimator_of_search = as_estimator(search, metric, where=where, as_of=as_of, user_id=user_id)
     if not isinstance(space, Mapping) or not space:
         raise ParameterError(f"as_objective: expected a dict of lists or ranges by parameter. Got {space!r:.100}.")
     for name, values in space.items():
         check_name(name)
         is_range = (
-            isinstance(values, tuple) and len(values) == 2 and all(isinstance(one, (int, float)) for one in values)
+            isinstance(values, tuple) and len(values) == 2 and all(isinstance(end, (int, float)) for end in values)
         )
         if not is_range and not (isinstance(values, list) and values):
             raise ParameterError(f"as_objective: expected a list, or (low, high), for '{name}'. Got {values!r:.100}.")
         for value in values:
             QuerySettings.params()[name].check(value, "as_objective")
-    return Objective(made.arms, *made.labels(queries, qrels), space)
+    return Objective(estimator_of_search.arms, *estimator_of_search.labels(queries, qrels), space)
 
 
 def _suggested(trial: Any, name: str, values: Any) -> Any:

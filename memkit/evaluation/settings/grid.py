@@ -1,4 +1,4 @@
-"""Settings to be tried: a grid whose points are numbered and none of which is made before it is asked for."""
+"""Settings to try: a grid of numbered points, each made when it is asked for."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _ROUNDS = 20
 
 
 def steps(low: float, high: float, step: float) -> list[float]:
-    """Numbers from `low` to `high`, both included, counted in decimals, so that no sum of floats loses the last.
+    """Numbers from `low` to `high`, both included, computed in decimals, so that rounding never loses the last one.
 
     Parameters
     ----------
     low, high, step : float
-        `step` is above 0; `high` is only a point where whole steps lead there.
+        `step` is above 0; `high` is included where a whole number of steps reaches it.
 
     Returns
     -------
@@ -53,11 +53,11 @@ def steps(low: float, high: float, step: float) -> list[float]:
     count = int((last - first) / by) + 1
     if count > _MOST_POINTS:
         raise ParameterError(f"steps: expected at most {_MOST_POINTS:,} points. Got {count:,}.")
-    return [float(first + by * at) for at in range(count)]
+    return [float(first + by * position) for position in range(count)]
 
 
 def shares(step: float = 0.1, parts: int = 3) -> list[tuple[float, ...]]:
-    """All ways to share 1 among so many parts in whole steps: the weights of arms, each mixture once.
+    """All ways to divide 1 into so many parts by whole steps: every mixture of the arms' weights once.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def shares(step: float = 0.1, parts: int = 3) -> list[tuple[float, ...]]:
     check_value("shares", "step", step, "float", low=0, low_open=True, high=1)
     whole = round(1 / step)
     if Decimal(str(step)) * whole != 1 and abs(step * whole - 1) > 1e-9:
-        raise ParameterError(f"shares: expected a step of which whole numbers make 1, such as 0.1. Got {step}.")
+        raise ParameterError(f"shares: expected a step of 1 over a whole number, such as 0.1. Got {step}.")
     if math.comb(whole + parts - 1, parts - 1) > _MOST_POINTS:
         raise ParameterError(f"shares: expected at most {_MOST_POINTS:,} points. Got a step of {step}, {parts} parts.")
     cuts = (cut for cut in product(range(whole + 1), repeat=parts - 1) if sum(cut) <= whole)
@@ -101,7 +101,7 @@ class _Axis:
     distribution: Any = None
 
     @classmethod
-    def of(cls, names: Any, values: Any) -> Self:
+    def from_values(cls, names: Any, values: Any) -> Self:
         several = isinstance(names, tuple)
         axis_names = names if several else (names,)
         for name in axis_names:
@@ -120,26 +120,26 @@ class _Axis:
             raise ParameterError(f"grid: expected at most {_MOST_POINTS:,} values for '{shown}'. Got more.")
         return cls(axis_names, list({repr(point): point for point in points}.values()))
 
-    def at(self, share: float) -> tuple[Any, ...]:
-        """The point that lies so far along the axis, 0 to 1."""
+    def point_at(self, share: float) -> tuple[Any, ...]:
+        """The point at a share of the axis's length, 0 to 1."""
         if self.points is not None:
             return self.points[min(int(share * len(self.points)), len(self.points) - 1)]
         value = self.distribution.ppf(share)
-        whole = QuerySettings.params()[self.names[0]].kind == "int"
-        return _point(self.names, int(value) if whole else float(value), False)
+        is_whole = QuerySettings.params()[self.names[0]].kind == "int"
+        return _point(self.names, int(value) if is_whole else float(value), False)
 
 
 def check_name(name: Any) -> None:
-    """Raise where a setting cannot have such a name."""
+    """Raise unless `name` is a query-time parameter."""
     if name in FitSettings.params():
         raise ParameterError(
             f"grid: '{name}' acts at fit. Expected query-time parameters; fit a Retriever for each value of"
             " it, and compare those."
         )
     if name not in QuerySettings.params():
-        known = list(QuerySettings.params())
+        names = list(QuerySettings.params())
         raise ParameterError(
-            f"grid: no parameter {name!r}. Expected some of {', '.join(known)}.{did_you_mean(name, known)}"
+            f"grid: no parameter {name!r}. Expected some of {', '.join(names)}.{did_you_mean(name, names)}"
         )
 
 
@@ -147,9 +147,9 @@ def _point(names: tuple[str, ...], value: Any, several: bool) -> tuple[Any, ...]
     values = tuple(value) if several and isinstance(value, Iterable) else (value,)
     if len(values) != len(names):
         raise ParameterError(f"grid: expected {len(names)} values for {', '.join(names)}. Got {value!r:.100}.")
-    plain = tuple(_plain(one) for one in values)
-    for name, one in zip(names, plain, strict=True):
-        QuerySettings.params()[name].check(one, "grid")
+    plain = tuple(_plain(item) for item in values)
+    for name, item in zip(names, plain, strict=True):
+        QuerySettings.params()[name].check(item, "grid")
     return plain
 
 
@@ -169,7 +169,7 @@ class Grid:
         A list of values by parameter. A tuple of names takes tuples of values, for what changes together. With
         `sample`, an axis may be a distribution, what has ``ppf``, as SciPy's have.
     sample : int, optional
-        So many settings drawn in place of all.
+        Draw this many settings instead of trying all.
     how : {'sobol', 'random'}
         Sobol's points fill the space evenly, whatever their number.
     seed : int
@@ -190,7 +190,9 @@ class Grid:
             raise ParameterError("grid: expected values for at least one parameter. Got none.")
         check_value("sweep", "sample", sample, "int", nullable=True, low=1)
         check_choice("how", how, SAMPLERS, "sweep")
-        self._grids = [[_Axis.of(names, values) for names, values in one.items()] for one in grids]
+        self._grids = [
+            [_Axis.from_values(names, values) for names, values in axes_by_name.items()] for axes_by_name in grids
+        ]
         for axes in self._grids:
             named = [name for axis in axes for name in axis.names]
             if twice := [name for name in named if named.count(name) > 1]:
@@ -221,7 +223,7 @@ class Grid:
                 yield _setting(axes, points)
 
     def _draw(self, count: int, how: str, seed: int) -> list[Setting]:
-        """So many different settings; fewer where there seem to be no more."""
+        """Draw `count` different settings; fewer where no more turn up."""
         if len(self._grids) > 1:
             raise ParameterError("grid: expected one dict to draw settings from. Got several.")
         axes, random = self._grids[0], np.random.default_rng(seed)
@@ -229,7 +231,7 @@ class Grid:
         draw = _sobol(len(axes), random) if how == "sobol" else lambda size: random.random((size, len(axes)))
         for _ in range(_ROUNDS):
             for row in draw(count):
-                setting = _setting(axes, [axis.at(share) for axis, share in zip(axes, row.tolist(), strict=True)])
+                setting = _setting(axes, [axis.point_at(share) for axis, share in zip(axes, row.tolist(), strict=True)])
                 settings.setdefault(repr(setting), setting)
             if len(settings) >= count:
                 break
@@ -250,7 +252,7 @@ def _sobol(dimensions: int, random: np.random.Generator) -> Any:
     points = qmc.Sobol(dimensions, seed=random)
 
     def draw(size: int) -> Floats:
-        # Balanced, and silent, in powers of two alone.
+        # Only powers of two are balanced, and give no warning.
         drawn: Floats = (
             points.random_base2(max(size - 1, 1).bit_length())
             if points.num_generated == 0

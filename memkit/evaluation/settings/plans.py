@@ -54,13 +54,13 @@ class Plan:
         number: dict[RankingKey, int] = {}
         for _, effect in effects:
             number.setdefault(effect, len(number))
-        seen: dict[Any, int] = {}
+        order_of: dict[Any, int] = {}
 
         def order(effect: RankingKey) -> tuple[int, ...]:
             how = (effect.norm, effect.method, effect.rrf_k)
-            of_fusion = [seen.setdefault(part, len(seen)) for part in (how, (*how, effect.weights))]
+            of_fusion = [order_of.setdefault(part, len(order_of)) for part in (how, (*how, effect.weights))]
             tail = (effect.fold_threshold is not None, effect.mmr_lambda < 1.0)
-            return (*map(int, tail), *of_fusion, seen.setdefault(("decay", effect.decay), len(seen)))
+            return (*map(int, tail), *of_fusion, order_of.setdefault(("decay", effect.decay), len(order_of)))
 
         ordered = sorted(number, key=order)
         column = {effect: at for at, effect in enumerate(ordered)}

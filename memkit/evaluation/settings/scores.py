@@ -14,7 +14,7 @@ from memkit.errors import ParameterError
 from memkit.evaluation.scores.evaluation import Task
 from memkit.evaluation.scores.metrics import Metric
 from memkit.evaluation.scores.pools import IndexCandidates, Pools
-from memkit.evaluation.settings.checkpoint import Pieces
+from memkit.evaluation.settings.checkpoint import Checkpoint
 from memkit.evaluation.settings.grid import Setting
 from memkit.evaluation.settings.plans import Plan, shares_candidates
 from memkit.evaluation.settings.scoring import Scorer
@@ -56,14 +56,14 @@ def scores_of(
     """
     plans = _plans(pools, settings)
     _check_decay(pools, plans, names)
-    pieces = None if resume is None else Pieces(resume, _facts(pools, task, metrics, depth, settings))
+    checkpoint = None if resume is None else Checkpoint(resume, _facts(pools, task, metrics, depth, settings))
     scores = np.full((len(metrics), len(settings), task.queries.num_rows), np.nan)
     with_hits = np.zeros(len(settings), np.int64)
     work = [(plan, part) for plan in plans for part in _parts(pools, plan)]
     with bar("scoring settings", total=sum(len(part.number) * plan.size for plan, part in work)) as done:
-        for at, (plan, part) in enumerate(work):
+        for number, (plan, part) in enumerate(work):
             scorer = partial(Scorer, task.labels, metrics, depth, pools.settings, plan, part)
-            for unit, values, hits in _worked(f"{at}", scorer, plan, part, n_jobs, pieces):
+            for unit, values, hits in _worked(f"{number}", scorer, plan, part, n_jobs, checkpoint):
                 columns = part.number[unit]
                 scores[:, plan.positions[:, None], columns] = values[:, plan.effect]
                 with_hits[plan.positions] += hits[plan.effect]
@@ -73,24 +73,26 @@ def scores_of(
 
 def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
     """The settings by what their arms have to be asked; the arms are asked."""
-    known = []
+    needs = []
     for setting in settings:
         full, weights, scope = pools.needs(setting)
-        known.append((full, weights, (scope, full.pool, full.unit == "memory")))
+        needs.append((full, weights, (scope, full.pool, full.unit == "memory")))
     together: dict[tuple[Any, ...], set[str]] = {}
-    for full, weights, key in known:
+    for full, weights, key in needs:
         if shares_candidates(full):
             together.setdefault(key, set()).update(weights)
     groups: dict[tuple[Any, ...], list[tuple[int, RankingKey]]] = {}
-    for position, (full, weights, (scope, *rest)) in enumerate(known):
-        arms_of_group = together[(scope, *rest)] if shares_candidates(full) else weights
+    for position, (full, weights, (scope, *pool_and_unit)) in enumerate(needs):
+        arms_of_group = together[(scope, *pool_and_unit)] if shares_candidates(full) else weights
         arms = tuple(arm for arm in KINDS if arm in arms_of_group)
-        groups.setdefault((scope, arms, *rest), []).append((position, RankingKey.from_settings(full, weights, arms)))
+        groups.setdefault((scope, arms, *pool_and_unit), []).append(
+            (position, RankingKey.from_settings(full, weights, arms))
+        )
     for scope in dict.fromkeys(key[0] for key in groups):
         wanted = [key for key in groups if key[0] == scope]
-        every = [arm for arm in KINDS if any(arm in key[1] for key in wanted)]
-        pools.ask_for(scope, every, max(key[2] for key in wanted))
-        pools.check(scope, dict.fromkeys(every, 1.0))
+        arms_asked = [arm for arm in KINDS if any(arm in key[1] for key in wanted)]
+        pools.ask_for(scope, arms_asked, max(key[2] for key in wanted))
+        pools.check(scope, dict.fromkeys(arms_asked, 1.0))
     return [Plan.from_settings(key, effects) for key, effects in groups.items()]
 
 
@@ -110,21 +112,26 @@ def _check_decay(pools: Pools, plans: Sequence[Plan], names: Sequence[str]) -> N
 
 
 def _worked(
-    name: str, made: Callable[[], Scorer], plan: Plan, part: IndexCandidates, n_jobs: int | None, pieces: Pieces | None
+    name: str,
+    make_scorer: Callable[[], Scorer],
+    plan: Plan,
+    part: IndexCandidates,
+    n_jobs: int | None,
+    checkpoint: Checkpoint | None,
 ) -> Iterator[tuple[slice, Floats, Ints]]:
-    """The pieces of the scores of one plan over one part: those of the file, and those that are not in it yet."""
-    held = {} if pieces is None else pieces.held
+    """The checkpoint of the scores of one plan over one part: those of the file, and those that are not in it yet."""
+    saved = {} if checkpoint is None else checkpoint.arrays
     units = _units(len(part.number), plan.size)
-    left = [unit for unit in units if f"{name} {unit.start}" not in held]
+    missing = [unit for unit in units if f"{name} {unit.start}" not in saved]
     for unit in units:
-        if unit not in left:
-            values = held[f"{name} {unit.start}"]
+        if unit not in missing:
+            values = saved[f"{name} {unit.start}"]
             yield unit, values[:, :, :-1], values[0, :, -1].astype(np.int64)
-    if left:
-        for unit, (scores, hits) in zip(left, _scored(made(), left, n_jobs), strict=True):
-            if pieces is not None:
+    if missing:
+        for unit, (scores, hits) in zip(missing, _scored(make_scorer(), missing, n_jobs), strict=True):
+            if checkpoint is not None:
                 counts = np.broadcast_to(hits[:, None], (*scores.shape[:2], 1))
-                pieces.put(f"{name} {unit.start}", np.concatenate([scores, counts], axis=2))
+                checkpoint.put(f"{name} {unit.start}", np.concatenate([scores, counts], axis=2))
             yield unit, scores, hits
 
 
@@ -170,4 +177,4 @@ def _decays(part: IndexCandidates, plan: Plan) -> bool:
     memory = part.index.rows.memory[part.candidates.row]
     age = ages(part.index.rows.dated[memory], part.moment[part.candidates.query])
     kinds = {decay[3] for block in plan.blocks for decay in block.decays if decay}
-    return any(bool((part.index.rows.may_decay(memory, some) & (age > 0)).any()) for some in kinds)
+    return any(bool((part.index.rows.may_decay(memory, decaying_kinds) & (age > 0)).any()) for decaying_kinds in kinds)

@@ -72,19 +72,19 @@ class Scorer:
     def alone(self, unit: slice) -> Self:
         """The same for some queries, which are all of its own, without what belongs to the index."""
         first, last = self.starts[unit.start], self.starts[unit.stop]
-        rows, other = slice(first, last), copy.copy(self)
-        other.number, other.starts = self.number[unit], self.starts[unit.start : unit.stop + 1] - first
-        other.candidates = self.candidates.take(np.arange(first, last))
+        rows, part = slice(first, last), copy.copy(self)
+        part.number, part.starts = self.number[unit], self.starts[unit.start : unit.stop + 1] - first
+        part.candidates = self.candidates.take(np.arange(first, last))
         for name in ("twin", "memory", "age", "label", "kind"):
-            setattr(other, name, getattr(self, name)[rows])
-        other.norms = {name: values[rows] for name, values in self.norms.items()}
-        other.decaying = {name: values[rows] for name, values in self.decaying.items()}
+            setattr(part, name, getattr(self, name)[rows])
+        part.norms = {name: values[rows] for name, values in self.norms.items()}
+        part.decaying = {name: values[rows] for name, values in self.decaying.items()}
         if self.repeats is not None:
-            known, other.text = np.unique(self.text[rows], return_inverse=True)
-            other.repeats = self.repeats.subset(known)
+            texts, part.text = np.unique(self.text[rows], return_inverse=True)
+            part.repeats = self.repeats.subset(texts)
         if hasattr(self, "similarity"):
-            other.similarity = self.similarity.among(np.unique(other.candidates.row))
-        return other
+            part.similarity = self.similarity.among(np.unique(part.candidates.row))
+        return part
 
     def __call__(self, unit: slice) -> tuple[Floats, Ints]:
         """Metrics × effects × queries, and how many of these have a hit, by effect."""
@@ -96,11 +96,11 @@ class Scorer:
             start = 0
             for block in plan.blocks:
                 shown = places(candidates, block, wanted, self.depth, self.looks_at_hits)
-                here = slice(start, start + len(block))
+                columns = slice(start, start + len(block))
                 run = self._judged(int(self.number[query]), labels, shown)
-                for at, metric in enumerate(self.metrics):
-                    scores[at, here, column] = metric(run)
-                with_hits[here] += shown.hits > 0
+                for number, metric in enumerate(self.metrics):
+                    scores[number, columns, column] = metric(run)
+                with_hits[columns] += shown.hits > 0
                 start += len(block)
         return scores, with_hits
 
@@ -125,7 +125,7 @@ class Scorer:
             prior=lambda weights: self._priors(rows, weights),
             repeats=self.repeats,
             least_threshold=self.plan.least_threshold,
-            likeness=lambda some: self.similarity(row[some]),
+            likeness=lambda positions: self.similarity(row[positions]),
         )
         return of_query, wanted, labels
 
@@ -138,14 +138,14 @@ class Scorer:
         gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
         judged, stale, filled = (np.zeros(shape, bool) for _ in range(3))
         for label in dict.fromkeys(labels.tolist()):
-            mine = np.flatnonzero(labels == label)
-            first = places.place[mine].min(axis=0)
+            candidates = np.flatnonzero(labels == label)
+            first = places.place[candidates].min(axis=0)
             rows = np.flatnonzero(first != NOWHERE)
-            here = (rows, first[rows])
-            gain[here] = np.maximum(gain[here], self.labels.gain[label])
-            covered[here] += self.labels.gain[label] > 0
+            cells = (rows, first[rows])
+            gain[cells] = np.maximum(gain[cells], self.labels.gain[label])
+            covered[cells] += self.labels.gain[label] > 0
             if self.looks_at_hits:
-                self._mark(mine, places, judged, stale, bool(self.labels.stale[label]))
+                self._mark(candidates, places, judged, stale, bool(self.labels.stale[label]))
         if self.looks_at_hits:
             filled = np.arange(shape[1]) < places.hits[:, None]
 
@@ -156,10 +156,10 @@ class Scorer:
             each(self.labels.n_relevant), lambda k: each(self.labels.ideal(k)), gain, covered, judged, stale, filled
         )
 
-    def _mark(self, mine: Ints, places: Places, judged: Mask, stale: Mask, is_stale: bool) -> None:
+    def _mark(self, candidates: Ints, places: Places, judged: Mask, stale: Mask, is_stale: bool) -> None:
         """Mark the places of candidates of one memory that was judged."""
-        for at in mine.tolist():
-            rows = np.flatnonzero(places.place[at] != NOWHERE)
-            judged[rows, places.place[at, rows]] = True
-            rows = rows[places.is_hit[at, rows]]
-            stale[rows, places.place[at, rows]] = is_stale
+        for candidate in candidates.tolist():
+            rows = np.flatnonzero(places.place[candidate] != NOWHERE)
+            judged[rows, places.place[candidate, rows]] = True
+            rows = rows[places.is_hit[candidate, rows]]
+            stale[rows, places.place[candidate, rows]] = is_stale

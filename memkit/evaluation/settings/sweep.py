@@ -16,13 +16,13 @@ import pyarrow as pa
 
 from memkit.duck import connect
 from memkit.errors import ParameterError, did_you_mean
-from memkit.evaluation.scores.batches import check_fitted, read_from
+from memkit.evaluation.scores.batches import check_fitted, revision_of
 from memkit.evaluation.scores.evaluation import Task, check_seed, deepest, nullable
 from memkit.evaluation.scores.metrics import Metric, parse_metrics
 from memkit.evaluation.scores.pools import Pools
 from memkit.evaluation.scores.result import Result
 from memkit.evaluation.scores.verdict import size
-from memkit.evaluation.settings.checkpoint import recorded
+from memkit.evaluation.settings.checkpoint import recorded_facts
 from memkit.evaluation.settings.grid import Grid, Setting
 from memkit.evaluation.settings.scores import scores_of
 from memkit.params import AsOf, Moment, check_value, describe, record_as_of
@@ -76,8 +76,8 @@ class Sweep(Result):
         """
         name = self.metrics[0] if metric is None else Metric.parse(metric).name
         if name not in self.values:
-            known = ", ".join(self.metrics)
-            raise ParameterError(f"Sweep: expected one of {known}. Got {name!r}.{did_you_mean(name, self.metrics)}")
+            names = ", ".join(self.metrics)
+            raise ParameterError(f"Sweep: expected one of {names}. Got {name!r}.{did_you_mean(name, self.metrics)}")
         return self.values[name]
 
     def sign(self, metric: str) -> int:
@@ -212,7 +212,7 @@ def sweep(
     check_work(search, depth, n_jobs, seed)
     points = Grid(grid, sample, how, seed)
     if as_of is None and resume is not None:
-        as_of = _begun(recorded(resume) or {})
+        as_of = _begun(recorded_facts(resume) or {})
     task = Task.read(queries, qrels, group, mean_of, unjudged, as_of, user_id)
     pools = task.pools(search, where)
     return swept(pools, task, points, wanted, where, depth, n_jobs, resume)
@@ -242,16 +242,16 @@ def swept(
     _check_size(len(points), task.queries.num_rows, len(metrics))
     settings, default = _with_default(_with_weights(list(points), pools.search), points.names, pools.search)
     scores, with_hits = scores_of(pools, task, metrics, deepest(metrics, depth), settings, points.names, n_jobs, resume)
-    values = {metric.name: scores[at] for at, metric in enumerate(metrics)}
-    table = describe(_table(settings, points.names, values, with_hits, task), **read_from(pools.search))
+    values = {metric.name: scores[number] for number, metric in enumerate(metrics)}
+    table = describe(_table(settings, points.names, values, with_hits, task), **revision_of(pools.search))
     names = [metric.name for metric in metrics]
     return Sweep(record_as_of(table, task.moment), settings, default, task.queries, names, task, values, where)
 
 
-def _begun(known: Mapping[str, Any]) -> Moment:
+def _begun(facts: Mapping[str, Any]) -> Moment:
     """The moment of a sweep whose file says `known` of it; what did not hide the future goes on so."""
-    moment = Moment.of(known.get("as_of"))
-    return moment if known.get("is_dated") else replace(moment, until=None)
+    moment = Moment.of(facts.get("as_of"))
+    return moment if facts.get("is_dated") else replace(moment, until=None)
 
 
 def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:
@@ -266,7 +266,7 @@ def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:
 def _with_weights(settings: list[Setting], search: Any) -> list[Setting]:
     """The settings in which some arm has a weight; a product of weights holds one that has none."""
     weights = {name: getattr(search, name) for name in ("vector_weight", "bm25_weight", "gram_weight")}
-    kept = [one for one in settings if any(one.get(name, weight) != 0 for name, weight in weights.items())]
+    kept = [setting for setting in settings if any(setting.get(name, weight) != 0 for name, weight in weights.items())]
     if left_out := len(settings) - len(kept):
         if not kept:
             raise ParameterError("sweep: no arm has a weight in any setting. Expected a weight above 0 in some.")
@@ -275,10 +275,10 @@ def _with_weights(settings: list[Setting], search: Any) -> list[Setting]:
     return kept
 
 
-def _with_default(given: list[Setting], names: Sequence[str], search: Any) -> tuple[list[Setting], int]:
+def _with_default(points: list[Setting], names: Sequence[str], search: Any) -> tuple[list[Setting], int]:
     """Each setting with all that varies, the search's own among them, and where that is."""
     default = {name: getattr(search, name) for name in names}
-    settings = [default | setting for setting in given]
+    settings = [default | setting for setting in points]
     if default not in settings:
         settings.append(default)
     return settings, settings.index(default)

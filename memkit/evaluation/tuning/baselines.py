@@ -26,7 +26,7 @@ _WEIGHTS = ("bm25_weight", "vector_weight", "gram_weight")
 _ALONE = {"words alone": "bm25_weight", "vectors alone": "vector_weight"}
 
 
-def baselines(pools: Pools, own: Floats, task: Task, metric: Metric, depth: int) -> pa.Table:
+def baselines(pools: Pools, default_scores: Floats, task: Task, metric: Metric, depth: int) -> pa.Table:
     """Each by its metric, and by how far it is above the scores `own`, with the 95 % interval over units."""
     rows, deep = [], deepest([metric], depth)
     for name, arm in _ALONE.items():
@@ -38,13 +38,13 @@ def baselines(pools: Pools, own: Floats, task: Task, metric: Metric, depth: int)
         except MemkitError as error:  # such an arm does not score 0
             rows.append({"baseline": name, "note": str(error)})
             continue
-        rows.append(_row(name, scores[0, 0], own, task))
-    rows.append(_row("words contained", _contained(pools.batches, task, metric, deep), own, task))
+        rows.append(_row(name, scores[0, 0], default_scores, task))
+    rows.append(_row("words contained", _contained(pools.batches, task, metric, deep), default_scores, task))
     return pa.Table.from_pylist(rows, schema=BASELINES)
 
 
-def _row(name: str, scores: Floats, own: Floats, task: Task) -> dict[str, Any]:
-    units = task.units(scores - own)
+def _row(name: str, scores: Floats, default_scores: Floats, task: Task) -> dict[str, Any]:
+    units = task.units(scores - default_scores)
     low, high = interval(units) or (None, None)
     return {"baseline": name, "value": task.units(scores).mean, "difference": units.mean, "low": low, "high": high}
 
@@ -56,18 +56,18 @@ class _Texts:
         memories = search.corpus_.memories.select(["memory_id", "title", "text"]).sort_by("memory_id")
         self.ids = memories["memory_id"]
         self.texts = pc.utf8_lower(pc.binary_join_element_wise(memories["title"], memories["text"], "\n"))
-        self._known: dict[str, Any] = {}
+        self._matches: dict[str, Any] = {}
 
     def __getitem__(self, word: str) -> Any:
-        if word not in self._known:
-            self._known[word] = pc.match_substring(self.texts, word).to_numpy()
-        return self._known[word]
+        if word not in self._matches:
+            self._matches[word] = pc.match_substring(self.texts, word).to_numpy()
+        return self._matches[word]
 
-    def best(self, text: str, seen: Any, depth: int) -> list[str]:
+    def best(self, text: str, visible: Any, depth: int) -> list[str]:
         """The memories that hold the most words of `text`, equal ones by id."""
         words = set(re.findall(r"\w+", text.lower()))
-        count = np.sum([self[word] for word in words] or [np.zeros(len(seen))], axis=0) * seen
-        order = np.lexsort((np.arange(len(seen)), -count))[:depth]
+        count = np.sum([self[word] for word in words] or [np.zeros(len(visible))], axis=0) * visible
+        order = np.lexsort((np.arange(len(visible)), -count))[:depth]
         ids: list[str] = self.ids.take(pa.array(order[count[order] > 0])).to_pylist()
         return ids
 
@@ -79,16 +79,16 @@ def _contained(batches: Sequence[Batch], task: Task, metric: Metric, depth: int)
     for batch in batches:  # those of a hidden field have a corpus of their own, without it
         key = id(batch.search)
         texts = corpora[key] = corpora.get(key) or _Texts(batch.search)
-        seen = pc.is_in(texts.ids, value_set=_seen(batch)).to_numpy()
+        visible = pc.is_in(texts.ids, value_set=_visible_ids(batch)).to_numpy()
         for query, text in zip(batch.rows["query_id"].to_pylist(), batch.rows["text"].to_pylist(), strict=True):
-            rows += [(query, memory, rank) for rank, memory in enumerate(texts.best(text or "", seen, depth), 1)]
+            rows += [(query, memory, rank) for rank, memory in enumerate(texts.best(text or "", visible, depth), 1)]
     types = (pa.string(), pa.string(), pa.int64())
-    columns = [pa.array([row[at] for row in rows], kind) for at, kind in enumerate(types)]
+    columns = [pa.array([row[column] for row in rows], kind) for column, kind in enumerate(types)]
     hits = pa.table([*columns, pa.array(np.zeros(len(rows)))], names=["query_id", "memory_id", "rank", "score"])
     return metric(Judged.from_hits(hits, task.labels, depth))
 
 
-def _seen(batch: Batch) -> pa.ChunkedArray:
+def _visible_ids(batch: Batch) -> pa.ChunkedArray:
     """What the queries may see: their user's memories, and of the moment that they ask about those that there were."""
     search, memories = batch.search, batch.search.corpus_.memories
     if batch.where is not None:
@@ -96,6 +96,6 @@ def _seen(batch: Batch) -> pa.ChunkedArray:
         memories = memories.filter(pc.is_in(memories["memory_id"], value_set=ids))
     if batch.user_id is not None:
         memories = memories.filter(pa.array(seen_by(batch.user_id, memories)))
-    if (until := batch.day.unseen(search.future)) is not None:
+    if (until := batch.moment.unseen(search.future)) is not None:
         memories = memories.filter(pa.array(~later(memories["created_at"].to_numpy(), until)))
     return memories["memory_id"]

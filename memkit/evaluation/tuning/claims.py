@@ -1,4 +1,4 @@
-"""What tuning may say: the verdict on a choice, guards on other labels, and how often one has looked."""
+"""The verdict on a choice among settings, guards on other labels, and the count of looks."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from scipy.special import stdtrit
 
 from memkit.checked import json_object
 from memkit.errors import FormatError
-from memkit.evaluation.scores.statistics import FEWEST, Units, interval, sign_flip_p, units_needed
+from memkit.evaluation.scores.statistics import FEWEST, Units, detectable_effect, interval, sign_flip_p, units_needed
 from memkit.evaluation.scores.verdict import (
     BETTER,
     LABELS,
@@ -37,8 +36,8 @@ HOLDOUT, LATER = "holdout", "later queries"
 
 
 def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any]) -> tuple[Verdict, Retuned | None]:
-    """The verdict on a choice from the labels that it is made on, and what it rests upon; `about` names the rest."""
-    told = {
+    """The verdict on a choice from the labels that it is made on, and the test behind it; `about` fills in the rest."""
+    values = {
         "epsilon": epsilon,
         "apparent": float(contest.means[contest.best]),
         "tested_on": LABELS,
@@ -49,28 +48,28 @@ def claim(contest: Contest, epsilon: float, seed: int, about: Mapping[str, Any])
     }
     if contest.n_units < FEWEST:
         needed = still_needed(FEWEST, contest.units(contest.value[contest.best]))
-        return Verdict(word=OPEN, reason=too_few(contest.n_units, about["unit"]), needed=needed, **told), None
-    found, gain = retune(contest, seed), expected_gain(contest, seed)
-    (low, high), narrow = (_holding(gain, found.interval(level)) for level in (0.95, 0.9))
-    word, reason = _word(found, (low, high), narrow, epsilon)
+        return Verdict(word=OPEN, reason=too_few(contest.n_units, about["unit"]), needed=needed, **values), None
+    retuned, gain = retune(contest, seed), expected_gain(contest, seed)
+    (low, high), narrow = (_containing(gain, retuned.interval(level)) for level in (0.95, 0.9))
+    word, reason = _word(retuned, (low, high), narrow, epsilon)
     return Verdict(
         word=word,
         reason=reason,
         gain=gain,
         low=low,
         high=high,
-        p=found.p,
-        p_worse=found.p_worse,
-        detectable=found.detectable,
-        needed=_needed(found, max(abs(gain or 0.0), epsilon)) if word == OPEN else None,
-        n_flips=found.n_flips,
+        p=retuned.p,
+        p_worse=retuned.p_worse,
+        detectable=retuned.detectable,
+        needed=_needed(retuned, max(abs(gain or 0.0), epsilon)) if word == OPEN else None,
+        n_flips=retuned.n_flips,
         n_resamples=RESAMPLES,
-        **told,
-    ), found
+        **values,
+    ), retuned
 
 
-def claim_apart(units: Units, seed: int, chosen: Verdict, tested_on: str) -> Verdict:
-    """The verdict on one setting by labels that had no part in its choice: one ordinary test."""
+def claim_on_held_out(units: Units, seed: int, chosen: Verdict, tested_on: str) -> Verdict:
+    """The verdict on a chosen setting from held-out labels: one ordinary test."""
     found = verdict(units, chosen.epsilon, seed, chosen.unit)
     gain = found.gain if len(units) >= FEWEST else None
     names = ("word", "reason", "low", "high", "p", "detectable", "needed", "n_queries", "n_groups", "n_flips")
@@ -78,29 +77,30 @@ def claim_apart(units: Units, seed: int, chosen: Verdict, tested_on: str) -> Ver
     return replace(chosen, **tested, gain=gain, p_worse=None, tested_on=tested_on, n_resamples=0)
 
 
-def _holding(gain: float | None, ends: tuple[float, float]) -> tuple[float, float]:
-    """Folds and resamples are two ways to leave users out; where they contradict each other, less is known."""
+def _containing(gain: float | None, ends: tuple[float, float]) -> tuple[float, float]:
+    """The interval widened to contain the gain: folds and resamples hold users out in two ways, which may disagree."""
     return (ends[0], ends[1]) if gain is None else (min(ends[0], gain), max(ends[1], gain))
 
 
-def _word(found: Retuned, wide: tuple[float, float], narrow: tuple[float, float], epsilon: float) -> tuple[str, str]:
-    if found.p <= _ALPHA:
+def _word(retuned: Retuned, wide: tuple[float, float], narrow: tuple[float, float], epsilon: float) -> tuple[str, str]:
+    if retuned.p <= _ALPHA:
         return BETTER, ""
-    if found.p_worse <= _ALPHA and wide[1] < 0:
+    if retuned.p_worse <= _ALPHA and wide[1] < 0:
         return WORSE, ""
     if -epsilon <= narrow[0] <= narrow[1] <= epsilon:
         return SAME, ""
     if wide[0] > 0 or wide[1] < 0:
-        p = found.p if wide[0] > 0 else found.p_worse
+        p = retuned.p if wide[0] > 0 else retuned.p_worse
         return OPEN, f"the 95 % interval excludes 0, but the sign-flip test has p = {p:.3g}"
     return OPEN, f"p is above {_ALPHA:g}, and the 90 % interval reaches beyond ± {epsilon:g}"
 
 
-def _needed(found: Retuned, gain: float) -> Needed | None:
-    plain = float(stdtrit(len(found.held) - 1, 0.975) + stdtrit(len(found.held) - 1, 0.8)) * found.held.error
-    if not found.detectable or not gain:
+def _needed(retuned: Retuned, gain: float) -> Needed | None:
+    units = retuned.held_out
+    plain = detectable_effect(units)
+    if not plain or not retuned.detectable or not gain:
         return None
-    return still_needed(units_needed(found.held, gain * plain / found.detectable), found.held)
+    return still_needed(units_needed(units, gain * plain / retuned.detectable), units)
 
 
 GUARDS = result_schema(
@@ -122,7 +122,7 @@ def guard_table(checks: Sequence[tuple[str, Units, float]], seed: int) -> pa.Tab
     """
     rows: list[dict[str, Any]] = []
     for name, units, margin in checks:
-        few = len(units) < FEWEST
+        is_too_few = len(units) < FEWEST
         ends = interval(units, 0.9, seed)
         rows.append(
             {
@@ -130,7 +130,7 @@ def guard_table(checks: Sequence[tuple[str, Units, float]], seed: int) -> pa.Tab
                 "margin": margin,
                 "difference": units.mean,
                 "low": None if ends is None else ends[0],
-                "p": None if few else sign_flip_p(units, seed, shift=-margin, greater=True),
+                "p": None if is_too_few else sign_flip_p(units, seed, shift=-margin, greater=True),
                 "n_queries": units.n_queries,
                 "n_groups": len(units),
             }
@@ -142,21 +142,21 @@ def guard_table(checks: Sequence[tuple[str, Units, float]], seed: int) -> pa.Tab
 
 
 def holm_adjusted(values: Sequence[float]) -> list[float]:
-    """Holm's p of several tests.
+    """p values adjusted by Holm's method.
 
     >>> holm_adjusted([0.01, 0.04, 0.02])
     [0.03, 0.04, 0.04]
     """
     order, highest = np.argsort(values, kind="stable"), 0.0
     adjusted = [0.0] * len(values)
-    for place, at in enumerate(order.tolist()):
-        highest = max(highest, min(1.0, (len(values) - place) * values[at]))
-        adjusted[at] = highest
+    for place, position in enumerate(order.tolist()):
+        highest = max(highest, min(1.0, (len(values) - place) * values[position]))
+        adjusted[position] = highest
     return adjusted
 
 
 class Looks:
-    """A small file that remembers, a line each, what was looked at: JSON lines, which a person can read and delete.
+    """A small file with a line for each look at labels: JSON lines, which a person can read and delete.
 
     Parameters
     ----------
@@ -171,29 +171,29 @@ class Looks:
     def _read(self) -> list[dict[str, Any]]:
         if self.path is None or not self.path.exists():
             return []
-        found = []
+        lines = []
         for number, line in enumerate(self.path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
             try:
-                found.append({key: json_object(line)[key] for key in ("part", "labels", "choice")})
+                lines.append({key: json_object(line)[key] for key in ("part", "labels", "choice")})
             except (ValueError, KeyError, TypeError) as error:
-                message = f"{self.path}:{number}: expected a look that memkit wrote, with part, labels, choice."
+                message = f"{self.path}:{number}: expected a line that memkit wrote, with part, labels, choice."
                 raise FormatError(f"{message} Got {line:.80}", path=str(self.path), line=number) from error
-        return found
+        return lines
 
-    def others(self, part: str, labels: str, choice: Any) -> int:
-        """How many different looks at this part there were before."""
-        own = _line(part, labels, choice)
+    def n_before(self, part: str, labels: str, choice: Any) -> int:
+        """How many different looks at this part of the labels there were before."""
+        this = _line(part, labels, choice)
         before = {json.dumps(line, sort_keys=True) for line in self.lines if line["part"] == part}
-        return len(before - {json.dumps(own, sort_keys=True)})
+        return len(before - {json.dumps(this, sort_keys=True)})
 
     def remember(self, part: str, labels: str, choice: Any, **more: Any) -> None:
-        """Add a line, unless this very look is there."""
-        own = _line(part, labels, choice)
-        if self.path is None or own in self.lines:
+        """Add a line, unless this very look is recorded."""
+        this = _line(part, labels, choice)
+        if self.path is None or this in self.lines:
             return
-        self.lines.append(own)
+        self.lines.append(this)
         with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps({**own, **more}, ensure_ascii=False) + "\n")
+            file.write(json.dumps({**this, **more}, ensure_ascii=False) + "\n")
 
 
 def _line(part: str, labels: str, choice: Any) -> dict[str, Any]:
@@ -201,18 +201,18 @@ def _line(part: str, labels: str, choice: Any) -> dict[str, Any]:
 
 
 def fingerprint(*parts: Any) -> str:
-    """A short name of arrays and plain values: the same name, the same content."""
+    """A short hash of arrays and plain values: equal hash, equal content."""
     digest = hashlib.sha256()
     for part in parts:
-        held = (
+        content = (
             part.tobytes() if isinstance(part, np.ndarray) else json.dumps(part, default=str, sort_keys=True).encode()
         )
-        digest.update(hashlib.sha256(held).digest())
+        digest.update(hashlib.sha256(content).digest())
     return digest.hexdigest()[:16]
 
 
-def set_aside(names: Sequence[str], share: float, seed: int) -> Any:
-    """Which groups belong to the holdout: by their names alone, so that labels may grow and each stays where it is."""
+def held_out_groups(names: Sequence[str], share: float, seed: int) -> Any:
+    """Which groups belong to the holdout: by hashes of their names, so that each stays on its side as labels grow."""
     places = {
         name: int.from_bytes(hashlib.sha256(f"{seed}:{name}".encode()).digest()[:6], "big") / 2**48
         for name in set(names)

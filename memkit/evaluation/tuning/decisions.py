@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.labels import as_arrow_table, read_qrels, read_queries
-from memkit.evaluation.scores.batches import day_of
+from memkit.evaluation.scores.batches import moment_of
 from memkit.evaluation.scores.evaluation import nullable
 from memkit.evaluation.scores.metrics import Labels
 from memkit.params import AsOf, Moment, check_value
@@ -58,17 +58,17 @@ def dedup_scores(
     table = as_arrow_table(labels, "labels")
     check_value("dedup_scores", "merge_cost", merge_cost, "float", low=0)
     similar, label = dedup.similarity_of(table, kind)
-    own = dedup.lexical_threshold if kind == "lexical" else dedup.threshold
-    used = float(dedup.threshold_ if own is None else own)
-    same = label == "duplicate"
+    chosen = dedup.lexical_threshold if kind == "lexical" else dedup.threshold
+    used = float(dedup.threshold_ if chosen is None else chosen)
+    is_duplicate = label == "duplicate"
     columns = {}
     for threshold in sorted({*map(float, thresholds), used}):
         check_value("dedup_scores", "threshold", threshold, "float", low=0, high=1)
         merged = similar >= threshold
-        columns[f"{threshold:g}"] = np.where(merged == same, 1.0, np.where(merged, 1.0 - merge_cost, 0.0))
+        columns[f"{threshold:g}"] = np.where(merged == is_duplicate, 1.0, np.where(merged, 1.0 - merge_cost, 0.0))
     names = [f"{a} ~ {b}" for a, b in zip(table["a_id"].to_pylist(), table["b_id"].to_pylist(), strict=True)]
-    rest = [name for name in table.column_names if name not in ("a_id", "b_id", "label")]
-    return pa.table({"query_id": names, **{name: table[name] for name in rest}, **columns})
+    kept = [name for name in table.column_names if name not in ("a_id", "b_id", "label")]
+    return pa.table({"query_id": names, **{name: table[name] for name in kept}, **columns})
 
 
 def admission_scores(policies: Mapping[str, Any], labels: Any, as_of: AsOf = None) -> pa.Table:
@@ -109,9 +109,9 @@ def admission_scores(policies: Mapping[str, Any], labels: Any, as_of: AsOf = Non
     right = table["accept"].to_numpy()
     texts = pa.table({"text": table["text"].cast(pa.string())})
     keeps = {name: policy.transform(texts, as_of=as_of)["keep"].to_numpy() for name, policy in policies.items()}
-    rest = [name for name in table.column_names if name not in ("text", "accept")]
+    kept = [name for name in table.column_names if name not in ("text", "accept")]
     scores = {name: (keep == right).astype(np.float64) for name, keep in keeps.items()}
-    return pa.table({**{name: table[name] for name in rest}, **scores})
+    return pa.table({**{name: table[name] for name in kept}, **scores})
 
 
 def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels: Any, as_of: AsOf = None) -> pa.Table:
@@ -144,23 +144,23 @@ def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels
     >>> context_scores(builders, corpus, queries, qrels).select(["narrow", "wide"]).to_pylist()
     [{'narrow': 0.0, 'wide': 1.0}]
     """
-    asked, moment = read_queries(queries), Moment.of(as_of)
+    labelled, moment = read_queries(queries), Moment.of(as_of)
     wanted: dict[str, set[str]] = {}
     for query, memory in zip(
-        *(ids.to_pylist() for ids in Labels.from_tables(asked, read_qrels(qrels), moment).relevant()), strict=True
+        *(ids.to_pylist() for ids in Labels.from_tables(labelled, read_qrels(qrels), moment).relevant()), strict=True
     ):
         wanted.setdefault(query, set()).add(memory)
-    rows = asked.select(["query_id", "user_id", "text", "as_of"]).to_pylist()
+    rows = labelled.select(["query_id", "user_id", "text", "as_of"]).to_pylist()
     columns = {}
     for name, builder in builders.items():
         shares = []
         for row in rows:
             need = wanted.get(row["query_id"], set())
-            day = day_of(row["as_of"], moment)
+            day = moment_of(row["as_of"], moment)
             shown = _shown(builder, corpus, row["user_id"], row["text"], day) if need else set()
             shares.append(len(need & shown) / len(need) if need else np.nan)
         columns[name] = nullable(np.array(shares))
-    return pa.table({**{name: asked[name] for name in ("query_id", "user_id", "group")}, **columns})
+    return pa.table({**{name: labelled[name] for name in ("query_id", "user_id", "group")}, **columns})
 
 
 def _shown(builder: Any, corpus: Any, user: str | None, message: str, moment: Moment) -> set[str]:

@@ -109,13 +109,13 @@ class Contest:
         """Which settings lie within one standard error of the best: that of the difference to it, over units."""
         behind = self.value[self.best] - self.value
         if self.n_units < 2:  # which has no error
-            same: Mask = behind.sum(axis=1) <= _ALMOST
-            return same
-        left = (behind.sum(axis=1, keepdims=True) - behind) / (self.weight.sum() - self.weight)
+            is_equal: Mask = behind.sum(axis=1) <= _ALMOST
+            return is_equal
+        leave_one_out = (behind.sum(axis=1, keepdims=True) - behind) / (self.weight.sum() - self.weight)
         mean = behind.sum(axis=1) / self.weight.sum()
-        error = np.sqrt((self.n_units - 1) / self.n_units * ((left - mean[:, None]) ** 2).sum(axis=1))
-        near: Mask = mean <= error * (1 + _ALMOST) + _ALMOST
-        return near
+        error = np.sqrt((self.n_units - 1) / self.n_units * ((leave_one_out - mean[:, None]) ** 2).sum(axis=1))
+        is_near: Mask = mean <= error * (1 + _ALMOST) + _ALMOST
+        return is_near
 
 
 def _scored(scores: Floats, unit: Ints) -> Mask:
@@ -128,10 +128,10 @@ def _scored(scores: Floats, unit: Ints) -> Mask:
     if np.isinf(scores).any():
         raise ParameterError("scores: expected numbers. Got infinity.")
     if (torn := none.any(axis=0) & ~none.all(axis=0)).any():
-        at = int(torn.argmax())
+        query = int(torn.argmax())
         raise ParameterError(
-            f"scores: expected each query scored in every setting or in none. Query {at} lacks a score in setting"
-            f" {int(none[:, at].argmax())}, {int(torn.sum())} queries in all."
+            f"scores: expected each query scored in every setting or in none. Query {query} lacks a score in setting"
+            f" {int(none[:, query].argmax())}, {int(torn.sum())} queries in all."
         )
     if none.all():
         raise ParameterError("scores: expected a query that has a score. Got none.")
@@ -162,7 +162,7 @@ class Retuned:
 
     Attributes
     ----------
-    held : Units
+    held_out : Units
         What the settings chosen on the other folds gain on each unit.
     gain : ndarray of shape (n_queries,)
         The same by query.
@@ -175,7 +175,7 @@ class Retuned:
     n_flips : int
     """
 
-    held: Units
+    held_out: Units
     gain: Floats
     ratios: Floats
     p: float
@@ -193,12 +193,12 @@ class Retuned:
         t interval left out 0 in 17 of 100 runs.
         """
         down, up = self._reaches((1 - level) / 2)
-        return self.held.mean - up * self.held.error, self.held.mean + down * self.held.error
+        return self.held_out.mean - up * self.held_out.error, self.held_out.mean + down * self.held_out.error
 
     def _reaches(self, alpha: float) -> tuple[float, float]:
         """By how many standard errors one has to go below, and above, 0 for a p of alpha."""
-        size, every = len(self.held), self.n_flips
-        least = math.floor(round(alpha * (every + (size > ENUMERATED)), 9)) - (size > ENUMERATED)
+        size, n_flips = len(self.held_out), self.n_flips
+        least = math.floor(round(alpha * (n_flips + (size > ENUMERATED)), 9)) - (size > ENUMERATED)
         plain = float(stdtrit(size - 1, 1 - alpha))
         ends = np.array([-self.ratios[least], self.ratios[-1 - least]])
         down, up = ends * np.sqrt((size - 1) / np.maximum(size - ends**2, _ALMOST))
@@ -207,7 +207,7 @@ class Retuned:
     @property
     def detectable(self) -> float:
         """The smallest true gain that these units would show four times in five."""
-        return (self._reaches(0.025)[1] + float(stdtrit(len(self.held) - 1, 0.8))) * self.held.error
+        return (self._reaches(0.025)[1] + float(stdtrit(len(self.held_out) - 1, 0.8))) * self.held_out.error
 
 
 def retune(contest: Contest, seed: int = 0) -> Retuned:
@@ -221,7 +221,7 @@ def retune(contest: Contest, seed: int = 0) -> Retuned:
     >>> random = np.random.default_rng(0)
     >>> scores = np.vstack([np.zeros(60), random.normal(0.3, 0.1, 60), random.normal(0, 0.1, 60)])
     >>> found = retune(Contest.from_scores(scores, np.arange(60) // 3))
-    >>> found.p <= 0.025, found.p_worse <= 0.025, round(found.held.mean, 1)
+    >>> found.p <= 0.025, found.p_worse <= 0.025, round(found.held_out.mean, 1)
     (True, False, 0.3)
     """
     others, n_units = contest.others, contest.n_units
@@ -229,29 +229,29 @@ def retune(contest: Contest, seed: int = 0) -> Retuned:
     length = np.sqrt((value**2).sum(axis=1))
     length[length == 0] = np.inf  # a setting that changes nothing is never above
     totals, chosen = _choose(value, fold, np.ones((1, n_units)))
-    seen, own = _ratio(_held(value, fold, chosen))[0], totals[0] / length
+    observed_ratio, observed = _ratio(_held_out_values(value, fold, chosen))[0], totals[0] / length
     ratios, highest = [], []
     for sign in _signs(n_units, seed, len(others)):
         totals, again = _choose(value, fold, sign)
-        ratios.append(_ratio(_held(value, fold, again) * sign))
+        ratios.append(_ratio(_held_out_values(value, fold, again) * sign))
         highest.append((totals / length).max(axis=1))
     ordered, tops = np.sort(np.concatenate(ratios)), np.sort(np.concatenate(highest))
     adjusted = np.full(len(contest.value), np.nan)
-    adjusted[others] = _share(len(tops) - np.searchsorted(tops, own - _ALMOST), n_units)
+    adjusted[others] = _share(len(tops) - np.searchsorted(tops, observed - _ALMOST), n_units)
     rows = others[chosen[0]]
     return Retuned(
         contest.units(contest.value[rows[fold], np.arange(n_units)]),
         contest.gain[rows[fold][contest.unit], np.arange(len(contest.unit))],
         ordered,
-        float(_share(len(ordered) - np.searchsorted(ordered, seen - _ALMOST), n_units)),
-        float(_share(np.searchsorted(ordered, seen + _ALMOST, side="right"), n_units)),
+        float(_share(len(ordered) - np.searchsorted(ordered, observed_ratio - _ALMOST), n_units)),
+        float(_share(np.searchsorted(ordered, observed_ratio + _ALMOST, side="right"), n_units)),
         adjusted,
     )
 
 
 def _share(hits: Any, n_units: int) -> Any:
-    every = n_flips(n_units)
-    return hits / every if n_units <= ENUMERATED else (1 + hits) / (1 + every)
+    total = n_flips(n_units)
+    return hits / total if n_units <= ENUMERATED else (1 + hits) / (1 + total)
 
 
 def _signs(n_units: int, seed: int, n_settings: int) -> Iterator[Floats]:
@@ -264,15 +264,15 @@ def _signs(n_units: int, seed: int, n_settings: int) -> Iterator[Floats]:
 
 def _choose(value: Floats, fold: Ints, sign: Floats) -> tuple[Floats, Ints]:
     """The sum of each setting, and without each fold the best, the first of equals: flips × settings, flips × folds."""
-    parts = [sign[:, fold == at] @ value[:, fold == at].T for at in range(FOLDS)]
+    parts = [sign[:, fold == number] @ value[:, fold == number].T for number in range(FOLDS)]
     totals: Floats = np.sum(parts, axis=0)
     return totals, np.stack([(totals - part).argmax(axis=1) for part in parts], axis=1)
 
 
-def _held(value: Floats, fold: Ints, chosen: Ints) -> Floats:
+def _held_out_values(value: Floats, fold: Ints, chosen: Ints) -> Floats:
     """What the setting chosen without a unit's fold has in it, flips × units."""
-    held: Floats = value.T.ravel()[chosen[:, fold] + np.arange(len(fold)) * len(value)]
-    return held
+    values_held: Floats = value.T.ravel()[chosen[:, fold] + np.arange(len(fold)) * len(value)]
+    return values_held
 
 
 def _ratio(held: Floats) -> Floats:
@@ -307,9 +307,9 @@ def expected_gain(contest: Contest, seed: int = 0) -> float | None:
     others, drawn = contest.others, _resamples(contest.n_units, seed)
     chosen = others[(drawn @ _exact(contest.value[others]).T).argmax(axis=1)]
     out = drawn == 0
-    some = out.any(axis=1)
-    gained = np.where(out, contest.value[chosen], 0.0).sum(axis=1)[some]
-    return float(np.mean(gained / np.where(out, contest.weight, 0.0).sum(axis=1)[some]))
+    any_out = out.any(axis=1)
+    gained = np.where(out, contest.value[chosen], 0.0).sum(axis=1)[any_out]
+    return float(np.mean(gained / np.where(out, contest.weight, 0.0).sum(axis=1)[any_out]))
 
 
 def plateau(contest: Contest, seed: int = 0) -> Mask:
@@ -327,27 +327,27 @@ def _confidence_set(contest: Contest, seed: int) -> Mask:
     Settings that score alike stand for one another. The variances of differences to the mean of the rest come from one
     matrix of covariances, so that a step costs no more than its settings × resamples.
     """
-    exact, same = np.unique(_exact(contest.value), axis=0, return_inverse=True)
+    exact, row_of_setting = np.unique(_exact(contest.value), axis=0, return_inverse=True)
     drawn, weight = _resamples(contest.n_units, seed), _exact(contest.weight[None])[0]
     mean = exact.sum(axis=1) / weight.sum()
     centred = (drawn @ exact.T / (drawn @ weight)[:, None] - mean).T
     spread = centred @ centred.T / RESAMPLES
-    own, along = np.diag(spread), spread.sum(axis=1)
-    left, chance = np.arange(len(exact)), centred.astype(np.float32)  # the picture of chance needs no more digits
-    while len(left) > 1:
-        size = len(left)
-        variance = own[left] - 2 * along[left] / size + along[left].sum() / size**2
+    variances, along = np.diag(spread), spread.sum(axis=1)
+    remaining, chance = np.arange(len(exact)), centred.astype(np.float32)  # the picture of chance needs no more digits
+    while len(remaining) > 1:
+        size = len(remaining)
+        variance = variances[remaining] - 2 * along[remaining] / size + along[remaining].sum() / size**2
         deviation = np.sqrt(np.maximum(variance, 0.0))
         # What lags by the same everywhere has no deviation: far behind, whatever single precision makes of it.
-        deviation = np.maximum(deviation, _LEAST * max(deviation.max(), np.ptp(mean[left])))
-        below = (mean[left].mean() - mean[left]) / deviation
+        deviation = np.maximum(deviation, _LEAST * max(deviation.max(), np.ptp(mean[remaining])))
+        below = (mean[remaining].mean() - mean[remaining]) / deviation
         by_chance = ((chance.mean(axis=0) - chance) / deviation[:, None].astype(np.float32)).max(axis=0)
         if (by_chance >= below.max()).mean() >= REFUSED:
             break
         worst = int(below.round(9).argmax())
-        along = along - spread[left[worst]]
-        left, chance = np.delete(left, worst), np.delete(chance, worst, axis=0)
-    return np.isin(same.ravel(), left)
+        along = along - spread[remaining[worst]]
+        remaining, chance = np.delete(remaining, worst), np.delete(chance, worst, axis=0)
+    return np.isin(row_of_setting.ravel(), remaining)
 
 
 def distances(settings: Sequence[Mapping[str, Any]], default: int) -> Floats:
@@ -374,7 +374,9 @@ def _apart(values: list[Any], default: int) -> Floats:
     return np.abs(np.array(numbers, np.float64) - numbers[default]) / (wide or 1.0)
 
 
-def nearest(contest: Contest, apart: Floats) -> int:
+def nearest(contest: Contest, distance: Floats) -> int:
     """Of the settings within one standard error of the best the one nearest the default; of equals the best."""
-    near = np.flatnonzero(contest.within() & (np.arange(len(apart)) != contest.default))
-    return int(near[np.lexsort((near, -contest.means[near].round(12), apart[near].round(12)))[0]])
+    candidates = np.flatnonzero(contest.within() & (np.arange(len(distance)) != contest.default))
+    return int(
+        candidates[np.lexsort((candidates, -contest.means[candidates].round(12), distance[candidates].round(12)))[0]]
+    )

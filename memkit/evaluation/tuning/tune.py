@@ -22,7 +22,7 @@ from memkit.evaluation.scores.verdict import LABELS, OPEN, SAME, WORSE
 from memkit.evaluation.settings.grid import Grid, Setting
 from memkit.evaluation.settings.sweep import Sweep, check_work, swept
 from memkit.evaluation.tuning.baselines import baselines
-from memkit.evaluation.tuning.claims import HOLDOUT, LATER, Looks, set_aside
+from memkit.evaluation.tuning.claims import HOLDOUT, LATER, Looks, held_out_groups
 from memkit.evaluation.tuning.tuned import Scored, Tuning, tuned
 from memkit.params import AsOf, as_of_time, check_choice, check_value
 from memkit.schemas import Mask
@@ -129,29 +129,37 @@ def tune(
     beside = [wanted] if wanted.kind in OF_HITS else [wanted, Metric("judged", wanted.k or 10)]
     tried = grid if points is None else swept(pools, task, points, beside, where, depth, n_jobs)
     scored = _scored(tried, metric)
-    apart, tested_on = _held_apart(scored, task, split, holdout, remember, seed)
-    scored = replace(scored, apart=apart, tested_on=tested_on)
+    held_out, tested_on = _held_out(scored, task, split, holdout, remember, seed)
+    scored = replace(scored, held_out=held_out, tested_on=tested_on)
 
     def guarded(name: str, spec: tuple[Any, Any, float], setting: Setting) -> tuple[str, Units, float]:
         guard_queries, guard_qrels, margin = _guard_spec(name, spec)
         # The unit is the guard's own matter: its labels may come without the column that `group` names.
-        other = Task.read(guard_queries, guard_qrels, None, mean_of, unjudged, task.moment, task.user_id)
+        guard_task = Task.read(guard_queries, guard_qrels, None, mean_of, unjudged, task.moment, task.user_id)
         points = Grid({key: [value] for key, value in setting.items()})
-        both = swept(other.pools(search, where), other, points, [wanted], where, depth)
-        changed = next(at for at in range(len(both.settings)) if at != both.default or len(both.settings) == 1)
-        return name, _scored(both, metric).units(changed, np.ones(other.queries.num_rows, bool)), float(margin)
+        sweep_of_two = swept(guard_task.pools(search, where), guard_task, points, [wanted], where, depth)
+        changed = next(
+            at
+            for at in range(len(sweep_of_two.settings))
+            if at != sweep_of_two.default or len(sweep_of_two.settings) == 1
+        )
+        return (
+            name,
+            _scored(sweep_of_two, metric).units(changed, np.ones(guard_task.queries.num_rows, bool)),
+            float(margin),
+        )
 
     def guards(candidate: int) -> list[tuple[str, Units, float]]:
         return [guarded(name, spec, tried.settings[candidate]) for name, spec in (guard or {}).items()]
 
-    found = tuned(scored, guards, _epsilon(epsilon), Looks(remember), seed)
-    pools.ask((tried.settings[tried.default], found.candidate_))  # a sweep that was given brings no answers
+    result = tuned(scored, guards, _epsilon(epsilon), Looks(remember), seed)
+    pools.ask((tried.settings[tried.default], result.candidate_))  # a sweep that was given brings no answers
     simple = baselines(pools, scored.values[tried.default], task, wanted, depth)
-    chosen = search.with_params(**found.chosen_params_)
-    found = replace(found, sweep_=tried, baselines_=simple, search_=chosen, labels_=(task.queries, task.qrels))
-    if unjudged_hits == "bounds" and found.verdict_.word in (WORSE, SAME) and _finds(tried, found.candidate_):
-        found = _bounded(found, pools, task, wanted, depth, epsilon)
-    return found
+    chosen = search.with_params(**result.chosen_params_)
+    result = replace(result, sweep_=tried, baselines_=simple, search_=chosen, labels_=(task.queries, task.qrels))
+    if unjudged_hits == "bounds" and result.verdict_.word in (WORSE, SAME) and _finds(tried, result.candidate_):
+        result = _bounded(result, pools, task, wanted, depth, epsilon)
+    return result
 
 
 def _task_of(made: Sweep, user_id: str | None) -> Task:
@@ -187,7 +195,7 @@ def _epsilon(epsilon: float) -> float:
     return float(epsilon)
 
 
-def _held_apart(
+def _held_out(
     scored: Scored, task: Task, split: AsOf, holdout: float | None, remember: Any, seed: int
 ) -> tuple[Mask, str]:
     """Which queries have no part in the choice, and what they are."""
@@ -196,9 +204,9 @@ def _held_apart(
     if holdout is not None:
         raise ParameterError("tune: expected 'split' or 'holdout'. Got both.")
     moment = as_of_time(split)
-    asked = pc.fill_null(task.queries["as_of"], pa.scalar(task.moment.at, task.queries["as_of"].type))
-    apart = pc.greater_equal(asked, pa.scalar(moment, asked.type)).to_numpy()
-    return _both_sides(apart, f"queries asked before and after {moment:%Y-%m-%d}"), LATER
+    moments = pc.fill_null(task.queries["as_of"], pa.scalar(task.moment.at, task.queries["as_of"].type))
+    held_out = pc.greater_equal(moments, pa.scalar(moment, moments.type)).to_numpy()
+    return _both_sides(held_out, f"queries asked before and after {moment:%Y-%m-%d}"), LATER
 
 
 def _holdout(scored: Scored, share: float | None, remember: Any, seed: int) -> tuple[Mask, str]:
@@ -207,14 +215,14 @@ def _holdout(scored: Scored, share: float | None, remember: Any, seed: int) -> t
     check_value("tune", "holdout", share, "float", low=0, low_open=True, high=1)
     if remember is None:
         raise ParameterError("tune: a holdout needs 'remember', a file that knows whether it was used. Got None.")
-    apart = set_aside(scored.groups, share, seed)
-    return _both_sides(apart, f"groups in a holdout of {share:g} and out of it"), HOLDOUT
+    held_out = held_out_groups(scored.groups, share, seed)
+    return _both_sides(held_out, f"groups in a holdout of {share:g} and out of it"), HOLDOUT
 
 
-def _both_sides(apart: Mask, what: str) -> Mask:
-    if apart.all() or not apart.any():
-        raise ParameterError(f"tune: expected {what}. Got all {len(apart)} queries on one side.")
-    return apart
+def _both_sides(held_out: Mask, what: str) -> Mask:
+    if held_out.all() or not held_out.any():
+        raise ParameterError(f"tune: expected {what}. Got all {len(held_out)} queries on one side.")
+    return held_out
 
 
 def _guard_spec(name: str, spec: Any) -> tuple[Any, Any, float]:
@@ -228,15 +236,15 @@ def _finds(tried: Sweep, setting: dict[str, Any]) -> bool:
     return bool(tried.table["n_with_hits"][tried.settings.index(setting)].as_py())
 
 
-def _bounded(found: Tuning, pools: Pools, task: Task, metric: Metric, depth: int, epsilon: float) -> Tuning:
+def _bounded(result: Tuning, pools: Pools, task: Task, metric: Metric, depth: int, epsilon: float) -> Tuning:
     """The word only if it holds whatever the hits are worth that the candidate alone found and nobody judged."""
     deep = max(10, deepest([metric], depth))
-    own, other = pools.hits(deep, check=False), pools.hits(deep, found.candidate_, check=False)
-    wanted = first_to_judge(task, own, other, metric, deep, epsilon, found.seed_)
+    default, new = pools.hits(deep, check=False), pools.hits(deep, result.candidate_, check=False)
+    wanted = first_to_judge(task, default, new, metric, deep, epsilon, result.seed_)
     if not wanted.num_rows:
-        return found
+        return result
     reason = f"unjudged hits could change the verdict: judge these {wanted.num_rows} first"
-    return replace(found, verdict_=replace(found.verdict_, word=OPEN, reason=reason), to_judge_=wanted)
+    return replace(result, verdict_=replace(result.verdict_, word=OPEN, reason=reason), to_judge_=wanted)
 
 
 def tune_scores(
@@ -295,16 +303,22 @@ def tune_scores(
     check_seed("tune_scores", seed)
     scored = _from_table(scores, default, group, mean_of, metric)
     names = [str(name) for name in scored.table["name"].to_pylist()]
-    apart, tested_on = _holdout(scored, holdout, remember, seed)
-    scored = replace(scored, apart=apart, tested_on=tested_on)
+    held_out, tested_on = _holdout(scored, holdout, remember, seed)
+    scored = replace(scored, held_out=held_out, tested_on=tested_on)
 
     def guards(candidate: int) -> list[tuple[str, Units, float]]:
         checks = []
         for name, (table, margin) in (guard or {}).items():
             pair = as_arrow_table(table, f"guard {name}")
-            kept = [one for one in pair.column_names if one in (default, names[candidate], group, "query_id")]
-            other = _from_table(pair.select(kept), default, group if group in kept else None, mean_of, metric)
-            checks.append((name, other.units(1 - other.default, np.ones(len(other.cases), bool)), float(margin)))
+            kept = [column for column in pair.column_names if column in (default, names[candidate], group, "query_id")]
+            guard_scored = _from_table(pair.select(kept), default, group if group in kept else None, mean_of, metric)
+            checks.append(
+                (
+                    name,
+                    guard_scored.units(1 - guard_scored.default, np.ones(len(guard_scored.cases), bool)),
+                    float(margin),
+                )
+            )
         return checks
 
     return tuned(scored, guards, _epsilon(epsilon), Looks(remember), seed)

@@ -27,7 +27,7 @@ from memkit.evaluation.tuning.claims import (
     HOLDOUT,
     Looks,
     claim,
-    claim_apart,
+    claim_on_held_out,
     fingerprint,
     guard_table,
 )
@@ -107,25 +107,27 @@ class Tuning(Result):
         """
         if self.search_ is None:
             raise ParameterError("Tuning: expected a Retriever to make a profile of. Got a table of scores.")
-        told = self.verdict_
+        conclusion = self.verdict_
         names = ("gain", "low", "high", "p", "epsilon", "n_queries", "n_groups", "n_settings", "looks")
-        more = {name: getattr(told, name) for name in names}
-        means = {told.metric: float(self.table_[told.metric][self._chosen].as_py())}
-        verdict = f"{told.word}: {told.reason}" if told.reason else told.word
+        more = {name: getattr(conclusion, name) for name in names}
+        means = {conclusion.metric: float(self.table_[conclusion.metric][self._chosen].as_py())}
+        verdict = f"{conclusion.word}: {conclusion.reason}" if conclusion.reason else conclusion.word
         return Profile.of(
             self.search_, labels=self.labels_, metrics=means, verdict=verdict, seed=self.seed_, note=self.why_, **more
         )
 
     def differences(self) -> Differences:
         """Each query's difference: what settings chosen without it gain where that is known, else the candidate's."""
-        told, frame = self.verdict_, self.per_query_.to_pandas()
-        held = frame["held_out"].notna().any() and told.tested_on == "labels"
-        frame["difference"] = frame["held_out"] if held else frame["difference"]
-        what = " of settings chosen without them" if held else " of the candidate"
-        ends = (told.gain, told.low, told.high, told.epsilon)
-        said = f"{told.word}: {told.metric} gained{what}"
+        conclusion, frame = self.verdict_, self.per_query_.to_pandas()
+        is_held_out = frame["held_out"].notna().any() and conclusion.tested_on == "labels"
+        frame["difference"] = frame["held_out"] if is_held_out else frame["difference"]
+        what = " of settings chosen without them" if is_held_out else " of the candidate"
+        ends = (conclusion.gain, conclusion.low, conclusion.high, conclusion.epsilon)
+        sentence = f"{conclusion.word}: {conclusion.metric} gained{what}"
         frame = frame.dropna(subset=["difference"])
-        return Differences(frame, told.metric, told.unit, told.estimate == "per query", *ends, said)
+        return Differences(
+            frame, conclusion.metric, conclusion.unit, conclusion.estimate == "per query", *ends, sentence
+        )
 
     @property
     def stages(self) -> pa.Table | None:
@@ -149,9 +151,9 @@ class Tuning(Result):
             "counts": None,
             "needed": self.verdict_.needed and self.verdict_.needed._asdict(),
         }
-        told = {"chosen": self.chosen_params_, "best": self.best_params_, "candidate": self.candidate_}
-        said = {name: json.dumps(setting, ensure_ascii=False, default=str) for name, setting in told.items()}
-        return pa.Table.from_pylist([{**row, **said, "why": self.why_, "sentence": str(self.verdict_)}])
+        params = {"chosen": self.chosen_params_, "best": self.best_params_, "candidate": self.candidate_}
+        as_json = {name: json.dumps(setting, ensure_ascii=False, default=str) for name, setting in params.items()}
+        return pa.Table.from_pylist([{**row, **as_json, "why": self.why_, "sentence": str(self.verdict_)}])
 
     @property
     def table(self) -> pa.Table:
@@ -190,7 +192,7 @@ class Scored:
     unit_name : str
     per_query : bool
         Whether means are over cases, rather than over groups.
-    apart : ndarray of bool, shape (n_cases,)
+    held_out : ndarray of bool, shape (n_cases,)
         Which cases have no part in the choice: it is tested on them, where there are any.
     tested_on : str
         What the choice is tested on.
@@ -206,7 +208,7 @@ class Scored:
     unit: Ints
     unit_name: str
     per_query: bool
-    apart: Mask
+    held_out: Mask
     tested_on: str = LABELS
 
     def contest(self, rows: Mask, per_query: bool | None = None) -> Contest:
@@ -233,18 +235,18 @@ Guards = Callable[[int], list[tuple[str, Units, float]]]
 
 def tuned(scored: Scored, guards: Guards, epsilon: float, looks: Looks, seed: int) -> Tuning:
     """Choose, test, guard, and say what to hand out; `looks` remembers what was looked at before."""
-    chosen_on = ~scored.apart
+    chosen_on = ~scored.held_out
     contest = scored.contest(chosen_on)
-    apart = distances(scored.settings, scored.default)
-    candidate = nearest(contest, apart)
+    distance = distances(scored.settings, scored.default)
+    candidate = nearest(contest, distance)
     about = {"metric": scored.metric, "unit": scored.unit_name, "estimate": scored.estimate}
-    verdict, found = claim(contest, epsilon, seed, {**about, "looks": _look(scored, looks, seed)})
+    verdict, retuned = claim(contest, epsilon, seed, {**about, "looks": _look(scored, looks, seed)})
     expected = verdict.gain
-    if scored.apart.any():
-        verdict = _tested_apart(scored, looks, seed, candidate, verdict)
+    if scored.held_out.any():
+        verdict = _tested_on_held_out(scored, looks, seed, candidate, verdict)
     guarded = guard_table(guards(candidate), seed)
     chosen, why = _handed_out(verdict, scored, candidate, guarded)
-    table = _settings_table(scored, contest, chosen_on, apart, found, seed)
+    table = _settings_table(scored, contest, chosen_on, distance, retuned, seed)
     means = contest.means.round(12)
     return Tuning(
         verdict,
@@ -257,7 +259,7 @@ def tuned(scored: Scored, guards: Guards, epsilon: float, looks: Looks, seed: in
         guarded,
         table,
         _groups_table(scored, candidate),
-        _cases_table(scored, candidate, chosen_on, found),
+        _cases_table(scored, candidate, chosen_on, retuned),
         scored.settings[candidate],
         pa.table({}),
         pa.table({}),
@@ -267,22 +269,22 @@ def tuned(scored: Scored, guards: Guards, epsilon: float, looks: Looks, seed: in
 
 def _look(scored: Scored, looks: Looks, seed: int) -> int:
     choice = {"metric": scored.metric, "settings": fingerprint(scored.settings), "seed": seed}
-    before = looks.others(LABELS, scored.fingerprint, choice)
+    before = looks.n_before(LABELS, scored.fingerprint, choice)
     looks.remember(LABELS, scored.fingerprint, choice, n_queries=len(scored.cases))
     return 1 + before
 
 
-def _tested_apart(scored: Scored, looks: Looks, seed: int, candidate: int, chosen: Verdict) -> Verdict:
+def _tested_on_held_out(scored: Scored, looks: Looks, seed: int, candidate: int, chosen: Verdict) -> Verdict:
     """The verdict of what was held apart; of a holdout that another choice has seen, that it cannot be told."""
-    if np.isnan(scored.values[scored.default, scored.apart]).all():
+    if np.isnan(scored.values[scored.default, scored.held_out]).all():
         raise ParameterError(f"tune: expected a query with something to find among the {scored.tested_on}. Got none.")
-    found = claim_apart(scored.units(candidate, scored.apart), seed, chosen, scored.tested_on)
+    tested = claim_on_held_out(scored.units(candidate, scored.held_out), seed, chosen, scored.tested_on)
     if scored.tested_on != HOLDOUT:
-        return found
-    labels, choice = fingerprint(scored.values[scored.default, scored.apart]), scored.settings[candidate]
-    before = looks.others(HOLDOUT, labels, choice)
-    looks.remember(HOLDOUT, labels, choice, word=found.word)
-    return replace(found, word=OPEN, reason=_USED, looks=1 + before, needed=None) if before else found
+        return tested
+    labels, choice = fingerprint(scored.values[scored.default, scored.held_out]), scored.settings[candidate]
+    before = looks.n_before(HOLDOUT, labels, choice)
+    looks.remember(HOLDOUT, labels, choice, word=tested.word)
+    return replace(tested, word=OPEN, reason=_USED, looks=1 + before, needed=None) if before else tested
 
 
 def _handed_out(verdict: Verdict, scored: Scored, candidate: int, guarded: pa.Table) -> tuple[int, str]:
@@ -291,21 +293,21 @@ def _handed_out(verdict: Verdict, scored: Scored, candidate: int, guarded: pa.Ta
     broken = guarded.filter(pc.invert(guarded["holds"]))["guard"].to_pylist()
     if broken:
         return scored.default, f"Keep the search's own setting: {', '.join(broken)} might lose more than the margin."
-    said = ", ".join(
+    changes = ", ".join(
         f"{name}={value}"
         for name, value in scored.settings[candidate].items()
         if value != scored.settings[scored.default].get(name)
     )
     return (
         candidate,
-        f"Use {said}: within one standard error of the best, the nearest to the search's own setting.",
+        f"Use {changes}: within one standard error of the best, the nearest to the search's own setting.",
     )
 
 
 def _settings_table(
-    scored: Scored, contest: Contest, rows: Mask, apart: Floats, found: Retuned | None, seed: int
+    scored: Scored, contest: Contest, rows: Mask, distance: Floats, retuned: Retuned | None, seed: int
 ) -> pa.Table:
-    adjusted = np.full(len(apart), np.nan) if found is None else found.adjusted
+    adjusted = np.full(len(distance), np.nan) if retuned is None else retuned.adjusted
     columns = {
         "gain": contest.means,
         "per_query": scored.contest(rows, True).means,
@@ -313,7 +315,7 @@ def _settings_table(
         "p_adjusted": nullable(adjusted),
         "near_best": contest.within(),
         "plateau": plateau(contest, seed),
-        "distance": apart,
+        "distance": distance,
     }
     table = scored.table
     for name, column in columns.items():
@@ -321,12 +323,12 @@ def _settings_table(
     return describe(table, memkit="tune")
 
 
-def _cases_table(scored: Scored, candidate: int, rows: Mask, found: Retuned | None) -> pa.Table:
+def _cases_table(scored: Scored, candidate: int, rows: Mask, retuned: Retuned | None) -> pa.Table:
     default, new = scored.values[scored.default], scored.values[candidate]
-    held = np.full(len(default), np.nan)
-    if found is not None:
-        held[np.flatnonzero(rows & ~np.isnan(default))] = found.gain
-    columns = {"default": default, "candidate": new, "difference": new - default, "held_out": held}
+    held_out = np.full(len(default), np.nan)
+    if retuned is not None:
+        held_out[np.flatnonzero(rows & ~np.isnan(default))] = retuned.gain
+    columns = {"default": default, "candidate": new, "difference": new - default, "held_out": held_out}
     return pa.table(
         {"query_id": scored.cases, "group": scored.groups}
         | {name: nullable(values) for name, values in columns.items()}
@@ -338,7 +340,7 @@ def _groups_table(scored: Scored, candidate: int) -> pa.Table:
     has = ~np.isnan(scored.values[scored.default])
     _, first, code = np.unique(scored.unit[has], return_index=True, return_inverse=True)
     counts = np.bincount(code)
-    default, new = (np.bincount(code, scored.values[at, has]) / counts for at in (scored.default, candidate))
-    names = [name for name, one in zip(scored.groups, has, strict=True) if one]
+    default, new = (np.bincount(code, scored.values[setting, has]) / counts for setting in (scored.default, candidate))
+    names = [name for name, is_scored in zip(scored.groups, has, strict=True) if is_scored]
     columns = {"n_queries": counts, "default": default, "candidate": new, "difference": new - default}
-    return pa.table({"group": [names[at] for at in first], **columns}).sort_by("group")
+    return pa.table({"group": [names[setting] for setting in first], **columns}).sort_by("group")
