@@ -350,7 +350,7 @@ def test_a_comparison_says_its_verdict_first_and_the_queries_that_moved_most_by_
     found = mk.compare(a, a.with_params(min_score=sorted(best)[3]), queries, qrels, "mrr", as_of="2026-03-01")
     text, page = Shown(*found._sheets()).text(80), found._repr_html_()
     assert text.startswith(str(found).partition(". ")[0][:60])
-    below = text.partition("Where they differ, the most first")[2]
+    below = text.partition("Where they differ, largest first")[2]
     assert "<script>" in below  # words, in a terminal
     assert "<script" not in page.replace("&lt;script", "")
     gone = found.per_query.filter(pc.not_equal(found.per_query["difference"], 0)).num_rows

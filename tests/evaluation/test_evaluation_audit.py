@@ -76,8 +76,8 @@ def test_every_audit_can_be_asked_for_alone_and_is_a_table_of_sql_and_a_row(fold
 def test_an_audit_that_needs_no_question_asks_none(monkeypatch: pytest.MonkeyPatch) -> None:
     search = fitted({"memory_id": ["a", "b", "c"], "text": ["чай", "чай", "—"]})
     monkeypatch.setattr(findability, "Pools", lambda *given: pytest.fail("asked"))
-    assert str(mk.audit(search, only="shadowed")) == "1 of 3 memories stand behind another that says the same or newly"
-    assert str(mk.audit(search, only="unsearchable")) == "1 of 3 memories have nothing to be found by"
+    assert str(mk.audit(search, only="shadowed")) == "1 of 3 memories are shadowed by a near-duplicate or a newer version"
+    assert str(mk.audit(search, only="unsearchable")) == "1 of 3 memories cannot be found by any query"
 
 
 def test_an_audit_of_no_such_name_is_refused() -> None:
@@ -247,7 +247,7 @@ def test_the_command_says_it_on_less_than_40_lines_and_as_json(folder: Path) -> 
     run = CliRunner().invoke(app, ["audit", str(folder), "--as-of", NOW, "--set", "encoder=none"])
     assert run.exit_code == 0, run.output
     assert len(run.stdout.splitlines()) < 40
-    assert "are not found by what asks for them" in run.stdout
+    assert "are not found by the queries that ask for them" in run.stdout
     options = ["audit", str(folder), "--as-of", NOW, "--set", "encoder=none", "--json"]
     assert [row["audit"] for row in json.loads(CliRunner().invoke(app, options).stdout)] == list(AUDITS)
     rows = json.loads(CliRunner().invoke(app, [*options, "--table", "unsearchable"]).stdout)

@@ -275,7 +275,7 @@ def test_what_became_of_the_relevant_memories_is_told_by_stage(search: mk.Retrie
     expected = [of.get(memory, "not_found") for memory in ("anna", "boris", "nobody")] + ["future", "not_found"]
     assert became == {name: (expected.count(name), became[name][1]) for name in expected}
     assert sum(found.stages["share"].to_pylist()) == pytest.approx(1)
-    assert "What became of what is relevant" in found._repr_html_()
+    assert "What became of the relevant memories" in found._repr_html_()
     assert mk.evaluate(narrow, queries, qrels, "recall@1").stages.num_rows == 0
 
 

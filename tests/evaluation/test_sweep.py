@@ -275,7 +275,7 @@ def test_a_grid_of_decay_where_nothing_decays_is_refused(made: Any) -> None:
     search, queries, qrels = made
     with pytest.raises(mk.ParameterError, match="'decay_days' makes no difference: nothing"):
         mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay_days": [1, 2]}, as_of=DAY)
-    with pytest.raises(mk.ParameterError, match="nothing that these queries find decays"):
+    with pytest.raises(mk.ParameterError, match="no candidate of these queries decays"):
         mk.sweep(search.with_params(decay_kinds=("quarantined",)), queries, qrels, {"decay": ["linear"]}, as_of=DAY)
     assert mk.sweep(search.with_params(decay="none"), queries, qrels, {"decay": ["linear"]}, as_of=DAY).default == 1
 
@@ -379,4 +379,4 @@ def test_where_nothing_is_found_a_sweep_says_so(metric: str) -> None:
     assert f"No query has '{metric}' in any of them, as nothing was found" in str(none)
     some = mk.sweep(search, *labels, {"min_score": [0.0, 5.0]}, [metric])
     assert (some.best, some.table[metric].null_count) == (0, 2)
-    assert "at best (min_score=0.0), nothing found as it is" in str(some)
+    assert "at best (min_score=0.0), no hits for the search's own" in str(some)

@@ -1,1 +1,1 @@
-"""What search cannot show of a corpus, without labels."""
+"""Audits: what search cannot find in a corpus; no labels are needed."""

@@ -1,7 +1,7 @@
-"""What search cannot show of a corpus, found without anybody's labels.
+"""`audit`: what search cannot find in a corpus; no labels are needed.
 
-Each memory is asked for by itself: by its subject, keywords, triggers, input, heading or title, hidden from it
-meanwhile (`known_items`), and where it has none by its own first words, which is the easiest of questions.
+Each memory is asked for by its own subject, keywords, triggers, input, heading or title, which the search does not see
+meanwhile (`known_items`), or, where it has none, by its own first words, which is the easiest of questions.
 """
 
 from __future__ import annotations
@@ -25,13 +25,16 @@ from memkit.progress import bar
 
 _DAYS = 3650
 _WORDS = {
-    "unreached": ("are not found by what asks for them", "Not found by what asks for them"),
-    "hubs": ("crowd the hits of others", "Crowding the hits of others"),
-    "unsearchable": ("have nothing to be found by", "With nothing to be found by"),
-    "shadowed": ("stand behind another that says the same or newly", "Behind another that says the same, or newly"),
-    "horizon": ("are found now and will not be", "Found now, and not for good"),
+    "unreached": ("are not found by the queries that ask for them", "Not found by the queries that ask for them"),
+    "hubs": ("crowd the hits of other queries", "Crowding the hits of other queries"),
+    "unsearchable": ("cannot be found by any query", "Not to be found by any query"),
+    "shadowed": (
+        "are shadowed by a near-duplicate or a newer version",
+        "Shadowed by a near-duplicate or a newer version",
+    ),
+    "horizon": ("are found now and will drop out", "Found now, but not for good"),
 }
-"""How each is told of in a sentence, and above its table."""
+"""The words for each audit in a sentence, and above its table."""
 _SHOWN = {"unreached": 3}
 
 
@@ -42,7 +45,7 @@ class Audit(Result):
     Attributes
     ----------
     table : pa.Table
-        A row a question: audit, count, of (how many were looked at), note.
+        A row for each audit: audit, count, of (how many were looked at), note.
     tables : dict of str to pa.Table
         unreached, hubs, unsearchable, shadowed, horizon; `audit` says what each holds.
     """
@@ -75,7 +78,7 @@ class Audit(Result):
 
 
 def _first(table: pa.Table) -> pa.Table:
-    """Of the horizon what falls; all of the others."""
+    """Of the horizon the rows with a day; of other audits all rows."""
     return table.filter(pc.is_valid(table["day"])) if "day" in table.column_names else table
 
 
@@ -90,7 +93,7 @@ def audit(
     as_of: AsOf = None,
     user_id: str | None = None,
 ) -> Audit:
-    """Which memories cannot be found, what crowds the hits, and when decay takes the rest, without any labels.
+    """Which memories search cannot find, which crowd the hits, and which decay will take; no labels are needed.
 
     The tables are kept in the Retriever's own corpus too: ``search.corpus_.sql("from audit_unreached")``.
 
@@ -99,13 +102,13 @@ def audit(
     search : Retriever
         Fitted.
     queries, qrels : table, data frame or path, optional
-        Your own labels in place of what memories ask for themselves; see `memkit.evaluate`.
+        Your own labels, instead of queries made from the memories; see `memkit.evaluate`.
     only : str, optional
-        One of the tables below, made alone; None is all.
+        The name of one audit below; None is all.
     k : int
-        How many hits are looked at.
+        How many hits of each query are looked at.
     n : int, optional
-        How many memories are asked for, drawn by a fixed seed; None is all.
+        How many memories are asked for, drawn with a fixed seed; None is all.
     as_of : str, date, datetime or None
         When it is asked; None is now.
     user_id : str, optional
@@ -114,44 +117,41 @@ def audit(
     Returns
     -------
     Audit
-        ``.table`` with a row a question, ``.tables``; as text, one sentence.
+        ``.table`` with a row for each audit, ``.tables``; as text, one sentence.
 
     Raises
     ------
     ParameterError
-        Where the corpus holds no memory that anything could ask for, or only one of `queries` and `qrels` is given.
+        Where no memory of the corpus has a word to ask for, or only one of `queries` and `qrels` is given.
 
     Notes
     -----
     unreached
-        The memories that none of the queries which ask for them brings into the first k: memory_id; asked_by, which
-        fields; n_queries, that ask for it; why, what became of it at best (as in `Retriever.trace`; not_found where no
-        arm had it); rank, where it has one; by_others, in how many other queries' first k it stands; query, one that
-        asks.
+        Memories that no query which asks for them finds among the first k: memory_id; asked_by, the fields that ask;
+        n_queries that ask for it; why, its best disposition (as in `Retriever.trace`; not_found where no arm found it);
+        rank, where it has one; by_others, how many other queries have it among the first k; query, one that asks.
     hubs
-        The memories that crowd the first k of queries which ask for others, for at least a tenth of the queries that
-        may see them and three times as often as by chance: memory_id; n_queries, which ask for others; share, of those
-        that may see it; times, as often as if the first k were drawn; own, how many queries ask for it. The worst come
-        first.
+        Memories among the first k of many queries that ask for others: of at least a tenth of the queries that may see
+        them, and three times as often as by chance. memory_id; n_queries that ask for others; share of the queries that
+        may see it; times, the ratio to chance; own, how many queries ask for it. The worst come first.
     unsearchable
-        The memories that no query can find, whatever it says: memory_id, kind, and why: ``no text`` (blank, but for
-        headings), ``no word`` (signs alone, so that only its day and the headings above it can be asked for),
-        ``kind not searched`` (`kinds_hidden`).
+        Memories that no query can find: memory_id, kind, and why: ``no text`` (blank except for headings), ``no word``
+        (signs only, so that only its day and the headings above it can be asked for), ``kind not searched``
+        (`kinds_hidden`).
     shadowed
-        The memories behind which another of the same user says the same, or says it anew: memory_id; by_id, what
-        shadows it; how: ``duplicate``, ``part of a longer one`` or ``newer version``; similarity; differs, in a newer
-        version; newer_days. A row a memory, its nearest shadow. Texts are compared by letters. Of a pair the one with
-        the later date shadows the other; without dates the one with the lesser id. Pairs in which a number, a date or a
-        negation differs are versions of one another, and only where both have a date; whether the newer one is meant to
-        replace the older you have to see for yourself.
+        Memories with a near-duplicate or a newer version of the same user: memory_id; by_id, what shadows it; how:
+        ``duplicate``, ``part of a longer one`` or ``newer version``; similarity; differs, what a newer version changes;
+        newer_days. One row for each memory, with its nearest shadow. Texts are compared by letters. The memory with the
+        later date shadows the other; without dates the one with the lower id. A pair that differs in a number, a date
+        or a negation is listed as versions where both have a date; only you can tell whether the newer one replaces the
+        older.
     horizon
-        The day on which each memory that is found now is found no more, if nothing but time passes: query_id,
-        memory_id, its rank, score and decay now; days and day, of its fall; why: ``out of the first k``, ``below
-        min_score``, ``expired``; or, with no day, ``never``, where it stays for good (it does not decay, a floor holds
-        it, all else decays as it does), and ``later``, where ten years do not show it. The arms are asked once, on the
-        first day; each later day is arithmetic over what they found, rounded and ordered as ranking does, so that a
-        search on that day agrees. What is folded on the first day stays folded, MMR is left out, and what is added
-        later is not known.
+        The day from which on a memory that is found now is no longer found, if nothing but time passes: query_id,
+        memory_id; rank, score and decay now; days and day until it drops out; why: ``out of the first k``, ``below
+        min_score``, ``expired``; or, without a day, ``never`` (it does not decay, a floor keeps it, or all others decay
+        alike), and ``later`` (not within ten years). The arms are asked once, on the first day; each later day is
+        computed from their candidates, rounded and ordered as in ranking, so that a search on that day agrees. What is
+        collapsed on the first day stays collapsed, and MMR is left out.
 
     Examples
     --------
@@ -180,11 +180,11 @@ AUDITS: dict[str, Callable[[AuditQuestions], pa.Table]] = {
     "shadowed": shadowed_of,
     "horizon": lambda asked: horizon_of(asked.batches, asked.task.labels, asked.k, _DAYS),
 }
-"""What `audit` looks for, by name."""
+"""The audits by name."""
 
 
 def _kept(name: str, table: pa.Table, questions: AuditQuestions) -> pa.Table:
-    """`table` as a result, and as a table of the corpus."""
+    """The table with its metadata, also added to the corpus."""
     search = questions.search
     columns = ["memory_id", *(["by_id"] if "by_id" in table.column_names else [])]
     shown = names_in(table, search.corpus_.memories, *columns)

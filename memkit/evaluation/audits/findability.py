@@ -1,4 +1,4 @@
-"""The tables behind `memkit.evaluation.audits.audit`: who asks for what, and what does not come."""
+"""The audits of what queries find: unreached memories, hubs, unsearchable and shadowed ones."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from memkit.text.analyse import QueryTerms
 
 OWN_WORDS = "own words"
 _ASKED = 16
-"""Words of a memory without a heading that ask for it."""
+"""How many first words ask for a memory without a heading."""
 _OFTEN, _TIMES = 0.1, 3.0
-"""A hub stands in the first k of such a share of the queries, and so many times as often as by chance."""
+"""A hub is among the first k of at least this share of the queries, and this many times as often as by chance."""
 _NOT_SEARCHED = "kind not searched"
 _UNREACHED = result_schema(
     (pa.string(), "memory_id asked_by"),
@@ -52,7 +52,7 @@ _SHADOWED = result_schema(
 
 @dataclass(frozen=True)
 class AuditQuestions:
-    """What asks for what, and the first k hits of it, asked for once and where that is needed."""
+    """The labelled queries of an audit and their first k hits; each is computed once, when it is needed."""
 
     search: Any
     queries: Any
@@ -72,7 +72,7 @@ class AuditQuestions:
 
     @cached_property
     def task(self) -> Task:
-        """The labels that were given, or what memories ask for themselves."""
+        """The given labels, or queries made from the memories."""
         labels = (self.queries, self.qrels)
         queries, qrels = _asking(self.search, self.n, self.moment) if self.queries is None else labels
         task = Task.read(queries, qrels, None, None, "apart", self.moment, self.user_id)
@@ -81,28 +81,28 @@ class AuditQuestions:
 
     @cached_property
     def pools(self) -> Pools:
-        """What the arms found."""
+        """The candidates of the arms."""
         return Pools(self.search, self.task.queries, self.task.qrels, self.task.moment, None, self.user_id)
 
     @cached_property
     def batches(self) -> list[Batch]:
-        """The queries as they were asked."""
+        """The queries in batches of one user and moment."""
         return self.pools.batches
 
     @cached_property
     def hits(self) -> pa.Table:
-        """The first k; that there are none is what is looked for."""
+        """The first k hits of each query; having none is no error here."""
         return self.pools.hits(self.k, check=False)
 
     @property
     def pairs(self) -> pd.DataFrame:
-        """query_id, memory_id: what each query asks for."""
+        """query_id, memory_id: the relevant memories of each query."""
         query, memory = self.task.labels.relevant()
         return pd.DataFrame({"query_id": query.to_pylist(), "memory_id": memory.to_pylist()})
 
     @property
     def reached(self) -> pd.DataFrame:
-        """query_id, memory_id: what stands in the first k, what is folded under it included."""
+        """query_id, memory_id: the first k hits, with the near-duplicates collapsed under them."""
         frame: pd.DataFrame = self.hits.select(["query_id", "memory_id"]).to_pandas()
         if "alike" not in self.hits.column_names:
             return frame
@@ -112,7 +112,7 @@ class AuditQuestions:
 
 
 def _asking(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Table]:
-    """What asks for each memory that is seen at the moment; of at most `n` of them."""
+    """Queries made from the memories that exist at the moment; for at most `n` memories."""
     memories, until = search.corpus_.memories, moment.unseen(search.future)
     if until is not None:
         memories = memories.filter(pa.array(~later(memories["created_at"].to_numpy(), until)))
@@ -140,7 +140,7 @@ def _asking(search: Any, n: int | None, moment: Moment) -> tuple[pa.Table, pa.Ta
 
 
 def unreached_of(questions: AuditQuestions) -> pa.Table:
-    """The memories that no query which asks for them finds."""
+    """The memories that no query asking for them finds."""
     pairs, reached = questions.pairs, questions.reached.drop_duplicates()
     hits = pairs.merge(reached, on=["query_id", "memory_id"])
     missed = pairs[~pairs["memory_id"].isin(set(hits["memory_id"]))]
@@ -176,7 +176,7 @@ def unreached_of(questions: AuditQuestions) -> pa.Table:
 
 
 def hubs_of(questions: AuditQuestions) -> pa.Table:
-    """The memories that crowd the hits of others."""
+    """The memories that crowd the hits of queries for others."""
     pairs = questions.pairs.assign(own=True)
     hits = questions.hits.select(["query_id", "memory_id"]).to_pandas().drop_duplicates()
     hits = hits.merge(pairs, how="left", on=["query_id", "memory_id"])
@@ -204,7 +204,7 @@ def hubs_of(questions: AuditQuestions) -> pa.Table:
 
 
 def _filled(search: Any) -> set[str]:
-    """The memories that have a text, headings apart."""
+    """The memories with a text besides headings."""
     index = search.over_all()._index()
     pairs = zip(index.chunks["memory_id"].to_pylist(), index.told.to_pylist(), strict=True)
     return {memory for memory, text in pairs if text.strip()}
@@ -231,7 +231,7 @@ def unsearchable_of(questions: AuditQuestions) -> pa.Table:
 
 
 def shadowed_of(questions: AuditQuestions) -> pa.Table:
-    """The memories behind which another says the same."""
+    """The memories with a near-duplicate or a newer version."""
     search = questions.search
     pairs = Deduplicator(encoder=None).fit(search.corpus_).pairs_.to_pandas()
     memories = search.corpus_.memories
@@ -260,7 +260,7 @@ def shadowed_of(questions: AuditQuestions) -> pa.Table:
 
 
 def _by_age(pair: Mapping[str, Any], dated: Mapping[str, Any]) -> tuple[str, str, float | None]:
-    """The shadowed memory of a pair, what shadows it, and how much newer that is; a part never shadows its whole."""
+    """The shadowed memory of a pair, its shadow, and by how many days that is newer; a part never shadows its whole."""
     a, b = pair["a_id"], pair["b_id"]
     days = None if pd.isna(dated[a]) or pd.isna(dated[b]) else (dated[b] - dated[a]).total_seconds() / 86400
     if pair["kind"] == "substring" and not pair["contradiction"]:

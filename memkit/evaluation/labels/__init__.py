@@ -1,1 +1,1 @@
-"""Queries, judgements and runs: read and checked, in their files, and made without a person or a model."""
+"""Queries, judgements and runs: read, checked and written; labels made without a person or a model."""

@@ -1,4 +1,4 @@
-"""Labelled queries that no person and no model wrote: known items from a corpus, and what a log says was used."""
+"""Labels that no person and no model wrote: known-item queries from a corpus, and usage from a log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ FIELDS = {
     "headings": (("long_term", "daily_log", "document"), "title"),
     "titles": (("entry", None), "title"),
 }
-"""What a format calls a short text that says what a memory is about: of which kinds, and its column in memories."""
+"""Short texts that describe a memory, by the name of the field: the kinds that have it, and its column."""
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _LEAST_ASKED, _LEAST_LEFT = 2, 3
 COLUMNS = ["memory_id", "kind", "user_id", "title", "tags", "text"]
@@ -37,21 +37,21 @@ COLUMNS = ["memory_id", "kind", "user_id", "title", "tags", "text"]
 def known_items(
     corpus: Corpus, n: int | None = None, *, fields: Iterable[str] | None = None, seed: int = 0
 ) -> tuple[pa.Table, pa.Table]:
-    """Labelled queries from a corpus itself: a note's subject asks for the note, and is hidden from it meanwhile.
+    """Known-item queries from a corpus: a note's subject asks for the note, which is searched without that subject.
 
-    `evaluate` and `compare` search a copy of the index in which each asked memory lacks the field that asks for it,
-    wherever a line, the title or a tag says the same; all other memories stay whole. Left out are texts of fewer than
-    two words, texts that several memories have, and memories of which too little would be left.
+    `evaluate` and `compare` search a copy of the index in which each memory lacks the field that asks for it, and every
+    line, title or tag equal to it; all other memories stay whole. Left out are fields of fewer than two words, fields
+    that several memories share, and memories with too little other text.
 
-    What this measures is biased. Who wrote the subject wrote the text, so that they share words more often than a
+    This measure is biased. The same author wrote the subject and the text, so that they share more words than a
     question and its answer do: search by words looks better than it is. Of all memories that answer, only one counts.
-    Facts have no such field and are never asked for. So compare settings by it, and believe labels of people more.
+    Facts have no such field and are never asked for. Use it to compare settings, and trust labels of people more.
 
     Parameters
     ----------
     corpus : Corpus
     n : int, optional
-        How many queries are drawn; None is all.
+        Draw this many queries; None is all.
     fields : sequence of str, optional
         None is all: subject and keywords (notes), triggers (pathways), input (memory items), headings (workspace),
         titles (index trees, tables).
@@ -93,20 +93,20 @@ def known_items(
 
 
 def query_for(row: dict[str, Any], text: str, field: str, hidden_field: str | None = None) -> dict[str, Any]:
-    """A query that asks for one memory, whose own group it is."""
+    """A query that asks for one memory; its group is that memory."""
     named = {"query_id": f"{field} {row['memory_id']}", "text": text, "user_id": row["user_id"]}
     return {**named, "group": row["memory_id"], "field": field, "hidden_field": hidden_field}
 
 
 def labels_of(queries: list[dict[str, Any]]) -> tuple[pa.Table, pa.Table]:
-    """What `query_for` made, as queries and judgements."""
+    """Queries from `query_for`, as tables of queries and judgements."""
     table = pa.Table.from_pylist(queries)
     columns = [table["query_id"], table["group"], pa.array([1.0] * len(queries))]
     return table, pa.table(columns, names=["query_id", "memory_id", "relevance"])
 
 
 def askable(name: str, rows: list[dict[str, Any]]) -> Iterable[tuple[dict[str, Any], str]]:
-    """The memories that a field can ask for, and the words that ask."""
+    """The memories that a field can ask for, with the text that asks."""
     kinds, column = FIELDS[name]
     texts = [(row, _asking_text(row, column)) for row in rows if row["kind"] in kinds]
     times = Counter(text.casefold() for _, text in texts)
@@ -126,7 +126,7 @@ def _asking_text(row: dict[str, Any], column: str) -> str:
 
 
 def hide(row: dict[str, Any], column: str) -> tuple[str, list[str], str]:
-    """Title, tags and text of a memory without what `column` says; lines stay lines.
+    """Title, tags and text of a memory without the content of `column`; the number of lines stays.
 
     >>> hide({"title": "Чай", "tags": ["чай", "утро"], "text": "# Чай\\nБез сахара."}, "title")
     ('', ['утро'], '\\nБез сахара.')
@@ -139,12 +139,12 @@ def hide(row: dict[str, Any], column: str) -> tuple[str, list[str], str]:
 
 
 def _bare(text: str) -> str:
-    """A line without what makes a heading of it."""
+    """A line without its heading marks, in one case."""
     return " ".join(text.strip("#*_ \t\r").split()).casefold()
 
 
 def hidden(search: Any, column: str, ids: pa.ChunkedArray) -> Any:
-    """`search` over its corpus with `column` hidden from the memories `ids`; other texts are not encoded again."""
+    """`search` over its corpus with `column` removed from the memories `ids`; other texts are not encoded again."""
     check_choice("hidden_field", column, ("title", "tags"), "queries")
     memories = search.corpus_.memories
     rows = memories.filter(pc.is_in(memories["memory_id"], value_set=pc.unique(ids))).select(COLUMNS).to_pylist()
@@ -161,10 +161,10 @@ def hidden(search: Any, column: str, ids: pa.ChunkedArray) -> Any:
 
 
 def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
-    """Labelled queries from a log that says what was asked and which of the answers were used.
+    """Labelled queries from a log of queries and of the answers that were used.
 
-    Only what was shown can have been used, and what stood first is used more often: such labels favour the search that
-    wrote the log.
+    Only shown answers can be used, and higher ranks are used more often: such labels favour the search that wrote the
+    log.
 
     Parameters
     ----------
@@ -176,8 +176,8 @@ def import_log(path: Any) -> tuple[pa.Table, pa.Table]:
     Returns
     -------
     queries, qrels : pyarrow.Table
-        What was used has relevance 1; what was shown and not used 0. `as_of` is the time, `group` the session. Queries
-        of which nothing was shown or used are left out; the metadata's ``note`` says how many.
+        Used memories have relevance 1, memories shown and not used 0. `as_of` is the time, `group` the session. Queries
+        for which nothing was shown or used are left out; the metadata's ``note`` says how many.
 
     Raises
     ------

@@ -1,1 +1,1 @@
-"""Tuned numbers, kept with the evidence for them."""
+"""Tuned parameters together with the evidence for them."""

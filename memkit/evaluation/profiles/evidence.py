@@ -1,4 +1,4 @@
-"""What a profile says of its making: declared names, and fingerprints of what was measured on."""
+"""The evidence in a profile: declared names, and fingerprints of corpus, labels and encoder."""
 
 from __future__ import annotations
 
@@ -14,28 +14,31 @@ from memkit.params import Param
 _COUNT, _TEXT, _NUMBER = {"kind": "int", "low": 0}, {"kind": "str"}, {"kind": "float"}
 _DECLARED: dict[str, dict[str, Any]] = {
     "corpus": {**_TEXT, "doc": "Fingerprint of the memories: a hash over their ids and texts."},
-    "memories": {**_COUNT, "doc": "How many they are."},
+    "memories": {**_COUNT, "doc": "How many memories the corpus has."},
     "labels": {**_TEXT, "doc": "Fingerprint of the labelled queries and judgements."},
     "encoder": {**_TEXT, "doc": "Fingerprint of the encoder."},
-    "arms": {"kind": "weights", "doc": "The weights that acted, where some are the encoder's own."},
-    "metrics": {"kind": "weights", "doc": "What was measured, by metric."},
-    "verdict": {**_TEXT, "doc": "better, worse, practically the same, cannot tell yet; and why."},
-    "gain": {**_NUMBER, "doc": "Over the default, what may be expected."},
-    "low": {**_NUMBER, "doc": "Of its 95 % interval."},
-    "high": {**_NUMBER, "doc": "Of its 95 % interval."},
-    "p": {**_NUMBER, "doc": "One-sided, of the whole search for the best."},
-    "epsilon": {**_NUMBER, "doc": "Differences within ± this make no difference."},
-    "n_queries": {**_COUNT, "doc": "Queries behind it."},
-    "n_groups": {**_COUNT, "doc": "Users, or whatever keeps queries apart."},
+    "arms": {
+        "kind": "weights",
+        "doc": "The effective weights of the arms, also where they are the encoder's defaults.",
+    },
+    "metrics": {"kind": "weights", "doc": "Means, by metric."},
+    "verdict": {**_TEXT, "doc": "better, worse, practically the same, cannot tell yet; and the reason."},
+    "gain": {**_NUMBER, "doc": "Expected gain over the default."},
+    "low": {**_NUMBER, "doc": "Lower end of the gain's 95 % interval."},
+    "high": {**_NUMBER, "doc": "Upper end of the gain's 95 % interval."},
+    "p": {**_NUMBER, "doc": "One-sided p of the choice (selective inference)."},
+    "epsilon": {**_NUMBER, "doc": "Differences within ± epsilon count as none."},
+    "n_queries": {**_COUNT, "doc": "Queries in the test."},
+    "n_groups": {**_COUNT, "doc": "Users, or other groups of queries."},
     "n_settings": {**_COUNT, "doc": "Settings that were tried."},
     "looks": {**_COUNT, "doc": "How often these labels were looked at."},
-    "seed": {"kind": "int", "doc": "Of flips and folds."},
-    "date": {**_TEXT, "doc": "When, as its maker says."},
-    "version": {**_TEXT, "doc": "Of memkit."},
+    "seed": {"kind": "int", "doc": "Seed of sign flips and folds."},
+    "date": {**_TEXT, "doc": "When it was tuned, as its author says."},
+    "version": {**_TEXT, "doc": "Version of memkit."},
     "note": {**_TEXT, "doc": "Anything else."},
 }
 EVIDENCE = {name: Param(default=None, name=name, nullable=True, **how) for name, how in _DECLARED.items()}
-"""What a profile may say of its making, by name."""
+"""The names of evidence that a profile may hold."""
 
 
 def corpus_fingerprint(memories: pa.Table) -> str:
@@ -58,7 +61,7 @@ def labels_fingerprint(queries: Any, qrels: Any) -> str:
 
 
 def evidence_of(search: Any) -> dict[str, Any]:
-    """What a fitted Retriever tells: corpus, memories, encoder and arms."""
+    """The evidence of a fitted Retriever: corpus, memories, encoder and arms."""
     index = search._index()
     arms = {arm: round(weight, 6) for arm, weight in index.weights(search).items()}
     memories = search.corpus_.memories

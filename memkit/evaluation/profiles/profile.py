@@ -1,4 +1,4 @@
-"""`Profile`: every tuned number with the evidence for it, as TOML or JSON, and as settings of the source systems."""
+"""`Profile`: tuned parameters with the evidence for them, as TOML or JSON, and as settings of other systems."""
 
 from __future__ import annotations
 
@@ -109,16 +109,16 @@ class Profile:
 
     @classmethod
     def of(cls, *parts: Estimator, labels: tuple[Any, Any] | None = None, date: AsOf = None, **evidence: Any) -> Self:
-        """The parameters of some estimators, and what can be said of their making.
+        """A profile from fitted or unfitted estimators, with evidence about how they were tuned.
 
         Parameters
         ----------
         parts : Retriever, Deduplicator, policies, Pipeline, ContextBuilder
-            In any order. A fitted Retriever tells its corpus, its encoder and the weights that act.
+            In any order. A fitted Retriever adds its corpus, its encoder and its effective weights to the evidence.
         labels : tuple of queries and qrels, optional
-            What was measured with.
+            The labels that were used for tuning.
         date : str, date or datetime, optional
-            When; nothing is filled in where you do not say it.
+            When it was tuned; never filled in from a clock.
         evidence
             Further names of ``evidence``.
 
@@ -155,7 +155,7 @@ class Profile:
         return cls(**sections)
 
     def policy(self, name: str) -> dict[str, Any]:
-        """What is said of one policy, whichever section holds it; empty where nothing is.
+        """The parameters of one policy, from whichever section holds them; empty where there are none.
 
         Examples
         --------
@@ -166,15 +166,15 @@ class Profile:
         return {**dedup, **self.policies.get(name, {})}
 
     def to_dict(self) -> dict[str, Any]:
-        """The sections that hold anything, as plain tables."""
+        """The sections that are not empty, as plain dicts."""
         return {part.name: _plain(getattr(self, part.name)) for part in fields(self) if getattr(self, part.name)}
 
     def to_json(self) -> str:
-        """The sections that hold anything, as JSON."""
+        """The sections that are not empty, as JSON."""
         return json.dumps(self.to_dict(), ensure_ascii=False, indent=1, allow_nan=False) + "\n"
 
     def to_toml(self) -> str:
-        """As TOML, each number with its unit behind it."""
+        """The sections that are not empty, as TOML, with units in comments."""
         units: dict[tuple[str, ...], str] = {
             ("policies", section, name) if section not in _SECTIONS else (section, name): declared.unit
             for section in (*_SECTIONS, *self.policies)
@@ -185,12 +185,12 @@ class Profile:
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
-        """What `to_toml` wrote, or somebody by hand; raises ParameterError, FormatError where it is no TOML."""
+        """Read TOML of `to_toml`, or written by hand; raises ParameterError, and FormatError where it is no TOML."""
         return cls._from_sections(_parsed(tomllib.loads, text, "TOML"))
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """What `to_json` wrote; raises ParameterError, FormatError where it is no JSON."""
+        """Read JSON of `to_json`; raises ParameterError, and FormatError where it is no JSON."""
         return cls._from_sections(_parsed(json.loads, text, "JSON"))
 
     @classmethod
@@ -216,14 +216,14 @@ class Profile:
 
     @classmethod
     def load(cls, path: str | Path, search: Any = None, labels: tuple[Any, Any] | None = None) -> Self:
-        """Read what `save` wrote, or somebody by hand.
+        """Read a profile that `save` wrote, or somebody by hand.
 
         Parameters
         ----------
         path : str or Path
             JSON where it ends in .json, else TOML.
         search, labels : optional
-            As for `differences`: each difference is warned of.
+            As for `differences`: each difference is a warning.
 
         Raises
         ------
@@ -246,7 +246,7 @@ class Profile:
         return profile
 
     def differences(self, search: Any = None, labels: tuple[Any, Any] | None = None) -> list[str]:
-        """What this profile was measured on that is another now; empty where all is as it was.
+        """What has changed since this profile was measured: corpus, labels or encoder; empty where nothing has.
 
         Parameters
         ----------
@@ -275,13 +275,13 @@ class Profile:
         return [f"it was measured on {sentences[name]}: measure again before you trust it." for name in changed]
 
     def settings(self) -> pa.Table:
-        """The same as settings of the systems that the five documents describe.
+        """The profile as settings of the systems that the five documents describe.
 
         Returns
         -------
         pa.Table
-            document, setting, value, unit, note: the setting's own name, and what its number means there. A row says
-            so where the system has no setting for what was tuned.
+            document, setting, value, unit, note: the system's own name, and the meaning of the value there. Where the
+            system has no such setting, value is empty and note says so.
 
         Examples
         --------
@@ -292,7 +292,7 @@ class Profile:
         return describe(pa.Table.from_pylist(settings_of(self), schema=_SETTINGS), memkit="settings")
 
     def snippet(self) -> str:
-        """`settings` as lines to paste, each with its unit and what it means.
+        """`settings` as lines to paste, each with its unit and meaning.
 
         Examples
         --------
@@ -310,7 +310,7 @@ class Profile:
 
     @classmethod
     def described(cls) -> pa.Table:
-        """What may stand under [evidence]: name, expected, doc."""
+        """The names allowed under [evidence]: name, expected, doc."""
         rows = [
             {"name": name, "expected": declared.expected, "doc": declared.doc} for name, declared in EVIDENCE.items()
         ]
@@ -353,7 +353,7 @@ def _typed(declared: Param, value: Any, where: str) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """As TOML and JSON can hold it."""
+    """The value in types that TOML and JSON have."""
     if isinstance(value, Mapping):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, (tuple, list)):

@@ -1,1 +1,1 @@
-"""What one search, or two, is worth: hits against judgements, and what a few users allow to conclude."""
+"""How well one search answers, or two: metrics of hits against judgements, with statistics over users."""

@@ -1,4 +1,4 @@
-"""Labelled queries put to a search: each sees its user's memories and those of nobody, and none of a later day."""
+"""Labelled queries put to a search, a batch for each user and moment, so that each sees only what it may."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def check_fitted(search: Any, owner: str) -> None:
 
 @dataclass(frozen=True)
 class Batch:
-    """Queries of one user and one moment, and what they may see."""
+    """Queries of one user and one moment, with the scope in which they are asked."""
 
     search: Any
     rows: pa.Table
@@ -39,7 +39,7 @@ class Batch:
 
     @property
     def scope(self) -> dict[str, Any]:
-        """What `Retriever.search` takes beside the queries and k."""
+        """The arguments of `Retriever.search` beside the queries and k."""
         return {"where": self.where, "as_of": self.moment, "user_id": self.user_id}
 
     def only(self, query_ids: Any) -> Self:
@@ -55,7 +55,7 @@ def batches_of(
     where: str | None,
     user_id: str | None = None,
 ) -> list[Batch]:
-    """The queries as they are put to a Retriever; parameters as for `put_to`."""
+    """The batches in which queries are put to a Retriever; parameters as for `put_to`."""
     return [
         Batch(searched, rows, where, rows["user_id"][0].as_py(), moment_of(rows["as_of"][0].as_py(), moment))
         for searched, part in _by_hidden(_strict(search), with_user(queries, user_id), qrels)
@@ -64,7 +64,7 @@ def batches_of(
 
 
 def with_user(queries: pa.Table, user_id: str | None) -> pa.Table:
-    """The queries, those without a user asked as `user_id`; None leaves them to everybody."""
+    """The queries with `user_id` filled in where they have no user; None changes nothing."""
     check_user(user_id, "evaluate")
     if user_id is None:
         return queries
@@ -74,12 +74,12 @@ def with_user(queries: pa.Table, user_id: str | None) -> pa.Table:
 
 
 def moment_of(day: datetime | None, moment: Moment) -> Moment:
-    """When a labelled query is asked: on a `day` of its own, else at `moment`."""
+    """When a labelled query is asked: on its own `day`, else at `moment`."""
     return moment if day is None else Moment.of_cell(day)
 
 
 def _by_hidden(search: Any, queries: pa.Table, qrels: pa.Table | None) -> Iterator[tuple[Any, pa.Table]]:
-    """The search over its corpus with what is to be hidden hidden, and the queries that ask it."""
+    """For each `hidden_field` a search over a corpus without that field, and the queries for it."""
     if "hidden_field" not in queries.column_names:
         yield search, queries
         return
@@ -98,7 +98,7 @@ def _by_hidden(search: Any, queries: pa.Table, qrels: pa.Table | None) -> Iterat
 
 
 def _strict(search: Any) -> Any:
-    """A service that is away stops the work, whatever the search would do by itself."""
+    """The search, set to raise where its encoder cannot be reached, whatever its own setting."""
     if getattr(search, "on_encoder_error", "raise") == "raise":
         return search
     return search.with_params(on_encoder_error="raise")
@@ -112,5 +112,5 @@ def _batches(queries: pa.Table) -> Iterator[pa.Table]:
 
 
 def revision_of(search: Any) -> dict[str, str]:
-    """The revision of the memories that `search` was fitted on, for what comes of it; nothing for a run."""
+    """The revision of the memories that `search` was fitted on; empty for a run."""
     return dict(getattr(getattr(search, "corpus_", None), "revision", {}))

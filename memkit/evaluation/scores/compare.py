@@ -1,4 +1,4 @@
-"""`compare`: whether one search answers better than another, by how much, and how sure that is."""
+"""`compare`: whether one search answers better than another, by how much, and with what confidence."""
 
 from __future__ import annotations
 
@@ -49,21 +49,21 @@ class Comparison(Result):
     Attributes
     ----------
     table : pa.Table
-        A row a metric: the scores a and b, their difference with its 95 % interval (low, high) and the p of flipped
-        units; word, one of better, worse, practically the same, cannot tell yet, and the reason of the last;
-        detectable, the minimum detectable effect (80 % power); better, same, worse, numbers of
-        queries (of stale, less is better); judged_a and judged_b, the shares of judged hits; n_to_judge; per_query and
-        per_unit, both means of the difference, `estimate` saying which one counts. No row where there were no labels.
+        A row for each metric: the scores a and b; their difference with its 95 % interval (low, high) and the p of a
+        sign-flip test over units; word (better, worse, practically the same, cannot tell yet) and the reason for the
+        last; detectable, the minimum detectable effect (80 % power); better, same, worse, numbers of queries (for
+        stale, less is better); judged_a and judged_b, the shares of judged hits; n_to_judge; per_query and per_unit,
+        both means of the difference, and `estimate`, which of them counts. Empty without labels.
     agreement : pa.Table
-        How much the two find the same, without labels: measure, value, n_queries.
+        How far both find the same, without labels: measure, value, n_queries.
     shifts : pa.Table
         query_id, memory_id, rank_a, rank_b (null beyond the first k), shift (places that it rises in b).
     per_query : pa.Table
         metric, query_id, text, unit, a, b, difference.
     to_judge : pa.Table
-        metric, query_id, memory_id, rank in b: what to judge first, where that could change the word.
+        metric, query_id, memory_id, rank in b: what to judge first, where that could change the verdict.
     verdict_ : Verdict or None
-        Of the first metric: word, gain, low, high, p, detectable, needed and more; None without labels.
+        On the first metric: word, gain, low, high, p, detectable, needed and more; None without labels.
     """
 
     table: pa.Table
@@ -79,7 +79,7 @@ class Comparison(Result):
         return None if self.verdict_ is None else self.verdict_.word
 
     def differences(self) -> Differences:
-        """Each query's difference on the first metric, and what was concluded.
+        """Each query's difference on the first metric, with the verdict.
 
         Raises
         ------
@@ -87,7 +87,7 @@ class Comparison(Result):
             Where there were no labels.
         """
         if not self.table.num_rows:
-            raise ParameterError("Comparison: expected one with labels. Got one without, which has no differences.")
+            raise ParameterError("Comparison: expected one with labels. Without labels there are no differences.")
         row, frame = self.table.slice(0, 1).to_pylist()[0], self.per_query.to_pandas()
         frame = frame[frame["metric"] == row["metric"]].rename(columns={"unit": "group"})
         ends = (row["difference"], row["low"], row["high"], row["epsilon"])
@@ -107,11 +107,11 @@ class Comparison(Result):
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         below = sheet_of(self.agreement, rows, show_secrets)
-        agreement = replace(below, heading="How much the two find the same")
+        agreement = replace(below, heading="How far both find the same")
         by_size = np.abs(np.nan_to_num(self.per_query["difference"].to_numpy()))
         moved = np.flatnonzero(by_size > _EQUAL)
         widest = self.per_query.take(moved[np.argsort(-by_size[moved], kind="stable")])
-        differing = replace(sheet_of(widest, rows, show_secrets), heading="Where they differ, the most first")
+        differing = replace(sheet_of(widest, rows, show_secrets), heading="Where they differ, largest first")
         head, conclusion = super()._sheets(rows, show_secrets)[0], self.verdict_
         if conclusion is not None:
             notes = [*conclusion.parts, *filter(None, [self._note])]
@@ -140,15 +140,15 @@ def compare(
     unjudged_hits: str = "bounds",
     seed: int = 0,
 ) -> Comparison:
-    """Whether search b answers better than search a, the reference; what differs even without labels.
+    """Whether search b answers better than search a, the reference; without labels, how far they agree.
 
-    Whole users are flipped, and intervals are over users: see `evaluate` for how the unit is chosen. Below 6 units
-    there is no verdict. Settings that were chosen on these very queries look better here than they are.
+    The test flips the signs of whole users, and intervals are over users: see `evaluate` for how the unit is chosen.
+    Below 6 units there is no verdict. A setting chosen on these very queries looks better here than it is: see `tune`.
 
     Parameters
     ----------
     a, b : Retriever, or a run
-        As for `evaluate`: other settings, encoders, analysers, or hits that another program made.
+        As for `evaluate`: they may differ in settings, encoder or analyser, or be runs of another program.
     queries : table, data frame or path
         See `read_queries`.
     qrels : table, data frame or path, optional
@@ -156,17 +156,17 @@ def compare(
     metrics : str or sequence of str
         As for `evaluate`; the first one decides `word`.
     epsilon : float
-        Differences within ± this make no difference to you.
+        Differences within ± epsilon count as none.
     group, mean_of, as_of, where, user_id, depth, unjudged
         As for `evaluate`.
     k : int
         How many hits are compared without labels.
     unjudged_hits : {'bounds', 'irrelevant'}
-        What hits count that nobody judged. With bounds a verdict has to hold both where none of them is relevant and
-        where those are that b alone found; else it cannot be told, and `to_judge` says what to judge first. Choose
+        How unjudged hits count. With bounds a verdict has to hold both where none of them is relevant, and where all
+        are that b alone found; else the verdict is *cannot tell yet*, and `to_judge` lists what to judge first. Choose
         'irrelevant' where the labels are complete.
     seed : int
-        For the flips, of 14 units and more.
+        For the random sign flips, from 14 units on.
 
     Returns
     -------
@@ -238,7 +238,7 @@ class _Pair:
         return verdict(self.task.units(difference), self.epsilon, self.seed, self.task.unit_name)
 
     def judge(self, metric: Metric, bounds: bool) -> tuple[Verdict, dict[str, Any], pa.Table, pa.Table]:
-        """The verdict, the row of `_TABLE`, the scores by query, and what would have to be judged first."""
+        """The verdict, the row of `_TABLE`, the scores by query, and what has to be judged first."""
         task = self.task
         a, b = self.scores(metric, task.labels)
         d = b - a
@@ -276,9 +276,9 @@ class _Pair:
         return conclusion, row, pa.table([*columns, *map(nullable, (a, b, d))], schema=_PER_QUERY), to_judge
 
     def _bounded(self, metric: Metric, conclusion: Verdict, without: Any) -> tuple[Verdict, pa.Table]:
-        """The verdict if it holds whatever the hits are worth that b alone found and nobody judged.
+        """The verdict, if it holds whether or not the unjudged hits of b alone are relevant.
 
-        Else that it cannot be told, and the fewest of them, the weightiest first, that would change the word.
+        Else *cannot tell yet*, and the fewest of those hits, by weight, that would change the word.
         """
         unseen = self._unseen(metric)
 
@@ -296,7 +296,7 @@ class _Pair:
         return replace(conclusion, word=OPEN, reason=reason, needed=None), unseen.slice(0, high)
 
     def _unseen(self, metric: Metric) -> pa.Table:
-        """What b alone found within the metric's places and nobody judged, by what it could add to the mean."""
+        """The unjudged hits of b alone within the metric's places, by how much they could add to the mean."""
         task, k = self.task, metric.k or self.depth
         ranks = _ranks(self.a, self.b, task.queries, k)
         alone = ranks[ranks["rank_a"].isna()]
@@ -313,7 +313,7 @@ class _Pair:
         return pa.Table.from_pandas(chosen[_TO_JUDGE.names], schema=_TO_JUDGE, preserve_index=False)
 
     def _with_relevant(self, pairs: pa.Table) -> Labels:
-        """The labels as if these were as relevant as anything is."""
+        """The labels with these pairs added at the highest relevance there is."""
         best = float(self.task.labels.gain.max())
         more = pairs.select(["query_id", "memory_id"]).append_column("relevance", pa.array([best] * pairs.num_rows))
         judged_before = self.task.qrels.select(QRELS.names)
@@ -325,7 +325,7 @@ class _Pair:
 def first_to_judge(
     task: Task, a: pa.Table, b: pa.Table, metric: Metric, depth: int, epsilon: float = 0.01, seed: int = 0
 ) -> pa.Table:
-    """What would have to be judged before the word on two searches holds, by their hits: `Comparison.to_judge`."""
+    """The hits to judge before the verdict on two searches holds: `Comparison.to_judge`."""
     return _Pair(task, a, b, depth, epsilon, seed).judge(metric, True)[3]
 
 

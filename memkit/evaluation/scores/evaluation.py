@@ -32,7 +32,7 @@ _LARGEST = 0.25
 
 @dataclass(frozen=True)
 class Task:
-    """Labelled queries, read and checked: what can be put to one search after another.
+    """Labelled queries, read and checked, with their units of analysis and their moment.
 
     Attributes
     ----------
@@ -43,9 +43,9 @@ class Task:
     user_id : str or None
         Who asks the queries without a user of their own.
     unit : ndarray of int, shape (n_queries,)
-        Which unit of analysis each query belongs to.
+        The unit of analysis of each query.
     unit_name : str
-        The column that says so; query_id where a query is its own unit.
+        The column that defines the units; query_id where each query is its own unit.
     per_query : bool
         Whether means are over queries, rather than over units.
     """
@@ -87,7 +87,7 @@ class Task:
         return put_to(search, self.queries, self.qrels, self.moment, where, self.user_id)
 
     def pools(self, search: Any, where: str | None) -> Pools:
-        """These queries put to one index over all memories of a search, for settings without number."""
+        """These queries put to one index over all memories of a search, to be ranked under many settings."""
         self.check_known(search)
         return Pools(search.over_all(), self.queries, self.qrels, self.moment, where, self.user_id)
 
@@ -105,7 +105,7 @@ class Task:
             )
 
     def units(self, scores: Floats, per_query: bool | None = None) -> Units:
-        """What each unit adds to the mean of `scores`, without the queries that have none."""
+        """The units of the mean of `scores`, without the queries that have no score."""
         has = ~np.isnan(scores)
         return Units.from_scores(scores[has], self.unit[has], self.per_query if per_query is None else per_query)
 
@@ -120,7 +120,7 @@ class Task:
 
 
 def is_per_query(mean_of: str | None, unit: Ints, unit_name: str, owner: str) -> bool:
-    """Whether a mean is over queries, where that is not said: each is its own unit, or no unit has most of them."""
+    """Whether means are over queries. Where `mean_of` is None they are, unless one unit has over a quarter of them."""
     if mean_of is not None:
         check_choice("mean_of", mean_of, ("queries", "units"), owner)
     if unit_name == "query_id":
@@ -139,9 +139,9 @@ def _check_judged(queries: pa.Table, qrels: pa.Table, unjudged: str) -> None:
 
 
 def _units(queries: pa.Table, group: str | None) -> tuple[str, Ints]:
-    """The column that tells units, and each query's unit; a query without one is its own.
+    """The column that defines the units, and the unit of each query; a query without a value is its own unit.
 
-    Of the users and the groups that labels come with, the fewer: claiming too little is the lesser fault.
+    Of user_id and group the one with fewer values counts, as fewer units claim less.
     """
     if group is not None and group not in queries.column_names:
         hint = did_you_mean(group, queries.column_names)
@@ -153,7 +153,7 @@ def _units(queries: pa.Table, group: str | None) -> tuple[str, Ints]:
 
 
 def _codes(column: pa.ChunkedArray) -> Ints:
-    """A number for each value from 0 on, and one of its own for each null."""
+    """A number from 0 for each value; every null gets a number of its own."""
     codes: dict[Any, int] = {}
     rows = enumerate(column.to_pylist())
     return np.array(
@@ -168,16 +168,16 @@ class Evaluation(Result):
     Attributes
     ----------
     table : pa.Table
-        A row a metric: metric; value; low and high, its 95 % interval, null below 6 units; estimate, what the mean is
-        over; per_query and per_unit, both means; judged, the share of as many hits that was judged; unit, n_units,
-        n_queries, the queries that count; n_no_relevant, those that do not, having nothing to find; n_with_hits.
+        A row for each metric: metric; value; low and high, its 95 % interval, null below 6 units; estimate (what the
+        mean is over); per_query and per_unit, both means; judged, the share of judged hits; unit; n_units; n_queries,
+        the queries that count; n_no_relevant, the queries without a relevant memory, which do not; n_with_hits.
     per_query : pa.Table
-        A row a query: query_id, unit, n_relevant, n_hits, and each metric, null where it has none.
+        A row for each query: query_id, unit, n_relevant, n_hits, and each metric, null where it is undefined.
     hits : pa.Table
         query_id, rank, memory_id, score; `labels.write` makes a run of it.
     stages : pa.Table
-        Where it was asked for, what became of the relevant memories: disposition (as in `Retriever.trace`; not_found
-        where no arm had it), n, share, n_queries.
+        With ``stages=True``, what became of the relevant memories: disposition (as in `Retriever.trace`; not_found
+        where no arm found it), n, share, n_queries.
     """
 
     table: pa.Table
@@ -204,7 +204,10 @@ class Evaluation(Result):
         above = super()._sheets(rows, show_secrets)
         if not self.stages.num_rows:
             return above
-        return (*above, replace(sheet_of(self.stages, rows, show_secrets), heading="What became of what is relevant"))
+        return (
+            *above,
+            replace(sheet_of(self.stages, rows, show_secrets), heading="What became of the relevant memories"),
+        )
 
 
 def evaluate(
@@ -225,9 +228,9 @@ def evaluate(
 ) -> Evaluation:
     """How well a search answers labelled queries.
 
-    A query with a user sees that user's memories and those of nobody; one with a day sees no memory that was created
-    after it. (One batch a user and day.) Intervals are over users, or whatever `group` names: the queries of one user
-    are alike, and an interval over queries would be too narrow.
+    A query with a user sees that user's memories and those of nobody. A query with a day sees no memory created later.
+    Intervals are over users, or over whatever `group` names: the queries of one user resemble each other, so that an
+    interval over queries would be too narrow.
 
     Parameters
     ----------
@@ -236,16 +239,16 @@ def evaluate(
     queries : table, data frame or path
         See `read_queries`.
     qrels : table, data frame or path
-        See `read_qrels`. At a query's moment a superseded memory, or one that is not yet true, is not relevant.
+        See `read_qrels`. A memory that is superseded at the query's moment, or not yet true, is not relevant.
     metrics : str or sequence of str
-        ndcg, recall, precision, mrr, map, hit (whether any is right), judged (share of the hits that somebody judged),
-        stale (share that is superseded), each with @k or over all hits. Gains are linear. A hit under which others are
-        folded has the highest relevance among them.
+        ndcg, recall, precision, mrr, map, hit (whether any hit is relevant), judged (share of judged hits), stale
+        (share of superseded hits), each with @k or over all hits. Gains are linear. A hit with near-duplicates
+        collapsed under it (`fold`) has the highest relevance among them.
     group : str, optional
-        The column of `queries` whose values are the units of analysis. None is user_id or group, whichever has fewer
-        values; without either a query is its own unit.
+        The column of `queries` that defines the units of analysis. None is user_id or group, whichever has fewer
+        values; without either, each query is its own unit.
     mean_of : {'queries', 'units'}, optional
-        What the mean is over. None is units where the largest has more than a quarter of the queries.
+        What the mean is over. None is units where one unit has more than a quarter of the queries, else queries.
     as_of : str, date or datetime, optional
         The moment for queries without a day of their own; None is now. What was created later is hidden where it is
         given, as in `Retriever.search`.
@@ -255,23 +258,23 @@ def evaluate(
         Who asks the queries that have no user of their own, as in `Retriever.search`. It changes what they see, never
         the unit of analysis.
     depth : int
-        Hits that are asked for where a metric has no @k.
+        How many hits a metric without @k looks at.
     unjudged : {'raise', 'apart'}
-        Whether queries that `qrels` does not name are an error, or are counted with those that have nothing to find.
+        Whether a query without any judgement is an error, or counts as one without a relevant memory.
     stages : bool
-        Whether to say what became of the relevant memories, by a trace of the first k places of the deepest metric.
+        Whether to trace what became of the relevant memories, within the largest k of the metrics.
     seed : int
-        For the flips behind intervals of 14 to 19 units.
+        For the random sign flips behind intervals over 14 to 19 units.
 
     Returns
     -------
     Evaluation
-        ``.table`` with a row a metric, ``.per_query``, ``.hits``, ``.stages``.
+        ``.table`` with a row for each metric, ``.per_query``, ``.hits``, ``.stages``.
 
     Raises
     ------
     ParameterError
-        For labels that cannot be meant: see `read_qrels`; memories that the corpus lacks, no relevant memory at all.
+        For invalid labels (see `read_qrels`), judged memories that the corpus lacks, or no relevant memory at all.
     MemkitError
         Where an arm of the search did not run, or found nothing for any query.
 

@@ -1,4 +1,4 @@
-"""What the arms of a search found for labelled queries: asked once, and handed to all that measures."""
+"""The candidates of a search's arms for labelled queries: asked once, then ranked under many settings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def put_to(
     Parameters
     ----------
     search : Retriever or what `read_run` takes
-        A run was made elsewhere: users, days, `where` and arms are its maker's matter.
+        For a run made elsewhere, users, days and `where` are not applied.
     queries : pa.Table
         Of `read_queries`.
     """
@@ -71,7 +71,7 @@ def put_both(
 
 @dataclass(frozen=True)
 class Run:
-    """The hits that another program found for labelled queries."""
+    """A run: hits that another program found for labelled queries."""
 
     run: pa.Table
     queries: pa.Table
@@ -91,17 +91,17 @@ def _first(run: pa.Table, depth: int) -> pa.Table:
 
 @dataclass(frozen=True)
 class IndexCandidates:
-    """What the arms found for the queries that are put to one index.
+    """The candidates of the arms for the queries put to one index.
 
     Attributes
     ----------
     number : ndarray of int64
-        Which of all labelled queries each one is.
+        The position of each query among all labelled queries.
     texts : tuple of str
     moment : ndarray of datetime64
         By query.
     candidates : Candidates
-        Their queries are numbered as `number` has them.
+        Their queries are numbered by position in `number`.
     """
 
     index: MemoryIndex
@@ -112,10 +112,10 @@ class IndexCandidates:
 
 
 class Pools:
-    """What the arms of a search found for labelled queries: each scope is asked once, and ranked as often as one likes.
+    """The candidates of a search's arms for labelled queries: each scope is asked once, and ranked many times.
 
-    One batch for the queries of one user and one moment. Queries with a `hidden_field` are put to a copy of the index
-    in which that field is hidden from what answers them. What is handed on is this: nothing has to be asked again.
+    The queries of one user and one moment make a batch. Queries with a `hidden_field` are put to a copy of the index
+    in which the memories that answer them lack that field.
 
     Parameters
     ----------
@@ -147,21 +147,21 @@ class Pools:
         self._parts: dict[Any, list[IndexCandidates]] = {}
 
     def serves(self, search: Any) -> bool:
-        """Whether what was found for this search is what `search` would find, under settings of its own."""
+        """Whether these candidates also serve `search`, which may differ from this search in its settings alone."""
         if not hasattr(search, "ask") or search._index() is not self.search._index():
             return False
-        # Over buckets, or by an approximate index, a smaller pool need not be the beginning of a larger one.
+        # Over buckets, or by an approximate index, a smaller pool need not be a prefix of a larger one.
         return isinstance(self.index, MemoryIndex) and (self.search.pool == search.pool or self.index.is_steady)
 
     def needs(self, setting: Mapping[str, Any]) -> tuple[Settings, dict[str, float], _Scope]:
-        """A setting in full, the weights of its arms, and the scope within which they are asked."""
+        """A setting with all parameters, the weights of its arms, and its scope (the values of `SCOPING`)."""
         full = self.settings.but(**{**setting, "on_encoder_error": "raise"})
         values = [getattr(full, name) for name in SCOPING]
         scope = tuple(tuple(value) if isinstance(value, list) else value for value in values)
         return full, self.index.weights(full), scope
 
     def ask(self, settings: Iterable[Mapping[str, Any]]) -> None:
-        """Ask what all these settings need, each scope at once."""
+        """Ask all arms that these settings need, once for each scope."""
         arms: dict[_Scope, set[str]] = {}
         pools: dict[_Scope, int] = {}
         for full, weights, scope in map(self.needs, settings):
@@ -171,7 +171,7 @@ class Pools:
             self.ask_for(scope, wanted, pools[scope])
 
     def ask_for(self, scope: _Scope, wanted: Collection[str], pool: int) -> None:
-        """Ask the arms that are `wanted` unless they were asked for as much."""
+        """Ask the `wanted` arms for `pool` candidates each, unless that was done before."""
         arms_before, depth, _ = self._answered.get(scope, ((), 0, []))
         arms, pool = tuple(arm for arm in KINDS if arm in {*wanted, *arms_before}), max(pool, depth)
         if arms == arms_before and pool == depth:
@@ -190,7 +190,7 @@ class Pools:
         self._answered[scope] = (arms, pool, answers)
 
     def _answers_before(self, values: Mapping[str, Any], arms: tuple[str, ...], pool: int) -> dict[str, list[Question]]:
-        """What arms answered before that are asked the same again, beside others that are not."""
+        """Earlier answers of those arms that would be asked the same again; none where all would be."""
         earlier: dict[str, list[Question]] = {}
         for scope, (arms_before, depth, answers) in self._answered.items():
             scope_values = dict(zip(SCOPING, scope, strict=True))
@@ -203,7 +203,7 @@ class Pools:
         return {} if len(earlier) == len(arms) else earlier
 
     def check(self, scope: _Scope, weights: Mapping[str, float]) -> None:
-        """Raise where an arm that has a weight found nothing for any query: a score of 0 looks like a bad setting."""
+        """Raise where an arm with a weight found nothing for any query: a score of 0 would look like a bad setting."""
         _, _, questions = self._answered[scope]
         for arm, weight in weights.items():
             if not any(
@@ -212,7 +212,7 @@ class Pools:
                 self._check_arm(arm, weight, dict(zip(SCOPING, scope, strict=True)))
 
     def _check_arm(self, arm: str, weight: float, values: Mapping[str, Any]) -> None:
-        """Its candidates may all have been filtered, which only the trace tells."""
+        """Raise unless the trace shows that the arm has candidates, all of which were filtered."""
         alone = {f"{other_arm}_weight": float(other_arm == arm) for other_arm in KINDS}
         for batch in self.batches:
             search = batch.search.with_params(**values, **alone)
@@ -247,13 +247,13 @@ class Pools:
         return pa.concat_tables([hits.select(names).replace_schema_metadata(None) for hits in tables])
 
     def parts(self, scope: _Scope, arms: tuple[str, ...], pool: int) -> list[IndexCandidates]:
-        """What some arms found within a pool, an index each; kept, with what was found out of their texts."""
+        """The candidates of some arms within a pool, one part for each index; the last answer is cached."""
         key = (scope, arms, pool)
         if key not in self._parts:
             by_index: dict[int, list[int]] = {}
             for position, batch in enumerate(self.batches):
                 by_index.setdefault(id(batch.search._index()), []).append(position)
-            # One at a time: settings that differ in little come together.
+            # Only the last key is cached: settings with the same key come one after the other.
             self._parts = {key: [self._part(scope, arms, pool, positions) for positions in by_index.values()]}
         return self._parts[key]
 
@@ -279,9 +279,9 @@ class Pools:
 
 
 def _without_masks(question: Question) -> Question:
-    """A question to be kept: what it may find is a mask over all chunks, and there are as many as users.
+    """The question without its scope's masks, which are as long as the index and as many as there are users.
 
-    Where nothing may be found the mask stays, for the note that says so.
+    Where nothing may be found the mask stays, as the note about it is made from it.
     """
     allowed = question.scope.allowed
     if allowed is not None and not allowed.any():
@@ -290,7 +290,7 @@ def _without_masks(question: Question) -> Question:
 
 
 def _joined(arms: tuple[str, ...], new: Candidates, earlier: Mapping[str, Candidates]) -> Candidates:
-    """What some arms answered now and others before, as if all were asked at once."""
+    """The candidates of arms asked now and of arms asked earlier, merged as if all were asked at once."""
     by_arm = {arm: earlier.get(arm, new) for arm in arms}
     tables, scales = {}, []
     for arm, candidates in by_arm.items():

@@ -1,1 +1,1 @@
-"""Many settings of one search, from what its arms found once."""
+"""Many settings of one search, scored over candidates that its arms are asked for once."""

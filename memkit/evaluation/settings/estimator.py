@@ -1,4 +1,4 @@
-"""Settings of a search as scikit-learn and Optuna try them: scored from what the arms found once."""
+"""A search for scikit-learn and Optuna: settings are scored over candidates that the arms are asked for once."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from memkit.search.question import check_user
 from memkit.search.settings import QuerySettings
 
 _MOST_CACHED = 32
-"""Sets of queries whose candidates are kept: the folds of a cross-validation, or two."""
+"""The most sets of queries whose candidates are cached: the folds of a cross-validation or two."""
 
 
 class Arms:
-    """A fitted search, and what its arms found for each set of labelled queries that it was asked."""
+    """A fitted search, with the candidates for each set of labelled queries that was scored."""
 
     def __init__(self, search: Any, metric: Metric, where: str | None, as_of: AsOf, user_id: str | None) -> None:
         self.search, self.metric, self.where, self.moment = search, metric, where, Moment.of(as_of)
@@ -46,7 +46,7 @@ class Arms:
         )
 
     def score(self, queries: pd.DataFrame, labels: Sequence[Mapping[str, float]], setting: Setting) -> float:
-        """The mean over the queries that have a score; more is better whatever the metric."""
+        """The mean over the queries that have a score, negated where less is better."""
         with self._lock:
             key = tuple(map(repr, [*queries.itertuples(index=False), *labels]))
             if key not in self._pools:
@@ -72,7 +72,7 @@ class Arms:
 
 @estimator
 class SearchEstimator(QuerySettings):
-    """The settings of a fitted search as a scikit-learn estimator: nothing is learned, `score` measures.
+    """The settings of a fitted search as a scikit-learn estimator: `fit` learns nothing, `score` measures.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class SearchEstimator(QuerySettings):
         The search with these settings; it shares everything fitted.
     """
 
-    arms: Any = param(None, kind="object", doc="What `as_estimator` asks; clones share it.")
+    arms: Any = param(None, kind="object", doc="The search that `as_estimator` was given; clones share it.")
 
     def fit(self, queries: Any, qrels_by_query: Any = None) -> Self:
         """Check the settings; there is nothing to learn."""
@@ -90,7 +90,7 @@ class SearchEstimator(QuerySettings):
         return self
 
     def score(self, queries: Any, qrels_by_query: Any) -> float:
-        """The mean of the metric over these queries; less is better where that is so, and counts negative.
+        """The mean of the metric over these queries, negated where less is better.
 
         Parameters
         ----------
@@ -103,13 +103,13 @@ class SearchEstimator(QuerySettings):
         return arms.score(pd.DataFrame(queries), list(qrels_by_query), self._setting())
 
     def labels(self, queries: Any, qrels: Any) -> tuple[pd.DataFrame, list[dict[str, float]]]:
-        """Labelled queries and judgements, as `evaluate` takes them, as `fit` and `score` take them.
+        """Labelled queries and judgements in the form that `fit` and `score` take; parameters as for `evaluate`.
 
         Returns
         -------
         queries : pandas.DataFrame
         qrels_by_query : list of dict
-            Relevance by memory, in the order of the queries. Days of judgements are left out.
+            Relevance by memory, in the order of the queries. valid_from and valid_to are left out.
         """
         table, judged = read_queries(queries).to_pandas(), read_qrels(qrels).select(QRELS.names[:3])
         by_query: dict[str, dict[str, float]] = {}
@@ -131,9 +131,9 @@ def as_estimator(
 ) -> SearchEstimator:
     """A fitted search as an estimator for ``GridSearchCV`` and its like; the corpus is not fitted again.
 
-    The arms are asked once for each part that the queries are cut into. Say which queries belong together:
-    ``cv=GroupKFold()`` and ``groups=`` the users. With more than one job use threads. `mk.tune` says besides whether
-    the best setting is better than the search's own, and how sure that is.
+    The arms are asked once for each fold. Keep the queries of one user in one fold: ``cv=GroupKFold()`` and ``groups=``
+    the users. With more than one job use threads. `mk.tune` also tests whether the best setting is better than the
+    search's own.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def as_estimator(
 
 
 class Objective:
-    """What `as_objective` makes: called with a trial, it gives the score of the setting that the trial suggests."""
+    """An objective for Optuna: called with a trial, it returns the score of the setting that the trial suggests."""
 
     def __init__(self, arms: Arms, queries: pd.DataFrame, labels: list[dict[str, float]], space: Mapping[str, Any]):
         self._arms, self._queries, self._labels, self._space = arms, queries, labels, dict(space)
@@ -190,17 +190,17 @@ def as_objective(
     as_of: AsOf = None,
     user_id: str | None = None,
 ) -> Objective:
-    """What Optuna optimises: a function of a trial, scored from what the arms found once.
+    """An objective for Optuna: a function of a trial, scored over candidates that the arms are asked for once.
 
-    The best of many trials looks better than it is, here as in a grid. Try settings on some of the labels and ask
-    `mk.compare`, or give `mk.tune` the best trials as its grid.
+    The best of many trials looks better than it is, as in a grid. Optimise on some of the labels and run `mk.compare`
+    on the others, or give `mk.tune` the best trials as its grid.
 
     Parameters
     ----------
     search, queries, qrels, metric, where, as_of, user_id
         As for `evaluate`.
     space : dict
-        By parameter: a list of values, or a tuple of the least and the largest number.
+        By parameter: a list of values, or a tuple (low, high).
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Settings by what they do to a ranking once it is known what the arms found, laid out as blocks of columns."""
+"""Settings grouped by the candidates that they rank, laid out as blocks of columns."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memkit.search.question import Settings
 from memkit.search.stages.blocks import Block, RankingKey, block_of
 
 _BLOCK = 512
-"""Settings at a time: a query's candidates under so many fit a processor's second cache."""
+"""Settings in a block: a query's candidates under so many fit a processor's second cache."""
 
 
 @dataclass(frozen=True)
@@ -24,11 +24,11 @@ class Plan:
     Attributes
     ----------
     arms, pool, per_memory
-        Of what the candidates are, and whether a hit is a memory.
+        The arms and pool that the candidates come from; whether a hit is a memory or a chunk.
     positions : ndarray of int64
-        Which settings they are.
+        The numbers of the settings.
     effect : ndarray of int64
-        Which column of the blocks, one after the other, each of them is.
+        The column of each setting in the blocks, counted through.
     blocks : list of Block
     """
 
@@ -73,5 +73,5 @@ class Plan:
 
 
 def shares_candidates(s: Settings) -> bool:
-    """Whether what other arms found makes no difference to these settings, once it is no candidate."""
+    """Whether candidates of other arms make no difference to these settings, so that pools may be shared."""
     return s.fusion in ("weighted", "rrf") and s.mmr_lambda == 1.0 and (s.normalise != "none" or s.fusion == "rrf")

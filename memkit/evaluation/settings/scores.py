@@ -1,4 +1,4 @@
-"""The scores of any settings over what the arms found for labelled queries, asked once."""
+"""Scores of settings over the candidates for labelled queries; each arm is asked once."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ def scores_of(
     n_jobs: int | None = None,
     resume: str | Path | None = None,
 ) -> tuple[Floats, Ints]:
-    """Metrics × settings × queries, and how many queries have a hit, by setting.
+    """Scores, metrics × settings × queries, and the number of queries with a hit, by setting.
 
     Parameters
     ----------
     pools : Pools
-        Over one index; what is missing is asked.
+        Over one index; arms are asked for what is missing.
     depth : int
         How many hits the metrics look at.
     names : sequence of str
-        What varies, to be checked for whether it can make a difference.
+        The parameters that vary; raise where they cannot make a difference.
     resume : str or Path, optional
-        The file that keeps each piece of the work as soon as it is done.
+        A checkpoint file, which keeps each part of the scores as soon as it is done.
     """
     plans = _plans(pools, settings)
     _check_decay(pools, plans, names)
@@ -72,7 +72,7 @@ def scores_of(
 
 
 def _plans(pools: Pools, settings: Sequence[Setting]) -> list[Plan]:
-    """The settings by what their arms have to be asked; the arms are asked."""
+    """The settings grouped by the candidates that they rank; asks the arms."""
     needs = []
     for setting in settings:
         full, weights, scope = pools.needs(setting)
@@ -101,11 +101,11 @@ def _parts(pools: Pools, plan: Plan) -> list[IndexCandidates]:
 
 
 def _check_decay(pools: Pools, plans: Sequence[Plan], names: Sequence[str]) -> None:
-    """Raise where the settings vary decay and nothing that was found decays under any of them."""
+    """Raise where the settings vary decay and no candidate decays under any of them."""
     varied = [name for name in names if name in _DECAY]
     if varied and not any(_decays(part, plan) for plan in plans for part in _parts(pools, plan)):
         raise ParameterError(
-            f"grid: '{varied[0]}' makes no difference: nothing that these queries find decays under any setting. "
+            f"grid: '{varied[0]}' makes no difference: no candidate of these queries decays under any setting. "
             "Expected memories with a date, of a kind in decay_kinds ('*' is all), neither of high nor of low"
             " importance, and a form of decay."
         )
@@ -138,7 +138,7 @@ def _worked(
 def _facts(
     pools: Pools, task: Task, metrics: Sequence[Metric], depth: int, settings: Sequence[Setting]
 ) -> dict[str, Any]:
-    """What the scores depend on, by fingerprints."""
+    """Everything that the scores depend on, as fingerprints."""
     labels, rows, memories = task.labels, pools.index.rows, pools.index.memories
     arrays = (rows.kind[0], rows.expires, rows.dated, rows.made, rows.decays, rows.twin)
     questions = [batch.rows.drop_columns(["group"]).to_pylist() for batch in pools.batches]
@@ -159,7 +159,7 @@ def _facts(
 
 
 def _scored(scorer: Scorer, units: list[slice], n_jobs: int | None) -> Iterator[tuple[Floats, Ints]]:
-    """What the scorer gives for each unit: by threads, or wherever joblib was told to work."""
+    """The scorer's result for each unit: by threads, or by the workers that joblib is configured for."""
     if not is_told():
         yield from results(scorer, ((unit,) for unit in units), n_jobs, prefer="threads")
         return
@@ -168,7 +168,7 @@ def _scored(scorer: Scorer, units: list[slice], n_jobs: int | None) -> Iterator[
 
 
 def _units(n_queries: int, n_settings: int) -> list[slice]:
-    """Queries whose scores are one piece of work."""
+    """Slices of queries, each one unit of work."""
     size = max(1, min(-(-n_queries // _FEWEST_UNITS), _UNIT // max(n_settings, 1)))
     return [slice(start, min(start + size, n_queries)) for start in range(0, n_queries, size)]
 

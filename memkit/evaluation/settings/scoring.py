@@ -1,4 +1,4 @@
-"""Scores of many settings over what the arms found for labelled queries, a query at a time."""
+"""Scores of many settings over the candidates for labelled queries, one query at a time."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _norms(name: Any, settings: Settings, part: IndexCandidates) -> Floats:
 
 
 class Scorer:
-    """Scores of one plan over one part, some queries at a time; any number of threads may call it.
+    """Scores of one plan over one part, a slice of queries at a time; any number of threads may call it.
 
-    It has what scoring looks at by candidate, so that `alone` can be sent to where there is no index.
+    It holds all columns of the candidates that scoring needs, so that `alone` can go to a worker without an index.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class Scorer:
             self.similarity = index.similarity(candidates.row, by_vectors="vector" in plan.arms)
 
     def alone(self, unit: slice) -> Self:
-        """The same for some queries, which are all of its own, without what belongs to the index."""
+        """The scorer of some queries alone, without references to the index."""
         first, last = self.starts[unit.start], self.starts[unit.stop]
         rows, part = slice(first, last), copy.copy(self)
         part.number, part.starts = self.number[unit], self.starts[unit.start : unit.stop + 1] - first
@@ -87,7 +87,7 @@ class Scorer:
         return part
 
     def __call__(self, unit: slice) -> tuple[Floats, Ints]:
-        """Metrics × effects × queries, and how many of these have a hit, by effect."""
+        """Scores, metrics × effects × queries, and the number of queries with a hit, by effect."""
         plan, queries = self.plan, range(unit.start, unit.stop)
         scores = np.empty((len(self.metrics), plan.size, len(queries)))
         with_hits = np.zeros(plan.size, np.int64)
@@ -133,7 +133,7 @@ class Scorer:
         return np.stack([priors(self.kind[rows], self.kind_names, dict(one or ())) for one in weights], axis=1)
 
     def _judged(self, query: int, labels: Ints, places: Places) -> Judged:
-        """As `Judged.from_hits`, a row a setting; what no metric looks at is left out."""
+        """As `Judged.from_hits`, a row for each setting; columns that no metric uses stay empty."""
         shape = (len(places.hits), self.depth)
         gain, covered = np.zeros(shape), np.zeros(shape, np.int64)
         judged, stale, filled = (np.zeros(shape, bool) for _ in range(3))

@@ -1,4 +1,4 @@
-"""`sweep`: many settings of one search over labelled queries, from what its arms found once."""
+"""`sweep`: many settings of one search scored on labelled queries, over candidates asked for once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from memkit.schemas import Floats, Ints
 from memkit.tables.database import sql_with
 
 MOST_SCORES = 200_000_000
-"""Scores of 8 bytes that a sweep may hold."""
+"""The most scores, of 8 bytes each, that a sweep holds."""
 MOST_SETTINGS = 1_000_000
 
 
@@ -41,16 +41,16 @@ class Sweep(Result):
     Attributes
     ----------
     table : pa.Table
-        A row a setting: setting (its number), a column a parameter that varies, a column a metric with its mean (as
-        `evaluate` gives it), n_with_hits (queries with any hit).
+        A row for each setting: setting (its number), the parameters that vary, the mean of each metric (as `evaluate`
+        gives it), n_with_hits (queries with any hit).
     settings : list of dict
-        The values of what varies, by setting.
+        The values of the parameters that vary, by setting.
     default : int
-        The setting that the search came with; the last row where the grid has it not.
+        The number of the search's own setting; it is the last row where the grid lacks it.
     queries : pa.Table
         The labelled queries, in the order of the columns of `matrix`.
     metrics : list of str
-        The first one decides `best`.
+        The first decides `best`.
     task : Task
         Labels, units of analysis and moment.
     where : str or None
@@ -67,7 +67,7 @@ class Sweep(Result):
     where: str | None = None
 
     def matrix(self, metric: str | None = None) -> Floats:
-        """Scores, settings × queries, of the first metric or another; NaN where a query has none.
+        """Scores, settings × queries, of the first metric or a named one; NaN where a query has no score.
 
         Raises
         ------
@@ -88,7 +88,7 @@ class Sweep(Result):
     def best(self) -> int:
         """The setting with the best mean of the first metric, the first one of equals; `default` where none has one.
 
-        Its mean is too good to be true: of many settings the luckiest was taken.
+        Its mean is too high: it was chosen for it. `tune` estimates the gain without that bias.
         """
         means = self.table[self.metrics[0]].to_numpy() * Metric.parse(self.metrics[0]).sign
         return self.default if np.isnan(means).all() else int(np.nanargmax(np.round(means, 12)))
@@ -125,11 +125,11 @@ class Sweep(Result):
         units = {"n_units": int(self.task.unit.max()) + 1}
         over = f"{len(self.settings):,} settings {size(n_queries | units)}."
         if best[name] is None:
-            return f"{over} No query has {name!r} in any of them, as nothing was found: expected hits for some."
-        as_it_is = f"{default[name]:.3f}" if default[name] is not None else "nothing found"
+            return f"{over} No query has {name!r} under any setting, as none has hits."
+        as_it_is = f"{default[name]:.3f}" if default[name] is not None else "no hits"
         return (
-            f"{over} {name} {best[name]:.3f} at best ({chosen}), {as_it_is} as it is."
-            " The best of many looks better than it is: mk.tune says what to expect."
+            f"{over} {name} {best[name]:.3f} at best ({chosen}), {as_it_is} for the search's own setting."
+            " The best of many settings looks better than it is: mk.tune estimates its gain."
         )
 
 
@@ -169,14 +169,14 @@ def sweep(
     metrics : str or sequence of str
         As for `evaluate`.
     sample : int, optional
-        So many settings drawn from the grid in place of all of them.
+        Draw this many settings from the grid instead of trying all.
     how : {'sobol', 'random'}
-        How they are drawn; Sobol's points fill the space evenly.
+        How settings are drawn; Sobol points fill the space evenly.
     group, mean_of, as_of, where, user_id, depth, unjudged
         As for `evaluate`.
     resume : str or Path, optional
-        A file that keeps what is done, for a sweep that was stopped or killed to go on from; where `as_of` is None it
-        goes on at the moment at which it began. The file of another sweep is refused.
+        A checkpoint file: a sweep that was stopped or killed goes on from it; where `as_of` is None, at the moment at
+        which it began. The file of another sweep is refused.
     n_jobs : int, optional
         Threads, as joblib counts them, unless ``joblib.parallel_config`` names other workers, such as a cluster's; the
         result is the same with any.
@@ -186,15 +186,15 @@ def sweep(
     Returns
     -------
     Sweep
-        ``.table`` with a row a setting, ``.scores``, ``.matrix(metric)``, ``.sql(query)``. The setting that `search`
-        has is always among them. One under which no query has a hit scores 0, and ``n_with_hits`` says so; those in
-        which all arms have the weight 0 are left out, with a warning.
+        ``.table`` with a row for each setting, ``.scores``, ``.matrix(metric)``, ``.sql(query)``. The search's own
+        setting is always included. A setting under which no query has a hit scores 0, and ``n_with_hits`` shows it.
+        Settings in which all arms have the weight 0 are left out, with a warning.
 
     Raises
     ------
     ParameterError
         For an unknown name, a value outside of its declaration, an empty grid, one of more than a million
-        settings or 200 million scores, decay where nothing decays, or labels that cannot be meant.
+        settings or 200 million scores, decay where nothing decays, or invalid labels.
     MemkitError
         Where an arm that has a weight found nothing for any query.
 
@@ -219,7 +219,7 @@ def sweep(
 
 
 def check_work(search: Any, depth: int, n_jobs: int | None, seed: int) -> None:
-    """Raise where a sweep of `search` cannot be so deep, or done by so many."""
+    """Raise for an invalid `depth`, `n_jobs` or `seed`, or a search that is not fitted."""
     check_value("sweep", "depth", depth, "int", low=1)
     check_value("sweep", "n_jobs", n_jobs, "int", nullable=True)
     check_seed("sweep", seed)
@@ -238,7 +238,7 @@ def swept(
     n_jobs: int | None = None,
     resume: str | Path | None = None,
 ) -> Sweep:
-    """What `sweep` returns, from `pools` of the queries of `task`: only what is missing is asked."""
+    """What `sweep` returns, over the candidates in `pools`; arms are asked only for what is missing."""
     _check_size(len(points), task.queries.num_rows, len(metrics))
     settings, default = _with_default(_with_weights(list(points), pools.search), points.names, pools.search)
     scores, with_hits = scores_of(pools, task, metrics, deepest(metrics, depth), settings, points.names, n_jobs, resume)
@@ -249,7 +249,7 @@ def swept(
 
 
 def _begun(facts: Mapping[str, Any]) -> Moment:
-    """The moment of a sweep whose file says `known` of it; what did not hide the future goes on so."""
+    """The moment of a sweep by the facts of its checkpoint; a sweep that did not hide the future goes on so."""
     moment = Moment.of(facts.get("as_of"))
     return moment if facts.get("is_dated") else replace(moment, until=None)
 
@@ -264,7 +264,7 @@ def _check_size(n_settings: int, n_queries: int, n_metrics: int) -> None:
 
 
 def _with_weights(settings: list[Setting], search: Any) -> list[Setting]:
-    """The settings in which some arm has a weight; a product of weights holds one that has none."""
+    """The settings in which some arm has a weight; a product of weights includes one in which none has."""
     weights = {name: getattr(search, name) for name in ("vector_weight", "bm25_weight", "gram_weight")}
     kept = [setting for setting in settings if any(setting.get(name, weight) != 0 for name, weight in weights.items())]
     if left_out := len(settings) - len(kept):
@@ -276,7 +276,7 @@ def _with_weights(settings: list[Setting], search: Any) -> list[Setting]:
 
 
 def _with_default(points: list[Setting], names: Sequence[str], search: Any) -> tuple[list[Setting], int]:
-    """Each setting with all that varies, the search's own among them, and where that is."""
+    """Each setting with all parameters that vary, the search's own included, and the number of that one."""
     default = {name: getattr(search, name) for name in names}
     settings = [default | setting for setting in points]
     if default not in settings:
@@ -296,7 +296,7 @@ def _table(
 
 
 def _cell(value: Any) -> Any:
-    """A value as a column holds it: weights by kind as JSON, words as words."""
+    """A value as a table cell: weights by kind as JSON, several words as one text."""
     if isinstance(value, Mapping):
         return json.dumps(value, ensure_ascii=False, sort_keys=True)
     return ", ".join(value) if isinstance(value, (tuple, list)) else value

@@ -1,1 +1,1 @@
-"""The best of many settings, and what luck cannot buy."""
+"""The choice of a setting among many, with selective inference on its gain."""

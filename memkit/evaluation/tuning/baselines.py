@@ -1,4 +1,4 @@
-"""What needs no tuning, to hold a tuned search against: words alone, vectors alone, the words that a text contains."""
+"""Baselines without tuning, to compare a tuned search with: words alone, vectors alone, words contained."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ALONE = {"words alone": "bm25_weight", "vectors alone": "vector_weight"}
 
 
 def baselines(pools: Pools, default_scores: Floats, task: Task, metric: Metric, depth: int) -> pa.Table:
-    """Each by its metric, and by how far it is above the scores `own`, with the 95 % interval over units."""
+    """The metric of each baseline, and its difference to `default_scores` with the 95 % interval over units."""
     rows, deep = [], deepest([metric], depth)
     for name, arm in _ALONE.items():
         if arm == "vector_weight" and getattr(pools.search, "encoder", None) is None:
@@ -35,7 +35,7 @@ def baselines(pools: Pools, default_scores: Floats, task: Task, metric: Metric, 
         weights = {weight: float(weight == arm) for weight in _WEIGHTS}
         try:
             scores, _ = scores_of(pools, task, [metric], deep, [weights])
-        except MemkitError as error:  # such an arm does not score 0
+        except MemkitError as error:  # an arm that did not run has no score, not even 0
             rows.append({"baseline": name, "note": str(error)})
             continue
         rows.append(_row(name, scores[0, 0], default_scores, task))
@@ -50,7 +50,7 @@ def _row(name: str, scores: Floats, default_scores: Floats, task: Task) -> dict[
 
 
 class _Texts:
-    """The texts of one corpus, and which of them hold a word as letters."""
+    """The texts of one corpus, and which of them contain a word as a substring."""
 
     def __init__(self, search: Any) -> None:
         memories = search.corpus_.memories.select(["memory_id", "title", "text"]).sort_by("memory_id")
@@ -64,7 +64,7 @@ class _Texts:
         return self._matches[word]
 
     def best(self, text: str, visible: Any, depth: int) -> list[str]:
-        """The memories that hold the most words of `text`, equal ones by id."""
+        """The memories that contain the most words of `text`, ties by id."""
         words = set(re.findall(r"\w+", text.lower()))
         count = np.sum([self[word] for word in words] or [np.zeros(len(visible))], axis=0) * visible
         order = np.lexsort((np.arange(len(visible)), -count))[:depth]
@@ -73,7 +73,7 @@ class _Texts:
 
 
 def _contained(batches: Sequence[Batch], task: Task, metric: Metric, depth: int) -> Floats:
-    """By the number of different words of the query that a memory contains, in what the query may see."""
+    """Scores of ranking by the number of different query words that a visible memory contains."""
     corpora: dict[int, _Texts] = {}
     rows: list[tuple[str, str, int]] = []
     for batch in batches:  # those of a hidden field have a corpus of their own, without it
@@ -89,7 +89,7 @@ def _contained(batches: Sequence[Batch], task: Task, metric: Metric, depth: int)
 
 
 def _visible_ids(batch: Batch) -> pa.ChunkedArray:
-    """What the queries may see: their user's memories, and of the moment that they ask about those that there were."""
+    """Ids of the memories that the batch may see: by `where`, user and moment."""
     search, memories = batch.search, batch.search.corpus_.memories
     if batch.where is not None:
         ids = memories_where(search.corpus_.ask, batch.where, search.where_timeout_s)

@@ -1,13 +1,13 @@
-"""The best of a grid, honestly: what a choice among many settings may claim on the labels that it was made on.
+"""Selective inference: what a choice among many settings may claim on the labels that it was made on.
 
-The winner's own score is too good, as it was chosen for it, and so is the winner's own test. Here the choice itself is
-repeated: on other users than those that score it, and on data where whole users change their sign. All of it is
-arithmetic over one array, settings × units.
+The score of the best setting is too high, as it was chosen for that score, and an ordinary test of it is too. Here the
+choice itself is repeated: on held-out users, and on data where whole users flip their sign. All of it is arithmetic
+over one array, settings × units.
 
-There are three methods, as none does the work of another (24 settings, 20 to 100 users, 60 runs a cell): flips claim,
-and estimate nothing; the mean over folds that they use is off by .07 to .19 of a query's standard deviation where the
-resamples of `expected_gain` are off by .04 to .13; and of the settings within one standard error of the best, 35 to 75
-of 100 times the truly best is not one, while the confidence set of `plateau` never lost it.
+There are three methods, as none replaces another (24 settings, 20 to 100 users, 60 runs a cell). Sign flips test, and
+estimate nothing: the mean over folds that they use is off by .07 to .19 of a query's standard deviation, while the
+resamples of `expected_gain` are off by .04 to .13. The settings within one standard error of the best lack the truly
+best in 35 to 75 of 100 runs, while the confidence set of `plateau` never lost it.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from memkit.schemas import Floats, Ints, Mask
 
 FOLDS = 5
 RESAMPLES = 1_000
-REFUSED = 0.1
-"""The plateau is what a model confidence set at 90 % does not refuse."""
+REJECTED = 0.1
+"""The plateau is what a model confidence set at 90 % does not reject."""
 _ALMOST = 1e-10
 _LEAST = 1e-5
 _CELLS = 2**22
-"""Sums held at once, of settings × flips × folds: some 32 MiB."""
+"""Sums in memory at once, settings × flips × folds: some 32 MiB."""
 _BITS = 51
 _FOLDS_OF, _RESAMPLES_OF = 1, 2  # one stream of chance each, beside that of the flips
 
 
 @dataclass(frozen=True)
 class Contest:
-    """What each setting gains over the default: by query, and by unit as `Units` has it.
+    """The gains of all settings over the default: by query, and by unit as `Units` has them.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Contest:
     unit : ndarray of int, shape (n_queries,)
         From 0.
     default : int
-        The row that the others are held against; it is not among those that are chosen from.
+        The row that the others are compared with; it cannot be chosen.
     """
 
     gain: Floats
@@ -65,7 +65,7 @@ class Contest:
         Raises
         ------
         ParameterError
-            Where nothing can be compared: no other setting, no query, a score that some settings have and some lack.
+            Where nothing can be compared: no other setting, no query, or a query that only some settings score.
 
         Examples
         --------
@@ -89,7 +89,7 @@ class Contest:
 
     @property
     def others(self) -> Ints:
-        """The rows that are chosen from."""
+        """The rows to choose from."""
         return np.delete(np.arange(len(self.value)), self.default)
 
     @property
@@ -99,14 +99,14 @@ class Contest:
 
     @property
     def best(self) -> int:
-        """The setting with the highest mean but for the default; the first of equals."""
+        """The setting with the highest mean, the default apart; the first of equals."""
         return int(self.others[_exact(self.value[self.others]).sum(axis=1).argmax()])
 
     def units(self, value: Floats) -> Units:
         return Units(value, self.weight, self.gain.shape[1])
 
     def within(self) -> Mask:
-        """Which settings lie within one standard error of the best: that of the difference to it, over units."""
+        """Which settings lie within one standard error of the best: the error, over units, of the difference to it."""
         behind = self.value[self.best] - self.value
         if self.n_units < 2:  # which has no error
             is_equal: Mask = behind.sum(axis=1) <= _ALMOST
@@ -119,7 +119,7 @@ class Contest:
 
 
 def _scored(scores: Floats, unit: Ints) -> Mask:
-    """Which queries count."""
+    """Which queries have scores."""
     if scores.ndim != 2 or scores.shape[1] != len(unit):
         raise ParameterError(f"scores: expected settings × queries, {len(unit)} columns. Got {scores.shape}.")
     if len(scores) < 2:
@@ -140,9 +140,9 @@ def _scored(scores: Floats, unit: Ints) -> Mask:
 
 
 def _exact(value: Floats) -> Floats:
-    """`value` in whole steps, so fine and so few that no sum of it is rounded, whatever its order.
+    """`value` as whole numbers of a fine step, so that sums are exact in any order.
 
-    So equal sums are equal, and a choice does not depend on how many threads add up.
+    So equal sums are equal, and a choice does not depend on the number of threads.
     """
     peak = np.abs(value).max(initial=0.0)
     if not peak:
@@ -158,20 +158,20 @@ def folds(n_units: int, seed: int) -> Ints:
 
 @dataclass(frozen=True)
 class Retuned:
-    """What flipping whole units, and choosing again each time, says of a grid.
+    """The result of the sign-flip test in which the choice is repeated.
 
     Attributes
     ----------
     held_out : Units
-        What the settings chosen on the other folds gain on each unit.
+        The gain on each unit of the setting chosen on the other folds.
     gain : ndarray of shape (n_queries,)
         The same by query.
     ratios : ndarray of shape (n_flips,)
-        The studentised sum of each flip, rising.
+        The studentised sum of each permutation, sorted.
     p, p_worse : float
-        How often flipped units make this choice look as good, or as bad; each one-sided.
+        The one-sided p of a gain, and of a loss.
     adjusted : ndarray of shape (n_settings,)
-        The p of each setting to be better than the default, for all at once (MaxT); NaN for the default.
+        The p of each setting being better than the default, adjusted for all (MaxT); NaN for the default.
     n_flips : int
     """
 
@@ -187,16 +187,16 @@ class Retuned:
         return len(self.ratios)
 
     def interval(self, level: float = 0.95) -> tuple[float, float]:
-        """The t interval over units of what was held out, as wide as the flips need where they need it wider.
+        """The t interval over units of the held-out gains, widened where the sign flips need it wider.
 
-        The folds choose from what the others score, so their differences are not independent: on flat grids the plain
-        t interval left out 0 in 17 of 100 runs.
+        The choices of the folds overlap, so their differences are not independent: on flat grids the plain t interval
+        excluded 0 in 17 of 100 runs.
         """
         down, up = self._reaches((1 - level) / 2)
         return self.held_out.mean - up * self.held_out.error, self.held_out.mean + down * self.held_out.error
 
     def _reaches(self, alpha: float) -> tuple[float, float]:
-        """By how many standard errors one has to go below, and above, 0 for a p of alpha."""
+        """How many standard errors below, and above, 0 have a p of alpha."""
         size, n_flips = len(self.held_out), self.n_flips
         least = math.floor(round(alpha * (n_flips + (size > ENUMERATED)), 9)) - (size > ENUMERATED)
         plain = float(stdtrit(size - 1, 1 - alpha))
@@ -206,15 +206,15 @@ class Retuned:
 
     @property
     def detectable(self) -> float:
-        """The smallest true gain that these units would show four times in five."""
+        """Minimum detectable effect: the smallest true gain that these units show with 80 % power."""
         return (self._reaches(0.025)[1] + float(stdtrit(len(self.held_out) - 1, 0.8))) * self.held_out.error
 
 
 def retune(contest: Contest, seed: int = 0) -> Retuned:
-    """Flip-and-re-tune: the choice on the other folds, studentised by unit, against itself under flips of whole units.
+    """Flip-and-re-tune: a sign-flip permutation test of the cross-validated choice, studentised by unit.
 
-    In each flip the units of all settings change their sign at once, so that what settings have in common stays, and
-    the whole choice is made anew. Of a single setting it is its own studentised flip test.
+    Each permutation flips whole units, for all settings at once, so that correlations between settings stay; then it
+    repeats the whole choice. For a single setting it is the ordinary studentised sign-flip test.
 
     Examples
     --------
@@ -270,13 +270,13 @@ def _choose(value: Floats, fold: Ints, sign: Floats) -> tuple[Floats, Ints]:
 
 
 def _held_out_values(value: Floats, fold: Ints, chosen: Ints) -> Floats:
-    """What the setting chosen without a unit's fold has in it, flips × units."""
+    """The value on each unit of the setting chosen without the unit's fold, flips × units."""
     values_held: Floats = value.T.ravel()[chosen[:, fold] + np.arange(len(fold)) * len(value)]
     return values_held
 
 
 def _ratio(held: Floats) -> Floats:
-    """The sum by its length, which rises and falls with Student's t; 0 where nothing differs."""
+    """The sum over the Euclidean norm, a monotone function of Student's t; 0 where nothing differs."""
     length = np.sqrt((held**2).sum(axis=1))
     ratio: Floats = np.divide(held.sum(axis=1), length, out=np.zeros(len(held)), where=length > 0)
     return ratio
@@ -290,7 +290,7 @@ def _resamples(n_units: int, seed: int) -> Floats:
 
 
 def expected_gain(contest: Contest, seed: int = 0) -> float | None:
-    """What a choice of the best may be expected to gain: chosen on resampled units, scored on those left out.
+    """The expected gain of choosing the best: chosen on resampled units, scored on those left out.
 
     The bootstrap bias-corrected cross-validation of Tsamardinos and others (Machine Learning, 2018). None below 6
     units.
@@ -313,7 +313,7 @@ def expected_gain(contest: Contest, seed: int = 0) -> float | None:
 
 
 def plateau(contest: Contest, seed: int = 0) -> Mask:
-    """Which settings cannot be told from the best.
+    """Which settings cannot be told apart from the best.
 
     The model confidence set at 90 % of Hansen, Lunde and Nason (Econometrica, 2011), over units, from 20 units on;
     below that the settings within one standard error of the best.
@@ -322,10 +322,10 @@ def plateau(contest: Contest, seed: int = 0) -> Mask:
 
 
 def _confidence_set(contest: Contest, seed: int) -> Mask:
-    """The worst goes while any is further below the mean of those that are left than resamples put it.
+    """Remove the worst setting as long as one is further below the mean of the remaining than chance explains.
 
-    Settings that score alike stand for one another. The variances of differences to the mean of the rest come from one
-    matrix of covariances, so that a step costs no more than its settings × resamples.
+    Settings with equal scores count as one. The variances of the differences to that mean come from one covariance
+    matrix, so that a step costs settings × resamples.
     """
     exact, row_of_setting = np.unique(_exact(contest.value), axis=0, return_inverse=True)
     drawn, weight = _resamples(contest.n_units, seed), _exact(contest.weight[None])[0]
@@ -333,16 +333,19 @@ def _confidence_set(contest: Contest, seed: int) -> Mask:
     centred = (drawn @ exact.T / (drawn @ weight)[:, None] - mean).T
     spread = centred @ centred.T / RESAMPLES
     variances, along = np.diag(spread), spread.sum(axis=1)
-    remaining, chance = np.arange(len(exact)), centred.astype(np.float32)  # the picture of chance needs no more digits
+    remaining, chance = (
+        np.arange(len(exact)),
+        centred.astype(np.float32),
+    )  # single precision is enough for a null distribution
     while len(remaining) > 1:
         size = len(remaining)
         variance = variances[remaining] - 2 * along[remaining] / size + along[remaining].sum() / size**2
         deviation = np.sqrt(np.maximum(variance, 0.0))
-        # What lags by the same everywhere has no deviation: far behind, whatever single precision makes of it.
+        # A setting that lags by the same everywhere has no deviation: it is far behind whatever the rounding.
         deviation = np.maximum(deviation, _LEAST * max(deviation.max(), np.ptp(mean[remaining])))
         below = (mean[remaining].mean() - mean[remaining]) / deviation
         by_chance = ((chance.mean(axis=0) - chance) / deviation[:, None].astype(np.float32)).max(axis=0)
-        if (by_chance >= below.max()).mean() >= REFUSED:
+        if (by_chance >= below.max()).mean() >= REJECTED:
             break
         worst = int(below.round(9).argmax())
         along = along - spread[remaining[worst]]
@@ -351,7 +354,7 @@ def _confidence_set(contest: Contest, seed: int) -> Mask:
 
 
 def distances(settings: Sequence[Mapping[str, Any]], default: int) -> Floats:
-    """How far settings are from the default: numbers as a share of their range, everything else changed or not.
+    """Distances of settings from the default: numbers as a share of their range, other values 0 or 1.
 
     Examples
     --------
@@ -375,7 +378,7 @@ def _apart(values: list[Any], default: int) -> Floats:
 
 
 def nearest(contest: Contest, distance: Floats) -> int:
-    """Of the settings within one standard error of the best the one nearest the default; of equals the best."""
+    """The setting nearest the default among those within one standard error of the best; of equals the best."""
     candidates = np.flatnonzero(contest.within() & (np.arange(len(distance)) != contest.default))
     return int(
         candidates[np.lexsort((candidates, -contest.means[candidates].round(12), distance[candidates].round(12)))[0]]

@@ -1,4 +1,4 @@
-"""`tune`: which setting to use, and whether that is better, on labels that a choice among many cannot flatter."""
+"""`tune`: which setting to use, and whether it is better, by a test that allows for the choice among many."""
 
 from __future__ import annotations
 
@@ -54,43 +54,42 @@ def tune(
 ) -> Tuning:
     """Which setting of a grid to use, and whether it is better than the search's own, as far as the labels can tell.
 
-    The best of many settings looks better on the labels that it was chosen on than it is, so its own test there says
-    nothing. Here whole users change their sign for all settings at once, and the choice is made anew each time, by
-    folds of users: *better* is claimed where at most 2.5 % of these choices look as good. Without it the search's own
-    setting is handed out.
+    The best of many settings looks better than it is on the labels that it was chosen on, so an ordinary test there
+    says nothing. This test (selective inference) flips the signs of whole users for all settings at once, and repeats
+    the choice, cross-validated over users, in each permutation: *better* is claimed where at most 2.5 % of the repeated
+    choices look as good. Otherwise the search's own setting is recommended.
 
     Parameters
     ----------
     search : Retriever
-        Its own setting is the default that all others are held against.
+        Its own setting is the default that all others are compared with.
     queries, qrels : table, data frame or path
         As for `evaluate`.
     grid : dict, sequence of dict, or Sweep
-        As for `sweep`; a sweep of this search over these labels is not made again.
+        As for `sweep`. A `Sweep` of this search over these labels is used as it is, with its users and moment.
     metric : str
     group, mean_of, as_of, where, user_id, depth, unjudged
         As for `evaluate`.
     epsilon : float
-        Differences within ± this make no difference to you.
+        Differences within ± epsilon count as none.
     guard : dict of str to (queries, qrels, margin), optional
-        Other labels on which the setting may not lose more than a margin: non-inferiority at 5 %, Holm over them.
+        Other labels on which the setting may lose at most a margin: non-inferiority tests at 5 %, adjusted by Holm.
     split : str, date or datetime, optional
-        Choose on the queries that were asked before, test on those asked later: where answers age, the order of time
-        is the honest one.
+        Choose on the queries asked before this moment, and test on those asked later: for answers that age.
     holdout : float, optional
-        The share of groups that has no part in the choice and is tested on, once. Which groups is decided by their
-        names and `seed`, so that labels may grow. Needs `remember`.
+        The share of groups held out from the choice, for one test. Their names and `seed` decide which groups these
+        are, so that labels may grow. Needs `remember`.
     remember : path, optional
-        A small file that counts the looks. A holdout that was tested for another choice says nothing any more.
+        A small file that counts the looks. A holdout that was used for another choice gives no verdict.
     sample : int, optional
-        So many settings drawn from the grid.
+        Draw this many settings from the grid.
     unjudged_hits : {'bounds', 'irrelevant'}
-        As for `compare`: where hits that nobody judged could undo the word, it cannot be told, and `to_judge_` says
+        As for `compare`: where unjudged hits could change the verdict it is *cannot tell yet*, and `to_judge_` lists
         what to judge first.
     n_jobs : int, optional
         As for `sweep`; the result is the same.
     seed : int
-        For folds, flips, resamples and the holdout.
+        For folds, sign flips, resamples and the holdout.
 
     Returns
     -------
@@ -198,7 +197,7 @@ def _epsilon(epsilon: float) -> float:
 def _held_out(
     scored: Scored, task: Task, split: AsOf, holdout: float | None, remember: Any, seed: int
 ) -> tuple[Mask, str]:
-    """Which queries have no part in the choice, and what they are."""
+    """The mask of held-out queries, and what they are called."""
     if split is None:
         return _holdout(scored, holdout, remember, seed)
     if holdout is not None:
@@ -237,7 +236,7 @@ def _finds(tried: Sweep, setting: dict[str, Any]) -> bool:
 
 
 def _bounded(result: Tuning, pools: Pools, task: Task, metric: Metric, depth: int, epsilon: float) -> Tuning:
-    """The word only if it holds whatever the hits are worth that the candidate alone found and nobody judged."""
+    """The result, with *cannot tell yet* where the unjudged hits of the candidate alone could change the word."""
     deep = max(10, deepest([metric], depth))
     default, new = pools.hits(deep, check=False), pools.hits(deep, result.candidate_, check=False)
     wanted = first_to_judge(task, default, new, metric, deep, epsilon, result.seed_)
@@ -265,20 +264,20 @@ def tune_scores(
     Parameters
     ----------
     scores : table, data frame or path
-        A row a labelled case, a column of numbers a setting, named as the setting; higher is better. A column
-        ``query_id`` names the cases; other columns of text are left alone. `dedup_scores`, `admission_scores` and
+        A row for each labelled case, a column of numbers for each setting, under its name; higher is better. A column
+        ``query_id`` names the cases; other columns of text are ignored. `dedup_scores`, `admission_scores` and
         `context_scores` make such tables.
     default : str
         The column of the setting in use.
     group : str, optional
-        The column that says which cases are not independent: the user, the conversation. Without it each case is for
-        itself.
+        The column whose equal values mark cases that are not independent: the user, the conversation. Without it each
+        case is its own group.
     mean_of : {'queries', 'units'}, optional
         As for `evaluate`.
     metric : str
-        What the scores are called in the sentence.
+        The name of the scores in the verdict.
     guard : dict of str to (scores, margin), optional
-        Other tables with these columns, on which the setting may not lose more than the margin.
+        Other tables with these columns, on which the setting may lose at most the margin.
     epsilon, holdout, remember, seed
         As for `tune`.
 

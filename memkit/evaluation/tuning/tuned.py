@@ -1,4 +1,4 @@
-"""What tuning found: the choice, its test, what is handed out, and the tables beside it."""
+"""The result of tuning: the choice, its test, the recommended setting, and tables with details."""
 
 from __future__ import annotations
 
@@ -40,39 +40,39 @@ _USED = "the holdout was already used for another choice: set other labels aside
 
 @dataclass(frozen=True, repr=False)
 class Tuning(Result):
-    """What `tune` found; as text what to use, then the verdict.
+    """The result of `tune`; as text what to use, then the verdict.
 
     Attributes
     ----------
     verdict_ : Verdict
         word, gain, low, high, p, detectable, needed, looks and more; as text one sentence.
     best_params_ : dict
-        The setting with the highest mean: chosen by luck as well as by merit.
+        The setting with the highest mean, which is partly luck.
     chosen_params_ : dict
-        What to use: without the verdict *better*, or where a guard does not hold, the search's own; else, of the
-        settings within one standard error of the best, the one nearest the search's own.
+        What to use. With the verdict *better*, and where all guards hold: of the settings within one standard error of
+        the best, the nearest to the search's own. Else the search's own.
     why_ : str
-        Why this one.
+        The reason, as a sentence.
     plateau_ : pa.Table
-        The rows of `table_` that cannot be told from the best.
+        The rows of `table_` that cannot be told apart from the best.
     expected_gain_, apparent_gain_ : float
-        What a choice like this gains on users that had no part in it (None below 6 groups), and on those that had.
+        The gain of such a choice on held-out users (None below 6 groups), and on the users it was made on.
     guards_ : pa.Table
-        A row a guard: margin; difference, and low, its lower one-sided 95 % limit; p and p_adjusted (Holm); holds.
+        By guard: margin; difference, and low, its lower one-sided 95 % limit; p and p_adjusted (Holm); holds.
     table_ : pa.Table
-        The sweep's table with gain (over the search's own setting; per_query and per_group are both its means, of which
-        the verdict's `estimate` says the one that counts), p_adjusted (to be better, for all settings at
-        once), near_best, plateau and distance (from the search's own).
+        The sweep's table with gain over the search's own setting (per_query and per_group are its two means, and the
+        verdict's `estimate` says which counts), p_adjusted (of being better, adjusted for all settings), near_best,
+        plateau and distance (from the search's own).
     groups_ : pa.Table
-        group, n_queries, and the means default, candidate (what would be handed out) and difference, by group.
+        By group: n_queries, and the means default, candidate (see `candidate_`) and difference.
     per_query_ : pa.Table
-        query_id, group, default, candidate, difference; held_out, what the setting chosen without this group gains.
+        query_id, group, default, candidate, difference; held_out, the gain of the setting chosen without this group.
     baselines_ : pa.Table
-        Words alone, vectors alone, and the share of words contained: value, and gain over the search's own.
+        Words alone, vectors alone, words contained: value, and difference to the search's own.
     to_judge_ : pa.Table
-        query_id, memory_id, rank: hits that nobody judged and that could change the word.
+        query_id, memory_id, rank: unjudged hits that could change the verdict.
     candidate_ : dict
-        What would be handed out if the verdict were *better*.
+        The setting that would be recommended if the verdict were *better*.
     search_ : Retriever or None
         The search with `chosen_params_`, ready to use; None of a table of scores.
     """
@@ -98,15 +98,15 @@ class Tuning(Result):
 
     @property
     def profile_(self) -> Profile:
-        """What is handed out, as a `Profile` with this evidence.
+        """The recommended settings as a `Profile` with this evidence.
 
         Raises
         ------
         ParameterError
-            Of a table of scores, which has no Retriever.
+            For a table of scores, which has no Retriever.
         """
         if self.search_ is None:
-            raise ParameterError("Tuning: expected a Retriever to make a profile of. Got a table of scores.")
+            raise ParameterError("Tuning: a profile needs a Retriever. Got a tuned table of scores.")
         conclusion = self.verdict_
         names = ("gain", "low", "high", "p", "epsilon", "n_queries", "n_groups", "n_settings", "looks")
         more = {name: getattr(conclusion, name) for name in names}
@@ -117,7 +117,7 @@ class Tuning(Result):
         )
 
     def differences(self) -> Differences:
-        """Each query's difference: what settings chosen without it gain where that is known, else the candidate's."""
+        """Each query's difference: of the setting chosen without its group where known, else of the candidate."""
         conclusion, frame = self.verdict_, self.per_query_.to_pandas()
         is_held_out = frame["held_out"].notna().any() and conclusion.tested_on == "labels"
         frame["difference"] = frame["held_out"] if is_held_out else frame["difference"]
@@ -131,7 +131,7 @@ class Tuning(Result):
 
     @property
     def stages(self) -> pa.Table | None:
-        """What became of what is relevant, under the setting to use; None where no search was tuned."""
+        """What became of the relevant memories under the chosen setting; None where no search was tuned."""
         swept = self.sweep_
         if swept is None or self.search_ is None:
             return None
@@ -145,7 +145,7 @@ class Tuning(Result):
 
     @property
     def summary(self) -> pa.Table:
-        """The verdict and what follows from it as one row; settings as JSON."""
+        """The verdict and the recommended settings as one row; settings as JSON."""
         row = {
             **asdict(self.verdict_),
             "counts": None,
@@ -164,7 +164,7 @@ class Tuning(Result):
         return f"{self.why_} {self.verdict_}"
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        more = {"Guards": self.guards_, "Beside it": self.baselines_, "By group": self.groups_}
+        more = {"Guards": self.guards_, "Baselines": self.baselines_, "By group": self.groups_}
         below = [
             replace(sheet_of(table, rows, show_secrets), heading=name) for name, table in more.items() if len(table)
         ]
@@ -175,7 +175,7 @@ class Tuning(Result):
 
 @dataclass(frozen=True)
 class Scored:
-    """Scores of settings on labelled cases, and which cases are not independent.
+    """Scores of settings on labelled cases, with the group of each case.
 
     Attributes
     ----------
@@ -193,9 +193,9 @@ class Scored:
     per_query : bool
         Whether means are over cases, rather than over groups.
     held_out : ndarray of bool, shape (n_cases,)
-        Which cases have no part in the choice: it is tested on them, where there are any.
+        The cases held out from the choice; where there are any, it is tested on them.
     tested_on : str
-        What the choice is tested on.
+        The name of what the choice is tested on.
     """
 
     values: Floats
@@ -220,7 +220,7 @@ class Scored:
         return "per query" if self.per_query else f"per {self.unit_name}"
 
     def units(self, setting: int, rows: Mask) -> Units:
-        """What a setting gains over the default, by group."""
+        """The gain of a setting over the default, by group."""
         gain = self.values[setting] - self.values[self.default]
         rows = rows & ~np.isnan(gain)
         return Units.from_scores(gain[rows], self.unit[rows], self.per_query)
@@ -234,7 +234,7 @@ Guards = Callable[[int], list[tuple[str, Units, float]]]
 
 
 def tuned(scored: Scored, guards: Guards, epsilon: float, looks: Looks, seed: int) -> Tuning:
-    """Choose, test, guard, and say what to hand out; `looks` remembers what was looked at before."""
+    """Choose a setting, test it, check the guards, and recommend; `looks` remembers earlier looks."""
     chosen_on = ~scored.held_out
     contest = scored.contest(chosen_on)
     distance = distances(scored.settings, scored.default)
@@ -245,7 +245,7 @@ def tuned(scored: Scored, guards: Guards, epsilon: float, looks: Looks, seed: in
     if scored.held_out.any():
         verdict = _tested_on_held_out(scored, looks, seed, candidate, verdict)
     guarded = guard_table(guards(candidate), seed)
-    chosen, why = _handed_out(verdict, scored, candidate, guarded)
+    chosen, why = _recommended(verdict, scored, candidate, guarded)
     table = _settings_table(scored, contest, chosen_on, distance, retuned, seed)
     means = contest.means.round(12)
     return Tuning(
@@ -275,9 +275,9 @@ def _look(scored: Scored, looks: Looks, seed: int) -> int:
 
 
 def _tested_on_held_out(scored: Scored, looks: Looks, seed: int, candidate: int, chosen: Verdict) -> Verdict:
-    """The verdict of what was held apart; of a holdout that another choice has seen, that it cannot be told."""
+    """The verdict from the held-out cases; *cannot tell yet* for a holdout that was used for another choice."""
     if np.isnan(scored.values[scored.default, scored.held_out]).all():
-        raise ParameterError(f"tune: expected a query with something to find among the {scored.tested_on}. Got none.")
+        raise ParameterError(f"tune: expected a query with a relevant memory among the {scored.tested_on}. Got none.")
     tested = claim_on_held_out(scored.units(candidate, scored.held_out), seed, chosen, scored.tested_on)
     if scored.tested_on != HOLDOUT:
         return tested
@@ -287,7 +287,7 @@ def _tested_on_held_out(scored: Scored, looks: Looks, seed: int, candidate: int,
     return replace(tested, word=OPEN, reason=_USED, looks=1 + before, needed=None) if before else tested
 
 
-def _handed_out(verdict: Verdict, scored: Scored, candidate: int, guarded: pa.Table) -> tuple[int, str]:
+def _recommended(verdict: Verdict, scored: Scored, candidate: int, guarded: pa.Table) -> tuple[int, str]:
     if verdict.word != BETTER:
         return scored.default, "Keep the search's own setting."
     broken = guarded.filter(pc.invert(guarded["holds"]))["guard"].to_pylist()
