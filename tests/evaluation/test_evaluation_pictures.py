@@ -173,7 +173,7 @@ def test_power_starts_where_the_labels_are_and_more_queries_of_the_same_users_ha
 def test_the_power_of_groups_that_differ_in_nothing_is_not_drawn(tmp_path: Path) -> None:
     same = {"user_id": [f"u{at % 7}" for at in range(21)], "a": [0.5] * 21, "b": [0.7] * 21}
     found = mk.labels.tune_scores(same, "a", group="user_id")
-    with pytest.raises(mk.ParameterError, match="differ in nothing"):
+    with pytest.raises(mk.ParameterError, match="the same difference"):
         mk.plot.power(found)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

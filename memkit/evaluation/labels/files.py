@@ -1,4 +1,4 @@
-"""Labels and runs as files: Parquet, CSV, JSON lines, ranx's JSON, TREC. Values come as they are written."""
+"""Labels and runs as files: Parquet, CSV, JSON lines, ranx's JSON, TREC. Values are read as they are written."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _TREC = {
     "qrels": ("query_id", "", "memory_id", "relevance"),
     "run": ("query_id", "", "memory_id", "rank", "score", ""),
 }
-"""What stands in a line, by what the file holds; the text of a query goes on to the end of its line."""
+"""The fields of a line, by kind of file; a query's text extends to the end of its line."""
 _NOT_PLAIN = re.compile(r"[\s%]")
 
 
 def quoted(name: str) -> str:
-    """`name` without blanks, as TREC files need it: blanks and per cent signs as %20 and %25.
+    """`name` with blanks and per cent signs written as %20 and %25, since TREC files separate fields by blanks.
 
     >>> quoted("notes:a b.md"), quoted("памятка")
     ('notes:a%20b.md', 'памятка')
@@ -39,7 +39,7 @@ def quoted(name: str) -> str:
 
 
 def unquoted(name: str) -> str:
-    """What `quoted` was given; a name that it would not have written stays as it is.
+    """The inverse of `quoted`; a name that `quoted` cannot have written stays as it is.
 
     >>> unquoted("notes:a%20b.md"), unquoted("http://x/%D0%B0")
     ('notes:a b.md', 'http://x/%D0%B0')
@@ -49,7 +49,7 @@ def unquoted(name: str) -> str:
 
 
 def read_file(path: Path, what: str) -> pa.Table:
-    """The rows of a file, of the format that its suffix names; TREC where that names none.
+    """The rows of a file, in the format of its suffix; TREC for an unknown suffix.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def read_file(path: Path, what: str) -> pa.Table:
 
 
 def as_arrow(rows: list[dict[str, Any]], path: str) -> pa.Table:
-    """`rows` as a table with the columns of all of them."""
+    """`rows` as a table with every column that some row has."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     try:
         return pa.table({name: [row.get(name) for row in rows] for name in names})
@@ -166,7 +166,7 @@ _READERS: Mapping[str, Callable[[str, str, str], list[dict[str, Any]]]] = {
 
 
 def write_file(table: pa.Table, path: Path, what: str) -> None:
-    """Write `table` in the format that the suffix of `path` names; TREC where that names none.
+    """Write `table` in the format of the suffix of `path`; TREC for an unknown suffix.
 
     TREC and ranx's JSON hold ids, texts and numbers alone; the other formats every column.
     """
@@ -238,9 +238,9 @@ def _columns(table: pa.Table, *names: str) -> list[tuple[Any, ...]]:
 
 
 def run_scores(run: pa.Table) -> Sequence[float]:
-    """Scores by which other programs, which sort by them in single precision, get the order of the hits.
+    """Scores that keep the order of the hits in programs that sort by score in single precision.
 
-    The hits' own where they fall from hit to hit, else 1 / rank throughout: ties and diversity (MMR) have an order
+    They are the hits' own where these fall with rank, else 1 / rank throughout: ties and diversity (MMR) make an order
     that scores do not show.
     """
     rank = run["rank"].to_numpy()

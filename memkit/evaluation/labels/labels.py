@@ -1,4 +1,4 @@
-"""Labelled queries, judgements and runs: from a table, a data frame or a file, typed and checked; and out again."""
+"""Labelled queries, judgements and runs: read from a table, a data frame or a file, checked, and written."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from memkit.params import as_of_time, check_column, path_of
 from memkit.schemas import TIMESTAMP
 
 QUERIES = schemas.table(
-    schemas.column("query_id", pa.string(), "Its name; any text or number, each once."),
-    schemas.column("text", pa.string(), "What is asked."),
-    schemas.column("user_id", pa.string(), "Who asks; null sees everybody's memories."),
-    schemas.column("as_of", TIMESTAMP, "When it is asked; null is the day of the evaluation."),
-    schemas.column("group", pa.string(), "One word for queries that are not independent."),
+    schemas.column("query_id", pa.string(), "Its id; any text or number, unique."),
+    schemas.column("text", pa.string(), "The text of the query."),
+    schemas.column("user_id", pa.string(), "The user who asks; null sees the memories of all users."),
+    schemas.column("as_of", TIMESTAMP, "The moment of the query; null is that of the evaluation."),
+    schemas.column("group", pa.string(), "The same value for queries that are not independent."),
 )
 QRELS = schemas.table(
-    schemas.column("query_id", pa.string(), "Which query."),
-    schemas.column("memory_id", pa.string(), "Which memory was judged."),
-    schemas.column("relevance", pa.float64(), "The gain; 0 and less is judged and not relevant."),
-    schemas.column("valid_from", TIMESTAMP, "When the answer became true; null: since ever."),
-    schemas.column("valid_to", TIMESTAMP, "From when on it is superseded; null: true until now."),
+    schemas.column("query_id", pa.string(), "The query."),
+    schemas.column("memory_id", pa.string(), "The memory that was judged."),
+    schemas.column("relevance", pa.float64(), "The gain; 0 or less is judged not relevant."),
+    schemas.column("valid_from", TIMESTAMP, "The moment from which the answer is true; null: always was."),
+    schemas.column("valid_to", TIMESTAMP, "The moment from which it is superseded; null: still true."),
 )
 RUN = schemas.table(
-    schemas.column("query_id", pa.string(), "Which query."),
-    schemas.column("memory_id", pa.string(), "Which memory was found."),
+    schemas.column("query_id", pa.string(), "The query."),
+    schemas.column("memory_id", pa.string(), "The memory that was found."),
     schemas.column("rank", pa.int64(), "From 1."),
     schemas.column("score", pa.float64(), "Higher is better."),
 )
@@ -48,8 +48,8 @@ def read_queries(source: Any) -> pa.Table:
     Parameters
     ----------
     source : pyarrow.Table, pandas.DataFrame, what ``pyarrow.table`` takes, str or Path
-        With the columns query_id and text; user_id, as_of and group are optional, others are kept as they are. A file
-        is Parquet, CSV, TSV, JSONL or JSON by its suffix, else a query a line: its id, a blank, its text.
+        With the columns query_id and text; user_id (an empty one is none), as_of and group are optional, others are
+        kept. A file is Parquet, CSV, TSV, JSONL or JSON by its suffix, else a query a line: its id, a blank, its text.
 
     Returns
     -------
@@ -75,7 +75,7 @@ def read_queries(source: Any) -> pa.Table:
 
 
 def read_qrels(source: Any) -> pa.Table:
-    """Judgements, which memory answers which query and how well, from a table, a data frame or a file.
+    """Judgements (qrels: which memory answers which query, and how well) from a table, a data frame or a file.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def read_qrels(source: Any) -> pa.Table:
 
 
 def read_run(source: Any) -> pa.Table:
-    """What some search returned: query_id, memory_id and rank, or score where there is no rank; see `read_queries`.
+    """A run, the hits of any search: query_id, memory_id and rank, or score without rank; see `read_queries`.
 
     Hits come by query, then by rank; ties of score are broken by id.
     """
@@ -157,7 +157,7 @@ def write(table: Any, path: str | Path) -> Path:
     Raises
     ------
     ParameterError
-        For rows that `evaluate` would not take either.
+        For rows that `evaluate` would refuse.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def write(table: Any, path: str | Path) -> Path:
 
 
 def as_arrow_table(source: Any, what: str) -> pa.Table:
-    """The table in `source`, whatever holds it."""
+    """`source` as an Arrow table: a table, a data frame, a mapping or a file."""
     if isinstance(source, (str, Path)):
         return read_file(path_of(what, source), what)
     try:

@@ -1,4 +1,4 @@
-"""Each query's difference between two settings, with what was concluded: what a comparison and a tuning share."""
+"""The differences between two settings by query, with the verdict: shared by comparing and tuning."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _TIMES = np.array([1, 2, 4, 8, 16])
 
 @dataclass(frozen=True)
 class Power:
-    """How much a true difference must be to show four times in five, by the number of queries.
+    """The minimum detectable effect (80 % power) by the number of queries.
 
     Attributes
     ----------
     sizes : ndarray of shape (n,)
         Numbers of labelled queries.
     least : dict of str to ndarray of shape (n,)
-        The smallest difference, by what the further queries are.
+        The minimum detectable effect, by whose queries are added.
     now : tuple (float, float) or None
-        The queries that there are, and what shows with these.
+        The present number of queries, and the effect detectable with them.
     """
 
     sizes: Floats
@@ -42,14 +42,14 @@ class Power:
 
 @dataclass(frozen=True)
 class Differences:
-    """What a `Comparison` or a `Tuning` says of each query, and of all.
+    """The differences of a `Comparison` or a `Tuning`, by query and in all.
 
     Attributes
     ----------
     frame : pd.DataFrame
         query_id, group and difference; queries without a difference are left out.
     unit : str
-        The column that keeps queries apart; query_id where each is its own.
+        The column that defines the groups; query_id where each query is its own.
     sentence : str
         The verdict in a few words.
     """
@@ -72,7 +72,7 @@ class Differences:
 
     @property
     def units(self) -> Units:
-        """What each unit adds to their mean."""
+        """The units of their mean."""
         return Units.from_scores(self.values, self._unit_of_each, self.per_query)
 
     @property
@@ -87,17 +87,17 @@ class Differences:
         return pd.factorize(self.frame["group"])[0]
 
     def power(self) -> Power:
-        """What more units like these would show, and more queries of the same ones.
+        """The minimum detectable effect with more units like these, and with more queries of the same units.
 
         Raises
         ------
         ParameterError
-            Where the units are too few, or differ in nothing.
+            Where there are too few units, or all have the same difference.
         """
         units, n = self.units, len(self.values)
         least = detectable_effect(units)
         if not least:
-            got = f"{len(units)} that differ in nothing" if least == 0 else f"{len(units)}"
+            got = f"{len(units)} with the same difference" if least == 0 else f"{len(units)}"
             raise ParameterError(f"plot.power: expected {FEWEST} groups or more, to know how they differ. Got {got}.")
         spread = units.error * math.sqrt(len(units))
         more = np.array([detectable_effect_for(len(units) * many, spread) for many in _TIMES])

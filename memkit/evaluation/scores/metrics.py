@@ -23,14 +23,14 @@ from memkit.schemas import Floats, Ints, Mask
 
 @dataclass(frozen=True)
 class Labels:
-    """Judgements as they stand at each query's moment, sorted by query and memory.
+    """Judgements as valid at each query's moment, sorted by query and memory.
 
     Attributes
     ----------
     queries : pa.Array
         Ids, in the order of the queries.
     memories : pa.Array
-        Ids that were judged for any query; a key is query × their number + memory.
+        Ids that were judged for any query; a key is query × len(memories) + memory.
     key : ndarray of int
     gain : ndarray of float
         0 for what is not relevant, not yet true or superseded.
@@ -46,7 +46,7 @@ class Labels:
 
     @classmethod
     def from_tables(cls, queries: pa.Table, qrels: pa.Table, as_of: AsOf) -> Self:
-        """What `read_queries` and `read_qrels` gave; a query without a day of its own is asked on `as_of`."""
+        """From tables of `read_queries` and `read_qrels`; a query without a day of its own is asked on `as_of`."""
         ids = pa.array(queries["query_id"].to_pylist(), pa.string())
         query_of_row = pc.index_in(qrels["query_id"], value_set=ids)
         qrels, query = qrels.filter(query_of_row.is_valid()), query_of_row.drop_null().to_numpy().astype(np.int64)
@@ -69,14 +69,14 @@ class Labels:
         return np.bincount(right, minlength=len(self.queries)).astype(np.int64)
 
     def relevant(self) -> tuple[pa.Array, pa.Array]:
-        """The ids of queries and of what is relevant to them, a pair a row."""
+        """Ids of queries and of the memories relevant to them, as pairs."""
         key = self.key[self.gain > 0]
         return self.queries.take(pa.array(key // len(self.memories))), self.memories.take(
             pa.array(key % len(self.memories))
         )
 
     def ideal(self, k: int) -> Floats:
-        """The discounted gain of the best first k, by query; worked out once."""
+        """The discounted gain of the ideal first k, by query; cached."""
         if k not in self._ideals:
             self._ideals[k] = self._ideal(k)
         return self._ideals[k]
@@ -94,12 +94,12 @@ class Labels:
         return np.bincount(query, gain, len(self.queries)).astype(np.float64)
 
     def codes(self, memory_ids: pa.Array) -> Ints:
-        """The numbers that memories have here, -1 for those that nobody judged."""
+        """The positions of memories in `memories`, -1 for unjudged ones."""
         codes: Ints = pc.fill_null(pc.index_in(memory_ids, value_set=self.memories), -1).to_numpy().astype(np.int64)
         return codes
 
     def look_up(self, query: Ints, memory: Ints) -> Ints:
-        """Where the judgement of each pair stands, -1 where there is none."""
+        """The position of each pair's judgement, -1 where there is none."""
         key = query * len(self.memories) + memory
         position = np.minimum(np.searchsorted(self.key, key), len(self.key) - 1)
         return np.where((memory >= 0) & (self.key[position] == key), position, -1)
@@ -107,20 +107,20 @@ class Labels:
 
 @dataclass(frozen=True)
 class Judged:
-    """Hits against labels, a row a query, a column a place.
+    """Hits against labels, queries × ranks.
 
     Attributes
     ----------
     n_relevant : ndarray of int
         How many memories are relevant, by row.
     ideal : callable
-        The discounted gain of the best first k, by row.
+        The discounted gain of the ideal first k, by row.
     gain : ndarray of float
-        The highest of the hit and of what is folded under it; a memory counts where it comes first.
+        The highest of the hit and of the near-duplicates collapsed under it; a memory counts at its best rank.
     covered : ndarray of int
-        How many relevant memories a place brings, those folded under the hit included.
+        How many relevant memories a rank brings, those collapsed under the hit included.
     judged, stale, filled : ndarray of bool
-        Whether the hit or what it folds was judged; whether the hit is superseded; whether there is a hit.
+        Whether the hit or one collapsed under it was judged; whether the hit is superseded; whether there is a hit.
     """
 
     n_relevant: Ints
@@ -151,7 +151,7 @@ class Judged:
         hit, is_hit, judgement = hit[is_judged], is_hit[is_judged], judgement[is_judged]
         judged[query[hit], place[hit]] = True
         stale[query[hit[is_hit]], place[hit[is_hit]]] = labels.stale[judgement[is_hit]]
-        _, first = np.unique(judgement, return_index=True)  # of a memory's places, for chunks have several
+        _, first = np.unique(judgement, return_index=True)  # a memory of several chunks counts at its best rank
         hit, gain_of_hit = hit[first], labels.gain[judgement[first]]
         np.maximum.at(gain, (query[hit], place[hit]), gain_of_hit)
         np.add.at(covered, (query[hit], place[hit]), gain_of_hit > 0)
@@ -159,7 +159,7 @@ class Judged:
 
 
 def _with_folded(hits: pa.Table) -> tuple[Ints, pa.Array, Mask]:
-    """Which hit, which memory and whether it is the hit itself: hits and what is folded under them, by place."""
+    """Hits and the memories collapsed under them, by rank: which hit, which memory, whether it is the hit itself."""
     memory_ids = hits["memory_id"].combine_chunks()
     hit = np.arange(len(memory_ids))
     if "alike" not in hits.column_names:
@@ -210,7 +210,7 @@ def _stale(run: Judged, k: int) -> Floats:
 
 
 def _over(numerator: Floats | Ints, denominator: Floats | Ints) -> Floats:
-    """One over the other, NaN over 0: such a query has no such number."""
+    """The ratio, NaN where the denominator is 0."""
     ratio: Floats = np.divide(numerator, denominator, out=np.full(len(numerator), np.nan), where=denominator > 0)
     return ratio
 
@@ -226,7 +226,7 @@ _METRICS: dict[str, Callable[[Judged, int], Floats]] = {
     "stale": _stale,
 }
 OF_HITS = ("judged", "stale")
-"""Metrics that tell of the hits, and need no relevant memory."""
+"""Metrics of the hits alone, which need no relevant memory."""
 LESS_IS_BETTER = ("stale",)
 _SPELLED = re.compile(r"([a-z_]+)(?:@(\d+))?")
 
@@ -254,7 +254,7 @@ class Metric:
         Raises
         ------
         ParameterError
-            For another name, with the one that was meant, or a k below 1.
+            For an unknown name, with a suggestion, or a k below 1.
         """
         match = _SPELLED.fullmatch(str(text).strip().lower())
         kind = match[1] if match else str(text)

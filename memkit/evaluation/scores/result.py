@@ -1,4 +1,4 @@
-"""What evaluations return: tables that belong together, shown as one."""
+"""The base of all results: a table with its companions, pictures and a report."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROWS = 200
 
 @dataclass(frozen=True)
 class Plots:
-    """The pictures of a result: ``result.plot()`` is the first that it has, ``result.plot.surface()`` one by name.
+    """The pictures of a result: ``result.plot()`` draws the first that it has, ``result.plot.surface()`` one by name.
 
     Each raises ParameterError where the result has none.
     """
@@ -35,9 +35,7 @@ class Plots:
         for draw in self._every():
             with suppress(ParameterError):
                 return draw(ax=ax)
-        raise ParameterError(
-            f"plot: expected a result that can be drawn. Got {type(self.of).__name__} with nothing to."
-        )
+        raise ParameterError(f"plot: expected a result with something to draw. Got {type(self.of).__name__} without.")
 
     def differences(self, ax: Axes | None = None) -> Axes:
         """As `mk.plot.differences`."""
@@ -64,7 +62,7 @@ class Plots:
         return plot.pool(self.of, ax=ax)
 
     def all(self) -> list[Axes]:
-        """Those that the result has."""
+        """All pictures that the result has."""
         drawn = []
         for draw in self._every():
             with suppress(ParameterError):
@@ -76,7 +74,7 @@ class Plots:
 
 
 class Result(Tabular):
-    """A table that any data frame library takes, what belongs to it, and a sentence that says it."""
+    """A table that any data frame library reads, its companions, and a sentence that sums it up."""
 
     @property
     def plot(self) -> Plots:
@@ -84,14 +82,14 @@ class Result(Tabular):
         return Plots(self)
 
     def report(self, path: str | Path, title: str | None = None) -> Path:
-        """Write one page that needs nothing else: the tables, sorted by their headings, and the pictures with words.
+        """Write one HTML page that needs no other file: tables that can be sorted, and pictures with descriptions.
 
         Parameters
         ----------
         path : str or Path
-            Of the page, by tradition ``.html``.
+            The file to write, usually ``.html``.
         title : str, optional
-            Above it; what the result is unless given.
+            The page's title; by default the kind of result.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""What each stage of search cost: at which of them the relevant memories were lost."""
+"""At which stage of the search the relevant memories were lost."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ STAGES = result_schema(
 
 
 def fates_of(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
-    """What became of each relevant memory: query_id, memory_id, disposition, and its rank where it has one.
+    """The disposition of each relevant memory: query_id, memory_id, disposition, and rank where it has one.
 
-    What no arm found, not even without filters and in twice the pool, is ``not_found``.
+    A memory that no arm found, even without filters and within twice the pool, is ``not_found``.
     """
     traced = [
         batch.search.trace(batch.questions, k=k, **batch.scope)
@@ -33,7 +33,7 @@ def fates_of(batches: Sequence[Batch], labels: Labels, k: int) -> pd.DataFrame:
     ]
     trace = pa.concat_tables(traced).to_pandas()
     trace = trace.assign(place=trace["disposition"].map(_ORDER)).sort_values("place", kind="stable")
-    best = trace.drop_duplicates(["query_id", "memory_id"])  # of a memory's chunks the one that came furthest
+    best = trace.drop_duplicates(["query_id", "memory_id"])  # the chunk of a memory that came furthest counts
     query, memory = labels.relevant()
     right = pd.DataFrame({"query_id": query.to_pylist(), "memory_id": memory.to_pylist()})
     fate: pd.DataFrame = right.merge(best, how="left", on=["query_id", "memory_id"])

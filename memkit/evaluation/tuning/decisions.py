@@ -1,4 +1,4 @@
-"""Tables of scores for `tune_scores`, from labelled decisions: what to merge, to admit, to put into a prompt."""
+"""Tables of scores for `tune_scores`, from labelled decisions: merging, admission, and what a prompt contains."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memkit.params import AsOf, Moment, check_value
 def dedup_scores(
     dedup: Any, labels: Any, thresholds: Sequence[float], *, kind: str = "semantic", merge_cost: float = 1.0
 ) -> pa.Table:
-    """Which labelled pairs each threshold of a Deduplicator decides rightly.
+    """Which labelled pairs each threshold of a Deduplicator decides correctly.
 
     Parameters
     ----------
@@ -29,17 +29,17 @@ def dedup_scores(
         a_id, b_id and label (``duplicate``, ``different``, ``contradiction``, or true and false); other columns, such
         as the user, are kept.
     thresholds : sequence of float
-        The one in use is added: it is the default of ``tune_scores``.
+        The threshold in use is added: name it as the default of ``tune_scores``.
     kind : {'semantic', 'lexical'}
-        Whose threshold.
+        Which of the two thresholds is tuned.
     merge_cost : float
-        What merging a pair that says different things costs, where missing a duplicate costs 1: what is merged is gone.
+        The cost of merging a pair that is no duplicate, where missing a duplicate costs 1: a merged memory is lost.
 
     Returns
     -------
     pyarrow.Table
-        query_id ("a ~ b"), the other columns of `labels`, and a column a threshold: 1 for what is decided rightly, 0
-        for a duplicate that is missed, 1 - merge_cost for a wrong merge.
+        query_id ("a ~ b"), the other columns of `labels`, and a column for each threshold: 1 for a correct decision, 0
+        for a missed duplicate, 1 - merge_cost for a wrong merge.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def dedup_scores(
 
 
 def admission_scores(policies: Mapping[str, Any], labels: Any, as_of: AsOf = None) -> pa.Table:
-    """Which labelled texts each of several admission policies decides rightly.
+    """Which labelled texts each of several admission policies decides correctly.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def admission_scores(policies: Mapping[str, Any], labels: Any, as_of: AsOf = Non
     Returns
     -------
     pyarrow.Table
-        The other columns of `labels`, and a column a policy: 1 for what is decided rightly, else 0.
+        The other columns of `labels`, and a column for each policy: 1 for a correct decision, else 0.
 
     Raises
     ------
@@ -115,7 +115,7 @@ def admission_scores(policies: Mapping[str, Any], labels: Any, as_of: AsOf = Non
 
 
 def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels: Any, as_of: AsOf = None) -> pa.Table:
-    """How much of what each query needs is in the prompt that each of several builders makes.
+    """The share of the relevant memories that the prompts of several builders contain, by query.
 
     Parameters
     ----------
@@ -130,8 +130,8 @@ def context_scores(builders: Mapping[str, Any], corpus: Any, queries: Any, qrels
     Returns
     -------
     pyarrow.Table
-        query_id, user_id, group, and a column a builder: the share of the relevant memories that the prompt shows; null
-        where nothing is relevant.
+        query_id, user_id, group, and a column for each builder: the share of the relevant memories that the prompt
+        shows; null where no memory is relevant.
 
     Examples
     --------
