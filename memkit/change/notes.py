@@ -184,8 +184,10 @@ class NoteStore(Operations):
         return note_hits(Retriever(encoder=None).fit(read(self.root)), said, k)
 
     def validate(self) -> pa.Table:
-        """What is wrong with the notes: rows of ``problems``."""
-        return read(self.root).problems
+        """The problems of the files that hold notes: rows of ``problems``; `memkit.read` has those of all files."""
+        corpus = read(self.root)
+        notes = corpus.memories.filter(pc.equal(corpus.memories["format"], "notes"))
+        return corpus.problems.filter(pc.is_in(corpus.problems["path"], value_set=notes["path"].combine_chunks()))
 
     def _row(self, id: str) -> dict[str, Any]:
         notes = read(self.root).tables["notes"]

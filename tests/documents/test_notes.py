@@ -197,6 +197,11 @@ def test_search_shows_subject_id_and_scope(notes: NoteStore, told: ModuleType) -
 def test_validate_delete_and_get(notes: NoteStore, root: Path, told: ModuleType) -> None:
     """Memory Format, Validation Rules; an operation gives one message for what is no id."""
     assert notes.validate().num_rows == 0
+    broken = f"---\nid: {told.ID}\nsubject: Чай\n---\n\n# Чай\n\nБез сахара, без мёда.\n"
+    mk.testing.write_files(root, {"other/rules.json": "{", "broken.md": broken})
+    assert {*mk.read(root).problems["path"].to_pylist()} > {*notes.validate()["path"].to_pylist()} >= {"broken.md"}
+    assert "other/rules.json" not in notes.validate()["path"].to_pylist()
+    (root / "broken.md").unlink()
     for call in (notes.get, notes.delete):
         for wrong in (None, 5, "", ["x"]):
             with pytest.raises(ParameterError, match="id: expected a text"):
