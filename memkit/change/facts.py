@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import posixpath
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -80,7 +79,8 @@ class FactStore(Operations):
 
     A user's file of the old layout is migrated at the first access that writes, as a step of its own that `mk.undo`
     takes back after the other: `save`, `forget`, `update` and `cleanup` do. What only reads shows its facts as they
-    are, and so does what is asked with ``dry_run=True``.
+    are. With ``dry_run=True`` nothing is migrated: `cleanup` shows the migration among its edits, the others refuse and
+    name `migrate_user`.
 
     Parameters
     ----------
@@ -401,11 +401,16 @@ class FactStore(Operations):
         check_choice("guessed", guessed, GUESSED, "cleanup")
         if user is not None:
             users.check_user(user)
-        for name in [user] if user is not None else users.old_files(self._reader()):
+        old_files = users.old_files(self._reader())
+        unmigrated = {name: path for name, path in old_files.items() if user in (None, name)}
+        for name in unmigrated if not dry_run else ():
             self._first_access(name, now, dry_run)
 
         def work(draft: Draft) -> list[str]:
             gone: list[str] = []
+            for path in unmigrated.values() if dry_run else ():
+                with draft.attempt(path, None):
+                    bring_user(draft, path)
             for name in [user] if user is not None else users.users_of(draft):
                 gone += self._cleaned(draft, users.load(draft, name, self._read), guessed == "archive")
             return gone
@@ -466,13 +471,26 @@ class FactStore(Operations):
         return describe(found, memkit="migrated") if isinstance(found, pa.Table) else found
 
     def _first_access(self, user: str, now: AsOf, dry_run: bool) -> None:
-        """Migrate a user who has an old file; one that cannot be migrated stays, and is read as it is."""
-        if dry_run or users.old_file(self._reader(), user) is None:
+        """Migrate a user who has an old file; one that cannot be migrated stays, and is read as it is.
+
+        Raises
+        ------
+        ChangeRefusedError
+            With `dry_run`, where there is a file to migrate: ids and places of what is asked for depend on that.
+        """
+        path = users.old_file(self._reader(), user)
+        if path is None:
             return
-        with contextlib.suppress(ChangeRefusedError, FormatError, NotFoundError):
-            found = self.migrate_user(user, now=now)
-            assert isinstance(found, pa.Table)
-            self.migrated = describe(pa.concat_tables([self.migrated, found]), memkit="migrated")
+        try:
+            lines = self.migrate_user(user, now=now, dry_run=dry_run)
+        except (ChangeRefusedError, FormatError, NotFoundError):
+            return
+        if not isinstance(lines, pa.Table):
+            raise ChangeRefusedError(
+                f"dry_run: {path} is of the old layout, and migrated before any other change."
+                f" migrate_user({user!r}, dry_run=True) shows that step; after it this one can be shown."
+            )
+        self.migrated = describe(pa.concat_tables([self.migrated, lines]), memkit="migrated")
 
     def blocks(self, user: str, message: str, *, now: AsOf = None) -> str:
         """What a prompt gets: the document's ``buildMemoryBlocksForPrompt``."""

@@ -226,6 +226,32 @@ def test_what_reads_never_writes_and_shows_the_old_facts(call: str, tmp_path: Pa
     assert not (tmp_path / ".memkit/journal").exists() or not list((tmp_path / ".memkit/journal").iterdir())
 
 
+def test_a_dry_run_never_passes_over_a_migration_that_comes_first(tmp_path: Path) -> None:
+    """The edits of a save, a forget or an update would name ids and files that the migration changes."""
+    facts = store(tmp_path, BOT | OLD)
+    for call in ("save", "forget", "update"):
+        with pytest.raises(ChangeRefusedError, match=r"migrate_user\('boris', dry_run=True\)"):
+            {
+                "save": lambda: facts.save("boris", "Любит зелёный чай.", now=NOW, dry_run=True),
+                "forget": lambda: facts.forget("boris", "ar_001", now=NOW, dry_run=True),
+                "update": lambda: facts.update("boris", "ar_001", text="Любит чай.", now=NOW, dry_run=True),
+            }[call]()
+    shown = facts.cleanup(now=NOW, dry_run=True)
+    assert isinstance(shown, mk.Edits)
+    assert [row["path"] for row in shown.table.to_pylist() if row["op"] == "move"] == ["data/memory/boris.md"]
+    assert tree(tmp_path) == BOT | OLD
+    shown.apply()
+    after = tree(tmp_path)
+    facts = store(tmp_path / "other", BOT | OLD)
+    facts.cleanup(now=NOW)
+    assert after == tree(tmp_path / "other")
+
+
+def test_a_dry_run_goes_on_where_nothing_can_be_migrated(tmp_path: Path) -> None:
+    facts = store(tmp_path, FOLDER | OLD)
+    assert isinstance(facts.save("boris", "Любит зелёный чай.", now=NOW, dry_run=True), mk.Edits)
+
+
 def test_a_migration_says_what_became_of_each_line(tmp_path: Path) -> None:
     text = (
         "\ufeff# Борис\r\n- Пьёт чай.\r\nпросто строка\r\n\r\n- [id:ar_007] [t:archive] [imp:low] Бегает.\r\n* Drives."
