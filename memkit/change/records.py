@@ -81,7 +81,7 @@ class RecordStore(Operations):
         ParameterError, FormatError, VersionError
             Where a field is not as the format wants it, an id is taken, or no reader takes the file for records.
         ChangeRefusedError
-            Where the file is there and no list.
+            Where the file is there and holds no list: a file of one record is never made a list of two.
         """
         given = [record] if isinstance(record, Mapping) else record
         if not isinstance(given, Sequence) or isinstance(given, (str, bytes)) or not given:

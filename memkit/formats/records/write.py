@@ -20,6 +20,8 @@ from memkit.formats.syntax.node import StructureError
 from memkit.formats.syntax.places import Json, Splice, spliced
 from memkit.formats.syntax.write import block, flow, items, pretty
 
+_ELSEWHERE = "A file of one record stays that; without a path a record gets a file of its own."
+
 
 @dataclass(frozen=True)
 class Place:
@@ -192,7 +194,7 @@ def with_records(path: str, text: str | None, records: Sequence[Mapping[str, Any
         return f"{pretty(list(records) if is_list else records[0])}\n"
     places = Json(text)
     if not text.startswith("[", places.start):
-        raise ChangeRefusedError(f"{path}: it is there already, and no list of JSON.")
+        raise ChangeRefusedError(f"{path}: it is there already, and no list of JSON. {_ELSEWHERE}")
     return spliced(text, places.append_all([], records))
 
 
@@ -207,7 +209,7 @@ def _with_items(path: str, text: str, records: Sequence[Mapping[str, Any]]) -> s
     elif nodes and isinstance(nodes[0], yaml.SequenceNode):
         splice = _further(body, nodes[0], records, newline)
     else:
-        raise ChangeRefusedError(f"{path}: it is there already, and no list of YAML.")
+        raise ChangeRefusedError(f"{path}: it is there already, and no list of YAML. {_ELSEWHERE}")
     after = spliced(body, [splice])
     old, new_items = (_read_items(path, version) for version in (body, after))
     if new_items[: len(old)] != old or len(new_items) != len(old) + len(records):
