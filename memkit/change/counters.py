@@ -11,10 +11,10 @@ from memkit.formats.facts import COUNTED, parse_fact
 from memkit.formats.syntax.places import Json
 
 _COUNTERS = {f"{kind}.md": name for name, kind in COUNTED.items()}
-Look = Callable[[str], tuple[str | None, str | None]]
+ReadFile = Callable[[str], tuple[str | None, str | None]]
 
 
-def counted(after: Mapping[str, str], look: Look) -> Iterator[dict[str, Any]]:
+def counted(after: Mapping[str, str], read_file: ReadFile) -> Iterator[dict[str, Any]]:
     """The edits that make the counters right once each file of `after` is as it is there.
 
     A ``meta.json`` that changes itself, is absent, or is not JSON is left alone; so is a counter that it does not have.
@@ -25,41 +25,43 @@ def counted(after: Mapping[str, str], look: Look) -> Iterator[dict[str, Any]]:
         counter = _COUNTERS.get(name)
         if counter is None or meta in after:
             continue
-        before, sha256 = look(meta)
-        place = _place(before, counter)
+        before, sha256 = read_file(meta)
+        span = _counter_span(before, counter)
         facts = str(facts_in(text))
-        if before is not None and place and before[slice(*place)] != facts:
+        if before is not None and span and before[slice(*span)] != facts:
             yield {
                 "path": meta,
                 "policy": "counters",
                 "reason": f"{name} will have {facts} facts",
-                "before": before[slice(*place)],
+                "before": before[slice(*span)],
                 "after": facts,
-                "at": place[0],
+                "at": span[0],
                 "sha256": sha256,
             }
 
 
-def check_counters(after: Mapping[str, str], before: Mapping[str, str | None], look: Look) -> None:
+def check_counters(after: Mapping[str, str], before: Mapping[str, str | None], read_file: ReadFile) -> None:
     """Raise where a ``meta.json`` would say another number than it did, and that is not how many facts there are."""
     for path, text in after.items():
         folder, name = posixpath.split(path)
         for counter_of, counter in _COUNTERS.items() if name == "meta.json" else ():
-            said, was = _said(text, counter), _said(before.get(path), counter)
-            if said is None or said == was:
+            new_value, old_value = _counter_text(text, counter), _counter_text(before.get(path), counter)
+            if new_value is None or new_value == old_value:
                 continue
             file = posixpath.join(folder, counter_of)
-            facts = str(facts_in(after[file] if file in after else look(file)[0] or ""))
-            if said != facts:
-                raise ChangeRefusedError(f"{path}: '{counter}' would be {said}, and the facts in {file} are {facts}.")
+            facts = str(facts_in(after[file] if file in after else read_file(file)[0] or ""))
+            if new_value != facts:
+                raise ChangeRefusedError(
+                    f"{path}: '{counter}' would be {new_value}, and the facts in {file} are {facts}."
+                )
 
 
-def _said(meta: str | None, counter: str) -> str | None:
-    place = _place(meta, counter)
-    return meta[slice(*place)] if meta and place else None
+def _counter_text(meta: str | None, counter: str) -> str | None:
+    span = _counter_span(meta, counter)
+    return meta[slice(*span)] if meta and span else None
 
 
-def _place(meta: str | None, counter: str) -> tuple[int, int] | None:
+def _counter_span(meta: str | None, counter: str) -> tuple[int, int] | None:
     try:
         part = Json(meta).find([counter]) if meta else None
     except ChangeRefusedError:

@@ -49,9 +49,9 @@ def _lines(text: str | None) -> list[str]:
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
-_PLACES = ("memory_id", "path", "line_start", "line_end", "heading_path")
+_LOCATION_COLUMNS = ("memory_id", "path", "line_start", "line_end", "heading_path")
 """Where a memory stands: another line or folder is no change of what it says."""
-_SAYS = tuple(name for name in MEMORIES.names if name not in _PLACES)
+_CONTENT_COLUMNS = tuple(name for name in MEMORIES.names if name not in _LOCATION_COLUMNS)
 DIFFERENCE = table(
     column("change", pa.string(), "added, removed, changed or moved (another file, whatever else changed)"),
     column("memory_id", pa.string(), "the memory, as it is called afterwards; of one that is gone, as it was called"),
@@ -99,9 +99,9 @@ class Difference(Tabular):
         return repr(Shown(*self._sheets()))
 
     def _repr_html_(self) -> str:
-        found, text = Shown(*self._sheets()), self.diff()
-        both = Mask([text]) | found.hide
-        return both.in_html(found._repr_html_() + text._repr_html_())
+        shown, text = Shown(*self._sheets()), self.diff()
+        mask_both = Mask([text]) | shown.hide
+        return mask_both.in_html(shown._repr_html_() + text._repr_html_())
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
         return (sheet_of(self.table, rows, show_secrets),)
@@ -138,18 +138,18 @@ def diff(corpus_a: Corpus, corpus_b: Corpus) -> Difference:
     for corpus in (corpus_a, corpus_b):
         check_corpus("diff", corpus)
     before, after = corpus_a.memories, corpus_b.memories
-    found = matches(known_of(before), known_of(after))
-    pairs: list[tuple[int | None, int | None]] = [(other, place) for place, other in found.items()]
-    pairs += [(place, None) for place in sorted(set(range(before.num_rows)) - set(found.values()))]
-    pairs += [(None, place) for place in range(after.num_rows) if place not in found]
-    old, new = (table.select([*_SAYS, *_PLACES]).to_pylist() for table in (before, after))
+    old_of_new = matches(known_of(before), known_of(after))
+    pairs: list[tuple[int | None, int | None]] = [(old_index, new_index) for new_index, old_index in old_of_new.items()]
+    pairs += [(new_index, None) for new_index in sorted(set(range(before.num_rows)) - set(old_of_new.values()))]
+    pairs += [(None, new_index) for new_index in range(after.num_rows) if new_index not in old_of_new]
+    old, new = (table.select([*_CONTENT_COLUMNS, *_LOCATION_COLUMNS]).to_pylist() for table in (before, after))
     rows = [_row(None if a is None else old[a], None if b is None else new[b]) for a, b in pairs]
     kept = sorted((row for row in rows if row), key=lambda row: (_ORDER.index(row["change"]), row["memory_id"]))
-    of = {"before": corpus_a.revision, "after": corpus_b.revision}
-    return Difference(describe(pa.Table.from_pylist(kept, schema=DIFFERENCE), memkit="difference", **of))
+    revisions = {"before": corpus_a.revision, "after": corpus_b.revision}
+    return Difference(describe(pa.Table.from_pylist(kept, schema=DIFFERENCE), memkit="difference", **revisions))
 
 
-def _said(value: Any) -> Any:
+def _stripped(value: Any) -> Any:
     """A value without the blank lines at a text's end, which come and go with what is written below it."""
     return value.rstrip() if isinstance(value, str) else value
 
@@ -158,21 +158,21 @@ def _row(before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[st
     """What became of one memory; None where nothing did."""
     old, new = before or {}, after or {}
     is_both = before is not None and after is not None
-    fields = [name for name in _SAYS if is_both and _said(old[name]) != _said(new[name])]
+    fields = [name for name in _CONTENT_COLUMNS if is_both and _stripped(old[name]) != _stripped(new[name])]
     moved = is_both and old["path"] != new["path"]
     if is_both and not fields and not moved:
         return None
-    there, was, now = after or old, old.get("text"), new.get("text")
-    hide = Mask([was or "", now or ""])  # in words, a secret is not seen as one
-    gone, come = (Counter(words_of(hide(text or ""))) for text in (was, now))
+    row, old_text, new_text = after or old, old.get("text"), new.get("text")
+    hide = Mask([old_text or "", new_text or ""])  # in words, a secret is not seen as one
+    old_words, new_words = (Counter(words_of(hide(text or ""))) for text in (old_text, new_text))
     return {
         "change": "moved" if moved else "changed" if is_both else "removed" if before else "added",
         "memory_id_before": old.get("memory_id"),
         "path_before": old.get("path"),
-        **{name: there[name] for name in ("memory_id", "path", "kind", "title")},
+        **{name: row[name] for name in ("memory_id", "path", "kind", "title")},
         "fields": fields,
-        "words_removed": list((gone - come).elements()),
-        "words_added": list((come - gone).elements()),
-        "before": was,
-        "after": now,
+        "words_removed": list((old_words - new_words).elements()),
+        "words_added": list((new_words - old_words).elements()),
+        "before": old_text,
+        "after": new_text,
     }

@@ -332,9 +332,9 @@ class Names:
             if folder not in self._known:
                 self._known[folder] = {_folded(other): other for other in self._disk.names(folder)}
             other = self._known[folder].setdefault(_folded(name), name)
-            there = f"{folder}/{other}" if folder else other
-            if other != name and there not in gone:
-                raise ChangeRefusedError(f"{path}: some systems cannot tell it from {there}.")
+            existing = f"{folder}/{other}" if folder else other
+            if other != name and existing not in gone:
+                raise ChangeRefusedError(f"{path}: some systems cannot tell it from {existing}.")
             self._known[folder][_folded(name)] = name
 
 
@@ -354,11 +354,11 @@ def folder_of(root: str | Path) -> Path:
     """
     path = path_of("folder", root)
     try:
-        found = path.resolve(strict=True)
+        folder = path.resolve(strict=True)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise refused(path, "a folder", "nothing there") from error
     except (OSError, ValueError, RuntimeError) as error:  # a name too long, a NUL, a loop of links
         raise refused(ascii(str(path))[:200], "a folder", getattr(error, "strerror", None) or str(error)) from error
-    if root == "" or not found.is_dir():  # an empty text is a variable without a value
+    if root == "" or not folder.is_dir():  # an empty text is a variable without a value
         raise refused(path, "a folder", "a file" if root else "an empty text")
-    return found
+    return folder

@@ -1,4 +1,4 @@
-"""A plan under way: the rows so far, the files as they were read, and what cannot be done."""
+"""A plan in the making: its rows, the files as they were read, and its refusals."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _BLANK = re.compile(r"\s*")
 
 
 class Document:
-    """A file that a plan looks at; what is asked of it often costs as much as to ask once.
+    """A file that a plan reads; everything parsed from it is cached.
 
     Attributes
     ----------
     text : str
-        Every character of it.
+        The whole text.
     sha256 : str
-        Of its bytes.
+        Hash of the bytes.
     """
 
     def __init__(self, path: str, text: str, sha256: str) -> None:
@@ -47,53 +47,53 @@ class Document:
         Raises
         ------
         ChangeRefusedError
-            Where it is none.
+            Where the text is not JSON.
         """
         return Json(self.text)
 
     @cached_property
     def entries(self) -> dict[int, list[Steps]]:
-        """Of an index: the paths of its entries, by the line that they begin on."""
-        above: Steps = [] if self.text.startswith("[", self.json.start) else ["files"]
-        whole = self.json.find(above)
-        found: dict[int, list[Steps]] = {}
-        for place, part in enumerate(self.json.parts(whole.value) if whole else ()):
-            found.setdefault(self.json.line(part.value), []).append([*above, place])
-        return found
+        """The steps to each entry of an index, by the line on which it begins."""
+        steps: Steps = [] if self.text.startswith("[", self.json.start) else ["files"]
+        array = self.json.find(steps)
+        paths: dict[int, list[Steps]] = {}
+        for position, part in enumerate(self.json.parts(array.value) if array else ()):
+            paths.setdefault(self.json.line(part.value), []).append([*steps, position])
+        return paths
 
     @cached_property
     def named(self) -> dict[tuple[int, str], list[Steps]]:
-        """The entries of lines that hold several, by line and by the file that they name."""
-        found: dict[tuple[int, str], list[Steps]] = {}
+        """The entries on lines that hold several, by line and by the file that they name."""
+        by_file: dict[tuple[int, str], list[Steps]] = {}
         for line, paths in self.entries.items():
             for path in paths if len(paths) > 1 else ():
                 parts = (self.json.find([*path, key]) for key in ("file", "path"))
                 for file in {self.json.value(part) for part in parts if part and self.text[part.value] == '"'}:
-                    found.setdefault((line, file), []).append(path)
-        return found
+                    by_file.setdefault((line, file), []).append(path)
+        return by_file
 
     def lines(self, first: int, last: int) -> tuple[int, int]:
-        """Where lines begin and end, their own line ends included; a BOM is not part of the first."""
+        """The span of the lines `first` to `last` in characters, line ends included; a BOM is not part of the first."""
         starts = self._starts
         start = 1 if first == 1 and self.text.startswith("\ufeff") else starts[first - 1]
         return start, starts[min(last, len(starts) - 1)]
 
     @cached_property
     def newline(self) -> str:
-        """What ends its lines; nothing where there is one alone."""
+        """The line end; empty where the text is one line."""
         return "" if "\n" not in self.text.strip() else "\r\n" if "\r\n" in self.text else "\n"
 
-    def indent(self, at: int) -> str | None:
-        """The blank that stands before a place on its line; None where something else does."""
-        start = self._starts[bisect_right(self._starts, at) - 1]
-        match = _BLANK.match(self.text, start, at)
-        return match.group() if match and match.end() == at else None
+    def indent(self, position: int) -> str | None:
+        """The blanks before a position on its line; None where the line has other text before it."""
+        start = self._starts[bisect_right(self._starts, position) - 1]
+        match = _BLANK.match(self.text, start, position)
+        return match.group() if match and match.end() == position else None
 
     @cached_property
     def _starts(self) -> list[int]:
         starts = [0]
-        while (found := self.text.find("\n", starts[-1])) >= 0:
-            starts.append(found + 1)
+        while (newline := self.text.find("\n", starts[-1])) >= 0:
+            starts.append(newline + 1)
         return [*starts, len(self.text)]
 
     def records(self) -> list[Place] | None:
@@ -102,7 +102,7 @@ class Document:
         Raises
         ------
         ChangeRefusedError
-            Where they cannot be told.
+            Where they are not certain.
         """
         if isinstance(self._records, ChangeRefusedError):
             raise ChangeRefusedError(str(self._records)) from self._records
@@ -112,19 +112,19 @@ class Document:
     def _records(self) -> list[Place] | ChangeRefusedError | None:
         try:
             return yaml_places(self.text) if self.path.lower().endswith(ENDINGS) else json_places(self.json)
-        except ChangeRefusedError as error:  # kept too: else each record of the file would look again
+        except ChangeRefusedError as error:  # cached too, else each record of the file would try again
             return error
 
 
 class Draft:
-    """Rows of edits over the files below a root, as of a day; what `corpus` was read from must not have changed.
+    """Rows of edits of the files below a root, as of a day; what `corpus` was read from must be unchanged.
 
     Attributes
     ----------
     rows, refused : list of dict
         As `Edits` takes them.
     gone : set of str
-        Ids of memories that an earlier row removes.
+        Ids of the memories that the rows so far remove.
     """
 
     def __init__(self, root: Path, moment: datetime, corpus: Corpus | None = None) -> None:
@@ -133,25 +133,25 @@ class Draft:
         self.refused: list[Row] = []
         self.gone: set[str] = set()
         self._disk = Disk(root)
-        self._names, self._going = Names(self._disk), set[str]()
+        self._names, self._removed_paths = Names(self._disk), set[str]()
         self._documents: dict[str, Document | ChangeRefusedError] = {}
         self._ordinals: dict[str, dict[str, int]] = {}
         self._policy = ""
 
     @property
     def corpus(self) -> Corpus:
-        """What is planned for."""
+        """The corpus that the plan is for."""
         assert self._corpus is not None, "a store's operation has no corpus"
         return self._corpus
 
     @contextmanager
-    def of(self, policy: str) -> Iterator[None]:
-        """Within it, rows are asked for by this policy."""
-        self._policy, before = policy, self._policy
+    def as_policy(self, policy: str) -> Iterator[None]:
+        """Within this context, rows carry the name of a policy."""
+        self._policy, outer = policy, self._policy
         try:
             yield
         finally:
-            self._policy = before
+            self._policy = outer
 
     def text(self, path: str) -> str:
         """A file as it was read, every character of it.
@@ -159,40 +159,40 @@ class Draft:
         Raises
         ------
         StaleSourceError, ChangeRefusedError
-            Where it changed since, or is no UTF-8.
+            Where it changed since, or is not UTF-8.
         """
         return self.document(path).text
 
     def exists(self, path: str) -> bool:
-        """Whether there is anything at `path`."""
+        """Whether a file or folder exists at `path`."""
         return self._disk.status(path) is not None
 
     def memories_in(self, path: str) -> list[Row]:
-        """The memories of one file, in its order: id, lines and kind."""
+        """The memories of a file, in order: id, lines and kind."""
         return self._by_path.get(path, [])
 
     @cached_property
     def _by_path(self) -> dict[str, list[Row]]:
         names = ("memory_id", "path", "line_start", "line_end", "kind")
-        found: dict[str, list[Row]] = {}
+        rows_by_path: dict[str, list[Row]] = {}
         for values in zip(*(self.corpus.memories[name].to_pylist() for name in names), strict=True):
             row = dict(zip(names, values, strict=True))
-            found.setdefault(row["path"], []).append(row)
-        return found
+            rows_by_path.setdefault(row["path"], []).append(row)
+        return rows_by_path
 
     def ordinal(self, path: str, memory_id: str) -> int:
-        """Which memory of its file one is, from 0."""
+        """The position of a memory in its file, from 0."""
         if path not in self._ordinals:
             rows = self.memories_in(path)
-            self._ordinals[path] = {row["memory_id"]: place for place, row in enumerate(rows)}
+            self._ordinals[path] = {row["memory_id"]: position for position, row in enumerate(rows)}
         return self._ordinals[path][memory_id]
 
     def entries_of(self, memory_id: str) -> list[Row]:
-        """The entries of indexes that name a memory."""
+        """The index entries of a memory."""
         return self._entries["memory_id"].get(memory_id, [])
 
     def entries_in(self, index: str) -> list[Row]:
-        """The entries of one index, in its order."""
+        """The entries of one index, in order."""
         return self._entries["index_path"].get(index, [])
 
     def entries_for(self, path: str) -> list[Row]:
@@ -201,38 +201,38 @@ class Draft:
 
     @cached_property
     def _entries(self) -> dict[str, dict[str, list[Row]]]:
-        """The entries of all indexes, by the value of each of three columns."""
-        found: dict[str, dict[str, list[Row]]] = {"memory_id": {}, "index_path": {}, "path": {}}
+        """The entries of all indexes, grouped by each of three columns."""
+        by_column: dict[str, dict[str, list[Row]]] = {"memory_id": {}, "index_path": {}, "path": {}}
         for row in self.corpus.tables["entries"].to_pylist():
-            for name, rows in found.items():
+            for name, rows in by_column.items():
                 rows.setdefault(row[name], []).append(row)
-        return found
+        return by_column
 
     def document(self, path: str) -> Document:
-        """A file as it was read, parsed no more than once for all that is drafted.
+        """A file as it was read, parsed once for the whole plan.
 
         Raises
         ------
         StaleSourceError, ChangeRefusedError
-            Where it changed since, or is no UTF-8.
+            Where it changed since, or is not UTF-8.
         """
         if path not in self._documents:
             self._documents[path] = self._loaded(path)
-        found = self._documents[path]
-        if isinstance(found, ChangeRefusedError):
-            raise ChangeRefusedError(str(found)) from found
-        return found
+        document = self._documents[path]
+        if isinstance(document, ChangeRefusedError):
+            raise ChangeRefusedError(str(document)) from document
+        return document
 
     def _loaded(self, path: str) -> Document | ChangeRefusedError:
         data = self._disk.read(path)
         try:
             text = self._decoded(path, data) if self._corpus is None else exact_text(self._corpus, path, data)
-        except ChangeRefusedError as error:  # kept too: else each memory of the file would read it again
+        except ChangeRefusedError as error:  # cached too, else each memory of the file would read it again
             return error
         return Document(path, text, hash_of(data or b""))
 
     def splice(self, op: str, path: str, splice: Splice, reason: str, **more: Any) -> None:
-        """One row that changes a part of a file."""
+        """Add a row that changes a part of a file."""
         document = self.document(path)
         before = document.text[splice.start : splice.end]
         if before != splice.text:
@@ -240,7 +240,7 @@ class Draft:
             self._add({**row, "sha256": document.sha256, "reason": reason, **more})
 
     def write(self, path: str, text: str, reason: str, **more: Any) -> None:
-        """One row that makes a file, or gives one a new content."""
+        """Add a row that creates a file, or replaces its content."""
         data = self._disk.read(path)
         if data is None:
             self._add({"op": "create", "path": path, "after": text, "reason": reason, **more})
@@ -249,7 +249,7 @@ class Draft:
             self._add({**row, "reason": reason, **more})
 
     def append(self, path: str, before: str | None, text: str, reason: str, **more: Any) -> None:
-        """One row that puts `text` at the end of a file that is `before`, or makes the file."""
+        """Add a row that appends `text` to a file with the content `before`, or creates the file."""
         if before is None:
             self.write(path, text, reason, **more)
         elif text:
@@ -257,13 +257,13 @@ class Draft:
             row = {"op": "update", "path": path, "before": "", "after": start + text, "at": len(before)}
             self._add({**row, "sha256": hash_of(before.encode()), "reason": reason, **more})
 
-    def tail_of(self, path: str) -> str | None:
-        """A file that no format may have read, as it is now; None where there is none.
+    def text_or_none(self, path: str) -> str | None:
+        """The current text of any file, read by a format or not; None where it does not exist.
 
         Raises
         ------
         ChangeRefusedError
-            Where it is no UTF-8.
+            Where it is not UTF-8.
         """
         data = self._disk.read(path)
         return None if data is None else self._decoded(path, data)
@@ -278,13 +278,13 @@ class Draft:
         return utf8(path, data)
 
     def delete(self, path: str, reason: str, **more: Any) -> None:
-        """One row that removes a file."""
+        """Add a row that removes a file."""
         self._add({"op": "delete", "path": path, **self._whole(path), "reason": reason, **more})
 
     def move(self, path: str, to: str, reason: str, **more: Any) -> None:
-        """One row that gives a file another name, which nothing has yet."""
+        """Add a row that moves a file to a new path, which must not exist."""
         if self.exists(to):
-            raise ChangeRefusedError(f"{path}: it cannot become {to}, which is there already.")
+            raise ChangeRefusedError(f"{path}: it cannot become {to}, which exists already.")
         self._add({"op": "move", "path": path, "to": to, **self._whole(path), "reason": reason, **more})
 
     def _whole(self, path: str) -> Row:
@@ -294,26 +294,26 @@ class Draft:
     def _add(self, row: Row) -> None:
         check_names(row)
         if row["op"] == "move" or (row["op"] == "delete" and "at" not in row):
-            self._going.add(row["path"])
+            self._removed_paths.add(row["path"])
         if row["op"] in ("create", "move"):
-            self._names.make(row.get("to") or row["path"], self._going)
+            self._names.make(row.get("to") or row["path"], self._removed_paths)
         self.rows.append({**row, "policy": self._policy})
 
     def refuse(self, path: str | None, memory_id: str | None, why: object) -> None:
-        """Say what cannot be done."""
+        """Report what cannot be done."""
         self.refused.append({"path": path, "memory_id": memory_id, "policy": self._policy, "reason": str(why)})
 
     @contextmanager
     def attempt(self, path: str | None, memory_id: str | None) -> Iterator[None]:
-        """Rows that are all taken back and refused where one of them cannot be made."""
-        kept = len(self.rows)
+        """Within this context, one failing row takes back all of them, and is reported as a refusal."""
+        count = len(self.rows)
         try:
             yield
         except (ChangeRefusedError, FormatError) as error:
-            del self.rows[kept:]
+            del self.rows[count:]
             self.refuse(path, memory_id, error)
 
     def edits(self, about: Iterable[tuple[str, Any]] = ()) -> Edits:
-        """What was drafted."""
+        """The drafted edits."""
         reading = self._corpus._source() if self._corpus is not None else None
         return Edits(self._disk.root, self.rows, self.refused, dict(about), reading)

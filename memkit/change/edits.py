@@ -53,10 +53,10 @@ _TYPES: dict[pa.DataType, tuple[type, str]] = {
     pa.bool_(): (bool, "true or false"),
 }
 _COLUMNS = {field.name: _TYPES[field.type] for field in EDITS}
-_MOST = 2**63 - 1
+_MAX_INT64 = 2**63 - 1
 REFUSED = result_schema((pa.string(), "path memory_id policy reason"))
 _APPLIED = result_schema((pa.string(), "path op sha256_before sha256_after"))
-_BARE = "select edit from edits where "
+_SELECT = "select edit from edits where "
 Row = dict[str, Any]
 
 
@@ -107,8 +107,8 @@ class Edits(Tabular):
     ) -> None:
         self.root, self.about = root, dict(about or {})
         self._disk, self._guard = Disk(root), Guard(root, reading)
-        given = ({name: row.get(name) for name in EDITS.names} for row in rows)
-        checked = (_checked(row, f"a plan, row {place}") for place, row in enumerate(given, 1))
+        columns = ({name: row.get(name) for name in EDITS.names} for row in rows)
+        checked = (_checked_row(row, f"a plan, row {number}") for number, row in enumerate(columns, 1))
         self._rows: list[Row] = [row for row in checked if not row["derived"]]
         self._before: dict[str, str | None] = {}
         self._hashes: dict[str, str | None] = {}
@@ -122,39 +122,39 @@ class Edits(Tabular):
     def table(self) -> pa.Table:
         """One row an operation; ``schema.field(name).metadata`` says what each column means."""
         rows = [*self._rows, *self._derived]
-        numbered = [{**row, "edit": place} for place, row in enumerate(rows, 1)]
+        numbered = [{**row, "edit": number} for number, row in enumerate(rows, 1)]
         return describe(pa.Table.from_pylist(numbered, schema=EDITS), memkit="edits")
 
     @cached_property
     def _derived(self) -> list[Row]:
-        after = {path: text for path, text in self._asked.items() if text is not None}
-        check_counters(after, self._before, self._look)
+        after = {path: text for path, text in self._own_contents.items() if text is not None}
+        check_counters(after, self._before, self._read_other)
         return [
             {"edit": None, "to": None, "memory_id": None, "together": None, "op": "update"} | {**row, "derived": True}
-            for row in counted(after, self._look)
+            for row in counted(after, self._read_other)
         ]
 
     @cached_property
-    def _asked(self) -> dict[str, str | None]:
+    def _own_contents(self) -> dict[str, str | None]:
         """Every file that the plan's own rows touch, as it will be; None where it will not be there."""
-        found = self._contents(self._rows)
-        names, gone = Names(self._disk), {path for path, text in found.items() if text is None}
-        for path, text in found.items():
+        contents = self._contents(self._rows)
+        names, gone = Names(self._disk), {path for path, text in contents.items() if text is None}
+        for path, text in contents.items():
             if text is not None and self._before[path] is None:
                 names.make(path, gone)
-                _refuse_below(path, found)
+                _refuse_below(path, contents)
             size = len((text or "").encode())
             if size > max(MAX_FILE_BYTES, len((self._before[path] or "").encode())):
-                said = f"it would have {size} bytes, more than the {MAX_FILE_BYTES} that memkit reads"
-                raise ChangeRefusedError(f"{path}: {said}.")
-        return found
+                message = f"it would have {size} bytes, more than the {MAX_FILE_BYTES} that memkit reads"
+                raise ChangeRefusedError(f"{path}: {message}.")
+        return contents
 
     @cached_property
     def _after(self) -> dict[str, str | None]:
         """The same with what follows."""
-        return self._asked | self._contents(self._derived)
+        return self._own_contents | self._contents(self._derived)
 
-    def _look(self, path: str) -> tuple[str | None, str | None]:
+    def _read_other(self, path: str) -> tuple[str | None, str | None]:
         """A further file as it is, and its hash."""
         data = self._disk.read(path)
         if data is None:
@@ -174,7 +174,7 @@ class Edits(Tabular):
     def _contents(self, rows: Iterable[Row]) -> dict[str, str | None]:
         """Every file that the rows touch, as it will be; None where it will not be there."""
         splices: dict[str, list[Splice]] = {}
-        found: dict[str, str | None] = {}
+        contents: dict[str, str | None] = {}
         for row in rows:
             path, whole = row["path"], {row["path"]: row["after"]}
             if row["at"] is not None:
@@ -183,14 +183,16 @@ class Edits(Tabular):
             if row["op"] == "move":
                 whole = {path: None, row["to"]: self._before[path]}
                 self._read(row["to"], None)
-            if twice := found.keys() & whole.keys():
+            if twice := contents.keys() & whole.keys():
                 raise ChangeRefusedError(f"{min(twice)}: two rows would each write the whole file.")
-            found |= whole
-        for path, own in splices.items():
-            if path in found:
+            contents |= whole
+        for path, file_splices in splices.items():
+            if path in contents:
                 raise ChangeRefusedError(f"{path}: one row would change a part of the file, and one the whole.")
-            found[path] = spliced(self._before[path] or "", _apart(path, self._before[path] or "", own))
-        return found
+            contents[path] = spliced(
+                self._before[path] or "", _checked_splices(path, self._before[path] or "", file_splices)
+            )
+        return contents
 
     def _splice(self, row: Row) -> Splice:
         text, start = self._before[row["path"]] or "", int(row["at"])
@@ -235,21 +237,23 @@ class Edits(Tabular):
             Where it would part rows that only make sense together.
         """
         try:
-            if read_select(_BARE + where).shape != read_select(_BARE + "true").shape:
+            if read_select(_SELECT + where).shape != read_select(_SELECT + "true").shape:
                 raise QueryError("expected one expression.")
-            kept = Sealed({"edits": self.table}, dict).ask(f"{_BARE}(\n{where}\n)")["edit"].to_pylist()
+            edit_numbers = Sealed({"edits": self.table}, dict).ask(f"{_SELECT}(\n{where}\n)")["edit"].to_pylist()
         except QueryError as error:
             columns = ", ".join(EDITS.names)
             raise QueryError(
                 f"where: expected one SQL predicate over {columns}. Got {mask(repr(where)):.200}: {mask(str(error))}"
             ) from error
-        rows, chosen = self._rows, set(kept)
-        named = {row["together"] for place, row in enumerate(rows, 1) if place in chosen and row["together"]}
-        parted = {row["together"] for place, row in enumerate(rows, 1) if place not in chosen} & named
-        if parted:
-            raise ChangeRefusedError(f'filter: it parts rows that belong together ({min(parted)}). Ask for "together".')
-        rest = [row for place, row in enumerate(rows, 1) if place in chosen]
-        return Edits(self.root, rest, self.refused.to_pylist(), self.about, self._guard.reading)
+        rows, chosen = self._rows, set(edit_numbers)
+        kept_groups = {row["together"] for number, row in enumerate(rows, 1) if number in chosen and row["together"]}
+        split_groups = {row["together"] for number, row in enumerate(rows, 1) if number not in chosen} & kept_groups
+        if split_groups:
+            raise ChangeRefusedError(
+                f'filter: it parts rows that belong together ({min(split_groups)}). Ask for "together".'
+            )
+        kept_rows = [row for number, row in enumerate(rows, 1) if number in chosen]
+        return Edits(self.root, kept_rows, self.refused.to_pylist(), self.about, self._guard.reading)
 
     def removed(self) -> list[str]:
         """The ids of the memories that would be gone, told from the files before and after, whatever the rows say.
@@ -354,23 +358,25 @@ class Edits(Tabular):
             raise FormatError(
                 f"a plan: expected a JSON array of edits, as `memkit plan --json` prints. {error}"
             ) from error
-        found = cls(folder_of(root), rows)
-        _ = found._after  # what stands nowhere is refused now, not when it is applied
-        return found
+        edits = cls(folder_of(root), rows)
+        _ = edits._after  # what stands nowhere is refused now, not when it is applied
+        return edits
 
     def _sheets(self, rows: int = 20, show_secrets: bool = False) -> Any:
-        found = shown(self.table, rows, None, show_secrets).sheets
-        return [*found, *(shown(self.refused, rows, None, show_secrets).sheets if self.refused.num_rows else ())]
+        sheets = shown(self.table, rows, None, show_secrets).sheets
+        return [*sheets, *(shown(self.refused, rows, None, show_secrets).sheets if self.refused.num_rows else ())]
 
     def _repr_html_(self) -> str:
         return Shown(*self._sheets())._repr_html_()
 
     def __repr__(self) -> str:
         counts = pc.value_counts(self.table["op"]).to_pylist()
-        said = ", ".join(f"{row['counts']} {row['values']}" for row in sorted(counts, key=lambda row: row["values"]))
+        operations = ", ".join(
+            f"{row['counts']} {row['values']}" for row in sorted(counts, key=lambda row: row["values"])
+        )
         files = len(set(self.table["path"].to_pylist()))
         refused = f"; {self.refused.num_rows} refused" if self.refused.num_rows else ""
-        return f"Edits({said or 'nothing'}; {files} files{refused})"
+        return f"Edits({operations or 'nothing'}; {files} files{refused})"
 
 
 def report_of(record: Record) -> pa.Table:
@@ -380,11 +386,11 @@ def report_of(record: Record) -> pa.Table:
         (file.path, ops.get((file.before is None, file.after is None), "update"), file.before, file.after)
         for file in record.files
     ]
-    found = [dict(zip(_APPLIED.names, row, strict=True)) for row in rows]
-    return describe(pa.Table.from_pylist(found, schema=_APPLIED), memkit="applied")
+    files = [dict(zip(_APPLIED.names, row, strict=True)) for row in rows]
+    return describe(pa.Table.from_pylist(files, schema=_APPLIED), memkit="applied")
 
 
-def _checked(row: Row, where: str) -> Row:
+def _checked_row(row: Row, where: str) -> Row:
     """The same row, which anybody may have written.
 
     Raises
@@ -401,10 +407,10 @@ def _checked(row: Row, where: str) -> Row:
     op, path = row["op"], row["path"]
     if op not in OPS:
         raise FormatError(f"{where}: 'op' must be one of {', '.join(OPS)}. Got {op!r:.80}.", field="op")
-    for name, is_meant, expected in _MEANT[op]:
-        if not is_meant(row):
-            got = row.get(name)
-            raise FormatError(f"{where}: to {op} {path!r:.200}, '{name}' must be {expected}. Got {got!r:.80}.")
+    for name, is_valid, expected in _EXPECTED[op]:
+        if not is_valid(row):
+            value_given = row.get(name)
+            raise FormatError(f"{where}: to {op} {path!r:.200}, '{name}' must be {expected}. Got {value_given!r:.80}.")
     check_names(row)
     return row
 
@@ -425,43 +431,43 @@ def _is_one(value: object, kind: type) -> bool:
     if kind is str:
         return isinstance(value, str) and (value.isascii() or clean(value) == value)
     if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MOST
+        return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_INT64
     return isinstance(value, kind)
 
 
-def _null(name: str) -> tuple[str, Callable[[Row], bool], str]:
+def _is_null(name: str) -> tuple[str, Callable[[Row], bool], str]:
     return name, lambda row: row.get(name) is None, "null"
 
 
-def _given(name: str) -> tuple[str, Callable[[Row], bool], str]:
+def _is_given(name: str) -> tuple[str, Callable[[Row], bool], str]:
     return name, lambda row: row.get(name) is not None, "given"
 
 
-_MEANT: dict[str, tuple[tuple[str, Callable[[Row], bool], str], ...]] = {
-    "create": (_null("to"), _null("at"), _null("sha256"), _given("after")),
-    "update": (_null("to"), _given("sha256"), _given("after")),
-    "delete": (_null("to"), _given("sha256"), ("after", lambda row: not row.get("after"), "empty or null")),
-    "move": (_given("to"), _null("at"), _given("sha256"), _null("after")),
+_EXPECTED: dict[str, tuple[tuple[str, Callable[[Row], bool], str], ...]] = {
+    "create": (_is_null("to"), _is_null("at"), _is_null("sha256"), _is_given("after")),
+    "update": (_is_null("to"), _is_given("sha256"), _is_given("after")),
+    "delete": (_is_null("to"), _is_given("sha256"), ("after", lambda row: not row.get("after"), "empty or null")),
+    "move": (_is_given("to"), _is_null("at"), _is_given("sha256"), _is_null("after")),
 }
 """What the columns of each operation must be."""
 
 
-def _apart(path: str, text: str, splices: list[Splice]) -> list[Splice]:
+def _checked_splices(path: str, text: str, splices: list[Splice]) -> list[Splice]:
     """The splices of one file, none of which may reach into another; of JSON, commas go with their items."""
     splices = sorted(dict.fromkeys(splices), key=lambda splice: splice[:2])
     if path.lower().endswith(".json") and not all(splice.text for splice in splices):
         splices = sorted(Json(text).settled(splices), key=lambda splice: splice[:2])
-    for one, other in pairwise(splices):
-        if one.end > other.start or (one[:2] == other[:2] and one.end > one.start):
-            raise ChangeRefusedError(f"{path}: two rows would change the same place, at character {other.start}.")
+    for first, second in pairwise(splices):
+        if first.end > second.start or (first[:2] == second[:2] and first.end > first.start):
+            raise ChangeRefusedError(f"{path}: two rows would change the same place, at character {second.start}.")
     return splices
 
 
 def _refuse_below(path: str, files: Container[str]) -> None:
     """Raise where one of `files` is what would have to be a folder for `path`."""
-    for at, sign in enumerate(path):
-        if sign == "/" and path[:at] in files:
-            raise ChangeRefusedError(f"{path}: {path[:at]} is a file, and cannot be its folder.")
+    for position, character in enumerate(path):
+        if character == "/" and path[:position] in files:
+            raise ChangeRefusedError(f"{path}: {path[:position]} is a file, and cannot be its folder.")
 
 
 def _bytes(text: str | None) -> bytes | None:

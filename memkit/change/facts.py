@@ -53,14 +53,16 @@ if TYPE_CHECKING:
     from memkit.evaluation.profiles.profile import Profile
 
 Row = dict[str, Any]
-Work = Callable[[Draft, users.UserFacts, Row], None]
+Change = Callable[[Draft, users.UserFacts, Row], None]
 _CANDIDATES = 5
-_OWN = ("admission", "classifier")
-"""What memkit judges better than the document's lists of words do: the preset memory_v2 has these."""
-_POLICY: dict[str, dict[str, Any]] = {name: {} if name in _OWN else of for name, of in POLICY["memory_v2"].items()}
+_MEMKIT_POLICIES = ("admission", "classifier")
+"""Policies with memkit's own word lists, which judge better; the preset memory_v2 has the document's lists."""
+_POLICY_PARAMS: dict[str, dict[str, Any]] = {
+    name: {} if name in _MEMKIT_POLICIES else values for name, values in POLICY["memory_v2"].items()
+}
 GUESSED = ("delete", "archive")
 _MIGRATED = result_schema((pa.string(), "user_id path"), (pa.int64(), "line"), (pa.string(), "text id reason"))
-_READ = ("id", "type", "importance", "expires_at", "created_at", "text", "path", "line")
+_FACT_COLUMNS = ("id", "type", "importance", "expires_at", "created_at", "text", "path", "line")
 
 
 @dataclass(frozen=True)
@@ -75,31 +77,32 @@ class Saved:
 
 
 class FactStore(Operations):
-    """Saves, reads, finds and forgets the facts of users, by the rules of the Memory v2 document.
+    """Saves, reads, searches and forgets the facts of users, by the rules of the Memory v2 document.
 
-    A user's file of the old layout is migrated at the first access that writes, as a step of its own that `mk.undo`
-    takes back after the other: `save`, `forget`, `update` and `cleanup` do. What only reads shows its facts as they
-    are. With ``dry_run=True`` nothing is migrated: `cleanup` shows the migration among its edits, the others refuse and
-    name `migrate_user`.
+    `save`, `forget`, `update` and `cleanup` first migrate a user's file of the old layout. The migration is a step of
+    its own, which a second `mk.undo` takes back. Methods that only read show the old file's facts as they are. With
+    ``dry_run=True`` nothing is migrated: `cleanup` shows the migration among its edits, the others refuse and name
+    `migrate_user`.
 
     Parameters
     ----------
     root : Path
-        The folder that holds ``data/memory/users/``, ``memory/users/`` or ``users/``: the first where ``data/memory``
-        is there, the second where that or old files in ``memory/`` are, else the third.
+        The folder above the users' folders. These lie in ``data/memory/users/`` where ``data/memory`` exists, in
+        ``memory/users/`` where that or old files in ``memory/`` exist, else in ``users/``.
     encoder : object, optional
-        For search and dedup by meaning, as `Retriever` takes it; None, and one that cannot be had, is by words alone.
+        The encoder of search and of dedup by meaning, as `Retriever` takes it. Without one (None, or a missing
+        package) both use words alone.
     created_tag : bool
-        Whether a new fact says its day in ``[created:]``; the original bot knows no such tag.
+        Whether a new fact gets a tag ``[created:]`` with its day; the original bot has no such tag.
     profile : Profile, optional
         Parameters of the policies, of search and of the blocks, in place of the document's.
     least_score : float
-        What the first hit of a query must score at least to be forgotten or updated with ``confirm``.
+        The least score of the first hit at which ``confirm`` forgets or updates that fact.
 
     Attributes
     ----------
     migrated : pyarrow.Table
-        What this store migrated at a first access: user_id, path, line, text, id, reason.
+        The lines that this store migrated at a first access: user_id, path, line, text, id, reason.
     """
 
     policy = "facts"
@@ -117,9 +120,9 @@ class FactStore(Operations):
         if not isinstance(created_tag, bool):
             raise ParameterError(f"created_tag: expected true or false. Got {created_tag!r:.80}.")
         self.encoder, self.created_tag, self.profile = encoder, created_tag, profile
-        self.least_score = _score(least_score)
+        self.least_score = _checked_score(least_score)
         self.migrated = describe(_MIGRATED.empty_table(), memkit="migrated")
-        self._read: users.Read = {}
+        self._parsed_files: users.ParsedFiles = {}
 
     @property
     def home(self) -> str:
@@ -144,8 +147,8 @@ class FactStore(Operations):
         text : str
             One line.
         meta : mapping, optional
-            type, importance, expires_at (or expiresAt): what the model says of it wins over the keywords. An end that
-            the keywords gave is noted in the ``guessedEnds`` of meta.json.
+            type, importance, expires_at (or expiresAt), as the model gives them; they win over the keywords. A last day
+            that the keywords gave is listed in ``guessedEnds`` of meta.json.
 
         Returns
         -------
@@ -157,21 +160,29 @@ class FactStore(Operations):
             With the reason: length, question, command, secret, duplicate, semantic_duplicate or limit.
         """
         users.check_user(user)
-        given = users.given_of({} if meta is None else meta)
+        columns = users.meta_columns({} if meta is None else meta)
         self._first_access(user, now, dry_run)
-        return self._do(lambda draft: self._save(draft, user, text, given), now, dry_run)
+        return self._do(lambda draft: self._save(draft, user, text, columns), now, dry_run)
 
-    def _save(self, draft: Draft, user: str, text: str, given: Row) -> Saved:
-        facts = users.load(draft, user, self._read)
+    def _save(self, draft: Draft, user: str, text: str, columns: Row) -> Saved:
+        facts = users.load(draft, user, self._parsed_files)
         text = users.one_line(text)
-        new = {"memory_id": "~new", "format": "facts", "user_id": user, "text": text, "title": "", "tags": [], **given}
+        new = {
+            "memory_id": "~new",
+            "format": "facts",
+            "user_id": user,
+            "text": text,
+            "title": "",
+            "tags": [],
+            **columns,
+        }
         new |= {"extra": "{}", "created_at": draft.moment, "updated_at": draft.moment, "path": "~", "heading_path": ""}
-        kept = self._admitted(new, draft.moment)
+        kept = self._admit(new, draft.moment)
         new |= {name: kept[name] for name in ("kind", "importance", "expires_at")}
         self._refuse_duplicate(facts, new, draft.moment)
-        evicted = self._evicted(facts, new, draft.moment)
-        id, meta = users.next_id(users.meta_of(draft, facts), facts, new["kind"])
-        if new["expires_at"] is not None and given["expires_at"] is None:
+        evicted = self._to_evict(facts, new, draft.moment)
+        id, meta = users.next_id(users.meta_text(draft, facts), facts, new["kind"])
+        if new["expires_at"] is not None and columns["expires_at"] is None:
             guessed = [*users.guessed_ends(draft, facts), id]
             meta = with_values(meta, {users.GUESSED: guessed}, Json)
         fact = {"id": id, "t": new["kind"], "imp": new["importance"], "text": text}
@@ -187,56 +198,56 @@ class FactStore(Operations):
         expires = new["expires_at"] and new["expires_at"].date()
         return Saved(id, new["kind"], new["importance"], expires, tuple(row["source_id"] for row in evicted))
 
-    def _admitted(self, new: Row, moment: datetime) -> Row:
-        """The row as it is classified, where admission takes it: never what a screen would hide."""
-        admission = Admission(**{**self._values("admission"), "known_secrets": True})
-        pipeline = Pipeline([admission, Classifier(**self._values("classifier"))])
+    def _admit(self, new: Row, moment: datetime) -> Row:
+        """The classified row; admission refuses it where needed, and always refuses what memkit masks on a screen."""
+        admission = Admission(**{**self._policy_params("admission"), "known_secrets": True})
+        pipeline = Pipeline([admission, Classifier(**self._policy_params("classifier"))])
         row: Row = pipeline.transform(users.table([new]), moment).to_pylist()[0]
         if not row["keep"]:
             raise users.refusal(row, admission)
         return row
 
-    def _refuse_duplicate(self, facts: users.UserFacts, new: Row, moment: datetime, but: str = "") -> None:
-        vectors, near = self._near(facts, new, but)
-        if not near:
+    def _refuse_duplicate(self, facts: users.UserFacts, new: Row, moment: datetime, exclude: str = "") -> None:
+        vectors, candidates = self._near_facts(facts, new, exclude)
+        if not candidates:
             return
-        values = {**self._values("deduplicator"), "encoder": None, "survivor": "oldest", "centre": "none"}
+        values = {**self._policy_params("deduplicator"), "encoder": None, "survivor": "oldest", "centre": "none"}
         if vectors is None:
             values["kinds"] = ("substring",)
-        table = users.table([*near, new])
+        table = users.table([*candidates, new])
         judged = Deduplicator(**values).fit(table, vectors=vectors).transform(table, moment)
         row = judged.filter(pc.equal(judged["memory_id"], "~new")).to_pylist()[0]
-        others = judged.filter(pc.equal(judged["duplicate_of"], "~new")).to_pylist()
-        if not row["keep"] or others:
-            reason = row["reason"] or others[0]["reason"]
-            same = row["duplicate_of"] or others[0]["memory_id"]
-            own = next(found["source_id"] for found in near if found["memory_id"] == same)
-            raise PolicyRefusal(f"{reason}: {own} says it already.", reason)
+        shadowed = judged.filter(pc.equal(judged["duplicate_of"], "~new")).to_pylist()
+        if not row["keep"] or shadowed:
+            reason = row["reason"] or shadowed[0]["reason"]
+            duplicate_of = row["duplicate_of"] or shadowed[0]["memory_id"]
+            known_id = next(fact["source_id"] for fact in candidates if fact["memory_id"] == duplicate_of)
+            raise PolicyRefusal(f"{reason}: {known_id} says it already.", reason)
 
-    def _near(self, facts: users.UserFacts, new: Row, but: str) -> tuple[Any, list[Row]]:
-        """The facts that can be a pair with a new one, and the vectors of these and of the new one last."""
-        held = [row for row in facts.holding(new["text"]) if row["memory_id"] != but]
+    def _near_facts(self, facts: users.UserFacts, new: Row, exclude: str) -> tuple[Any, list[Row]]:
+        """The facts that may duplicate a new one, and their vectors with that of the new one last."""
+        matches = [row for row in facts.substring_matches(new["text"]) if row["memory_id"] != exclude]
         if (encoder := self._encoder()) is None:
-            return None, held
-        rows = [row for row in facts.rows if row["kind"] in TYPES and row["memory_id"] != but]
+            return None, matches
+        rows = [row for row in facts.rows if row["kind"] in TYPES and row["memory_id"] != exclude]
         texts = [row["text"] for row in (*rows, new)]
-        given = shared_cache().encode(encoder, texts, "query", keep=True)
-        vectors = Centring(mode="corpus").fit(given).transform(given)
-        ids = {row["memory_id"] for row in held}
-        close = vectors[:-1] @ vectors[-1] >= self._values("deduplicator")["floor"]
-        places = [place for place, row in enumerate(rows) if close[place] or row["memory_id"] in ids]
+        raw = shared_cache().encode(encoder, texts, "query", keep=True)
+        vectors = Centring(mode="corpus").fit(raw).transform(raw)
+        ids = {row["memory_id"] for row in matches}
+        is_close = vectors[:-1] @ vectors[-1] >= self._policy_params("deduplicator")["floor"]
+        places = [place for place, row in enumerate(rows) if is_close[place] or row["memory_id"] in ids]
         return vectors[[*places, -1]], [rows[place] for place in places]
 
     def _encoder(self) -> Any:
-        """The encoder; None where it cannot be had, as search then goes on by words too."""
+        """The encoder; None where its package is missing, since search then uses words alone too."""
         try:
             return None if self.encoder is None else as_encoder(self.encoder)
         except MissingExtraError:
             return None
 
-    def _evicted(self, facts: users.UserFacts, new: Row, moment: datetime) -> list[Row]:
-        """The facts that go to make room."""
-        quota = Quota(**self._values("quota"))
+    def _to_evict(self, facts: users.UserFacts, new: Row, moment: datetime) -> list[Row]:
+        """The facts that are evicted to make room for a new one."""
+        quota = Quota(**self._policy_params("quota"))
         kinds = Counter(row["kind"] for row in facts.rows if row["kind"] in TYPES) + Counter([new["kind"]])
         if (
             kinds.total() <= quota.max_facts
@@ -248,52 +259,52 @@ class FactStore(Operations):
         refused = judged.filter(pc.invert(judged["keep"])).to_pylist()
         for row in refused:
             if row["memory_id"] == "~new":
-                raise PolicyRefusal(f"{row['reason']}: there are as many {new['kind']} facts as may be.", row["reason"])
-        gone = {row["memory_id"] for row in refused if row["reason"] == "evicted"}
-        return [row for row in facts.rows if row["memory_id"] in gone]
+                raise PolicyRefusal(f"{row['reason']}: the quota of {new['kind']} facts is full.", row["reason"])
+        evicted_ids = {row["memory_id"] for row in refused if row["reason"] == "evicted"}
+        return [row for row in facts.rows if row["memory_id"] in evicted_ids]
 
     def read(self, user: str, *, now: AsOf = None, expired: bool = False) -> pa.Table:
-        """The facts of a user, expired ones left out unless asked for.
+        """The facts of a user; `expired` includes those that have expired.
 
         Returns
         -------
         pyarrow.Table
-            id, type, importance, expires_at, created_at, text, path, line. The metadata's ``note`` names near users
-            where nothing is known of this one.
+            id, type, importance, expires_at, created_at, text, path, line. For an unknown user it is empty, and the
+            metadata's ``note`` names similar ids.
         """
         users.check_user(user)
         table, note = self._memories(user)
         if not expired:
-            kept = Expiry(**self._values("expiry")).transform(table, now)["keep"]
+            kept = Expiry(**self._policy_params("expiry")).transform(table, now)["keep"]
             table = table.filter(kept)
-        names = dict(zip(_READ, ("source_id", "kind", *_READ[2:7], "line_start"), strict=True))
-        found = pa.table({name: table[column] for name, column in names.items()})
-        return describe(found.filter(pc.is_in(found["type"], value_set=pa.array(TYPES))), memkit="facts", note=note)
+        names = dict(zip(_FACT_COLUMNS, ("source_id", "kind", *_FACT_COLUMNS[2:7], "line_start"), strict=True))
+        renamed = pa.table({name: table[column] for name, column in names.items()})
+        return describe(renamed.filter(pc.is_in(renamed["type"], value_set=pa.array(TYPES))), memkit="facts", note=note)
 
     def search(self, user: str, query: str, k: int = 5, *, now: AsOf = None) -> pa.Table:
-        """The facts of a user that answer a query, best first, decayed by age as the document says.
+        """Search the facts of a user, best first, with the document's decay by age.
 
         Returns
         -------
         pyarrow.Table
             Hits of a Retriever, with the column source_id, the fact's id.
         """
-        return self._found(user, query, k, now)
+        return self._hits(user, query, k, now)
 
-    def _found(self, user: str, query: str, k: int, now: AsOf, **how: Any) -> pa.Table:
+    def _hits(self, user: str, query: str, k: int, now: AsOf, **parameters: Any) -> pa.Table:
         users.check_user(user)
         if isinstance(k, bool) or not isinstance(k, int) or k < 1:
             raise ParameterError(f"k: expected a whole number, 1 or more. Got {k!r:.80}.")
         corpus, note = self._corpus(user)
-        hits = self._retriever(**how).fit(corpus).search(checked(query, "query", filled=False), k=k, as_of=now)
+        hits = self._retriever(**parameters).fit(corpus).search(checked(query, "query", filled=False), k=k, as_of=now)
         if corpus.memories.num_rows:
             hits = hits.filter(pc.greater(pc.fill_null(hits["score"], 0.0), 0.0))
         rows = pc.index_in(hits["memory_id"], value_set=corpus.memories["memory_id"].combine_chunks())
         hits = hits.append_column("source_id", corpus.memories["source_id"].take(rows))
         if not note:
             return hits
-        own = {name: value for name, value in hits.schema.metadata.items() if name != b"note"}
-        return describe(hits.replace_schema_metadata(own), note=note)
+        metadata = {name: value for name, value in hits.schema.metadata.items() if name != b"note"}
+        return describe(hits.replace_schema_metadata(metadata), note=note)
 
     def get(self, user: str, ids: Iterable[str]) -> pa.Table:
         """The facts with these ids, as `read` has them.
@@ -301,19 +312,19 @@ class FactStore(Operations):
         Raises
         ------
         NotFoundError
-            For an id that there is none of.
+            For an unknown id.
         """
         if isinstance(ids, str):
             raise ParameterError(f"ids: expected a list of ids. Got {ids!r:.80}.")
         facts = self.read(user, expired=True)
-        known = facts["id"].to_pylist()
+        known_ids = facts["id"].to_pylist()
         wanted = list(ids)
         for id in wanted:
             if not isinstance(id, str):
                 raise ParameterError(f"ids: expected a list of ids. Got {id!r:.80} in it.")
-            if id not in known:
-                raise missing("fact", id, [word for word in known if word])
-        return facts.take([known.index(id) for id in wanted])
+            if id not in known_ids:
+                raise missing("fact", id, [known_id for known_id in known_ids if known_id])
+        return facts.take([known_ids.index(id) for id in wanted])
 
     def forget(
         self,
@@ -326,34 +337,34 @@ class FactStore(Operations):
         now: AsOf = None,
         dry_run: bool = False,
     ) -> pa.Table | str | Edits:
-        """Delete one fact: by its id, or with `confirm` the first that a query finds.
+        """Delete one fact: by its id, or, with `confirm`, the first hit of a query.
 
         Parameters
         ----------
         confirm : bool
-            Whether the first hit of `query` is meant; else its candidates come back and nothing changes.
+            Delete the first hit of `query`. Without it nothing changes, and the candidates are returned.
         least_score : float, optional
-            In place of the store's own.
+            Overrides the store's `least_score`.
 
         Returns
         -------
         str
-            The id of what was deleted. Its text is in the journal until ``mk.undo(root, clear=True)``.
+            The id of the deleted fact. Its text stays in the journal until ``mk.undo(root, clear=True)``.
         pyarrow.Table
-            For a query without `confirm`: the best five, with their ``score`` and ``gap``, how far the next is below.
+            For a query without `confirm`: the best five hits, with ``score`` and ``gap`` (the difference to the next).
 
         Raises
         ------
         NotFoundError
-            For an unknown id, and where a query finds nothing that scores at least `least_score`.
+            For an unknown id, and where no hit scores at least `least_score`.
         """
 
         def work(draft: Draft, facts: users.UserFacts, row: Row) -> None:
             remove_lines(draft, row, "forgotten")
             users.remove_from_backup(draft, facts, user, row["text"])
 
-        found = self._chosen(user, id, query, confirm, least_score, now, dry_run)
-        return self._do_to_one(user, found, work, now, dry_run)
+        target = self._target(user, id, query, confirm, least_score, now, dry_run)
+        return self._change_fact(user, target, work, now, dry_run)
 
     def update(
         self,
@@ -367,7 +378,7 @@ class FactStore(Operations):
         now: AsOf = None,
         dry_run: bool = False,
     ) -> pa.Table | str | Edits:
-        """Give one fact another text; its tags stay. It is checked as `save` checks, but for quotas.
+        """Replace the text of one fact; its tags stay. The text is checked as in `save`, without the quotas.
 
         Raises
         ------
@@ -376,27 +387,27 @@ class FactStore(Operations):
         """
 
         def work(draft: Draft, facts: users.UserFacts, row: Row) -> None:
-            said = users.one_line(text)
-            new = {**row, "memory_id": "~new", "text": said, "created_at": draft.moment, "updated_at": draft.moment}
-            self._admitted(new, draft.moment)
-            self._refuse_duplicate(facts, new, draft.moment, but=row["memory_id"])
-            users.replace_text(draft, row, said)
+            line = users.one_line(text)
+            new = {**row, "memory_id": "~new", "text": line, "created_at": draft.moment, "updated_at": draft.moment}
+            self._admit(new, draft.moment)
+            self._refuse_duplicate(facts, new, draft.moment, exclude=row["memory_id"])
+            users.replace_text(draft, row, line)
 
-        found = self._chosen(user, id, query, confirm, least_score, now, dry_run)
-        return self._do_to_one(user, found, work, now, dry_run)
+        target = self._target(user, id, query, confirm, least_score, now, dry_run)
+        return self._change_fact(user, target, work, now, dry_run)
 
     def cleanup(
         self, user: str | None = None, *, guessed: str = "delete", now: AsOf = None, dry_run: bool = False
     ) -> list[str] | Edits:
-        """Delete what is past its day in ``working.md``, of one user or of all; the ids of what left that file.
+        """Delete expired facts from ``working.md``, of one user or of all, and return their ids.
 
-        With ``dry_run=True`` the edits list it first; `mk.undo` brings it back.
+        ``dry_run=True`` lists them first; `mk.undo` restores them.
 
         Parameters
         ----------
         guessed : {"delete", "archive"}
-            What becomes of facts whose end no one but the classifier said: "archive" moves them to ``archive.md``,
-            without an end and under a new id.
+            What happens to facts whose last day was only guessed by the classifier: "archive" moves them to
+            ``archive.md``, without a last day and under a new id.
         """
         check_choice("guessed", guessed, GUESSED, "cleanup")
         if user is not None:
@@ -407,68 +418,70 @@ class FactStore(Operations):
             self._first_access(name, now, dry_run)
 
         def work(draft: Draft) -> list[str]:
-            gone: list[str] = []
+            removed_ids: list[str] = []
             for path in unmigrated.values() if dry_run else ():
                 with draft.attempt(path, None):
                     bring_user(draft, path)
-            for name in [user] if user is not None else users.users_of(draft):
-                gone += self._cleaned(draft, users.load(draft, name, self._read), guessed == "archive")
-            return gone
+            for name in [user] if user is not None else users.user_folders(draft):
+                removed_ids += self._clean_user(
+                    draft, users.load(draft, name, self._parsed_files), guessed == "archive"
+                )
+            return removed_ids
 
         return self._do(work, now, dry_run)
 
-    def _cleaned(self, draft: Draft, facts: users.UserFacts, moves: bool) -> list[str]:
+    def _clean_user(self, draft: Draft, facts: users.UserFacts, archives: bool) -> list[str]:
         """Draft the cleanup of one user."""
         rows = [row for row in facts.rows if row["path"] == f"{facts.home}/working.md"]
-        judged = Expiry(**self._values("expiry")).cleanup(users.table(rows), draft.moment)
-        wanted = set(judged["memory_id"].to_pylist())
-        gone = [row for row in rows if row["memory_id"] in wanted]
-        if not gone:
+        judged = Expiry(**self._policy_params("expiry")).cleanup(users.table(rows), draft.moment)
+        expired_ids = set(judged["memory_id"].to_pylist())
+        expired = [row for row in rows if row["memory_id"] in expired_ids]
+        if not expired:
             return []
-        noted = users.guessed_ends(draft, facts)
-        meta, kept = users.meta_of(draft, facts) if noted else "", list[str]()
-        for row in gone:
-            is_moved = moves and row["source_id"] in noted
-            remove_lines(draft, row, "expired: it goes to the archive" if is_moved else "expired")
+        guessed_ids = users.guessed_ends(draft, facts)
+        meta, archived = users.meta_text(draft, facts) if guessed_ids else "", list[str]()
+        for row in expired:
+            is_moved = archives and row["source_id"] in guessed_ids
+            remove_lines(draft, row, "expired: moved to the archive" if is_moved else "expired")
             if is_moved:
-                id, meta = users.next_id(meta, facts, "archive", len(kept))
+                id, meta = users.next_id(meta, facts, "archive", len(archived))
                 fact = {"id": id, "t": "archive", "imp": row["importance"] or "normal", "text": row["text"]}
                 fact |= {"created": row["created_at"].date().isoformat()} if row["created_at"] else {}
-                kept.append(format_fact(fact))
-        ids = [row["source_id"] or "" for row in gone]
-        if kept:
+                archived.append(format_fact(fact))
+        ids = [row["source_id"] or "" for row in expired]
+        if archived:
             newline = "\r\n" if any("\r\n" in file.text for file in facts.files.values()) else "\n"
-            users.append(draft, facts, f"{facts.home}/archive.md", newline.join(kept), "its end was a guess")
-        if noted:
-            left = [id for id in noted if id not in ids]
-            meta = with_values(meta, {users.GUESSED: left}, Json)
-            users.write_meta(draft, facts, meta, ["archive"] * len(kept), gone)
+            users.append(draft, facts, f"{facts.home}/archive.md", newline.join(archived), "its last day was a guess")
+        if guessed_ids:
+            remaining = [id for id in guessed_ids if id not in ids]
+            meta = with_values(meta, {users.GUESSED: remaining}, Json)
+            users.write_meta(draft, facts, meta, ["archive"] * len(archived), expired)
         return ids
 
     def migrate_user(self, user: str, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
-        """Bring ``{user}.md`` of the old layout into a folder of its own, and keep it as ``{user}.md.bak``.
+        """Move the facts of an old ``{user}.md`` into a folder of the user; the file becomes ``{user}.md.bak``.
 
         Returns
         -------
         pyarrow.Table
-            A row a line: user_id, path, line, text, id (null where the line stays text) and the reason.
+            One row per line: user_id, path, line, text, id (null where the line stays text) and the reason.
 
         Raises
         ------
         NotFoundError
-            Where there is no such user, or the user has a folder and no old file.
+            For an unknown user, and one who has a folder and no old file.
         ChangeRefusedError
-            Where the user was migrated already, has a folder beside the old file, the name of what is kept is taken,
-            no line of the file is an item, or it is not read as one of the old layout.
+            Where the user was migrated already, a folder lies beside the old file, the ``.bak`` exists, no line of the
+            file is an item, or the file is not of the old layout.
         """
         users.check_user(user)
 
         def work(draft: Draft) -> pa.Table:
-            rows = bring_user(draft, users.old_file(draft, user) or _without_old(draft, user))
+            rows = bring_user(draft, users.old_file(draft, user) or _raise_no_old_file(draft, user))
             return pa.Table.from_pylist([{"user_id": user, **row} for row in rows], schema=_MIGRATED)
 
-        found = self._do(work, now, dry_run)
-        return describe(found, memkit="migrated") if isinstance(found, pa.Table) else found
+        result = self._do(work, now, dry_run)
+        return describe(result, memkit="migrated") if isinstance(result, pa.Table) else result
 
     def _first_access(self, user: str, now: AsOf, dry_run: bool) -> None:
         """Migrate a user who has an old file; one that cannot be migrated stays, and is read as it is.
@@ -476,7 +489,7 @@ class FactStore(Operations):
         Raises
         ------
         ChangeRefusedError
-            With `dry_run`, where there is a file to migrate: ids and places of what is asked for depend on that.
+            With `dry_run`, where a file would be migrated first: the ids and lines of the edits depend on that.
         """
         path = users.old_file(self._reader(), user)
         if path is None:
@@ -493,7 +506,7 @@ class FactStore(Operations):
         self.migrated = describe(pa.concat_tables([self.migrated, lines]), memkit="migrated")
 
     def blocks(self, user: str, message: str, *, now: AsOf = None) -> str:
-        """What a prompt gets: the document's ``buildMemoryBlocksForPrompt``."""
+        """The memory blocks of a prompt: the document's ``buildMemoryBlocksForPrompt``."""
         users.check_user(user)
         corpus, _ = self._corpus(user)
         if not corpus.memories.num_rows:
@@ -502,34 +515,34 @@ class FactStore(Operations):
         builder = ContextBuilder(retriever=self._retriever().fit(corpus), **values)
         return str(builder.build(corpus, user, checked(message, "message", filled=False), as_of=now).text)
 
-    def _values(self, policy: str) -> Row:
-        """The parameters of a policy: the document's, and over them the profile's."""
-        return _POLICY.get(policy, {}) | (self.profile.policy(policy) if self.profile else {})
+    def _policy_params(self, policy: str) -> Row:
+        """The parameters of a policy: the document's, overridden by the profile's."""
+        return _POLICY_PARAMS.get(policy, {}) | (self.profile.policy(policy) if self.profile else {})
 
-    def _retriever(self, **how: Any) -> Retriever:
-        own = dict(self.profile.retriever) if self.profile else {}
-        return Retriever(**{**own, "encoder": self.encoder, **how})
+    def _retriever(self, **parameters: Any) -> Retriever:
+        defaults = dict(self.profile.retriever) if self.profile else {}
+        return Retriever(**{**defaults, "encoder": self.encoder, **parameters})
 
-    def _do_to_one(
-        self, user: str, found: str | pa.Table, work: Work, now: AsOf, dry_run: bool
+    def _change_fact(
+        self, user: str, target: str | pa.Table, work: Change, now: AsOf, dry_run: bool
     ) -> pa.Table | str | Edits:
-        """Do `work` to the fact of an id, and drop the vector of its old text; candidates are given back."""
-        if isinstance(found, pa.Table):
-            return found
-        gone: list[Row] = []
+        """Apply `work` to the fact with the id `target`, and drop its old vector; return candidates as they are."""
+        if isinstance(target, pa.Table):
+            return target
+        rows: list[Row] = []
 
         def to_one(draft: Draft) -> str:
-            facts = users.load(draft, user, self._read)
-            gone.append(facts.fact(found))
-            work(draft, facts, gone[0])
-            return found
+            facts = users.load(draft, user, self._parsed_files)
+            rows.append(facts.fact(target))
+            work(draft, facts, rows[0])
+            return target
 
         result = self._do(to_one, now, dry_run)
         if not dry_run:
-            forget(users.table(gone))
+            forget(users.table(rows))
         return result
 
-    def _chosen(
+    def _target(
         self,
         user: str,
         id: str | None,
@@ -539,7 +552,7 @@ class FactStore(Operations):
         now: AsOf,
         dry_run: bool,
     ) -> str | pa.Table:
-        """The id of the one fact that is meant, or the candidates of a query."""
+        """The id of the fact to change, or the candidates of a query."""
         users.check_user(user)
         if (id is None) == (query is None):
             raise ParameterError("expected an id or a query, one of the two.")
@@ -548,49 +561,49 @@ class FactStore(Operations):
                 checked(value, name, filled=False)
         if not isinstance(confirm, bool):
             raise ParameterError(f"confirm: expected true or false. Got {confirm!r:.80}.")
-        least = self.least_score if least_score is None else _score(least_score)
+        threshold = self.least_score if least_score is None else _checked_score(least_score)
         if id is not None or confirm:
             self._first_access(user, now, dry_run)
         if id is not None:
             return id
-        hits = self._found(user, str(query), _CANDIDATES, now, fold="none", min_score=0.0)
+        hits = self._hits(user, str(query), _CANDIDATES, now, fold="none", min_score=0.0)
         scores = hits["score"].to_pylist()
         if not confirm:
             gaps = [one - other for one, other in pairwise(scores)]
             return hits.append_column("gap", pa.array([*gaps, *[None] * bool(scores)], pa.float64()))
-        best = hits["source_id"][0].as_py() if scores and scores[0] >= least else None
+        best = hits["source_id"][0].as_py() if scores and scores[0] >= threshold else None
         if best is None:
-            found = zip(hits["source_id"].to_pylist(), scores, strict=True)
-            said = ", ".join(f"{own or 'one without an id'} {score:.2f}" for own, score in found)
-            but = f" with a score of {least:.2f}. The best: {said}" if said else ""
-            raise NotFoundError(f"no fact answers {query!r:.80}{but}.")
+            scored = zip(hits["source_id"].to_pylist(), scores, strict=True)
+            listed = ", ".join(f"{fact_id or 'one without an id'} {score:.2f}" for fact_id, score in scored)
+            suffix = f" with a score of {threshold:.2f}. The best: {listed}" if listed else ""
+            raise NotFoundError(f"no fact answers {query!r:.80}{suffix}.")
         return str(best)
 
     def _memories(self, user: str) -> tuple[pa.Table, str]:
-        """The lines of a user's files, and a note where nothing is known of the user."""
+        """The lines of a user's files, and a note for an unknown user."""
         with steady(self.root):
             draft = self._reader()
-            rows = users.load(draft, user, self._read).rows
+            rows = users.load(draft, user, self._parsed_files).rows
             return users.table(rows), "" if rows else users.no_user(draft, user)
 
     def _corpus(self, user: str) -> tuple[Corpus, str]:
-        """The facts of a user alone, and the note."""
+        """A corpus of one user's facts, and the note."""
         table, note = self._memories(user)
         return from_table(table.filter(pc.is_in(table["kind"], value_set=pa.array(TYPES)))), note
 
 
-def _score(value: object) -> float:
+def _checked_score(value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
         raise ParameterError(f"least_score: expected a number of 0 to 1. Got {value!r:.80}.")
     return float(value)
 
 
-def _without_old(draft: Draft, user: str) -> NoReturn:
-    """Say why a user has no old file to migrate."""
+def _raise_no_old_file(draft: Draft, user: str) -> NoReturn:
+    """Raise with the reason why a user has no old file to migrate."""
     place = users.home(draft)
     path = posixpath.join(posixpath.dirname(place), f"{user}.md")
     if draft.exists(path):
-        raise ChangeRefusedError(f"{path}: it is not read as a user's file of the old layout, for what lies beside it.")
+        raise ChangeRefusedError(f"{path}: the files beside it show that it is no user's file of the old layout.")
     if not draft.exists(f"{place}/{user}"):
         raise NotFoundError(users.no_user(draft, user) or f"there is no user {user!r}.")
     if draft.exists(f"{path}.bak"):

@@ -73,18 +73,18 @@ def _count(draft: Draft, problem: Row) -> None:
 
 def _rename(draft: Draft, problem: Row) -> None:
     path = problem["path"]
-    own = problem["memory_id"].rpartition("#")[2]
+    note_id = problem["memory_id"].rpartition("#")[2]
     if draft.entries_for(path):
         raise ChangeRefusedError(f"{path}: an index names it.")
-    to = posixpath.join(posixpath.dirname(path), f"{own}.md")
+    to = posixpath.join(posixpath.dirname(path), f"{note_id}.md")
     draft.move(path, to, "the file is named after its id", memory_id=problem["memory_id"])
 
 
 def _date(draft: Draft, problem: Row) -> None:
     day, path, memory_id = draft.moment.date().isoformat(), problem["path"], problem["memory_id"]
     if path.endswith(".md"):  # the index.md of a split file
-        own = Head(draft.text(path)).set_value(["updated"], day)
-        draft.splice("update", path, own, "the day of the fix", memory_id=memory_id)
+        splice = Head(draft.text(path)).set_value(["updated"], day)
+        draft.splice("update", path, splice, "the day of the fix", memory_id=memory_id)
     else:
         update_entry(draft, entry_of(draft, problem), {"updated": day}, "the day of the fix", memory_id=memory_id)
 
@@ -93,8 +93,8 @@ def _version(draft: Draft, problem: Row) -> None:
     path, memory_id = problem["path"], problem["memory_id"]
     ordinal = draft.ordinal(path, memory_id)
     start, text = record_text(draft, draft.memories_in(path)[ordinal], ordinal)
-    own = syntax_of(path)(text).set_value(["format_version"], CURRENT)
-    splice = Splice(own.start + start, own.end + start, own.text)
+    field = syntax_of(path)(text).set_value(["format_version"], CURRENT)
+    splice = Splice(field.start + start, field.end + start, field.text)
     draft.splice("update", path, splice, "a record says its version", memory_id=memory_id)
 
 
@@ -107,12 +107,12 @@ def _name_in_index(draft: Draft, folder: str, paths: list[str]) -> None:
     files = json.find(["files"])
     if files is None or json.text[files.value] != "[":
         raise ChangeRefusedError(f"{index}: it has no list of files.")
-    written = next((row for row in draft.entries_in(index) if row["path"] and row["file"]), None)
-    above = _above(index, written)
+    example = next((row for row in draft.entries_in(index) if row["path"] and row["file"]), None)
+    base = _above(index, example)
     new = []
     for path in paths:
         title = title_of(draft.text(path)) or posixpath.splitext(posixpath.basename(path))[0]
-        file = posixpath.relpath(path, above)
+        file = posixpath.relpath(path, base)
         entry = {"title": title, "file": file, "tags": [], "priority": "medium", "version": "1.0"}
         new.append(ordered_entry({**entry, "updated": draft.moment.date().isoformat()}))
     splices = json.append_all(["files"], new)
@@ -121,10 +121,10 @@ def _name_in_index(draft: Draft, folder: str, paths: list[str]) -> None:
         draft.splice("update", index, splice, "no index names the file", memory_id=memory_id)
 
 
-def _above(index: str, written: Row | None) -> str:
+def _above(index: str, example: Row | None) -> str:
     """What the files of an index are relative to: as its other entries have it, else the folder above."""
-    if written and written["path"].endswith(written["file"]):
-        return str(written["path"].removesuffix(written["file"]).rstrip("/") or ".")
+    if example and example["path"].endswith(example["file"]):
+        return str(example["path"].removesuffix(example["file"]).rstrip("/") or ".")
     return posixpath.dirname(posixpath.dirname(index)) or "."
 
 

@@ -50,36 +50,42 @@ def lost(before: pa.Table, after: pa.Table) -> list[str]:
     >>> lost(before, mk.from_table({"memory_id": ["a", "b"], "text": ["Пул на 20 соединений", ""]}).memories)
     ['b']
     """
-    old, new, pairs = known_of(before), known_of(after), list[tuple[int, int]]()
+    old, new, matched = known_of(before), known_of(after), list[tuple[int, int]]()
     ends, new_ends = before["expires_at"].to_pylist(), after["expires_at"].to_pylist()
-    for place, other in matches(old, new).items():
-        is_sooner = new_ends[place] is not None and (ends[other] is None or new_ends[place] < ends[other])
-        if not is_sooner and _is_left(old[other], new[place]):
-            pairs.append((place, other))
-    lasting, kept = ({pair[side] for pair in pairs} for side in (0, 1))
-    lines = Counter(_lines(row for place, row in enumerate(new) if place in lasting or new_ends[place] is None))
-    lines.subtract(_lines(old[place] for place in kept))
-    gone = [memory for place, memory in enumerate(old) if place not in kept and not _take(memory, lines)]
+    for new_index, old_index in matches(old, new).items():
+        is_sooner = new_ends[new_index] is not None and (
+            ends[old_index] is None or new_ends[new_index] < ends[old_index]
+        )
+        if not is_sooner and _is_kept(old[old_index], new[new_index]):
+            matched.append((new_index, old_index))
+    kept_new, kept_old = ({pair[side] for pair in matched} for side in (0, 1))
+    lines = Counter(
+        _lines(row for new_index, row in enumerate(new) if new_index in kept_new or new_ends[new_index] is None)
+    )
+    lines.subtract(_lines(old[new_index] for new_index in kept_old))
+    gone = [
+        memory for new_index, memory in enumerate(old) if new_index not in kept_old and not _take_lines(memory, lines)
+    ]
     return sorted(memory.memory_id for memory in gone)
 
 
-def _is_left(old: Known, new: Known) -> bool:
+def _is_kept(old: Known, new: Known) -> bool:
     """Whether at least half of the words of a memory are in another, or all of one without words."""
     if old.said == new.said or not old.said:
         return True
-    words, found = Counter(old.text.split()), Counter(new.text.split())
-    return (words & found).total() >= ALIKE * words.total()
+    words, new_words = Counter(old.text.split()), Counter(new.text.split())
+    return (words & new_words).total() >= ALIKE * words.total()
 
 
 def _lines(memories: Iterable[Known]) -> list[str]:
     return [line for memory in memories for line in map(str.strip, memory.text.split("\n")) if line]
 
 
-def _take(memory: Known, lines: Counter[str]) -> bool:
+def _take_lines(memory: Known, lines: Counter[str]) -> bool:
     """Take the lines of a memory out of `lines`; whether half of them were there."""
     wanted = Counter(_lines([memory]))
-    found = Counter({line: min(count, lines[line]) for line, count in wanted.items() if lines[line] > 0})
-    if not wanted or found.total() < ALIKE * wanted.total():
+    shared = Counter({line: min(count, lines[line]) for line, count in wanted.items() if lines[line] > 0})
+    if not wanted or shared.total() < ALIKE * wanted.total():
         return not wanted
-    lines.subtract(found)
+    lines.subtract(shared)
     return True

@@ -1,4 +1,4 @@
-"""The operations of the index standard: categories and entries, each saved only after the three rules were checked."""
+"""The operations of the index standard: categories and entries, each checked by the three rules before it is saved."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ from memkit.policy.split_plan import SplitPlan
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import read
 
-HOMES = ("memory", "")
-"""Where the root index may lie; the first that has one counts."""
+MEMORY_FOLDERS = ("memory", "")
+"""Folders that may hold the root index; the first that does counts."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 Row = dict[str, Any]
 
 
 class IndexStore(Operations):
-    """Entries of index trees: what is there stays, and only what is asked for changes (index standard, 2 and 6).
+    """Entries of index trees; an operation changes only what it names (index standard, 2 and 6).
 
     Parameters
     ----------
     root : Path
-        The folder that holds ``memory/``, or is it.
+        The folder that holds ``memory/``, or that folder itself.
     auto_clean_invalid, auto_clean_missing : bool
-        Whether saving an entry removes the others that break a rule of section 4; else a warning says which.
+        Whether saving an entry removes other entries that break a rule of section 4; else a warning names them.
     max_tokens_per_file : int, tokens
-        A longer file is split: the standard's ``memory_settings.max_tokens_per_file``.
+        `split` splits longer files: the standard's ``memory_settings.max_tokens_per_file``.
 
     Examples
     --------
@@ -70,32 +70,32 @@ class IndexStore(Operations):
         max_tokens_per_file: int = 4096,
     ) -> None:
         super().__init__(root)
-        self.checked = IndexCheck(auto_clean_invalid=auto_clean_invalid, auto_clean_missing=auto_clean_missing)
-        self.parting = SplitPlan(max_tokens_per_file=max_tokens_per_file)
-        for policy in (self.checked, self.parting):
+        self.index_check = IndexCheck(auto_clean_invalid=auto_clean_invalid, auto_clean_missing=auto_clean_missing)
+        self.split_plan = SplitPlan(max_tokens_per_file=max_tokens_per_file)
+        for policy in (self.index_check, self.split_plan):
             policy.check_params()
 
     def load(self) -> Corpus:
-        """What is there, as `memkit.read` reads it."""
+        """The folder as `memkit.read` reads it."""
         return read(self.root)
 
     def check(self) -> pa.Table:
-        """The entries as `IndexCheck` judges them."""
+        """The entries with the verdicts of `IndexCheck`."""
         return IndexCheck().transform(self.load())
 
     def create_root(self, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
-        """An empty root index; its path.
+        """Write an empty root index, and return its path.
 
         Raises
         ------
         ChangeRefusedError
-            Where there is one.
+            Where it exists already.
         """
 
         def work(draft: Draft) -> str:
             root = posixpath.join(self._home(draft), "index.json")
             if draft.exists(root):
-                raise ChangeRefusedError(f"{root}: it is there already.")
+                raise ChangeRefusedError(f"{root}: it exists already.")
             draft.write(root, format_root([]), "a root index")
             return root
 
@@ -104,7 +104,7 @@ class IndexStore(Operations):
     def add_category(
         self, category: str, path: str | None = None, *, now: AsOf = None, dry_run: bool = False
     ) -> str | Edits:
-        """A branch of its own for a category, named by the root, which is made where there is none; its path.
+        """Write the index of a new category, name it in the root index, and return its path; a missing root is made.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class IndexStore(Operations):
         def work(draft: Draft) -> str:
             home = self._home(draft)
             root = posixpath.join(home, "index.json")
-            text = draft.tail_of(root)
+            text = draft.text_or_none(root)
             if text is None:
                 draft.write(root, format_root([{"category": category, "path": name}]), "a root index")
             else:
@@ -129,7 +129,7 @@ class IndexStore(Operations):
                 draft.splice("update", root, _branch_line(json, line), f"category {category}")
             branch = posixpath.join(home, name.removeprefix("memory/"))
             if draft.exists(branch):
-                raise ChangeRefusedError(f"{branch}: it is there already.")
+                raise ChangeRefusedError(f"{branch}: it exists already.")
             draft.write(branch, format_branch(category), f"category {category}")
             return branch
 
@@ -149,18 +149,18 @@ class IndexStore(Operations):
         dry_run: bool = False,
         **more: Any,
     ) -> str | Edits:
-        """An entry in the index of a category for a file that is there; the file, as it is written.
+        """Add an entry for an existing file to the index of a category, and return the file as the entry names it.
 
-        A path is written from the memory folder, as the standard's examples have it, or with ``memory/`` before it
-        where all entries of the index have that.
+        The path is relative to the memory folder, as in the standard's examples; it begins with ``memory/`` where all
+        entries of the index do.
 
         Raises
         ------
         FormatError
-            Where a field is not as the standard wants it.
+            For a field that breaks the standard's rules.
         ChangeRefusedError
-            Where the file is missing, lies outside of the folder of its branch, is the plugin's or an index, or is
-            named already.
+            Where the file is missing, outside of its branch's folder, a file of the plugin, an index, or named by
+            another entry.
         NotFoundError
             For an unknown category.
         """
@@ -172,7 +172,7 @@ class IndexStore(Operations):
         def work(draft: Draft) -> str:
             corpus = self.load()
             index = self._branch(draft, category)
-            written = self._written(draft, corpus, index, file)
+            written = self._file_as_written(draft, corpus, index, file)
             self._clean_others(draft, corpus)
             new = draft.document(index).json.append(["files"], {**entry, "file": written})
             draft.splice("update", index, new, f"a new entry for {written}")
@@ -183,10 +183,10 @@ class IndexStore(Operations):
     def update_entry(
         self, file: str, /, *, nth: int | None = None, now: AsOf = None, dry_run: bool = False, **changed: Any
     ) -> str | Edits:
-        """Give fields of an entry other values; all others, their order and unknown ones stay. Its file.
+        """Change fields of an entry, and return its file; other fields, their order and unknown ones stay.
 
-        ``updated`` becomes today unless given, and ``edit_count`` grows by one where there is one. Where several
-        entries name the file, `nth` says which, from 1 in the order of ``load().tables["entries"]``.
+        ``updated`` becomes today unless given, and an existing ``edit_count`` grows by one. Where several entries name
+        the file, `nth` chooses one, from 1 in the order of ``load().tables["entries"]``.
         """
         if not changed:
             raise ParameterError("update_entry: expected a field and its value. Got none.")
@@ -203,8 +203,8 @@ class IndexStore(Operations):
             values = {"updated": draft.moment.date().isoformat(), **changed}
             if row["edit_count"] is not None and "edit_count" not in changed:
                 values["edit_count"] = row["edit_count"] + 1
-            if "file" in changed and _plain_path(changed["file"]) != _plain_path(row["file"]):
-                values["file"] = self._written(draft, corpus, index, changed["file"])
+            if "file" in changed and _normal_path(changed["file"]) != _normal_path(row["file"]):
+                values["file"] = self._file_as_written(draft, corpus, index, changed["file"])
             new = with_values(document.text, values, Json, *place)
             part, old = Json(new).find(place), document.json.find(place)
             assert part is not None  # as it was before
@@ -225,16 +225,16 @@ class IndexStore(Operations):
         now: AsOf = None,
         dry_run: bool = False,
     ) -> str | Edits:
-        """Take an entry out of its index; the file, which goes too, with its parts, where `delete_file` says so.
+        """Remove an entry from its index, and return its file; `delete_file` deletes the file and its parts too.
 
-        Where several entries name the file, `nth` says which, from 1 in the order of ``load().tables["entries"]``.
+        Where several entries name the file, `nth` chooses one, from 1 in the order of ``load().tables["entries"]``.
 
         Raises
         ------
         NotFoundError
             Where no entry names the file.
         ChangeRefusedError
-            Where several do and `nth` is not given, or the file of one of them is to go; or the entry is pinned.
+            Where several do and `nth` is not given, or `delete_file` is; and where the entry is pinned.
         """
 
         def work(draft: Draft) -> str:
@@ -256,62 +256,62 @@ class IndexStore(Operations):
         now: AsOf = None,
         dry_run: bool = False,
     ) -> pa.Table | Edits:
-        """Remove invalid or missing entries, pinned ones if asked.
+        """Remove invalid entries, or those whose file is missing; `pinned` includes pinned ones.
 
         Returns
         -------
         pyarrow.Table
-            The files: path, op, sha256_before, sha256_after; and with op ``refused`` each entry that stays, with the
-            reason. With `dry_run`, the `Edits`.
+            The changed files: path, op, sha256_before, sha256_after; and a row with op ``refused`` and the reason for
+            each entry that could not be removed. With `dry_run`, the `Edits`.
 
         Raises
         ------
         ParameterError
-            Where neither is asked for, here or where the store was made (``auto_clean_invalid``,
-            ``auto_clean_missing``), which is what None stands for.
+            Where neither is true. None takes the store's ``auto_clean_invalid`` and ``auto_clean_missing``.
         """
-        of_store = self.checked.get_params()
-        asked = {"auto_clean_invalid": invalid, "auto_clean_missing": missing}
-        policy = IndexCheck(**{name: of_store[name] if own is None else own for name, own in asked.items()})
+        defaults = self.index_check.get_params()
+        options = {"auto_clean_invalid": invalid, "auto_clean_missing": missing}
+        policy = IndexCheck(**{name: defaults[name] if value is None else value for name, value in options.items()})
         if not any(policy.check_params().values()):
             raise ParameterError("clean: expected invalid=True or missing=True. Got neither.")
-        return self._asked("index_check", lambda draft: clean_entries(policy, draft, pinned), now, dry_run)
+        return self._apply_draft("index_check", lambda draft: clean_entries(policy, draft, pinned), now, dry_run)
 
     def split(self, file: str | None = None, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
-        """Split a file that is too long, or all that are, into parts with an ``index.md`` (section 5).
+        """Split a file that is too long, or all such files, into parts with an ``index.md`` (section 5).
 
-        A file that is split is split anew from what its parts hold, or from itself where it is back; one that is short
-        again is one file again. Of all files that is done where a part is too long, or the file is back.
+        A file that is already split is split again: from the text of its parts, or from the file itself where it
+        exists again. Where that text is short enough, it becomes one file. Without `file`, this is done to files with
+        a part that is too long, and to those that exist again.
 
         Returns
         -------
         pyarrow.Table
-            The files: path, op, sha256_before, sha256_after; and of all files, with op ``refused`` each that could not
-            be split, with the reason. A named file within the limit is one row with op ``kept``. With `dry_run`, the
-            `Edits`.
+            The changed files: path, op, sha256_before, sha256_after. Without `file`, also a row with op ``refused`` and
+            the reason for each file that could not be split. A named file within the limit is one row with op
+            ``kept``. With `dry_run`, the `Edits`.
 
         Raises
         ------
         NotFoundError, ChangeRefusedError
             Where no entry names the file, or it cannot be split.
         """
-        policy = self.parting
+        policy = self.split_plan
         if file is None:
-            return self._asked("split_plan", lambda draft: split_files(policy, draft), now, dry_run)
+            return self._apply_draft("split_plan", lambda draft: split_files(policy, draft), now, dry_run)
         corpus = self.load()
         entry = self._entry(corpus, file)
         if entry["path"] is None:
             raise ChangeRefusedError(f"{entry['status']}: {file}: {entry['reason']}.")
         if entry["parts"]:
-            return self._asked("split_plan", lambda draft: split_anew(policy, draft, entry), now, dry_run)
+            return self._apply_draft("split_plan", lambda draft: split_anew(policy, draft, entry), now, dry_run)
         tokens = policy.count(Draft(self.root, as_of_time(now), corpus).text(entry["path"]))
         if tokens <= policy.max_tokens_per_file and not dry_run:
-            why = f"{tokens} tokens, no more than {policy.max_tokens_per_file}"
-            return answer(None, [{"path": entry["path"], "reason": why}], "kept")
-        return self._asked("split_plan", lambda draft: split_file(policy, draft, entry["path"]), now, dry_run)
+            reason = f"{tokens} tokens, no more than {policy.max_tokens_per_file}"
+            return answer(None, [{"path": entry["path"], "reason": reason}], "kept")
+        return self._apply_draft("split_plan", lambda draft: split_file(policy, draft, entry["path"]), now, dry_run)
 
     def rejoin(self, file: str, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
-        """Put the parts of a split file together again, byte for byte.
+        """Join the parts of a split file into one file again, byte for byte.
 
         Returns
         -------
@@ -321,38 +321,38 @@ class IndexStore(Operations):
         Raises
         ------
         NotFoundError, ChangeRefusedError
-            For an unknown file, and one that is not split.
+            For an unknown file, and for one that is not split.
         """
         entry = self._entry(self.load(), file)
-        return self._asked("split_plan", lambda draft: join(draft, entry), now, dry_run)
+        return self._apply_draft("split_plan", lambda draft: join(draft, entry), now, dry_run)
 
-    def _asked(self, policy: str, work: Callable[[Draft], None], now: AsOf, dry_run: bool) -> pa.Table | Edits:
-        """What `work` drafts as `policy` would, applied however many entries go: they were asked for."""
+    def _apply_draft(self, policy: str, work: Callable[[Draft], None], now: AsOf, dry_run: bool) -> pa.Table | Edits:
+        """Apply what `work` drafts for `policy`, however many entries it removes: the caller asked for them."""
         draft = Draft(self.root, as_of_time(now), self.load())
-        with draft.of(policy):
+        with draft.as_policy(policy):
             work(draft)
         edits = draft.edits([("as_of", draft.moment.isoformat())])
         return edits if dry_run else applied(edits, force=True)
 
     def _home(self, draft: Draft) -> str:
-        """The memory folder, seen from the root: the one with a root index, else ``memory/`` unless the root is it."""
-        found = (home for home in HOMES if draft.exists(posixpath.join(home, "index.json")))
-        is_it = self.root.resolve().name == HOMES[0] and not draft.exists(HOMES[0])
-        return next(found, HOMES[is_it])
+        """The memory folder, relative to the root: the one with a root index, else ``memory/`` or the root itself."""
+        homes = (home for home in MEMORY_FOLDERS if draft.exists(posixpath.join(home, "index.json")))
+        is_memory_folder = self.root.resolve().name == MEMORY_FOLDERS[0] and not draft.exists(MEMORY_FOLDERS[0])
+        return next(homes, MEMORY_FOLDERS[is_memory_folder])
 
     def _branch(self, draft: Draft, category: str) -> str:
-        """The index of a category."""
+        """The path of the index of a category."""
         home = self._home(draft)
-        text = draft.tail_of(posixpath.join(home, "index.json")) or '{"branches": []}'
-        known = _categories(Json(text))
-        if category not in known:
-            raise missing("category", category, known)
-        return posixpath.normpath(posixpath.join(home, known[category].removeprefix("memory/")))
+        text = draft.text_or_none(posixpath.join(home, "index.json")) or '{"branches": []}'
+        categories = _categories(Json(text))
+        if category not in categories:
+            raise missing("category", category, categories)
+        return posixpath.normpath(posixpath.join(home, categories[category].removeprefix("memory/")))
 
-    def _written(self, draft: Draft, corpus: Corpus, index: str, file: str) -> str:
-        """A path as `index` writes it, once the three rules of section 4 hold, and no other entry names the file."""
+    def _file_as_written(self, draft: Draft, corpus: Corpus, index: str, file: str) -> str:
+        """The path as `index` writes it; raises where a rule of section 4 is broken or another entry names the file."""
         home, folder = self._home(draft), posixpath.dirname(index)
-        path = posixpath.normpath(posixpath.join(home, _plain_path(file)))
+        path = posixpath.normpath(posixpath.join(home, _normal_path(file)))
         if file.startswith("/") or "\\" in file or _DRIVE.match(file) or not below(path, home):
             raise ChangeRefusedError(f"invalid: {file} lies outside of the memory folder.")
         if "sofia-memory-plugin" in path.split("/"):
@@ -366,69 +366,71 @@ class IndexStore(Operations):
             raise ChangeRefusedError(f"missing: there is no file {file}.")
         entries = corpus.tables["entries"].to_pylist()
         if any(row["path"] == path for row in entries):
-            raise ChangeRefusedError(f"{file}: an entry names it already.")
+            raise ChangeRefusedError(f"{file}: another entry names it already.")
         if whole := next((row["file"] for row in entries if path in parts_of(row)), None):
             raise ChangeRefusedError(f"{file}: it is a part of {whole}.")
-        beside = [row["file"] or "" for row in entries if row["index_path"] == index]
-        prefix = "memory/" if beside and all(name.startswith("memory/") for name in beside) else ""
+        siblings = [row["file"] or "" for row in entries if row["index_path"] == index]
+        prefix = "memory/" if siblings and all(name.startswith("memory/") for name in siblings) else ""
         return f"{prefix}{posixpath.relpath(path, home or '.')}"
 
-    def _clean_others(self, draft: Draft, corpus: Corpus, own: Row | None = None) -> None:
-        """Draft that the entries go that are to be cleaned, but for `own`, and say which are wrong and stay."""
-        judged = self.checked.transform(corpus)
-        wrong = judged.filter(pc.invert(judged["keep"])).to_pylist()
-        if own is not None:
-            wrong = [row for row in wrong if any(row[name] != own[name] for name in ("index_path", "line", "file"))]
-        left = [f"{row['file']} is {row['reason']}" for row in wrong if not row["would_remove"]]
-        if left:
-            said = f"{len(left)} other entries break a rule: {'; '.join(left[:3])}."
-            warnings.warn(said, RuntimeWarning, stacklevel=6)
-        for row in wrong:
+    def _clean_others(self, draft: Draft, corpus: Corpus, exclude: Row | None = None) -> None:
+        """Draft the removal of the other entries that `index_check` cleans, and warn of the invalid ones that stay."""
+        judged = self.index_check.transform(corpus)
+        invalid = judged.filter(pc.invert(judged["keep"])).to_pylist()
+        if exclude is not None:
+            invalid = [
+                row for row in invalid if any(row[name] != exclude[name] for name in ("index_path", "line", "file"))
+            ]
+        remaining = [f"{row['file']} is {row['reason']}" for row in invalid if not row["would_remove"]]
+        if remaining:
+            message = f"{len(remaining)} other entries break a rule: {'; '.join(remaining[:3])}."
+            warnings.warn(message, RuntimeWarning, stacklevel=6)
+        for row in invalid:
             if row["would_remove"]:
                 remove_entry(draft, row, str(row["reason"]))
 
     def _entry(self, corpus: Corpus, file: str, nth: int | None = None) -> Row:
-        """The entry that names a file, or the `nth` of those that do; `entry_path` finds it even on a shared line."""
-        wanted = _plain_path(checked(file, "file"))
+        """The entry that names a file, or the `nth` of several, with what `entry_path` needs on a shared line."""
+        wanted = _normal_path(checked(file, "file"))
         entries = corpus.tables["entries"].to_pylist()
-        rows: list[Row] = [row for row in entries if wanted == _plain_path(row["file"] or "")]
+        rows: list[Row] = [row for row in entries if wanted == _normal_path(row["file"] or "")]
         if not rows:
             raise missing("entry for", file, [row["file"] for row in entries if row["file"]])
         if nth is None:
             return one_entry(file, rows)
         if not isinstance(nth, int) or isinstance(nth, bool) or not 1 <= nth <= len(rows):
             raise ParameterError(f"nth: expected a whole number from 1 to {len(rows)}. Got {nth!r:.80}.")
-        found = rows[nth - 1]
-        place = tuple(found[name] for name in ("index_path", "line", "file"))
-        before = [row for row in rows[: nth - 1] if (row["index_path"], row["line"], row["file"]) == place]
-        return {**found, "nth": len(before)}
+        chosen = rows[nth - 1]
+        position = tuple(chosen[name] for name in ("index_path", "line", "file"))
+        before = [row for row in rows[: nth - 1] if (row["index_path"], row["line"], row["file"]) == position]
+        return {**chosen, "nth": len(before)}
 
 
-def _plain_path(file: str) -> str:
-    """A path from the memory folder, whichever way it is written."""
+def _normal_path(file: str) -> str:
+    """A path relative to the memory folder, written with ``memory/`` or without."""
     return posixpath.normpath(posixpath.normpath(file).removeprefix("memory/")) if file else ""
 
 
 def _categories(json: Json) -> dict[str, str]:
     """The branches of a root: category to path."""
-    whole = json.find(["branches"])
-    found: dict[str, str] = {}
-    for part in json.parts(whole.value) if whole else ():
-        own = {inner.key: json.value(inner) for inner in json.parts(part.value) if json.text[inner.value] == '"'}
-        if "category" in own and "path" in own:
-            found[own["category"]] = own["path"]
-    return found
+    branches = json.find(["branches"])
+    categories: dict[str, str] = {}
+    for part in json.parts(branches.value) if branches else ():
+        fields = {inner.key: json.value(inner) for inner in json.parts(part.value) if json.text[inner.value] == '"'}
+        if "category" in fields and "path" in fields:
+            categories[fields["category"]] = fields["path"]
+    return categories
 
 
 def _branch_line(json: Json, line: str) -> Splice:
-    """A branch on a line of its own, as the standard's example has it."""
-    text, whole = json.text, json.find(["branches"])
-    if whole is None or text[whole.value] != "[":
+    """The edit that adds a branch to the root, on a line of its own as in the standard's example."""
+    text, branches = json.text, json.find(["branches"])
+    if branches is None or text[branches.value] != "[":
         raise ChangeRefusedError("the root index has no list of branches.")
-    parts = json.parts(whole.value)
+    parts = json.parts(branches.value)
     newline = "\r\n" if "\r\n" in text else "\n" if "\n" in text else ""
     if not parts:
-        return Splice(whole.value, whole.end, f"[{newline}    {line}{newline}  ]" if newline else f"[{line}]")
+        return Splice(branches.value, branches.end, f"[{newline}    {line}{newline}  ]" if newline else f"[{line}]")
     before = text[: parts[-1].start]
     indent = before[before.rfind("\n") + 1 :] if newline else ""
     gap = f"{newline}{indent}" if not indent.strip() and newline else " "

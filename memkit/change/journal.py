@@ -36,11 +36,11 @@ from memkit.formats.disk.source import utf8
 _HASH = re.compile(r"[0-9a-f]{64}")
 _MODES = range(0o1000)
 """What of a mode is kept: who may read, write and run a file; an older memkit kept its kind too."""
-_FOREIGN = 10**6
+_MAX_FOREIGN = 10**6
 """Numbers of others from here on do not count, so that nobody can use all up."""
-_AGAIN = "again-"
+_REPEATED = "again-"
 """What the name of a record opens with that is set aside where another of that name lies."""
-_SHOWN = 10
+_MAX_LISTED = 10
 KEPT = 100
 """Changes that can be undone, one after the other: each keeps the old texts."""
 
@@ -137,7 +137,7 @@ def to_record(data: bytes | None, number: int | None = None) -> Record | None:
 def _check_record(record: Record, number: int | None) -> None:
     """Raise where a record names what no change of memkit's names: all of it follows from its files' paths."""
     paths = [check_path(file.path) for file in record.files]
-    above = {"/".join(path.split("/")[:end]) for path in paths for end in range(1, path.count("/") + 1)}
+    parents = {"/".join(path.split("/")[:end]) for path in paths for end in range(1, path.count("/") + 1)}
     if record.number < 1 or number not in (None, record.number):
         raise refused("a record", "the number of its name", str(record.number))
     if record.undoes is not None and not 1 <= record.undoes < record.number:
@@ -145,9 +145,9 @@ def _check_record(record: Record, number: int | None) -> None:
     if len(set(paths)) < len(paths):
         raise refused("a record", "each file once", f"{paths!r:.200}")
     for folders in (record.made, record.dropped):
-        odd = [folder for folder in folders if not isinstance(folder, str) or folder not in above]
-        if odd:
-            raise refused("a record", "folders above its files", f"{odd!r:.200}")
+        unknown = [folder for folder in folders if not isinstance(folder, str) or folder not in parents]
+        if unknown:
+            raise refused("a record", "folders above its files", f"{unknown!r:.200}")
     for place, file in enumerate(record.files):
         _check_file(file, staged_name(file.path, record.number, place))
 
@@ -176,8 +176,8 @@ def opened(root: Path, patience: float = PATIENCE, disk: Callable[[Path], Disk] 
     files = disk(root)
     with files.locked(patience):
         journal = Journal(files)
-        for said in journal.recover():
-            warnings.warn(said, RuntimeWarning, stacklevel=3)
+        for message in journal.recover():
+            warnings.warn(message, RuntimeWarning, stacklevel=3)
         yield journal
 
 
@@ -223,13 +223,13 @@ class Journal:
         dropped, about = tuple(reversed(last.made)), {"undoes": last.about}
         return self._do(back, modes, dropped=dropped, undoes=last.number, about=about)
 
-    def _do(self, changes: Sequence[Change], modes: Mapping[str, int | None] | None = None, **of: Any) -> Record:
+    def _do(self, changes: Sequence[Change], modes: Mapping[str, int | None] | None = None, **fields: Any) -> Record:
         """Make the changes, in a record of the next number; a file that comes back gets the mode that it had."""
-        own, others = (map(_number, self.disk.names(folder)) for folder in (JOURNAL, ASIDE))
-        number = max([*own, *(number for number in others if number < _FOREIGN)], default=0) + 1
+        numbers, others = (map(_number, self.disk.names(folder)) for folder in (JOURNAL, ASIDE))
+        number = max([*numbers, *(number for number in others if number < _MAX_FOREIGN)], default=0) + 1
         files = tuple(self._files(number, changes, modes or {}))
         made = tuple(self._missing(file.path for file in files if file.after is not None))
-        record = Record(number, files, made, **of)
+        record = Record(number, files, made, **fields)
         self._commit(record, {change.path: change.after for change in changes})
         return record
 
@@ -245,8 +245,8 @@ class Journal:
     def _names(self, *states: str) -> list[str]:
         """The names of records in these states, in order; whoever opens a journal sets those of others aside first."""
         names = (name for name in self.disk.names(JOURNAL) if name.endswith(states))
-        found = {name: said.number for name in names if (said := parsed(name))}
-        return sorted(found, key=found.__getitem__)
+        number_of = {name: parsed_name.number for name in names if (parsed_name := parsed(name))}
+        return sorted(number_of, key=number_of.__getitem__)
 
     def _record(self, name: str) -> Record | None:
         """A record of this user's, whatever its state; None where it is not whole, or not the one that has this name.
@@ -299,7 +299,7 @@ class Journal:
         """
         adopted = self._adopt() if trust else None
         aside = self._set_aside()
-        said = aside if adopted is None else adopted
+        messages = aside if adopted is None else adopted
         for name in self._names(NEW, TODO):
             path = f"{JOURNAL}/{name}"
             record = self._record(name)
@@ -308,8 +308,8 @@ class Journal:
             elif record is None:
                 raise MemkitError(f"{path}: the record of a change is damaged. Mend or remove it by hand.")
             else:
-                said += self._finish(record, _digest(name))
-        return said
+                messages += self._finish(record, _digest(name))
+        return messages
 
     def _foreign(self) -> list[str]:
         """The names of the records in the journal that this user's memkit did not write, in order."""
@@ -322,14 +322,14 @@ class Journal:
             return []
         if self.disk.status(ASIDE) is None:
             self.disk.make_folder(ASIDE)
-        unmade = [self._readable(f"{JOURNAL}/{name}") for name in names if not name.endswith(DONE)]
-        cut = [file.path for record in unmade for file in record.files]
+        unfinished = [self._readable(f"{JOURNAL}/{name}") for name in names if not name.endswith(DONE)]
+        cut_off = [file.path for record in unfinished for file in record.files]
         taken = set(self.disk.names(ASIDE))
         for name in names:
-            fresh = next(fresh for n in count() if (fresh := f"{_AGAIN * n}{name}") not in taken)
-            self.disk.rename(f"{JOURNAL}/{name}", f"{ASIDE}/{fresh}")
-            taken.add(fresh)
-        under_way = f" A change that was cut off is among them, of {_listed(cut)}." if cut else ""
+            new_name = next(new_name for n in count() if (new_name := f"{_REPEATED * n}{name}") not in taken)
+            self.disk.rename(f"{JOURNAL}/{name}", f"{ASIDE}/{new_name}")
+            taken.add(new_name)
+        under_way = f" A change that was cut off is among them, of {_listed(cut_off)}." if cut_off else ""
         return [
             f"{self.disk.root}: {len(names)} records of a journal were set aside in {ASIDE}. Your memkit did not write"
             " them here: they are somebody else's, an older memkit's, or of a folder that was copied or moved."
@@ -338,26 +338,32 @@ class Journal:
 
     def _adopt(self) -> list[str]:
         """Make the records of others this user's own, as far as they are sound; what is to be said of each."""
-        own = {_number(name) for name in self._names(NEW, TODO, DONE) if self._signer.owns(name)}
-        places = [f"{JOURNAL}/{name}" for name in self._foreign()]
-        places += [f"{ASIDE}/{name}" for name in sorted(self.disk.names(ASIDE), key=_number) if _number(name)]
-        said = []
-        for path in places:
+        own_numbers = {_number(name) for name in self._names(NEW, TODO, DONE) if self._signer.owns(name)}
+        paths = [f"{JOURNAL}/{name}" for name in self._foreign()]
+        paths += [f"{ASIDE}/{name}" for name in sorted(self.disk.names(ASIDE), key=_number) if _number(name)]
+        messages = []
+        for path in paths:
             number, state = _number(path), path[path.rfind(".") :]
             try:
                 data = self.disk.read(path) or b""
                 record = to_record(data, number)
-                why = "its number is that of another" if number in own else "it is damaged" if record is None else ""
+                why = (
+                    "its number is that of another"
+                    if number in own_numbers
+                    else "it is damaged"
+                    if record is None
+                    else ""
+                )
             except (FormatError, ChangeRefusedError) as error:
                 record, why = None, visible(str(error))
             if record is None or why:
-                said.append(f"{path}: it is not followed: {why}")
+                messages.append(f"{path}: it is not followed: {why}")
                 continue
-            own.add(number)
+            own_numbers.add(number)
             self.disk.rename(path, self._place(number, data[:32].decode(), state))
             changed = _listed([file.path for file in record.files])
-            said.append(f"{path}: it is followed as if it were yours: a change of {changed}.")
-        return said
+            messages.append(f"{path}: it is followed as if it were yours: a change of {changed}.")
+        return messages
 
     def _after(self, file: File) -> bytes | None:
         """What a change left of a file, which must still be there."""
@@ -389,14 +395,14 @@ class Journal:
 
     def _missing(self, paths: Iterable[str]) -> Iterator[str]:
         """The folders above `paths` that are not there, outermost first."""
-        seen: set[str] = set()
+        checked: set[str] = set()
         for path in paths:
             parts = path.split("/")[:-1]
             for end in range(1, len(parts) + 1):
                 folder = "/".join(parts[:end])
-                if folder not in seen and self.disk.status(folder) is None:
+                if folder not in checked and self.disk.status(folder) is None:
                     yield folder
-                seen.add(folder)
+                checked.add(folder)
 
     def _commit(self, record: Record, contents: dict[str, bytes | None]) -> None:
         data = record.to_bytes()
@@ -415,14 +421,14 @@ class Journal:
         try:
             self.disk.rename(new, todo)
             self.disk.sync_folder(JOURNAL)
-            found = self._finish(record, digest)
+            messages = self._finish(record, digest)
         except OSError as error:
             reason = error.strerror or error
             raise MemkitError(
                 f"{self.disk.root}: a change was cut off: {reason}. mk.recover(folder) settles it."
             ) from error
-        for said in found:
-            warnings.warn(said, RuntimeWarning, stacklevel=4)
+        for message in messages:
+            warnings.warn(message, RuntimeWarning, stacklevel=4)
 
     def _stage(self, record: Record, new: str, data: bytes, contents: dict[str, bytes | None]) -> None:
         """Write all that needs space, and have it last."""
@@ -434,7 +440,9 @@ class Journal:
             self.disk.sync_folder(posixpath.dirname(folder))
         staged = [file for file in record.files if file.staged]
         for file in staged:
-            self.disk.write(str(file.staged), contents[file.path] or b"", _like(self.disk.status(file.path), file))
+            self.disk.write(
+                str(file.staged), contents[file.path] or b"", _mode_source(self.disk.status(file.path), file)
+            )
         for file in staged:
             self.disk.sync(str(file.staged))
         self._sync_folders(file.path for file in staged)
@@ -457,7 +465,7 @@ class Journal:
 
     def _finish(self, record: Record, digest: str) -> list[str]:
         """Change names as far as it is not done; what cannot be done is said."""
-        said = [self._settle(file) for file in record.files]
+        messages = [self._settle(file) for file in record.files]
         self._sync_folders(file.path for file in record.files)
         self._drop(record.dropped)
         self._sync_folders(record.dropped)
@@ -470,7 +478,7 @@ class Journal:
         self.disk.sync_folder(JOURNAL)
         for name in self._done()[:-KEPT]:
             self.disk.remove(f"{JOURNAL}/{name}")
-        return [text for text in said if text]
+        return [text for text in messages if text]
 
     def _forget(self, number: int) -> None:
         """Remove the record of what is undone, before that of its undoing: it could else be undone once more."""
@@ -481,15 +489,15 @@ class Journal:
 
     def _settle(self, file: File) -> str:
         """Give one file its new content; what is to be said where it is neither the old nor the new one."""
-        found, waiting = self._hash(file.path), self._hash(file.staged)
-        if found == file.before and found != file.after:
-            if file.staged and waiting == file.after:
+        current, staged = self._hash(file.path), self._hash(file.staged)
+        if current == file.before and current != file.after:
+            if file.staged and staged == file.after:
                 self.disk.rename(file.staged, file.path)
                 return ""
             if file.after is None:
                 self.disk.remove(file.path)
                 return ""
-        elif found == file.after:
+        elif current == file.after:
             if file.staged and self._is_file(file.staged):
                 self.disk.remove(file.staged)
             return ""
@@ -548,23 +556,23 @@ _CHANGED = "somebody changed it while a change was under way; it is left as it i
 
 def _number(path: str) -> int:
     """The number of the record at `path`, also where it was set aside more than once; 0 for any other file."""
-    said = parsed(path.rpartition("/")[2].replace(_AGAIN, ""))
-    return said.number if said else 0
+    parsed_name = parsed(path.rpartition("/")[2].replace(_REPEATED, ""))
+    return parsed_name.number if parsed_name else 0
 
 
 def _digest(name: str) -> str:
     """The beginning of a record's hash, as its name has it."""
-    said = parsed(name)
-    return said.digest if said else ""
+    parsed_name = parsed(name)
+    return parsed_name.digest if parsed_name else ""
 
 
 def _listed(paths: Sequence[str]) -> str:
     """Some paths in a message, each as a quoted text: anybody may have written them."""
-    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
-    return ", ".join(f"{path!r:.200}" for path in paths[:_SHOWN]) + more if paths else "no file"
+    more = f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
+    return ", ".join(f"{path!r:.200}" for path in paths[:_MAX_LISTED]) + more if paths else "no file"
 
 
-def _like(status: Any, file: File) -> Any:
+def _mode_source(status: Any, file: File) -> Any:
     """Whose mode and owner a new content gets: the file's own, or of one that comes back the mode that it had."""
     return status if status or file.mode is None else _Mode(file.mode)
 

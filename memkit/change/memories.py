@@ -1,7 +1,7 @@
-"""What becomes of one memory in its file, and nothing else of that: it goes, it changes, or it takes over from another.
+"""Edits of one memory in its file: it is removed, changed, or merged with its duplicates.
 
-What goes is a line, a section, an item, or the file itself. The memory that stays of several that say the same takes
-over tags, and importance.
+A removal deletes a line, a section, an item of a list, or the whole file. The survivor of several duplicates takes over
+their tags and their importance.
 """
 
 from __future__ import annotations
@@ -21,46 +21,46 @@ from memkit.schemas import IMPORTANCE_WORDS, IMPORTANCES
 
 Row = dict[str, Any]
 _TAG = re.compile(r"\[imp:([^\]]*)\]")
-_APPENDED = {"daily_log": "a daily log is only appended to", "session": "a transcript is only appended to"}
+_APPEND_ONLY = {"daily_log": "a daily log is only appended to", "session": "a transcript is only appended to"}
 
 
 def remove_memory(draft: Draft, memory: Row, reason: str) -> None:
-    """Draft the removal of one memory; what cannot be removed safely is refused with the reason."""
+    """Draft the removal of one memory; a removal that is not safe is refused with its reason."""
     with draft.attempt(memory["path"], memory["memory_id"]):
         if memory["memory_id"] in draft.gone:
             return
-        take = _REMOVED.get(memory["format"])
-        if take is None:
-            raise ChangeRefusedError(f"nothing is known of files of the format {memory['format']!r}.")
-        take(draft, memory, reason)
+        remove = _REMOVERS.get(memory["format"])
+        if remove is None:
+            raise ChangeRefusedError(f"memkit does not change files of the format {memory['format']!r}.")
+        remove(draft, memory, reason)
         draft.gone.add(memory["memory_id"])
 
 
 def remove_lines(draft: Draft, memory: Row, reason: str) -> None:
-    """Draft that the lines of a memory go."""
+    """Draft the removal of a memory's lines."""
     if memory["line_start"] is None:
-        raise ChangeRefusedError(f"{memory['path']}: the memory stands on no lines of its own.")
+        raise ChangeRefusedError(f"{memory['path']}: the memory has no lines of its own.")
     start, end = draft.document(memory["path"]).lines(memory["line_start"], memory["line_end"])
     draft.splice("delete", memory["path"], Splice(start, end, ""), reason, memory_id=memory["memory_id"])
 
 
-def _section(draft: Draft, memory: Row, reason: str) -> None:
-    if memory["kind"] in _APPENDED:
-        raise ChangeRefusedError(f"{memory['path']}: {_APPENDED[memory['kind']]}.")
+def _remove_section(draft: Draft, memory: Row, reason: str) -> None:
+    if memory["kind"] in _APPEND_ONLY:
+        raise ChangeRefusedError(f"{memory['path']}: {_APPEND_ONLY[memory['kind']]}.")
     remove_lines(draft, memory, reason)
 
 
-def _note(draft: Draft, memory: Row, reason: str) -> None:
+def _remove_note(draft: Draft, memory: Row, reason: str) -> None:
     if memory["path"].lower().endswith(LINES):
         raise ChangeRefusedError(f"{memory['path']}: a log of notes is only appended to.")
     draft.delete(memory["path"], reason, memory_id=memory["memory_id"])
 
 
-def _record(draft: Draft, memory: Row, reason: str) -> None:
+def _remove_record(draft: Draft, memory: Row, reason: str) -> None:
     path = memory["path"]
     if path.lower().endswith(LINES):
         if memory["line_start"] != memory["line_end"] or _shares_line(draft, memory):
-            raise ChangeRefusedError(f"{path}:{memory['line_start']}: several records stand on the line.")
+            raise ChangeRefusedError(f"{path}:{memory['line_start']}: the line holds several records.")
         remove_lines(draft, memory, reason)
         return
     span = record_span(draft, memory, draft.ordinal(path, memory["memory_id"]))
@@ -71,14 +71,14 @@ def _record(draft: Draft, memory: Row, reason: str) -> None:
 
 
 def _shares_line(draft: Draft, memory: Row) -> bool:
-    """Whether the record before it, or the one after it, stands on its line too."""
-    rows, at = draft.memories_in(memory["path"]), draft.ordinal(memory["path"], memory["memory_id"])
-    beside = [*rows[max(0, at - 1) : at], *rows[at + 1 : at + 2]]
-    return any(row["line_start"] <= memory["line_start"] <= row["line_end"] for row in beside)
+    """Whether the previous or the next record is on the same line."""
+    rows, ordinal = draft.memories_in(memory["path"]), draft.ordinal(memory["path"], memory["memory_id"])
+    neighbours = [*rows[max(0, ordinal - 1) : ordinal], *rows[ordinal + 1 : ordinal + 2]]
+    return any(row["line_start"] <= memory["line_start"] <= row["line_end"] for row in neighbours)
 
 
 def record_span(draft: Draft, memory: Row, ordinal: int) -> tuple[int, int] | None:
-    """Where a record begins and ends, given which of its file it is, from 0; None where the file is one record.
+    """The span of the record number `ordinal` (from 0) of a file, in characters; None where the file is one record.
 
     Raises
     ------
@@ -98,12 +98,12 @@ def record_span(draft: Draft, memory: Row, ordinal: int) -> tuple[int, int] | No
 
 
 def record_text(draft: Draft, memory: Row, ordinal: int) -> tuple[int, str]:
-    """Where a record whose fields are to change begins, and its text.
+    """The start and the text of a record whose fields change.
 
     Raises
     ------
     ChangeRefusedError
-        Where its place is not certain, or a list of YAML holds it.
+        Where its place is not certain, or it is in a list of YAML.
     """
     path, span = memory["path"], record_span(draft, memory, ordinal)
     if span is not None and path.lower().endswith(YAML):
@@ -113,7 +113,7 @@ def record_text(draft: Draft, memory: Row, ordinal: int) -> tuple[int, str]:
 
 
 def changed_record(draft: Draft, memory: Row, ordinal: int, values: Mapping[str, Any], *above: str) -> Splice:
-    """What gives fields of a record, of the object at the path `above` in it, other values.
+    """The edit that sets fields of a record, or of the object at the path `above` in it.
 
     Raises
     ------
@@ -131,12 +131,12 @@ def changed_record(draft: Draft, memory: Row, ordinal: int, values: Mapping[str,
     return Splice(start, start + len(text), f"{new[:dash]}-{new[dash + 1 :]}" if is_item else new)
 
 
-def _entry(draft: Draft, memory: Row, reason: str) -> None:
+def _remove_entry_of(draft: Draft, memory: Row, reason: str) -> None:
     remove_entry(draft, entry_of(draft, memory), reason)
 
 
 def entry_of(draft: Draft, memory: Row) -> Row:
-    """The one entry of an index that is a memory.
+    """The one index entry of a memory.
 
     Raises
     ------
@@ -146,24 +146,24 @@ def entry_of(draft: Draft, memory: Row) -> Row:
     return one_entry(memory["path"], draft.entries_of(memory["memory_id"]))
 
 
-def one_entry(path: str, found: list[Row]) -> Row:
-    """The one of `found`, entries that name the file at `path`.
+def one_entry(path: str, entries: list[Row]) -> Row:
+    """The only one of the `entries` that name the file at `path`.
 
     Raises
     ------
     ChangeRefusedError
-        Where there are several, or none: it says which.
+        Where there are several, which it lists, or none.
     """
-    if len(found) != 1:
-        each = "; ".join(
-            f"{nth}. {row['index_path']}:{row['line']} {row['title']!r:.80}" for nth, row in enumerate(found, 1)
+    if len(entries) != 1:
+        listed = "; ".join(
+            f"{nth}. {row['index_path']}:{row['line']} {row['title']!r:.80}" for nth, row in enumerate(entries, 1)
         )
-        raise ChangeRefusedError(f"{path}: {len(found)} entries name it, one is expected. {each}".rstrip())
-    return found[0]
+        raise ChangeRefusedError(f"{path}: {len(entries)} entries name it, one is expected. {listed}".rstrip())
+    return entries[0]
 
 
 def update_entry(draft: Draft, entry: Row, values: Mapping[str, Any], reason: str, **more: Any) -> None:
-    """Draft other values of fields of an entry."""
+    """Draft new values for fields of an entry."""
     index = entry["index_path"]
     document = draft.document(index)
     place = entry_path(document, entry)
@@ -172,104 +172,109 @@ def update_entry(draft: Draft, entry: Row, values: Mapping[str, Any], reason: st
 
 
 def remove_entry(draft: Draft, entry: Row, reason: str, *, delete_file: bool = True) -> None:
-    """Draft that an entry leaves its index and, with `delete_file`, its file and parts the disk; a pinned one stays.
+    """Draft the removal of an entry from its index and, with `delete_file`, of its file and parts.
 
     Raises
     ------
     ChangeRefusedError
-        Where it is pinned, or its place is not certain.
+        Where the entry is pinned, or its place is not certain.
     """
     if entry["pinned"]:
         raise ChangeRefusedError(f"{entry['path'] or entry['file']}: the entry is pinned.")
     index, memory_id = entry["index_path"], entry["memory_id"]
-    word = f"entry {memory_id}"
+    group = f"entry {memory_id}"
     document = draft.document(index)
     item = document.json.find(entry_path(document, entry))
     assert item is not None  # entry_path found it
-    gone = Splice(item.start, item.end, "")
-    draft.splice("delete", index, gone, reason, memory_id=memory_id, together=word)
+    cut = Splice(item.start, item.end, "")
+    draft.splice("delete", index, cut, reason, memory_id=memory_id, together=group)
     if delete_file and entry["path"] is not None and entry["status"] == "valid":
         parts = [
             posixpath.normpath(posixpath.join(posixpath.dirname(entry["path"]), part)) for part in entry["parts"] or ()
         ]
         for path in (entry["path"], *parts):
-            draft.delete(path, reason, memory_id=memory_id, together=word)
+            draft.delete(path, reason, memory_id=memory_id, together=group)
 
 
 def entry_path(document: Document, entry: Row) -> Steps:
-    """The path of an entry within its index.
+    """The steps that lead to an entry within its index.
 
     Raises
     ------
     ChangeRefusedError
-        Where no one item of the list begins on its line.
+        Where its line does not begin exactly one item of the list.
     """
-    found = document.entries.get(entry["line"], [])
-    if len(found) > 1:  # several on one line: then the file that it names tells
-        found = document.named.get((entry["line"], entry["file"]), [])
-    if len(found) > 1 and "nth" in entry:  # which of those that name it there; who asked for it said so
-        found = found[entry["nth"] : entry["nth"] + 1]
-    if len(found) != 1:
+    paths = document.entries.get(entry["line"], [])
+    if len(paths) > 1:  # several on one line: the file decides
+        paths = document.named.get((entry["line"], entry["file"]), [])
+    if len(paths) > 1 and "nth" in entry:  # several name the same file: the caller chose one
+        paths = paths[entry["nth"] : entry["nth"] + 1]
+    if len(paths) != 1:
         raise ChangeRefusedError(f"{entry['index_path']}:{entry['line']}: the place of the entry is not certain.")
-    return found[0]
+    return paths[0]
 
 
-_REMOVED: dict[str, Callable[[Draft, Row, str], None]] = {
+_REMOVERS: dict[str, Callable[[Draft, Row, str], None]] = {
     "facts": remove_lines,
-    "workspace": _section,
-    "notes": _note,
-    "records": _record,
-    "index_tree": _entry,
+    "workspace": _remove_section,
+    "notes": _remove_note,
+    "records": _remove_record,
+    "index_tree": _remove_entry_of,
 }
 
 
-def merge_into(draft: Draft, stays: Row, goes: list[Row]) -> None:
-    """Draft that a note, an entry or a fact takes over what it has not.
+def merge_into(draft: Draft, survivor: Row, duplicates: list[Row]) -> None:
+    """Draft that a note, an entry or a fact takes over tags and importance of its duplicates.
 
-    No document says how records or sections would be merged: they stay as they are, and tags that are lost are said.
+    No document defines a merge of records or of sections: they stay as they are, and the lost tags are reported.
     """
-    take = _MERGED.get(stays["format"])
-    lost = [tag for tag in _tags(stays, goes) if tag not in (stays["tags"] or ())]
-    if take is None and lost:
-        said = "only notes, entries and facts take over what others have. Tags that go with the others"
-        draft.refuse(stays["path"], stays["memory_id"], f"merge: {said}: {', '.join(lost)}.")
-    elif take is not None:
-        with draft.attempt(stays["path"], stays["memory_id"]):
-            take(draft, stays, goes, f"merged with {', '.join(row['source_id'] or row['memory_id'] for row in goes)}")
+    merge = _MERGERS.get(survivor["format"])
+    lost = [tag for tag in _all_tags(survivor, duplicates) if tag not in (survivor["tags"] or ())]
+    if merge is None and lost:
+        message = "only notes, entries and facts take over the tags of their duplicates. Lost tags"
+        draft.refuse(survivor["path"], survivor["memory_id"], f"merge: {message}: {', '.join(lost)}.")
+    elif merge is not None:
+        with draft.attempt(survivor["path"], survivor["memory_id"]):
+            merge(
+                draft,
+                survivor,
+                duplicates,
+                f"merged with {', '.join(row['source_id'] or row['memory_id'] for row in duplicates)}",
+            )
 
 
-def _tags(stays: Row, goes: list[Row]) -> list[str]:
-    """The tags of all, each once, the own ones first; none where nothing is new."""
-    found = list(dict.fromkeys(tag for row in (stays, *goes) for tag in row["tags"] or ()))
-    return found if len(found) > len(stays["tags"] or ()) else []
+def _all_tags(survivor: Row, duplicates: list[Row]) -> list[str]:
+    """The tags of all, each once and the survivor's first; empty where the duplicates add none."""
+    tags = list(dict.fromkeys(tag for row in (survivor, *duplicates) for tag in row["tags"] or ()))
+    return tags if len(tags) > len(survivor["tags"] or ()) else []
 
 
-def _keywords(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
-    if tags := _tags(stays, goes):
-        new = Head(draft.text(stays["path"])).set_value(["keywords"], tags[: max(20, len(stays["tags"]))])
-        draft.splice("update", stays["path"], new, reason, memory_id=stays["memory_id"])
+def _merge_keywords(draft: Draft, survivor: Row, duplicates: list[Row], reason: str) -> None:
+    if tags := _all_tags(survivor, duplicates):
+        new = Head(draft.text(survivor["path"])).set_value(["keywords"], tags[: max(20, len(survivor["tags"]))])
+        draft.splice("update", survivor["path"], new, reason, memory_id=survivor["memory_id"])
 
 
-def _tagged(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
-    if tags := _tags(stays, goes):
-        update_entry(draft, entry_of(draft, stays), {"tags": tags}, reason, memory_id=stays["memory_id"])
+def _merge_tags(draft: Draft, survivor: Row, duplicates: list[Row], reason: str) -> None:
+    if tags := _all_tags(survivor, duplicates):
+        update_entry(draft, entry_of(draft, survivor), {"tags": tags}, reason, memory_id=survivor["memory_id"])
 
 
-def _important(draft: Draft, stays: Row, goes: list[Row], reason: str) -> None:
-    best = min((row["importance"] or "normal" for row in (stays, *goes)), key=IMPORTANCES.index)
-    document = draft.document(stays["path"])
-    start, end = document.lines(stays["line_start"], stays["line_end"])
+def _merge_importance(draft: Draft, survivor: Row, duplicates: list[Row], reason: str) -> None:
+    highest = min((row["importance"] or "normal" for row in (survivor, *duplicates)), key=IMPORTANCES.index)
+    document = draft.document(survivor["path"])
+    start, end = document.lines(survivor["line_start"], survivor["line_end"])
     tag = _TAG.search(document.text, start, end)
     fact = parse_fact(document.text[start:end]) or {}
     if tag is None or fact.get("imp") != tag[1]:
-        raise ChangeRefusedError(f"{stays['path']}:{stays['line_start']}: the fact has no importance.")
-    if IMPORTANCE_WORDS.get(tag[1]) != best:
-        new = Splice(tag.start(1), tag.end(1), best)
-        draft.splice("update", stays["path"], new, reason, memory_id=stays["memory_id"])
+        raise ChangeRefusedError(f"{survivor['path']}:{survivor['line_start']}: the fact has no importance.")
+    if IMPORTANCE_WORDS.get(tag[1]) != highest:
+        new = Splice(tag.start(1), tag.end(1), highest)
+        draft.splice("update", survivor["path"], new, reason, memory_id=survivor["memory_id"])
 
 
-_MERGED: dict[str, Callable[[Draft, Row, list[Row], str], None]] = {
-    "notes": _keywords,
-    "index_tree": _tagged,
-    "facts": _important,
+_MERGERS: dict[str, Callable[[Draft, Row, list[Row], str], None]] = {
+    "notes": _merge_keywords,
+    "index_tree": _merge_tags,
+    "facts": _merge_importance,
 }

@@ -86,66 +86,70 @@ def bring_user(draft: Draft, path: str) -> list[Row]:
     """
     folder, _, name = path.rpartition("/")
     user = name.rpartition(".")[0]
-    home = posixpath.join(folder, "users", user)
-    if draft.exists(home):
-        raise ChangeRefusedError(f"{path}: {home}/ is there already.")
-    word, text = f"migrate {path}", draft.text(path)
+    user_folder = posixpath.join(folder, "users", user)
+    if draft.exists(user_folder):
+        raise ChangeRefusedError(f"{path}: {user_folder}/ exists already.")
+    group, text = f"migrate {path}", draft.text(path)
     lines = text.removeprefix("\ufeff").split("\n")
-    facts = {at: fact for at, line in enumerate(lines) if (fact := parse_fact(line.removesuffix("\r")))}
-    taken = [int(match[1]) for fact in facts.values() if (match := _ARCHIVED.fullmatch(fact.get("id", "")))]
-    last, rows = max(taken, default=0), []
-    for at, line in enumerate(lines):
-        bare = line.removesuffix("\r")
-        row = {"path": path, "line": at + 1, "text": bare, "id": None, "reason": "no item: it stays as text"}
-        if at in facts:
-            row |= {"text": facts[at]["text"], "id": facts[at].get("id"), "reason": "a fact line: it stays as it is"}
-        elif bare.startswith(("- ", "* ")) and bare[2:].strip():
+    facts = {index: fact for index, line in enumerate(lines) if (fact := parse_fact(line.removesuffix("\r")))}
+    numbers = [int(match[1]) for fact in facts.values() if (match := _ARCHIVED.fullmatch(fact.get("id", "")))]
+    last, rows = max(numbers, default=0), []
+    for index, line in enumerate(lines):
+        content = line.removesuffix("\r")
+        row = {"path": path, "line": index + 1, "text": content, "id": None, "reason": "no item: it stays as text"}
+        if index in facts:
+            row |= {
+                "text": facts[index]["text"],
+                "id": facts[index].get("id"),
+                "reason": "a fact line: it stays as it is",
+            }
+        elif content.startswith(("- ", "* ")) and content[2:].strip():
             last += 1
-            facts[at] = {"id": f"ar_{last:03d}", "t": "archive", "imp": "low", "text": bare[2:]}
-            lines[at] = format_fact(facts[at]) + line[len(bare) :]
-            row |= {"text": bare[2:], "id": facts[at]["id"], "reason": "an item: it becomes an archive fact"}
-        rows += [row] if bare.strip() else []
+            facts[index] = {"id": f"ar_{last:03d}", "t": "archive", "imp": "low", "text": content[2:]}
+            lines[index] = format_fact(facts[index]) + line[len(content) :]
+            row |= {"text": content[2:], "id": facts[index]["id"], "reason": "an item: it becomes an archive fact"}
+        rows += [row] if content.strip() else []
     if not facts:
         raise ChangeRefusedError(f"{path}: no line of it is an item, '- text'; it is left as it is.")
     meta = {"version": 2, "profileCount": 0, "workingCount": 0, "archiveCount": len(facts), "lastIds": {"ar": last}}
     reason = "the old layout has one file a user; its lines are archive facts"
-    draft.write(f"{home}/archive.md", "\n".join(lines), reason, together=word)
-    draft.write(f"{home}/meta.json", f"{json.dumps(meta, indent=2)}\n", reason, together=word)
-    draft.move(path, f"{path}.bak", "the old file is kept", together=word)
+    draft.write(f"{user_folder}/archive.md", "\n".join(lines), reason, together=group)
+    draft.write(f"{user_folder}/meta.json", f"{json.dumps(meta, indent=2)}\n", reason, together=group)
+    draft.move(path, f"{path}.bak", "the old file is kept", together=group)
     return rows
 
 
 def _index(draft: Draft, path: str) -> None:
     """A flat list as a root with a branch a category."""
-    home, word = posixpath.dirname(path), f"migrate {path}"
+    home, group = posixpath.dirname(path), f"migrate {path}"
     items = load_json(draft.text(path)[draft.document(path).json.start :])
     rows = draft.entries_in(path)
     if len(rows) != len(items) or not all(isinstance(item, Node) for item in items):
         raise ChangeRefusedError(f"{path}: what it lists is not certain.")
     branches: dict[str, list[Row]] = {}
-    places, ids = dict[str, str](), {row["path"]: row["memory_id"] for row in rows}
+    places, id_of = dict[str, str](), {row["path"]: row["memory_id"] for row in rows}
     for item, row in zip(items, rows, strict=True):
-        category, file = _place(home, item, row)
-        lies, to = row["path"], posixpath.join(home, file)
-        if lies is not None and places.setdefault(lies, to) != to:
-            raise ChangeRefusedError(f"{path}: it lists {lies} twice, in two categories.")
+        category, file = _category_and_file(home, item, row)
+        source, to = row["path"], posixpath.join(home, file)
+        if source is not None and places.setdefault(source, to) != to:
+            raise ChangeRefusedError(f"{path}: it lists {source} twice, in two categories.")
         branches.setdefault(category, []).append(_entry(draft, item, row, file))
-    for lies, to in places.items():
-        if lies != to:
+    for source, to in places.items():
+        if source != to:
             reason = f"a file lies in the folder of its category, {posixpath.basename(posixpath.dirname(to))}"
-            draft.move(lies, to, reason, memory_id=ids[lies], together=word)
+            draft.move(source, to, reason, memory_id=id_of[source], together=group)
     reason = "the flat list becomes a tree: a root, and an index a category"
     for category, entries in branches.items():
         index = posixpath.join(home, category, "index.json")
         if draft.exists(index):
-            raise ChangeRefusedError(f"{path}: {index} is there already.")
+            raise ChangeRefusedError(f"{path}: {index} exists already.")
         branch = {"type": "index-branch", "category": category, "files": entries}
-        draft.write(index, f"{pretty(branch)}\n", reason, together=word)
+        draft.write(index, f"{pretty(branch)}\n", reason, together=group)
     root = format_root({"category": category, "path": f"{category}/index.json"} for category in branches)
-    draft.write(path, root, reason, together=word)
+    draft.write(path, root, reason, together=group)
 
 
-def _place(home: str, item: Node, row: Row) -> tuple[str, str]:
+def _category_and_file(home: str, item: Node, row: Row) -> tuple[str, str]:
     """The category of a file, and where it lies then, relative to the memory folder."""
     kind = text_of(item.get("type")) or "context"
     category = _FOLDERS.get(kind, kind)
@@ -154,10 +158,10 @@ def _place(home: str, item: Node, row: Row) -> tuple[str, str]:
     if row["path"] is None:
         written = (text_of(item.get("path")) or "").removeprefix("memory/")
         return category, posixpath.join(category, posixpath.basename(written))
-    file = posixpath.relpath(row["path"], home or ".")
-    if "/" in file:
-        return file.split("/")[0], file
-    return category, posixpath.join(category, file)
+    path_ = posixpath.relpath(row["path"], home or ".")
+    if "/" in path_:
+        return path_.split("/")[0], path_
+    return category, posixpath.join(category, path_)
 
 
 def _entry(draft: Draft, item: Node, row: Row, file: str) -> Row:
@@ -180,17 +184,17 @@ def _entry(draft: Draft, item: Node, row: Row, file: str) -> Row:
 def _folder(draft: Draft, folder: str, paths: list[str]) -> None:
     """The records of one folder, which share a journal."""
     lines: list[str] = []
-    word = f"migrate {folder}"
+    group = f"migrate {folder}"
     for path in paths:
         with draft.attempt(path, None):
-            lines += _records(draft, path, word)
+            lines += _records(draft, path, group)
     log = posixpath.join(folder, JOURNAL)
     with draft.attempt(log, None):
         if lines:
-            draft.append(log, draft.tail_of(log), "".join(lines), "what became what, and why", together=word)
+            draft.append(log, draft.text_or_none(log), "".join(lines), "what became what, and why", together=group)
 
 
-def _records(draft: Draft, path: str, word: str) -> list[str]:
+def _records(draft: Draft, path: str, group: str) -> list[str]:
     """Draft each old shape of a file as the record that its adapters make of it; the lines of the journal."""
     if not path.lower().endswith((".json", ".jsonl", ".ndjson")):
         raise ChangeRefusedError(f"{path}: records of an older shape are rewritten in JSON alone.")
@@ -211,7 +215,7 @@ def _records(draft: Draft, path: str, word: str) -> list[str]:
             Splice(start, end, _in_place(document, start, RECORD_KINDS[kind].fields.ordered(new))),
             "; ".join(step.reason for step in steps),
             memory_id=memory["memory_id"],
-            together=word,
+            together=group,
         )
         lines += [_line(draft, memory["memory_id"], step) for step in steps]
     return lines
@@ -236,9 +240,9 @@ def _note(draft: Draft, row: Row) -> None:
     text = draft.text(path)
     if row["created_at"] != row["occurred_at"]:
         raise ChangeRefusedError(f"{path}: it has created_at and occurred_at, and they differ.")
-    word = f"migrate {path}"
+    group = f"migrate {path}"
     reason = "occurred_at becomes created_at and updated_at"
     head = Head(text)
     renamed = head.rename("occurred_at", "created_at")
     for splice in (renamed, head.set_value(["updated_at"], stamp(row["occurred_at"]))):
-        draft.splice("update", path, splice, reason, memory_id=memory_id, together=word)
+        draft.splice("update", path, splice, reason, memory_id=memory_id, together=group)

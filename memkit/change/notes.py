@@ -27,10 +27,10 @@ from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import read
 
-_CHANGED = ("subject", "keywords", "applies_to", "content")
-_CALLED = {"title": "subject", "source_id": "id", "scope": "scope"}
-"""What the columns of memories are called that a hit shows of a note."""
-_LISTED = ("id", "subject", "keywords", "applies_to", "created_at", "updated_at", "path")
+_EDITABLE = ("subject", "keywords", "applies_to", "content")
+_NOTE_COLUMNS = {"title": "subject", "source_id": "id", "scope": "scope"}
+"""Columns of memories that a hit of a note shows, and their names there."""
+_LIST_COLUMNS = ("id", "subject", "keywords", "applies_to", "created_at", "updated_at", "path")
 
 
 class NoteStore(Operations):
@@ -39,9 +39,9 @@ class NoteStore(Operations):
     Parameters
     ----------
     root : Path
-        The folder.
+        The folder above the notes.
     folder : str, optional
-        Where new notes go, relative to `root`; None is where most of the others lie.
+        The folder of new notes, relative to `root`; None is the folder that holds most notes.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class NoteStore(Operations):
 
     def __init__(self, root: Path, folder: str | None = None) -> None:
         super().__init__(root)
-        self.folder = None if folder is None else _folder(folder)
+        self.folder = None if folder is None else _checked_folder(folder)
 
     def create(
         self,
@@ -70,9 +70,10 @@ class NoteStore(Operations):
         now: AsOf = None,
         dry_run: bool = False,
     ) -> str | Edits:
-        """A new note with an id of version 4, named after it; below a heading of its subject where it has none.
+        """Write a new note with a UUID of version 4, which also names its file.
 
-        It goes to `folder`, else to the store's, else where most of the other notes lie.
+        Content without a heading gets the subject as its heading. The note is written to `folder`, else to the
+        store's folder, else to the one that holds most notes.
 
         Returns
         -------
@@ -82,18 +83,18 @@ class NoteStore(Operations):
         Raises
         ------
         FormatError
-            Where a field is not as the format wants it.
+            For a field that breaks the format's rules.
         """
         id = str(uuid.uuid4())
 
-        given = self.folder if folder is None else _folder(folder)
+        target_folder = self.folder if folder is None else _checked_folder(folder)
 
         def work(draft: Draft) -> str:
             time = stamp(draft.moment)
             fields = {"id": id, "subject": subject, "keywords": words_given(keywords), "applies_to": applies_to}
             fields |= {"created_at": time, "updated_at": time}
             check_fields(fields)
-            place = usual_folder(read(self.root)) if given is None else given
+            place = usual_folder(read(self.root)) if target_folder is None else target_folder
             path = f"{place}/{id}.md" if place else f"{id}.md"
             draft.write(
                 path, format_note(fields, _body(content, subject)), "a new note", memory_id=f"notes:{path}#{id}"
@@ -103,7 +104,7 @@ class NoteStore(Operations):
         return self._do(work, now, dry_run)
 
     def update(self, id: str, /, *, now: AsOf = None, dry_run: bool = False, **changed: Any) -> str | Edits:
-        """Change subject, keywords, applies_to or content of a note; ``updated_at`` becomes now, all else stays.
+        """Change subject, keywords, applies_to or content of a note; ``updated_at`` becomes now, and all else stays.
 
         Returns
         -------
@@ -115,14 +116,14 @@ class NoteStore(Operations):
         NotFoundError
             For an unknown id.
         ParameterError
-            For a field that never changes, or is none, and where no field is given.
+            For an unknown field, one that never changes, and where no field is given.
         FormatError, ChangeRefusedError
-            Where a value is not as the format wants it, or its place in the file is not certain.
+            For a value that breaks the format's rules, and where its place in the file is not certain.
         """
         for name in changed or [""]:
-            if name not in _CHANGED:
-                got = f"{name!r:.80}.{did_you_mean(name, _CHANGED)}" if changed else "none."
-                raise ParameterError(f"update: expected some of {', '.join(_CHANGED)}. Got {got}")
+            if name not in _EDITABLE:
+                got = f"{name!r:.80}.{did_you_mean(name, _EDITABLE)}" if changed else "none."
+                raise ParameterError(f"update: expected some of {', '.join(_EDITABLE)}. Got {got}")
         row = self._row(id)
 
         def work(draft: Draft) -> str:
@@ -131,22 +132,22 @@ class NoteStore(Operations):
             _, body = _parsed(text)
             values = {name: words_given(v) if name == "keywords" else v for name, v in changed.items()}
             values.pop("content", None)
-            check_fields(values, values)  # what the file has already may be as it is
-            new = with_values(text, {**values, "updated_at": _not_before(row["created_at"], draft.moment)}, Head)
+            check_fields(values, values)  # fields that do not change are not checked
+            new = with_values(text, {**values, "updated_at": _update_stamp(row["created_at"], draft.moment)}, Head)
             if "content" in changed:
                 newline = "\r\n" if "\r\n" in text else "\n"
                 end = len(new) - len(body.replace("\n", newline))
-                said = _body(changed["content"], str(values.get("subject", row["subject"] or ""))).replace(
+                new_body = _body(changed["content"], str(values.get("subject", row["subject"] or ""))).replace(
                     "\n", newline
                 )
-                new = spliced(new, [Splice(end, len(new), said)])
+                new = spliced(new, [Splice(end, len(new), new_body)])
             draft.write(path, new, f"changed {', '.join(changed)}", memory_id=row["memory_id"])
             return id
 
         return self._do(work, now, dry_run)
 
     def delete(self, id: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
-        """Delete a note; its id.
+        """Delete a note, and return its id.
 
         Raises
         ------
@@ -162,9 +163,9 @@ class NoteStore(Operations):
         return self._do(work, now, dry_run)
 
     def list(self) -> pa.Table:
-        """The notes, the one changed last first: id, subject, keywords, applies_to, created_at, updated_at, path."""
+        """All notes, the last changed first: id, subject, keywords, applies_to, created_at, updated_at, path."""
         notes = read(self.root).tables["notes"].sort_by([("updated_at", "descending"), ("id", "ascending")])
-        return describe(notes.select(list(_LISTED)), memkit="notes")
+        return describe(notes.select(list(_LIST_COLUMNS)), memkit="notes")
 
     def get(self, id: str) -> dict[str, Any]:
         """The fields of a note and its content.
@@ -179,9 +180,9 @@ class NoteStore(Operations):
         return {**fields, "content": body}
 
     def search(self, words: str, k: int = 5) -> pa.Table:
-        """The notes that hold these words, best first: hits of a Retriever with subject, id and scope of each."""
-        said = checked(words, "words", filled=False)
-        return note_hits(Retriever(encoder=None).fit(read(self.root)), said, k)
+        """Search the notes by words, best first: hits of a Retriever with subject, id and scope."""
+        query = checked(words, "words", filled=False)
+        return note_hits(Retriever(encoder=None).fit(read(self.root)), query, k)
 
     def validate(self) -> pa.Table:
         """The problems of the files that hold notes: rows of ``problems``; `memkit.read` has those of all files."""
@@ -193,50 +194,50 @@ class NoteStore(Operations):
         notes = read(self.root).tables["notes"]
         rows = notes.filter(pc.equal(notes["id"], checked(id, "id"))).to_pylist()
         if not rows:
-            raise missing("note", id, [word for word in notes["id"].to_pylist() if word])
+            raise missing("note", id, [known_id for known_id in notes["id"].to_pylist() if known_id])
         if len(rows) > 1 or not rows[0]["path"].lower().endswith((".md", ".markdown")):
-            raise FormatError(f"{rows[0]['path']}: the note {id} is there {len(rows)} times, or within a log.")
-        found: dict[str, Any] = rows[0]
-        return found
+            raise FormatError(f"{rows[0]['path']}: {len(rows)} notes have the id {id}, or it is an entry of a log.")
+        row: dict[str, Any] = rows[0]
+        return row
 
 
 def note_hits(search: Retriever, words: str, k: int) -> pa.Table:
     """The notes among the hits of a search, each with its subject, id and scope."""
-    hits = search.search(words, k=k, where="kind = 'note'", columns=tuple(_CALLED))
-    hits = hits.filter(pc.greater(hits["score"], 0.0))  # what shares nothing with the words is no answer
-    called = hits.rename_columns([_CALLED.get(name, name) for name in hits.column_names])
-    return called.replace_schema_metadata(hits.schema.metadata)
+    hits = search.search(words, k=k, where="kind = 'note'", columns=tuple(_NOTE_COLUMNS))
+    hits = hits.filter(pc.greater(hits["score"], 0.0))  # a score of 0 shares no word with the query
+    renamed = hits.rename_columns([_NOTE_COLUMNS.get(name, name) for name in hits.column_names])
+    return renamed.replace_schema_metadata(hits.schema.metadata)
 
 
 def usual_folder(corpus: Corpus) -> str:
-    """The folder where most notes lie, the first by name of several; the root where there are none."""
+    """The folder that holds most notes (the first by name of several); the root where there are no notes."""
     paths = corpus.memories.filter(pc.equal(corpus.memories["kind"], "note"))["path"].to_pylist()
-    found = Counter(path.rpartition("/")[0] for path in paths if path.lower().endswith(MARKDOWN))
-    return min(found, key=lambda folder: (-found[folder], folder), default="")
+    counts = Counter(path.rpartition("/")[0] for path in paths if path.lower().endswith(MARKDOWN))
+    return min(counts, key=lambda folder: (-counts[folder], folder), default="")
 
 
-def _folder(given: str) -> str:
-    """A folder below the root that notes may go to; "" is the root."""
-    if not isinstance(given, str):
-        raise ParameterError(f"folder: expected a text. Got {given!r:.80}.")
-    place = given.removesuffix("/") if given != "/" else given
-    check_path(f"{place}/note.md" if place else "note.md")
-    return place
+def _checked_folder(folder: str) -> str:
+    """`folder`, checked as a folder below the root; "" is the root."""
+    if not isinstance(folder, str):
+        raise ParameterError(f"folder: expected a text. Got {folder!r:.80}.")
+    path = folder.removesuffix("/") if folder != "/" else folder
+    check_path(f"{path}/note.md" if path else "note.md")
+    return path
 
 
 def _body(content: str, subject: str) -> str:
-    """What stands below the front matter: `content`, under a heading where it has none."""
-    said = checked(content, "content").replace("\r\n", "\n").strip("\n")
-    check_body(said)
-    heading = "" if any(headings(said, fences(said))) else f"# {subject}\n\n"
-    return f"\n{heading}{said}\n"
+    """The text below the front matter: `content`, under the subject as its heading where it has no heading."""
+    body = checked(content, "content").replace("\r\n", "\n").strip("\n")
+    check_body(body)
+    heading = "" if any(headings(body, fences(body))) else f"# {subject}\n\n"
+    return f"\n{heading}{body}\n"
 
 
-def _not_before(created: datetime | None, moment: datetime) -> str:
-    """The time of a change as notes write it, to the second; never one before `created`."""
-    late = moment if created is None else max(moment, created)
-    whole = late.replace(microsecond=0)
-    return stamp(whole + timedelta(seconds=1) if created is not None and whole < created else whole)
+def _update_stamp(created: datetime | None, moment: datetime) -> str:
+    """The time of a change as notes write it, to the second, and never before `created`."""
+    updated = moment if created is None else max(moment, created)
+    seconds = updated.replace(microsecond=0)
+    return stamp(seconds + timedelta(seconds=1) if created is not None and seconds < created else seconds)
 
 
 def _parsed(text: str) -> tuple[dict[str, Any], str]:

@@ -1,4 +1,4 @@
-"""What the stores of the documents share: an operation reads, drafts and applies under one lock."""
+"""The base of the documents' stores: an operation reads, drafts and applies under one lock."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ANSWER = result_schema((pa.string(), "path op sha256_before sha256_after reason
 
 
 class Operations:
-    """What the stores share: one operation reads, drafts and applies under one lock."""
+    """The base of the stores: an operation reads, drafts and applies under one lock."""
 
     policy = "store"
 
@@ -30,7 +30,7 @@ class Operations:
         self.root = root
 
     def _do(self, work: Callable[[Draft], T], now: AsOf, dry_run: bool) -> T | Edits:
-        """What `work` gives once its draft is applied; with `dry_run` the edits alone, and nothing is written."""
+        """The result of `work`, once its draft is applied; with `dry_run` the edits, and nothing is written."""
         moment = as_of_time(now)
         if dry_run:
             return self._drafted(work, moment)[1]
@@ -40,30 +40,30 @@ class Operations:
         return result
 
     def _reader(self) -> Draft:
-        """A draft to read files with; nothing is dated where nothing is written."""
+        """A draft that only reads files; its date is never written."""
         return Draft(self.root, as_of_time("1970-01-01"))
 
     def _drafted(self, work: Callable[[Draft], T], moment: datetime) -> tuple[T, Edits]:
         draft = Draft(self.root, moment)
-        with draft.of(self.policy):
+        with draft.as_policy(self.policy):
             result = work(draft)
         return result, draft.edits([("time", moment.isoformat())])
 
 
 def applied(edits: Edits, *, force: bool = False) -> pa.Table:
-    """Apply `edits`: the files as `Edits.apply` tells them; with op ``refused`` what could not be done, and why."""
+    """Apply `edits`: the table of `Edits.apply`, and a row with op ``refused`` and the reason for each refusal."""
     return answer(edits.apply(force), edits.refused.to_pylist(), "refused")
 
 
 def answer(files: pa.Table | None, rows: Iterable[dict[str, Any]], op: str) -> pa.Table:
-    """What an operation answers: files that changed, and rows with path and reason of what did not."""
+    """The table that an operation returns: changed files, and `rows` with path and reason under `op`."""
     done = files.to_pylist() if files is not None else []
-    rest = [{"path": row["path"], "op": op, "reason": row["reason"]} for row in rows]
-    return describe(pa.Table.from_pylist([*done, *rest], schema=_ANSWER), memkit="applied")
+    others = [{"path": row["path"], "op": op, "reason": row["reason"]} for row in rows]
+    return describe(pa.Table.from_pylist([*done, *others], schema=_ANSWER), memkit="applied")
 
 
 def checked(text: object, name: str, *, filled: bool = True) -> str:
-    """`text`, where it is one that UTF-8 can hold and, unless not `filled`, says something.
+    """`text`, checked to be a string that UTF-8 can encode and, with `filled`, that is not blank.
 
     Raises
     ------
@@ -77,9 +77,9 @@ def checked(text: object, name: str, *, filled: bool = True) -> str:
 
 
 def missing(what: str, wanted: str, known: Iterable[str]) -> NotFoundError:
-    """An error that names what is like the wanted id."""
-    alike = near(wanted, known, cutoff=0.4)
-    hint = f" Near it: {', '.join(alike)}." if alike else ""
+    """The error for an unknown id, with similar ones."""
+    near_ids = near(wanted, known, cutoff=0.4)
+    hint = f" Near it: {', '.join(near_ids)}." if near_ids else ""
     return NotFoundError(f"there is no {what} {wanted!r:.200}.{hint}")
 
 

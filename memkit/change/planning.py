@@ -33,7 +33,7 @@ from memkit.tables.corpus import Corpus
 from memkit.tables.sources import home, open_lake
 from memkit.tables.statement import Annotator
 
-_QUOTE = 12
+_MIN_QUOTE = 12
 """Letters of a text that quote it: no fact is shorter."""
 
 
@@ -94,45 +94,45 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None, *, merge: bool = Fal
         raise ParameterError(f"plan: expected a Corpus of mk.read. Got {type(corpus).__name__}.")
     moment = as_of_time(as_of)
     draft = Draft(home(corpus), moment, corpus)
-    kept = corpus.memories
-    for given in [policies] if isinstance(policies, str) or not isinstance(policies, Sequence) else policies:
-        policy = policy_class(given)() if isinstance(given, str) else given
+    remaining = corpus.memories
+    for each in [policies] if isinstance(policies, str) or not isinstance(policies, Sequence) else policies:
+        policy = policy_class(each)() if isinstance(each, str) else each
         if isinstance(policy, Planner):
-            with draft.of(type(policy).__name__.lower()):
+            with draft.as_policy(type(policy).__name__.lower()):
                 policy.draft(draft)
         elif not isinstance(policy, Annotator):
             raise ParameterError(f"plan: expected a policy, its name, or a list of them. Got {policy!r:.200}.")
         else:
-            with draft.of(policy.name):
-                kept = _judged(policy, draft, kept, moment, merge)
+            with draft.as_policy(policy.name):
+                remaining = _apply_policy(policy, draft, remaining, moment, merge)
     return draft.edits([("as_of", moment.isoformat())])
 
 
-def _judged(policy: Annotator, draft: Draft, kept: pa.Table, moment: datetime, merge: bool) -> pa.Table:
+def _apply_policy(policy: Annotator, draft: Draft, remaining: pa.Table, moment: datetime, merge: bool) -> pa.Table:
     """Draft what one policy asks for; the memories that it leaves."""
-    own = _BY_CLASS.get(type(policy).__name__)
-    if own is not None:
-        own(policy, draft)
-        return kept
+    planner = _PLANNERS.get(type(policy).__name__)
+    if planner is not None:
+        planner(policy, draft)
+        return remaining
     if "keep" not in policy.adds:
         raise ParameterError(f"plan: {type(policy).__name__} judges nothing; expected a policy with 'keep'.")
     if not policy.is_fitted:
-        policy = copy.deepcopy(policy).fit(kept)
-    judged = policy.transform(kept, moment)
+        policy = copy.deepcopy(policy).fit(remaining)
+    judged = policy.transform(remaining, moment)
     merged: dict[str, list[dict[str, Any]]] = {}
     for row in judged.filter(pc.invert(judged["keep"])).to_pylist():
         reason = str(row["reason"])
         if reason == "limit":
             draft.refuse(row["path"], row["memory_id"], "it is over its limit; only archive facts are evicted.")
             continue
-        extra = f" of {row['duplicate_of']}" if row.get("duplicate_of") else ""
-        remove_memory(draft, row, reason + extra)
-        if merge and extra and row["memory_id"] in draft.gone:
+        suffix = f" of {row['duplicate_of']}" if row.get("duplicate_of") else ""
+        remove_memory(draft, row, reason + suffix)
+        if merge and suffix and row["memory_id"] in draft.gone:
             merged.setdefault(row["duplicate_of"], []).append(row)
     for row in judged.filter(pc.is_in(judged["memory_id"], value_set=pa.array(list(merged), pa.string()))).to_pylist():
         merge_into(draft, row, merged[row["memory_id"]])
     gone = pa.array(sorted(draft.gone), pa.string())
-    return kept.filter(pc.invert(pc.is_in(kept["memory_id"], value_set=gone)))
+    return remaining.filter(pc.invert(pc.is_in(remaining["memory_id"], value_set=gone)))
 
 
 def clean_entries(policy: IndexCheck, draft: Draft, pinned: bool = False) -> None:
@@ -141,15 +141,15 @@ def clean_entries(policy: IndexCheck, draft: Draft, pinned: bool = False) -> Non
     if pinned:
         none = pa.nulls(entries.num_rows, pa.bool_())
         entries = entries.set_column(entries.schema.get_field_index("pinned"), "pinned", none)
-    asked = {"invalid": policy.auto_clean_invalid, "missing": policy.auto_clean_missing}
+    cleaned = {"invalid": policy.auto_clean_invalid, "missing": policy.auto_clean_missing}
     for row in policy.transform(entries).to_pylist():
-        if asked.get(row["reason"]):
+        if cleaned.get(row["reason"]):
             with draft.attempt(row["index_path"], row["memory_id"]):
                 remove_entry(draft, row, f"{row['reason']}: {row.get('given_reason') or row['file']}")
                 draft.gone.add(row["memory_id"])
 
 
-_BY_CLASS: dict[str, Callable[[Any, Draft], None]] = {
+_PLANNERS: dict[str, Callable[[Any, Draft], None]] = {
     IndexCheck.__name__: clean_entries,
     SplitPlan.__name__: split_files,
 }
@@ -197,18 +197,18 @@ def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = Non
     folder = folder_of(root)
     if lake is not None and not clear:
         raise ParameterError("undo: a lake is saved anew with clear=True alone.")
-    kept = None if lake is None else _lake_of(folder, path_of("undo", lake))
+    corpus = None if lake is None else _lake_of(folder, path_of("undo", lake))
     with opened(folder) as journal:
         if not clear:
             return report_of(journal.undo())
         images = list(journal.images())
-        now = ((path, journal.disk.read(path) or b"") for path in dict(images))
-        before, after = (_memories_in(files) for files in (images, now))
+        current = ((path, journal.disk.read(path) or b"") for path in dict(images))
+        before, after = (_memories_in(files) for files in (images, current))
         queries = forget_queries(journal.disk, before, after)
         forget(before.filter(pc.invert(pc.is_in(before["text"], value_set=after["text"]))))
         changes = journal.clear()  # last: without the old texts nobody could tell what else is to go
-    if kept is not None:
-        kept.refresh().save(str(lake))
+    if corpus is not None:
+        corpus.refresh().save(str(lake))
     note = f"Old texts of {changes} changes are gone, and {queries} lines of the log that quote or found one."
     return describe(report_of(Record(0, ())), note=note)
 
@@ -219,8 +219,8 @@ def forget_queries(disk: Disk, before: pa.Table, after: pa.Table) -> int:
     Or that found it: then it may say the same in other words. How many lines there were.
     """
     log = disk.read(CALLS) or b""
-    texts, left = normalise(before["text"].to_pylist()), {*normalise(after["text"].to_pylist()), ""}
-    gone = {text for text in texts if text not in left}
+    texts, kept_texts = normalise(before["text"].to_pylist()), {*normalise(after["text"].to_pylist()), ""}
+    gone = {text for text in texts if text not in kept_texts}
     ids = {
         id.partition(":")[2] for id, text in zip(before["memory_id"].to_pylist(), texts, strict=True) if text in gone
     }
@@ -229,11 +229,15 @@ def forget_queries(disk: Disk, before: pa.Table, after: pa.Table) -> int:
     def quotes(line: bytes) -> bool:
         try:
             row = json_object(line)
-            query, found = str(row["text"]), {*row["shown"], *row["used"]}
+            query, hit_ids = str(row["text"]), {*row["shown"], *row["used"]}
         except (ValueError, TypeError, LookupError):  # a line of somebody else's
-            query, found = line.decode("utf-8", "replace"), set()
-        (asked,) = normalise([query])
-        return bool(found & ids) or (len(asked) >= _QUOTE and asked in joined) or any(text in asked for text in gone)
+            query, hit_ids = line.decode("utf-8", "replace"), set()
+        (normalised,) = normalise([query])
+        return (
+            bool(hit_ids & ids)
+            or (len(normalised) >= _MIN_QUOTE and normalised in joined)
+            or any(text in normalised for text in gone)
+        )
 
     lines = log.splitlines(keepends=True)
     kept = [line for line in lines if not quotes(line)]
@@ -253,9 +257,11 @@ def _memories_in(files: Iterable[tuple[str, bytes]]) -> pa.Table:
     rows = Rows()
     for path, data in files:
         parse_file(File(decode(path, data)), rows)
-    found = rows.table("memories")
-    ids = found["memory_id"].to_pylist()
-    return found.set_column(0, "memory_id", pa.array([f"{place}:{id}" for place, id in enumerate(ids)], pa.string()))
+    memories = rows.table("memories")
+    ids = memories["memory_id"].to_pylist()
+    return memories.set_column(
+        0, "memory_id", pa.array([f"{position}:{id}" for position, id in enumerate(ids)], pa.string())
+    )
 
 
 def _lake_of(folder: Path, lake: Path) -> Corpus:

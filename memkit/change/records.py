@@ -1,4 +1,4 @@
-"""The records of the data formats: put one, count its use, bring old shapes up to date."""
+"""The records of the data formats: write one, count its use, migrate old shapes."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ from memkit.tables.corpus import Corpus
 from memkit.tables.sources import read
 
 _NAME = re.compile(r"[^\w.-]+")
-_LONGEST = 80
-"""Characters of an id that name its file: with folders and endings less than any system takes."""
+_MAX_STEM = 80
+"""Characters of an id used as its file name: with folders and suffix within the limit of every system."""
 Row = dict[str, Any]
 
 
 class RecordStore(Operations):
-    """Pathways, memory items and wisdom facts, one a file, or where they are in a list.
+    """Pathways, memory items and wisdom facts: one record per file, or a list of them.
 
     Examples
     --------
@@ -58,45 +58,45 @@ class RecordStore(Operations):
         now: AsOf = None,
         dry_run: bool = False,
     ) -> str | list[str] | Edits:
-        """Write a new record, as a file of its own that is named after its id, or at the end of a list that is there.
+        """Write a new record into a file named after its id, or append it to an existing list.
 
-        A list of records is written whole or not at all. Nothing is written that `memkit.read` would report as an
-        error, or would not read as what was given; what it only warns of, as a tier that the document does not name,
-        is a warning here too. A record without ``format_version`` gets the current one.
+        A list of records is written whole or not at all. A record that `memkit.read` would report as an error, or
+        would read as something else, is refused; a warning of the reader, such as an unknown tier, is a warning here
+        too. A record without ``format_version`` gets the current one.
 
         Parameters
         ----------
         record : mapping, or list of mapping
-            A Pathway, Memory Item or Wisdom Fact, told by its fields.
+            A Pathway, Memory Item or Wisdom Fact, recognised by its fields.
         path : str, optional
-            A file that ends as records do (.json, .jsonl, .ndjson, .yaml, .yml): a new one, or one that holds a list.
+            A .json, .jsonl, .ndjson, .yaml or .yml file: a new one, or one that holds a list.
 
         Returns
         -------
         str or list of str
-            The path; of a list of records, that of each.
+            The path; for a list of records, the path of each.
 
         Raises
         ------
         ParameterError, FormatError, VersionError
-            Where a field is not as the format wants it, an id is taken, or no reader takes the file for records.
+            For a field that breaks the format's rules, an id that exists, or a file that no reader takes for records.
         ChangeRefusedError
-            Where the file is there and holds no list: a file of one record is never made a list of two.
+            Where the file exists and holds no list: a file of one record is never turned into a list.
         """
         given = [record] if isinstance(record, Mapping) else record
         if not isinstance(given, Sequence) or isinstance(given, (str, bytes)) or not given:
             raise ParameterError(f"put: expected a record, or a list of records. Got {record!r:.80}.")
-        new = [checked_record(one) for one in given]
+        new = [checked_record(fields) for fields in given]
         if path is not None and not checked(path, "path").lower().endswith(ENDINGS):
             raise FormatError(f"path: expected a name that ends in {', '.join(ENDINGS)}. Got {path!r:.80}.")
 
         def work(draft: Draft) -> list[str]:
             corpus = read(self.root)
-            for kind, values in _unlike(new, corpus):
+            for kind, values in _with_taken_ids(new, corpus):
                 field = RECORD_KINDS[kind].id_field
-                said = f"an id that no other {kind} has. Got {values[field]!r:.80}"
-                raise FormatError(f"field '{field}' must be {said}.", field=field)
-            names = _names(draft, [_own(kind, values) for kind, values in new], path)
+                expected = f"an id that no other {kind} has. Got {values[field]!r:.80}"
+                raise FormatError(f"field '{field}' must be {expected}.", field=field)
+            names = _file_names(draft, [_file_stem(kind, values) for kind, values in new], path)
             files: dict[str, list[Row]] = {}
             for name, (_, values) in zip(names, new, strict=True):
                 files.setdefault(name, []).append(values)
@@ -110,44 +110,45 @@ class RecordStore(Operations):
             self._check(corpus, after, new)
             return names
 
-        found = self._do(work, now, dry_run)
-        return found[0] if isinstance(found, list) and record is given[0] else found
+        result = self._do(work, now, dry_run)
+        return result[0] if isinstance(result, list) and record is given[0] else result
 
     def _refuse_skipped(self, name: str) -> None:
-        """Raise where a file lies in a folder that says itself that it is not read."""
+        """Raise where a mark in a folder above the file makes readers skip it."""
         for folder in filter(None, above(name)):
-            if said := next((mark for mark in sorted(SKIPPED_WITH) if (self.root / folder / mark).exists()), None):
-                raise FormatError(f"path: expected a file that is read as records. {folder}/{said} has it skipped.")
+            for mark in sorted(SKIPPED_WITH):
+                if (self.root / folder / mark).exists():
+                    raise FormatError(f"path: expected a file that is read as records. {folder}/{mark} has it skipped.")
 
     def _check(self, corpus: Corpus, after: Mapping[str, bytes | None], new: Sequence[tuple[str, Row]]) -> None:
-        """Raise where the reader would not find the `new` records, or find an error, in `after`; warn of the rest."""
+        """Raise where the reader would miss a record of `new` in `after`, or report an error; pass on its warnings."""
         before = corpus._source()
-        found = read_with(before, after).tables
-        known = Counter(map(_said, before.tables["problems"].to_pylist()))
-        problems = [row for row in found["problems"].to_pylist() if not known.get(_said(row))]
+        tables = read_with(before, after).tables
+        known_problems = Counter(map(_problem_key, before.tables["problems"].to_pylist()))
+        problems = [row for row in tables["problems"].to_pylist() if not known_problems.get(_problem_key(row))]
         errors = [row["message"] for row in problems if row["severity"] == "error"]
         if errors:
             raise FormatError(f"a record: the reader would report it. {errors[0]}")
         for kind, records in Counter(kind for kind, _ in new).items():
             table = RECORD_KINDS[kind].table
-            if found[table].num_rows != before.tables[table].num_rows + records:
+            if tables[table].num_rows != before.tables[table].num_rows + records:
                 raise FormatError(f"path: expected a file that is read as records. Got {', '.join(after)}.")
         if problems:
             warnings.warn(" ".join(row["message"] for row in problems), RuntimeWarning, stacklevel=6)
 
     def record_use(self, id: str, success: bool, *, now: AsOf = None, dry_run: bool = False) -> dict[str, Any] | Edits:
-        """Count one use of a pathway: hits, the running mean success_rate, last_used_at; what they are then.
+        """Count one use of a pathway, and return its new hits, success_rate (a running mean) and last_used_at.
 
-        A use that is told late is counted, and ``last_used_at`` stays the last.
+        A use that is reported late is counted, and ``last_used_at`` keeps the latest time.
 
         Raises
         ------
         ParameterError, FormatError
-            Where `success` is not true or false, or the numbers that are there cannot be.
+            Where `success` is no bool, and where the counters in the file are out of range.
         NotFoundError
             For an unknown id.
         ChangeRefusedError
-            Where several have the id, its record is of an older shape, or its place in the file is not certain.
+            Where several pathways have the id, the record has an older shape, or its place is not certain.
         """
         checked(id, "id")
         if not isinstance(success, bool):
@@ -161,38 +162,38 @@ class RecordStore(Operations):
             ordinal = [memory["memory_id"] for memory in memories].index(memory_id)
             hits, rate = row["hits"] or 0, row["success_rate"] or 0.0
             WITHIN["usage_stats"].strict({"hits": hits, "success_rate": rate})
-            used = {"hits": hits + 1, "success_rate": round((rate * hits + success) / (hits + 1), 12)}
+            usage = {"hits": hits + 1, "success_rate": round((rate * hits + success) / (hits + 1), 12)}
             is_later = row["last_used_at"] is None or row["last_used_at"] < draft.moment
-            last = {"last_used_at": stamp(draft.moment if is_later else row["last_used_at"])}
-            values = used | last if is_later else used
+            last_used = {"last_used_at": stamp(draft.moment if is_later else row["last_used_at"])}
+            values = usage | last_used if is_later else usage
             splice = changed_record(draft, memories[ordinal], ordinal, values, "usage_stats")
             reason = f"used, {'with' if success else 'without'} success"
             draft.splice("update", path, splice, reason, memory_id=memory_id)
-            return used | last
+            return usage | last_used
 
         return self._do(work, now, dry_run)
 
     def migrate(self, *, now: AsOf = None, dry_run: bool = False) -> pa.Table | Edits:
-        """Bring old shapes to the current version, with a line each in ``migrations.jsonl``.
+        """Migrate old shapes to the current version, with a line each in ``migrations.jsonl``.
 
         Returns
         -------
         pyarrow.Table
-            The files: path, op, sha256_before, sha256_after; and with op ``refused`` each that stays, with the reason.
-            With `dry_run`, the `Edits`.
+            The changed files: path, op, sha256_before, sha256_after; and a row with op ``refused`` and the reason for
+            each that could not be migrated. With `dry_run`, the `Edits`.
         """
         edits = plan(read(self.root), Migrate(steps=("records",)), now)
         return edits if dry_run else applied(edits)
 
 
-def _own(kind: str, values: Row) -> str:
-    """What a record's file is named after."""
+def _file_stem(kind: str, values: Row) -> str:
+    """The name of a record's file, without its suffix."""
     field = RECORD_KINDS[kind].id_field
     return str(values[field]) if field else f"{values['user_id']}-{values['timestamp']}"
 
 
-def _unlike(new: Sequence[tuple[str, Row]], corpus: Corpus) -> Iterator[tuple[str, Row]]:
-    """Those of the `new` records whose id is taken, there or among them."""
+def _with_taken_ids(new: Sequence[tuple[str, Row]], corpus: Corpus) -> Iterator[tuple[str, Row]]:
+    """The `new` records whose id occurs in the corpus, or twice among them."""
     for kind, group in groupby(sorted(new, key=itemgetter(0)), key=itemgetter(0)):
         field = RECORD_KINDS[kind].id_field
         taken = set(corpus.tables[RECORD_KINDS[kind].table][field].to_pylist()) if field else set()
@@ -202,13 +203,13 @@ def _unlike(new: Sequence[tuple[str, Row]], corpus: Corpus) -> Iterator[tuple[st
             taken.add(values[field] if field else None)
 
 
-def _names(draft: Draft, own: Sequence[str], path: str | None) -> list[str]:
-    """The file of each record: `path`, or a name that no file at the root has in any case."""
+def _file_names(draft: Draft, stems: Sequence[str], path: str | None) -> list[str]:
+    """The file of each record: `path`, or a name that no file at the root has, ignoring case."""
     if path is not None:
-        return [path] * len(own)
+        return [path] * len(stems)
     names, taken = list[str](), {name.casefold() for name in draft.names("")}
-    for one in own:
-        stem = _NAME.sub("-", one).strip(".-")[:_LONGEST] or "record"
+    for text in stems:
+        stem = _NAME.sub("-", text).strip(".-")[:_MAX_STEM] or "record"
         numbered = (f"{stem}-{number}.json" for number in count(2))
         name = next(name for name in chain([f"{stem}.json"], numbered) if name.casefold() not in taken)
         taken.add(name.casefold())
@@ -217,24 +218,24 @@ def _names(draft: Draft, own: Sequence[str], path: str | None) -> list[str]:
 
 
 def _draft_text(draft: Draft, name: str, before: str | None, after: str, reason: str) -> None:
-    """Draft what makes a file another, as the one part that differs."""
+    """Draft the change of a file as one splice of the part that differs."""
     if before is None:
         draft.write(name, after, reason)
         return
-    start = _alike(before, after)
-    end = _alike(before[start:][::-1], after[start:][::-1])
+    start = _common_prefix(before, after)
+    end = _common_prefix(before[start:][::-1], after[start:][::-1])
     splice = Splice(start, len(before) - end, after[start : len(after) - end])
     draft.splice("update", name, splice, reason)
 
 
-def _alike(one: str, other: str) -> int:
-    """How many characters two texts begin with alike."""
-    differ = (place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
-    return next(differ, min(len(one), len(other)))
+def _common_prefix(first: str, second: str) -> int:
+    """The length of the common prefix of two texts."""
+    differ = (position for position, (a, b) in enumerate(zip(first, second, strict=False)) if a != b)
+    return next(differ, min(len(first), len(second)))
 
 
 def _pathway(corpus: Corpus, id: str) -> Row:
-    """The one pathway of an id, in its current shape."""
+    """The one pathway with an id, of the current shape."""
     pathways = corpus.tables["pathways"].to_pylist()
     rows: list[Row] = [row for row in pathways if row["id"] == id]
     if not rows:
@@ -242,12 +243,12 @@ def _pathway(corpus: Corpus, id: str) -> Row:
     if len(rows) > 1:
         ids = {row["memory_id"] for row in rows}
         memories = [row for row in corpus.memories.to_pylist() if row["memory_id"] in ids]
-        each = ", ".join(f"{row['path']}:{row['line_start']}" for row in memories)
-        raise ChangeRefusedError(f"{len(rows)} pathways have the id {id!r:.80}: {each}.")
+        listed = ", ".join(f"{row['path']}:{row['line_start']}" for row in memories)
+        raise ChangeRefusedError(f"{len(rows)} pathways have the id {id!r:.80}: {listed}.")
     if rows[0]["memory_id"] in corpus.tables["migrations"]["memory_id"].to_pylist():
         raise ChangeRefusedError(f"{rows[0]['path']}: the record is of an older shape; records.migrate() first.")
     return rows[0]
 
 
-def _said(problem: Row) -> tuple[Any, ...]:
+def _problem_key(problem: Row) -> tuple[Any, ...]:
     return problem["path"], problem["rule"], problem["message"]

@@ -15,7 +15,7 @@ from memkit.errors import MemkitError, NotFoundError
 from memkit.params import AsOf, describe
 from memkit.schemas import result_schema
 
-_TRIED = result_schema((pa.string(), "step"), (pa.bool_(), "ok"), (pa.string(), "detail"))
+_STEPS = result_schema((pa.string(), "step"), (pa.bool_(), "ok"), (pa.string(), "detail"))
 FACT = "Предпочитает проверять память на копии."
 
 
@@ -34,16 +34,16 @@ def selftest(root: Path, user: str = "test-user", now: AsOf = None) -> pa.Table:
     """
     store(root)
     rows: list[dict[str, object]] = []
-    with tempfile.TemporaryDirectory() as place:
-        copy = Path(place) / "copy"
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder) / "copy"
         shutil.copytree(root, copy, symlinks=True, ignore=shutil.ignore_patterns(".memkit"))
         facts, ids = store(copy).facts, list[str]()
 
         def migrate() -> str:
             try:
-                found = facts.migrate_user(user, now=now)
-                assert isinstance(found, pa.Table)
-                return f"{found.num_rows} lines"
+                lines = facts.migrate_user(user, now=now)
+                assert isinstance(lines, pa.Table)
+                return f"{lines.num_rows} lines"
             except NotFoundError:
                 return "nothing to migrate"
 
@@ -52,27 +52,27 @@ def selftest(root: Path, user: str = "test-user", now: AsOf = None) -> pa.Table:
             return ids[0]
 
         def read() -> str:
-            found = facts.read(user, now=now)
-            assert ids[0] in found["id"].to_pylist()
-            return f"{found.num_rows} facts"
+            table = facts.read(user, now=now)
+            assert ids[0] in table["id"].to_pylist()
+            return f"{table.num_rows} facts"
 
         def forget() -> str:
             facts.forget(user, ids[0], now=now)
             assert ids[0] not in facts.read(user, now=now)["id"].to_pylist()
             return ids[0]
 
-        def back() -> str:
+        def undone() -> str:
             undo(copy)
             assert ids[0] in facts.read(user, now=now)["id"].to_pylist()
             return "the fact is there again"
 
         steps: dict[str, Callable[[], object]] = {
             "migrate": migrate,
-            **{"save": save, "read": read, "forget": forget, "undo": back},
+            **{"save": save, "read": read, "forget": forget, "undo": undone},
         }
         for name, step in steps.items():
             try:
                 rows.append({"step": name, "ok": True, "detail": str(step())})
             except (MemkitError, AssertionError, IndexError, OSError) as error:
                 rows.append({"step": name, "ok": False, "detail": f"{type(error).__name__}: {error}"})
-    return describe(pa.Table.from_pylist(rows, schema=_TRIED), memkit="selftest")
+    return describe(pa.Table.from_pylist(rows, schema=_STEPS), memkit="selftest")

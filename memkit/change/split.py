@@ -39,10 +39,10 @@ def split_file(policy: SplitPlan, draft: Draft, path: str) -> None:
     ChangeRefusedError
         Where it cannot be cut, not one entry names it, or something lies where a part would.
     """
-    found = draft.entries_for(path)
-    if not found:
+    entries = draft.entries_for(path)
+    if not entries:
         raise ChangeRefusedError(f"{path}: no index names it, so none could name its parts.")
-    entry, text = one_entry(path, found), draft.text(path)
+    entry, text = one_entry(path, entries), draft.text(path)
     parts = _cut(policy, text)
     if len(parts) == 1:
         tokens, most = policy.count(text), policy.max_tokens_per_file
@@ -58,23 +58,23 @@ def split_file(policy: SplitPlan, draft: Draft, path: str) -> None:
 
 def split_anew(policy: SplitPlan, draft: Draft, entry: Row) -> None:
     """Draft the parts of a split file from what its parts hold now, or from the file itself where that is back."""
-    source, old = _source(entry), parts_of(entry)
-    text = draft.text(source) if draft.exists(source) else "".join(map(draft.text, old))
+    source, old_parts = _source(entry), parts_of(entry)
+    text = draft.text(source) if draft.exists(source) else "".join(map(draft.text, old_parts))
     parts = _cut(policy, text)
     if len(parts) == 1:
         join(draft, entry, text)
         return
     folder, shared, rows = posixpath.dirname(entry["path"]), _together("split", entry), len(draft.rows)
     names = _write_parts(policy, draft, folder, parts, **shared)
-    new = [f"{folder}/{name}" for name in names]
-    for path in (*(path for path in old if path not in new), *[source] * draft.exists(source)):
+    new_parts = [f"{folder}/{name}" for name in names]
+    for path in (*(path for path in old_parts if path not in new_parts), *[source] * draft.exists(source)):
         draft.delete(path, "its parts were made anew", **shared)
     fields = {"parts": names, "tokens_total": policy.count(_plain(text))}
     index = draft.text(entry["path"])
-    told = with_values(index, fields, Head)
-    if len(draft.rows) > rows or told != index:
-        told = with_values(told, {"updated": draft.moment.date().isoformat()}, Head)
-        draft.write(entry["path"], told, "the parts", **shared)
+    head = with_values(index, fields, Head)
+    if len(draft.rows) > rows or head != index:
+        head = with_values(head, {"updated": draft.moment.date().isoformat()}, Head)
+        draft.write(entry["path"], head, "the parts", **shared)
         _dated(draft, entry, "its parts were made anew", **shared)
 
 
@@ -92,7 +92,7 @@ def _write_parts(
 def _make(draft: Draft, path: str, text: str, reason: str, **shared: Any) -> None:
     """Draft a file where nothing is."""
     if draft.exists(path):
-        raise ChangeRefusedError(f"{path} is there already.")
+        raise ChangeRefusedError(f"{path} exists already.")
     draft.write(path, text, reason, **shared)
 
 
@@ -108,7 +108,7 @@ def join(draft: Draft, entry: Row, text: str | None = None) -> None:
         raise ChangeRefusedError(f"{entry['file']}: it has no parts.")
     source, old = _source(entry), parts_of(entry)
     if text is None and draft.exists(source):
-        raise ChangeRefusedError(f"{source}: it is there already.")
+        raise ChangeRefusedError(f"{source}: it exists already.")
     shared = _together("join", entry)
     draft.write(source, "".join(map(draft.text, old)) if text is None else text, "the parts in one file", **shared)
     for path in (entry["path"], *old):
@@ -136,11 +136,11 @@ def _plain(text: str) -> str:
 def _cut(policy: SplitPlan, text: str) -> list[str]:
     """The parts of a text in its own line ends, and the first behind its BOM, counted without these."""
     parts = policy.parts(_plain(text))
-    found = [part.replace("\n", "\r\n") for part in parts] if "\r\n" in text else parts
-    found[0] = f"{_BOM * text.startswith(_BOM)}{found[0]}"
-    if "".join(found) != text:
+    original = [part.replace("\n", "\r\n") for part in parts] if "\r\n" in text else parts
+    original[0] = f"{_BOM * text.startswith(_BOM)}{original[0]}"
+    if "".join(original) != text:
         raise ChangeRefusedError("its parts would not be its text; it mixes line ends.")
-    return found
+    return original
 
 
 def _source(entry: Row) -> str:

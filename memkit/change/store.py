@@ -1,4 +1,4 @@
-"""`mk.store`: the documents' own operations on a folder, each one atomic, undoable, and shown first where asked."""
+"""`mk.store`: the documents' own operations on a folder; each is atomic, can be undone, and can be shown first."""
 
 from __future__ import annotations
 
@@ -80,23 +80,24 @@ def store(
     Parameters
     ----------
     root : str or Path
-        A folder that is there.
+        An existing folder.
     encoder : object, optional
-        What `as_encoder` takes, for search and for dedup by meaning, as `memkit serve` has it; None is by words alone.
+        The encoder of search and of dedup by meaning, as `memkit.extend.as_encoder` takes it. None uses words alone.
     profile : Profile, optional
-        What was tuned: parameters of the facts' policies, of their search and of their blocks.
+        Tuned parameters of the facts' policies, of their search and of their blocks.
     timezone : str or tzinfo, optional
-        Of the times and days that the workspace writes, as "Europe/Moscow"; `memkit.read` takes the same. None is UTC.
+        The zone of the times and days that the workspace writes, such as "Europe/Moscow"; None is UTC. Give
+        `memkit.read` the same one.
     created_tag : bool
-        Whether a new fact says its day in ``[created:]``; the bot of the Memory v2 document knows no such tag.
+        Whether a new fact gets a tag ``[created:]`` with its day; the bot of the Memory v2 document has no such tag.
     least_score : float
-        What the first hit of a query must score at least for a fact to be forgotten or updated with ``confirm``.
+        The least score of the first hit at which ``confirm`` forgets or updates that fact.
     notes_folder : str, optional
-        Where new notes go, relative to `root`; None is where most of the others lie.
+        The folder of new notes, relative to `root`; None is the folder that holds most notes.
     auto_clean_invalid, auto_clean_missing : bool
-        Whether what saves an entry of an index removes the others that break a rule of the index standard.
+        Whether saving an entry of an index removes other entries that are invalid, or whose file is missing.
     max_tokens_per_file : int, tokens
-        A longer file of an index is what ``index.split`` splits.
+        ``index.split`` splits longer files.
 
     Returns
     -------
@@ -105,9 +106,9 @@ def store(
     Raises
     ------
     FormatError
-        Where there is no such folder.
+        Where the folder does not exist.
     ParameterError
-        Where an option is not what it should be.
+        For an option of the wrong type or out of range.
 
     Examples
     --------
@@ -120,17 +121,17 @@ def store(
     Traceback (most recent call last):
     memkit.errors.PolicyRefusal: duplicate: pf_001 says it already.
     """
-    folder = folder_of(root)
+    root_folder = folder_of(root)
     return Store(
-        folder,
-        FactStore(folder, encoder, profile=profile, created_tag=created_tag, least_score=least_score),
-        NoteStore(folder, notes_folder),
-        RecordStore(folder),
+        root_folder,
+        FactStore(root_folder, encoder, profile=profile, created_tag=created_tag, least_score=least_score),
+        NoteStore(root_folder, notes_folder),
+        RecordStore(root_folder),
         IndexStore(
-            folder,
+            root_folder,
             auto_clean_invalid=auto_clean_invalid,
             auto_clean_missing=auto_clean_missing,
             max_tokens_per_file=max_tokens_per_file,
         ),
-        MemoryStorage(folder, timezone),
+        MemoryStorage(root_folder, timezone),
     )

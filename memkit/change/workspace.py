@@ -24,10 +24,10 @@ from memkit.search.retriever import Retriever
 from memkit.tables.corpus import Corpus
 from memkit.tables.sources import read
 
-_MOST = 30
+_MAX_SLUG = 30
 _SESSION = re.compile(r"\d{4}-\d{2}-\d{2}-.+\.md")
-_OPEN = timedelta(hours=4)
-"""How long a session stays open past its day; the document knows no end of one."""
+_OPEN_FOR = timedelta(hours=4)
+"""How long after its last turn a session of an earlier day stays open; the document names no end of a session."""
 
 
 class MemoryStorage(Operations):
@@ -36,10 +36,10 @@ class MemoryStorage(Operations):
     Parameters
     ----------
     root : str or Path
-        The workspace, a folder that is there.
+        The workspace, an existing folder.
     timezone : str or tzinfo, optional
-        Of the times and days that are written, as "Europe/Moscow" or "+03:00"; None is UTC. `memkit.read` takes the
-        same.
+        The zone of the times and days that are written, such as "Europe/Moscow" or "+03:00"; None is UTC. Give
+        `memkit.read` the same one.
 
     Examples
     --------
@@ -61,57 +61,57 @@ class MemoryStorage(Operations):
         self.timezone = zone_of("MemoryStorage", timezone)
 
     def read_memory(self) -> str:
-        """MEMORY.md as text; empty where there is none."""
+        """The text of MEMORY.md; empty where the file is missing."""
         return self._read("MEMORY.md")
 
     def append_to_memory(self, content: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
-        """Append a section with the time as its heading to MEMORY.md; its path."""
+        """Append a section, headed by the time, to MEMORY.md, and return the file's path."""
 
         def work(draft: Draft) -> str:
-            section = f"\n## {self._local(draft.moment):%Y-%m-%d %H:%M}\n\n{_kept(content, 2)}\n"
+            section = f"\n## {self._local(draft.moment):%Y-%m-%d %H:%M}\n\n{_below_level(content, 2)}\n"
             return self._append(draft, "MEMORY.md", "# Memory\n", section)
 
         return self._do(work, now, dry_run)
 
     def read_daily_log(self, day: str | date | None = None, *, now: AsOf = None) -> str:
-        """The log of a day, today's unless given; empty where there is none."""
-        return self._read(self._log(self._day(day, now)))
+        """The text of a day's log, by default today's; empty where the file is missing."""
+        return self._read(self._log_path(self._day(day, now)))
 
     def append_to_daily_log(self, content: str, *, now: AsOf = None, dry_run: bool = False) -> str | Edits:
-        """Append an entry with its time to today's log; its path."""
+        """Append an entry, headed by the time, to today's log, and return the file's path."""
 
         def work(draft: Draft) -> str:
             local = self._local(draft.moment)
-            entry = f"\n### {local:%H:%M}\n\n{_kept(content, 3)}\n"
-            return self._append(draft, self._log(local.date()), f"# Daily Log: {local:%Y-%m-%d}\n", entry)
+            entry = f"\n### {local:%H:%M}\n\n{_below_level(content, 3)}\n"
+            return self._append(draft, self._log_path(local.date()), f"# Daily Log: {local:%Y-%m-%d}\n", entry)
 
         return self._do(work, now, dry_run)
 
     def get_recent_context(self, days: int = 2, *, now: AsOf = None) -> str:
-        """The logs of the last days, the newest first, parted by ``---``; days without one are left out."""
+        """The logs of the last `days` days, newest first, separated by ``---``; days without a log are skipped."""
         check_value("get_recent_context", "days", days, "int", low=1)
         today = self._local(as_of_time(now)).date()
-        texts = [self._read(self._log(today - timedelta(days=back))) for back in range(days)]
+        texts = [self._read(self._log_path(today - timedelta(days=back))) for back in range(days)]
         return "\n---\n\n".join(text for text in texts if text.strip())
 
     def save_session(
         self, slug: str, content: str, *, overwrite: bool = False, now: AsOf = None, dry_run: bool = False
     ) -> Path | Edits:
-        """Write a transcript of today; where it lies.
+        """Write a transcript of today, and return its path.
 
         Raises
         ------
         ChangeRefusedError
-            Where there is one of that day and slug, unless `overwrite`.
+            Where a transcript of that day and slug exists, unless `overwrite`.
         """
 
         name = slug_of(checked(slug, "slug", filled=False))
 
         def work(draft: Draft) -> Path:
-            path = _session_of(self._local(draft.moment), name)
+            path = _session_path(self._local(draft.moment), name)
             if draft.exists(path) and not overwrite:
-                raise ChangeRefusedError(f"{path}: it is there already. overwrite=True replaces it.")
-            draft.write(path, _ended(content), "a transcript")
+                raise ChangeRefusedError(f"{path}: it exists already. overwrite=True replaces it.")
+            draft.write(path, _with_newline(content), "a transcript")
             return self.root / path
 
         return self._do(work, now, dry_run)
@@ -119,51 +119,51 @@ class MemoryStorage(Operations):
     def append_to_session(
         self, slug: str, role: str, content: str, *, now: AsOf = None, dry_run: bool = False
     ) -> Path | Edits:
-        """Append one turn to the session that is open under a slug, or to a new one of today; where it lies.
+        """Append one turn to the open session of a slug, or to a new session of today, and return the file's path.
 
-        A session is open on its day, and past midnight until four hours have passed since its last turn. The turn is
-        read back as it was said: a line that would read as another turn, a heading or a fence gets a backslash there.
+        A session is open on its day, and after midnight until four hours have passed since its last turn. Readers get
+        the turn back unchanged: a line that would read as another turn, a heading or a fence is escaped by a backslash.
         """
         if set(checked(role, "role")) & set("*:\n\r[]"):
             raise ParameterError(f"role: expected a word without '*', ':' and brackets. Got {role!r:.80}.")
-        name, said = slug_of(checked(slug, "slug", filled=False)), checked(content, "content")
+        name, text = slug_of(checked(slug, "slug", filled=False)), checked(content, "content")
 
         def work(draft: Draft) -> Path:
             local = self._local(draft.moment)
             path = self._open_session(draft, name, local)
-            day = "" if path == _session_of(local, name) else f"{local:%Y-%m-%d} "
-            open_fence = fences(_lf(draft.tail_of(path) or "")).unclosed is not None
-            turn = f"\n**[{day}{local:%H:%M}] {role.strip()}**:{_turn(said, open_fence)}\n"
+            day = "" if path == _session_path(local, name) else f"{local:%Y-%m-%d} "
+            open_fence = fences(_unix_lines(draft.text_or_none(path) or "")).unclosed is not None
+            turn = f"\n**[{day}{local:%H:%M}] {role.strip()}**:{_turn(text, open_fence)}\n"
             return self.root / self._append(draft, path, f"# Session: {name}\n", turn)
 
         return self._do(work, now, dry_run)
 
     def _open_session(self, draft: Draft, name: str, local: datetime) -> str:
-        """The newest session of a slug where that is open at a time, else the one of its day."""
-        today = _session_of(local, name)
-        found = [path for path in draft.names("sessions") if _SESSION.fullmatch(path) and path[11:-3] == name]
-        newest = max((path for path in found if f"sessions/{path}" <= today), default=None)
+        """The path of the newest session of a slug, where it is still open at that time, else of the day's session."""
+        today = _session_path(local, name)
+        sessions = [path for path in draft.names("sessions") if _SESSION.fullmatch(path) and path[11:-3] == name]
+        newest = max((path for path in sessions if f"sessions/{path}" <= today), default=None)
         if newest is None or f"sessions/{newest}" == today:
             return today
-        last = self._last_turn(f"sessions/{newest}", _lf(draft.tail_of(f"sessions/{newest}") or ""))
-        return f"sessions/{newest}" if last is not None and local.replace(tzinfo=None) - last < _OPEN else today
+        last = self._last_turn(f"sessions/{newest}", _unix_lines(draft.text_or_none(f"sessions/{newest}") or ""))
+        return f"sessions/{newest}" if last is not None and local.replace(tzinfo=None) - last < _OPEN_FOR else today
 
     def _last_turn(self, path: str, text: str) -> datetime | None:
-        """When the last turn of a transcript was said, in the storage's zone; the end of its day where none says so."""
+        """The time of a transcript's last turn, in the storage's zone; the end of its day where no turn has a time."""
         day = day_of(path.rpartition("/")[2][:10])
         code, last = fences(text), None
         for number, line in enumerate(text.split("\n"), 1):
-            said = said_in(line, None) if number not in code else None
-            if said and said.time and (clock := clock_of(said.time)):
-                own = day_of(said.time[:10]) or day
-                last = own and datetime.combine(own, time.fromisoformat(clock))
+            turn = said_in(line, None) if number not in code else None
+            if turn and turn.time and (clock := clock_of(turn.time)):
+                turn_day = day_of(turn.time[:10]) or day
+                last = turn_day and datetime.combine(turn_day, time.fromisoformat(clock))
         return last or (day and day + timedelta(days=1))
 
     def _read(self, path: str) -> str:
-        return self._reader().tail_of(path) or ""
+        return self._reader().text_or_none(path) or ""
 
     def _append(self, draft: Draft, path: str, head: str, text: str) -> str:
-        before = draft.tail_of(path)
+        before = draft.text_or_none(path)
         newline = "\r\n" if before and "\r\n" in before else "\n"
         new = text if before and before.strip() else f"{head}{text}"
         draft.append(path, before, new.replace("\n", newline), "appended")
@@ -178,13 +178,13 @@ class MemoryStorage(Operations):
         is_moment = isinstance(day, datetime) and day.tzinfo is not None
         return (self._local(as_of_time(day)) if is_moment else as_of_time(day)).date()
 
-    def _log(self, day: date) -> str:
+    def _log_path(self, day: date) -> str:
         return f"memory/{day.isoformat()}.md"
 
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search of a workspace finds: a piece of a file, and how well it fits, 0 to 1.
+    """A hit of `MemoryIndex.search`: a chunk of a file, and its score from 0 to 1.
 
     Examples
     --------
@@ -200,12 +200,12 @@ class SearchResult:
 
 
 class Live:
-    """Search over the files of a folder as they are when somebody asks.
+    """Search over a folder that follows its files: each call sees what was written before it.
 
     Parameters
     ----------
-    seen : callable, optional
-        What is searched of a corpus; all of it unless given.
+    select : callable, optional
+        Gives the part of a corpus that is searched; by default all of it.
     timezone : str or tzinfo, optional
         As for `memkit.read`.
     parameters
@@ -213,9 +213,9 @@ class Live:
     """
 
     def __init__(
-        self, root: Path, seen: Callable[[Corpus], Corpus] | None = None, timezone: Zone = None, **parameters: Any
+        self, root: Path, select: Callable[[Corpus], Corpus] | None = None, timezone: Zone = None, **parameters: Any
     ) -> None:
-        self.root, self.seen, self.parameters, self._lock = root, seen, parameters, threading.RLock()
+        self.root, self.select, self.parameters, self._lock = root, select, parameters, threading.RLock()
         self.timezone = zone_of("search", timezone)
         self._corpus: Corpus | None = None
         self._fitted: tuple[Corpus, Retriever] | None = None
@@ -227,26 +227,26 @@ class Live:
             return self._corpus
 
     def retriever(self) -> Retriever:
-        """A Retriever that knows what was written until now."""
+        """A Retriever fitted to the folder as it is now."""
         with self._lock:
             corpus = self.corpus()
             if self._fitted is None or corpus.tables != self._fitted[0].tables:
-                seen = self.seen(corpus) if self.seen else corpus
-                self._fitted = corpus, Retriever(**self.parameters).fit(seen)
+                searched = self.select(corpus) if self.select else corpus
+                self._fitted = corpus, Retriever(**self.parameters).fit(searched)
             return self._fitted[1]
 
 
 class MemoryIndex:
-    """Search over a workspace, 70 % by meaning and 30 % by words where there is an encoder, else by words.
+    """Search over a workspace: 70 % meaning and 30 % words, or words alone without an encoder.
 
     Parameters
     ----------
     storage : MemoryStorage
-        Whose files are searched.
+        The storage whose files are searched.
     encoder : object, optional
-        What `as_encoder` takes; None is by words alone, as the document's fallback.
+        As `memkit.extend.as_encoder` takes it; None uses words alone, the document's fallback.
     limit : int
-        Results of a search that names no limit of its own.
+        Results of a search, unless its own `limit` is given.
 
     Notes
     -----
@@ -257,7 +257,7 @@ class MemoryIndex:
     >>> import memkit as mk, tempfile
     >>> storage = mk.MemoryStorage(mk.testing.write_files(tempfile.mkdtemp(), {"MEMORY.md": "Чай без сахара."}))
     >>> index = mk.MemoryIndex(storage, encoder=None)
-    >>> [(found.file_path, found.line_start, found.content) for found in index.search("сахар")]
+    >>> [(hit.file_path, hit.line_start, hit.content) for hit in index.search("сахар")]
     [('MEMORY.md', 1, 'Чай без сахара.')]
     """
 
@@ -269,31 +269,31 @@ class MemoryIndex:
         self._live = Live(storage.root, timezone=storage.timezone, **{**workspace, "encoder": encoder})
 
     def index_file(self, path: str | Path) -> int:
-        """The chunks that a file has in the index, which follows all writes by itself.
+        """The number of chunks of a file in the index; the index follows all writes by itself.
 
         Raises
         ------
         NotFoundError
-            Where no memory is of such a file.
+            Where the file has no memory.
         """
         return self.index_all([path])
 
     def index_all(self, paths: Iterable[str | Path] | None = None) -> int:
-        """The chunks of these files, or of all, in the index; raises as `index_file`."""
+        """The number of chunks of these files, or of all, in the index; raises as `index_file` does."""
         if isinstance(paths, str):
             raise ParameterError(f"index_all: 'paths' must be several paths. Got {paths!r:.80}.")
-        wanted = None if paths is None else {self._relative(path) for path in paths}
+        paths_wanted = None if paths is None else {self._relative(path) for path in paths}
         fitted = self._live.retriever()
-        found, memories = fitted.chunks_["memory_id"].to_pylist(), fitted.corpus_.memories
-        if wanted is None:
-            return len(found)
-        of = dict(zip(*(memories[name].to_pylist() for name in ("memory_id", "path")), strict=True))
-        for path in sorted(wanted - {*of.values()}):
-            raise missing("file of memories", path, of.values())
-        return sum(of.get(memory_id) in wanted for memory_id in found)
+        memory_ids, memories = fitted.chunks_["memory_id"].to_pylist(), fitted.corpus_.memories
+        if paths_wanted is None:
+            return len(memory_ids)
+        path_by_id = dict(zip(*(memories[name].to_pylist() for name in ("memory_id", "path")), strict=True))
+        for path in sorted(paths_wanted - {*path_by_id.values()}):
+            raise missing("file of memories", path, path_by_id.values())
+        return sum(path_by_id.get(memory_id) in paths_wanted for memory_id in memory_ids)
 
     def search(self, query: str, limit: int | None = None, *, now: AsOf = None) -> list[SearchResult]:
-        """The pieces that answer a query, best first; none that answers nothing of it."""
+        """Search by a query, best first; hits with a score of 0 are left out."""
         if not isinstance(query, str):
             raise QueryError(f"query: expected a text. Got {query!r:.80}.")
         check_value("MemoryIndex", "limit", limit, "int", nullable=True, low=1)
@@ -305,7 +305,7 @@ class MemoryIndex:
         ]
 
     def _relative(self, path: str | Path) -> str:
-        """A path as memories have it; of a file elsewhere as it is, so that nothing is found there."""
+        """A path relative to the root; a path outside of the root stays as it is, and matches no memory."""
         place = path_of("index_file", path)
         inside = place.is_absolute() and place.is_relative_to(self.storage.root)
         return (place.relative_to(self.storage.root) if inside else place).as_posix()
@@ -323,8 +323,8 @@ def get_storage(root: str | Path = ".", *, timezone: Zone = None) -> MemoryStora
     root : str or Path
         The workspace.
     timezone : str or tzinfo, optional
-        Of the first call for the folder: of the times and days that are written; None is UTC, and later the one that
-        there is.
+        The zone of the times and days that are written, set by the first call for a folder (None is UTC). Later calls
+        give the same zone or None.
 
     Returns
     -------
@@ -333,7 +333,7 @@ def get_storage(root: str | Path = ".", *, timezone: Zone = None) -> MemoryStora
     Raises
     ------
     ParameterError
-        Where the folder's storage has another zone.
+        For another zone than that of the folder's storage.
 
     Examples
     --------
@@ -345,9 +345,9 @@ def get_storage(root: str | Path = ".", *, timezone: Zone = None) -> MemoryStora
     place, zone = folder_of(root), zone_of("get_storage", timezone)
     storage = _STORAGES.setdefault(place, MemoryStorage(place, zone))
     if timezone is not None and storage.timezone != zone:
-        own = zone_name(storage.timezone) or "UTC"
+        expected = zone_name(storage.timezone) or "UTC"
         raise ParameterError(
-            f"get_storage: 'timezone' must be {own}, as of this folder's storage. Got {timezone!r:.80}."
+            f"get_storage: 'timezone' must be {expected}, as of this folder's storage. Got {timezone!r:.80}."
         )
     return storage
 
@@ -388,38 +388,40 @@ def slug_of(text: str) -> str:
     >>> slug_of("Деплой: бот v2!"), slug_of("???")
     ('деплой-бот-v2', 'session')
     """
-    return re.sub(r"[^\w-]+", "-", text.lower()).strip("-")[:_MOST].rstrip("-") or "session"
+    return re.sub(r"[^\w-]+", "-", text.lower()).strip("-")[:_MAX_SLUG].rstrip("-") or "session"
 
 
-def _kept(content: str, level: int) -> str:
-    """Content whose own headings stay below `level`: those that would end the entry are indented out of being one.
+def _below_level(content: str, level: int) -> str:
+    """Content whose own headings stay below `level`: a heading that would end the entry is indented into plain text.
 
-    So are the marks of a fence that never closes, which would take in the entries that follow.
+    So is the mark of a fence that never closes, which would swallow the entries that follow.
     """
     text = checked(content, "content").replace("\r\n", "\n").strip("\n")
     lines, code = text.split("\n"), fences(text)
-    odd = {heading.line for heading in headings(text, code) if heading.level <= level}
-    odd |= {number for number in range(code.unclosed or len(lines) + 1, len(lines) + 1) if is_mark(lines[number - 1])}
-    return "\n".join(f"    {line}" if number in odd else line for number, line in enumerate(lines, 1))
+    indented = {heading.line for heading in headings(text, code) if heading.level <= level}
+    indented |= {
+        number for number in range(code.unclosed or len(lines) + 1, len(lines) + 1) if is_mark(lines[number - 1])
+    }
+    return "\n".join(f"    {line}" if number in indented else line for number, line in enumerate(lines, 1))
 
 
-def _session_of(local: datetime, name: str) -> str:
+def _session_path(local: datetime, name: str) -> str:
     return f"sessions/{local:%Y-%m-%d}-{name}.md"
 
 
 def _turn(content: str, open_fence: bool) -> str:
-    """What follows a role: on its line where the first line can stand there as it is, else below."""
-    text = _lf(content)
+    """The text of a turn: it begins on the line of the role where its first line needs no escape, else below."""
+    text = _unix_lines(content)
     kept = escaped(text, open_fence=open_fence)
     first = text.partition("\n")[0]
     is_plain = kept.partition("\n")[0] == first and not first[:1].isspace() and not is_mark(first)
     return f" {kept}" if is_plain else f"\n{kept}"
 
 
-def _lf(text: str) -> str:
-    """A text whose lines all end as readers have them."""
+def _unix_lines(text: str) -> str:
+    """A text with LF line ends, as readers see it."""
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def _ended(content: str) -> str:
+def _with_newline(content: str) -> str:
     return checked(content, "content").removesuffix("\n") + "\n"

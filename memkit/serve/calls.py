@@ -1,4 +1,4 @@
-"""The log of what was asked: queries and ids of hits, never texts; `memkit.import_log` reads it."""
+"""The log of searches: queries and ids of hits, never texts; `memkit.import_log` reads it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT | sum(getattr(os, name, 0) for 
 
 
 class Calls:
-    """A line a search, and one more where what it found was fetched: then it was of use.
+    """Logs one line per search, and another when a hit was fetched, which counts as used.
 
     Parameters
     ----------
     root : Path
     is_on : bool
-        Whether anything is written.
+        Whether the log is written.
     """
 
     def __init__(self, root: Path, is_on: bool = True) -> None:
@@ -38,11 +38,11 @@ class Calls:
         self._count = 0
         self._session = f"{os.getpid()}-{datetime.now(UTC):%Y%m%dT%H%M%S}"
 
-    def asked(self, query: str, user_id: str | None, parameters: dict[str, Any], found: dict[str, str]) -> str:
-        """Log a search; `found` maps chunk ids to memory ids. Why it was not logged, or nothing."""
+    def log_search(self, query: str, user_id: str | None, parameters: dict[str, Any], hits: dict[str, str]) -> str:
+        """Log a search, and return why it could not be logged, or ""; `hits` maps chunk ids to memory ids."""
         with self._lock:
             self._count += 1
-            shown = list(dict.fromkeys(found.values()))
+            shown = list(dict.fromkeys(hits.values()))
             row: dict[str, Any] = {
                 "query_id": f"{self._session}-{self._count}",
                 "text": mask(query)[:MAX_LOGGED],
@@ -50,22 +50,22 @@ class Calls:
             }
             row |= {"time": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "session": self._session}
             row |= {"parameters": json.dumps(parameters), "shown": shown, "used": []}
-            self._last = {chunk: {"row": row, "memory_id": memory} for chunk, memory in found.items()}
+            self._last = {chunk: {"row": row, "memory_id": memory} for chunk, memory in hits.items()}
             self._file = 0
-            return self._written(row)
+            return self._try_write(row)
 
-    def fetched(self, chunk_ids: list[str]) -> str:
-        """Log that some of what the last search found was fetched; the later line of a query counts. Why not, else."""
+    def log_fetch(self, chunk_ids: list[str]) -> str:
+        """Log that hits of the last search were fetched, and return why not, or ""; a query's last line counts."""
         with self._lock:
-            known = [self._last[chunk] for chunk in chunk_ids if chunk in self._last]
-            if not known:
+            hits = [self._last[chunk] for chunk in chunk_ids if chunk in self._last]
+            if not hits:
                 return ""
-            row = known[0]["row"]
-            row["used"] = list(dict.fromkeys([*row["used"], *(found["memory_id"] for found in known)]))
-            return self._written(row)
+            row = hits[0]["row"]
+            row["used"] = list(dict.fromkeys([*row["used"], *(hit["memory_id"] for hit in hits)]))
+            return self._try_write(row)
 
-    def _written(self, row: dict[str, Any]) -> str:
-        """Log a row; a log that cannot be written keeps nobody from an answer, and the answer says so."""
+    def _try_write(self, row: dict[str, Any]) -> str:
+        """Write a row; return the reason of a failure, for the answer's note: a log never blocks an answer."""
         try:
             if self.is_on:
                 self._write(row)
@@ -74,9 +74,9 @@ class Calls:
         return ""
 
     def _write(self, row: dict[str, Any]) -> None:
-        """One whole line by one write, so that two servers do not mix theirs.
+        """Append one line by a single write, so that lines of two servers do not mix.
 
-        A query that is in another file than the log is now, because old texts were cleared, is not written again.
+        A query logged before the log was replaced (`memkit undo --clear` removes old texts) is not written again.
         """
         if Disk(self.root).status(STATE) is None:
             with Disk(self.root).locked():  # makes the folder, with what keeps it out of repositories

@@ -1,4 +1,4 @@
-"""What a server of one user sees: that user's memories and those of nobody. Another's are not there."""
+"""The scope of a server for one user: that user's memories and those without a user, never another user's."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ import pyarrow.compute as pc
 from memkit.tables.corpus import Corpus
 
 _HOME = "users"
-"""What lies in a folder of a folder of this name is one user's, whatever it says of itself."""
+"""Files below ``users/<name>/`` belong to that user, whatever user their memories name."""
 
 
-def seen_by(user: str | None, corpus: Corpus) -> Corpus:
-    """The memories that a user sees, without any other table; all of `corpus` for None."""
+def visible_to(user: str | None, corpus: Corpus) -> Corpus:
+    """A corpus of the memories visible to a user, without other tables; None sees all of `corpus`."""
     if user is None:
         return corpus
     tables = {name: table.slice(0, 0) for name, table in corpus.tables.items()}
-    return Corpus({**tables, "memories": corpus.memories.filter(_is_seen(user, corpus.memories))})
+    return Corpus({**tables, "memories": corpus.memories.filter(_is_visible(user, corpus.memories))})
 
 
-def files_of(user: str | None, corpus: Corpus) -> list[str]:
-    """The files that hold memories, and none that `user` does not see."""
+def visible_files(user: str | None, corpus: Corpus) -> list[str]:
+    """The files whose memories are all visible to `user`."""
     memories = corpus.memories
     paths = dict.fromkeys(memories["path"].to_pylist())
     if user is None:
         return list(paths)
-    hidden = set(memories["path"].filter(pc.invert(_is_seen(user, memories))).to_pylist())
+    hidden = set(memories["path"].filter(pc.invert(_is_visible(user, memories))).to_pylist())
     return [path for path in paths if path not in hidden]
 
 
-def _is_seen(user: str, memories: pa.Table) -> pa.ChunkedArray:
-    said = pc.fill_null(pc.equal(memories["user_id"], user), True)
-    lies = pa.array([_lies_with(user, path) for path in memories["path"].to_pylist()], pa.bool_())
-    return pc.and_(said, lies)
+def _is_visible(user: str, memories: pa.Table) -> pa.ChunkedArray:
+    is_own = pc.fill_null(pc.equal(memories["user_id"], user), True)
+    is_in_folder = pa.array([_in_own_folder(user, path) for path in memories["path"].to_pylist()], pa.bool_())
+    return pc.and_(is_own, is_in_folder)
 
 
-def _lies_with(user: str, path: str | None) -> bool:
-    """Whether no other user's folder holds `path`."""
+def _in_own_folder(user: str, path: str | None) -> bool:
+    """Whether `path` is outside of every other user's folder."""
     parts = (path or "").split("/")
-    return all(parts[at + 1] == user for at in range(len(parts) - 2) if parts[at] == _HOME)
+    return all(parts[index + 1] == user for index in range(len(parts) - 2) if parts[index] == _HOME)

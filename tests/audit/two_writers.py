@@ -38,8 +38,8 @@ TRIES = 20
 def limited(limit: int) -> Any:
     """Within it all limits of the store are this one; 0: the document's."""
     one = {"max_facts": limit, "max_profile": limit // 2, "max_working": limit // 2}
-    quota = one if limit else facts_module._POLICY["quota"]
-    return patch.dict(facts_module._POLICY, quota=quota)
+    quota = one if limit else facts_module._POLICY_PARAMS["quota"]
+    return patch.dict(facts_module._POLICY_PARAMS, quota=quota)
 
 
 def texts(writer: int, saves: int, users: int, seed: int) -> list[tuple[str, str]]:

@@ -164,7 +164,7 @@ def test_a_fix_that_is_not_safe_is_refused_with_the_reason(tmp_path: Path) -> No
     )
     edits = mk.plan(mk.read(root), mk.Fix(), as_of=DAY)
     assert len(edits) == 0
-    assert "which is there already" in edits.refused["reason"][0].as_py()
+    assert "which exists already" in edits.refused["reason"][0].as_py()
     with pytest.raises(ParameterError):
         mk.plan(mk.read(root), mk.Fix(rules=("spelling",)))
 

@@ -587,4 +587,4 @@ def test_a_record_takes_over_nothing_and_lost_tags_are_said(folder: Folder) -> N
     edits = mk.plan(mk.read(root), mk.Deduplicator(encoder=None, survivor="oldest"), merge=True)
     assert [row["op"] for row in edits.table.to_pylist() if row["path"].endswith("json")] == ["delete"]
     (said,) = edits.refused.to_pylist()
-    assert (said["path"], said["reason"].endswith("Tags that go with the others: мёд.")) == ("one.json", True)
+    assert (said["path"], said["reason"].endswith("Lost tags: мёд.")) == ("one.json", True)

@@ -147,9 +147,8 @@ def test_what_others_write_beside_a_store_is_seen(facts: FactStore, tmp_path: Pa
 
 def test_limits_refuse_and_evict(facts: FactStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory v2, limits: profile has its own; over the total archive facts go, low first, oldest first."""
-    monkeypatch.setattr(
-        "memkit.change.facts._POLICY", {**mk.presets.POLICY["memory_v2"], "quota": {"max_facts": 4, "max_profile": 1}}
-    )
+    quota = {"max_facts": 4, "max_profile": 1}
+    monkeypatch.setattr("memkit.change.facts._POLICY_PARAMS", {**mk.presets.POLICY["memory_v2"], "quota": quota})
     for day, text in enumerate(["Обсуждали погоду.", "Обсуждали музыку.", "Обсуждали кино.", "Меня зовут Анна."], 1):
         facts.save("anna", text, now=f"2026-01-0{day}")
     with pytest.raises(PolicyRefusal) as caught:
@@ -643,8 +642,8 @@ def test_a_fact_file_that_is_followed_reads_as_one_that_is_read_whole(edits: lis
         place = min(at, len(lines))
         lines[place : place + (what != "+")] = [line] * (what != "-")
         text = "\n".join(lines)
-        before = Parsed.of("users/u/archive.md", text, before)
-        assert before == Parsed.of("users/u/archive.md", text)
+        before = Parsed.from_text("users/u/archive.md", text, before)
+        assert before == Parsed.from_text("users/u/archive.md", text)
 
 
 BROKEN = "плохой \udcff байт в тексте"

@@ -275,13 +275,13 @@ NOTHING: dict[str, tuple[dict[str, str], type[mk.MemkitError], str]] = {
     "no such user": (BOT | OLD, NotFoundError, r"no user 'bori'. Near it: boris"),
     "no old file": (FOLDER, NotFoundError, r"nothing to migrate: no data/memory/boris\.md"),
     "migrated": (FOLDER | {"data/memory/boris.md.bak": "- Пьёт чай.\n"}, ChangeRefusedError, "migrated already"),
-    "folder": (FOLDER | OLD, ChangeRefusedError, "data/memory/users/boris/ is there already"),
-    "kept name": (OLD | BOT | {"data/memory/boris.md.bak": ""}, ChangeRefusedError, r"boris\.md\.bak, which is there"),
+    "folder": (FOLDER | OLD, ChangeRefusedError, "data/memory/users/boris/ exists already"),
+    "kept name": (OLD | BOT | {"data/memory/boris.md.bak": ""}, ChangeRefusedError, r"boris\.md\.bak, which exists"),
     "plain lines": (BOT | {"data/memory/boris.md": "просто строка\n"}, ChangeRefusedError, "no line of it is an item"),
     "workspace": (
         {"data/memory/boris.md": "- чай\n", "data/memory/plan.md": "План.\n"},
         ChangeRefusedError,
-        "not read as a user's file",
+        "no user's file",
     ),
 }
 

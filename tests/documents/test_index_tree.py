@@ -102,7 +102,7 @@ def test_a_file_is_written_in_one_form_the_one_of_its_index(
         ("lessons\\intro.md", "invalid: .* lies outside of the memory folder"),
         ("lessons/sofia-memory-plugin/tool.md", "invalid: .* is a file of the plugin"),
         ("lessons/index.json", "invalid: .* is an index"),
-        ("lessons/intro.md", "an entry names it already"),
+        ("lessons/intro.md", "another entry names it already"),
     ],
 )
 def test_an_entry_is_saved_only_where_the_reader_finds_nothing_wrong(
@@ -282,7 +282,7 @@ def test_what_cannot_be_split_is_said(why: str, call: str, document: ModuleType,
     """Section 5: a file that stays over the limit is never an empty answer."""
     made, said = {
         "one long line": ({"memory/notes/note.md": "слово " * 40 + "\n"}, "one line.*never cut"),
-        "a taken part": ({"memory/notes/note/part1.md": "Моё.\n"}, "part1.md is there already"),
+        "a taken part": ({"memory/notes/note/part1.md": "Моё.\n"}, "part1.md exists already"),
         "no entry": ({"memory/notes/loose.md": document.NOTE}, "no index names it"),
         "two entries": (
             {

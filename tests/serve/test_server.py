@@ -383,7 +383,7 @@ def test_a_server_of_one_user_fills_the_user_in_and_takes_no_other(root: Path) -
             ("memory_forget", {"fact_id": "pf_777"}),
         ):
             answer = await client.call_tool(name, {**arguments, "user_id": "boris"})
-            assert answer.content[0].text == "user_id: expected 'anna', whose server this is. Got 'boris'."
+            assert answer.content[0].text == "user_id: expected 'anna', the only user of this server. Got 'boris'."
         found = (await client.call_tool("memory_search", {"query": "кукумбер"})).structured_content["results"]
         assert {hit["file_path"] for hit in found} <= {"MEMORY.md", "users/anna/archive.md"}
 
