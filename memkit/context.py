@@ -1,4 +1,4 @@
-"""Memory blocks for a prompt, within character limits: what goes in, and why the rest does not.
+"""Memory blocks for a prompt, within character limits: which memories go in, and why the others do not.
 
 The blocks are those of the Memory v2 document: PROFILE (profile facts of high importance), WORKING (working facts that
 have not expired), RELEVANT (the best hits of a decayed search for the message).
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
 
 PROFILE, WORKING, RELEVANT = "PROFILE MEMORY", "WORKING MEMORY", "RELEVANT MEMORY FOR THIS TURN"
 BLOCKS = (PROFILE, WORKING, RELEVANT)
-_CUT_SHOWN = 4
+_LEFT_OUT_SHOWN = 4
 _SOURCE = cite("memory_v2", "blocks")
-_USERS = 5  # named where one is unknown
-_CELLS = 1 << 28
-"""Lines x characters that the best set is found for, a bit each: 32 MB of the 64 that a fill may take."""
-_FEWEST = 1 << 8
-"""Lines that are counted at least, so that the values of a row are 8 MB at most."""
+_USERS_NAMED = 5  # named where one is unknown
+_MAX_CELLS = 1 << 28
+"""Lines x characters up to which the best set is computed: one bit each, 32 MB of the 64 that a fill may take."""
+_MIN_LINES = 1 << 8
+"""Minimum of lines in that product, so that the values of a row take at most 8 MB."""
 TABLE = pa.schema(
     [
         ("memory_id", pa.string()),
@@ -50,21 +50,21 @@ TABLE = pa.schema(
         ("reason", pa.string()),
     ]
 )
-_OWN = f"""
+_USER_FACTS = f"""
     select memory_id, text, kind, coalesce(importance, 'normal') as importance,
         {expired_sql()} as expired, coalesce(created_at > $until, false) as future
     from memories where ($user_id is null or user_id = $user_id) and kind = $kind
     order by path, line_start, memory_id
 """  # noqa: S608  # no data in it
 _USER_IDS = "select distinct user_id from memories where user_id is not null order by all"
-# What is only kept, as a line of a fact file that is not a fact, is not told to a model.
-_KEPT = literals(("facts", *kinds_where(judged=False)))
-_TELLS = f"coalesce(kind, format) not in ({_KEPT})"
+# Lines of a fact file that are no facts are kept in the file, but never shown to a model.
+_HIDDEN_KINDS = literals(("facts", *kinds_where(judged=False)))
+_SHOWN_KINDS = f"coalesce(kind, format) not in ({_HIDDEN_KINDS})"
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """One line that may enter a block; `reason` is null while nothing speaks against it."""
+    """One line that may enter a block; `reason` is null unless something excludes it."""
 
     memory_id: str
     block: str
@@ -75,20 +75,20 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Context:
-    """What a prompt gets.
+    """The memory blocks of a prompt.
 
     Attributes
     ----------
     text : str
-        The blocks, joined by a blank line, empty ones left out.
+        The blocks, joined by a blank line, without empty ones.
     table : pyarrow.Table
         Every candidate: memory_id, block, rank, chars, keep, reason (future, not_high, expired, limit, below_k,
         shown_above).
-        The metadata's ``note`` says why nothing is shown, or that the search went on by words alone.
+        The metadata's ``note`` says why nothing is shown, or that search used words alone.
     lines : tuple of Candidate
-        The same with their words, by block.
+        The same candidates with their text, in the order of the blocks.
     limits : dict of str to int
-        Characters by block.
+        The character limit of each block.
 
     Examples
     --------
@@ -109,11 +109,11 @@ class Context:
 
     @property
     def note(self) -> str:
-        """Why nothing is shown, or what the search had to say; else empty."""
+        """Why nothing is shown, or the note of the search; else empty."""
         return str((self.table.schema.metadata or {}).get(b"note", b"").decode())
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """How full each block is, in characters, beside its limit: `mk.plot.budgets`."""
+        """Plot the characters used in each block beside its limit: `mk.plot.budgets`."""
         from memkit.plot import budgets
 
         return budgets(self, ax)
@@ -126,35 +126,37 @@ class Context:
         return (replace(blocks[0], notes=(self.note,) if self.note else ()), *blocks[1:]) if blocks else ()
 
     def _block(self, block: str, limit: int, rows: int, show_secrets: bool) -> Sheet:
-        """The lines of a block, those that are in first, and how full it is."""
-        own = sorted((line for line in self.lines if line.block == block), key=lambda line: line.reason is not None)
-        used = len("\n".join(line.line for line in own if line.reason is None))
-        kept = sum(line.reason is None for line in own)
+        """The lines of a block, those that went in first, and the characters used."""
+        candidates = sorted(
+            (line for line in self.lines if line.block == block), key=lambda line: line.reason is not None
+        )
+        used = len("\n".join(line.line for line in candidates if line.reason is None))
+        kept = sum(line.reason is None for line in candidates)
         shown = describe(
             pa.table(
                 {
-                    "reason": pa.array([line.reason or "in" for line in own], pa.string()),
-                    "chars": pa.array([len(line.line) for line in own], pa.int64()),
-                    "line": pa.array([line.line.removeprefix("- ") for line in own], pa.string()),
+                    "reason": pa.array([line.reason or "in" for line in candidates], pa.string()),
+                    "chars": pa.array([len(line.line) for line in candidates], pa.int64()),
+                    "line": pa.array([line.line.removeprefix("- ") for line in candidates], pa.string()),
                 }
             ),
             memkit="block",
         )
-        sheet = sheet_of(shown, min(rows, max(kept + _CUT_SHOWN, 1)), show_secrets)
-        heading = f"[{block}]  {used:,} of {limit:,} characters, {kept} of {len(own)} memories in"
+        sheet = sheet_of(shown, min(rows, max(kept + _LEFT_OUT_SHOWN, 1)), show_secrets)
+        heading = f"[{block}]  {used:,} of {limit:,} characters, {kept} of {len(candidates)} memories in"
         return replace(sheet, heading=heading, bar=min(1.0, used / limit) if limit else 1.0)
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """What may be said to one message, before any budget: what `ContextBuilder.gather` gives.
+    """The candidates for one message before the character limits, as `ContextBuilder.gather` returns them.
 
     Attributes
     ----------
     profile, working : tuple of Candidate
-        Facts of the user, those that are no candidates with their reason.
+        Facts of the user; facts that are excluded carry a reason.
     hits : pyarrow.Table
-        What the search found, more than goes in.
+        The hits of the search, more than go in.
     """
 
     corpus: Corpus
@@ -166,21 +168,21 @@ class Gathered:
 
     @property
     def note(self) -> str:
-        """What the search had to say; else empty."""
+        """The note of the search; else empty."""
         return str(self.hits.schema.metadata.get(b"note", b"").decode())
 
 
 @estimator
 class ContextBuilder(Estimator):
-    """Fill the blocks of a prompt with one user's memories, or with those of all.
+    """Fills the blocks of a prompt with the memories of one user, or of all.
 
-    What is searched is always the corpus that `build` is given: a retriever that was fitted on other memories, as on
-    those before a `refresh`, is fitted again, in a copy.
+    `build` always searches the corpus that it is given: a retriever fitted on other memories, such as those before a
+    `refresh`, is copied and fitted again.
 
     Attributes
     ----------
     retriever_ : Retriever
-        What the last prompt was searched with.
+        The retriever of the last prompt.
 
     Examples
     --------
@@ -205,46 +207,53 @@ class ContextBuilder(Estimator):
         kw_only=False,
         doc="A Retriever, fitted or not, or a mapping of its parameters; None is `Retriever()`.",
     )
-    profile_chars: int = param(800, low=0, unit="characters", doc="Limit of PROFILE.", source=_SOURCE)
-    working_chars: int = param(500, low=0, unit="characters", doc="Limit of WORKING.", source=_SOURCE)
-    relevant_chars: int = param(2000, low=0, unit="characters", doc="Limit of RELEVANT.", source=_SOURCE)
-    preview_chars: int = param(200, low=1, unit="characters", doc="A line of RELEVANT is cut here.", source=_SOURCE)
-    k: int = param(5, low=1, unit="memories", doc="Hits that may enter RELEVANT.", source=_SOURCE)
+    profile_chars: int = param(
+        800, low=0, unit="characters", doc="Character limit of the block PROFILE.", source=_SOURCE
+    )
+    working_chars: int = param(
+        500, low=0, unit="characters", doc="Character limit of the block WORKING.", source=_SOURCE
+    )
+    relevant_chars: int = param(
+        2000, low=0, unit="characters", doc="Character limit of the block RELEVANT.", source=_SOURCE
+    )
+    preview_chars: int = param(
+        200, low=1, unit="characters", doc="Lines of RELEVANT are cut to this length.", source=_SOURCE
+    )
+    k: int = param(5, low=1, unit="memories", doc="Maximum number of hits in RELEVANT.", source=_SOURCE)
     fill: str = param(
         "greedy",
         choices=("greedy", "knapsack"),
-        doc="Lines in order up to the limit, or the best set; nearly the best where lines x limit is over 268 million.",
+        doc="Lines in order up to the limit, or the most valuable set (approximate where lines x limit > 268 million).",
     )
     skip_shown: bool = param(
-        True, doc="Leave out of RELEVANT what a block above shows already; the document repeats it.", source=_SOURCE
+        True, doc="Leave out of RELEVANT what an earlier block shows; the document repeats it.", source=_SOURCE
     )
 
     def fit(self, corpus: Corpus, y: object = None) -> Self:
-        """Fit the retriever to a corpus ahead of its first prompt, and return the builder; `build` does it else."""
+        """Fit the retriever to a corpus before the first prompt, and return the builder; else `build` fits it."""
         self.check_params()
         self._fitted(corpus)
         return self
 
     def build(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> Context:
-        """The blocks for one message.
+        """Build the blocks for one message.
 
         Parameters
         ----------
         corpus : Corpus
-            Where the user's memories are.
+            The memories.
         user_id : str or None
-            Only this user's memories are looked at; None takes those of all users, and of nobody, as in a folder
-            without users.
+            Only this user's memories are used. None uses all memories, with or without a user.
         message : str
-            What RELEVANT is searched with.
+            The query for RELEVANT.
         as_of : str, date, datetime or None
-            The day for expiry and decay; None is now. What was created later is not shown (see `Retriever.future`).
-            Kept in the table's schema metadata.
+            The day for expiry and decay; None is now. Memories created later are not shown (see `Retriever.future`).
+            The day is stored in the table's schema metadata.
 
         Returns
         -------
         Context
-            Its `note` says why nothing is shown, where that is so: an unknown user, or what kept each memory out.
+            Where nothing is shown, its `note` says why: an unknown user, or the reasons that excluded each memory.
 
         Raises
         ------
@@ -254,42 +263,42 @@ class ContextBuilder(Estimator):
         return self.within(self.gather(corpus, user_id, message, as_of))
 
     def gather(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> Gathered:
-        """The first step of `build`, and the costly one: what may be said. No budget has a part in it.
+        """The first and costly step of `build`: the candidates, which do not depend on the character limits.
 
         Examples
         --------
         >>> import memkit as mk
         >>> corpus = mk.from_table({"text": ["Зелёный чай", "Чёрный чай"], "kind": ["working", "working"]})
-        >>> said = ContextBuilder(mk.Retriever(encoder=None)).gather(corpus, None, "чай", as_of="2026-03-01")
-        >>> [ContextBuilder(working_chars=n, k=1).within(said).text.count("чай") for n in (0, 20)]
+        >>> gathered = ContextBuilder(mk.Retriever(encoder=None)).gather(corpus, None, "чай", as_of="2026-03-01")
+        >>> [ContextBuilder(working_chars=n, k=1).within(gathered).text.count("чай") for n in (0, 20)]
         [1, 2]
         """
         self.check_params()
         moment, search = Moment.of(as_of), self._fitted(corpus)
-        own = {"user_id": user_id, "as_of": moment.at, "until": moment.unseen(search.future)}
-        profile = _own_facts(corpus, {**own, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")
-        working = _own_facts(corpus, {**own, "kind": "working"}, WORKING, lambda row: True)
-        where = _TELLS if user_id is None else f"{_TELLS} and user_id = {literal(user_id)}"
+        params = {"user_id": user_id, "as_of": moment.at, "until": moment.unseen(search.future)}
+        profile = _own_facts(corpus, {**params, "kind": "profile"}, PROFILE, lambda row: row["importance"] == "high")
+        working = _own_facts(corpus, {**params, "kind": "working"}, WORKING, lambda row: True)
+        where = _SHOWN_KINDS if user_id is None else f"{_SHOWN_KINDS} and user_id = {literal(user_id)}"
         hits = search.search(message, k=2 * search.pool, where=where, as_of=moment)
         return Gathered(corpus, user_id, moment, profile, working, hits)
 
     def within(self, gathered: Gathered) -> Context:
-        """The second step of `build`: the budgets of this builder, filled with what was gathered, by it or another."""
+        """The second step of `build`: fill this builder's limits; the candidates may come from another builder."""
         self.check_params()
         corpus, filled = gathered.corpus, self._blocks(gathered)
         limits = {PROFILE: self.profile_chars, WORKING: self.working_chars, RELEVANT: self.relevant_chars}
         lines = tuple(line for block in BLOCKS for line in filled[block])
-        table, note = _table(filled), _why(gathered, filled)
-        names, of = names_in(table, corpus.memories, "memory_id"), revision_of(corpus.memories)
-        table = describe(table, memkit="context", note=note, shown=names, **of)
+        table, note = _table(filled), _note_of(gathered, filled)
+        names, revision = names_in(table, corpus.memories, "memory_id"), revision_of(corpus.memories)
+        table = describe(table, memkit="context", note=note, shown=names, **revision)
         return Context(_text(filled), record_as_of(table, gathered.moment), lines, limits)
 
     def compare(self, corpus: Corpus, user_id: str | None, message: str, as_of: AsOf = None) -> pa.Table:
-        """Both ways to fill, side by side: fill, block, kept, chars, value (the sum of what the lines are worth)."""
+        """Compare both values of `fill`: fill, block, kept, chars, value (the sum of the values of the lines)."""
         gathered = self.gather(corpus, user_id, message, as_of)
-        rows, given = [], self.get_params(deep=False)
+        rows, params = [], self.get_params(deep=False)
         for fill in ("greedy", "knapsack"):
-            for block, lines in ContextBuilder(**{**given, "fill": fill})._blocks(gathered).items():
+            for block, lines in ContextBuilder(**{**params, "fill": fill})._blocks(gathered).items():
                 kept = [line for line in lines if line.reason is None]
                 chars = len("\n".join(line.line for line in kept))
                 value = sum(line.value for line in kept)
@@ -297,7 +306,7 @@ class ContextBuilder(Estimator):
         return record_as_of(pa.Table.from_pylist(rows), gathered.moment)
 
     def _blocks(self, gathered: Gathered) -> dict[str, list[Candidate]]:
-        """The candidates of each block, those left out with their reason."""
+        """The candidates of each block; those left out carry a reason."""
         filled = {
             PROFILE: self._fill(gathered.profile, self.profile_chars),
             WORKING: self._fill(gathered.working, self.working_chars),
@@ -308,7 +317,7 @@ class ContextBuilder(Estimator):
         return filled
 
     def _relevant(self, hits: pa.Table, above: set[str]) -> list[Candidate]:
-        """The lines of the hits; `above` are the ids and lines of what is shown already."""
+        """The candidates for RELEVANT; `above` holds the ids and lines that earlier blocks show."""
         lines: list[Candidate] = []
         rank = 0
         for memory_id, text in zip(hits["memory_id"].to_pylist(), hits["text"].to_pylist(), strict=True):
@@ -316,15 +325,15 @@ class ContextBuilder(Estimator):
             reason = "shown_above" if repeats else "below_k" if rank >= self.k else None
             rank += reason is None
             line = f"- {_preview(text, self.preview_chars)}"
-            lines.append(Candidate(memory_id, RELEVANT, line, _worth(rank), reason))
+            lines.append(Candidate(memory_id, RELEVANT, line, _line_value(rank), reason))
         return lines
 
     def _fitted(self, corpus: Corpus) -> Retriever:
-        """The retriever, fitted to these memories and no others; what was fitted for the last prompt is used again."""
+        """The retriever fitted to exactly these memories, reusing that of the last prompt where possible."""
         from memkit.search.retriever import Retriever
 
-        given = {} if self.retriever is None else self.retriever
-        wanted = Retriever(**given) if isinstance(given, Mapping) else given
+        retriever = {} if self.retriever is None else self.retriever
+        wanted = Retriever(**retriever) if isinstance(retriever, Mapping) else retriever
         if not isinstance(wanted, Retriever):
             raise ParameterError(
                 f"ContextBuilder: 'retriever' must be a Retriever, a mapping of its parameters or None. Got {wanted!r}."
@@ -336,23 +345,26 @@ class ContextBuilder(Estimator):
         return self.retriever_
 
     def _fill(self, lines: Sequence[Candidate], limit: int) -> list[Candidate]:
-        """`lines` with the reason 'limit' on those that do not go in."""
-        free = [at for at, line in enumerate(lines) if line.reason is None]
-        sizes = [len(lines[at].line) + 1 for at in free]  # a line end each; the last one's is given back
+        """`lines`, with the reason 'limit' on those that do not fit."""
+        free = [index for index, line in enumerate(lines) if line.reason is None]
+        sizes = [len(lines[index].line) + 1 for index in free]  # a line end each; the last one's is given back
         choose = _greedy if self.fill == "greedy" else _knapsack
-        chosen = {free[at] for at in choose(sizes, [lines[at].value for at in free], limit + 1)}
-        return [line if line.reason or at in chosen else replace(line, reason="limit") for at, line in enumerate(lines)]
+        chosen = {free[index] for index in choose(sizes, [lines[index].value for index in free], limit + 1)}
+        return [
+            line if line.reason or index in chosen else replace(line, reason="limit")
+            for index, line in enumerate(lines)
+        ]
 
 
 def _own_facts(
     corpus: Corpus, params: dict[str, Any], block: str, wanted: Callable[[dict[str, Any]], bool]
 ) -> tuple[Candidate, ...]:
-    rows = corpus.ask(_OWN, params, timeout_s=None).to_pylist()
+    rows = corpus.ask(_USER_FACTS, params, timeout_s=None).to_pylist()
     lines, rank = [], 0
     for row in rows:
         reason = "future" if row["future"] else "expired" if row["expired"] else None if wanted(row) else "not_high"
         rank += reason is None
-        lines.append(Candidate(row["memory_id"], block, _line(row["text"]), _worth(rank), reason))
+        lines.append(Candidate(row["memory_id"], block, _line(row["text"]), _line_value(rank), reason))
     return tuple(lines)
 
 
@@ -360,24 +372,30 @@ def _line(text: str) -> str:
     return "- " + " ".join(text.split())
 
 
-def _why(gathered: Gathered, filled: dict[str, list[Candidate]]) -> str:
-    """What the search had to say; and where nothing is shown, why."""
+def _note_of(gathered: Gathered, filled: dict[str, list[Candidate]]) -> str:
+    """The note of the search, and the reason where nothing is shown."""
     user_id, note = gathered.user_id, gathered.note
     lines = [line for block in BLOCKS for line in filled[block]]
     if any(line.reason is None for line in lines):
         return note
     users = gathered.corpus.ask(_USER_IDS, timeout_s=None)
-    known = users["user_id"].to_pylist()
-    if user_id is not None and user_id not in known:
-        others = f"Users: {', '.join(known[:_USERS])}{', …' * (len(known) > _USERS)}." if known else "None has a user."
-        return f"No memory is of user {user_id!r}. {others}{did_you_mean(user_id, known)} Without a user all are taken."
+    user_ids = users["user_id"].to_pylist()
+    if user_id is not None and user_id not in user_ids:
+        others = (
+            f"Users: {', '.join(user_ids[:_USERS_NAMED])}{', …' * (len(user_ids) > _USERS_NAMED)}."
+            if user_ids
+            else "None has a user."
+        )
+        return (
+            f"No memory is of user {user_id!r}. {others}{did_you_mean(user_id, user_ids)} Without a user all are taken."
+        )
     counts = Counter(f"{line.reason} in {line.block}" for line in lines)
     left_out = "; ".join(f"{count} {reason}" for reason, count in counts.items())
     return " ".join(filter(None, ["Nothing is shown.", left_out and f"Left out: {left_out}.", note]))
 
 
-def _worth(rank: int) -> float:
-    """What a line is worth: the discount of DCG at its rank."""
+def _line_value(rank: int) -> float:
+    """The value of a line: the discount of DCG at its rank."""
     return 1 / float(np.log2(rank + 1)) if rank else 0.0
 
 
@@ -387,44 +405,44 @@ def _preview(text: str, limit: int) -> str:
 
 
 def _greedy(sizes: Sequence[int], values: Sequence[float], limit: int) -> list[int]:
-    """The lines in order, up to the first that does not fit, as a text cut at a line."""
+    """The lines in order, up to the first that does not fit."""
     used = np.cumsum(sizes)
     return list(range(int(np.searchsorted(used, limit, side="right"))))
 
 
 def _knapsack(sizes: Sequence[int], values: Sequence[float], limit: int) -> list[int]:
-    """The set of lines worth most within the limit; cost grows with lines x limit.
+    """The most valuable set of lines within the limit (0/1 knapsack); the cost is lines x limit.
 
-    Where that is over `_CELLS`, those worth most a character go first, which loses at most what one line is worth.
+    Above `_MAX_CELLS`, lines are taken by value per character, which loses at most the value of one line.
     """
     if sum(sizes) <= limit:
         return list(range(len(sizes)))
-    if max(len(sizes), _FEWEST) * (limit + 1) <= _CELLS:
+    if max(len(sizes), _MIN_LINES) * (limit + 1) <= _MAX_CELLS:
         return _best_set(sizes, values, limit)
     chosen = []
-    for at in sorted(range(len(sizes)), key=lambda at: values[at] / sizes[at], reverse=True):
-        if sizes[at] <= limit:
-            chosen.append(at)
-            limit -= sizes[at]
+    for index in sorted(range(len(sizes)), key=lambda index: values[index] / sizes[index], reverse=True):
+        if sizes[index] <= limit:
+            chosen.append(index)
+            limit -= sizes[index]
     return sorted(chosen)
 
 
 def _best_set(sizes: Sequence[int], values: Sequence[float], limit: int) -> list[int]:
-    """The best set, of a bit for each line and room: whether the line is in what is best for so much room."""
+    """The exact best set, by dynamic programming with a bit per line and size: whether the best set takes the line."""
     best = np.zeros(limit + 1)
     taken = np.zeros((len(sizes), limit // 8 + 1), np.uint8)
-    for at, (size, value) in enumerate(zip(sizes, values, strict=True)):
+    for row, (size, value) in enumerate(zip(sizes, values, strict=True)):
         if size <= limit:
-            with_it = best[: limit + 1 - size] + value
+            with_line = best[: limit + 1 - size] + value
             is_better = np.zeros(limit + 1, bool)
-            is_better[size:] = with_it > best[size:]
-            np.maximum(best[size:], with_it, out=best[size:])
-            taken[at] = np.packbits(is_better)
+            is_better[size:] = with_line > best[size:]
+            np.maximum(best[size:], with_line, out=best[size:])
+            taken[row] = np.packbits(is_better)
     chosen, room = [], limit
-    for at in range(len(sizes) - 1, -1, -1):
-        if taken[at, room // 8] >> (7 - room % 8) & 1:
-            chosen.append(at)
-            room -= sizes[at]
+    for row in range(len(sizes) - 1, -1, -1):
+        if taken[row, room // 8] >> (7 - room % 8) & 1:
+            chosen.append(row)
+            room -= sizes[row]
     return chosen[::-1]
 
 

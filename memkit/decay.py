@@ -1,4 +1,4 @@
-"""Decay as a policy: age of a memory and factor for its score, row by row; `memkit.tables.age` has the forms."""
+"""Decay as a policy: the age of each memory and the factor for its score; `memkit.tables.age` has the formulas."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ _SOURCE = cite("memory_v2", "decay")
 
 @estimator
 class Decay(Annotator):
-    """Shows the age and the factor of every memory; scores are multiplied by it, nothing is dropped.
+    """Shows the age and the decay factor of every memory; search multiplies scores by the factor. Nothing is dropped.
 
     Adds ``keep`` (bool, always true), ``reason`` (string: ``future`` for a date after `as_of`, else null), ``age_days``
-    (float64, days), ``factor`` (float64, above 0, at most 1) and ``note`` (string, null for what decays: ``future``,
-    whose age is 0; ``undated`` for a missing date, whose age is null and whose factor is 1; ``exempt``).
+    (float64, days), ``factor`` (float64, above 0, at most 1) and ``note`` (string). The note is null for memories that
+    decay, ``future`` for a date after `as_of` (age 0), ``undated`` for a missing date (age null, factor 1), else
+    ``exempt``.
 
     Examples
     --------
@@ -38,19 +39,24 @@ class Decay(Annotator):
     by_user = True
     needs: ClassVar[pa.Schema] = pa.schema([TABLES["memories"].field(name) for name in _NEEDS])
     adds: ClassVar[dict[str, str]] = {
-        "keep": "always true: decay only weighs",
+        "keep": "always true: decay only changes scores",
         "reason": "future for a date after as_of, else null",
-        "age_days": "as_of less updated_at, else created_at; days",
-        "factor": "what a score is multiplied with; ratio",
+        "age_days": "as_of minus updated_at (else created_at); days",
+        "factor": "the factor that scores are multiplied by; ratio",
         "note": "why it does not decay: future, undated or exempt",
     }
 
-    decay: str = param("e_folding", choices=FORMS, doc="The formula.", source=_SOURCE)
+    decay: str = param("e_folding", choices=FORMS, doc="Formula of the decay curve.", source=_SOURCE)
     decay_days: float = param(
-        60.0, low=0, low_open=True, unit="days", doc="The age that the form is named for.", source=_SOURCE
+        60.0,
+        low=0,
+        low_open=True,
+        unit="days",
+        doc="Age at which the factor is 0.5, or 0.37 with e_folding.",
+        source=_SOURCE,
     )
-    decay_floor: float = param(0.0, low=0, high=1, unit="ratio", doc="No factor is below it.")
-    decay_kinds: Sequence[str] = param("*", kind="words", star=True, doc="Kinds of memory that may decay; '*' is all.")
+    decay_floor: float = param(0.0, low=0, high=1, unit="ratio", doc="Lower bound of the factor.")
+    decay_kinds: Sequence[str] = param("*", kind="words", star=True, doc="Kinds of memory that decay; '*' is all.")
 
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         check_unicode(self.decay_kinds)

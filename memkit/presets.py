@@ -1,4 +1,4 @@
-"""Parameters under a name: the documents' exact numbers and the recommended ones; pipelines of policies with them.
+"""Named parameter sets: the documents' exact numbers and the recommended ones, and pipelines of policies.
 
 >>> memory_v2_pipeline().names
 ['admission', 'classifier', 'deduplicator', 'quota', 'expiry']
@@ -22,11 +22,11 @@ PIPELINES = {
     "memory_v2": ("admission", "classifier", "deduplicator", "quota", "expiry"),
     "index_standard": ("index_check",),
 }
-"""What runs on save, by document: policies for one table, in their order. The other documents have no policies."""
+"""The policies that run on save, in order, by document; the other documents have none."""
 
 
 def preset_pipeline(preset: str) -> Pipeline:
-    """The policies of a preset, in its order, with its values."""
+    """The pipeline of a preset's policies, in its order and with its values."""
     return Pipeline([policy_class(name)(**POLICY[preset][name]) for name in PIPELINES[preset]])
 
 
@@ -40,9 +40,9 @@ def index_standard_pipeline() -> Pipeline:
     return preset_pipeline("index_standard")
 
 
-# Retriever(**presets.workspace) and so on; `evidence` says where each number comes from.
-# A document's preset names every parameter that can move a rank, so that no default of memkit's own does; what the
-# documents do not know is off.
+# Retriever(**presets.workspace) and so on; `evidence` gives the source of each number.
+# A document's preset sets every parameter that affects ranking, so that memkit's defaults do not; features that the
+# documents do not mention are off.
 _PLAIN: dict[str, Any] = {
     "analyser": "auto",
     "lexical": "bm25",
@@ -82,7 +82,7 @@ memory_v2: dict[str, Any] = _PLAIN | {
     "decay_kinds": "*",
 }
 
-# What a prompt gets: ContextBuilder(**memory_v2_context). The document names no limit for WORKING, and no previews.
+# ContextBuilder(**memory_v2_context). The document gives no limit for WORKING, and no previews.
 memory_v2_context: dict[str, Any] = {
     "retriever": memory_v2,
     "profile_chars": 800,

@@ -1,4 +1,4 @@
-"""Admission: what is worth keeping at all (Memory v2, validation): length, no question, no command, no secret."""
+"""Admission: whether a text is worth saving (Memory v2, validation): length, question, command, secret."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from memkit.policy.base import (
     VERDICT,
     Policy,
     alternatives,
+    document_param,
     needed,
-    of_document,
     only_kept,
 )
 from memkit.tables.patterns import Pattern
 from memkit.text.secrets import find, may_hold
 
-_own = partial(of_document, "admission")
+_param = partial(document_param, "admission")
 _V2: dict[str, Any] = memory_v2_policy["admission"]
 _MORE_QUESTION_WORDS = ("что", "где", "кто", "зачем", "какой", "сколько", "where", "who", "which")
 # "When tired he drinks tea" is a statement; a question has its verb next.
@@ -66,13 +66,13 @@ _CHARS = "length(text) - coalesce(length(blank_before), 0) - coalesce(length(bla
 
 @estimator
 class Admission(Policy):
-    """Judges a text before it is kept. Reasons, in this order: ``length``, ``question``, ``command``, ``secret``;
-    but one of `commands` outranks the words that open a question.
+    """Decides whether a text is saved. Reasons, in this order: ``length``, ``question``, ``command``, ``secret``; but
+    a phrase of `commands` outranks the words that open a question.
 
-    Adds ``keep`` (bool), ``reason`` (string) and ``matched_span`` (string, what gave the reason away; null for
-    ``length``). Lengths are Unicode code points of the trimmed text. A word of a list is matched as a whole word,
-    case-folded, е and ё alike. A secret is what the document lists, and what memkit hides on a screen
-    (`known_secrets`), so that nothing is kept that would not be shown.
+    Adds ``keep`` (bool), ``reason`` (string) and ``matched_span`` (string, the part of the text that matched; null for
+    ``length``). Lengths are Unicode code points of the trimmed text. The words of a list match as whole words, ignoring
+    case, and е matches ё. Secrets are those of the document, and those that memkit masks on a screen
+    (`known_secrets`).
 
     Examples
     --------
@@ -86,43 +86,55 @@ class Admission(Policy):
     by_user = True
     needs: ClassVar[pa.Schema] = needed("text", "kind")
     required: ClassVar[tuple[str, ...]] = ("text",)
-    adds: ClassVar[dict[str, str]] = VERDICT | {"matched_span": "what gave the reason away"}
+    adds: ClassVar[dict[str, str]] = VERDICT | {"matched_span": "the part of the text that matched; null for length"}
 
-    min_chars: int = _own("min_chars", "Least length of the trimmed text.", low=0, unit="characters")
-    max_chars: int = _own("max_chars", "Greatest length of the trimmed text.", low=1, unit="characters")
-    question_mark: bool = _own("question_mark", "A text that ends with a question mark is a question.")
-    question_words: tuple[str, ...] = _own(
+    min_chars: int = _param("min_chars", "Minimum length of the trimmed text.", low=0, unit="characters")
+    max_chars: int = _param("max_chars", "Maximum length of the trimmed text.", low=1, unit="characters")
+    question_mark: bool = _param("question_mark", "Refuse a text that ends with a question mark.")
+    question_words: tuple[str, ...] = _param(
         "question_words",
-        'Words that open a question or a request; None: the document\'s and more, but "when" with its verb alone.',
+        'Words that open a question or a request. None: the document\'s and more; "when" only before a verb.',
         stands_for=_QUESTION_WORDS,
     )
     statement_words: tuple[str, ...] = param(
         None,
         kind="words",
         nullable=True,
-        doc="What opens a statement although it begins as a question does; None: memkit's.",
+        doc="Phrases that open a statement, though they begin like a question. None: memkit's.",
         stands_for=_STATEMENT_WORDS,
     )
-    clauses: bool = param(True, doc="«Когда …, …» is a statement, unless a question mark ends it.")
-    commands: tuple[str, ...] = _own("commands", "Phrases that make a text a command; None: the document's.")
-    shell_lines: tuple[str, ...] = _own("shell_lines", "What opens a shell line, case as written; None: the preset's.")
-    cd: bool = _own("cd", "`cd <path>` is a command.")
-    sk_chars: int = _own("sk_chars", "Least length after `sk-`.", low=1, unit="characters")
-    bearer_chars: int = _own("bearer_chars", "Least length of a token after `Bearer`.", low=1, unit="characters")
-    token_chars: int = _own("token_chars", "Least length of a bot token's part.", low=1, unit="characters")
-    hex_chars: int = _own("hex_chars", "Least length of a hexadecimal secret.", low=1, unit="characters")
-    sha_words: tuple[str, ...] = _own("sha_words", "Words before a git SHA of 40 hex characters; None: the preset's.")
-    known_secrets: bool = param(True, doc="What memkit hides on a screen is a secret, beside the document's own list.")
+    clauses: bool = param(True, doc="Keep «Когда …, …» as a statement, unless it ends with a question mark.")
+    commands: tuple[str, ...] = _param("commands", "Phrases that make a text a command. None: the document's.")
+    shell_lines: tuple[str, ...] = _param(
+        "shell_lines", "Program names that open a shell line, case-sensitive. None: the preset's."
+    )
+    cd: bool = _param("cd", "Refuse `cd <path>` as a command.")
+    sk_chars: int = _param("sk_chars", "Minimum length after `sk-`.", low=1, unit="characters")
+    bearer_chars: int = _param("bearer_chars", "Minimum length of a token after `Bearer`.", low=1, unit="characters")
+    token_chars: int = _param(
+        "token_chars", "Minimum length of the long part of a bot token.", low=1, unit="characters"
+    )
+    hex_chars: int = _param("hex_chars", "Minimum length of a hexadecimal secret.", low=1, unit="characters")
+    sha_words: tuple[str, ...] = _param(
+        "sha_words", "Words that mark the 40 hex characters behind them as a git SHA. None: the preset's."
+    )
+    known_secrets: bool = param(
+        True, doc="Also refuse the secrets that memkit masks on a screen, not the document's list alone."
+    )
 
     def _sql(self) -> str:
-        asked = {one.name: one.name for one in self._questions()}
+        openings = {pattern.name: pattern.name for pattern in self._questions()}
         # "сделай промпт" opens as a request, and is a command all the same; "как правило" opens no question.
-        but = ["phrase is null"] * bool(self.commands) + ["not stated"] * ("stated" in asked)
-        if asked.pop("stated", None) or "opening" in asked:
-            asked["opening"] = f"case when {' and '.join(but)} then opening end" if but else "opening"
-        secrets = [_TOKEN if one.name == "bearer" else one.name for one in self._secrets() if one.says != "rest"]
-        known = " left join (select row, span as known from secrets) using (row)" if self.known_secrets else ""
-        read = [one.name for one in self._patterns()] + ["known"] * self.known_secrets
+        exceptions = ["phrase is null"] * bool(self.commands) + ["not stated"] * ("stated" in openings)
+        if openings.pop("stated", None) or "opening" in openings:
+            openings["opening"] = f"case when {' and '.join(exceptions)} then opening end" if exceptions else "opening"
+        secrets = [
+            _TOKEN if pattern.name == "bearer" else pattern.name
+            for pattern in self._secrets()
+            if pattern.says != "rest"
+        ]
+        join = " left join (select row, span as known from secrets) using (row)" if self.known_secrets else ""
+        columns = [pattern.name for pattern in self._patterns()] + ["known"] * self.known_secrets
         return f"""select * exclude (chars, question, command, secret),
     case
         when {only_kept()} then null
@@ -134,34 +146,34 @@ class Admission(Policy):
     reason is null as keep,
     case when reason <> 'length' then coalesce(question, command, secret) end as matched_span
 from (
-    select * exclude ({", ".join(read)}),
+    select * exclude ({", ".join(columns)}),
         coalesce(greatest({_CHARS}, 0), 0) as chars,
-        {_first(asked.values())} as question,
-        {_first(one.name for one in self._commands())} as command,
+        {_first(openings.values())} as question,
+        {_first(pattern.name for pattern in self._commands())} as command,
         {_first([*secrets, *["known"] * self.known_secrets])} as secret
-    from tested{known}
+    from tested{join}
 )"""  # noqa: S608  # declared parameters only, quoted
 
     @property
     def reads(self) -> tuple[str, ...]:  # type: ignore[override]  # the document's own list needs none
-        """The known secrets, unless the document's own list is all."""
+        """The relation of known secrets, where `known_secrets` is on."""
         return ("secrets",) if self.known_secrets else ()
 
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
-        """The first of the known secrets of each text that has one."""
+        """The first known secret of each text that has one."""
         if not self.known_secrets:
             return {}
-        found: dict[str, list[Any]] = {"row": [], "span": []}
-        # To make the look ready takes as long as to read some eighty texts.
-        looked = rows.filter(may_hold(rows["text"])) if rows.num_rows > _FEW else rows
-        for row, text in zip(looked["row"].to_pylist(), looked["text"].to_pylist(), strict=True):
+        spans: dict[str, list[Any]] = {"row": [], "span": []}
+        # The quick filter costs as much as reading some eighty texts.
+        candidates = rows.filter(may_hold(rows["text"])) if rows.num_rows > _FEW else rows
+        for row, text in zip(candidates["row"].to_pylist(), candidates["text"].to_pylist(), strict=True):
             for _, start, end in find(text or "")[:1]:
-                found["row"].append(row)
-                found["span"].append(text[start:end])
-        return {"secrets": pa.table(found, schema=pa.schema({"row": pa.int64(), "span": pa.string()}))}
+                spans["row"].append(row)
+                spans["span"].append(text[start:end])
+        return {"secrets": pa.table(spans, schema=pa.schema({"row": pa.int64(), "span": pa.string()}))}
 
     def check_params(self, **overrides: object) -> dict[str, object]:
-        """The parameters, each checked; the lengths must leave room between them.
+        """The checked parameters; `min_chars` must not exceed `max_chars`.
 
         Raises
         ------
@@ -176,50 +188,50 @@ from (
         return values
 
     def _patterns(self) -> tuple[Pattern, ...]:
-        """A pattern with a fixed end is a quick look as it is; one look for all others settles most texts."""
+        """All patterns; those of commands and secrets run only on texts that match a quick check for any of them."""
         others = [*self._commands(), *self._secrets()]
-        inside = "|".join(f"(?:{one.re2})" for one in others if one.says != "rest")
-        look = Pattern("suspicious", inside)
-        return (*_BLANKS, *self._questions(), look, *(replace(one, after=look) for one in others))
+        any_of = "|".join(f"(?:{pattern.re2})" for pattern in others if pattern.says != "rest")
+        quick_check = Pattern("suspicious", any_of)
+        return (*_BLANKS, *self._questions(), quick_check, *(replace(pattern, after=quick_check) for pattern in others))
 
     def _questions(self) -> list[Pattern]:
         opening = rf"(?i)^[^\p{{L}}\p{{N}}]*({alternatives(self.question_words)}){END_OF_WORD}"
-        found = {
+        expressions = {
             "opening": opening if self.question_words else "",
             "ending": _QUESTION_MARK if self.question_mark else "",
         }
-        stated = [f"(?:{alternatives(self.statement_words)}){END_OF_WORD}"] * bool(self.statement_words)
-        stated += [_CLAUSE] * self.clauses
-        patterns = [Pattern(name, re2, "first") for name, re2 in found.items() if re2]
-        if stated and self.question_words:
-            patterns.append(Pattern("stated", rf"(?i)^[^\p{{L}}\p{{N}}]*(?:{'|'.join(stated)})"))
+        statements = [f"(?:{alternatives(self.statement_words)}){END_OF_WORD}"] * bool(self.statement_words)
+        statements += [_CLAUSE] * self.clauses
+        patterns = [Pattern(name, re2, "first") for name, re2 in expressions.items() if re2]
+        if statements and self.question_words:
+            patterns.append(Pattern("stated", rf"(?i)^[^\p{{L}}\p{{N}}]*(?:{'|'.join(statements)})"))
         return patterns
 
     def _commands(self) -> list[Pattern]:
         anywhere = f"(?i){START}({alternatives(self.commands)}){END}"
         lines = f"{_LINE_START}({alternatives(self.shell_lines)})(?:\\s|$)"
-        found = (
+        expressions = (
             [("phrase", anywhere)] * bool(self.commands)
             + [("shell", lines)] * bool(self.shell_lines)
             + [("cd", _LINE_START + _CD), ("cd_path", _CD_PATH)] * self.cd
         )
-        return [Pattern(name, re2, "first") for name, re2 in found]
+        return [Pattern(name, re2, "first") for name, re2 in expressions]
 
     def _secrets(self) -> list[Pattern]:
-        least = int(self.token_chars)
+        min_length = int(self.token_chars)
         sk = rf"{START}(sk-[{_ALNUM}_-]{{{int(self.sk_chars)},}})"
         bearer = rf"(?i){START}bearer[\s:]+([{_ALNUM}._~+/=-]{{{int(self.bearer_chars)},}})"
-        bot = rf"([{_ALNUM}_-]{{{least},}}:[^\s:]+|[0-9]{{6,}}:[{_ALNUM}_-]{{{least},}})"
+        bot = rf"([{_ALNUM}_-]{{{min_length},}}:[^\s:]+|[0-9]{{6,}}:[{_ALNUM}_-]{{{min_length},}})"
         hexes = rf"(?:^|[^{_ALNUM}]|0[xX])([0-9A-Fa-f]{{{int(self.hex_chars)},}})(?:$|[^{_ALNUM}])"
-        found = [Pattern("sk", sk, "first"), Pattern("bearer", bearer, "every"), Pattern("bot", bot, "first")]
+        patterns = [Pattern("sk", sk, "first"), Pattern("bearer", bearer, "every"), Pattern("bot", bot, "first")]
         if not self.sha_words:
-            return [*found, Pattern("hex", hexes, "first")]
+            return [*patterns, Pattern("hex", hexes, "first")]
         sha = rf"(?i)({START}(?:{alternatives(self.sha_words)})[^\p{{L}}\p{{N}}]{{0,4}})[0-9a-f]{{40}}($|[^{_ALNUM}])"
         no_sha = Pattern("no_sha", sha, "rest", instead=r"\1\2")
-        return [*found, no_sha, Pattern("hex", hexes, "first", column=no_sha)]
+        return [*patterns, no_sha, Pattern("hex", hexes, "first", column=no_sha)]
 
 
-def _first(found: Iterable[str]) -> str:
-    """SQL for the first of these that is not null, a line each."""
-    lines = ",\n            ".join((*found, "null"))
+def _first(columns: Iterable[str]) -> str:
+    """SQL for the first column that is not null, one per line."""
+    lines = ",\n            ".join((*columns, "null"))
     return f"coalesce(\n            {lines}\n        )"

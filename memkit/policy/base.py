@@ -28,17 +28,17 @@ END_OF_WORD = r"(?:$|[^\p{L}\p{N}_-]|-(?:$|[^\p{L}\p{N}_]))"
 BLANK = r"[\x09-\x0d\x1c-\x20\x{85}\p{Z}]"
 
 NOTHING = r"[^\x{0}-\x{10ffff}]"
-"""Matches no text: what a list of no words asks for."""
+"""Matches no text: the pattern of an empty list of words."""
 
 VERDICT = {"keep": "false where the policy refuses the row", "reason": "code of the refusal; null where kept"}
 
 
 class Policy(Annotator):
-    """A rule as a table: every row stays, with ``keep``, ``reason`` and the policy's own columns."""
+    """A rule over a table: it keeps every row, and adds ``keep``, ``reason`` and its own columns."""
 
 
-def of_document(policy: str, name: str, doc: str, **declared: Any) -> Any:
-    """A parameter with the value that Memory v2 gives it; a list of words stands behind None."""
+def document_param(policy: str, name: str, doc: str, **declared: Any) -> Any:
+    """A parameter with the value of Memory v2 as its default; for a list of words, None stands for that list."""
     value = memory_v2_policy[policy][name]
     if isinstance(value, tuple):
         value, declared = None, {"stands_for": value} | declared
@@ -60,7 +60,7 @@ def kind_in(kinds: Iterable[str]) -> str:
 
 
 def only_kept() -> str:
-    """SQL that tests whether policies leave a row alone, such as a line of a fact file that is not a fact."""
+    """SQL that tests whether policies always keep a row, such as a line of a fact file that is not a fact."""
     return kind_in(kinds_where(judged=False))
 
 

@@ -1,4 +1,4 @@
-"""The policies by name: memkit's own, and those of other packages under the entry point ``memkit.policies``."""
+"""The policies by name: memkit's own, and those of other packages (entry points of the group ``memkit.policies``)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ POLICIES = {
     "index_check": "memkit.policy.index_check:IndexCheck",
     "split_plan": "memkit.policy.split_plan:SplitPlan",
 }
-"""Name to module and class, imported when asked for; the name is the class's own (`Annotator.name`)."""
+"""The module and class of each policy, imported on demand; the name is `Annotator.name` of the class."""
 
 _FORMER = {"classify": "classifier", "dedup": "deduplicator"}
 
@@ -40,15 +40,15 @@ def policy_class(name: str) -> type[Annotator]:
     if name in _FORMER:
         warnings.warn(f"the policy {name!r} is now called {_FORMER[name]!r}.", FutureWarning, stacklevel=2)
         name = _FORMER[name]
-    found = {point.name: point.value for point in entry_points(group="memkit.policies")} | POLICIES
-    if name not in found:
-        hint = did_you_mean(name, found)
+    modules = {point.name: point.value for point in entry_points(group="memkit.policies")} | POLICIES
+    if name not in modules:
+        hint = did_you_mean(name, modules)
         raise ParameterError(f"policy: expected one of {', '.join(policy_names())}. Got {name!r}.{hint}")
-    module, _, attribute = found[name].partition(":")
+    module, _, attribute = modules[name].partition(":")
     try:
         cls = getattr(import_module(module), attribute)
     except Exception as error:
-        raise ParameterError(f"policy: expected {name!r} to be {found[name]}. Got {error!r}.") from error
+        raise ParameterError(f"policy: expected {name!r} to be {modules[name]}. Got {error!r}.") from error
     if not (isinstance(cls, type) and issubclass(cls, Annotator)):
-        raise ParameterError(f"policy: expected {found[name]} to be a Policy. Got {cls!r}.")
+        raise ParameterError(f"policy: expected {modules[name]} to be a Policy. Got {cls!r}.")
     return cls

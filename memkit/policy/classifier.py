@@ -1,4 +1,4 @@
-"""Classification: kind, importance and the end of a working fact, by keywords (Memory v2)."""
+"""Classification: kind, importance and the last day of a working fact, by keywords (Memory v2)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pyarrow as pa
 
 from memkit.duck import literal
 from memkit.params import estimator, param
-from memkit.policy.base import END, NOTHING, START, Policy, alternatives, kind_in, needed, of_document
+from memkit.policy.base import END, NOTHING, START, Policy, alternatives, document_param, kind_in, needed
 from memkit.schemas import IMPORTANCE_WORDS, kinds_where
 from memkit.tables.patterns import Pattern
 
 # The word that memkit keeps for the one written; null for any other.
 _CASES = (f"when {literal(word)} then {literal(kept)}" for word, kept in IMPORTANCE_WORDS.items())
 _IMPORTANCE = f"case importance {' '.join(_CASES)} end"
-_own = partial(of_document, "classifier")
+_param = partial(document_param, "classifier")
 # Whole words in a present sense, where the document's list has beginnings: «планшет» and «плановые» are no plans.
 _PROFILE_FORMS = """
 имя имени именем зовут меня я предпочитаю предпочитает русский русского русском английский английского английском
@@ -47,13 +47,13 @@ class Classifier(Policy):
     """Gives each text a kind, an importance and, for a working fact, its last day.
 
     Adds ``keep`` (bool, always true), ``reason`` (null), ``kind``, ``importance`` (strings) and ``expires_at``
-    (timestamp). The profile words are asked before the working words, but not within a longer one of those («работает»
-    in «работает над»); what holds neither is archive: normal where it says what somebody likes, else low. Only a
-    working fact gets an end. A word matches as a whole word or phrase; with `beginnings`, as in the preset of the
-    document, a Cyrillic one of more than a letter matches as the beginning of a word.
+    (timestamp). A text with a profile word is profile, unless the word is part of a longer working phrase («работает»
+    in «работает над»); else a text with a working word is working; any other text is archive, of normal importance
+    where it has a word of liking, else low. Only working facts get a last day. Words match as whole words or phrases;
+    with `beginnings`, as in the document's preset, a Cyrillic word of two letters or more matches as a prefix.
 
-    With `use_given` a row's own kind and its own valid importance and date win. A kind that does not stand for a fact
-    (``note``, ``entry``, one of your own) is never changed. The columns that were there are kept as ``given_…``.
+    With `use_given` a row's own kind, its valid importance and its date win. Kinds that are no facts (``note``,
+    ``entry``, kinds of your own) never change. Columns that exist already are kept as ``given_…``.
 
     Examples
     --------
@@ -66,28 +66,28 @@ class Classifier(Policy):
     needs: ClassVar[pa.Schema] = needed("text", "kind", "importance", "expires_at")
     required: ClassVar[tuple[str, ...]] = ("text",)
     adds: ClassVar[dict[str, str]] = {
-        "keep": "always true: nothing is refused for its kind",
+        "keep": "always true: classification refuses nothing",
         "reason": "always null",
         "kind": "profile, working or archive; any other kind stays",
         "importance": "high, normal or low",
         "expires_at": "last day of a working fact, UTC",
     }
 
-    profile_words: tuple[str, ...] = _words(doc="Words of a profile fact; None: memkit's.", stands_for=_PROFILE)
-    working_words: tuple[str, ...] = _words(doc="Words of a working fact; None: memkit's.", stands_for=_WORKING)
+    profile_words: tuple[str, ...] = _words(doc="Words that make a profile fact. None: memkit's.", stands_for=_PROFILE)
+    working_words: tuple[str, ...] = _words(doc="Words that make a working fact. None: memkit's.", stands_for=_WORKING)
     lasting_words: tuple[str, ...] = _words(
-        doc="Phrases within which no word makes a working fact; None: memkit's.", stands_for=_LASTING
+        doc="Phrases whose words do not make a working fact. None: memkit's.", stands_for=_LASTING
     )
     liked_words: tuple[str, ...] = _words(
-        doc="Words of a liking, which is archive and normal; None: memkit's.", stands_for=_LIKED
+        doc="Words of liking, which give an archive fact normal importance. None: memkit's.", stands_for=_LIKED
     )
-    beginnings: bool = param(False, doc="A Cyrillic word matches as the beginning of a word, as the document has it.")
-    working_days: int = _own("working_days", "How long a working fact lives.", low=0, unit="days")
-    use_given: bool = _own("use_given", "A fact's own kind, importance and date win.")
+    beginnings: bool = param(False, doc="Match Cyrillic words as prefixes, as the document does.")
+    working_days: int = _param("working_days", "Days from saving until a working fact expires.", low=0, unit="days")
+    use_given: bool = _param("use_given", "Keep a fact's own kind, importance and date where it has them.")
 
     def _sql(self) -> str:
-        facts, read = kind_in(kinds_where(fact=True)), [one.name for one in self._patterns()]
-        return f"""select * exclude ({", ".join((*read, "found", "given"))})
+        facts, columns = kind_in(kinds_where(fact=True)), [pattern.name for pattern in self._patterns()]
+        return f"""select * exclude ({", ".join((*columns, "found", "given"))})
     replace (
         found as kind,
         case
@@ -119,26 +119,26 @@ from (
         return "kind is not null" if self.use_given else f"kind is not null and not {kind_in(kinds_where(fact=True))}"
 
     def _patterns(self) -> tuple[Pattern, ...]:
-        """A profile word, the longest match first: none counts within a longer working word; and a working word."""
+        """A profile word that is not part of a longer working phrase, a working word, and a word of liking."""
         profile, working = (
             [" ".join(word.casefold().split()) for word in words] for words in (self.profile_words, self.working_words)
         )
-        said = partial(keywords, beginnings=self.beginnings)
-        longer = said([word for word in working if any(own in word and own != word for own in profile)])
-        judged = f"not ({self._stays()})"
-        word = Pattern("profile_word", said(self.profile_words), after=judged)
+        pattern_of = partial(keywords, beginnings=self.beginnings)
+        longer = pattern_of([word for word in working if any(part in word and part != word for part in profile)])
+        condition = f"not ({self._stays()})"
+        word = Pattern("profile_word", pattern_of(self.profile_words), after=condition)
         within = Pattern("longer_word", longer, after=word)
-        rest = Pattern("beside", longer, "rest", instead=" ", after=within)
+        outside = Pattern("beside", longer, "rest", instead=" ", after=within)
         return (
-            *(word, within, rest, replace(word, name="profile_beside", column=rest, after=within)),
-            passing := Pattern("passing", said(self.lasting_words), "rest", instead=" ", after=judged),
-            Pattern("working_word", said(self.working_words), column=passing, after=judged),
-            Pattern("liked_word", said(self.liked_words), after=judged),
+            *(word, within, outside, replace(word, name="profile_beside", column=outside, after=within)),
+            without_lasting := Pattern("passing", pattern_of(self.lasting_words), "rest", instead=" ", after=condition),
+            Pattern("working_word", pattern_of(self.working_words), column=without_lasting, after=condition),
+            Pattern("liked_word", pattern_of(self.liked_words), after=condition),
         )
 
 
 def keywords(words: tuple[str, ...] | list[str], beginnings: bool = True) -> str:
-    """One RE2 pattern of whole words; with `beginnings` Cyrillic ones of more than a letter are beginnings of words.
+    """One RE2 pattern of whole words; with `beginnings` Cyrillic words of two letters or more match as prefixes.
 
     >>> keywords(("план", "я"))
     '(?i)(?:^|[^\\\\p{L}\\\\p{N}_])(?:план|(?:я)(?:$|[^\\\\p{L}\\\\p{N}_]))'

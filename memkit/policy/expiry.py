@@ -1,4 +1,4 @@
-"""Expiry: a memory dated before the day is hidden; dated that day it still lives (Memory v2, TTL)."""
+"""Expiry: a memory is hidden from the day after its last day (Memory v2, TTL)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from memkit.tables.age import expired_sql
 
 @estimator
 class Expiry(Policy):
-    """Refuses what is past its day; a missing date never expires.
+    """Refuses memories whose last day (``expires_at``) is past; a memory without one never expires.
 
     Adds ``keep`` (bool) and ``reason`` (string, ``expired``).
 
@@ -34,7 +34,7 @@ class Expiry(Policy):
         low=0,
         high=3_652_059,  # from the year 1 to 9999
         unit="days",
-        doc="How long an expired memory is still kept.",
+        doc="Days that a memory is kept after its last day.",
         source=cite("memory_v2", "expiry"),
     )
 
@@ -49,7 +49,7 @@ from (
 )"""  # noqa: S608  # declared parameters only
 
     def cleanup(self, table: Any, as_of: AsOf = None) -> pa.Table:
-        """The rows that a cleaning job would remove on that day, with the reason; nothing is removed.
+        """The rows that a cleanup job would remove on a day, with the reason; nothing is removed.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Index validation: valid, missing and invalid entries, and what the auto_clean options would remove."""
+"""Index validation: valid, missing and invalid entries, and those that the auto_clean options would remove."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SOURCE = cite("index_standard", "validation")
 
 @estimator
 class IndexCheck(Policy):
-    """Judges the rows of ``entries``, which are also what it looks at of a corpus; pinned entries are never removed.
+    """Judges the rows of ``entries``, also of a corpus; pinned entries are never removed.
 
     Adds ``keep`` (bool, the entry is valid), ``reason`` (string, ``missing`` or ``invalid``) and ``would_remove``
     (bool). The entry's own ``reason`` is kept as ``given_reason``.

@@ -1,4 +1,4 @@
-"""Policies one after the other, as a bot applies them on save, in one SQL statement."""
+"""Policies in sequence, as a bot applies them on save, in one SQL statement."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from memkit.tables.statement import Annotator, run
 
 @estimator
 class Pipeline(Policy):
-    """Steps in order: a row that one refuses is not seen by the later ones, but stays in the table.
+    """Applies policies in order; later steps do not see a row that an earlier one refused, but it stays in the table.
 
-    Adds ``step`` (string, the policy that refused the row), ``keep``, ``reason`` and every step's own columns; these
-    are null where the row never reached the step.
+    Adds ``step`` (string, the policy that refused the row), ``keep``, ``reason`` and the columns of every step, which
+    are null where the row did not reach the step.
 
     Examples
     --------
@@ -36,19 +36,19 @@ class Pipeline(Policy):
     steps: Sequence[Annotator] = param(
         REQUIRED,
         kind="object",
-        doc="Policies for one table, each under its `name`; a second one of the class gets ``_2``.",
+        doc="Policies for one table, each under its `name`; a second step of the same class gets ``_2``.",
     )
 
     def __init__(self, steps: Sequence[Annotator]) -> None:
         self.steps = steps
 
     def check_params(self, **overrides: Any) -> dict[str, Any]:
-        """The steps; their own parameters are checked when they run.
+        """The checked steps; their own parameters are checked when they run.
 
         Raises
         ------
         ParameterError
-            Where there is no step, one is not a policy, or they look at different tables.
+            Where there is no step, one is not a policy, or the steps read different tables.
         """
         values = super().check_params(**overrides)
         steps = values["steps"]
@@ -56,12 +56,12 @@ class Pipeline(Policy):
         if wrong or not steps:
             raise ParameterError(f"Pipeline: 'steps' must be at least one policy. Got {wrong or 'none'}.")
         if len(tables := {step.over for step in steps}) > 1:
-            raise ParameterError(f"Pipeline: 'steps' must look at one table. Got {', '.join(sorted(tables))}.")
+            raise ParameterError(f"Pipeline: 'steps' must read one table. Got {', '.join(sorted(tables))}.")
         return values
 
     @property
     def is_fitted(self) -> bool:
-        """Whether every step is."""
+        """Whether every step is fitted."""
         return all(step.is_fitted for step in self.steps)
 
     def _inner(self) -> dict[str, Any]:
@@ -69,14 +69,14 @@ class Pipeline(Policy):
 
     @property
     def names(self) -> list[str]:
-        """The steps' names, each once."""
+        """The unique names of the steps."""
         names = [step.name for step in self.steps]
-        counts = [names[: place + 1].count(name) for place, name in enumerate(names)]
+        counts = [names[: position + 1].count(name) for position, name in enumerate(names)]
         return [f"{name}_{count}" if count > 1 else name for name, count in zip(names, counts, strict=True)]
 
     @property
     def over(self) -> str:  # type: ignore[override]  # these four are of the steps, not of the class
-        """The table of a corpus that the steps look at."""
+        """The table of a corpus that the steps read."""
         return self.steps[0].over
 
     @property
@@ -87,8 +87,8 @@ class Pipeline(Policy):
     @property
     def adds(self) -> dict[str, str]:  # type: ignore[override]
         """The columns added, by name, with their meaning."""
-        own = {name: meaning for step in self.steps for name, meaning in step.adds.items()}
-        return {"step": "the policy that refused the row; null where kept"} | own | VERDICT
+        columns = {name: meaning for step in self.steps for name, meaning in step.adds.items()}
+        return {"step": "the policy that refused the row; null where kept"} | columns | VERDICT
 
     @property
     def needs(self) -> pa.Schema:
@@ -97,28 +97,28 @@ class Pipeline(Policy):
 
     @property
     def required(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The columns that some step cannot do without."""
+        """The columns that at least one step requires."""
         return tuple(name for step in self.steps for name in step.required)
 
     def fit(self, table: Any = None, y: object = None) -> Self:
-        """Fit the steps that learn from the rows, as `Deduplicator` does, and return the pipeline."""
+        """Fit the steps that learn from the rows, such as `Deduplicator`, and return the pipeline."""
         self.check_params()
         for step in self.steps:
             step.fit(table)
         return self
 
     def fitted(self, corpus: Any) -> Pipeline:
-        """This pipeline where every step is fitted, else a copy of it fitted on `corpus`."""
+        """This pipeline if every step is fitted, else a copy fitted on `corpus`."""
         self.check_params()
         return self if self.is_fitted else copy.deepcopy(self).fit(corpus)
 
     def _statement(self, said: Mapping[str, Said]) -> str:
-        """A block a step, then every row's verdict."""
+        """One block of SQL per step, then the verdict of every row."""
         self.check_params()
         return self._blocks(len(self.steps), said) + "\n" + self._verdicts()
 
     def _said(self, rows: pa.Table, ask: Ask) -> dict[str, Said]:
-        """What each step's patterns say of its rows, but for those that read what a step before it adds."""
+        """The pattern matches of each step, except where a pattern reads a column that an earlier step adds."""
         found, before = dict[str, Said](), set[str]()
         for name, step in zip(self.names, self.steps, strict=True):
             step.check_params()
@@ -128,10 +128,10 @@ class Pipeline(Policy):
         return found
 
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
-        """What each step reads beside its rows, which are those that got so far."""
-        found: dict[str, pa.Table] = {}
+        """The further relations of each step, computed for the rows that reach it."""
+        relations: dict[str, pa.Table] = {}
         if not any(step.reads for step in self.steps):
-            return found
+            return relations
         with session() as con:
             con.register("input", rows)
             for place, step in enumerate(self.steps):
@@ -142,12 +142,12 @@ class Pipeline(Policy):
                 reached = run(con, self._reaching(place), ("place", *columns), moment) if place else rows
                 reached = reached.select(["place" if place else "row", *columns]).rename_columns(["row", *columns])
                 for name, relation in step._relations(reached, moment).items():
-                    found[f"{self.names[place]}_{name}"] = relation
+                    relations[f"{self.names[place]}_{name}"] = relation
                     con.register(f"{self.names[place]}_{name}", relation)
-        return found
+        return relations
 
     def _reaching(self, place: int) -> str:
-        """SQL for the rows that reach a step, which is not the first."""
+        """SQL for the rows that reach a step after the first."""
         return f"{self._blocks(place, {})}\nselect *, row as place from {self.names[place - 1]} where keep"
 
     def _blocks(self, count: int, said: Mapping[str, Said]) -> str:
@@ -156,9 +156,9 @@ class Pipeline(Policy):
 
     def _block(self, place: int, said: Mapping[str, Said]) -> str:
         name, step = self.names[place], self.steps[place]
-        known = {"said": said[f"{name}_said"]} if f"{name}_said" in said else {}
-        body = laid_out(step._statement(known)).replace("\n", "\n        ")
-        read = [*step.reads, *(table for table, each in known.items() if each.relation is not None)]
+        by_name = {"said": said[f"{name}_said"]} if f"{name}_said" in said else {}
+        body = laid_out(step._statement(by_name)).replace("\n", "\n        ")
+        read = [*step.reads, *(table for table, each in by_name.items() if each.relation is not None)]
         inner = [f"{table} as (from {name}_{table})" for table in read]
         if place:
             before = {column for earlier in self.steps[:place] for column in earlier.adds}
@@ -169,7 +169,7 @@ class Pipeline(Policy):
         return f"{name} as materialized (\n{scope}    from (\n        {body}\n    )\n)"
 
     def _done_with(self, place: int) -> list[str]:
-        """Columns that the step before was the last to read; texts are costly to carry on."""
+        """Columns that no later step reads; carrying texts along is costly."""
         read = [set(step.needs.names) for step in self.steps]
         later = set().union(*read[place:], self.adds)
         return sorted(read[place - 1] - later)

@@ -1,4 +1,4 @@
-"""Quota: limits per kind and in all, and who is evicted (Memory v2, limits)."""
+"""Quota: limits per kind and in total, and which facts are evicted (Memory v2, limits)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import ClassVar
 import pyarrow as pa
 
 from memkit.params import estimator
-from memkit.policy.base import VERDICT, Policy, kind_in, needed, of_document
+from memkit.policy.base import VERDICT, Policy, document_param, kind_in, needed
 from memkit.schemas import kinds_where
 from memkit.tables.age import expired_sql
 
-_own = partial(of_document, "quota")
+_param = partial(document_param, "quota")
 # Nothing of unknown age counts as fresh, and undated facts follow the order of their file.
 _OLDEST_FIRST = "dated nulls first, path, line_start, case when dated is null then row end, memory_id, row"
 
@@ -21,15 +21,16 @@ _OLDEST_FIRST = "dated nulls first, path, line_start, case when dated is null th
 class Quota(Policy):
     """Refuses profile and working facts over their limit and evicts archive facts over the total.
 
-    Adds ``keep`` (bool), ``reason`` (string, ``limit`` or ``evicted``), ``evict_rank`` (int64, 1 is the next of its
-    user to go; null where the user is within the total, or the fact is never evicted) and ``over_limit`` (int64, how
-    many facts over the total its user still has, since facts of high importance are never evicted).
+    Adds ``keep`` (bool), ``reason`` (string, ``limit`` or ``evicted``), ``evict_rank`` (int64, the order of eviction
+    within the user, 1 goes first; null where the user is within the total, or the fact is never evicted) and
+    ``over_limit`` (int64, by how many facts the user stays over the total, since high importance is never evicted).
 
-    Of a kind, the oldest stay and the newest are refused, as on saving one after the other. Evicted is low before
-    normal, the oldest first. Expired facts do not count, and neither do kinds that are not facts. Age is that of
-    ``updated_at``, else ``created_at``; a date in the future counts as `as_of`, a missing one as the oldest, in the
-    order of the file (``path``, ``line_start``, else the row). The newest fact of a user is never evicted: it is the
-    one just saved, and a full archive would else take no fact that is low. Rows without ``user_id`` are of one user.
+    Over the limit of a kind, the oldest facts are kept and the newest refused, as if they were saved one by one. Over
+    the total, archive facts of low importance are evicted before normal ones, the oldest first. Expired facts and kinds
+    that are no facts do not count. Age follows ``updated_at``, else ``created_at``; a future date counts as `as_of`,
+    and a missing one as the oldest, in the order of the file (``path``, ``line_start``, else the row). A user's newest
+    fact is never evicted: it was just saved, and a full archive could otherwise never take a fact of low importance.
+    Rows without ``user_id`` count as one user.
 
     Examples
     --------
@@ -43,13 +44,13 @@ class Quota(Policy):
         *("memory_id", "user_id", "kind", "importance", "created_at", "updated_at", "expires_at", "path", "line_start")
     )
     adds: ClassVar[dict[str, str]] = VERDICT | {
-        "evict_rank": "place in the user's order of eviction, 1 goes first",
-        "over_limit": "facts that the user keeps over the total; facts",
+        "evict_rank": "order of eviction within the user, 1 goes first",
+        "over_limit": "facts by which the user stays over the total; facts",
     }
 
-    max_facts: int = _own("max_facts", "Limit for a user in all.", low=0, unit="facts")
-    max_profile: int = _own("max_profile", "Limit for a user's profile facts.", low=0, unit="facts")
-    max_working: int = _own("max_working", "Limit for a user's working facts.", low=0, unit="facts")
+    max_facts: int = _param("max_facts", "Limit of all facts of a user.", low=0, unit="facts")
+    max_profile: int = _param("max_profile", "Limit of profile facts of a user.", low=0, unit="facts")
+    max_working: int = _param("max_working", "Limit of working facts of a user.", low=0, unit="facts")
 
     def _sql(self) -> str:
         return f"""with numbered as (

@@ -1,4 +1,4 @@
-"""Two pipelines on the same memories at several dates, and how many memories live on over the coming days."""
+"""Two pipelines on the same memories at several dates, and a forecast of how many memories are kept."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ order by user_id nulls first, day
 
 _NAMED = 40
 ROWS_A_TASK = 20_000
-"""Rows of whole users that one process judges, where several share the work."""
+"""Rows per task, of whole users, where several processes share the work."""
 
 
 def replay(
     corpus: Any, pipeline_a: Any, pipeline_b: Any, as_of: Sequence[AsOf] | AsOf = None, texts: str = "today"
 ) -> pa.Table:
-    """Both verdicts on every memory at every date, and whether they differ.
+    """The verdicts of two pipelines on every memory at every date, and whether they differ.
 
     Parameters
     ----------
@@ -56,18 +56,18 @@ def replay(
     pipeline_a, pipeline_b : Pipeline or Policy
         A step that learns and is not fitted is fitted on `corpus`, in a copy.
     as_of : date, str, datetime, or a sequence of them
-        The days that are looked at, UTC; None is now. What was created after a time, or a day's end, is not kept, for
-        the reason ``future``, and no step sees it: it fills no quota and is nobody's duplicate. None hides nothing.
+        The dates, UTC; None is now, and hides nothing. A memory created after a date (a bare day: after its end) has
+        keep = false and reason ``future``, and no step sees it: it fills no quota and is nobody's duplicate.
     texts : 'today' or 'git'
-        Whether each day sees the memories as they are in `corpus`, or as they were then: those of the last commit up to
-        it, of the git repository that the folder of `corpus` lies in, along first parents. The result's metadata say
-        which (``texts``, and ``revisions`` by day). A step that learns is fitted on each day's own memories then.
+        'today' uses the memories of `corpus` at every date. 'git' uses the memories as they were: those of the last
+        commit up to the date, along first parents, in the git repository of the folder of `corpus`. Steps that learn
+        are then fitted on each date's memories. The result's metadata say which (``texts``, ``revisions`` by day).
 
     Returns
     -------
     pyarrow.Table
-        memory_id (string), as_of (timestamp), keep_a, keep_b (bool), reason_a, reason_b (string), changed (bool: a
-        verdict or its reason differs); rows by date as given, then in the order of `corpus`, or of that day's memories.
+        memory_id (string), as_of (timestamp), keep_a, keep_b (bool), reason_a, reason_b (string), changed (bool: the
+        verdict or its reason differs). Rows are in the order of the dates, then of that date's memories.
 
     Examples
     --------
@@ -87,11 +87,11 @@ def replay(
         pairs = zip(moments, states, strict=True)
         facts["revisions"] = {moment.at.isoformat(): state.revision.get("revision") for moment, state in pairs}
         facts["note"] = "each day's memories as they were then, by git"
-    tables, found = [as_table(state, pipelines[0].over) for state in states], list[pa.Table]()
-    for table, some in zip(tables, days, strict=True):
+    tables, parts = [as_table(state, pipelines[0].over) for state in states], list[pa.Table]()
+    for table, moments_of_day in zip(tables, days, strict=True):
         steps = [each.fitted(table) for each in pipelines]
-        found.append(_compared(table, steps[0], steps[1], some))
-    compared = pa.concat_tables(found)
+        parts.append(_compared(table, steps[0], steps[1], moments_of_day))
+    compared = pa.concat_tables(parts)
     first = pa.concat_tables([compared.filter(compared["changed"]).slice(0, _NAMED), compared.slice(0, _NAMED)])
     facts["shown"] = names_in(first, pa.concat_tables(tables), "memory_id", most=2 * _NAMED)
     return describe(compared, memkit="replay", texts=texts, **facts)
@@ -104,7 +104,7 @@ def _pipeline(steps: Any) -> Pipeline:
 
 
 def _verdicts(table: pa.Table, steps: Pipeline, moment: Moment) -> tuple[pa.Array, pa.Array]:
-    """keep and reason of every row; what is created after what the moment sees is not there yet."""
+    """keep and reason of every row; a memory created after the moment has reason ``future``."""
     created, until = input_table(table, needed("created_at"))["created_at"].to_numpy(), moment.unseen(None)
     unseen = pa.array(np.zeros(len(created), bool) if until is None else later(created, until))
     judged = steps.transform(table.filter(pc.invert(unseen)), moment)
@@ -114,24 +114,24 @@ def _verdicts(table: pa.Table, steps: Pipeline, moment: Moment) -> tuple[pa.Arra
 
 
 def _compared(table: pa.Table, first: Pipeline, second: Pipeline, moments: Sequence[Moment]) -> pa.Table:
-    """Both verdicts at each moment, day by day; users apart where others share the work and no step compares them."""
+    """Both verdicts at each moment; users are split among processes where no step compares users."""
     has_ids = "memory_id" in table.column_names and not table["memory_id"].null_count
     is_apart = has_ids and first.by_user and second.by_user and workers() > 1
     rows = _by_users(table) if is_apart else []
-    parts = [table.take(pa.array(some)) for some in rows] if len(rows) > 1 else [table]
-    found = list(results(_both, ((part, first, second, moment) for moment in moments for part in parts)))
+    parts = [table.take(pa.array(user_rows)) for user_rows in rows] if len(rows) > 1 else [table]
+    results_by_part = list(results(_both, ((part, first, second, moment) for moment in moments for part in parts)))
     ids = table["memory_id"] if "memory_id" in table.column_names else pa.array(map(str, range(len(table))))
     days = []
-    for at, moment in enumerate(moments):
-        day = pa.concat_tables(found[at * len(parts) : (at + 1) * len(parts)])
+    for day_index, moment in enumerate(moments):
+        day = pa.concat_tables(results_by_part[day_index * len(parts) : (day_index + 1) * len(parts)])
         day = day.take(pa.array(np.argsort(np.concatenate(rows)))) if len(parts) > 1 else day
-        told = {"memory_id": ids, "as_of": pa.array([moment.at] * len(table), TIMESTAMP)}
-        days.append(pa.table(told | {name: day[name].combine_chunks() for name in day.column_names}))
+        columns = {"memory_id": ids, "as_of": pa.array([moment.at] * len(table), TIMESTAMP)}
+        days.append(pa.table(columns | {name: day[name].combine_chunks() for name in day.column_names}))
     return pa.concat_tables(days)
 
 
 def _by_users(table: pa.Table) -> list[Ints]:
-    """The rows of whole users, some users together."""
+    """Row numbers in parts of `ROWS_A_TASK`, each of whole users."""
     if "user_id" not in table.column_names:
         return []
     users = table["user_id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
@@ -157,7 +157,7 @@ def forecast(
     min_factor: float = 0.05,
     decay: Decay | None = None,
 ) -> pa.Table:
-    """Fast-forward: how many memories each user keeps as the days go by and nothing new comes.
+    """Forecast how many memories each user keeps in the coming days, if nothing new is saved.
 
     Parameters
     ----------
@@ -166,11 +166,11 @@ def forecast(
     pipeline : Pipeline or Policy, optional
         Expiry and Quota unless given.
     as_of : str, date, datetime or None
-        Day 0, UTC; None is now. A memory counts from the day on which it was created, as in `replay`.
+        Day 0, UTC; None is now. A memory counts from the day of its creation, as in `replay`.
     days : sequence of int, or int, days
-        The days after `as_of` that are looked at; a number is each of so many.
+        Days after `as_of`; a single number n means 0 to n.
     min_factor : float, ratio
-        A memory whose decay factor is below it has faded: stored, but out of reach of a search.
+        A memory with a decay factor below it counts as faded: it is stored, but search hardly reaches it.
     decay : Decay, optional
         ``Decay()`` unless given.
 

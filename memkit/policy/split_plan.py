@@ -1,4 +1,4 @@
-"""Splitting of large files: what would be written in their place (index standard, section 5). Nothing is."""
+"""Splitting of large files: a plan of the files that would replace them (index standard, section 5)."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ PLAN = pa.schema(
 
 @estimator
 class SplitPlan(Policy):
-    """Plans the parts of texts over a number of tokens; the parts put together are the text, byte for byte.
+    """Plans the parts of texts that exceed a number of tokens; the joined parts equal the text, byte for byte.
 
-    Parts are cut at headings, a section over the limit at blank lines, a paragraph over it at lines. A code fence is
-    cut only where it is over the limit itself, and a single line never, so a part of one long line may be over the
-    limit; its tokens say so.
+    Texts are cut at headings, sections over the limit at blank lines, and paragraphs over it at line ends. A code fence
+    is cut only if it exceeds the limit itself. A line is never cut, so a part that is one long line may exceed the
+    limit, as its ``tokens`` show.
 
-    Of a corpus that was read from a folder it judges the Markdown files themselves, front matter and all, but for those
-    that are split already; of any other corpus or table, the rows.
+    For a corpus read from a folder, the policy judges whole Markdown files, front matter included, and leaves out files
+    that are split already. For any other corpus or table it judges the rows.
 
     Adds ``keep`` (bool, the file stays one), ``reason`` (string, ``too_long``), ``tokens`` and ``parts`` (int64).
 
@@ -72,12 +72,12 @@ class SplitPlan(Policy):
     reads: ClassVar[tuple[str, ...]] = ("plans",)
 
     max_tokens_per_file: int = param(
-        4096, low=1, unit="tokens", doc="A longer text is split.", source=cite("index_standard", "splitting")
+        4096, low=1, unit="tokens", doc="Split texts with more tokens.", source=cite("index_standard", "splitting")
     )
     counter: Counter | None = counter_param()
 
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
-        """Lines and a counter of the user's are beyond SQL: the counts come beside the rows."""
+        """Token counts and parts of each row, computed in Python, since SQL cannot call the user's counter."""
         texts = [text or "" for text in rows["text"].to_pylist()]
         counts = {"tokens": [self.count(text) for text in texts], "parts": [len(self.parts(text)) for text in texts]}
         return {"plans": pa.table({"row": rows["row"]} | {n: pa.array(c, pa.int64()) for n, c in counts.items()})}
@@ -89,10 +89,10 @@ class SplitPlan(Policy):
 from input join plans using (row)"""  # noqa: S608  # declared parameters only
 
     def plan(self, table: Any, as_of: AsOf = None) -> pa.Table:
-        """What would be written in place of every text over the limit: memory_id, path, what, part, file, lines, text.
+        """The files that would replace each text over the limit: memory_id, path, what, part, file, lines, text.
 
-        The parts of ``note.md`` are ``note/part1.md`` and so on, with lines of the text. Of a corpus, ``note/index.md``
-        follows with the metadata of the split, its ``updated`` the day of `as_of`, and the entry that then names it.
+        The parts of ``note.md`` are ``note/part1.md`` and so on, with their line ranges. For a corpus, each split also
+        has a row for ``note/index.md`` (``updated`` is the day of `as_of`) and one for the index entry that names it.
         """
         rows = input_table(self._source(table), self.needs)
         entries = _entries(table) if isinstance(table, Corpus) else None
@@ -115,7 +115,7 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
         return self._packed(_sections(text), (_paragraphs, _blocks, _lines))
 
     def _packed(self, pieces: list[str], finer: tuple[Callable[[str], list[str]], ...]) -> list[str]:
-        """Neighbouring pieces together as long as they fit; a piece too long is cut in a finer way."""
+        """Join neighbouring pieces while they fit; a piece that is too long is cut at the next finer level."""
         parts = [""]
         for piece in pieces:
             if self.count(parts[-1] + piece) <= self.max_tokens_per_file:
@@ -139,9 +139,9 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
             line += lines
 
     def _row(self, row: dict[str, Any], where: dict[str, Any], text: str) -> dict[str, Any]:
-        own = {name: row[name] for name in ("memory_id", "path")}
+        ids = {name: row[name] for name in ("memory_id", "path")}
         return {
-            **own,
+            **ids,
             **where,
             "line_start": 1,
             "line_end": len(_lines(text)),
@@ -152,7 +152,7 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
     def _index(
         self, row: dict[str, Any], parts: list[str], entry: dict[str, Any] | None, day: date
     ) -> Iterator[dict[str, Any]]:
-        """The ``index.md`` of a split file, and the entry that names it from then on."""
+        """The rows of a split file's ``index.md``, and of the entry that names it."""
         path = PurePosixPath(row["path"])
         names = [f"part{number}.md" for number in range(1, len(parts) + 1)]
         text = split_head(row["path"], row["text"], entry, names, self.count(row["text"]), day)
@@ -167,7 +167,7 @@ from input join plans using (row)"""  # noqa: S608  # declared parameters only
 
 
 def split_head(path: str, text: str, entry: dict[str, Any] | None, parts: list[str], tokens: int, day: date) -> str:
-    """The ``index.md`` of the file at `path` once these are its parts."""
+    """The text of ``index.md`` for the file at `path`, split into `parts`."""
     head = {
         "title": _scalar((entry and entry["title"]) or _title(text) or PurePosixPath(path).stem),
         "parts": f"[{', '.join(parts)}]",
@@ -179,27 +179,27 @@ def split_head(path: str, text: str, entry: dict[str, Any] | None, parts: list[s
 
 
 def _entries(corpus: Corpus) -> dict[str, dict[str, Any]]:
-    """The entries by the file that they name."""
+    """The entries, by their file."""
     return {entry["path"]: entry for entry in corpus.tables["entries"].to_pylist() if entry["path"]}
 
 
 def _whole_files(corpus: Corpus) -> pa.Table:
     """The Markdown files of a corpus that are not split already, each with the id of its first memory."""
     texts = corpus.markdown_files().to_pylist()
-    aside: set[str] = set()
+    split_paths: set[str] = set()
     for row in texts:
         folder, _, name = row["path"].rpartition("/")
         front = front_matter.split(row["text"]) if name == "index.md" else None
         if front and front.fields.get("parts"):
             parts = loose_words(front.fields["parts"])
-            aside |= {row["path"], *(f"{folder}/{part}".removeprefix("/") for part in parts)}
+            split_paths |= {row["path"], *(f"{folder}/{part}".removeprefix("/") for part in parts)}
     ids = dict(zip(*(corpus.memories[name].to_pylist()[::-1] for name in ("path", "memory_id")), strict=True))
-    kept = [{**row, "memory_id": ids[row["path"]]} for row in texts if row["path"] not in aside]
+    kept = [{**row, "memory_id": ids[row["path"]]} for row in texts if row["path"] not in split_paths]
     return pa.Table.from_pylist(kept, schema=needed("memory_id", "path", "text"))
 
 
 def _title(text: str) -> str | None:
-    """What a file calls itself: in its front matter, or in its first heading."""
+    """The title of a file: from its front matter, else its first heading."""
     front = front_matter.split(text)
     body = text[front.body_at :] if front else text
     first = next(headings(body, fences(body)), None)
@@ -207,7 +207,7 @@ def _title(text: str) -> str | None:
 
 
 def _scalar(value: str) -> str:
-    """A string as YAML reads it back."""
+    """A string, quoted where YAML needs it."""
     plain = front_matter.parse_flat(f"a: {value}")
     return value if plain == {"a": value} else json.dumps(value, ensure_ascii=False)
 
@@ -232,7 +232,7 @@ def _blocks(text: str) -> list[str]:
 
 
 def _cut(text: str, opens: Callable[[str, bool], bool]) -> list[str]:
-    """Pieces of whole lines; one opens where `opens(line, whether a blank line is above)`, but never inside a fence."""
+    """Pieces of whole lines; `opens(line, is a blank line above)` starts a new one, but never inside a fence."""
     pieces: list[list[str]] = []
     code, blank = fences(text), False
     for number, line in enumerate(_lines(text), 1):

@@ -87,7 +87,7 @@ def test_each_document_has_a_ready_pipeline(document: str, corpus: Any) -> None:
 
 
 def test_steps_for_different_tables_are_refused() -> None:
-    with pytest.raises(ParameterError, match=r"must look at one table\. Got entries, memories"):
+    with pytest.raises(ParameterError, match=r"must read one table\. Got entries, memories"):
         Pipeline([one("index_check"), one("expiry")]).check_params()
 
 
