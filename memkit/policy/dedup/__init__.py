@@ -1,6 +1,6 @@
-"""Which memories say the same.
+"""Exact and near-duplicates.
 
-`deduplicator` is the policy. `pairs` finds pairs of texts, by letters with `near`, by vectors with the index room;
-`memkit.text.conflicts` says which of them differ in a number, a date or a negation; `clusters` makes clusters of pairs
-and chooses who stays; `agreement` measures all of it on labelled pairs.
+`deduplicator` is the policy. `pairs` finds pairs of texts, by letters with `near`, by vectors with `memkit.index`;
+`memkit.text.conflicts` flags pairs that differ in a number, a date or a negation; `clusters` groups pairs and chooses
+the survivor of each cluster; `agreement` measures dedup on labelled pairs.
 """

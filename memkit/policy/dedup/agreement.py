@@ -1,4 +1,4 @@
-"""Dedup measured on labelled pairs: precision, recall, and how many contradictions a threshold would merge."""
+"""Dedup measured on labelled pairs: precision, recall, and the contradictions that a threshold would merge."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ order by place
 
 
 def precision_recall(pairs: Any, labels: Any, kind: str = "semantic", guarded: bool = True) -> pa.Table:
-    """What each threshold would merge of labelled pairs.
+    """Precision and recall of each threshold on labelled pairs.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ def precision_recall(pairs: Any, labels: Any, kind: str = "semantic", guarded: b
         a_id, b_id (string, in any order) and label: ``duplicate``, ``different`` or ``contradiction``; true and false
         are read as the first two.
     kind : str
-        The kind of pairs that is judged; equal texts always merge.
+        The kind of pairs to measure; exact duplicates always merge.
     guarded : bool
-        Pairs that differ in a number, a date or a negation never merge, as in `Deduplicator`.
+        Whether pairs that differ in a number, a date or a negation never merge, as in `Deduplicator`.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def precision_recall(pairs: Any, labels: Any, kind: str = "semantic", guarded: b
 
 
 def similarity_of(pairs: Any, labels: Any, kind: str = "semantic", guarded: bool = True) -> tuple[Any, Any]:
-    """The similarity of each labelled pair, 0 where none was found, and its label; as for `precision_recall`."""
+    """The similarity of each labelled pair (0 where the pair was not found), and its label; see `precision_recall`."""
     labelled = labelled_pairs(as_table(labels)).select(["a_id", "b_id", "label"])
     labelled = labelled.append_column("place", pa.array(np.arange(labelled.num_rows)))
     scored = rows_of(_SCORED_SQL, {"guarded": guarded, "kind": kind}, pairs=pairs, labels=labelled)
@@ -86,14 +86,14 @@ def similarity_of(pairs: Any, labels: Any, kind: str = "semantic", guarded: bool
 
 
 def threshold_for(curve: pa.Table, precision: float) -> float | None:
-    """The threshold of the highest recall among those whose precision is reached; None where none reaches it.
+    """The threshold with the highest recall among those of at least this precision, or None.
 
     Parameters
     ----------
     curve : pyarrow.Table
-        Of `precision_recall`.
+        The result of `precision_recall`.
     precision : float, ratio
-        What is wished for.
+        The required precision.
     """
     check_value("threshold_for", "precision", precision, "float", low=0, high=1)
     reached = curve["threshold"].to_numpy()[curve["precision"].to_numpy() >= precision]
@@ -101,7 +101,7 @@ def threshold_for(curve: pa.Table, precision: float) -> float | None:
 
 
 def labelled_pairs(labels: pa.Table) -> pa.Table:
-    """Labelled pairs, checked, each label one of `LABELS`."""
+    """The checked labelled pairs, each label one of `LABELS`."""
     for name in ("label", "a_id", "b_id"):
         check_column(name, labels.column_names, "labels")
     if pa.types.is_boolean(labels["label"].type):

@@ -1,4 +1,4 @@
-"""Who stands for whom: clusters of near texts, the row of each that stays, and which are chains."""
+"""Clusters of near-duplicates, the survivor of each, and chains."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ SURVIVORS = {
 
 
 def verdicts(nodes: Nodes, merging: tuple[Any, ...], rows: pa.Table, survivor: str, linkage: str) -> pa.Table:
-    """Per row in a cluster: memory_id, survivor, similarity, semantic, cluster; only of the rows given."""
+    """One row per clustered row of `rows`: memory_id, survivor, similarity, semantic, cluster."""
     # Two steps, for equal texts and for near ones. Equal texts are one node, and the rows of a node differ in date,
     # user and importance: `best` is the row that speaks for it by the survivor rule. Then the nodes are clustered, and
     # their best rows' places in that rule decide which node stays. A node none of whose rows is among those given (a
     # step before refused them) ranks last and takes no part: no row may go for the sake of an absent one.
-    place = nodes.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
-    node, priority = nodes.node[place], _priorities(rows, survivor)
+    positions = nodes.places(rows["memory_id"]).to_numpy(zero_copy_only=False).astype(np.int64)
+    node, priority = nodes.node[positions], _priorities(rows, survivor)
     best = _best_rows(len(nodes.texts), node, priority)
-    here, rank = best >= 0, len(rows) + np.arange(len(best))
-    rank[here] = priority[best[here]]
-    a, b, similarity, semantic = _present(merging, here)
+    is_present, rank = best >= 0, len(rows) + np.arange(len(best))
+    rank[is_present] = priority[best[is_present]]
+    a, b, similarity, semantic = _present(merging, is_present)
     if linkage == "complete":
-        stays, label = settle(len(best), a, b, similarity, rank)
+        survivors, label = settle(len(best), a, b, similarity, rank)
     else:
         label = components(len(best), a, b)
-        stays = heads(label, rank)[label]
-    return _table(rows, node, best, stays, label, (a, b, similarity, semantic))
+        survivors = heads(label, rank)[label]
+    return _table(rows, node, best, survivors, label, (a, b, similarity, semantic))
 
 
-def chains(nodes: Nodes, merging: tuple[Any, ...], found: pa.Table) -> pa.Table:
-    """Connected parts that are not one cluster: chain (least memory_id), memory_id, kept."""
+def chains(nodes: Nodes, merging: tuple[Any, ...], clustered: pa.Table) -> pa.Table:
+    """Connected components that are not one cluster: chain (least memory_id), memory_id, kept."""
     a, b = merging[:2]
     part = components(len(nodes.texts), a, b)
     linked = np.zeros(len(part), dtype=bool)
     linked[np.r_[a, b]] = True
-    # A part whose pairs are all there is not a chain.
+    # A component in which every two members are a pair is not a chain.
     pairs, members = np.bincount(part[a], minlength=len(part)), np.bincount(part, minlength=len(part))
     whole = pairs == members * (members - 1) // 2
-    inside = np.flatnonzero(linked & ~whole[part])
+    members_of_chains = np.flatnonzero(linked & ~whole[part])
     ids = nodes.rows["memory_id"].to_numpy(zero_copy_only=False)
-    survivor = dict(zip(found["memory_id"].to_pylist(), found["survivor"].to_pylist(), strict=True))
-    rows = sorted((ids[nodes.first[part[node]]], ids[nodes.first[node]]) for node in inside)
+    survivor = dict(zip(clustered["memory_id"].to_pylist(), clustered["survivor"].to_pylist(), strict=True))
+    rows = sorted((ids[nodes.first[part[node]]], ids[nodes.first[node]]) for node in members_of_chains)
     return pa.table(
         {
             "chain": pa.array([chain for chain, _ in rows], pa.string()),
@@ -66,7 +66,7 @@ def chains(nodes: Nodes, merging: tuple[Any, ...], found: pa.Table) -> pa.Table:
 
 
 def _priorities(rows: pa.Table, survivor: str) -> Ints:
-    """The place of each row by the survivor rule, 0 first."""
+    """The rank of each row by the survivor rule, from 0."""
     numbered = rows.append_column("place", pa.array(np.arange(len(rows))))
     ordered = rows_of(f"select place from input order by {SURVIVORS[survivor]}", input=numbered)  # noqa: S608  # our own rules
     places = np.empty(len(rows), dtype=np.int64)
@@ -75,7 +75,7 @@ def _priorities(rows: pa.Table, survivor: str) -> Ints:
 
 
 def _best_rows(n: int, node: Ints, priority: Ints) -> Ints:
-    """For each node the row that goes last; -1 where none of its rows is here."""
+    """The best row of each node by priority; -1 where none of its rows is given."""
     order = np.argsort(-priority, kind="stable")
     order = order[node[order] >= 0]
     best = np.full(n, -1)
@@ -83,26 +83,28 @@ def _best_rows(n: int, node: Ints, priority: Ints) -> Ints:
     return best
 
 
-def _present(merging: tuple[Any, ...], here: NDArray[np.bool_]) -> tuple[Any, ...]:
-    inside = here[merging[0]] & here[merging[1]]
-    return tuple(part[inside] for part in merging)
+def _present(merging: tuple[Any, ...], is_present: NDArray[np.bool_]) -> tuple[Any, ...]:
+    is_inside = is_present[merging[0]] & is_present[merging[1]]
+    return tuple(part[is_inside] for part in merging)
 
 
-def _table(rows: pa.Table, node: Ints, best: Ints, stays: Ints, label: Ints, pairs: tuple[Any, ...]) -> pa.Table:
+def _table(rows: pa.Table, node: Ints, best: Ints, survivors: Ints, label: Ints, pairs: tuple[Any, ...]) -> pa.Table:
     ids = rows["memory_id"].to_numpy(zero_copy_only=False)
     counts = np.bincount(label[node[node >= 0]], minlength=len(label))
-    here = np.flatnonzero((node >= 0) & (counts[label[np.maximum(node, 0)]] > 1)) if len(label) else np.empty(0, int)
-    own, kept = node[here], stays[node[here]]
-    similarity, semantic = _between(own, kept, len(label), pairs)
-    group = label[own]
-    # The least id of the rows that are here names the cluster.
-    order = np.argsort(ids[here].astype(str), kind="stable")[::-1]
+    clustered = (
+        np.flatnonzero((node >= 0) & (counts[label[np.maximum(node, 0)]] > 1)) if len(label) else np.empty(0, int)
+    )
+    nodes, survivors_of = node[clustered], survivors[node[clustered]]
+    similarity, semantic = _between(nodes, survivors_of, len(label), pairs)
+    group = label[nodes]
+    # The least id of the given rows names the cluster.
+    order = np.argsort(ids[clustered].astype(str), kind="stable")[::-1]
     names = np.empty(len(label), dtype=object)
-    names[group[order]] = ids[here][order]
+    names[group[order]] = ids[clustered][order]
     return pa.table(
         {
-            "memory_id": pa.array(ids[here], pa.string()),
-            "survivor": pa.array(ids[best[kept]], pa.string()),
+            "memory_id": pa.array(ids[clustered], pa.string()),
+            "survivor": pa.array(ids[best[survivors_of]], pa.string()),
             "similarity": pa.array(similarity, pa.float64(), from_pandas=True),
             "semantic": semantic,
             "cluster": pa.array(names[group], pa.string()),
@@ -110,20 +112,20 @@ def _table(rows: pa.Table, node: Ints, best: Ints, stays: Ints, label: Ints, pai
     )
 
 
-def _between(own: Ints, kept: Ints, n: int, pairs: tuple[Any, ...]) -> tuple[Any, Any]:
-    """The similarity of each node with the one that stays, and whether vectors alone found it; NaN where no pair."""
+def _between(nodes: Ints, survivors: Ints, n: int, pairs: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The similarity of each node with its survivor (NaN where no pair), and whether only vectors found it."""
     a, b, similarity, semantic = pairs
-    same = own == kept
+    same = nodes == survivors
     if not len(a):
-        return np.where(same, 1.0, np.nan), np.zeros(len(own), bool)
-    keys, wanted = a * n + b, np.minimum(own, kept) * n + np.maximum(own, kept)
-    at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-    known = keys[at] == wanted
-    return np.where(same, 1.0, np.where(known, similarity[at], np.nan)), known & semantic[at] & ~same
+        return np.where(same, 1.0, np.nan), np.zeros(len(nodes), bool)
+    keys, wanted = a * n + b, np.minimum(nodes, survivors) * n + np.maximum(nodes, survivors)
+    positions = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
+    is_pair = keys[positions] == wanted
+    return np.where(same, 1.0, np.where(is_pair, similarity[positions], np.nan)), is_pair & semantic[positions] & ~same
 
 
 def components(n: int, a: Ints, b: Ints) -> Ints:
-    """Labels of the connected parts, shape (n,); the label is the part's least member."""
+    """Labels of the connected components, shape (n,); a label is the component's least member."""
     from scipy import sparse
 
     graph = sparse.csr_matrix((np.ones(len(a), dtype=np.int8), (a, b)), shape=(n, n))
@@ -157,7 +159,7 @@ def complete_link(n: int, a: Ints, b: Ints, similarity: Floats) -> Ints:
 
 
 def _join(near: list[dict[int, float]], i: int, j: int) -> list[tuple[int, float]]:
-    """Cluster `j` joins `i`; what was near both stays near, as its farther one says."""
+    """Join cluster `j` into `i`; a neighbour of both keeps the smaller similarity."""
     shared = {other: min(near[i][other], near[j][other]) for other in near[i].keys() & near[j].keys()}
     for side in (i, j):
         for other in near[side]:
@@ -169,12 +171,12 @@ def _join(near: list[dict[int, float]], i: int, j: int) -> list[tuple[int, float
 
 
 def settle(n: int, a: Ints, b: Ints, similarity: Floats, priority: Ints) -> tuple[Ints, Ints]:
-    """Complete-link clusters that leave no pair among the rows that stay.
+    """Complete-link clusters that leave no pair among the survivors.
 
-    A cluster whose best member is a pair with another row that stays is a link of a chain A~B~C: merging it would
-    lose what only A or C says, or leave a pair for the next run. Such clusters are dissolved, and what they held is
-    clustered again without the rest, until nothing changes. So a second run finds nothing to do, and every row that
-    goes is a pair with the one that stays.
+    A cluster whose best member is a pair with another survivor is a link of a chain A~B~C: merging it would lose what
+    only A or C says, or leave a pair for the next run. Such clusters are dissolved, and their members are clustered
+    again among themselves, until nothing changes. So a second run finds nothing to do, and every removed row is a pair
+    with its survivor.
 
     Parameters
     ----------
@@ -183,12 +185,12 @@ def settle(n: int, a: Ints, b: Ints, similarity: Floats, priority: Ints) -> tupl
     a, b, similarity : ndarray of shape (pairs,)
         Each pair once.
     priority : ndarray of int64, shape (n,)
-        All different; the least of a cluster stays.
+        All different; the member with the least priority survives.
 
     Returns
     -------
     survivor, label : ndarray of int64, shape (n,)
-        For each node the one that stays for it, and the least member of its cluster.
+        For each node its survivor, and the least member of its cluster.
     """
     # Complete link alone is not enough. In A~B~C with the pairs AB and BC it joins AB, and C stays a pair with B. Were
     # B the one that stays, a second run would find BC and merge further, step by step, texts that are not alike. So a
@@ -200,13 +202,13 @@ def settle(n: int, a: Ints, b: Ints, similarity: Floats, priority: Ints) -> tupl
     while True:
         inside = active[a] & active[b]
         ends = a[inside], b[inside]
-        found = complete_link(n, *ends, similarity[inside])
-        best = heads(found, priority)
-        whole = ~_dissolved(found, best, *ends)
-        merged = active & whole[found] & (np.bincount(found[active], minlength=n)[found] > 1)
+        clusters = complete_link(n, *ends, similarity[inside])
+        best = heads(clusters, priority)
+        whole = ~_dissolved(clusters, best, *ends)
+        merged = active & whole[clusters] & (np.bincount(clusters[active], minlength=n)[clusters] > 1)
         if not merged.any():
             return survivor, label
-        survivor[merged], label[merged] = best[found[merged]], found[merged]
+        survivor[merged], label[merged] = best[clusters[merged]], clusters[merged]
         active &= ~merged
 
 
@@ -223,10 +225,10 @@ def _dissolved(label: Ints, heads: Ints, a: Ints, b: Ints) -> NDArray[np.bool_]:
     dissolved = np.zeros(len(label), dtype=bool)
     across = label[a] != label[b]
     a, b = a[across], b[across]
-    stays = heads[label] == np.arange(len(label))
+    survives = heads[label] == np.arange(len(label))
     while True:
-        stays |= dissolved[label]
-        clash = stays[a] & stays[b]
+        survives |= dissolved[label]
+        clash = survives[a] & survives[b]
         new = np.union1d(label[a[clash]], label[b[clash]])
         if dissolved[new].all():
             return dissolved

@@ -1,4 +1,4 @@
-"""Dedup: which memories say the same, found once; thresholds, clusters and survivors at no cost (Memory v2)."""
+"""Dedup: `fit` finds pairs of near-duplicates once; thresholds and clusters then cost nothing (Memory v2)."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ _fitted_with = partial(param, refit=True)
 
 @estimator
 class Deduplicator(Policy):
-    """Finds memories that say the same and keeps one of each cluster.
+    """Finds exact and near-duplicates, and keeps one memory of each cluster.
 
-    `fit` finds every pair once, within one user and across sources; `transform` applies the thresholds. Pairs that
-    differ in a number, a date or a negation are flagged in ``pairs_`` and never merged. Equal texts of one user (case
-    and blanks do not count) are one text with one vector: that of the least memory_id.
+    `fit` finds every pair once, within a user and across sources; `transform` applies the thresholds. Pairs that differ
+    in a number, a date or a negation are flagged in ``pairs_`` and never merged. Exact duplicates of a user (ignoring
+    case and blanks) share one vector, that of the least memory_id.
 
     Adds ``keep`` (bool), ``reason`` (string, ``duplicate`` or ``semantic_duplicate``), ``duplicate_of`` (string, the
-    memory that stays), ``similarity`` (float64, 0 to 1, with that memory) and ``cluster`` (string, least memory_id of
-    the cluster; null outside of one). Every row that goes is a pair with the one that stays; a chain A~B~C in which A
-    and C are not a pair is left as it is and listed in ``chains_`` (see `memkit.policy.dedup.clusters.settle`). So a
-    second run over what stays finds nothing, as long as each text keeps its vector and `centre` takes the same mean
-    off.
+    survivor), ``similarity`` (float64, 0 to 1, with the survivor) and ``cluster`` (string, least memory_id of the
+    cluster; null outside of one). Every removed row is a pair with its survivor. A chain A~B~C in which A and C are not
+    a pair is not merged, but listed in ``chains_`` (see `memkit.policy.dedup.clusters.settle`). So a second run over
+    the survivors finds nothing, as long as texts keep their vectors and mean-centering (`centre`) subtracts the same
+    mean.
 
     Attributes
     ----------
     pairs_ : pyarrow.Table
         a_id, b_id (string; for a substring, a is the part), kind (string), similarity (float64: 1 for exact and
         substring, the cosine of trigram sets for lexical, of vectors for semantic), number_conflict, date_conflict,
-        negation_conflict, contradiction (any of them), same_user (bool). Of equal texts the least id stands for all.
+        negation_conflict, contradiction (any of them), same_user (bool). Exact duplicates appear as their least id.
     threshold_ : float
-        What ``threshold=None`` means: the encoder's stored ``dedup_threshold``, else 0.9.
+        The threshold that ``threshold=None`` uses: the encoder's stored ``dedup_threshold``, else 0.9.
 
     Examples
     --------
@@ -64,35 +64,53 @@ class Deduplicator(Policy):
         *("memory_id", "user_id", "kind", "text", "importance", "created_at", "updated_at", "path", "line_start")
     )
     adds: ClassVar[dict[str, str]] = VERDICT | {
-        "duplicate_of": "the memory that stays for it",
-        "similarity": "with the memory that stays; ratio",
+        "duplicate_of": "the survivor, of which it is a duplicate",
+        "similarity": "similarity with the survivor; ratio",
         "cluster": "least memory_id of the cluster; null outside of one",
     }
     reads: ClassVar[tuple[str, ...]] = ("clusters",)
     learns = True
 
-    encoder: Any = _fitted_with("use", kind="object", doc="What `as_encoder` takes; None for no semantic pairs.")
-    floor: float = _fitted_with(0.7, **_RATIO, low_open=True, doc="Least cosine of vectors.")
-    lexical_floor: float = _fitted_with(0.85, **_RATIO, low_open=True, doc="Least cosine of trigram sets.")
-    centre: str = _fitted_with("corpus", choices=("corpus", "none"), doc="Take the corpus mean off (50+ texts).")
+    encoder: Any = _fitted_with(
+        "use", kind="object", doc="Encoder of semantic pairs, as `as_encoder` takes it; None for none."
+    )
+    floor: float = _fitted_with(0.7, **_RATIO, low_open=True, doc="Minimum cosine of vectors for a pair in `pairs_`.")
+    lexical_floor: float = _fitted_with(
+        0.85, **_RATIO, low_open=True, doc="Minimum cosine of trigram sets for a pair in `pairs_`."
+    )
+    centre: str = _fitted_with(
+        "corpus", choices=("corpus", "none"), doc="Mean-centering: subtract the mean of the corpus (50+ texts)."
+    )
     substring: str = _fitted_with(
-        "words", choices=("words", "letters"), doc="A part is whole words, or, as in the document, any letters."
+        "words",
+        choices=("words", "letters"),
+        doc="A substring must be whole words; or any letters, as in the document.",
     )
     across_users: bool = _fitted_with(False, doc="Compare the memories of different users.")
     number_words: tuple[str, ...] = _fitted_with(
-        None, stands_for=NUMBER_WORDS, doc="Spelled numbers, as word=digits; None: documents.py has them."
+        None, stands_for=NUMBER_WORDS, doc="Numbers as words, word=digits. None: the lists of documents.py."
     )
     date_words: tuple[str, ...] = _fitted_with(
-        None, stands_for=DATE_WORDS, doc="Months and days; Cyrillic ones as beginnings."
+        None, stands_for=DATE_WORDS, doc="Names of months and days; Cyrillic ones match as prefixes."
     )
     negations: tuple[str, ...] = _fitted_with(None, stands_for=NEGATIONS, doc="Words that negate.")
-    kinds: tuple[str, ...] = param(KINDS, choices=KINDS, doc="Pairs that merge; equal texts always do.", source=_SOURCE)
-    threshold: float | None = param(
-        None, kind="float", **_RATIO, nullable=True, doc="Least cosine of vectors; None: the encoder's stored one."
+    kinds: tuple[str, ...] = param(
+        KINDS, choices=KINDS, doc="Kinds of pairs that merge; exact duplicates always do.", source=_SOURCE
     )
-    lexical_threshold: float = param(0.9, **_RATIO, doc="Least cosine of trigram sets.")
-    linkage: str = param("complete", choices=("complete", "components"), doc="How pairs become clusters.")
-    survivor: str = param("oldest", choices=tuple(SURVIVORS), doc="Which of a cluster stays.", source=_SOURCE)
+    threshold: float | None = param(
+        None,
+        kind="float",
+        **_RATIO,
+        nullable=True,
+        doc="Minimum cosine of vectors to merge. None: the encoder's stored one.",
+    )
+    lexical_threshold: float = param(0.9, **_RATIO, doc="Minimum cosine of trigram sets to merge.")
+    linkage: str = param(
+        "complete",
+        choices=("complete", "components"),
+        doc="Linkage of clusters: every two members are a pair, or connected components.",
+    )
+    survivor: str = param("oldest", choices=tuple(SURVIVORS), doc="Which member of a cluster is kept.", source=_SOURCE)
 
     def fit(self, corpus: Any, y: object = None, *, vectors: Any = None) -> Self:  # type: ignore[override]  # it learns
         """Find the pairs of a corpus or table.
@@ -100,21 +118,21 @@ class Deduplicator(Policy):
         Parameters
         ----------
         corpus : Corpus, pyarrow.Table or pandas.DataFrame
-            Rows with ``text``; without ``memory_id`` a row's place is its id.
+            Rows with ``text``; without ``memory_id`` the row number is the id.
         vectors : ndarray of shape (rows, dim), optional
-            The rows' vectors in place of the encoder's; of equal texts that of the least memory_id counts.
+            Vectors of the rows, instead of the encoder's; exact duplicates use that of the least memory_id.
 
         Raises
         ------
         ParameterError
-            For a refused parameter, duplicate ids or vectors of another length.
+            For an invalid parameter, duplicate ids, or another number of vectors than rows.
         """
         self.check_params()
         rows = _identified(input_table(as_table(corpus), self.needs))
         if pc.count_distinct(rows["memory_id"]).as_py() != len(rows):
             raise ParameterError("Deduplicator.fit: 'memory_id' must be different in every row. Got duplicates.")
         if vectors is not None and len(vectors) != len(rows):
-            raise ParameterError(f"Deduplicator.fit: expected a vector a row, {len(rows)}. Got {len(vectors)}.")
+            raise ParameterError(f"Deduplicator.fit: expected one vector per row, {len(rows)}. Got {len(vectors)}.")
         from memkit.index.encode import as_encoder
 
         encoder = None if vectors is not None or self.encoder is None else as_encoder(self.encoder)
@@ -128,12 +146,12 @@ class Deduplicator(Policy):
 
     @property
     def chains_(self) -> pa.Table:
-        """Chains A~B~C at the thresholds now: chain, memory_id, kept (bool); rows by chain, then id."""
+        """Chains A~B~C at the current thresholds: chain, memory_id, kept (bool); rows by chain, then id."""
         rows = self._fitted().nodes_.rows
         return chains(self.nodes_, self._merging(), self._verdicts(rows))
 
     def report(self) -> pa.Table:
-        """Counts at the thresholds now: measure (string), count (int64)."""
+        """Counts at the current thresholds: measure (string), count (int64)."""
         self._fitted()
         counts = {
             f"pairs_{kind}": pc.sum(pc.equal(self.pairs_["kind"], kind)).as_py() or 0 for kind in ("exact", *KINDS)
@@ -141,24 +159,24 @@ class Deduplicator(Policy):
         for flag in (*FLAGS, "contradiction"):
             counts[flag] = pc.sum(self.pairs_[flag]).as_py() or 0
         merging = self._merging()
-        found = verdicts(self.nodes_, merging, self.nodes_.rows, self.survivor, self.linkage)
-        counts["refused"] = pc.sum(pc.not_equal(found["survivor"], found["memory_id"])).as_py() or 0
-        counts["clusters"] = pc.count_distinct(found["cluster"]).as_py()
-        counts["chains"] = pc.count_distinct(chains(self.nodes_, merging, found)["chain"]).as_py()
+        clustered = verdicts(self.nodes_, merging, self.nodes_.rows, self.survivor, self.linkage)
+        counts["refused"] = pc.sum(pc.not_equal(clustered["survivor"], clustered["memory_id"])).as_py() or 0
+        counts["clusters"] = pc.count_distinct(clustered["cluster"]).as_py()
+        counts["chains"] = pc.count_distinct(chains(self.nodes_, merging, clustered)["chain"]).as_py()
         return pa.table({"measure": list(counts), "count": pa.array(counts.values(), pa.int64())})
 
     def precision_recall(self, labels: Any, kind: str = "semantic", guarded: bool = True) -> pa.Table:
-        """What each threshold would merge of labelled pairs; see `memkit.policy.dedup.agreement.precision_recall`."""
+        """Precision and recall of each threshold on labelled pairs; see `agreement.precision_recall`."""
         self._fitted()
         return precision_recall(self.pairs_, self.nodes_.stand_ins(as_table(labels)), kind=kind, guarded=guarded)
 
     def similarity_of(self, labels: Any, kind: str = "semantic") -> tuple[Any, Any]:
-        """The similarity of each labelled pair, 0 where it can never merge, and its label."""
+        """The similarity of each labelled pair (0 where it can never merge), and its label."""
         self._fitted()
         return similarity_of(self.pairs_, self.nodes_.stand_ins(as_table(labels)), kind)
 
     def threshold_for(self, labels: Any, precision: float, kind: str = "semantic") -> float | None:
-        """The least threshold whose merges of labelled pairs reach `precision`; None where none does."""
+        """The lowest threshold whose merges of labelled pairs reach `precision`, or None."""
         return threshold_for(self.precision_recall(labels, kind), precision)
 
     def _fitted(self) -> Self:
@@ -183,7 +201,7 @@ class Deduplicator(Policy):
 
     @property
     def by_user(self) -> bool:  # type: ignore[override]  # a parameter says so
-        """Whether memories of different users are not compared."""
+        """Whether only memories of the same user are compared."""
         return not self.across_users
 
     def _verdicts(self, rows: pa.Table) -> pa.Table:
@@ -192,13 +210,15 @@ class Deduplicator(Policy):
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         self._fitted()
         rows = _identified(rows)
-        place = self.nodes_.places(rows["memory_id"])
-        known = self.nodes_.rows.take(place)
-        seen = pc.equal(known["text"], pc.fill_null(rows["text"], ""))
+        positions = self.nodes_.places(rows["memory_id"])
+        fitted_rows = self.nodes_.rows.take(positions)
+        is_known = pc.equal(fitted_rows["text"], pc.fill_null(rows["text"], ""))
         if not self.across_users:
-            seen = pc.and_(seen, pc.equal(pc.fill_null(known["user_id"], ""), pc.fill_null(rows["user_id"], "")))
-        if not pc.all(pc.fill_null(seen, False), min_count=0).as_py():
-            changed = int(np.flatnonzero(~pc.fill_null(seen, False).to_numpy())[0])
+            is_known = pc.and_(
+                is_known, pc.equal(pc.fill_null(fitted_rows["user_id"], ""), pc.fill_null(rows["user_id"], ""))
+            )
+        if not pc.all(pc.fill_null(is_known, False), min_count=0).as_py():
+            changed = int(np.flatnonzero(~pc.fill_null(is_known, False).to_numpy())[0])
             raise StaleIndexError(
                 f"Deduplicator: memory '{rows['memory_id'][changed]}' is new or changed since fit. Fit again."
             )
@@ -217,7 +237,7 @@ from input left join clusters on clusters.memory_id = coalesce(input.memory_id, 
 
 
 def _identified(rows: pa.Table) -> pa.Table:
-    """Rows whose missing ids are their places; the text is empty where it is missing or no policy's."""
+    """Rows with row numbers for missing ids; texts that are missing, or that policies leave alone, are empty."""
     ids = pc.coalesce(rows["memory_id"], rows["row"].cast(pa.string()))
     only_kept = pc.is_in(rows["kind"], value_set=pa.array(kinds_where(judged=False), pa.string()))
     texts = pc.if_else(only_kept, "", pc.fill_null(rows["text"], ""))

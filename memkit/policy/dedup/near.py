@@ -1,4 +1,4 @@
-"""Pairs of texts that hold one another or share their letters, within bounded memory.
+"""Pairs of texts by substring or by trigrams, within bounded memory.
 
 Both finders rest on the sets of character trigrams. A text that lies within another has all its trigrams there, so
 the postings of its rarest one hold every candidate. Two sets of cosine t share one of their rarest trigrams, so only
@@ -37,7 +37,7 @@ _NONE = np.empty(0, dtype=np.int64)
 
 @dataclass(frozen=True)
 class Grams:
-    """Trigrams of some texts: `matrix` is boolean (texts, trigrams), the rarest trigrams first, per scope."""
+    """Trigrams of texts: `matrix` is boolean (texts, trigrams), with the rarest trigrams of a scope first."""
 
     matrix: Any
     sizes: Ints
@@ -56,7 +56,7 @@ class Grams:
 
 
 def normalise(texts: Sequence[str]) -> list[str]:
-    """Texts case-folded, with runs of blanks as one.
+    """Case-folded texts, with runs of blanks collapsed into one.
 
     >>> normalise([" Любит\\n ЧАЙ "])
     ['любит чай']
@@ -98,13 +98,13 @@ def trigrams(texts: Sequence[str], scopes: Ints) -> Grams:
 
 
 def _numbered(values: Ints) -> Ints:
-    """Each value's number, in the order of their first places."""
+    """A number for each value, in the order of first occurrence."""
     numbers: Ints = pa.array(values).dictionary_encode().indices.to_numpy().astype(np.int64)
     return numbers
 
 
 def substring_pairs(texts: Sequence[str], scopes: Ints, grams: Grams, words: bool = False) -> Pairs:
-    """Pairs (part, whole) of one scope, with `words` of whole words; an empty text is a part of nothing."""
+    """Pairs (part, whole) within a scope; `words` takes whole words only, and an empty text is part of nothing."""
     met = ((part, whole) for part, whole in (*_by_rarest(grams), *_short_parts(texts, scopes)) if part != whole)
     found = [(part, whole) for part, whole in met if texts[part] in texts[whole]]
     if words:
@@ -134,7 +134,7 @@ def _short_parts(texts: Sequence[str], scopes: Ints) -> Iterator[tuple[int, int]
 
 
 def _stands_alone(part: str, whole: str) -> bool:
-    """Whether `part` is somewhere in `whole` without a letter or digit of the same word beside it."""
+    """Whether `part` occurs in `whole` at word borders."""
     at = whole.find(part)
     while at >= 0:
         end = at + len(part)
@@ -145,7 +145,7 @@ def _stands_alone(part: str, whole: str) -> bool:
 
 
 def _joined(left: str, right: str) -> bool:
-    """Whether two neighbours are of one word; scripts that write no blanks between words have no such borders."""
+    """Whether two adjacent characters belong to one word; scripts without blanks between words have no borders."""
     return all((one.isalnum() or one == "_") and one < _UNSPACED for one in (left, right))
 
 

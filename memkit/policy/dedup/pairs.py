@@ -1,4 +1,4 @@
-"""The pairs behind dedup: equal texts become one node, and near nodes are found once, of every kind."""
+"""The pairs of dedup: exact duplicates become one node, and pairs of nodes are found once, of every kind."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Nodes:
     scopes: Ints
 
     def places(self, memory_ids: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Where these ids are among the fitted rows; null where they are not."""
+        """The positions of ids among the fitted rows; null for unknown ids."""
         return pc.index_in(memory_ids, value_set=self.rows["memory_id"])
 
     def stand_ins(self, labels: pa.Table) -> pa.Table:
-        """Labelled pairs with each id as that of its node, as ``pairs_`` names it."""
+        """Labelled pairs, with each id replaced by that of its node, as in ``pairs_``."""
         for name in ("a_id", "b_id"):
             check_column(name, labels.column_names, "labels")
             place = self.places(labels[name]).to_numpy(zero_copy_only=False)
@@ -49,7 +49,7 @@ class Nodes:
 
 
 def node_table(rows: pa.Table, across_users: bool) -> Nodes:
-    """Nodes numbered by their least memory_id, so that the order of the input has no say."""
+    """Nodes, numbered by their least memory_id, so that the order of the input does not matter."""
     rows = rows.sort_by("memory_id")
     texts = normalise(rows["text"].to_pylist())
     users = rows["user_id"].combine_chunks().dictionary_encode(null_encoding="encode").indices.to_numpy()
@@ -67,7 +67,7 @@ def node_table(rows: pa.Table, across_users: bool) -> Nodes:
 
 
 def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[pa.Table, pa.Table]:
-    """All pairs of nodes with their conflicts (columns a, b are nodes), and the same by id with the exact ones."""
+    """All pairs of nodes with their conflicts (columns a, b are nodes), and the same by id with exact duplicates."""
     found = [*_by_letters(nodes, settings.lexical_floor, settings.substring == "words")]
     if encoder is not None or vectors is not None:
         found.append(("semantic", *_by_vectors(nodes, settings, encoder, vectors)))
@@ -122,7 +122,7 @@ def _by_vectors(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tupl
 
 
 def _described(nodes: Nodes, found: pa.Table, conflicts: Conflicts, a: Ints, b: Ints) -> pa.Table:
-    """The pairs with the ids of their rows `a` and `b` and what the texts disagree in, by kind and ids."""
+    """The pairs with the ids of rows `a` and `b` and their conflicts, ordered by kind and ids."""
     # Only texts of a pair are read for numbers, dates and negations, and of equal ones the first speaks.
     texts, ids = nodes.rows["text"].to_pylist(), nodes.rows["memory_id"].combine_chunks()
     users = pc.fill_null(nodes.rows["user_id"], "").combine_chunks()
@@ -141,7 +141,7 @@ def _described(nodes: Nodes, found: pa.Table, conflicts: Conflicts, a: Ints, b: 
 
 
 def _exact(nodes: Nodes, conflicts: Conflicts) -> pa.Table:
-    """Every further row of a node with the node's first."""
+    """Pairs of exact duplicates: each further row of a node with its first."""
     copies = np.flatnonzero(nodes.node >= 0)
     firsts = nodes.first[nodes.node[copies]]
     copies, firsts = copies[copies != firsts], firsts[copies != firsts]
@@ -152,7 +152,7 @@ def _exact(nodes: Nodes, conflicts: Conflicts) -> pa.Table:
 def mergeable(
     found: pa.Table, kinds: tuple[str, ...], threshold: float, lexical_threshold: float
 ) -> tuple[Ints, Ints, Any, Any]:
-    """Pairs of nodes that may merge: a, b (a < b), the best similarity, and whether only vectors say so."""
+    """Pairs of nodes that may merge: a, b (a < b), the best similarity, and whether only vectors found them."""
     kind = found["kind"].to_numpy(zero_copy_only=False).astype(str)
     similarity = found["similarity"].to_numpy()
     least = np.select([kind == "semantic", kind == "lexical"], [threshold, lexical_threshold], 0.0)
