@@ -64,23 +64,24 @@ def check(
     path: PathArgument,
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
-    most: Annotated[int, typer.Option(help="Problems shown of each rule.", min=1)] = 5,
+    most: Annotated[int, typer.Option(help="Maximum problems shown per rule.", min=1)] = 5,
     secrets: Annotated[
-        bool, typer.Option("--secrets", help="List where keys, tokens and passwords are; they are counted anyway.")
+        bool,
+        typer.Option("--secrets", help="List where keys, tokens and passwords are; without it they are only counted."),
     ] = False,
     formats: FormatsOption = None,
     rev: RevOption = None,
 ) -> None:
-    """Print what is wrong with a folder, grouped by rule; exit 1 where there are errors."""
+    """Print the problems of a folder, grouped by rule; exit code 1 if there are errors."""
     from memkit.tables.secrets import secrets_in
 
     corpus = load(path, as_of=as_of, formats=formats, rev=rev)
-    found, hide = secrets_in(corpus.memories)
-    problems = pa.concat_tables([corpus.problems, found]) if secrets else corpus.problems
+    secrets_found, hide = secrets_in(corpus.memories)
+    problems = pa.concat_tables([corpus.problems, secrets_found]) if secrets else corpus.problems
     if as_json:
         print_json(problems)
     else:
-        show_problems(problems, corpus.memories.num_rows, most, hide, 0 if secrets else found.num_rows)
+        show_problems(problems, corpus.memories.num_rows, most, hide, 0 if secrets else secrets_found.num_rows)
     has_errors = "error" in problems["severity"].to_pylist()
     raise typer.Exit(1 if has_errors else 0)
 
@@ -88,23 +89,23 @@ def check(
 @app.command()
 def overview(
     path: PathArgument,
-    page: Annotated[Path | None, typer.Option("--html", help="Write a page that needs nothing else.")] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="Compare all texts, not 2,000 of them.")] = False,
+    page: Annotated[Path | None, typer.Option("--html", help="Write a self-contained HTML page.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="Compare all texts, not a sample of 2,000.")] = False,
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
     rev: RevOption = None,
 ) -> None:
-    """Look at a folder for the first time: what it holds, what is wrong with it, what to call next."""
+    """Summarise a folder: its contents, its problems, and what to call next."""
     from memkit.corpus_overview import overview as look
 
-    found = look(load(path, formats=formats, rev=rev), exact=exact, as_of=as_of)
+    result = look(load(path, formats=formats, rev=rev), exact=exact, as_of=as_of)
     if page is not None:
-        found.report(page, title=f"Overview of {path.resolve().name}")
+        result.report(page, title=f"Overview of {path.resolve().name}")
     if as_json:
-        print_json(found.table)
+        print_json(result.table)
     else:
-        show(found, False)
+        show(result, False)
 
 
 @app.command()
@@ -116,14 +117,16 @@ def sql(
     formats: FormatsOption = None,
     rev: RevOption = None,
 ) -> None:
-    """Ask a folder a question in SQL; fts('words', k := 5) searches its text."""
+    """Query a folder in SQL; fts('words', k := 5) searches its text."""
     from memkit.tables.commit import is_lake
     from memkit.tables.named import named_queries, needs_history
 
-    of_history = needs_history(query) and not is_lake(path)
-    corpus = load_history(path, rev).corpus if of_history else load(path, formats=formats, rev=rev)
+    is_history = needs_history(query) and not is_lake(path)
+    corpus = load_history(path, rev).corpus if is_history else load(path, formats=formats, rev=rev)
     names = named_queries()["name"].to_pylist()
-    named = query in names or (query.isidentifier() and did_you_mean(query, names) != "")  # a slip: named() says so
+    named = query in names or (
+        query.isidentifier() and did_you_mean(query, names) != ""
+    )  # a misspelt name: named() says so
     result = corpus.named(query, as_of) if named else corpus.sql(query)
     if result is None:  # a statement without rows
         result = corpus.sql("select 'done' as status")
@@ -133,29 +136,33 @@ def sql(
 @app.command()
 def history(
     path: PathArgument,
-    since: Annotated[str | None, typer.Option(help="Only what changed from this day on, ISO 8601.")] = None,
+    since: Annotated[str | None, typer.Option(help="Only changes from this date on, ISO 8601.")] = None,
     rev: RevOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What changed in a folder of a git repository, by commit and by memory; --json has a row a version."""
-    found = load_history(path, rev).since(since)
-    show(found.versions if as_json else found, as_json)
-    for row in found.problems.to_pylist():
+    """Show the changes of a folder in a git repository, by commit and by memory; --json has one row per version."""
+    result = load_history(path, rev).since(since)
+    show(result.versions if as_json else result, as_json)
+    for row in result.problems.to_pylist():
         print(safe(f"memkit: {row['message']}"), file=sys.stderr)
 
 
 @app.command()
 def search(
     path: PathArgument,
-    query: Annotated[str, typer.Argument(help="What to look for, in any language.")],
-    k: Annotated[int, typer.Option("-k", help="Hits at most.", min=1)] = 10,
-    where: Annotated[str | None, typer.Option(help="A SQL predicate over memories, applied before the cut.")] = None,
+    query: Annotated[str, typer.Argument(help="The query, in any language.")],
+    k: Annotated[int, typer.Option("-k", help="Maximum number of hits.", min=1)] = 10,
+    where: Annotated[str | None, typer.Option(help="A SQL predicate over memories; filters before the top k.")] = None,
     as_of: AsOfOption = None,
-    user: Annotated[str | None, typer.Option("--user", help="Who asks; default everybody.")] = None,
-    trace: Annotated[bool, typer.Option(help="Every candidate with what each stage made of it.")] = False,
+    user: Annotated[
+        str | None, typer.Option("--user", help="Search memories of this user and those without a user; default all.")
+    ] = None,
+    trace: Annotated[bool, typer.Option(help="Show every candidate with its scores at each stage.")] = False,
     preset: PresetOption = None,
     profile: ProfileOption = None,
-    columns: Annotated[str | None, typer.Option(help="These columns alone, of hits or memories: rank,title,…")] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Show only these columns of hits or memories: rank,title,…")
+    ] = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
@@ -171,7 +178,7 @@ def search(
 
 
 def _chosen(hits: pa.Table, memories: pa.Table, names: list[str]) -> pa.Table:
-    """These columns of the hits, or else of their memories."""
+    """These columns of the hits, taken from their memories where hits lack them."""
     from memkit.search.reports.tables import with_memories
 
     return with_memories(hits, memories, names, "search: --columns").select(names).replace_schema_metadata(None)
@@ -184,21 +191,25 @@ def policy(
     ],
     path: PathArgument,
     as_of: AsOfOption = None,
-    preset: Annotated[str | None, typer.Option(help="A document's values: memory_v2 or index_standard.")] = None,
+    preset: Annotated[
+        str | None, typer.Option(help="The parameters of a document: memory_v2 or index_standard.")
+    ] = None,
     profile: ProfileOption = None,
     sets: SetOption = None,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
     rev: RevOption = None,
 ) -> None:
-    """Show what a policy would keep, and why not the rest; nothing is deleted."""
+    """Show which memories a policy keeps, and why it refuses the others; nothing is deleted."""
     from memkit import presets
     from memkit.policy.catalogue import policy_class
 
     cls = policy_class(name)
     values = policy_values(profile, [cls.name], preset)[cls.name]
     if preset is not None:
-        check_choice("--preset", preset, [name for name, some in presets.POLICY.items() if cls.name in some], "policy")
+        check_choice(
+            "--preset", preset, [name for name, policies in presets.POLICY.items() if cls.name in policies], "policy"
+        )
         values = presets.POLICY[preset][cls.name]
     judge = cls(**values | settings(cls.params(), sets, cls.__name__))
     _judge(judge, load(path, formats=formats, rev=rev), as_of, as_json)
@@ -214,13 +225,15 @@ def pipeline(
     as_json: JsonOption = False,
     formats: FormatsOption = None,
 ) -> None:
-    """Show what a document's policies together would keep; --set takes POLICY__NAME=VALUE."""
+    """Show which memories a document's policies keep together; --set takes POLICY__NAME=VALUE."""
     from memkit import presets
 
     check_choice("--preset", preset, presets.PIPELINES, "pipeline")
     steps = presets.preset_pipeline(preset)
-    kept = policy_values(profile, steps.names)
-    steps.set_params(**{f"{step}__{name}": value for step, some in kept.items() for name, value in some.items()})
+    overrides = policy_values(profile, steps.names)
+    steps.set_params(
+        **{f"{step}__{name}": value for step, values in overrides.items() for name, value in values.items()}
+    )
     declared = {f"{step.name}__{name}": p for step in steps.steps for name, p in step.params().items()}
     _judge(steps.set_params(**settings(declared, sets, "pipeline")), load(path, formats=formats), as_of, as_json)
 
@@ -239,11 +252,12 @@ def _judge(judge: Any, corpus: Corpus, as_of: str | None, as_json: bool) -> None
 @app.command()
 def context(
     path: PathArgument,
-    message: Annotated[str, typer.Argument(help="What the user says now.")],
-    user: Annotated[str | None, typer.Option("--user", help="Whose memories; default all.")] = None,
+    message: Annotated[str, typer.Argument(help="The user's current message.")],
+    user: Annotated[str | None, typer.Option("--user", help="Use this user's memories alone; default all.")] = None,
     as_of: AsOfOption = None,
     preset: Annotated[
-        str | None, typer.Option(help="A Retriever preset; memory_v2 also repeats in RELEVANT what stands above it.")
+        str | None,
+        typer.Option(help="A Retriever preset; memory_v2 also repeats in RELEVANT what earlier blocks show."),
     ] = None,
     profile: ProfileOption = None,
     sets: SetOption = None,
@@ -251,14 +265,18 @@ def context(
     formats: FormatsOption = None,
     rev: RevOption = None,
 ) -> None:
-    """Print the memory blocks that a prompt would get; --json is the table of candidates."""
+    """Print the memory blocks for a prompt; --json is the table of candidates."""
     from memkit import presets
     from memkit.context import ContextBuilder
 
     corpus = load(path, formats=formats, rev=rev)
     document = presets.memory_v2_context if preset == "memory_v2" else {}
-    kept = profile_of(profile, preset)
-    values = {**document, **(kept.context if kept else {}), **settings(ContextBuilder.params(), sets, "ContextBuilder")}
+    loaded = profile_of(profile, preset)
+    values = {
+        **document,
+        **(loaded.context if loaded else {}),
+        **settings(ContextBuilder.params(), sets, "ContextBuilder"),
+    }
     builder = ContextBuilder(**{**values, "retriever": fitted(corpus, preset, None, profile)})
     built = builder.build(corpus, user, message, as_of)
     if as_json:
@@ -271,7 +289,7 @@ def context(
 
 @app.command()
 def demo() -> None:
-    """Show on the shipped sample what memkit does; under a minute."""
+    """Tour memkit on the sample data, in under a minute."""
     from memkit.cli.demo import run
 
     run()
@@ -288,7 +306,7 @@ def queries(as_json: JsonOption = False) -> None:
 
 @app.command()
 def formats(as_json: JsonOption = False) -> None:
-    """List the formats that a folder can be read with: memkit's own, and those of installed packages."""
+    """List the formats that memkit can read: its own, and those of installed packages."""
     from memkit.formats.registry import known_formats
 
     table = known_formats()

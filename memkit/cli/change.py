@@ -1,4 +1,4 @@
-"""The verbs that change files: they plan by default, and write only where it is asked for in so many words."""
+"""The verbs that change files: by default they show a plan; they write only with ``--yes`` or by `apply`."""
 
 from __future__ import annotations
 
@@ -35,14 +35,16 @@ from memkit.params import check_choice
 if TYPE_CHECKING:
     from memkit.change.edits import Edits
 
-DiffOption = Annotated[bool, typer.Option("--diff", help="Print what would change as a unified diff.")]
+DiffOption = Annotated[bool, typer.Option("--diff", help="Print the changes as a unified diff.")]
 WhereOption = Annotated[str | None, typer.Option(help="A SQL predicate over the edits, such as reason = 'expired'.")]
-ForceOption = Annotated[bool, typer.Option("--force", help="Also where more than 30 % of the memories would go.")]
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Apply even if more than 30 % of the memories would be removed.")
+]
 TimezoneOption = Annotated[
     str | None,
-    typer.Option("--timezone", help="Of the times in logs and transcripts: Europe/Moscow, +03:00; default UTC."),
+    typer.Option("--timezone", help="The zone of times in logs and transcripts: Europe/Moscow, +03:00; default UTC."),
 ]
-YesOption = Annotated[bool, typer.Option("--yes", help="Change the files at once, instead of showing what would.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Change the files, instead of showing the changes.")]
 
 
 @app.command()
@@ -54,13 +56,14 @@ def plan(
     sets: SetOption = None,
     where: WhereOption = None,
     merge: Annotated[
-        bool, typer.Option("--merge", help="What stays of duplicates takes over tags and the highest importance.")
+        bool,
+        typer.Option("--merge", help="The survivor of duplicates takes over their tags and the highest importance."),
     ] = False,
     as_diff: DiffOption = False,
     as_json: JsonOption = False,
     formats: FormatsOption = None,
 ) -> None:
-    """Show what policies would change in the files; --json prints a plan for `memkit apply`; nothing is written."""
+    """Show what policies would change in the files; --json prints a plan for `memkit apply`. Nothing is written."""
     from memkit.change.planning import plan as planned
     from memkit.policy.catalogue import policy_class
 
@@ -68,10 +71,10 @@ def plan(
     declared = {f"{cls.name}__{name}": p for cls in classes for name, p in cls.params().items()}
     declared |= classes[0].params() if len(classes) == 1 else {}
     values = settings(declared, sets, "plan")
-    kept = policy_values(profile, [cls.name for cls in classes])
+    profile_values = policy_values(profile, [cls.name for cls in classes])
     steps = [
         cls(
-            **kept[cls.name]
+            **profile_values[cls.name]
             | {name.removeprefix(f"{cls.name}__"): v for name, v in values.items() if _is_of(name, cls)}
         )
         for cls in classes
@@ -87,13 +90,13 @@ def _is_of(name: str, cls: Any) -> bool:
 def apply(
     path: PathArgument,
     file: Annotated[
-        str, typer.Argument(help="What `memkit plan --json` printed; - is standard input.", metavar="PLAN")
+        str, typer.Argument(help="The output of `memkit plan --json`; - is standard input.", metavar="PLAN")
     ],
     where: WhereOption = None,
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Change the files as a plan says: all of it or nothing; `memkit undo` takes it back."""
+    """Apply a plan to the files, completely or not at all; `memkit undo` takes it back."""
     from memkit.change.edits import Edits
 
     try:
@@ -109,8 +112,8 @@ def _file(name: str) -> Path:
     return path
 
 
-def _mender(name: str, planner: Callable[[], Any], said: str) -> None:
-    """A verb that shows what one planner would mend, or with --yes mends it."""
+def _add_repair_verb(name: str, planner: Callable[[], Any], said: str) -> None:
+    """Add a verb that shows the edits of a planner, or with --yes applies them."""
 
     def verb(
         path: PathArgument,
@@ -134,15 +137,15 @@ def _mender(name: str, planner: Callable[[], Any], said: str) -> None:
     app.command(name, help=said)(verb)
 
 
-_mender(
+_add_repair_verb(
     "fix",
     lambda: memkit.Fix,
-    "Show how the problems would be mended that have one right answer (`memkit rules`), or with --yes mend them.",
+    "Show how to mend the problems that have one right answer (`memkit rules`), or with --yes mend them.",
 )
-_mender(
+_add_repair_verb(
     "migrate",
     lambda: memkit.Migrate,
-    "Show how files of older layouts would become current ones, or with --yes bring them there.",
+    "Show how files of older layouts are migrated, or with --yes migrate them.",
 )
 
 
@@ -150,14 +153,17 @@ _mender(
 def undo(
     path: PathArgument,
     clear: Annotated[
-        bool, typer.Option("--clear", help="Forget the old texts instead: nothing can be undone then.")
+        bool, typer.Option("--clear", help="Instead delete the old texts; nothing can be undone then.")
     ] = False,
     lake: Annotated[
-        Path | None, typer.Option("--lake", help="With --clear: a lake saved of the folder, to save anew without them.")
+        Path | None,
+        typer.Option(
+            "--lake", help="With --clear: a corpus saved from the folder, to be saved again without the old texts."
+        ),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Take back the last change of a folder, byte for byte."""
+    """Undo the last change of a folder, byte for byte."""
     from memkit.change.planning import undo as taken_back
 
     show(taken_back(path, clear=clear, lake=lake), as_json)
@@ -166,52 +172,52 @@ def undo(
 @app.command()
 def add(
     path: PathArgument,
-    text: Annotated[str, typer.Argument(help="What is to be remembered; of a record, its JSON.")],
+    text: Annotated[str, typer.Argument(help="The text to save; for a record, its JSON.")],
     kind: Annotated[str, typer.Option("--kind", help="fact, note, memory, log or record.")],
-    user: Annotated[str | None, typer.Option("--user", help="Of a fact: whose it is.")] = None,
-    type: Annotated[str | None, typer.Option("--type", help="Of a fact: profile, working or archive.")] = None,
-    importance: Annotated[str | None, typer.Option(help="Of a fact: high, normal or low.")] = None,
-    expires_at: Annotated[str | None, typer.Option("--expires-at", help="Of a fact: its last day.")] = None,
-    subject: Annotated[str | None, typer.Option(help="Of a note: one line.")] = None,
-    keyword: Annotated[list[str] | None, typer.Option("--keyword", help="Of a note; may be repeated.")] = None,
-    applies_to: Annotated[str, typer.Option("--applies-to", help="Of a note: global, file:… or area:….")] = "global",
+    user: Annotated[str | None, typer.Option("--user", help="For a fact: the user.")] = None,
+    type: Annotated[str | None, typer.Option("--type", help="For a fact: profile, working or archive.")] = None,
+    importance: Annotated[str | None, typer.Option(help="For a fact: high, normal or low.")] = None,
+    expires_at: Annotated[str | None, typer.Option("--expires-at", help="For a fact: its last day.")] = None,
+    subject: Annotated[str | None, typer.Option(help="For a note: the subject, one line.")] = None,
+    keyword: Annotated[list[str] | None, typer.Option("--keyword", help="For a note; may be repeated.")] = None,
+    applies_to: Annotated[str, typer.Option("--applies-to", help="For a note: global, file:… or area:….")] = "global",
     timezone: TimezoneOption = None,
     as_of: AsOfOption = None,
     yes: YesOption = False,
     as_diff: DiffOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what saving one memory would write, or with --yes write it; policies may refuse it, and say why."""
+    """Show what saving one memory would write, or with --yes write it; policies may refuse it with a reason."""
     from memkit.change.edits import Edits
     from memkit.change.store import store
 
     check_choice("--kind", kind, ("fact", "note", "memory", "log", "record"), "add")
-    how: dict[str, Any] = {"now": as_of, "dry_run": not yes}
+    options: dict[str, Any] = {"now": as_of, "dry_run": not yes}
     memory = store(path, timezone=timezone)
     if kind == "fact":
-        given = {"type": type, "importance": importance, "expires_at": expires_at}
-        meta = {name: value for name, value in given.items() if value is not None}
-        result: Any = memory.facts.save(_needed("--user", user), text, meta, **how)
+        tags = {"type": type, "importance": importance, "expires_at": expires_at}
+        meta = {name: value for name, value in tags.items() if value is not None}
+        result: Any = memory.facts.save(_required("--user", user), text, meta, **options)
     elif kind == "note":
-        result = memory.notes.create(_needed("--subject", subject), keyword or [], applies_to, text, **how)
+        result = memory.notes.create(_required("--subject", subject), keyword or [], applies_to, text, **options)
     elif kind == "record":
-        result = memory.records.put(_object(text), **how)
+        result = memory.records.put(_record(text), **options)
     else:
         storage = memory.workspace
-        result = (storage.append_to_memory if kind == "memory" else storage.append_to_daily_log)(text, **how)
+        result = (storage.append_to_memory if kind == "memory" else storage.append_to_daily_log)(text, **options)
     if isinstance(result, Edits):
         print_edits(result, as_diff, as_json)
     else:
         show(pa.table({"saved": [str(getattr(result, "id", result))]}), as_json)
 
 
-def _needed(name: str, value: str | None) -> str:
+def _required(name: str, value: str | None) -> str:
     if not value:
         raise ParameterError(f"add: expected {name}. Got none.")
     return value
 
 
-def _object(text: str) -> dict[str, Any]:
+def _record(text: str) -> dict[str, Any]:
     try:
         return json_object(text)
     except ValueError as error:
@@ -221,11 +227,11 @@ def _object(text: str) -> dict[str, Any]:
 @app.command()
 def selftest(
     path: PathArgument,
-    user: Annotated[str, typer.Option("--user", help="Whose memory is tried.")] = "test-user",
+    user: Annotated[str, typer.Option("--user", help="The user to test with.")] = "test-user",
     as_of: AsOfOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Try migrating, saving, reading and forgetting a user's fact on a copy; the folder itself is only read."""
+    """Test migrating, saving, reading and forgetting a user's fact on a copy of the folder."""
     from memkit.change.selftest import selftest as tried
 
     table = tried(path, user, as_of)
@@ -234,7 +240,7 @@ def selftest(
 
 
 def print_edits(edits: Edits, as_diff: bool, as_json: bool) -> None:
-    """Print edits as a table, a diff or a plan, and on standard error what was refused."""
+    """Print edits as a table, a diff or a plan, and refusals on standard error."""
     if as_diff:
         out.print(safe(edits.diff()), markup=False, highlight=False, soft_wrap=True, end="")
     else:
@@ -247,14 +253,12 @@ def _filtered(edits: Edits, where: str | None) -> Edits:
     return edits if where is None else edits.filter(where)
 
 
-def _tidy(facts: Any, user: str | None) -> None:
-    """Migrate old files and delete what is past its day, as the bot does when it starts; each line is said first."""
+def _clean_up(facts: Any, user: str | None) -> None:
+    """Migrate old files and delete expired facts, as the bot does when it starts; print each line first."""
     listed = facts.cleanup(user, dry_run=True)
     for row in listed.table.to_pylist():
         if row["op"] == "delete":
-            print(
-                safe(f"memkit: past its day, deleted: {row['path']}: {(row['before'] or '').strip()}"), file=sys.stderr
-            )
+            print(safe(f"memkit: expired, deleted: {row['path']}: {(row['before'] or '').strip()}"), file=sys.stderr)
     facts.cleanup(user)
     for row in facts.migrated.to_pylist():
         became = f"{row['id']}, " if row["id"] else ""
@@ -265,36 +269,37 @@ def _tidy(facts: Any, user: str | None) -> None:
 def serve(
     path: PathArgument,
     profile: ProfileOption = None,
-    read_only: Annotated[bool, typer.Option("--read-only", help="Offer the reading tools alone.")] = False,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Offer only the tools that read.")] = False,
     http: Annotated[
-        int | None, typer.Option("--http", help="Serve on this port of 127.0.0.1; 0: any.", min=0, max=65_535)
+        int | None,
+        typer.Option("--http", help="Serve on this port of 127.0.0.1; 0 is any free port.", min=0, max=65_535),
     ] = None,
     sets: SetOption = None,
     no_log: Annotated[bool, typer.Option("--no-log", help="Do not log queries to .memkit/calls.jsonl.")] = False,
     user: Annotated[
-        str | None, typer.Option("--user", help="Serve this user alone: what is another's is not there.")
+        str | None, typer.Option("--user", help="Serve this user alone; other users' memories are invisible.")
     ] = None,
     timezone: TimezoneOption = None,
 ) -> None:
-    """Offer a folder's memory to agents as an MCP server (extra mcp), on standard input and output or by HTTP."""
+    """Serve a folder's memory to agents as an MCP server (extra mcp), on standard input and output or by HTTP."""
     import os
 
     wire = os.dup(1) if http is None else None
     if wire is not None:
-        os.dup2(2, 1)  # nothing but the protocol may be on the wire, whatever an import prints
+        os.dup2(2, 1)  # standard output carries the protocol alone, whatever an import prints
     from memkit.search.retriever import Retriever
     from memkit.serve.server import make_server, serve_http, serve_stdio
     from memkit.serve.tools import Tools
 
-    kept = profile_of(profile)
-    values: dict[str, Any] = {"encoder": "use", **(kept.retriever if kept else {})}
+    loaded = profile_of(profile)
+    values: dict[str, Any] = {"encoder": "use", **(loaded.retriever if loaded else {})}
     values |= settings(Retriever.params(), sets, "Retriever")
-    tools = Tools(path, values, log=not no_log and not read_only, profile=kept, user=user, timezone=timezone)
+    tools = Tools(path, values, log=not no_log and not read_only, profile=loaded, user=user, timezone=timezone)
     server = make_server(tools, read_only=read_only)
     try:
         if not read_only:
-            _tidy(tools.store.facts, user)
-    except MemkitError as error:  # another process is at work there; what is past its day is hidden all the same
+            _clean_up(tools.store.facts, user)
+    except MemkitError as error:  # another process holds the lock; expired facts are hidden anyway
         print(f"memkit: {safe(str(error))}", file=sys.stderr)
     if http is not None:
         serve_http(server, http, announce=lambda said: print(said, file=sys.stderr, flush=True))

@@ -1,4 +1,4 @@
-"""What the verbs share: the command line itself, options that several take, and how a corpus and a search are had."""
+"""Shared by the verbs: the app, common options, and how a corpus and a Retriever are made."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ app = typer.Typer(
 def as_path(text: str) -> Path:
     try:
         return path_of("PATH", text)
-    except ParameterError as error:  # of a ValueError the command line's framework would show the value alone
+    except ParameterError as error:  # typer would show the value alone for a ValueError
         raise MemkitError(str(error)) from error
 
 
@@ -40,27 +40,33 @@ PathArgument = Annotated[
     Path, typer.Argument(help="A folder of memories, one file, or a saved corpus.", parser=as_path, metavar="PATH")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON array of row objects, nothing else.")]
-AsOfOption = Annotated[str | None, typer.Option("--as-of", help="The day that is looked at, ISO 8601; default now.")]
+AsOfOption = Annotated[str | None, typer.Option("--as-of", help="The date to look at, ISO 8601; default now.")]
 FormatsOption = Annotated[
     list[str] | None,
-    typer.Option("--formats", help="A package's format, tried before memkit's own; may be repeated.", metavar="NAME"),
+    typer.Option(
+        "--formats",
+        help="A format of an installed package, tried before memkit's own; may be repeated.",
+        metavar="NAME",
+    ),
 ]
 RevOption = Annotated[
     str | None,
-    typer.Option("--rev", help="The folder as it was: a commit, branch or tag of git, or a date.", metavar="REV"),
+    typer.Option("--rev", help="Read the folder as it was: a commit, branch or tag of git, or a date.", metavar="REV"),
 ]
-PresetOption = Annotated[str | None, typer.Option(help="workspace, memory_v2, recommended_use or recommended_e5.")]
+PresetOption = Annotated[
+    str | None, typer.Option(help="Named parameters: workspace, memory_v2, recommended_use or recommended_e5.")
+]
 SetOption = Annotated[
     list[str] | None,
-    typer.Option("--set", help="A declared parameter, NAME=VALUE; may be repeated.", metavar="NAME=VALUE"),
+    typer.Option("--set", help="Set a parameter, NAME=VALUE; may be repeated.", metavar="NAME=VALUE"),
 ]
 ProfileOption = Annotated[
-    Path | None, typer.Option("--profile", help="Settings that were measured: a TOML or JSON file of mk.Profile.")
+    Path | None, typer.Option("--profile", help="Tuned settings: a TOML or JSON file of mk.Profile.")
 ]
 
 
 def load(path: Path, as_of: str | None = None, formats: list[str] | None = None, rev: str | None = None) -> Corpus:
-    """The corpus at `path`: a saved one where there is a manifest, else what the files hold, now or at a revision."""
+    """The corpus at `path`: opened if it is a saved corpus, else read from the files, now or at a revision."""
     from memkit.tables.commit import is_bucketed, is_lake
     from memkit.tables.sources import open_lake, read
 
@@ -79,12 +85,12 @@ def load_history(path: Path, rev: str | None) -> History:
 
 
 def settings(declared: Mapping[str, Param], pairs: list[str] | None, owner: str) -> dict[str, Any]:
-    """The declared parameters that ``--set`` names, typed by their declarations.
+    """The parameters that ``--set`` names, parsed and checked by their declarations.
 
     Raises
     ------
     ParameterError
-        For a pair without '=', an unknown name, or a value that is refused.
+        For a pair without '=', an unknown name, or an invalid value.
     """
     values: dict[str, Any] = {}
     for pair in pairs or []:
@@ -106,12 +112,12 @@ def fitted(corpus: Corpus, preset: str | None, sets: list[str] | None, profile: 
     if preset is not None:
         check_choice("--preset", preset, presets.RETRIEVER, "search")
         chosen = dict(presets.RETRIEVER[preset])
-    kept = profile_of(profile, preset)
-    chosen |= kept.retriever if kept else {}
+    loaded = profile_of(profile, preset)
+    chosen |= loaded.retriever if loaded else {}
     console = Console(stderr=True)
     with console.status("encoding …") if console.is_terminal else nullcontext():
         search = Retriever(**{**chosen, **settings(Retriever.params(), sets, "Retriever")}).fit(corpus)
-    for difference in kept.differences(search) if kept else ():
+    for difference in loaded.differences(search) if loaded else ():
         print(f"memkit: {profile}: {safe(difference)}", file=sys.stderr)
     return search
 
@@ -128,9 +134,9 @@ def profile_of(path: Path | None, preset: str | None = None) -> Profile | None:
 
 
 def policy_values(path: Path | None, names: Iterable[str], preset: str | None = None) -> dict[str, dict[str, Any]]:
-    """What a profile says of policies, by name; what it says nothing of is told on standard error."""
-    kept = profile_of(path, preset)
-    values = {name: kept.policy(name) if kept else {} for name in names}
-    if kept and (silent := [name for name, some in values.items() if not some]):
-        print(f"memkit: {path}: has nothing for {', '.join(silent)}", file=sys.stderr)
+    """A profile's parameters of policies, by name; policies without any are named on standard error."""
+    loaded = profile_of(path, preset)
+    values = {name: loaded.policy(name) if loaded else {} for name in names}
+    if loaded and (silent := [name for name, chosen in values.items() if not chosen]):
+        print(f"memkit: {path}: has no parameters for {', '.join(silent)}", file=sys.stderr)
     return values

@@ -1,4 +1,4 @@
-"""The tour of ``memkit demo``: the shipped sample from files to explained hits, each step with the call behind it."""
+"""The tour of ``memkit demo``: the sample data from files to explained hits, each step with its Python call."""
 
 from __future__ import annotations
 
@@ -104,8 +104,8 @@ def _hybrid(corpus: Corpus) -> None:
     out.print(Text(safe(explain(search, question, best, as_of=AS_OF))), soft_wrap=True)
 
 
-_NEXT = """memkit check FOLDER                   what is wrong with your own folder
-memkit sql FOLDER "select …"          ask it anything; `memkit queries` lists ready questions
-memkit search FOLDER "…" --trace      every candidate and what became of it
-memkit policy decay FOLDER            what a policy would keep, and why not the rest
+_NEXT = """memkit check FOLDER                   the problems of your own folder
+memkit sql FOLDER "select …"          query it in SQL; `memkit queries` lists named queries
+memkit search FOLDER "…" --trace      every candidate with its scores and why it was dropped
+memkit policy decay FOLDER            what a policy keeps, and why it refuses the rest
 notebooks/00_tour.ipynb               the same in Jupyter, one notebook for each format and policy"""

@@ -14,7 +14,7 @@ import typer
 from memkit.cli.common import app, as_path
 from memkit.errors import FormatError, MissingExtraError, ParameterError
 
-_WORDS = """# {title}
+_INTRO = """# {title}
 
 Run the cells from the top (Shift+Enter). Nothing is written into the folder that is read. The notebooks beside this
 one explain what is done here, each on data that comes with memkit; [00_tour](00_tour.ipynb) is the first."""
@@ -36,17 +36,17 @@ mk.panels.lab(corpus, search, "what is new?")"""
 def lab(
     path: Annotated[
         Path | None,
-        typer.Argument(help="As of the other verbs; the sample where there is none.", parser=as_path, metavar="PATH"),
+        typer.Argument(help="As for the other verbs; default the sample data.", parser=as_path, metavar="PATH"),
     ] = None,
     into: Annotated[
-        Path, typer.Option(help="The folder of the copy; what is there stays.", parser=as_path, metavar="FOLDER")
+        Path, typer.Option(help="The folder of the copy; existing files stay.", parser=as_path, metavar="FOLDER")
     ] = Path("~/memkit-lab"),
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Print the address, and open no browser.")] = False,
-    port: Annotated[int | None, typer.Option(help="As of jupyter lab; the next free one where it is taken.")] = None,
-    ip: Annotated[str | None, typer.Option(help="As of jupyter lab: the address that it listens on.")] = None,
-    allow_root: Annotated[bool, typer.Option("--allow-root", help="As of jupyter lab.")] = False,
+    port: Annotated[int | None, typer.Option(help="As for jupyter lab; the next free port if it is taken.")] = None,
+    ip: Annotated[str | None, typer.Option(help="As for jupyter lab: the address to listen on.")] = None,
+    allow_root: Annotated[bool, typer.Option("--allow-root", help="As for jupyter lab.")] = False,
 ) -> None:
-    """Open JupyterLab (extra lab) on a copy of the notebooks and on one that reads your folder."""
+    """Open JupyterLab (extra lab) with a copy of the notebooks, and one that reads your folder."""
     try:
         from jupyterlab.labapp import LabApp
     except ImportError as error:
@@ -67,37 +67,37 @@ def lab(
 
 
 def copy_notebooks(path: Path | None, home: Path) -> Path:
-    """Copy the notebooks to `home`, and write one that reads `path` there; what is there already stays as it is.
+    """Copy the notebooks to `home`, and write one that reads `path` there; existing files stay as they are.
 
     Raises
     ------
     FormatError
-        Where there is nothing at `path`.
+        Where `path` does not exist.
     ParameterError
-        Where `home` lies in `path`, into which nothing is written.
+        Where `home` lies in `path`, since nothing is written there.
     """
     from memkit.tables.samples import sample_data
 
-    read = None if path is None else path.expanduser().resolve()
-    if read is not None and not read.exists():
-        raise FormatError(f"lab: expected a folder, a file or a saved corpus. Got {path}, where nothing is.")
-    if read is not None and home.is_relative_to(read):
-        raise ParameterError(f"--into: expected a folder outside of {read}, where memkit writes nothing. Got {home}.")
+    folder = None if path is None else path.expanduser().resolve()
+    if folder is not None and not folder.exists():
+        raise FormatError(f"lab: expected a folder, a file or a saved corpus. Got {path}, which does not exist.")
+    if folder is not None and home.is_relative_to(folder):
+        raise ParameterError(f"--into: expected a folder outside of {folder}, where memkit writes nothing. Got {home}.")
     home.mkdir(parents=True, exist_ok=True)
     for notebook in sorted((sample_data().parent / "notebooks").glob("*.ipynb")):
         if not (home / notebook.name).exists():
             shutil.copyfile(notebook, home / notebook.name)
-    return _write_first(read, home)
+    return _write_first(folder, home)
 
 
-def _write_first(read: Path | None, home: Path) -> Path:
-    """The notebook that reads a folder, under the folder's name, or that name and a number where it is another's."""
+def _write_first(folder: Path | None, home: Path) -> Path:
+    """The notebook that reads a folder, named after the folder, with a number if the name is taken."""
     from memkit.tables.commit import is_lake
 
     call = "mk.read(mk.sample_data())"
-    if read is not None:
-        call = f"mk.{'open' if is_lake(read) else 'read'}({str(read)!r})"
-    title = read.name if read and read.name else "sample"
+    if folder is not None:
+        call = f"mk.{'open' if is_lake(folder) else 'read'}({str(folder)!r})"
+    title = folder.name if folder and folder.name else "sample"
     name = re.sub(r"[^\w.-]+", "-", title)
     text = json.dumps(_notebook(title, call), ensure_ascii=False, indent=1) + "\n"
     source = json.dumps(f"corpus = {call}\n", ensure_ascii=False)
@@ -114,7 +114,7 @@ def _write_first(read: Path | None, home: Path) -> Path:
 def _notebook(title: str, call: str) -> dict[str, Any]:
     return {
         "cells": [
-            _cell(0, "markdown", _WORDS.format(title=title)),
+            _cell(0, "markdown", _INTRO.format(title=title)),
             _cell(1, "code", _READ.format(call=call)),
             _cell(2, "code", _QUERY),
             _cell(3, "code", _PANELS),

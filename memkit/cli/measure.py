@@ -35,45 +35,51 @@ if TYPE_CHECKING:
     from memkit.search.retriever import Retriever
 
 QueriesOption = Annotated[
-    Path, typer.Option("--queries", help="query_id, text; user_id, as_of, group: Parquet, CSV, JSONL, or id and text.")
+    Path,
+    typer.Option(
+        "--queries",
+        help="Queries (query_id, text; optional user_id, as_of, group): Parquet, CSV, JSONL, or id and text.",
+    ),
 ]
 GroupOption = Annotated[
-    str | None, typer.Option(help="The column of queries that says which are alike; default user_id or group.")
+    str | None, typer.Option(help="The column of queries that groups them for intervals; default user_id or group.")
 ]
 WhereOption = Annotated[str | None, typer.Option(help="A SQL predicate over memories, for all queries.")]
 UserOption = Annotated[str | None, typer.Option("--user", help="Who asks the queries that have no user of their own.")]
-ApartOption = Annotated[bool, typer.Option("--apart", help="Count queries without a judgement apart.")]
+ApartOption = Annotated[bool, typer.Option("--apart", help="Report queries without judgements separately.")]
 HtmlOption = Annotated[
-    Path | None, typer.Option("--html", help="Write a page with tables and pictures that needs nothing else.")
+    Path | None, typer.Option("--html", help="Write a self-contained HTML page with tables and plots.")
 ]
 QrelsOption = Annotated[
-    Path, typer.Option("--qrels", help="query_id, memory_id, relevance: Parquet, CSV, JSONL, JSON, or TREC.")
+    Path,
+    typer.Option("--qrels", help="Judgements (query_id, memory_id, relevance): Parquet, CSV, JSONL, JSON, or TREC."),
 ]
 MetricOption = Annotated[
-    list[str] | None, typer.Option("--metric", help="Such as ndcg@10, recall@5, mrr, stale@10; may be repeated.")
+    list[str] | None,
+    typer.Option("--metric", help="Metrics such as ndcg@10, recall@5, mrr, stale@10; may be repeated."),
 ]
 GridOption = Annotated[
     list[str] | None,
     typer.Option(
         "--grid",
-        help="NAME=A,B,C or NAME=LOW:HIGH:STEP; values with commas of their own stand apart by ;, as in"
-        " NAME,NAME=A,B;A,B. May be repeated. Default: all mixtures of the arms, in tenths.",
+        help="NAME=A,B,C or NAME=LOW:HIGH:STEP; values that contain commas are separated by ;, as in"
+        " NAME,NAME=A,B;A,B. May be repeated. Default: all mixtures of the arms in steps of 0.1.",
         metavar="NAME=VALUES",
     ),
 ]
-SampleOption = Annotated[int | None, typer.Option(help="So many settings drawn from the grid.", min=1)]
+SampleOption = Annotated[int | None, typer.Option(help="Score a random sample of so many settings.", min=1)]
 _GUARD = "QUERIES,QRELS,MARGIN"
 _WEIGHTS = ("vector_weight", "bm25_weight", "gram_weight")
-EpsilonOption = Annotated[float, typer.Option(help="Differences within ± this make no difference to you.")]
+EpsilonOption = Annotated[float, typer.Option(help="Differences within ± this are practically the same.")]
 CompleteOption = Annotated[
-    bool, typer.Option("--complete", help="The labels are complete: what nobody judged is irrelevant.")
+    bool, typer.Option("--complete", help="The labels are complete: unjudged memories count as irrelevant.")
 ]
-PerQueryOption = Annotated[bool, typer.Option("--per-query", help="A row a query.")]
+PerQueryOption = Annotated[bool, typer.Option("--per-query", help="One row per query.")]
 
 
 @dataclass(frozen=True)
 class Labelled:
-    """What every verb is told that asks labelled queries: which, of what search, and how answers are shown."""
+    """The options of all verbs on labelled queries: the queries, the search, and the output."""
 
     path: PathArgument
     queries: QueriesOption
@@ -90,32 +96,32 @@ class Labelled:
     formats: FormatsOption = None
 
     def search(self) -> Retriever:
-        """The search that is measured."""
+        """The Retriever to measure."""
         return fitted(load(self.path, formats=self.formats), self.preset, self.sets, self.profile)
 
     @property
-    def how(self) -> dict[str, Any]:
-        """What the functions of `memkit.evaluation` take of it."""
+    def keywords(self) -> dict[str, Any]:
+        """The keyword arguments for the functions of `memkit.evaluation`."""
         unjudged = "apart" if self.apart else "raise"
         scope = {"as_of": self.as_of, "where": self.where, "user_id": self.user_id}
         return {"group": self.group, "unjudged": unjudged, **scope}
 
-    def show(self, found: Result, instead: pa.Table | None) -> None:
-        """Print the result, or a table of it in its place."""
-        show_result(found, instead, self.as_json, self.page)
+    def show(self, result: Result, instead: pa.Table | None) -> None:
+        """Print the result, or a table of it instead."""
+        show_result(result, instead, self.as_json, self.page)
 
 
 def labelled(verb: Callable[..., None]) -> Callable[..., None]:
-    """A verb that takes a `Labelled` and options of its own, as typer has it: with an option for each field."""
+    """Turn a verb with a `Labelled` and options of its own into one that typer reads: an option for each field."""
     hints = get_type_hints(Labelled, include_extras=True)
 
     @functools.wraps(verb)
-    def call(**given: Any) -> None:
-        verb(Labelled(**{name: given.pop(name) for name in hints}), **given)
+    def call(**values: Any) -> None:
+        verb(Labelled(**{name: values.pop(name) for name in hints}), **values)
 
-    of_all = [_option(each.name, each.default, hints[each.name]) for each in fields(Labelled)]
-    _, *own = inspect.signature(verb, eval_str=True).parameters.values()
-    options = [*of_all, *(_option(each.name, each.default, each.annotation) for each in own)]
+    shared = [_option(each.name, each.default, hints[each.name]) for each in fields(Labelled)]
+    _, *parameters = inspect.signature(verb, eval_str=True).parameters.values()
+    options = [*shared, *(_option(each.name, each.default, each.annotation) for each in parameters)]
     call.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # which typer reads
     call.__annotations__ = {option.name: option.annotation for option in options}
     return call
@@ -126,85 +132,92 @@ def _option(name: str, default: Any, annotation: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
-def show_result(found: Result, instead: pa.Table | None, as_json: bool, page: Path | None) -> None:
-    """Print a result, or a table of it in its place; and write its page where one is wished for."""
+def show_result(result: Result, instead: pa.Table | None, as_json: bool, page: Path | None) -> None:
+    """Print a result, or a table of it instead, and write its page if one is given."""
     if page is not None:
-        found.report(page)
+        result.report(page)
     if as_json:
-        print_json(found.table if instead is None else instead)
+        print_json(result.table if instead is None else instead)
     else:
-        show(found if instead is None else instead)
+        show(result if instead is None else instead)
 
 
 @app.command()
 @labelled
 def evaluate(
-    asked: Labelled,
+    options: Labelled,
     qrels: QrelsOption,
     metric: MetricOption = None,
     per_query: PerQueryOption = False,
-    stages: Annotated[bool, typer.Option("--stages", help="At which stage relevant memories were lost.")] = False,
+    stages: Annotated[bool, typer.Option("--stages", help="Show at which stage relevant memories were lost.")] = False,
     run: Annotated[Path | None, typer.Option(help="Write the hits: .parquet, .csv, .jsonl, .json, or TREC.")] = None,
 ) -> None:
-    """Say how well search answers labelled queries, with intervals over users."""
+    """Measure search on labelled queries, with confidence intervals over users."""
     from memkit.evaluation.labels.labels import write
     from memkit.evaluation.scores.evaluation import METRICS
     from memkit.evaluation.scores.evaluation import evaluate as measure
 
-    found = measure(asked.search(), asked.queries, qrels, metric or METRICS, stages=stages, **asked.how)
+    result = measure(options.search(), options.queries, qrels, metric or METRICS, stages=stages, **options.keywords)
     if run is not None:
-        write(found.hits, run)
-    lost = found.stages if stages and asked.as_json else None
-    asked.show(found, found.per_query if per_query else lost)
+        write(result.hits, run)
+    lost_stages = result.stages if stages and options.as_json else None
+    options.show(result, result.per_query if per_query else lost_stages)
 
 
 @app.command()
 @labelled
 def compare(
-    asked: Labelled,
+    options: Labelled,
     qrels: Annotated[
-        Path | None, typer.Option("--qrels", help="As for evaluate; without it there is no verdict.")
+        Path | None, typer.Option("--qrels", help="Judgements, as for evaluate; without them there is no verdict.")
     ] = None,
     other: Annotated[
         list[str] | None,
-        typer.Option("--b", help="What b has otherwise, NAME=VALUE; may be repeated.", metavar="NAME=VALUE"),
+        typer.Option("--b", help="A parameter in which b differs, NAME=VALUE; may be repeated.", metavar="NAME=VALUE"),
     ] = None,
     other_preset: Annotated[str | None, typer.Option("--b-preset", help="The preset of b; default that of a.")] = None,
     other_profile: Annotated[
-        Path | None, typer.Option("--b-profile", help="The profile of b, in place of both.")
+        Path | None, typer.Option("--b-profile", help="The profile of b, instead of a preset.")
     ] = None,
     metric: MetricOption = None,
     epsilon: EpsilonOption = 0.01,
     complete: CompleteOption = False,
     per_query: PerQueryOption = False,
 ) -> None:
-    """Say whether search b (--b, --b-preset, --b-profile) is better than search a, and how sure that is."""
+    """Test whether search b (--b, --b-preset, --b-profile) is better than search a, with an interval."""
     from memkit.evaluation.scores.compare import compare as judge
 
     if not other and other_preset is None and other_profile is None:
         raise ParameterError(
-            "compare: expected what b has otherwise, --b NAME=VALUE, --b-preset NAME or --b-profile FILE. Got none."
+            "compare: expected how b differs: --b NAME=VALUE, --b-preset NAME or --b-profile FILE. Got none."
         )
-    a, hits = asked.search(), "irrelevant" if complete else "bounds"
-    of_a = (asked.preset, asked.profile) if other_preset is None and other_profile is None else (None, None)
-    b = fitted(a.corpus_, other_preset or of_a[0], [*(asked.sets or []), *(other or [])], other_profile or of_a[1])
-    how = {"epsilon": epsilon, "unjudged_hits": hits, **asked.how}
-    found = judge(a, b, asked.queries, qrels, metric or "ndcg@10", **how)
-    rows = found.per_query if qrels is not None else found.shifts
-    unlabelled = found.agreement if qrels is None and asked.as_json else None
-    asked.show(found, rows if per_query else unlabelled)
+    a, hits = options.search(), "irrelevant" if complete else "bounds"
+    base = (options.preset, options.profile) if other_preset is None and other_profile is None else (None, None)
+    b = fitted(a.corpus_, other_preset or base[0], [*(options.sets or []), *(other or [])], other_profile or base[1])
+    keywords = {"epsilon": epsilon, "unjudged_hits": hits, **options.keywords}
+    result = judge(a, b, options.queries, qrels, metric or "ndcg@10", **keywords)
+    rows = result.per_query if qrels is not None else result.shifts
+    unlabelled = result.agreement if qrels is None and options.as_json else None
+    options.show(result, rows if per_query else unlabelled)
 
 
 @app.command()
 def audit(
     path: PathArgument,
     table: Annotated[
-        str | None, typer.Option(help="All of unreached, hubs, unsearchable, shadowed or horizon; default an overview.")
+        str | None,
+        typer.Option(
+            help="One audit in full: unreached, hubs, unsearchable, shadowed or horizon; default an overview."
+        ),
     ] = None,
-    k: Annotated[int, typer.Option("-k", help="Hits that are looked at.", min=1)] = 10,
-    n: Annotated[int | None, typer.Option("-n", help="Memories that are asked for; default all.", min=1)] = None,
-    queries: Annotated[Path | None, typer.Option("--queries", help="Your own, in place of what memories ask.")] = None,
-    qrels: Annotated[Path | None, typer.Option("--qrels", help="What answers them.")] = None,
+    k: Annotated[int, typer.Option("-k", help="Hits per query to inspect.", min=1)] = 10,
+    n: Annotated[
+        int | None, typer.Option("-n", help="Number of memories to make queries for; default all.", min=1)
+    ] = None,
+    queries: Annotated[
+        Path | None, typer.Option("--queries", help="Your own queries, instead of queries made from memories.")
+    ] = None,
+    qrels: Annotated[Path | None, typer.Option("--qrels", help="Judgements for these queries.")] = None,
     as_of: AsOfOption = None,
     user: UserOption = None,
     preset: PresetOption = None,
@@ -214,64 +227,70 @@ def audit(
     as_json: JsonOption = False,
     formats: FormatsOption = None,
 ) -> None:
-    """Say which memories cannot be found, what crowds the hits, and what decay will take; no labels are needed."""
+    """Find memories that search cannot reach, hits that crowd out others, and what decay will hide; needs no labels."""
     from memkit.evaluation.audits.audit import AUDITS
     from memkit.evaluation.audits.audit import audit as look
 
     if table is not None:
         check_choice("--table", table, AUDITS, "audit")
     search = fitted(load(path, formats=formats), preset, sets, profile)
-    found = look(search, queries, qrels, only=table, k=k, n=n, as_of=as_of, user_id=user)
-    show_result(found, None if table is None else found.tables[table], as_json, page)
+    result = look(search, queries, qrels, only=table, k=k, n=n, as_of=as_of, user_id=user)
+    show_result(result, None if table is None else result.tables[table], as_json, page)
 
 
 @app.command()
 @labelled
 def sweep(
-    asked: Labelled,
+    options: Labelled,
     qrels: QrelsOption,
     grid: GridOption = None,
     metric: MetricOption = None,
     sample: SampleOption = None,
-    resume: Annotated[Path | None, typer.Option(help="A file to go on from if this is stopped.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Threads; -1 is as many as there are processors.")] = None,
+    resume: Annotated[Path | None, typer.Option(help="A checkpoint file, from which a stopped sweep goes on.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Number of threads; -1 uses all processors.")] = None,
 ) -> None:
-    """Score many settings on labelled queries; whether the best of them is better, `memkit tune` says."""
+    """Score many settings on labelled queries; `memkit tune` tests whether the best one is really better."""
     from memkit.evaluation.settings.sweep import sweep as score
 
-    search = asked.search()
+    search = options.search()
     settings = _grid(grid, search)
-    more = {**asked.how, "sample": sample, "resume": resume, "n_jobs": jobs}
-    asked.show(score(search, asked.queries, qrels, settings, metric or "ndcg@10", **more), None)
+    more = {**options.keywords, "sample": sample, "resume": resume, "n_jobs": jobs}
+    options.show(score(search, options.queries, qrels, settings, metric or "ndcg@10", **more), None)
 
 
 @app.command()
 @labelled
 def tune(
-    asked: Labelled,
+    options: Labelled,
     qrels: QrelsOption,
     grid: GridOption = None,
-    metric: Annotated[str, typer.Option("--metric", help="Such as ndcg@10, recall@5, mrr.")] = "ndcg@10",
+    metric: Annotated[str, typer.Option("--metric", help="A metric such as ndcg@10, recall@5, mrr.")] = "ndcg@10",
     epsilon: EpsilonOption = 0.01,
     guard: Annotated[
         list[str] | None,
-        typer.Option(help="Other labels that may not lose more than a margin; may be repeated.", metavar=_GUARD),
+        typer.Option(
+            help="Other labels, whose metric may not fall by more than a margin; may be repeated.", metavar=_GUARD
+        ),
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Choose on queries of before this day, test on others.")] = None,
-    holdout: Annotated[float | None, typer.Option(help="The share of groups to test on; needs --remember.")] = None,
-    remember: Annotated[Path | None, typer.Option(help="A small file that counts how often one looked.")] = None,
+    split: Annotated[str | None, typer.Option(help="Choose on queries before this date, test on the others.")] = None,
+    holdout: Annotated[
+        float | None, typer.Option(help="The share of groups held out for the test; needs --remember.")
+    ] = None,
+    remember: Annotated[Path | None, typer.Option(help="A small file that counts the looks at the holdout.")] = None,
     sample: SampleOption = None,
     complete: CompleteOption = False,
-    profile_out: Annotated[Path | None, typer.Option(help="Write what to use, with its evidence: TOML, JSON.")] = None,
-    all_settings: Annotated[bool, typer.Option("--settings", help="A row a setting.")] = False,
+    profile_out: Annotated[
+        Path | None, typer.Option(help="Write the chosen settings with their evidence: TOML or JSON.")
+    ] = None,
+    all_settings: Annotated[bool, typer.Option("--settings", help="One row per setting.")] = False,
 ) -> None:
-    """Say which setting to use, and whether it is better than the one in use, as far as the labels can tell."""
+    """Choose a setting, and test on the labels whether it is better than the current one."""
     from memkit.evaluation.tuning.tune import tune as judge
 
-    search = asked.search()
-    found = judge(
+    search = options.search()
+    result = judge(
         search,
-        asked.queries,
+        options.queries,
         qrels,
         _grid(grid, search),
         metric,
@@ -282,37 +301,37 @@ def tune(
         remember=remember,
         sample=sample,
         unjudged_hits="irrelevant" if complete else "bounds",
-        **asked.how,
+        **options.keywords,
     )
     if profile_out is not None:
-        found.profile_.save(profile_out)
-    asked.show(found, found.table if all_settings else found.summary if asked.as_json else None)
+        result.profile_.save(profile_out)
+    options.show(result, result.table if all_settings else result.summary if options.as_json else None)
 
 
 def _grid(options: list[str] | None, search: Retriever) -> dict[Any, Any]:
-    """The grid that ``--grid`` names: values apart by commas, or LOW:HIGH:STEP; without any, mixtures of the arms."""
+    """The grid that ``--grid`` names: values separated by commas, or LOW:HIGH:STEP; default mixtures of the arms."""
     from memkit.evaluation.settings.grid import shares
 
     if not options:
         arms = ["bm25_weight", "gram_weight"] if search.encoder is None else [*_WEIGHTS]
         return {tuple(arms): shares(0.1, len(arms))}
     declared = type(search).params()
-    found: dict[Any, Any] = {}
+    axes: dict[Any, Any] = {}
     for option in options:
         name, equals, text = option.partition("=")
-        names = tuple(one.strip() for one in name.split(","))
-        if not equals or (unknown := [one for one in names if one not in declared]):
+        names = tuple(parameter.strip() for parameter in name.split(","))
+        if not equals or (unknown := [parameter for parameter in names if parameter not in declared]):
             hint = did_you_mean(unknown[0], declared) if equals else ""
             raise ParameterError(f"--grid: expected NAME=VALUES. Got {option!r}.{hint}")
         key = names if len(names) > 1 else name.strip()
-        if key in found:
+        if key in axes:
             raise ParameterError(f"--grid: expected each parameter once, with all of its values. Got {name} again.")
-        found[key] = _points([declared[one] for one in names], name, text)
-    return found
+        axes[key] = _points([declared[parameter] for parameter in names], name, text)
+    return axes
 
 
 def _points(declared: list[Param], name: str, text: str) -> list[Any]:
-    """The values of one axis: of a parameter, or tuples of those that change together."""
+    """The values of one axis: of one parameter, or tuples of parameters that change together."""
     from memkit.evaluation.settings.grid import steps
 
     first, ends = declared[0], text.split(":")
@@ -320,7 +339,10 @@ def _points(declared: list[Param], name: str, text: str) -> list[Any]:
         rows = [part.split(",") for part in text.split(";")]
         if wrong := [row for row in rows if len(row) != len(declared)]:
             raise ParameterError(f"--grid: expected {len(declared)} values for {name}. Got {','.join(wrong[0])!r}.")
-        return [tuple(one.parse(value.strip()) for one, value in zip(declared, row, strict=True)) for row in rows]
+        return [
+            tuple(parameter.parse(value.strip()) for parameter, value in zip(declared, row, strict=True))
+            for row in rows
+        ]
     if len(ends) == 3 and first.kind in ("int", "float"):
         try:
             low, high, step = map(float, ends)
@@ -333,12 +355,12 @@ def _points(declared: list[Param], name: str, text: str) -> list[Any]:
 
 
 def _guards(options: list[str] | None) -> dict[str, tuple[str, str, float]]:
-    found = {}
+    guards = {}
     for option in options or []:
         parts = option.split(",")
         try:
             queries, qrels, margin = parts[0], parts[1], float(parts[2])
         except (ValueError, IndexError) as error:
             raise ParameterError(f"--guard: expected {_GUARD}. Got {option!r}.") from error
-        found[Path(queries).stem] = (queries, qrels, margin)
-    return found
+        guards[Path(queries).stem] = (queries, qrels, margin)
+    return guards

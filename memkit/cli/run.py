@@ -1,4 +1,4 @@
-"""What the shell sees: one line on standard error for whatever goes wrong, an exit code, never a traceback.
+"""The process as the shell sees it: every error is one line on standard error and an exit code, never a traceback.
 
 The verbs are imported within `main`, since an import takes long enough to be interrupted.
 """
@@ -20,14 +20,14 @@ _INTERRUPTED = 130  # as shells say it: 128 and the number of the signal
 
 
 class _ReaderGoneError(Exception):
-    """Nobody reads our output any more. No OSError: for those the command line's framework has an exit code of its own.
+    """The reader of standard output is gone. Not an OSError, for which typer has an exit code of its own.
 
     ``memkit check FOLDER --json | head -1`` does not fail.
     """
 
 
 class _Output:
-    """Standard output that tells a reader who went away from every other failure."""
+    """Standard output that turns a broken pipe into an error of its own."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -49,13 +49,13 @@ class _Output:
 
 
 def program() -> None:
-    """`main` as a process of its own, whose Arrow may do without pandas for verbs that have no use for it."""
+    """`main` as a process: verbs that do not need pandas keep Arrow from importing it."""
     if sys.argv[1:2] and sys.argv[1] in _WITHOUT_PANDAS:
         _let_arrow_look_for_pandas()
     try:
         main()
     finally:
-        # What is left goes with the process; Python would look through all of it once more, a seventh of a search.
+        # The process frees its memory anyway; a last garbage collection would take a seventh of a search.
         gc.freeze()
 
 
@@ -116,7 +116,7 @@ def _run() -> int:
 
 
 def _open_streams() -> None:
-    """A stream that the caller closed takes what we print all the same, and no character stops a print."""
+    """Replace streams that the caller closed, and let no character fail to print."""
     sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  # for the whole process
     sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
     for stream in (sys.stdout, sys.stderr):
@@ -140,7 +140,7 @@ def _show_warning(
 def _one_line(error: Exception) -> str:
     import duckdb
 
-    usage = getattr(error, "format_message", None)  # of typer's own copy of click, whose classes have no public name
+    usage = getattr(error, "format_message", None)  # errors of typer's own copy of click, whose classes are private
     if usage is not None:
         return f"{usage()} Try 'memkit --help'."
     if isinstance(error, (MemkitError, duckdb.Error, OSError)):
@@ -148,8 +148,8 @@ def _one_line(error: Exception) -> str:
     return f"{type(error).__name__}: {_first_line(error)} (a fault of memkit's own; MEMKIT_DEBUG=1 shows where)"
 
 
-def _first_line(said: object) -> str:
-    return str(said).strip().partition("\n")[0]
+def _first_line(message: object) -> str:
+    return str(message).strip().partition("\n")[0]
 
 
 def _stop(message: str) -> NoReturn:

@@ -34,13 +34,13 @@ def show(result: Any, as_json: bool, columns: list[str] | None = None) -> None:
 
 def print_json(table: pa.Table | duckdb.DuckDBPyRelation) -> None:
     """Print the rows as one JSON array."""
-    found = printable(table)
-    rows = [dict(zip(found.columns, map(_plain, row), strict=True)) for row in found.fetchall()]
+    printed = printable(table)
+    rows = [dict(zip(printed.columns, map(_plain, row), strict=True)) for row in printed.fetchall()]
     print(json.dumps(rows, ensure_ascii=False, indent=1))
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON can hold it: ISO times, null for NaN, text for a number that a double does not hold."""
+    """`value` as JSON: ISO times, null for NaN, text for a number that a double cannot hold."""
     if isinstance(value, dict):
         return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -57,7 +57,7 @@ def _plain(value: Any) -> Any:
 
 
 def show_problems(problems: pa.Table, memories: int, most: int, hide: Mask, secrets: int) -> None:
-    """Print `problems` by rule, at most so many of each, the totals, and how many secrets were not listed."""
+    """Print `problems` by rule, at most `most` of each, then the totals and the number of unlisted secrets."""
     by_rule: dict[tuple[str, str], list[str]] = {}
     for row in problems.to_pylist():
         by_rule.setdefault((row["severity"], row["rule"]), []).append(row["message"])
@@ -68,8 +68,10 @@ def show_problems(problems: pa.Table, memories: int, most: int, hide: Mask, secr
         if len(messages) > most:
             out.print(Text(f"  … and {len(messages) - most} more (--json lists all)", style="dim"))
     totals = {name: problems["severity"].to_pylist().count(name) for name in _STYLES}
-    said = ", ".join(f"{count} {name}{'s' if count != 1 and name != 'info' else ''}" for name, count in totals.items())
-    out.print(Text(f"{memories} memories read. {said}."))
+    counts = ", ".join(
+        f"{count} {name}{'s' if count != 1 and name != 'info' else ''}" for name, count in totals.items()
+    )
+    out.print(Text(f"{memories} memories read. {counts}."))
     if secrets:
         out.print(Text(f"{secrets} secret{'s' * (secrets != 1)} in them: memkit check --secrets lists where."))
 

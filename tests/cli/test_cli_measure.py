@@ -111,7 +111,7 @@ def test_what_is_wrong_is_one_line(run: Run, folder: Path, labels: tuple[str, ..
         (("evaluate", folder, *labels, *WORDS, "--metric", "ncdg"), "Did you mean 'ndcg'?"),
         (("evaluate", folder, *labels[:2], "--qrels", folder / "gone.csv", *WORDS), "gone.csv"),
         (("evaluate", folder, *labels, *WORDS, "--group", "project"), "'group' must be a column of queries"),
-        (("compare", folder, *labels, *WORDS), "expected what b has otherwise"),
+        (("compare", folder, *labels, *WORDS), "expected how b differs"),
         (("compare", folder, *labels, *WORDS, "--b", "poool=1"), "Did you mean 'pool'?"),
         (("tune", folder, *labels, *WORDS, "--grid", "poool=1"), "Did you mean 'pool'?"),
         (("tune", folder, *labels, *WORDS, "--grid", "pool=1:x:2"), "expected pool=LOW:HIGH:STEP in numbers"),
@@ -182,11 +182,11 @@ def test_every_verb_of_policies_takes_a_profile(run: Run, folder: Path, measured
     assert [row["reason"] for row in json.loads(out)] == [None, "limit", None]
     assert '"limit"' not in run("policy", "quota", folder, *chosen, "--set", "max_profile=5", "--json")[1]
     code, out, err = run("policy", "expiry", folder, *chosen)
-    assert (code, err) == (0, f"memkit: {measured}: has nothing for expiry\n")
+    assert (code, err) == (0, f"memkit: {measured}: has no parameters for expiry\n")
     code, out, err = run("pipeline", folder, *chosen, "--set", "deduplicator__kinds=substring", "--json")
     reasons = {row["source_id"]: row["reason"] for row in json.loads(out)}
     assert (code, reasons["pf_1"], reasons["wk_1"]) == (0, "length", "length")
-    assert "has nothing for classifier, expiry" in err
+    assert "has no parameters for classifier, expiry" in err
     code, out, _ = run("plan", folder, "quota", *chosen, "--json")
     assert code == 0
     code, out, _ = run("context", folder, "чай", "--user", "anna", *chosen)

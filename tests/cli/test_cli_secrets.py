@@ -223,7 +223,7 @@ def test_an_error_does_not_repeat_them(search: mk.Retriever, corpus: mk.Corpus) 
 def test_the_log_of_calls_holds_none(tmp_path: Path) -> None:
     calls = Calls(tmp_path)
     for value, text in SAID.items():
-        calls.asked(text.format(value), f"password: {value}", {"k": 5}, {})
+        calls.log_search(text.format(value), f"password: {value}", {"k": 5}, {})
     assert seen((tmp_path / ".memkit/calls.jsonl").read_text("utf-8"), SAID) == []
 
 

@@ -104,6 +104,6 @@ def test_a_server_that_writes_migrates_and_cleans_up_and_says_so(is_read_only: b
     else:
         assert now[f"{HOME}/test-user/working.md"] == ""
         assert "data/memory/boris.md" not in now
-        assert "past its day, deleted: data/memory/users/test-user/working.md: - [id:wk_001]" in done.stderr
+        assert "expired, deleted: data/memory/users/test-user/working.md: - [id:wk_001]" in done.stderr
         assert "migrated: data/memory/boris.md:1: ar_001, an item" in done.stderr
         assert json.loads((root / f"{HOME}/boris/meta.json").read_text())["archiveCount"] == 2
