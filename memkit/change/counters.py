@@ -1,4 +1,4 @@
-"""What follows from other changes: the counters of a ``meta.json`` beside the fact files that change."""
+"""Edits derived from others: the counters in ``meta.json`` beside changed fact files."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ReadFile = Callable[[str], tuple[str | None, str | None]]
 
 
 def counted(after: Mapping[str, str], read_file: ReadFile) -> Iterator[dict[str, Any]]:
-    """The edits that make the counters right once each file of `after` is as it is there.
+    """The edits that correct the counters for the new contents `after`.
 
-    A ``meta.json`` that changes itself, is absent, or is not JSON is left alone; so is a counter that it does not have.
+    A ``meta.json`` that is itself changed, is missing, or is not JSON is left alone; missing counters are not added.
     """
     for path, text in sorted(after.items()):
         folder, name = posixpath.split(path)
@@ -41,7 +41,7 @@ def counted(after: Mapping[str, str], read_file: ReadFile) -> Iterator[dict[str,
 
 
 def check_counters(after: Mapping[str, str], before: Mapping[str, str | None], read_file: ReadFile) -> None:
-    """Raise where a ``meta.json`` would say another number than it did, and that is not how many facts there are."""
+    """Raise where a changed counter in ``meta.json`` is not the number of facts."""
     for path, text in after.items():
         folder, name = posixpath.split(path)
         for counter_of, counter in _COUNTERS.items() if name == "meta.json" else ():
@@ -70,6 +70,6 @@ def _counter_span(meta: str | None, counter: str) -> tuple[int, int] | None:
 
 
 def facts_in(text: str) -> int:
-    """How many lines of a file are facts."""
+    """The number of fact lines in a text."""
     lines = text.removeprefix("\ufeff").split("\n")
     return sum(parse_fact(line.removesuffix("\r")) is not None for line in lines)

@@ -1,4 +1,4 @@
-"""What changes or changed, as a table of memories and as a unified diff."""
+"""Differences as a table of memories and as a unified diff."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from memkit.text.secrets import Mask, mask
 
 
 class Diff(str):
-    """A unified diff: a string, in a notebook in colour, secrets masked there."""
+    """A unified diff: a string, which notebooks show in colour, with secrets masked."""
 
     __slots__ = ()
     _COLOURS = (("+++", ""), ("---", ""), ("+", "rgba(46,160,67,.22)"), ("-", "rgba(248,81,73,.22)"), ("@", ""))
@@ -35,7 +35,7 @@ class Diff(str):
 
 
 def diff_of(path: str, before: str | None, after: str | None) -> str:
-    """The lines of one file's diff; None is a file that is not there."""
+    """The unified diff of one file; None is a missing file."""
     if before == after:
         return ""
     old, new = ("/dev/null" if text is None else f"{side}/{path}" for side, text in (("a", before), ("b", after)))
@@ -44,13 +44,13 @@ def diff_of(path: str, before: str | None, after: str | None) -> str:
 
 
 def _lines(text: str | None) -> list[str]:
-    """Lines with their ends, split at LF alone."""
+    """Lines with their line ends, split at LF only."""
     lines = (text or "").split("\n")
     return [f"{line}\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
 _LOCATION_COLUMNS = ("memory_id", "path", "line_start", "line_end", "heading_path")
-"""Where a memory stands: another line or folder is no change of what it says."""
+"""Columns of a memory's location: a move to another line or folder does not change its content."""
 _CONTENT_COLUMNS = tuple(name for name in MEMORIES.names if name not in _LOCATION_COLUMNS)
 DIFFERENCE = table(
     column("change", pa.string(), "added, removed, changed or moved (another file, whatever else changed)"),
@@ -71,7 +71,7 @@ _ORDER = ("removed", "changed", "moved", "added")
 
 @dataclass(frozen=True)
 class Difference(Tabular):
-    """What differs between two corpora, by memory. Made by `diff`.
+    """The differences between two corpora, by memory; made by `diff`.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Difference(Tabular):
     table: pa.Table
 
     def diff(self) -> Diff:
-        """The texts as a unified diff, memory by memory: text that a notebook shows in colour.
+        """The texts as a unified diff, memory by memory; notebooks show it in colour.
 
         Returns
         -------
@@ -108,20 +108,20 @@ class Difference(Tabular):
 
 
 def diff(corpus_a: Corpus, corpus_b: Corpus) -> Difference:
-    """What was added, removed, changed or moved between two corpora, memory by memory.
+    """Find the memories that were added, removed, changed or moved between two corpora.
 
-    A memory is the same by its own id, its text or its name; else where half of its words are, or its whole body in
-    another file. Cost is linear in the memories of both.
+    Two memories match by their own id, their text or their name; else if they share half of their words, or the whole
+    body in another file. The cost is linear in the number of memories.
 
     Parameters
     ----------
     corpus_a, corpus_b : Corpus
-        Before and after: two revisions, a folder before and after an apply, two folders.
+        Before and after: two revisions, one folder at two times, or two folders.
 
     Returns
     -------
     Difference
-        ``.table`` has a row a memory, what is gone first; ``.diff()`` the same as a unified diff.
+        ``.table`` has one row per memory that differs, removed ones first; ``.diff()`` is the same as a unified diff.
 
     Examples
     --------
@@ -150,12 +150,12 @@ def diff(corpus_a: Corpus, corpus_b: Corpus) -> Difference:
 
 
 def _stripped(value: Any) -> Any:
-    """A value without the blank lines at a text's end, which come and go with what is written below it."""
+    """A value without blank lines at the end of a text, which depend on the text below it."""
     return value.rstrip() if isinstance(value, str) else value
 
 
 def _row(before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What became of one memory; None where nothing did."""
+    """The row of one memory; None where nothing changed."""
     old, new = before or {}, after or {}
     is_both = before is not None and after is not None
     fields = [name for name in _CONTENT_COLUMNS if is_both and _stripped(old[name]) != _stripped(new[name])]
@@ -163,7 +163,7 @@ def _row(before: dict[str, Any] | None, after: dict[str, Any] | None) -> dict[st
     if is_both and not fields and not moved:
         return None
     row, old_text, new_text = after or old, old.get("text"), new.get("text")
-    hide = Mask([old_text or "", new_text or ""])  # in words, a secret is not seen as one
+    hide = Mask([old_text or "", new_text or ""])  # a secret split into words is no longer recognised
     old_words, new_words = (Counter(words_of(hide(text or ""))) for text in (old_text, new_text))
     return {
         "change": "moved" if moved else "changed" if is_both else "removed" if before else "added",

@@ -1,8 +1,8 @@
-"""Every file call that a change makes, one method each, so that a test can count, stop or fail each; and which names
-it may write: those that memkit's formats write, where its readers look, that can be shown.
+"""All file operations of a change, one method each, so that a test can count or fail each one; and the names that a
+change may write: those that memkit's formats write, where its readers look, and that can be displayed.
 
-Paths are relative to one root, with ``/``. None leads outside: what is absolute, climbs, is hidden and not memkit's
-own, or goes through a link is refused before anything is looked at, in `Disk._at`, through which every method goes.
+Paths are relative to one root, with ``/``, and never lead outside: `Disk._at`, which every method uses, first refuses
+paths that are absolute, contain ``..``, are hidden and not memkit's own, or go through a link.
 """
 
 from __future__ import annotations
@@ -26,21 +26,21 @@ from memkit.params import path_of
 
 IGNORED = f"{STATE}/.gitignore"
 WRITTEN = tuple(sorted({ending for format in FORMATS for ending in format.writes}))
-"""The ends of the names that any of memkit's formats writes."""
+"""Suffixes of the files that memkit's formats write."""
 _ODD = re.compile(r'[<>:"|?*]')
-"""What not every system takes for a part of a name."""
+"""Characters that some systems do not allow in a name."""
 _LONGEST_NAME, _LONGEST_PATH = 255, 1000
-"""Bytes; of a path fewer than a system takes, as its root comes before it."""
+"""Bytes; the limit of a path leaves room for its root."""
 _DRIVE = re.compile(r"^[A-Za-z]:")
 _STAGED = re.compile(r"\.~memkit-[1-9]\d*-\d+\.tmp")
 _NO_NAME = (errno.ENAMETOOLONG, errno.EINVAL)
-"""What a system says of a name that no file can have there."""
+"""Errors of a system for a name that no file can have."""
 _READ = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _POLL = 0.005
-"""Seconds between two looks at a lock that another holds."""
+"""Seconds between two tries for a lock that another process holds."""
 _FULL_SYNC = 51
-"""F_FULLFSYNC of macOS, whose fsync stops at the drive's own memory."""
+"""F_FULLFSYNC of macOS, whose fsync stops at the drive's cache."""
 
 
 class _BlockedError(ChangeRefusedError):
@@ -53,14 +53,14 @@ class Disk:
     Parameters
     ----------
     root : Path
-        A folder that is there.
+        An existing folder.
     """
 
     def __init__(self, root: Path) -> None:
         self.root = root.resolve()
 
     def _at(self, path: str) -> str:
-        """Where `path` lies on disk, once nothing on the way to it leads elsewhere; "" is the root.
+        """The absolute path of `path`, checked not to lead elsewhere; "" is the root.
 
         Raises
         ------
@@ -75,7 +75,7 @@ class Disk:
         return f"{self.root}/{path}"
 
     def read(self, path: str) -> bytes | None:
-        """The bytes of a file, or None where there is none."""
+        """The bytes of a file, or None where it does not exist."""
         try:
             descriptor = os.open(self._at(path), _READ)
         except FileNotFoundError:
@@ -90,21 +90,21 @@ class Disk:
             os.close(descriptor)
 
     def status(self, path: str) -> os.stat_result | None:
-        """The mode and owner of a file or folder; None where there is nothing."""
+        """The status of a file or folder; None where it does not exist."""
         try:
             return os.lstat(self._at(path))
         except (FileNotFoundError, NotADirectoryError, _BlockedError):
             return None
 
     def names(self, folder: str) -> list[str]:
-        """The names in a folder, in order; none where it is not there."""
+        """The sorted names in a folder; empty where it does not exist."""
         try:
             return sorted(os.listdir(self._at(folder)))  # noqa: PTH208 - names are all that is wanted
         except (FileNotFoundError, NotADirectoryError, _BlockedError):
             return []
 
     def write(self, path: str, data: bytes, like: os.stat_result | None = None) -> None:
-        """A new file with these bytes, and the mode and owner of another."""
+        """Create a file with these bytes, and the mode and owner of `like`."""
         place = self._at(path)
         descriptor = os.open(place, _NEW, 0o666 if like is None else 0o600)
         with os.fdopen(descriptor, "wb") as file:
@@ -115,16 +115,16 @@ class Disk:
             os.chmod(place, stat.S_IMODE(like.st_mode))  # noqa: PTH101 - a new file, no link
 
     def sync(self, path: str) -> None:
-        """Have a file's bytes survive a power cut."""
+        """Sync a file's content to disk."""
         self._sync(path, _READ)
 
     def sync_folder(self, folder: str) -> None:
-        """Have the names in a folder survive a power cut; Windows has no such call, and needs none."""
+        """Sync a folder's names to disk; Windows neither has nor needs such a call."""
         if os.name != "nt":
             self._sync(folder, _READ | getattr(os, "O_DIRECTORY", 0))
 
     def rename(self, path: str, to: str) -> None:
-        """Give a file another name, in place of what has that name."""
+        """Rename a file, replacing the target."""
         os.replace(self._at(path), self._at(to))  # noqa: PTH105 - one call, as all methods here
 
     def remove(self, path: str) -> None:
@@ -132,21 +132,21 @@ class Disk:
         os.unlink(self._at(path))  # noqa: PTH108
 
     def make_folder(self, path: str) -> None:
-        """A new folder."""
+        """Create a folder."""
         os.mkdir(self._at(path))  # noqa: PTH102
 
     def remove_folder(self, path: str) -> None:
-        """Remove a folder that is empty."""
+        """Remove an empty folder."""
         os.rmdir(self._at(path))  # noqa: PTH106
 
     @contextmanager
     def locked(self, patience: float = PATIENCE) -> Iterator[None]:
-        """Hold off every other writer, and memkit's readers.
+        """Hold the lock, which excludes every other writer and memkit's readers.
 
         Raises
         ------
         MemkitError
-            Where another does not let go in so many seconds, or nothing may be written here.
+            Where the lock is not free within `patience` seconds, or the folder is not writable.
         """
         from filelock import FileLock, Timeout
 
@@ -168,17 +168,17 @@ class Disk:
             lock.release()
 
     def _prepare(self) -> None:
-        """Make memkit's own folders, and have their names last before anything depends on them."""
+        """Create memkit's own folders, and sync their names before anything depends on them."""
         for folder, above in ((STATE, ""), (JOURNAL, STATE)):
             if self.status(folder) is None:
-                with suppress(FileExistsError):  # another process made it meanwhile
+                with suppress(FileExistsError):  # another process created it meanwhile
                     self.make_folder(folder)
                 self.sync_folder(above)
         ignored = self.read(IGNORED)
         lines = (ignored or b"").split()
         if b"*" in lines and not any(line.startswith(b"!") for line in lines):
             return
-        if ignored is not None:  # somebody else's: old texts are not to get into a repository
+        if ignored is not None:  # not memkit's: old texts must not get into a repository
             self.remove(IGNORED)
         with suppress(FileExistsError):
             self.write(IGNORED, b"*\n")
@@ -196,7 +196,7 @@ class Disk:
             os.close(descriptor)
 
     def _refuse_links(self, path: str) -> None:
-        """Raise where a link, or a file in place of a folder, is on the way to `path`, or a link is `path` itself."""
+        """Raise where a part of `path` is a link, or a file in place of a folder."""
         place, parts = str(self.root), path.split("/")
         for count, part in enumerate(parts, 1):
             place = f"{place}/{part}"
@@ -215,24 +215,24 @@ class Disk:
 
 
 def _is_junction(status: os.stat_result) -> bool:
-    """Whether a folder of Windows is another one's second name, which is no link there and leads as one."""
+    """Whether a folder is a junction of Windows: not reported as a link, but leads elsewhere as one."""
     tag = getattr(status, "st_reparse_tag", 0)
     return bool(tag) and tag == getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", None)
 
 
 def staged_name(path: str, number: int, place: int) -> str:
-    """Where the new content of `path` waits beside it, the file at `place` in the change `number`."""
+    """The path beside `path` where its new content is staged; it is file `place` of the change `number`."""
     return f"{path[: path.rfind('/') + 1]}.~memkit-{number}-{place}.tmp"
 
 
 def _is_own(path: str) -> bool:
-    """Whether a hidden path is memkit's own: what it keeps at the root, or a new content beside its file."""
+    """Whether a hidden path is memkit's own: its folder at the root, or a staged content beside its file."""
     folder, _, name = path.rpartition("/")
     return path.split("/")[0] == STATE or (_STAGED.fullmatch(name) is not None and not is_hidden(folder))
 
 
 def _refuse_odd(path: object) -> None:
-    """Raise for what is no plain relative path."""
+    """Raise unless `path` is a plain relative path."""
     if not isinstance(path, str):
         raise ChangeRefusedError(f"expected a path as a text. Got {path!r:.200}.")
     is_odd = "\\" in path or "\0" in path or _DRIVE.match(path) is not None
@@ -242,12 +242,12 @@ def _refuse_odd(path: object) -> None:
 
 
 def check_path(path: str) -> str:
-    """`path`, where it is the plain relative path of a file that readers see.
+    """`path`, checked to be the plain relative path of a file that readers see.
 
     Raises
     ------
     ChangeRefusedError
-        Where it leads out of the root, or to what is hidden.
+        Where it leads out of the root, or to a hidden file.
 
     Examples
     --------
@@ -262,7 +262,7 @@ def check_path(path: str) -> str:
 
 @lru_cache(4096)
 def check_changed(path: str) -> str:
-    """`path`, where it is of a file that memkit writes: by the end of its name, and as its readers look there.
+    """`path`, checked to be a file that memkit writes: by its suffix, and in a folder that readers visit.
 
     Raises
     ------
@@ -286,7 +286,7 @@ def check_changed(path: str) -> str:
 
 @lru_cache(4096)
 def check_new(path: str) -> str:
-    """`path`, where a file of that name may be made: it can be shown, and every system can hold it.
+    """`path`, checked as a new file: its name can be displayed, and is valid on every system.
 
     Raises
     ------
@@ -300,13 +300,13 @@ def check_new(path: str) -> str:
     check_changed(path)
     for part in path.split("/"):
         if not part.isprintable() or part != part.strip() or part.endswith(".") or _ODD.search(part):
-            expected = "letters that can be seen, no blank or dot at an end, and none of"
+            expected = "printable characters, no blank or dot at an end, and none of"
             raise ChangeRefusedError(f'a new name: expected {expected} < > : " | ? *. Got {path!r:.200}.')
     return path
 
 
 class Names:
-    """The names below a root as they are, and those that a change makes: no system may take two of them for one.
+    """The names below a root, and those that a change adds, of which no two may be equal on any system.
 
     Parameters
     ----------
@@ -319,12 +319,12 @@ class Names:
         self._known: dict[str, dict[str, str]] = {}
 
     def make(self, path: str, gone: Container[str]) -> None:
-        """Take note of a new file, where the files `gone` are not there any more.
+        """Add a new file; the files in `gone` no longer exist.
 
         Raises
         ------
         ChangeRefusedError
-            Where a name in it differs only in case or spelling from another that is there.
+            Where a name in it differs from an existing one only in case or Unicode normalisation.
         """
         parts = path.split("/")
         for end, name in enumerate(parts):
@@ -348,9 +348,9 @@ def folder_of(root: str | Path) -> Path:
     Raises
     ------
     ParameterError
-        For what is no path.
+        For a value that is no path.
     FormatError
-        Where there is no folder.
+        Where the folder does not exist.
     """
     path = path_of("folder", root)
     try:

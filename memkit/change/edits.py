@@ -1,4 +1,4 @@
-"""A change as a table: one row an operation, to be read, filtered, shown as a diff, and applied as a whole."""
+"""A change as a table: one row per operation, to be read, filtered, shown as a diff, and applied as a whole."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ EDITS = table(
     column("op", pa.string(), "create, update, delete or move"),
     column("path", pa.string(), "the file, relative to the root"),
     column("to", pa.string(), "where a file moves; else null"),
-    column("memory_id", pa.string(), "the memory that it is about; null for indexes and counters"),
-    column("policy", pa.string(), "what asks for it"),
-    column("reason", pa.string(), "why, as the policy says it"),
-    column("before", pa.string(), "what stands there; null where nothing does"),
-    column("after", pa.string(), "what is to stand there; null for nothing"),
+    column("memory_id", pa.string(), "the memory that changes; null for indexes and counters"),
+    column("policy", pa.string(), "the policy or operation that wants the edit"),
+    column("reason", pa.string(), "why, in the policy's words"),
+    column("before", pa.string(), "the text before; null where there is none"),
+    column("after", pa.string(), "the text after; null for none"),
     column("at", pa.int64(), "where `before` begins in the file, in characters; null for a whole file"),
-    column("sha256", pa.string(), "of the file as it was read; null where there is none"),
-    column("together", pa.string(), "rows with the same word are applied together or not at all; null: by itself"),
-    column("derived", pa.bool_(), "it follows from the others, as a counter does, and is worked out again"),
+    column("sha256", pa.string(), "hash of the file as it was read; null for a new file"),
+    column("together", pa.string(), "rows with the same value are applied together or not at all; null: independent"),
+    column("derived", pa.bool_(), "whether it follows from other rows, like a counter; recomputed after a filter"),
 )
 _TYPES: dict[pa.DataType, tuple[type, str]] = {
     pa.string(): (str, "a text"),
@@ -61,20 +61,20 @@ Row = dict[str, Any]
 
 
 class Edits(Tabular):
-    """What would change, as rows. Made by `memkit.plan`, by a store with ``dry_run=True``, or by `from_json`.
+    """A plan of changes as rows, made by `memkit.plan`, by a store with ``dry_run=True``, or by `from_json`.
 
     Parameters
     ----------
     root : Path
         The folder that the paths are relative to.
     rows : list of dict
-        One an operation; those that are derived are worked out again.
+        One per operation; derived rows are recomputed.
     refused : list of dict
-        What a policy asks for and cannot be done safely: path, memory_id, policy, reason.
+        Operations that cannot be done safely: path, memory_id, policy, reason.
     about : dict
-        What the journal is to keep of it.
+        Metadata for the journal.
     reading : Reading, optional
-        The folder as it was read; None is read again where it has to be known how many memories there are.
+        The folder as it was read; None reads it again where the number of memories is needed.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class Edits(Tabular):
 
     @cached_property
     def table(self) -> pa.Table:
-        """One row an operation; ``schema.field(name).metadata`` says what each column means."""
+        """One row per operation; ``schema.field(name).metadata`` describes each column."""
         rows = [*self._rows, *self._derived]
         numbered = [{**row, "edit": number} for number, row in enumerate(rows, 1)]
         return describe(pa.Table.from_pylist(numbered, schema=EDITS), memkit="edits")
@@ -136,7 +136,7 @@ class Edits(Tabular):
 
     @cached_property
     def _own_contents(self) -> dict[str, str | None]:
-        """Every file that the plan's own rows touch, as it will be; None where it will not be there."""
+        """The new content of every file that the plan's own rows touch; None for a removed file."""
         contents = self._contents(self._rows)
         names, gone = Names(self._disk), {path for path, text in contents.items() if text is None}
         for path, text in contents.items():
@@ -151,11 +151,11 @@ class Edits(Tabular):
 
     @cached_property
     def _after(self) -> dict[str, str | None]:
-        """The same with what follows."""
+        """The same, with the derived rows applied too."""
         return self._own_contents | self._contents(self._derived)
 
     def _read_other(self, path: str) -> tuple[str | None, str | None]:
-        """A further file as it is, and its hash."""
+        """The text of another file and its hash, or None twice."""
         data = self._disk.read(path)
         if data is None:
             return None, None
@@ -163,7 +163,7 @@ class Edits(Tabular):
         return self._before[path], hash_of(data)
 
     def _read(self, path: str, sha256: str | None) -> None:
-        """Have the text of a file, which must be what its row says."""
+        """Read a file into `_before`; raises where its hash differs from the row's."""
         if path in self._before and self._hashes[path] == sha256:
             return
         data = self._disk.read(path)
@@ -172,7 +172,7 @@ class Edits(Tabular):
         self._hashes[path], self._before[path] = sha256, None if data is None else utf8(path, data)
 
     def _contents(self, rows: Iterable[Row]) -> dict[str, str | None]:
-        """Every file that the rows touch, as it will be; None where it will not be there."""
+        """The new content of every file that `rows` touch; None for a removed file."""
         splices: dict[str, list[Splice]] = {}
         contents: dict[str, str | None] = {}
         for row in rows:
@@ -207,7 +207,7 @@ class Edits(Tabular):
         return int(self.table.num_rows)
 
     def diff(self) -> Diff:
-        """What would change, file by file, as a unified diff: text that a notebook shows in colour.
+        """The changes as a unified diff, file by file; a notebook shows it in colour.
 
         Returns
         -------
@@ -218,7 +218,7 @@ class Edits(Tabular):
         return Diff("".join(diff_of(path, self._before.get(path), text) for path, text in after))
 
     def filter(self, where: str) -> Edits:
-        """The rows that pass a predicate, and what follows from them.
+        """The rows that match a predicate, and the rows derived from them.
 
         Parameters
         ----------
@@ -234,7 +234,7 @@ class Edits(Tabular):
         QueryError
             Where it is not a predicate.
         ChangeRefusedError
-            Where it would part rows that only make sense together.
+            Where it would separate rows that belong together.
         """
         try:
             if read_select(_SELECT + where).shape != read_select(_SELECT + "true").shape:
@@ -256,10 +256,10 @@ class Edits(Tabular):
         return Edits(self.root, kept_rows, self.refused.to_pylist(), self.about, self._guard.reading)
 
     def removed(self) -> list[str]:
-        """The ids of the memories that would be gone, told from the files before and after, whatever the rows say.
+        """The ids of the memories that the change removes, computed from the files before and after, not from the rows.
 
-        A memory stays where at least half of its words are in what takes its place, or half of its lines anywhere in
-        the files that change, and it expires no sooner than it did.
+        A memory counts as kept if at least half of its words are in its replacement, or half of its lines anywhere in
+        the changed files, and if it does not expire sooner than before.
 
         Returns
         -------
@@ -274,51 +274,51 @@ class Edits(Tabular):
         return self._guard.lost(before, after) if changes else []
 
     def apply(self, force: bool = False) -> pa.Table:
-        """Change the files: all rows or none, in one step that `memkit.undo` takes back.
+        """Apply all rows or none, in one step that `memkit.undo` takes back.
 
         Parameters
         ----------
         force : bool
-            Also where more than 30 % of the memories would go.
+            Apply even if more than 30 % of the memories would be removed.
 
         Returns
         -------
         pyarrow.Table
-            The files: path, op, sha256 before and after.
+            The changed files: path, op, sha256_before, sha256_after.
 
         Raises
         ------
         StaleSourceError
             Where a file was changed since; nothing was written.
         ChangeRefusedError
-            Where too many memories would go, or a file cannot be changed safely; nothing was written.
+            Where too many memories would be removed, or a file cannot be changed safely; nothing was written.
         MemkitError
-            Where another process is at work there, or the disk refuses; nothing was changed.
+            Where another process holds the lock, or the disk fails; nothing was changed.
         """
         if not self.changes():
             return report_of(Record(0, ()))
         gone = 0 if force else len(self._removed)
         if gone and gone > MOST_REMOVED * (memories := self._guard.memories()):
             raise ChangeRefusedError(
-                f"{gone} of {memories} memories would go, more than {MOST_REMOVED:.0%}. force=True removes them."
+                f"{gone} of {memories} memories would be removed, more than {MOST_REMOVED:.0%}. force=True allows it."
             )
         with opened(self.root) as journal:
             return self.apply_with(journal)
 
     def changes(self) -> list[Change]:
-        """The files before and after."""
+        """The changed files, before and after."""
         after = self._after.items()
         changes = [Change(path, _bytes(self._before.get(path)), _bytes(text)) for path, text in after]
         return [change for change in changes if change.before != change.after]
 
     def apply_with(self, journal: Journal) -> pa.Table:
-        """`apply` for who has the lock, whatever is removed."""
+        """`apply` for a caller that holds the lock, however many memories are removed."""
         policies = sorted({word or "" for word in self.table["policy"].to_pylist()})
         changes, about = self.changes(), {**self.about, "edits": len(self), "policies": policies}
         return report_of(journal.apply(changes, about) if changes else Record(0, ()))
 
     def to_json(self) -> str:
-        """A JSON array of the rows, which `from_json` and ``memkit apply`` take.
+        """The rows as a JSON array, for `from_json` and ``memkit apply``.
 
         Returns
         -------
@@ -328,14 +328,14 @@ class Edits(Tabular):
 
     @classmethod
     def from_json(cls, text: str, root: str | Path) -> Edits:
-        """The plan that `to_json` wrote, for files that are still as they were.
+        """Load a plan that `to_json` wrote; its files must be unchanged.
 
         Parameters
         ----------
         text : str
             A JSON array.
         root : str or Path
-            The folder that it was made for.
+            The folder that the plan was made for.
 
         Returns
         -------
@@ -344,9 +344,9 @@ class Edits(Tabular):
         Raises
         ------
         FormatError
-            Where it is no such array, or a column is not of its type.
+            Where the text is no such array, or a value has the wrong type.
         ChangeRefusedError
-            Where a row names a file that memkit does not write, or two rows do not go together.
+            Where a row names a file that memkit does not write, or two rows conflict.
         StaleSourceError
             Where a file was changed since.
         """
@@ -359,7 +359,7 @@ class Edits(Tabular):
                 f"a plan: expected a JSON array of edits, as `memkit plan --json` prints. {error}"
             ) from error
         edits = cls(folder_of(root), rows)
-        _ = edits._after  # what stands nowhere is refused now, not when it is applied
+        _ = edits._after  # refuse rows that match no text now, not on apply
         return edits
 
     def _sheets(self, rows: int = 20, show_secrets: bool = False) -> Any:
@@ -380,7 +380,7 @@ class Edits(Tabular):
 
 
 def report_of(record: Record) -> pa.Table:
-    """The files of a record: path, op, sha256_before and sha256_after."""
+    """The files of a journal record: path, op, sha256_before and sha256_after."""
     ops = {(True, False): "create", (False, True): "delete"}
     rows = [
         (file.path, ops.get((file.before is None, file.after is None), "update"), file.before, file.after)
@@ -391,14 +391,14 @@ def report_of(record: Record) -> pa.Table:
 
 
 def _checked_row(row: Row, where: str) -> Row:
-    """The same row, which anybody may have written.
+    """`row`, checked, since anybody may have written it.
 
     Raises
     ------
     FormatError
-        Where a column is not of its type, or the columns do not go together.
+        Where a value has the wrong type, or the columns do not fit together.
     ChangeRefusedError
-        Where it names a file that memkit does not write.
+        Where the row names a file that memkit does not write.
     """
     for name, (kind, expected) in _COLUMNS.items():
         value = row[name]
@@ -416,7 +416,7 @@ def _checked_row(row: Row, where: str) -> Row:
 
 
 def check_names(row: Row) -> None:
-    """Raise where a row would change or make a file that memkit does not write.
+    """Raise where a row would change or create a file that memkit does not write.
 
     Raises
     ------
@@ -449,11 +449,11 @@ _EXPECTED: dict[str, tuple[tuple[str, Callable[[Row], bool], str], ...]] = {
     "delete": (_is_null("to"), _is_given("sha256"), ("after", lambda row: not row.get("after"), "empty or null")),
     "move": (_is_given("to"), _is_null("at"), _is_given("sha256"), _is_null("after")),
 }
-"""What the columns of each operation must be."""
+"""The required columns of each operation: name, check, and the expected value in words."""
 
 
 def _checked_splices(path: str, text: str, splices: list[Splice]) -> list[Splice]:
-    """The splices of one file, none of which may reach into another; of JSON, commas go with their items."""
+    """The sorted splices of one file, which must not overlap; in JSON, commas are removed with their items."""
     splices = sorted(dict.fromkeys(splices), key=lambda splice: splice[:2])
     if path.lower().endswith(".json") and not all(splice.text for splice in splices):
         splices = sorted(Json(text).settled(splices), key=lambda splice: splice[:2])
@@ -464,7 +464,7 @@ def _checked_splices(path: str, text: str, splices: list[Splice]) -> list[Splice
 
 
 def _refuse_below(path: str, files: Container[str]) -> None:
-    """Raise where one of `files` is what would have to be a folder for `path`."""
+    """Raise where one of `files` would have to be a folder above `path`."""
     for position, character in enumerate(path):
         if character == "/" and path[:position] in files:
             raise ChangeRefusedError(f"{path}: {path[:position]} is a file, and cannot be its folder.")

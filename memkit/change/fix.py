@@ -1,4 +1,4 @@
-"""`mk.Fix`: problems that have one right answer, mended; `memkit rules` says which."""
+"""`mk.Fix` mends the problems that have one right answer; `memkit rules` lists them."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ CODES = tuple(dict.fromkeys(code for code, _, _ in FIXES))
 class Fix(Estimator):
     """Mends problems that have one right answer, as a plan: ``mk.plan(corpus, mk.Fix())``.
 
-    Counters of a ``meta.json`` are counted again, a note's file is named after its id, an entry without ``updated``
-    gets the day of the plan, a record without ``format_version`` gets 1.0.0, and a Markdown file that no index names is
-    named by the index of its folder.
+    It recounts the counters of ``meta.json``, renames a note's file to its id, gives an entry without ``updated`` the
+    day of the plan, gives a record without ``format_version`` the version 1.0.0, and adds a Markdown file that no index
+    names to the index of its folder.
 
     Examples
     --------
@@ -42,7 +42,7 @@ class Fix(Estimator):
     """
 
     rules: tuple[str, ...] = param(
-        None, choices=CODES, stands_for=CODES, doc="The codes of the rules that are mended; None: all that can be."
+        None, choices=CODES, stands_for=CODES, doc="Codes of the rules to mend. None: all that can be mended."
     )
 
     def draft(self, draft: Draft) -> None:
@@ -99,7 +99,7 @@ def _version(draft: Draft, problem: Row) -> None:
 
 
 def _name_in_index(draft: Draft, folder: str, paths: list[str]) -> None:
-    """Draft entries for files in the index of their folder."""
+    """Draft new entries for files, in the index of their folder."""
     index = posixpath.join(folder, "index.json")
     if not draft.exists(index):
         raise ChangeRefusedError(f"{folder}: it has no index.json.")
@@ -122,7 +122,7 @@ def _name_in_index(draft: Draft, folder: str, paths: list[str]) -> None:
 
 
 def _above(index: str, example: Row | None) -> str:
-    """What the files of an index are relative to: as its other entries have it, else the folder above."""
+    """The folder that files of an index are relative to: as in its other entries, else the folder above."""
     if example and example["path"].endswith(example["file"]):
         return str(example["path"].removesuffix(example["file"]).rstrip("/") or ".")
     return posixpath.dirname(posixpath.dirname(index)) or "."

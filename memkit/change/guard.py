@@ -1,4 +1,4 @@
-"""How much a change takes away, told from the files before and after as memkit's readers see them."""
+"""The memories that a change removes, computed from the files before and after as memkit reads them."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from memkit.past.identity import ALIKE, Known, known_of, matches
 
 
 class Guard:
-    """The memories of a folder, and which of them go with a change.
+    """Counts the memories of a folder, and finds those that a change removes.
 
     Parameters
     ----------
     root : Path
         The folder.
     reading : Reading, optional
-        The folder as it was read; None is read here, where that is needed.
+        The folder as it was read; None reads it on demand.
     """
 
     def __init__(self, root: Path, reading: Reading | None = None) -> None:
         self.root, self.reading = root, reading
 
     def lost(self, before: Mapping[str, bytes | None], after: Mapping[str, bytes | None]) -> list[str]:
-        """The ids of the memories that go where files change from `before` to `after`."""
+        """The ids of the memories that are removed when files change from `before` to `after`."""
         root, options = (self.reading.root, self.reading.options) if self.reading else (self.root, Options())
         return lost(*reader.memories_of(root, options, before, after))
 
     def memories(self) -> int:
-        """How many memories there are."""
+        """The number of memories in the folder."""
         self.reading = self.reading or reader.read(self.root, Options())
         return int(self.reading.tables["memories"].num_rows)
 
 
 def lost(before: pa.Table, after: pa.Table) -> list[str]:
-    """The ids of the memories of which less than half is left, in what took their place or else line by line.
+    """The ids of the memories of which less than half is left, in their replacement or else line by line.
 
-    What now expires, or does so sooner, goes too: who cleans up next would remove it.
+    Memories that now expire, or expire sooner, count as removed too: the next cleanup would remove them.
 
     Examples
     --------
@@ -70,7 +70,7 @@ def lost(before: pa.Table, after: pa.Table) -> list[str]:
 
 
 def _is_kept(old: Known, new: Known) -> bool:
-    """Whether at least half of the words of a memory are in another, or all of one without words."""
+    """Whether at least half of the words of a memory are in another; without words, whether both are equal."""
     if old.said == new.said or not old.said:
         return True
     words, new_words = Counter(old.text.split()), Counter(new.text.split())
@@ -82,7 +82,7 @@ def _lines(memories: Iterable[Known]) -> list[str]:
 
 
 def _take_lines(memory: Known, lines: Counter[str]) -> bool:
-    """Take the lines of a memory out of `lines`; whether half of them were there."""
+    """Remove a memory's lines from `lines` if at least half of them are in it, and return whether they were."""
     wanted = Counter(_lines([memory]))
     shared = Counter({line: min(count, lines[line]) for line, count in wanted.items() if lines[line] > 0})
     if not wanted or shared.total() < ALIKE * wanted.total():

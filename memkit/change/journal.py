@@ -1,13 +1,13 @@
-"""One change of many files as one step, whatever happens half-way.
+"""A write-ahead journal: a change of many files is one atomic step, even if the process dies.
 
-The record of a change says what each file was and will be. It is written first (``.new``); then the new contents are
-staged beside their targets; then the record is renamed (``.todo``), which decides; then names change and nothing else;
-then the record is ``.done`` and keeps what is needed to undo. What a process that died left is settled by the next that
-opens the folder: a ``.new`` is taken back, a ``.todo`` is finished. Each step is safe to do twice.
+The record of a change holds each file's old and new state. It is written first (``.new``); then the new contents are
+staged beside their targets; then the record is renamed to ``.todo``, which commits the change; then files are only
+renamed; then the record becomes ``.done`` and keeps the old contents for undo. The next process that opens the folder
+settles an interrupted change: a ``.new`` is rolled back, a ``.todo`` is finished. Each step can be repeated safely.
 
-A folder may come from anybody, so a record is followed only where this user's key signed its name (`formats/disk/
-signed.py`), where every field of it is what memkit writes (`to_record`), and as far as `Disk` goes. Records of others
-are set aside; `recover` follows them where it is told to, within the other two.
+A folder may come from anybody, so a record is followed only if this user's key signed its name (`formats/disk/
+signed.py`), if every field is valid (`to_record`), and only within the limits of `Disk`. Records of others are set
+aside; `recover(trust=True)` follows those too, within the last two limits.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ from memkit.formats.disk.source import utf8
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _MODES = range(0o1000)
-"""What of a mode is kept: who may read, write and run a file; an older memkit kept its kind too."""
+"""The bits of a mode that are kept: the permissions; an older memkit kept the file type too."""
 _MAX_FOREIGN = 10**6
-"""Numbers of others from here on do not count, so that nobody can use all up."""
+"""Foreign records with larger numbers are ignored when numbering, so that nobody can exhaust the numbers."""
 _REPEATED = "again-"
-"""What the name of a record opens with that is set aside where another of that name lies."""
+"""Prefix of a record that is set aside where a record of that name exists."""
 _MAX_LISTED = 10
 KEPT = 100
-"""Changes that can be undone, one after the other: each keeps the old texts."""
+"""How many changes can be undone, one after the other; each keeps its old texts."""
 
 
 def hash_of(data: bytes) -> str:
-    """What tells one content of a file from another."""
+    """The hash of a file's content."""
     return sha256(data).hexdigest()
 
 
 @dataclass(frozen=True)
 class Change:
-    """One file before and after, as bytes; None where it is not there."""
+    """One file before and after, as bytes; None where it does not exist."""
 
     path: str
     before: bytes | None
@@ -61,7 +61,7 @@ class Change:
 
 @dataclass(frozen=True)
 class File:
-    """A file in a record: hashes (None where it is not there), where the new content is staged, the old content."""
+    """A file in a record: its hashes (None where it does not exist), the staged path, and the old content."""
 
     path: str
     before: str | None
@@ -73,20 +73,20 @@ class File:
 
 @dataclass(frozen=True)
 class Record:
-    """What the journal keeps of one change.
+    """The journal's record of one change.
 
     Attributes
     ----------
     number : int
-        Changes are counted; the one with the highest number was the last.
+        Sequential number; the highest one is the last change.
     files : tuple of File
-        In the order in which their names change.
+        In the order in which they are renamed.
     made, dropped : tuple of str
-        Folders that it makes, outermost first, and folders that it removes where they are empty then, innermost first.
+        Folders that it creates, outermost first, and folders that it removes if they are then empty, innermost first.
     undoes : int or None
-        The change whose undoing this is.
+        The number of the change that this one undoes.
     about : dict
-        What the caller says of it: policies, reasons, time.
+        The caller's metadata: policies, reasons, time.
     """
 
     number: int
@@ -97,7 +97,7 @@ class Record:
     about: dict[str, Any] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
-        """One line of JSON below its own hash."""
+        """The record as one line of JSON, below its hash."""
         text = json.dumps(asdict(self), ensure_ascii=False).encode()
         return hash_of(text).encode() + b"\n" + text + b"\n"
 
@@ -107,16 +107,16 @@ _FILE: Kinds = {
     **{"staged": str | None, "image": str | None, "mode": int | None},
 }
 _RECORD: Kinds = {"number": int, "files": list, "made": list, "dropped": list, "undoes": int | None, "about": dict}
-"""The fields of a file and of a record, as JSON has them."""
+"""The fields of a file and of a record in JSON."""
 
 
 def to_record(data: bytes | None, number: int | None = None) -> Record | None:
-    """What `Record.to_bytes` wrote, under the `number` of its name; None where it is not whole.
+    """Parse the output of `Record.to_bytes`, stored under `number`; None where it is incomplete.
 
     Raises
     ------
     FormatError, ChangeRefusedError
-        Where it is whole and memkit would not have written it: then somebody else did.
+        Where it is complete, but not as memkit writes it: somebody else wrote it.
     """
     digest, _, text = (data or b"").partition(b"\n")
     text = text.removesuffix(b"\n")
@@ -135,7 +135,7 @@ def to_record(data: bytes | None, number: int | None = None) -> Record | None:
 
 
 def _check_record(record: Record, number: int | None) -> None:
-    """Raise where a record names what no change of memkit's names: all of it follows from its files' paths."""
+    """Raise where a record's folders, numbers or staged paths do not follow from the paths of its files."""
     paths = [check_path(file.path) for file in record.files]
     parents = {"/".join(path.split("/")[:end]) for path in paths for end in range(1, path.count("/") + 1)}
     if record.number < 1 or number not in (None, record.number):
@@ -153,7 +153,7 @@ def _check_record(record: Record, number: int | None) -> None:
 
 
 def _check_file(file: File, staged: str) -> None:
-    """Raise where what a record says of a file does not fit together; `staged` is where its content is to wait."""
+    """Raise where the fields of a file in a record are inconsistent; `staged` is the only valid staged path."""
     if any(hash is not None and not _HASH.fullmatch(hash) for hash in (file.before, file.after)):
         raise refused(file.path, "a SHA-256 before and after", f"{file.before!r:.80} and {file.after!r:.80}")
     if file.staged != (None if file.after is None else staged):
@@ -166,7 +166,7 @@ def _check_file(file: File, staged: str) -> None:
 
 @contextmanager
 def opened(root: Path, patience: float = PATIENCE, disk: Callable[[Path], Disk] = Disk) -> Iterator[Journal]:
-    """The journal of `root`, locked, after what was left unfinished there is settled.
+    """Lock `root`, settle interrupted changes, and give its journal.
 
     Raises
     ------
@@ -182,30 +182,30 @@ def opened(root: Path, patience: float = PATIENCE, disk: Callable[[Path], Disk] 
 
 
 class Journal:
-    """The changes made below one root; whoever has it holds the lock."""
+    """The journal of the changes below one root; its owner holds the lock."""
 
     def __init__(self, disk: Disk) -> None:
         self.disk, self._signer = disk, Signer(made_key(), disk.root)
 
     def apply(self, changes: Sequence[Change], about: dict[str, Any]) -> Record:
-        """Make all of `changes` or none.
+        """Apply all `changes` or none.
 
         Raises
         ------
         StaleSourceError
-            Where a file is not what its `Change` says that it was; nothing was written.
+            Where a file differs from `Change.before`; nothing was written.
         ChangeRefusedError
-            Where a file is not text in UTF-8, is read-only, or lies behind a link; nothing was written.
+            Where a file is not UTF-8, is read-only, or lies behind a link; nothing was written.
         MemkitError
-            Where the disk refuses before the change is decided; nothing was changed.
+            Where the disk fails before the commit; nothing was changed.
         """
-        # The folder of a split file is its own: with its index.md it goes too, where nothing else lies in it.
+        # A removed index.md belongs to a split file, whose folder is removed too if it is then empty.
         folders = {posixpath.split(change.path) for change in changes if change.after is None}
         dropped = tuple(sorted(folder for folder, name in folders if folder and name == "index.md"))
         return self._do(changes, dropped=dropped, about=about)
 
     def undo(self) -> Record:
-        """Take back the last change.
+        """Undo the last change.
 
         Raises
         ------
@@ -224,7 +224,7 @@ class Journal:
         return self._do(back, modes, dropped=dropped, undoes=last.number, about=about)
 
     def _do(self, changes: Sequence[Change], modes: Mapping[str, int | None] | None = None, **fields: Any) -> Record:
-        """Make the changes, in a record of the next number; a file that comes back gets the mode that it had."""
+        """Apply the changes in a record with the next number; a restored file gets its old mode."""
         numbers, others = (map(_number, self.disk.names(folder)) for folder in (JOURNAL, ASIDE))
         number = max([*numbers, *(number for number in others if number < _MAX_FOREIGN)], default=0) + 1
         files = tuple(self._files(number, changes, modes or {}))
@@ -234,22 +234,22 @@ class Journal:
         return record
 
     def last(self) -> Record | None:
-        """The last change that is done and not undone."""
+        """The last change that was not undone."""
         done = self._done()
         return self._record(done[-1]) if done else None
 
     def _done(self) -> list[str]:
-        """The names of the records of what is done, in order."""
+        """The names of the records of finished changes, in order."""
         return self._names(DONE)
 
     def _names(self, *states: str) -> list[str]:
-        """The names of records in these states, in order; whoever opens a journal sets those of others aside first."""
+        """The names of records in these states, in order; foreign records were set aside before."""
         names = (name for name in self.disk.names(JOURNAL) if name.endswith(states))
         number_of = {name: parsed_name.number for name in names if (parsed_name := parsed(name))}
         return sorted(number_of, key=number_of.__getitem__)
 
     def _record(self, name: str) -> Record | None:
-        """A record of this user's, whatever its state; None where it is not whole, or not the one that has this name.
+        """A record of this user, in any state; None where it is incomplete or does not match its name.
 
         Raises
         ------
@@ -262,7 +262,7 @@ class Journal:
         return to_record(data, _number(name)) if data[:32].decode("ascii", "replace") == _digest(name) else None
 
     def images(self) -> Iterator[tuple[str, bytes]]:
-        """The old contents that are kept, by path, whoever wrote them."""
+        """The kept old contents with their paths, of all records, foreign ones included."""
         for folder in (JOURNAL, ASIDE):
             for name in self.disk.names(folder):
                 for file in self._readable(f"{folder}/{name}").files:
@@ -270,16 +270,16 @@ class Journal:
                         yield file.path, file.image.encode()
 
     def _readable(self, path: str) -> Record:
-        """A record of anybody's; an empty one where there is none."""
+        """A record by anybody; an empty one where it cannot be parsed."""
         number = _number(posixpath.basename(path))
         with suppress(FormatError, ChangeRefusedError):
             return (to_record(self.disk.read(path), number) if number else None) or Record(0, ())
         return Record(0, ())
 
     def clear(self) -> int:
-        """Forget how to undo: remove every record, and with it the old texts; how many there were.
+        """Remove every record and with it the old texts, and return their number; nothing can be undone then.
 
-        What lies aside goes too, and the new contents that were staged for a record there.
+        Records set aside are removed too, with the contents staged for them.
         """
         names = self._done()
         for name in names:
@@ -292,10 +292,9 @@ class Journal:
         return len(names) + sum(map(bool, map(_number, aside)))
 
     def recover(self, trust: bool = False) -> list[str]:
-        """Settle what a process that died left; what is to be said of it.
+        """Settle interrupted changes, and return messages about files changed meanwhile and about foreign records.
 
-        That is: of files that somebody changed meanwhile, and of the records of others. These are set aside, or with
-        `trust` become this user's own where every field of them is what memkit writes, and are followed.
+        Foreign records are set aside; with `trust`, valid ones become this user's own and are followed.
         """
         adopted = self._adopt() if trust else None
         aside = self._set_aside()
@@ -312,11 +311,11 @@ class Journal:
         return messages
 
     def _foreign(self) -> list[str]:
-        """The names of the records in the journal that this user's memkit did not write, in order."""
+        """The names of the journal's foreign records (not written by this user's memkit), in order."""
         return [name for name in self._names(NEW, TODO, DONE) if not self._signer.owns(name)]
 
     def _set_aside(self) -> list[str]:
-        """Move the records of others out of the journal; what is to be said of them."""
+        """Move foreign records out of the journal, and return messages about them."""
         names = self._foreign()
         if not names:
             return []
@@ -337,7 +336,7 @@ class Journal:
         ]
 
     def _adopt(self) -> list[str]:
-        """Make the records of others this user's own, as far as they are sound; what is to be said of each."""
+        """Make valid foreign records this user's own, and return a message about each."""
         own_numbers = {_number(name) for name in self._names(NEW, TODO, DONE) if self._signer.owns(name)}
         paths = [f"{JOURNAL}/{name}" for name in self._foreign()]
         paths += [f"{ASIDE}/{name}" for name in sorted(self.disk.names(ASIDE), key=_number) if _number(name)]
@@ -366,14 +365,14 @@ class Journal:
         return messages
 
     def _after(self, file: File) -> bytes | None:
-        """What a change left of a file, which must still be there."""
+        """The content that a change gave a file, which must be unchanged since."""
         data = self.disk.read(file.path)
         if file.after != (None if data is None else hash_of(data)):
             raise stale(file.path)
         return data
 
     def _files(self, number: int, changes: Sequence[Change], modes: Mapping[str, int | None]) -> Iterator[File]:
-        """The changes as a record has them, checked against the disk, in the order in which they are to happen."""
+        """The files of a record, checked against the disk, in the order of their renames."""
         paths = [check_path(change.path) for change in changes]
         if len(set(paths)) < len(paths):
             raise ChangeRefusedError("a change names a file twice.")
@@ -394,7 +393,7 @@ class Journal:
             yield File(change.path, before, after, staged, image, mode)
 
     def _missing(self, paths: Iterable[str]) -> Iterator[str]:
-        """The folders above `paths` that are not there, outermost first."""
+        """The missing folders above `paths`, outermost first."""
         checked: set[str] = set()
         for path in paths:
             parts = path.split("/")[:-1]
@@ -411,13 +410,13 @@ class Journal:
         try:
             self._stage(record, new, data, contents)
         except BaseException as error:
-            with suppress(OSError):  # what cannot be taken back now is when the folder is next opened
+            with suppress(OSError):  # what cannot be rolled back now is when the folder is next opened
                 self._take_back(new, record)
             if isinstance(error, OSError):
                 reason = error.strerror or error
                 raise MemkitError(f"{self.disk.root}: nothing was changed: {reason}.") from error
             raise
-        # From here on nothing is cleaned up: only who opens the folder next can tell on which side of the rename it is.
+        # From here on nothing is rolled back: only the next opener can tell whether the rename happened.
         try:
             self.disk.rename(new, todo)
             self.disk.sync_folder(JOURNAL)
@@ -431,7 +430,7 @@ class Journal:
             warnings.warn(message, RuntimeWarning, stacklevel=4)
 
     def _stage(self, record: Record, new: str, data: bytes, contents: dict[str, bytes | None]) -> None:
-        """Write all that needs space, and have it last."""
+        """Write and sync everything that needs disk space."""
         self.disk.write(new, data)
         self.disk.sync(new)
         self.disk.sync_folder(JOURNAL)
@@ -448,23 +447,23 @@ class Journal:
         self._sync_folders(file.path for file in staged)
 
     def _take_back(self, new: str, record: Record | None) -> None:
-        """Remove what was staged, and the record last."""
+        """Roll back: remove the staged contents, and the record last."""
         if record:
             self._unstage(record)
             self._sync_folders(file.path for file in record.files)
             self._sync_folders(record.made)
         if self.disk.status(new):
-            self.disk.remove(new)  # if this is lost, all of it is done again, and finds nothing
+            self.disk.remove(new)  # if this is lost, the roll-back is repeated and finds nothing
 
     def _unstage(self, record: Record) -> None:
-        """Remove what was staged for a change, and the folders that it made, where they are empty."""
+        """Remove the staged contents of a change, and its new folders where they are empty."""
         for file in record.files:
             if file.staged and self._is_file(file.staged):
                 self.disk.remove(file.staged)
         self._drop(reversed(record.made))
 
     def _finish(self, record: Record, digest: str) -> list[str]:
-        """Change names as far as it is not done; what cannot be done is said."""
+        """Do the renames that are not done yet, and return messages about those that cannot be done."""
         messages = [self._settle(file) for file in record.files]
         self._sync_folders(file.path for file in record.files)
         self._drop(record.dropped)
@@ -481,14 +480,14 @@ class Journal:
         return [text for text in messages if text]
 
     def _forget(self, number: int) -> None:
-        """Remove the record of what is undone, before that of its undoing: it could else be undone once more."""
+        """Remove the record of an undone change, before that of its undo, so that it is not undone again."""
         for name in self._done():
             if _number(name) == number:
                 self.disk.remove(f"{JOURNAL}/{name}")
                 self.disk.sync_folder(JOURNAL)
 
     def _settle(self, file: File) -> str:
-        """Give one file its new content; what is to be said where it is neither the old nor the new one."""
+        """Give one file its new content; returns a message where its content is neither the old nor the new one."""
         current, staged = self._hash(file.path), self._hash(file.staged)
         if current == file.before and current != file.after:
             if file.staged and staged == file.after:
@@ -507,7 +506,7 @@ class Journal:
         return f"{file.path}: {_CHANGED}"
 
     def _hash(self, path: str | None) -> str | None:
-        """The hash of a file, None where it is not there; what is no file, or behind a link, has none that fits."""
+        """The hash of a file, None where it is missing; what is no regular file has a value that matches no hash."""
         try:
             data = self.disk.read(path) if path else None
         except ChangeRefusedError:
@@ -515,14 +514,14 @@ class Journal:
         return None if data is None else hash_of(data)
 
     def _is_file(self, path: str) -> bool:
-        """Whether a regular file is there, and no link on the way to it."""
+        """Whether a regular file exists, not behind a link."""
         with suppress(ChangeRefusedError):
             status = self.disk.status(path)
             return status is not None and stat.S_ISREG(status.st_mode)
         return False
 
     def _is_folder(self, path: str) -> bool:
-        """Whether a folder is there, and no link on the way to it."""
+        """Whether a folder exists, not behind a link."""
         with suppress(ChangeRefusedError):
             status = self.disk.status(path)
             return status is not None and stat.S_ISDIR(status.st_mode)
@@ -536,7 +535,7 @@ class Journal:
         self.disk.remove(staged)
 
     def _drop(self, folders: Iterable[str]) -> None:
-        """Remove folders that are empty; others hold what somebody put there."""
+        """Remove those folders that are empty."""
         for folder in folders:
             if self._is_folder(folder) and not self.disk.names(folder):
                 self.disk.remove_folder(folder)
@@ -547,7 +546,7 @@ class Journal:
                 self.disk.sync_folder(folder)
 
     def _place(self, number: int, digest: str, state: str) -> str:
-        """Where a record of this user's lies in a state; the rename from one to the next signs it anew."""
+        """The path of a record in a state; renaming it to the next state signs it again."""
         return f"{JOURNAL}/{self._signer.name(number, digest, state)}"
 
 
@@ -555,25 +554,25 @@ _CHANGED = "somebody changed it while a change was under way; it is left as it i
 
 
 def _number(path: str) -> int:
-    """The number of the record at `path`, also where it was set aside more than once; 0 for any other file."""
+    """The number of the record at `path`, also where it was set aside repeatedly; 0 for any other file."""
     parsed_name = parsed(path.rpartition("/")[2].replace(_REPEATED, ""))
     return parsed_name.number if parsed_name else 0
 
 
 def _digest(name: str) -> str:
-    """The beginning of a record's hash, as its name has it."""
+    """The beginning of a record's hash, from its name."""
     parsed_name = parsed(name)
     return parsed_name.digest if parsed_name else ""
 
 
 def _listed(paths: Sequence[str]) -> str:
-    """Some paths in a message, each as a quoted text: anybody may have written them."""
+    """Paths for a message, quoted, since anybody may have written them."""
     more = f" and {len(paths) - _MAX_LISTED} more" if len(paths) > _MAX_LISTED else ""
     return ", ".join(f"{path!r:.200}" for path in paths[:_MAX_LISTED]) + more if paths else "no file"
 
 
 def _mode_source(status: Any, file: File) -> Any:
-    """Whose mode and owner a new content gets: the file's own, or of one that comes back the mode that it had."""
+    """The mode and owner for a new content: the file's own, or the old mode of a restored file."""
     return status if status or file.mode is None else _Mode(file.mode)
 
 
@@ -585,14 +584,14 @@ class _Mode:
 
 
 def stale(path: str) -> StaleSourceError:
-    """The error for a file that is not what it was when the change was planned."""
+    """The error for a file that changed since the plan was made."""
     return StaleSourceError(
         f"{path}: it was changed since the change was planned. Plan again; nothing was written.", path
     )
 
 
 def _order(change: Change) -> tuple[int, int, str]:
-    """Contents, then what names them, indexes from the leaves up, then what goes: no index names a missing file."""
+    """Sort key: contents, then indexes from the leaves up, then removals, so that no index names a missing file."""
     name = posixpath.basename(change.path)
     rank = 3 if change.after is None else 2 if name.startswith("index.") and name.endswith(".json") else 0
     rank = 1 if rank == 0 and name == "index.md" else rank

@@ -1,4 +1,4 @@
-"""`mk.Migrate`: older layouts as edits that make them current ones, with a journal of what became what and why."""
+"""`mk.Migrate`: edits that migrate older layouts, with a log of each change and its reason."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _ARCHIVED = re.compile(r"ar_(\d+)")
 
 @estimator
 class Migrate(Estimator):
-    """Brings older layouts to the current ones, as a plan: ``mk.plan(corpus, mk.Migrate())``.
+    """Migrates older layouts, as a plan: ``mk.plan(corpus, mk.Migrate())``.
 
-    users: ``{userId}.md`` becomes ``users/{userId}/archive.md`` and stays as ``{userId}.md.bak``. index: the flat
-    ``index.json`` becomes a root, a branch a category, and each file lies in the folder of its category. records: old
-    shapes become version 1.0.0 by the registered adapters, with a line each in ``migrations.jsonl`` beside them. notes:
+    users: ``{userId}.md`` becomes ``users/{userId}/archive.md`` and is kept as ``{userId}.md.bak``. index: a flat
+    ``index.json`` becomes a root index and one branch per category, and files move to the folder of their category.
+    records: registered adapters turn old shapes into version 1.0.0, with a line each in ``migrations.jsonl``. notes:
     ``occurred_at`` becomes ``created_at`` and ``updated_at``.
 
     Examples
@@ -48,7 +48,7 @@ class Migrate(Estimator):
     {'path': 'memory/users/boris/archive.md', 'after': '- [id:ar_001] [t:archive] [imp:low] Пьёт чай'}
     """
 
-    steps: tuple[str, ...] = param(STEPS, choices=STEPS, doc="What is brought up to date.")
+    steps: tuple[str, ...] = param(STEPS, choices=STEPS, doc="What to migrate.")
 
     def draft(self, draft: Draft) -> None:
         """Add the rows of each file that has an older layout."""
@@ -77,12 +77,12 @@ def _user(draft: Draft, path: str) -> None:
 
 
 def bring_user(draft: Draft, path: str) -> list[Row]:
-    """Draft that a user's old file becomes a folder and is kept: what becomes of each of its lines, blank ones aside.
+    """Draft that a user's old file becomes a folder and is kept; returns a row per line, without blank lines.
 
     Raises
     ------
     ChangeRefusedError
-        Where the user has a folder, the name of what is kept is taken, or no line says a fact.
+        Where the user has a folder, the ``.bak`` exists, or no line is a fact.
     """
     folder, _, name = path.rpartition("/")
     user = name.rpartition(".")[0]
@@ -120,7 +120,7 @@ def bring_user(draft: Draft, path: str) -> list[Row]:
 
 
 def _index(draft: Draft, path: str) -> None:
-    """A flat list as a root with a branch a category."""
+    """Draft that a flat index becomes a root index with one branch per category."""
     home, group = posixpath.dirname(path), f"migrate {path}"
     items = load_json(draft.text(path)[draft.document(path).json.start :])
     rows = draft.entries_in(path)
@@ -150,7 +150,7 @@ def _index(draft: Draft, path: str) -> None:
 
 
 def _category_and_file(home: str, item: Node, row: Row) -> tuple[str, str]:
-    """The category of a file, and where it lies then, relative to the memory folder."""
+    """The category of a file, and its new path, relative to the memory folder."""
     kind = text_of(item.get("type")) or "context"
     category = _FOLDERS.get(kind, kind)
     if not category.replace("-", "").replace("_", "").isalnum():
@@ -182,7 +182,7 @@ def _entry(draft: Draft, item: Node, row: Row, file: str) -> Row:
 
 
 def _folder(draft: Draft, folder: str, paths: list[str]) -> None:
-    """The records of one folder, which share a journal."""
+    """Draft the records of one folder, which share a log."""
     lines: list[str] = []
     group = f"migrate {folder}"
     for path in paths:
@@ -195,7 +195,7 @@ def _folder(draft: Draft, folder: str, paths: list[str]) -> None:
 
 
 def _records(draft: Draft, path: str, group: str) -> list[str]:
-    """Draft each old shape of a file as the record that its adapters make of it; the lines of the journal."""
+    """Draft the migration of each old record of a file, and return the lines of the log."""
     if not path.lower().endswith((".json", ".jsonl", ".ndjson")):
         raise ChangeRefusedError(f"{path}: records of an older shape are rewritten in JSON alone.")
     document, lines = draft.document(path), list[str]()
@@ -222,7 +222,7 @@ def _records(draft: Draft, path: str, group: str) -> list[str]:
 
 
 def _in_place(document: Document, start: int, record: Row) -> str:
-    """A record as JSON, on one line where the old one began within a line, else indented as that was."""
+    """A record as JSON: on one line where the old one began within a line, else with its indentation."""
     indent = document.indent(start) if document.newline else None
     if indent is None:
         return json.dumps(record, ensure_ascii=False)

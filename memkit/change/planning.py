@@ -1,4 +1,4 @@
-"""`mk.plan`: what policies ask for, as edits; and the way back."""
+"""`mk.plan`: the changes that policies want, as edits; and `mk.undo`."""
 
 from __future__ import annotations
 
@@ -34,48 +34,48 @@ from memkit.tables.sources import home, open_lake
 from memkit.tables.statement import Annotator
 
 _MIN_QUOTE = 12
-"""Letters of a text that quote it: no fact is shorter."""
+"""Characters from which a query counts as a quote of a text: no fact is shorter."""
 
 
 @runtime_checkable
 class Planner(Protocol):
-    """What is not a policy and still asks for changes, as `Migrate` does."""
+    """An object that plans changes without being a policy, such as `Migrate`."""
 
     def draft(self, draft: Draft) -> None:
         """Add rows to `draft`."""
 
 
 def plan(corpus: Corpus, policies: Any, as_of: AsOf = None, *, merge: bool = False) -> Edits:
-    """What policies ask for, as edits of the files; nothing is written.
+    """Plan the changes that policies want, as edits of the files; nothing is written.
 
     Parameters
     ----------
     corpus : Corpus
         Read from a folder.
     policies : policy, name, or list of them
-        Applied one after the other: what an earlier one removes a later one does not see. `Expiry`, `Deduplicator`,
-        `Quota` (what it evicts), and any policy that adds ``keep``, remove memories; `IndexCheck` removes the entries
-        that its ``auto_clean`` options name, `SplitPlan` splits files.
+        Applied in order: a later policy does not see what an earlier one removes. `Expiry`, `Deduplicator`, `Quota`
+        (its evictions) and any policy that adds ``keep`` remove memories; `IndexCheck` removes the entries that its
+        ``auto_clean`` options name; `SplitPlan` splits files.
     as_of : str, date, datetime or None
-        The day that is looked at, UTC; None is now.
+        The date of the policies, UTC; None is now.
     merge : bool
-        Of notes, index entries and facts that say the same, the one that stays takes over the tags (keywords) of the
-        others and the highest importance among them; else they are dropped as they are, as records and sections of a
-        workspace always are: no document merges those, and ``refused`` says which tags are lost.
+        Whether the survivor of duplicate notes, index entries and facts takes over their tags (keywords) and their
+        highest importance. Duplicate records and workspace sections are never merged, since no document says how;
+        ``refused`` names the tags that are lost.
 
     Returns
     -------
     Edits
-        ``.refused`` says what could not be planned, and why.
+        ``.refused`` lists what could not be planned, with reasons.
 
     Raises
     ------
     ParameterError
-        For what is not a policy, or one that judges nothing.
+        For an object that is no policy, or a policy without ``keep``.
     StaleSourceError
         Where a file changed since `corpus` was read.
     MemkitError
-        For a corpus of no folder.
+        For a corpus that was not read from a folder.
 
     Examples
     --------
@@ -109,13 +109,13 @@ def plan(corpus: Corpus, policies: Any, as_of: AsOf = None, *, merge: bool = Fal
 
 
 def _apply_policy(policy: Annotator, draft: Draft, remaining: pa.Table, moment: datetime, merge: bool) -> pa.Table:
-    """Draft what one policy asks for; the memories that it leaves."""
+    """Draft the changes of one policy, and return the remaining memories."""
     planner = _PLANNERS.get(type(policy).__name__)
     if planner is not None:
         planner(policy, draft)
         return remaining
     if "keep" not in policy.adds:
-        raise ParameterError(f"plan: {type(policy).__name__} judges nothing; expected a policy with 'keep'.")
+        raise ParameterError(f"plan: {type(policy).__name__} gives no verdict; expected a policy with 'keep'.")
     if not policy.is_fitted:
         policy = copy.deepcopy(policy).fit(remaining)
     judged = policy.transform(remaining, moment)
@@ -136,7 +136,7 @@ def _apply_policy(policy: Annotator, draft: Draft, remaining: pa.Table, moment: 
 
 
 def clean_entries(policy: IndexCheck, draft: Draft, pinned: bool = False) -> None:
-    """Draft that the entries go that `policy` would remove; with `pinned`, pinned ones too."""
+    """Draft the removal of the entries that `policy` would remove; `pinned` includes pinned ones."""
     entries = draft.corpus.tables["entries"]
     if pinned:
         none = pa.nulls(entries.num_rows, pa.bool_())
@@ -156,23 +156,24 @@ _PLANNERS: dict[str, Callable[[Any, Draft], None]] = {
 
 
 def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = None) -> pa.Table:
-    """Take back the last change of a folder, byte for byte.
+    """Undo the last change of a folder, byte for byte.
 
     Parameters
     ----------
     root : str or Path
         The folder that was changed.
     clear : bool
-        Instead forget how to undo: the old texts are removed from the journal, their vectors from the user's cache,
-        and from the log of ``memkit serve`` the queries that quote one, or that found it. No other place under the
-        folder has them.
+        Instead delete everything needed to undo: the old texts in the journal, their vectors in the user's cache, and
+        the queries in the log of ``memkit serve`` that quote or found one of them. No other place under the folder
+        holds these texts.
     lake : str or Path, optional
-        With `clear`: a lake that was saved of the folder, which is saved anew without them.
+        With `clear`: a snapshot saved from the folder, which is saved again without the old texts.
 
     Returns
     -------
     pyarrow.Table
-        The files: path, op, sha256_before, sha256_after; with `clear` none, and its note says what was removed.
+        The changed files: path, op, sha256_before, sha256_after. With `clear` it is empty, and its note says what was
+        removed.
 
     Raises
     ------
@@ -181,7 +182,7 @@ def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = Non
     MemkitError
         Where there is nothing to undo.
     ParameterError
-        For a lake without `clear`, or one of another folder.
+        For `lake` without `clear`, or a snapshot of another folder.
 
     Examples
     --------
@@ -196,7 +197,7 @@ def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = Non
 
     folder = folder_of(root)
     if lake is not None and not clear:
-        raise ParameterError("undo: a lake is saved anew with clear=True alone.")
+        raise ParameterError("undo: lake= needs clear=True, with which it is saved again.")
     corpus = None if lake is None else _lake_of(folder, path_of("undo", lake))
     with opened(folder) as journal:
         if not clear:
@@ -206,7 +207,7 @@ def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = Non
         before, after = (_memories_in(files) for files in (images, current))
         queries = forget_queries(journal.disk, before, after)
         forget(before.filter(pc.invert(pc.is_in(before["text"], value_set=after["text"]))))
-        changes = journal.clear()  # last: without the old texts nobody could tell what else is to go
+        changes = journal.clear()  # last: the steps above need the old texts
     if corpus is not None:
         corpus.refresh().save(str(lake))
     note = f"Old texts of {changes} changes are gone, and {queries} lines of the log that quote or found one."
@@ -214,9 +215,10 @@ def undo(root: str | Path, *, clear: bool = False, lake: str | Path | None = Non
 
 
 def forget_queries(disk: Disk, before: pa.Table, after: pa.Table) -> int:
-    """Drop from the log of ``memkit serve`` each query that quotes a text of `before` that is not in `after`.
+    """Remove queries about deleted texts from the log of ``memkit serve``, and return their number.
 
-    Or that found it: then it may say the same in other words. How many lines there were.
+    A text is deleted if it is in `before` and not in `after`. A query is about it if it quotes it, or found it, since
+    it may paraphrase it.
     """
     log = disk.read(CALLS) or b""
     texts, kept_texts = normalise(before["text"].to_pylist()), {*normalise(after["text"].to_pylist()), ""}
@@ -230,7 +232,7 @@ def forget_queries(disk: Disk, before: pa.Table, after: pa.Table) -> int:
         try:
             row = json_object(line)
             query, hit_ids = str(row["text"]), {*row["shown"], *row["used"]}
-        except (ValueError, TypeError, LookupError):  # a line of somebody else's
+        except (ValueError, TypeError, LookupError):  # a line that memkit did not write
             query, hit_ids = line.decode("utf-8", "replace"), set()
         (normalised,) = normalise([query])
         return (
@@ -253,7 +255,7 @@ def forget_queries(disk: Disk, before: pa.Table, after: pa.Table) -> int:
 
 
 def _memories_in(files: Iterable[tuple[str, bytes]]) -> pa.Table:
-    """The memories that files of such names and contents hold, one of equal ids."""
+    """The memories in files with these paths and contents, with unique ids."""
     rows = Rows()
     for path, data in files:
         parse_file(File(decode(path, data)), rows)
@@ -267,33 +269,33 @@ def _memories_in(files: Iterable[tuple[str, bytes]]) -> pa.Table:
 def _lake_of(folder: Path, lake: Path) -> Corpus:
     corpus = open_lake(lake, source=folder)
     if open_lake(lake, trust=True).root != folder:
-        raise ParameterError(f"lake: expected one that was saved of {folder}. Got {lake}.")
+        raise ParameterError(f"lake: expected a snapshot saved from {folder}. Got {lake}.")
     return corpus
 
 
 def recover(root: str | Path, *, trust: bool = False) -> list[str]:
-    """Finish or take back a change that was cut off, as any further change does by itself.
+    """Finish or roll back an interrupted change; every further change does this by itself.
 
     Parameters
     ----------
     root : str or Path
-        The folder that was being changed.
+        The folder.
     trust : bool
-        Also follow the records that your own memkit did not write there: of a folder that you copied or moved, of
-        another machine or container, of an older memkit. Then `undo` takes them back too. They name no file outside of
-        the folder, nor a hidden one; what they name, what is returned says. Else they are set aside in
-        ``.memkit/aside``, where `trust` still finds them.
+        Also follow journal records that your own memkit did not write there: those of a folder that you copied or
+        moved, of another machine or container, or of an older memkit. `undo` then takes them back too. Such records
+        never name a file outside of the folder or a hidden one; the result lists the files that they name. Without
+        `trust` they are set aside in ``.memkit/aside``, where a later call with `trust` finds them.
 
     Returns
     -------
     list of str
-        What is to be said of files that somebody else changed meanwhile, which are left as they are, and of records
-        that somebody else wrote.
+        Messages about files that somebody else changed meanwhile, which are left as they are, and about records that
+        somebody else wrote.
 
     Raises
     ------
     MemkitError
-        Where another process is at work there, or your key cannot be read.
+        Where another process holds the lock, or your key cannot be read.
 
     Examples
     --------

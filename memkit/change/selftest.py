@@ -1,4 +1,4 @@
-"""The manual check of Memory v2, done by itself on a copy: migrate a user, save a fact, read it, forget it."""
+"""The manual check of Memory v2, run on a copy: migrate a user, save a fact, read it, forget it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FACT = "Предпочитает проверять память на копии
 
 
 def selftest(root: Path, user: str = "test-user", now: AsOf = None) -> pa.Table:
-    """Try the operations on a copy of `root`.
+    """Run the operations of the manual check on a copy of `root`.
 
     Returns
     -------
@@ -30,7 +30,7 @@ def selftest(root: Path, user: str = "test-user", now: AsOf = None) -> pa.Table:
     Raises
     ------
     FormatError
-        Where there is no such folder.
+        Where the folder does not exist.
     """
     store(root)
     rows: list[dict[str, object]] = []

@@ -1,4 +1,4 @@
-"""Splitting of large files as edits: the parts, their ``index.md``, the entry that names it, and the file that goes."""
+"""Splitting of large files as edits: parts, their ``index.md``, the entry that names it, and removal of the file."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BOM = "\ufeff"
 
 
 def split_files(policy: SplitPlan, draft: Draft) -> None:
-    """Draft the split of every file that `policy` finds too long, and anew of one whose parts are, or that is back."""
+    """Draft the split of every file that is too long, and of split files with a long part or an existing source."""
     judged = policy.transform(draft.corpus, as_of=draft.moment)
     for row in judged.select(["path", "memory_id", "keep"]).to_pylist():
         if not row["keep"]:
@@ -32,16 +32,16 @@ def split_files(policy: SplitPlan, draft: Draft) -> None:
 
 
 def split_file(policy: SplitPlan, draft: Draft, path: str) -> None:
-    """Draft the parts of a file that is over the limit, in its place.
+    """Draft that parts replace a file over the limit.
 
     Raises
     ------
     ChangeRefusedError
-        Where it cannot be cut, not one entry names it, or something lies where a part would.
+        Where it cannot be cut, not exactly one entry names it, or a part's path exists already.
     """
     entries = draft.entries_for(path)
     if not entries:
-        raise ChangeRefusedError(f"{path}: no index names it, so none could name its parts.")
+        raise ChangeRefusedError(f"{path}: no index names it, so its parts could not be named either.")
     entry, text = one_entry(path, entries), draft.text(path)
     parts = _cut(policy, text)
     if len(parts) == 1:
@@ -57,7 +57,7 @@ def split_file(policy: SplitPlan, draft: Draft, path: str) -> None:
 
 
 def split_anew(policy: SplitPlan, draft: Draft, entry: Row) -> None:
-    """Draft the parts of a split file from what its parts hold now, or from the file itself where that is back."""
+    """Draft the split of a split file again, from the text of its parts, or from the file itself if it exists again."""
     source, old_parts = _source(entry), parts_of(entry)
     text = draft.text(source) if draft.exists(source) else "".join(map(draft.text, old_parts))
     parts = _cut(policy, text)
@@ -81,7 +81,7 @@ def split_anew(policy: SplitPlan, draft: Draft, entry: Row) -> None:
 def _write_parts(
     policy: SplitPlan, draft: Draft, folder: str, parts: list[str], *, is_new: bool = False, **shared: Any
 ) -> list[str]:
-    """Draft the files of the parts; their names."""
+    """Draft the files of the parts, and return their names."""
     names = [f"part{number}.md" for number in range(1, len(parts) + 1)]
     for number, (name, part) in enumerate(zip(names, parts, strict=True), 1):
         reason = f"part {number} of {len(parts)}, {policy.count(_plain(part))} tokens"
@@ -90,19 +90,19 @@ def _write_parts(
 
 
 def _make(draft: Draft, path: str, text: str, reason: str, **shared: Any) -> None:
-    """Draft a file where nothing is."""
+    """Draft a new file."""
     if draft.exists(path):
         raise ChangeRefusedError(f"{path} exists already.")
     draft.write(path, text, reason, **shared)
 
 
 def join(draft: Draft, entry: Row, text: str | None = None) -> None:
-    """Draft that the parts of a split file are one file again, which its entry names.
+    """Draft that one file replaces the parts of a split file, and that its entry names it.
 
     Raises
     ------
     ChangeRefusedError
-        Where the file has no parts, or there is another of its name.
+        Where the file has no parts, or its path exists already.
     """
     if not entry["parts"]:
         raise ChangeRefusedError(f"{entry['file']}: it has no parts.")
@@ -117,7 +117,7 @@ def join(draft: Draft, entry: Row, text: str | None = None) -> None:
 
 
 def _dated(draft: Draft, entry: Row, reason: str, file: str | None = None, **shared: Any) -> None:
-    """Draft what an entry says once its text changed: its day, one edit more, and perhaps another file."""
+    """Draft the entry of a changed text: ``updated``, ``edit_count`` + 1 and, if given, another file."""
     values: Row = {"updated": draft.moment.date().isoformat()} | ({"file": file} if file else {})
     if entry["edit_count"] is not None:
         values["edit_count"] = entry["edit_count"] + 1
@@ -129,12 +129,12 @@ def _together(word: str, entry: Row) -> Row:
 
 
 def _plain(text: str) -> str:
-    """A text as readers see it, which is what counts as its tokens."""
+    """A text as readers see it; its tokens are counted on this."""
     return text.removeprefix(_BOM).replace("\r\n", "\n")
 
 
 def _cut(policy: SplitPlan, text: str) -> list[str]:
-    """The parts of a text in its own line ends, and the first behind its BOM, counted without these."""
+    """The parts of a text with its own line ends and BOM, which do not count as tokens."""
     parts = policy.parts(_plain(text))
     original = [part.replace("\n", "\r\n") for part in parts] if "\r\n" in text else parts
     original[0] = f"{_BOM * text.startswith(_BOM)}{original[0]}"
@@ -148,6 +148,6 @@ def _source(entry: Row) -> str:
 
 
 def parts_of(entry: Row) -> list[str]:
-    """The files of the parts of an entry."""
+    """The paths of the parts of an entry."""
     parts = entry["parts"] or ()
     return [posixpath.normpath(posixpath.join(posixpath.dirname(entry["path"]), part)) for part in parts]

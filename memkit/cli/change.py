@@ -302,7 +302,7 @@ def serve(
     except MemkitError as error:  # another process holds the lock; expired facts are hidden anyway
         print(f"memkit: {safe(str(error))}", file=sys.stderr)
     if http is not None:
-        serve_http(server, http, announce=lambda said: print(said, file=sys.stderr, flush=True))
+        serve_http(server, http, announce=lambda message: print(message, file=sys.stderr, flush=True))
         return
     sys.stdout.flush()
     assert wire is not None  # no http

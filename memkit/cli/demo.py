@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AS_OF = "2026-03-01"
 """The sample's own day: its dates lie before it."""
 
-_READ = """
+_KINDS_SQL = """
     select format, kind, count(*) as memories, count(distinct path) as files, sum(length(text)) as chars
     from memories where kind is not null group by all order by all
 """
@@ -39,9 +39,9 @@ from relations r join wisdom_facts f on f.fact_id = r.to_id
 where r.type = 'contradicts' order by r.weight desc""",
     ),
 )
-_FOUND = "select '0' as query_id, score, kind, path, line_start, title, text, memory_id from"
-_WORDS = ("пулы соединений", "rolled back the release")
-_MEANINGS = (
+_HITS_SQL = "select '0' as query_id, score, kind, path, line_start, title, text, memory_id from"
+_WORD_QUERIES = ("пулы соединений", "rolled back the release")
+_MEANING_QUERIES = (
     ("In Russian", "сколько подключений к базе разрешено?"),
     ("In English", "why do payments fail after five seconds?"),
     ("Across languages, Russian to English", "у кого аллергия на орехи?"),
@@ -55,12 +55,12 @@ def run() -> None:
 
     _step("Read a folder in five formats", 'corpus = mk.read("data")')
     corpus = read(sample_data(), progress=True)
-    show(corpus.sql(_READ), False)
+    show(corpus.sql(_KINDS_SQL), False)
     _problems(corpus)
     for question, query in _QUESTIONS:
         _step(question, f'corpus.sql("""{query}""")')
         show(corpus.sql(query), False)
-    for words in _WORDS:
+    for words in _WORD_QUERIES:
         _full_text(corpus, words)
     _hybrid(corpus)
     _step("Where to go next", "")
@@ -83,7 +83,7 @@ def _problems(corpus: Corpus) -> None:
 def _full_text(corpus: Corpus, words: str) -> None:
     query = f"from fts('{words}', k := 3) join memories using (memory_id)"
     _step(f"Full text: {words}", f'corpus.sql("{query}")')
-    hits = corpus.sql(f"{_FOUND} ({query}) order by score desc, memory_id").to_arrow_table()
+    hits = corpus.sql(f"{_HITS_SQL} ({query}) order by score desc, memory_id").to_arrow_table()
     show(describe(hits, memkit="hits", shown={"queries": {"0": words}}), False)
 
 
@@ -94,11 +94,11 @@ def _hybrid(corpus: Corpus) -> None:
     _step("Search by words and meaning together", "search = mk.Retriever().fit(corpus)")
     with out.status("encoding …"):
         search = Retriever().fit(corpus)
-    for title, question in _MEANINGS:
+    for title, question in _MEANING_QUERIES:
         _step(f"{title}: {question}", f'search.search("{question}", k=3, as_of="{AS_OF}")')
         hits = search.search(question, k=3, as_of=AS_OF)
         show(hits, False)
-    question = _MEANINGS[0][1]
+    question = _MEANING_QUERIES[0][1]
     best = search.search(question, k=1, as_of=AS_OF)["memory_id"][0].as_py()
     _step("Why did the first one come?", f'mk.explain(search, "{question}", "{best}")')
     out.print(Text(safe(explain(search, question, best, as_of=AS_OF))), soft_wrap=True)

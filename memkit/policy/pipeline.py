@@ -119,13 +119,13 @@ class Pipeline(Policy):
 
     def _said(self, rows: pa.Table, ask: Ask) -> dict[str, Said]:
         """The pattern matches of each step, except where a pattern reads a column that an earlier step adds."""
-        found, before = dict[str, Said](), set[str]()
+        matches, earlier_columns = dict[str, Said](), set[str]()
         for name, step in zip(self.names, self.steps, strict=True):
             step.check_params()
-            if before.isdisjoint(one.reads for one in step._patterns()):
-                found |= {f"{name}_{relation}": said for relation, said in step._said(rows, ask).items()}
-            before |= step.adds.keys()
-        return found
+            if earlier_columns.isdisjoint(one.reads for one in step._patterns()):
+                matches |= {f"{name}_{relation}": said for relation, said in step._said(rows, ask).items()}
+            earlier_columns |= step.adds.keys()
+        return matches
 
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         """The further relations of each step, computed for the rows that reach it."""

@@ -74,7 +74,7 @@ def test_most_memories_do_not_go_without_force_whatever_the_plan_says_of_itself(
     before = tree(root)
     edits = mk.Edits.from_json(json.dumps(removals(root)[number]), root)
     assert len(edits.removed()) > 3
-    with pytest.raises(ChangeRefusedError, match=r"\d of 9 memories would go, more than 30%"):
+    with pytest.raises(ChangeRefusedError, match=r"\d of 9 memories would be removed, more than 30%"):
         edits.apply()
     assert {path: data for path, data in tree(root).items() if not path.startswith(".memkit/")} == before
     edits.apply(force=True)
@@ -99,7 +99,7 @@ def test_exactly_30_percent_go_and_one_more_does_not(folder: Folder) -> None:
         row = change(root, "update", "users/u/archive.md", after="".join(lines[:kept]))
         edits = mk.Edits.from_json(json.dumps([row]), root)
         if kept == 6:
-            with pytest.raises(ChangeRefusedError, match="4 of 10 memories would go, more than 30%"):
+            with pytest.raises(ChangeRefusedError, match="4 of 10 memories would be removed, more than 30%"):
                 edits.apply()
         else:
             edits.apply()

@@ -395,7 +395,7 @@ def test_a_plan_goes_through_json(folder: Folder) -> None:
     again = mk.Edits.from_json(edits.to_json(), root)
     assert again.table.equals(edits.table)
     assert again.diff() == edits.diff()
-    with pytest.raises(ChangeRefusedError, match="1 of 2 memories would go, more than 30%"):
+    with pytest.raises(ChangeRefusedError, match="1 of 2 memories would be removed, more than 30%"):
         again.apply()
     again.apply(force=True)
     with pytest.raises(StaleSourceError, match="changed since"):

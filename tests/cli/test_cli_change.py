@@ -76,7 +76,7 @@ def test_too_many_removals_need_force(run: Any, root: Path, tmp_path: Path) -> N
     out = run("plan", root, "expiry", "--as-of", "2028-01-01", "--json")[1]
     (tmp_path / "plan.json").write_text(out, "utf-8")
     code, _, err = run("apply", root, tmp_path / "plan.json")
-    assert (code, "4 of 4 memories would go" in err) == (2, True)
+    assert (code, "4 of 4 memories would be removed" in err) == (2, True)
     assert run("apply", root, tmp_path / "plan.json", "--force")[0] == 0
     assert run("undo", root, "--clear")[0] == 0
     assert WORKING[:40].encode() not in b"".join(p.read_bytes() for p in root.rglob("*") if p.is_file())

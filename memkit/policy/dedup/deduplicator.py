@@ -108,7 +108,7 @@ class Deduplicator(Policy):
     linkage: str = param(
         "complete",
         choices=("complete", "components"),
-        doc="Linkage of clusters: every two members are a pair, or connected components.",
+        doc="Linkage: every two members are a pair, or connected components.",
     )
     survivor: str = param("oldest", choices=tuple(SURVIVORS), doc="Which member of a cluster is kept.", source=_SOURCE)
 
@@ -137,8 +137,8 @@ class Deduplicator(Policy):
 
         encoder = None if vectors is not None or self.encoder is None else as_encoder(self.encoder)
         nodes = node_table(rows, self.across_users)
-        found, pairs = find_pairs(nodes, self, encoder, vectors)
-        self.nodes_, self.found_, self.floors_ = nodes, found, (float(self.floor), float(self.lexical_floor))
+        node_pairs, pairs = find_pairs(nodes, self, encoder, vectors)
+        self.nodes_, self.found_, self.floors_ = nodes, node_pairs, (float(self.floor), float(self.lexical_floor))
         self.pairs_ = describe(pairs, memkit="pairs", shown=names_in(pairs, nodes.rows, "a_id", "b_id"))
         stored = getattr(encoder, "dedup_threshold", None)
         self.threshold_ = DOCUMENT_THRESHOLD if stored is None else float(stored)

@@ -106,11 +106,11 @@ def _numbered(values: Ints) -> Ints:
 def substring_pairs(texts: Sequence[str], scopes: Ints, grams: Grams, words: bool = False) -> Pairs:
     """Pairs (part, whole) within a scope; `words` takes whole words only, and an empty text is part of nothing."""
     met = ((part, whole) for part, whole in (*_by_rarest(grams), *_short_parts(texts, scopes)) if part != whole)
-    found = [(part, whole) for part, whole in met if texts[part] in texts[whole]]
+    pairs = [(part, whole) for part, whole in met if texts[part] in texts[whole]]
     if words:
-        found = [(part, whole) for part, whole in found if _stands_alone(texts[part], texts[whole])]
-    part = np.array([pair[0] for pair in found], dtype=np.int64)
-    return part, np.array([pair[1] for pair in found], dtype=np.int64), np.ones(len(part))
+        pairs = [(part, whole) for part, whole in pairs if _stands_alone(texts[part], texts[whole])]
+    part = np.array([pair[0] for pair in pairs], dtype=np.int64)
+    return part, np.array([pair[1] for pair in pairs], dtype=np.int64), np.ones(len(part))
 
 
 def _by_rarest(grams: Grams) -> Iterator[tuple[int, int]]:
@@ -151,8 +151,8 @@ def _joined(left: str, right: str) -> bool:
 
 def lexical_pairs(grams: Grams, floor: float) -> Pairs:
     """Pairs whose sets of trigrams have a cosine, shared / sqrt(size · size), of at least `floor`."""
-    found = [(_NONE, _NONE, np.empty(0)), *(_counted(grams, i, j, floor) for i, j in _candidates(grams, floor))]
-    i, j, cosine = (np.concatenate(part) for part in zip(*found, strict=True))
+    parts = [(_NONE, _NONE, np.empty(0)), *(_counted(grams, i, j, floor) for i, j in _candidates(grams, floor))]
+    i, j, cosine = (np.concatenate(part) for part in zip(*parts, strict=True))
     # Texts of equal size meet from both sides.
     first = np.unique(np.minimum(i, j) * max(1, len(grams.sizes)) + np.maximum(i, j), return_index=True)[1]
     return np.minimum(i, j)[first], np.maximum(i, j)[first], cosine[first]

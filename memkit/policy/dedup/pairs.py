@@ -68,13 +68,13 @@ def node_table(rows: pa.Table, across_users: bool) -> Nodes:
 
 def find_pairs(nodes: Nodes, settings: Any, encoder: Any, vectors: Any) -> tuple[pa.Table, pa.Table]:
     """All pairs of nodes with their conflicts (columns a, b are nodes), and the same by id with exact duplicates."""
-    found = [*_by_letters(nodes, settings.lexical_floor, settings.substring == "words")]
+    candidates = [*_by_letters(nodes, settings.lexical_floor, settings.substring == "words")]
     if encoder is not None or vectors is not None:
-        found.append(("semantic", *_by_vectors(nodes, settings, encoder, vectors)))
+        candidates.append(("semantic", *_by_vectors(nodes, settings, encoder, vectors)))
     table = pa.concat_tables(
         [
             pa.table({"kind": pa.array([kind] * len(a), pa.string()), "a": a, "b": b, "similarity": similarity})
-            for kind, a, b, similarity in found
+            for kind, a, b, similarity in candidates
         ]
     )
     conflicts = Conflicts(settings.number_words, settings.date_words, settings.negations)
