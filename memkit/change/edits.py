@@ -26,7 +26,7 @@ from memkit.formats.syntax.node import clean
 from memkit.formats.syntax.places import Json, Splice, spliced
 from memkit.params import describe
 from memkit.schemas import column, result_schema, table
-from memkit.tables.sealed import Sealed, read_select
+from memkit.tables.sandbox import Sandbox, parse_select
 from memkit.text.secrets import mask
 
 MOST_REMOVED = 0.3
@@ -237,9 +237,9 @@ class Edits(Tabular):
             Where it would separate rows that belong together.
         """
         try:
-            if read_select(_SELECT + where).shape != read_select(_SELECT + "true").shape:
+            if parse_select(_SELECT + where).shape != parse_select(_SELECT + "true").shape:
                 raise QueryError("expected one expression.")
-            edit_numbers = Sealed({"edits": self.table}, dict).ask(f"{_SELECT}(\n{where}\n)")["edit"].to_pylist()
+            edit_numbers = Sandbox({"edits": self.table}, dict).ask(f"{_SELECT}(\n{where}\n)")["edit"].to_pylist()
         except QueryError as error:
             columns = ", ".join(EDITS.names)
             raise QueryError(

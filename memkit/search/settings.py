@@ -12,7 +12,7 @@ from memkit.params import Estimator, estimator, param
 from memkit.schemas import kinds_where
 from memkit.search.stages.fuse import HOW, METHODS
 from memkit.tables.age import FORMS
-from memkit.tables.sealed import TIMEOUT_S
+from memkit.tables.sandbox import TIMEOUT_S
 from memkit.text.analyse import ANALYSERS, SEARCHABLE
 
 _DECAY = cite("memory_v2", "decay")

@@ -1,4 +1,4 @@
-"""A corpus: the tables that a folder gave, and SQL over them."""
+"""A corpus: the tables read from a folder, and SQL over them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from memkit.display.sheet import ROWS, Sheet, sheet_of_kinds
 from memkit.duck import check_unicode, connect, is_table_name
 from memkit.errors import MemkitError, ParameterError
 from memkit.formats import reader
-from memkit.formats.disk.files import give, is_given
+from memkit.formats.disk.files import is_remembered_root, remember_root
 from memkit.formats.format import MARKDOWN
 from memkit.formats.reader import Reading
 from memkit.formats.registry import check_named, name_of
@@ -30,7 +30,7 @@ from memkit.tables.database import Database, TextIndex, sql_with
 from memkit.tables.lake import save, unread
 from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
-from memkit.tables.sealed import TIMEOUT_S
+from memkit.tables.sandbox import TIMEOUT_S
 from memkit.tables.statement import as_table
 
 
@@ -44,7 +44,7 @@ class Corpus:
     tables : dict of str to pyarrow.Table
         The tables by name; `memkit.schemas.TABLES` says what each column means.
     folder, trusted : Path or None, bool
-        Where `memkit.open` found it, and whether with ``trust=True``.
+        The folder that `memkit.open` opened, and whether it was opened with ``trust=True``.
     """
 
     def __init__(
@@ -59,16 +59,16 @@ class Corpus:
         self.tables, self.folder, self.trusted = dict(tables), folder, trusted
         self._attached: dict[str, Callable[[Path], None]] = {}
         self._reading, self._text_index = reading, text_index
-        self._made: Database | None = None
-        self.buckets: int | None = None  # how many `save` makes where it is not told
+        self._opened: Database | None = None
+        self.buckets: int | None = None  # the default number of shards that `save` writes
         self._lock = Lock()
 
     @property
     def _database(self) -> Database:
-        """Made when something is asked in SQL; a search over words and vectors needs none."""
+        """The DuckDB database, made at the first SQL query; a search over words and vectors needs none."""
         with self._lock:
-            self._made = self._made or Database(self.tables, self._text_index)
-            return self._made
+            self._opened = self._opened or Database(self.tables, self._text_index)
+            return self._opened
 
     @property
     def memories(self) -> pa.Table:
@@ -82,13 +82,13 @@ class Corpus:
 
     @property
     def root(self) -> Path | None:
-        """The folder that it was read from, where that is known in this process; None for a table or another's lake."""
+        """The folder that was read; None for a table, or for a lake whose folder this process did not name."""
         root = self._reading and self._reading.root
-        return root if root and (self.trusted or is_given(root)) else None  # looking would be following
+        return root if root and (self.trusted or is_remembered_root(root)) else None  # looking would be following
 
     @property
     def revision(self) -> dict[str, str]:
-        """The commit that it was read from (revision, revision_at, revision_path); empty for a folder as it was."""
+        """The git commit that was read (revision, revision_at, revision_path); empty where no revision was read."""
         return revision_of(self.memories)
 
     def sql(self, query: str, params: Any = None) -> duckdb.DuckDBPyRelation:
@@ -97,20 +97,21 @@ class Corpus:
         Parameters
         ----------
         query : str
-            DuckDB SQL; ``fts(query, k := 10)`` and ``match_bm25(memory_id, query)`` search the text. What is not a
-            table of the corpus may be a variable of the caller: a DataFrame of pandas or Polars, or what speaks Arrow.
+            DuckDB SQL; ``fts(query, k := 10)`` and ``match_bm25(memory_id, query)`` search the text. A name that is not
+            a table of the corpus may be a variable of the caller: a DataFrame of pandas or Polars, or any other object
+            that exports Arrow.
         params : list or dict, optional
             Values for ``?`` or ``$name``.
 
         Returns
         -------
         duckdb.DuckDBPyRelation
-            ``.to_arrow_table()`` (and from there ``.to_pandas()``), ``.fetchall()``, or shown as it is.
+            Call ``.to_arrow_table()`` (then ``.to_pandas()``) or ``.fetchall()``; a notebook shows it as it is.
 
         Raises
         ------
         QueryError
-            For half of a character in the query or a value. DuckDB's own errors come as they are.
+            For a lone surrogate in the query or a value. DuckDB's own errors are passed on unchanged.
 
         Examples
         --------
@@ -132,11 +133,11 @@ class Corpus:
         Parameters
         ----------
         name : str
-            Which one.
+            The name of the query.
         as_of : str, date, datetime or None
-            The day of those that ask for one; None is now.
+            The day, for queries that need one; None is now.
         **params
-            Of those that take any, as ``days=7``.
+            The query's parameters, for example ``days=7``.
 
         Returns
         -------
@@ -157,15 +158,17 @@ class Corpus:
         return connect().from_arrow(self.ask(query, values, timeout_s=None))
 
     def ask(self, query: str, params: Any = None, timeout_s: float | None = TIMEOUT_S) -> pa.Table:
-        """The rows of one SELECT that anybody may have written, and that no change on a connection shows in.
+        """The rows of one SELECT, run in a sandbox: safe for SQL that somebody else wrote.
+
+        The sandbox is a database of its own, so changes made on a connection of the corpus do not show in it.
 
         Parameters
         ----------
         query, params
-            As for `sql`; it reads no file, setting or network, and makes nothing large of what is small: no
-            ``range``, ``repeat`` and their like, no recursion.
+            As for `sql`. The query cannot read files, settings or the network, and cannot use functions that make large
+            values of small ones, such as ``range`` and ``repeat``, or recursion.
         timeout_s : float, seconds, or None
-            When DuckDB is stopped; None is never, for a question of your own.
+            The time after which DuckDB is stopped; None sets no limit, for a query of your own.
 
         Returns
         -------
@@ -174,7 +177,7 @@ class Corpus:
         Raises
         ------
         QueryError
-            Where it is something else, DuckDB refuses it, or it is at work for too long.
+            Where the query is no such SELECT, DuckDB refuses it, or it takes too long.
 
         Examples
         --------
@@ -186,7 +189,7 @@ class Corpus:
         return self._database.ask(query, params, timeout_s)
 
     def connect(self) -> duckdb.DuckDBPyConnection:
-        """A new DuckDB connection to the tables, full text ready; closing it leaves the corpus whole.
+        """A new DuckDB connection to the tables, with full-text search; closing it does not affect the corpus.
 
         Returns
         -------
@@ -201,19 +204,19 @@ class Corpus:
         return self._database.cursor()
 
     def add_table(self, name: str, table: Any) -> None:
-        """Put one more table into `tables` and SQL, as a Retriever does with its ``chunks`` in a copy of its own.
+        """Add a table to `tables` and to SQL, as a Retriever adds ``chunks`` to its own copy of the corpus.
 
         Parameters
         ----------
         name : str
-            Lower-case letters, digits and ``_``; none of memkit's own tables.
+            Lower-case letters, digits and ``_``; not the name of one of memkit's own tables.
         table : pyarrow.Table, or a DataFrame of pandas or Polars
-            Takes the place of a table of that name.
+            Replaces a table that was added under this name before.
 
         Raises
         ------
         ParameterError
-            For another name, and for what is not a table whose columns have different names.
+            For a name that is not allowed, an object that is not a table, or a table with a column name twice.
 
         Examples
         --------
@@ -228,19 +231,19 @@ class Corpus:
         self.tables[name] = table if is_plain else as_table(table, owner="add_table: 'table'")
 
     def attach(self, name: str, write: Callable[[Path], None]) -> None:
-        """Have `save` write something more, as a Retriever does with its ``vectors`` in a copy of its own.
+        """Have `save` write one more folder, as a Retriever adds ``vectors`` to its own copy of the corpus.
 
         Parameters
         ----------
         name : str
-            Of the folder within the saved one; what was attached under it before is let go.
+            The name of that folder within the saved one; it replaces what was attached under this name before.
         write : callable
-            ``write(folder)`` makes that folder and fills it.
+            ``write(folder)`` creates the folder and writes its files.
 
         Raises
         ------
         ParameterError
-            For a name that is not of lower-case letters, digits and ``_``, or is memkit's own.
+            For a name with anything but lower-case letters, digits and ``_``, or one that memkit uses itself.
 
         Examples
         --------
@@ -255,22 +258,25 @@ class Corpus:
         self._attached[name] = write
 
     def save(self, folder: str | Path, buckets: int | None = None) -> None:
-        """Write tables and text index as Parquet, a DuckDB file for other programs, and a manifest.
+        """Save a snapshot (a lake): tables and text index as Parquet, a DuckDB file for other programs, and a manifest.
 
-        A save takes the place of one that is there, whole: who is killed half-way leaves the old one, and who opens it
-        meanwhile gets the old or the new one.
+        A save is atomic: a process that is killed half-way leaves the old snapshot, and a reader that opens the folder
+        during a save gets either the old or the new one.
 
         Parameters
         ----------
         folder : str or Path
-            Made unless it exists; other files in it stay.
+            Created if missing; other files in it stay.
         buckets : int, optional
-            Parts of whole users, each a lake of its own; None is as many as `memkit.read` was told, or none.
+            Number of shards (buckets). All memories of a user are in one shard, and each shard is a lake of its own.
+            None is the number given to `memkit.read`, or no shards.
 
         Raises
         ------
-        MemkitError, FormatError
-            Where another process is saving to `folder`, or it cannot be written; where a link lies in it.
+        MemkitError
+            Where another process is saving to `folder`, or the folder cannot be written.
+        FormatError
+            Where the folder holds a symbolic link.
 
         Examples
         --------
@@ -280,18 +286,18 @@ class Corpus:
         ...     mk.open(folder)
         Corpus(1 memories: 1 other; 0 problems)
         """
-        count, place = self.buckets if buckets is None else buckets, path_of("save", folder)
+        count, path = self.buckets if buckets is None else buckets, path_of("save", folder)
         if count is None:
-            save(self.tables, self._database, self._reading, self._attached, place)
+            save(self.tables, self._database, self._reading, self._attached, path)
         else:
-            scale("split").save_buckets(self.tables, place, count, self._attached)
+            scale("split").save_buckets(self.tables, path, count, self._attached)
 
     def refresh(self) -> Corpus:
-        """A corpus of what the folder holds now; only files that changed are opened.
+        """A new corpus of what the folder holds now; only files that changed are opened.
 
-        A file counts as changed by its size, mtime or ctime, then by the hash of its content; after `memkit.open`, the
-        indexes of an index tree are opened once more, as they decide how the others are read. Where nothing changed,
-        the full-text index is taken over; else it is made again when it is first asked for.
+        A file has changed if its size, mtime or ctime differs and then the hash of its content does. After
+        `memkit.open`, the indexes of an index tree are always opened again, as they decide how the other files are
+        read. If nothing changed, the full-text index is reused; otherwise it is rebuilt when it is next needed.
 
         Returns
         -------
@@ -300,8 +306,8 @@ class Corpus:
         Raises
         ------
         MemkitError
-            Where the corpus was not read from a folder, or an opened one names a folder that was not given in this
-            process: `memkit.open` takes ``source=`` or ``trust=True``.
+            Where the corpus was not read from a folder, or a lake names a folder that this process did not name: pass
+            ``source=`` or ``trust=True`` to `memkit.open`.
 
         Examples
         --------
@@ -312,8 +318,8 @@ class Corpus:
         ...     corpus.refresh().memories["title"].to_pylist()
         ['Кофе']
         """
-        before = self._source()
-        reading = reader.read(before.root, before.options, before)
+        previous = self._source()
+        reading = reader.read(previous.root, previous.options, previous)
         if reading.tables == {name: self.tables.get(name) for name in reading.tables}:
             return self._with(reading)
         new = Corpus(reading.tables, reading=reading, folder=self.folder, trusted=self.trusted)
@@ -321,17 +327,17 @@ class Corpus:
         return new
 
     def markdown_files(self) -> pa.Table:
-        """The Markdown files below the folder that was read, whole, as they are now.
+        """The whole Markdown files that memories were read from, as the files are now.
 
         Returns
         -------
         pyarrow.Table
-            Columns path and text; those that no memory was made of are left out.
+            Columns path and text.
 
         Raises
         ------
         MemkitError
-            For a corpus of no folder, or one opened from a lake that names a folder nobody gave in this process.
+            For a corpus that was not read from a folder, or a lake that names a folder this process did not name.
 
         Examples
         --------
@@ -340,36 +346,36 @@ class Corpus:
         >>> corpus.markdown_files().num_rows == corpus.memories.num_rows
         True
         """
-        before, known = self._source(), set(self.memories["path"].to_pylist())
-        with reader.listed(before.root, before.options) as listing:
-            paths = (path for path in listing.files if path in known and path.lower().endswith(MARKDOWN))
-            found = [listing.read(path, Rows()) for path in paths]
-        rows = [{"path": source.path, "text": source.text} for source in found if source]
+        reading, known_paths = self._source(), set(self.memories["path"].to_pylist())
+        with reader.listed(reading.root, reading.options) as listing:
+            paths = (path for path in listing.files if path in known_paths and path.lower().endswith(MARKDOWN))
+            sources = [listing.read(path, Rows()) for path in paths]
+        rows = [{"path": source.path, "text": source.text} for source in sources if source]
         return pa.Table.from_pylist(rows, pa.schema([TABLES["memories"].field(name) for name in ("path", "text")]))
 
     @property
     def has_folder(self) -> bool:
-        """Whether it was read from a folder, so that `refresh` has something to read again."""
+        """Whether the corpus was read from a folder, so that `refresh` can read it again."""
         return self._reading is not None
 
     def _source(self) -> Reading:
-        """The folder that may be read again: where it lies is known from this process, not from a lake alone."""
+        """The reading of a folder that may be read again: this process named the folder, not a lake alone."""
         if self._reading is None:
             raise MemkitError("refresh: expected a corpus of a folder. Got one without: mk.open(lake, source=folder).")
         if self.root is None:
             raise MemkitError(
-                f"refresh: the lake says that it was read from {str(self._reading.root)!r:.200}, which nobody gave in "
-                "this process. Use mk.open(lake, source=folder), or trust=True where the lake is your own."
+                f"refresh: the lake was read from {str(self._reading.root)!r:.200}, a folder that this process did not "
+                "name. Use mk.open(lake, source=folder), or trust=True if the lake is your own."
             )
         check_named(() if self.trusted else self._reading.options.formats)
         return self._reading
 
     def _with(self, reading: Reading | None) -> Corpus:
-        """The same tables and their index, in a database of their own: neither shows what is added to the other."""
-        index = self._made.built_index if self._made else self._text_index
-        same = Corpus(self.tables, reading=reading, text_index=index, folder=self.folder, trusted=self.trusted)
-        same._attached, same.buckets = self._attached.copy(), self.buckets
-        return same
+        """A copy: the same tables and index in a database of its own, so neither shows what is added to the other."""
+        index = self._opened.built_index if self._opened else self._text_index
+        copy = Corpus(self.tables, reading=reading, text_index=index, folder=self.folder, trusted=self.trusted)
+        copy._attached, copy.buckets = self._attached.copy(), self.buckets
+        return copy
 
     def __copy__(self, memo: object = None) -> Corpus:
         return self._with(self._reading)  # tables cannot change, and no reading is changed once it is done
@@ -377,15 +383,15 @@ class Corpus:
     __deepcopy__ = __copy__
 
     def __getstate__(self) -> dict[str, Any]:
-        # The database, a Retriever's arms and rules, which are code, stay in their process.
-        before = self._reading and (self._reading.root, replace(self._reading.options, rules=None))
-        return {"tables": self.tables, "source": before, "folder": self.folder, "trusted": self.trusted}
+        # The database, a Retriever's arms, and rules (which are code) are not pickled.
+        source = self._reading and (self._reading.root, replace(self._reading.options, rules=None))
+        return {"tables": self.tables, "source": source, "folder": self.folder, "trusted": self.trusted}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         source = state.pop("source")
         Corpus.__init__(self, reading=source and unread(*source), **state)
         if source:
-            give(source[0])
+            remember_root(source[0])
             set(map(name_of, source[1].formats))
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""The tables of a corpus in DuckDB, twice: the user's own database, and one that memkit asks itself.
+"""The tables of a corpus in DuckDB, twice: in a database for the user's connections, and in memkit's own sandbox.
 
-In the user's, the rows lie in a schema ``memkit`` and the tables' names are views: an insert, update or delete is
-refused, never followed by answers from a stale index. Whatever is done there all the same, memkit does not read it.
+In the user's database the rows are in a schema ``memkit`` and the tables' names are views, so an insert, update or
+delete is refused and the full-text index cannot go stale. memkit itself reads only the sandbox.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from memkit.duck import connect, cursor_of, identifier, interruptible, literal, put
 from memkit.tables.fts import add_fts, index_text
-from memkit.tables.sealed import TIMEOUT_S, Sealed
+from memkit.tables.sandbox import TIMEOUT_S, Sandbox
 from memkit.tables.statement import as_table, is_table
 from memkit.text.analyse import load_fts
 
-_ASKS_FOR_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|memkit_fts", re.IGNORECASE)
+_USES_FULL_TEXT = re.compile(r"\b(?:fts|match_bm25)\b|memkit_fts", re.IGNORECASE)
 
 
 TextIndex = dict[str, pa.Table] | None
@@ -29,14 +29,14 @@ TextIndex = dict[str, pa.Table] | None
 
 
 class Database:
-    """Databases over Arrow tables, each made when it is first asked for, and whole before it is seen.
+    """Two databases over Arrow tables, each made when it is first needed.
 
     Parameters
     ----------
     tables : dict of str to pyarrow.Table
-        What both databases show; one that is put there later is shown from the next question on.
+        The tables of both databases; one that is added later is visible from the next query on.
     text_index : dict of str to pyarrow.Table, optional
-        None: it is built when it is first asked for.
+        None builds it when it is first needed.
 
     Attributes
     ----------
@@ -47,30 +47,30 @@ class Database:
     def __init__(self, tables: dict[str, pa.Table], text_index: TextIndex = None) -> None:
         self._tables, self.built_index = tables, text_index
         self._con: duckdb.DuckDBPyConnection | None = None
-        self._shown: dict[str, pa.Table] = {}
+        self._loaded: dict[str, pa.Table] = {}
         self._has_text = False
         self._lock = RLock()
-        self._sealed: Sealed | None = None
+        self._sandbox: Sandbox | None = None
 
     def cursor(self, query: str | None = None) -> duckdb.DuckDBPyConnection:
-        """A new connection of the user's; with full text unless `query` is given and does not ask for it."""
+        """A new connection for the user; with full-text search, unless `query` is given and does not use it."""
         with self._lock:
             con = self._con = self._con or connect()
             for name, table in list(self._tables.items()):
-                if self._shown.get(name) is not table:
+                if self._loaded.get(name) is not table:
                     _show(con, name, table)
-                    self._shown[name] = table
-            if not self._has_text and (query is None or _ASKS_FOR_TEXT.search(query)):
+                    self._loaded[name] = table
+            if not self._has_text and (query is None or _USES_FULL_TEXT.search(query)):
                 load_fts(con)
                 add_fts(con, self.text_index())
                 self._has_text = True
             return cursor_of(con)
 
     def ask(self, query: str, params: Any = None, timeout_s: float | None = TIMEOUT_S) -> pa.Table:
-        """The rows of one SELECT, whatever was done on a connection of the user's; see `Sealed.ask`."""
+        """The rows of one SELECT, run in the sandbox; see `Sandbox.ask`."""
         with self._lock:
-            self._sealed = self._sealed or Sealed(self._tables, self.text_index)
-        return self._sealed.ask(query, params, timeout_s)
+            self._sandbox = self._sandbox or Sandbox(self._tables, self.text_index)
+        return self._sandbox.ask(query, params, timeout_s)
 
     def text_index(self) -> dict[str, pa.Table]:
         """The full-text index of ``memories``, with the tables of `memkit.tables.fts.TEXT_INDEX`."""
@@ -91,13 +91,13 @@ class Database:
 
 
 def sql_with(con: duckdb.DuckDBPyConnection, query: str, params: Any, caller: FrameType) -> duckdb.DuckDBPyRelation:
-    """The result of a query in which a name that is not a table of `con` may be a variable of the caller, local first.
+    """The result of a query; a name that is not a table of `con` may be a variable of the caller, local or global.
 
-    DuckDB would look into the frame of whoever calls it, which is memkit's own.
+    DuckDB itself would look for variables in the frame that calls it, which is memkit's.
     """
     con.execute("set python_enable_replacements = false")
     variables = {**caller.f_globals, **caller.f_locals}
-    seen = set[str]()
+    registered = set[str]()
     while True:
         try:
             with interruptible():
@@ -105,9 +105,9 @@ def sql_with(con: duckdb.DuckDBPyConnection, query: str, params: Any, caller: Fr
         except duckdb.CatalogException as error:
             missing = _MISSING.search(str(error))
             name = missing[1] if missing else ""
-            if name in seen or not is_table(variables.get(name)):
+            if name in registered or not is_table(variables.get(name)):
                 raise
-            seen.add(name)
+            registered.add(name)
             con.register(name, as_table(variables[name], owner=f"sql: '{name}'"))
 
 
@@ -115,7 +115,7 @@ _MISSING = re.compile(r"Table with name (.+?) does not exist!")
 
 
 def _show(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
-    """Have the rows in the schema ``memkit`` and a view of them in ``main``; can be repeated."""
+    """Put the rows into the schema ``memkit`` and a view of them into ``main``; can be repeated."""
     con.execute("create schema if not exists memkit")
     put(con, f"memkit.{identifier(name)}", table)
     view = f"create or replace view main.{identifier(name)} as from memkit.{identifier(name)}"

@@ -1,4 +1,4 @@
-"""Where a corpus comes from: a folder that is read, whose files may have changed since, or a lake that is opened."""
+"""Where a corpus comes from: a folder that is read, or a snapshot (a lake) that is opened."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from memkit.errors import (
     VersionError,
 )
 from memkit.formats import reader
-from memkit.formats.disk.files import MAX_FILE_BYTES, digest_of, give, home_of
+from memkit.formats.disk.files import MAX_FILE_BYTES, digest_of, home_of, remember_root
 from memkit.formats.disk.source import decode, utf8
 from memkit.formats.faults import SEVERITIES, Rule
 from memkit.formats.format import Format
@@ -61,51 +61,51 @@ def read(
     buckets: int | None = None,
     timezone: Zone = None,
 ) -> Corpus:
-    """Read a folder of memories, whatever of the five formats it holds.
+    """Read a folder of memories in any of the five formats.
 
-    Nothing outside of `path` is opened, and no input raises: what is wrong is a row of ``problems``. Cost is linear in
-    the bytes read. With `rev` it is the folder of that moment, from the git repository that it lies in: nothing is
-    checked out, and nothing that the repository holds is run.
+    Nothing outside of `path` is opened, and no file makes it raise: every defect is a row of ``problems``. Cost is
+    linear in the bytes read. With `rev` the folder is read as it was at that commit of its git repository: nothing is
+    checked out, and no code of the repository is run.
 
     Parameters
     ----------
     path : str or Path
         A folder, or one file.
     format : str, optional
-        Read every file as index_tree, workspace, notes, records or facts, or as one of `formats`, instead of detecting
-        each.
+        Read every file as this format (index_tree, workspace, notes, records, facts or one of `formats`), instead of
+        detecting the format of each file.
     formats : sequence of str or Format
         Formats of your own or of installed packages (`memkit.extend.known_formats` lists them), tried before
         memkit's own.
     errors : 'report' or 'raise'
         Whether the first problem of severity error is raised.
     as_of : str, date, datetime, optional
-        The day against which dates in the future are reported, kept in the schema metadata of ``problems``; none are
-        reported without it.
+        Dates after this day are reported; it is kept in the schema metadata of ``problems``. Without it, no date is
+        reported as a future one.
     max_file_bytes : int, bytes
-        A larger file is a problem, and its first 64 KiB its text.
+        A larger file is reported as a problem, and only its first 64 KiB are read.
     plugin_globs : tuple of str
         Paths that an index entry must not name.
     rules : tuple of Rule, optional
-        The checks; None are those of ``memkit.formats.rules.RULES`` and of `formats`, and
-        ``(*RULES, Rule(...))`` adds one.
+        The checks to make. None means ``memkit.formats.rules.RULES`` and those of `formats`; pass
+        ``(*RULES, Rule(...))`` to add one.
     n_jobs : int, optional
-        Processes that parse, as joblib counts them (-1: one a core); None is one, or what ``joblib.parallel_config``
-        says. Below 15,000 files one process reads, and below some 65,000 notes more do not pay.
+        Number of parsing processes, as in joblib (-1: one per core); None is one, or what ``joblib.parallel_config``
+        sets. Below 15,000 files one process is always used, and below about 65,000 notes more processes do not help.
     progress : bool
         Show a progress bar on a terminal.
     rev : str, date or datetime, optional
-        A commit, branch or tag of git, as ``HEAD~10``; or a moment, UTC, which is the last commit up to it along first
-        parents. ``Corpus.revision`` says which it was, and so does the metadata of what comes of it.
+        A git commit, branch or tag, for example ``HEAD~10``; or a moment in UTC, which means the last commit up to it
+        along first parents. ``Corpus.revision`` and the metadata of results name the commit.
     dates : 'git', optional
-        Memories without any date of their own have those of the commits that brought and last changed them, and
-        ``date_source`` says so: git, or git_first for those of the first commit, which may be older. A text that is not
-        committed, or a folder in no repository, is a row of ``problems``.
+        Take the dates of memories that have none of their own from git: the commits that added and last changed them.
+        The column ``date_source`` is then git, or git_first for the first commit, as the memory may be older than it. A
+        text that is not committed, or a folder outside of a repository, is a row of ``problems``.
     buckets : int, optional
-        How many lakes of whole users `Corpus.save` makes of it, unless it is told.
+        Default number of shards (buckets) for `Corpus.save`; all memories of a user are in one shard.
     timezone : str or tzinfo, optional
-        The zone of times that logs and transcripts write, which name none: "Europe/Moscow", "+03:00"; None is UTC. A
-        time stamp with its own offset does not move, and a day without a time stays midnight UTC.
+        The zone of times in logs and transcripts that name no zone: "Europe/Moscow", "+03:00"; None is UTC. Time stamps
+        with an offset keep it, and a date without a time stays midnight UTC.
 
     Returns
     -------
@@ -114,13 +114,13 @@ def read(
     Raises
     ------
     FormatError
-        Where nothing is at `path`, or with ``errors="raise"`` for the first error.
+        Where `path` does not exist, or with ``errors="raise"`` for the first error.
     NotFoundError
         Where there is no such revision.
     MemkitError
-        Where `rev` is asked for and the program git is not here.
+        Where `rev` is given and the program git is not installed.
     ParameterError
-        For an argument outside of what is listed here.
+        For an argument that is not as listed here.
 
     Examples
     --------
@@ -139,21 +139,21 @@ def read(
     for rule in rules or ():
         check_choice("code", rule.code, SEVERITIES, "read: a rule")
     moment = None if as_of is None else as_of_time(as_of)
-    given = [formats] if isinstance(formats, (str, Format)) else formats
-    others = [format] if format is not None and format not in NAMES else []
-    names = tuple(dict.fromkeys(map(name_of, [*given, *others])))
-    own_rules, of = None if rules is None else tuple(rules), None if rev is None else rev_text(rev)
+    extra_formats = [formats] if isinstance(formats, (str, Format)) else formats
+    forced = [format] if format is not None and format not in NAMES else []
+    names = tuple(dict.fromkeys(map(name_of, [*extra_formats, *forced])))
+    checks, revision = None if rules is None else tuple(rules), None if rev is None else rev_text(rev)
     if dates is not None:
         check_choice("dates", dates, ("git",), "read")
     zone = zone_name(zone_of("read", timezone))
     options = Options(
-        format, moment, max_file_bytes, tuple(plugin_globs), own_rules, n_jobs, progress, names, of, dates, zone
+        format, moment, max_file_bytes, tuple(plugin_globs), checks, n_jobs, progress, names, revision, dates, zone
     )
     reading = reader.read(path_of("read", path), options)
     if errors == "raise":
         _raise_first(reading.tables["problems"])
-    for root in (reading.root, reading.root.resolve()):  # as it is asked for, and as a lake names it
-        give(root)
+    for root in (reading.root, reading.root.resolve()):  # as the caller writes it, and as a lake names it
+        remember_root(root)
     corpus = Corpus(reading.tables, reading=reading)
     corpus.buckets = buckets
     return corpus
@@ -167,12 +167,12 @@ def _raise_first(problems: pa.Table) -> None:
 
 
 def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:
-    """The folder of a corpus as it was at each moment, read as the corpus was; nothing before the first commit.
+    """The folder of a corpus at each moment, read with the same options; empty before the first commit.
 
     Raises
     ------
     ParameterError, MemkitError, FormatError
-        For a table, or a corpus of no folder; where that lies in no repository, or the program git is not here.
+        For a table, or a corpus without a folder; where the folder is in no repository, or git is not installed.
     """
     if not isinstance(corpus, Corpus) or not corpus.has_folder:
         raise ParameterError("texts='git': expected a corpus that was read from a folder. Got one without a folder.")
@@ -187,32 +187,32 @@ def states_at(corpus: Any, moments: Iterable[Rev]) -> list[Corpus]:
 
 
 def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bool = False) -> Corpus:
-    """Open what `Corpus.save` wrote.
+    """Open a snapshot (a lake) that `Corpus.save` wrote.
 
-    A lake may come from anybody: Parquet is read as data and checked, nothing else of it is opened, and nothing in it
+    A lake from an unknown source is safe to open: only its Parquet files are read, they are checked, and no code in it
     runs. Cost is linear in its size.
 
     Parameters
     ----------
     folder : str or Path
-        The folder that was saved to.
+        The folder given to `Corpus.save`.
     source : str or Path, optional
-        Where the files are now, for `Corpus.refresh`; None is where they were read, if that was in this process.
+        The folder of the memories now, for `Corpus.refresh`; None is where they were read, if this process read them.
     trust : bool
-        Whether the lake is your own, so that `refresh` may follow it to where it was read, a Retriever may load its
-        approximate vector index, which only FAISS can check, and no limit is set to what its files unpack to.
+        Whether the lake is your own. Then `refresh` may read the folder that the lake names, a Retriever may load the
+        lake's approximate vector index (which only FAISS can check), and its files may unpack to any size.
 
     Returns
     -------
     Corpus
-        As it was saved, a `Buckets` where it was saved in buckets. `Retriever.fit` takes its arms from there, if they
-        were saved with it and are made with the same settings.
+        As it was saved; a `Buckets` where it was saved in shards (buckets). `Retriever.fit` loads its indexes from the
+        lake if they were saved in it with the same settings.
 
     Raises
     ------
     FormatError
-        Where there is no saved corpus, an older or newer memkit wrote it, a link lies in it, or a file is not what was
-        saved.
+        Where there is no saved corpus, an older or newer memkit wrote it, it holds a symbolic link, or a file was
+        changed since.
 
     Examples
     --------
@@ -222,12 +222,12 @@ def open_lake(folder: str | Path, source: str | Path | None = None, *, trust: bo
     ...     mk.open(folder).sql("select memory_id from fts('чай')").fetchall()
     [('0',)]
     """
-    place = path_of("open", folder).absolute()
-    if is_bucketed(place):
-        corpus: Corpus = scale("buckets").Buckets(place, trust)
+    path = path_of("open", folder).absolute()
+    if is_bucketed(path):
+        corpus: Corpus = scale("buckets").Buckets(path, trust)
         return corpus
-    tables, reading, text_index = load(place, None if source is None else give(path_of("open", source)), trust)
-    return Corpus(tables, reading=reading, text_index=text_index, folder=place, trusted=trust)
+    tables, reading, text_index = load(path, None if source is None else remember_root(path_of("open", source)), trust)
+    return Corpus(tables, reading=reading, text_index=text_index, folder=path, trusted=trust)
 
 
 def home(corpus: Corpus) -> Path:
@@ -236,9 +236,9 @@ def home(corpus: Corpus) -> Path:
     Raises
     ------
     MemkitError
-        For a corpus of no folder, or of one that nobody gave in this process.
+        For a corpus without a folder, or with one that this process did not name.
     ChangeRefusedError
-        For one of a revision, whose files are not those that would be changed.
+        For a corpus of a git revision: its files are not those on disk.
     """
     reading = corpus._source()
     if reading.options.rev is not None:
@@ -247,14 +247,14 @@ def home(corpus: Corpus) -> Path:
 
 
 def exact_text(corpus: Corpus, path: str, data: bytes | None) -> str:
-    """The bytes of a file as text, BOM and line ends and all, where they are what the corpus was made of.
+    """The exact text of a file, BOM and line ends included, if the file is unchanged since the corpus read it.
 
     Raises
     ------
     StaleSourceError
         Where the file changed since it was read, or is gone.
     ChangeRefusedError
-        Where it is no UTF-8.
+        Where it is not UTF-8.
     """
     reading = corpus._source()
     if data is None or not _is_same(reading.seen.get(path), reading.surveyed.get(path), data):

@@ -13,7 +13,7 @@ import pytest
 import memkit as mk
 from memkit import duck
 from memkit.errors import ParameterError, QueryError
-from memkit.tables.sealed import Sealed
+from memkit.tables.sandbox import Sandbox
 
 ENDLESS = "(select count(*) from memories a, memories b, memories c, memories d where a.text || b.text < d.text) > 0"
 
@@ -61,7 +61,7 @@ def search(corpus: mk.Corpus) -> mk.Retriever:
     ],
 )
 def test_a_few_words_cannot_ask_for_more_than_there_is(search: mk.Retriever, where: str) -> None:
-    with pytest.raises(QueryError, match="expected what makes nothing large of what is small"):
+    with pytest.raises(QueryError, match="expected a query that cannot make large values of small ones"):
         search.search("чай", where=where)
 
 
@@ -130,22 +130,22 @@ def test_what_needs_more_memory_than_its_tables_call_for_is_refused_and_writes_n
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("memkit.tables.sealed._FREE_BYTES", 2**24)
-    sealed = Sealed({"t": pa.table({"a": [f"{n:064d}" for n in range(5000)]})}, dict)
+    monkeypatch.setattr("memkit.tables.sandbox._FREE_BYTES", 2**24)
+    sandbox = Sandbox({"t": pa.table({"a": [f"{n:064d}" for n in range(5000)]})}, dict)
     with pytest.raises(QueryError, match="Out of Memory"):
-        sealed.ask("select count(*) from (select distinct x.a, y.a from t x, t y)", timeout_s=None)
-    assert sealed.ask("select count(*) as n from t").to_pylist() == [{"n": 5000}]
+        sandbox.ask("select count(*) from (select distinct x.a, y.a from t x, t y)", timeout_s=None)
+    assert sandbox.ask("select count(*) as n from t").to_pylist() == [{"n": 5000}]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_tables_that_grow_have_the_memory_that_they_call_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memkit.tables.sealed._FREE_BYTES", 2**22)
+    monkeypatch.setattr("memkit.tables.sandbox._FREE_BYTES", 2**22)
     tables = {"t": pa.table({"a": ["x"]})}
-    sealed = Sealed(tables, dict)
-    assert sealed.ask("select a from t").to_pylist() == [{"a": "x"}]
+    sandbox = Sandbox(tables, dict)
+    assert sandbox.ask("select a from t").to_pylist() == [{"a": "x"}]
     tables["u"] = pa.table({"a": [f"{n:0200d}" for n in range(100_000)]})
-    assert sealed.ask("select count(distinct a) as n from u").to_pylist() == [{"n": 100_000}]
-    assert sealed.ask("select a from t").to_pylist() == [{"a": "x"}]
+    assert sandbox.ask("select count(distinct a) as n from u").to_pylist() == [{"n": 100_000}]
+    assert sandbox.ask("select a from t").to_pylist() == [{"a": "x"}]
 
 
 # --- Ctrl-C ---
@@ -155,7 +155,7 @@ import os, signal, sys, threading
 import pyarrow as pa
 import memkit as mk
 from memkit.duck import connect, rows_of
-from memkit.tables import sealed, database
+from memkit.tables import sandbox, database
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a test run in the background inherits that it is ignored
 
@@ -174,7 +174,7 @@ class Slow(mk.Decay):
     def _sql(self):
         return f"select * from ({super()._sql()}) where {JOIN} > 0"
 
-with sealed.connect() as con:
+with sandbox.connect() as con:
     doors = {
         "rows_of": lambda: rows_of(f"from {JOIN}"),
         "ask": lambda: corpus.ask(f"select {slow} as n", timeout_s=None),
@@ -197,7 +197,7 @@ def interrupted(run):
         return run(*args, **named)
     return called
 
-sealed.Sealed.ask, database.sql_with = interrupted(sealed.Sealed.ask), interrupted(database.sql_with)
+sandbox.Sandbox.ask, database.sql_with = interrupted(sandbox.Sandbox.ask), interrupted(database.sql_with)
 from memkit.tables import corpus as corpora
 corpora.sql_with = database.sql_with
 from memkit.cli.run import program

@@ -33,7 +33,7 @@ HIDDEN_PLACES: tuple[str, ...] = ()
 """Hidden folders, as paths from the root, that are read and written all the same."""
 SKIPPED_WITH = frozenset({IGNORE_FILE, "pyvenv.cfg"})
 """Files that have their folder skipped."""
-_GIVEN: set[Path] = set()
+_REMEMBERED_ROOTS: set[Path] = set()
 """The roots that were named in this process, absolute; a lake that names another is not followed there unasked."""
 
 
@@ -219,15 +219,15 @@ class Overlay(Listing):
         return (size, 0, 0), data if size <= self.max_file_bytes else data[:HEAD_BYTES]
 
 
-def give(root: Path) -> Path:
+def remember_root(root: Path) -> Path:
     """`root`, noted as one that was named in this process."""
-    _GIVEN.add(root.absolute())
+    _REMEMBERED_ROOTS.add(root.absolute())
     return root
 
 
-def is_given(root: Path) -> bool:
+def is_remembered_root(root: Path) -> bool:
     """Whether `root` was named in this process."""
-    return root.absolute() in _GIVEN
+    return root.absolute() in _REMEMBERED_ROOTS
 
 
 def check_root(root: Path) -> None:

@@ -17,7 +17,7 @@ from memkit.schemas import Mask
 from memkit.search.fitted.rows import Rows
 from memkit.search.settings import QuerySettings
 from memkit.tables.age import later
-from memkit.tables.sealed import OutOfTimeError, read_select
+from memkit.tables.sandbox import QueryTimeoutError, parse_select
 from memkit.text.secrets import mask
 
 _BARE = "select memory_id from memories where "
@@ -43,11 +43,11 @@ def memories_where(ask: Callable[..., pa.Table], where: str, timeout_s: float) -
     """
     try:
         # Without brackets, nothing can close one and go on; within them, nothing can follow the expression.
-        if read_select(_BARE + where).shape != read_select(_BARE + "true").shape:
+        if parse_select(_BARE + where).shape != parse_select(_BARE + "true").shape:
             raise QueryError("one expression is expected, and nothing after it")
         # The line break keeps a comment at the predicate's end from swallowing the bracket.
         return ask(f"{_BARE}(\n{where}\n)", timeout_s=timeout_s)["memory_id"]
-    except OutOfTimeError as error:
+    except QueryTimeoutError as error:
         raise QueryError(
             f"where: expected an answer within {timeout_s:g} seconds. Got none of {mask(repr(where)):.200}: ask for"
             " less, or allow more by where_timeout_s."

@@ -17,7 +17,7 @@ from memkit import duck
 from memkit.errors import QueryError
 from memkit.tables.database import Database
 from memkit.tables.samples import sample_data
-from memkit.tables.sealed import Sealed
+from memkit.tables.sandbox import Sandbox
 
 AS_OF = "2026-03-01"
 
@@ -148,12 +148,12 @@ def test_what_reaches_beyond_the_tables_is_refused_with_what_is_expected(
 
 def test_what_the_syntax_tree_would_let_pass_duckdb_refuses(secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second wall alone: no files, no settings, whatever is called."""
-    monkeypatch.setattr("memkit.tables.sealed._TABLE_FUNCTIONS", frozenset({"read_csv", "glob"}))
+    monkeypatch.setattr("memkit.tables.sandbox._TABLE_FUNCTIONS", frozenset({"read_csv", "glob"}))
     corpus = mk.from_table({"text": ["чай"]})
     for query in (f"from read_csv({duck.literal(str(secret))})", "from glob('/*')"):
         with pytest.raises(QueryError, match="file system operations are disabled"):
             corpus.ask(query)
-    con = corpus._database._sealed._con
+    con = corpus._database._sandbox._con
     assert con is not None
     for change in ("set threads = 1", "set enable_external_access = true", "reset lock_configuration", "load httpfs"):
         with pytest.raises(duckdb.Error):
@@ -185,8 +185,8 @@ def test_a_question_takes_parameters_and_refuses_half_a_character() -> None:
 # --- what it holds ---
 
 
-def held(sealed: Sealed) -> set[str]:
-    return set(sealed._columns.get("memories", ()))
+def held(sandbox: Sandbox) -> set[str]:
+    return set(sandbox._columns.get("memories", ()))
 
 
 def test_the_text_is_copied_only_when_it_may_be_read() -> None:
@@ -201,19 +201,19 @@ def test_the_text_is_copied_only_when_it_may_be_read() -> None:
         "select count(*) from memories where columns(*) is null": set(table.column_names),
         "select 1 where exists (select 1 from memories m(a, b))": set(table.column_names),
     }.items():
-        sealed = Sealed({"memories": table}, dict)
-        assert sealed.ask(query).num_columns > 0
-        assert held(sealed) == columns, query
+        sandbox = Sandbox({"memories": table}, dict)
+        assert sandbox.ask(query).num_columns > 0
+        assert held(sandbox) == columns, query
 
 
 def test_columns_that_were_copied_stay_and_another_table_of_the_name_is_seen() -> None:
     tables = {"memories": mk.from_table({"text": ["чай"]}).memories}
-    sealed = Sealed(tables, dict)
-    sealed.ask("select text from memories")
-    sealed.ask("select kind from memories")
-    assert "text" in held(sealed)
+    sandbox = Sandbox(tables, dict)
+    sandbox.ask("select text from memories")
+    sandbox.ask("select kind from memories")
+    assert "text" in held(sandbox)
     tables["memories"] = mk.from_table({"text": ["кофе"]}).memories
-    assert sealed.ask("select text from memories").to_pylist() == [{"text": "кофе"}]
+    assert sandbox.ask("select text from memories").to_pylist() == [{"text": "кофе"}]
 
 
 # --- what a user does on a connection ---
@@ -362,7 +362,7 @@ def test_an_interrupt_at_any_statement_leaves_a_database_that_answers(
     expected = ask(Database(tables))
     while was_reached:
         database, fuse = Database(tables), Fuse(interrupts)
-        for door_of in ("database.connect", "sealed.connect", "fts.session"):
+        for door_of in ("database.connect", "sandbox.connect", "fts.session"):
             monkeypatch.setattr(f"memkit.tables.{door_of}", fuse.connect)
         try:
             ask(database)
