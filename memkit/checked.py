@@ -1,7 +1,7 @@
-"""JSON that anybody may have written: an object, and of it the fields that are expected, each of its type.
+"""Untrusted JSON: parsing of an object, and checks of its fields and their types.
 
-Apart from this stand documents of users, whose faults are told by line (`memkit.formats.syntax`), and labels, which
-come in many shapes.
+Users' own documents are parsed elsewhere, with the line of each fault (`memkit.formats.syntax`), and so are labels,
+which come in many shapes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Kinds = Mapping[str, type | UnionType]
 
 
 def json_object(text: str | bytes) -> dict[str, Any]:
-    """The object that `text` is.
+    """The JSON object in `text`.
 
     Raises
     ------
     ValueError
-        Where it is something else, no JSON, not in UTF-8 or nested too deep.
+        Where it is not an object, not JSON, not UTF-8 or nested too deep.
     """
     try:
         value = json.loads(text)
@@ -33,7 +33,7 @@ def json_object(text: str | bytes) -> dict[str, Any]:
 
 
 def with_fields(value: object, kinds: Kinds) -> dict[str, Any]:
-    """`value`, which is an object of exactly the fields `kinds`, each of its type; true and false are no numbers.
+    """`value`, checked to be an object with exactly the fields `kinds`, each of its type; a bool is no number.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""The first half hour on an unknown folder, in one call: what is there, since when, what is wrong, what to do next."""
+"""An overview of an unknown folder in one call: what it holds, since when, what is wrong, what to do next."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ from memkit.text.secrets import Mask
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-DRAWN, NEAR = 2000, 0.9
-"""Memories that the estimate of near-equal texts is made from, and the cosine of trigrams from which texts are."""
-_WORST = 10
+SAMPLE_SIZE, NEAR = 2000, 0.9
+"""The number of memories that near-duplicates are estimated from, and the cosine of trigrams that makes one."""
+_MAX_RULES = 10
 _LINK = re.compile(r"(?<!!)\[[^\]\n]{0,200}\]\(\s*<?([^)\s<>]{1,500})>?(?:\s+[\"'(][^\n]{0,200}?)?\s*\)")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#|\{|\$")
 _BODY = r"trim(regexp_replace(text, '^\s*#{1,6}[^\n]*(\n|$)', ''), E' \t\r\n')"
@@ -51,11 +51,11 @@ _TABLES = {
             median(length(text))::bigint as median, max(length(text)) as longest
         from memories group by all order by kind""",
     "equal_texts": r"""
-        with folded as (
-                select memory_id, text, lower(regexp_replace(trim(text), '\s+', ' ', 'g')) as said from memories),
-            twice as (select said from folded where said <> '' group by said having count(*) > 1)
+        with normalised as (
+                select memory_id, text, lower(regexp_replace(trim(text), '\s+', ' ', 'g')) as key from memories),
+            duplicates as (select key from normalised where key <> '' group by key having count(*) > 1)
         select count(*) as times, arg_min(text, memory_id) as text, list_sort(list(memory_id))[:5] as memory_ids
-        from folded join twice using (said) group by said order by times desc, memory_ids[1]""",
+        from normalised join duplicates using (key) group by key order by times desc, memory_ids[1]""",
     "empty": f"select memory_id, title, path, line_start from memories where {_BODY} = '' order by memory_id",  # noqa: S608
     "expiring": """
         select expires_at::date as expires, user_id, text, memory_id from memories
@@ -73,17 +73,17 @@ _COUNTS = """
 
 @dataclass(frozen=True)
 class Overview(Tabular):
-    """What `overview` found.
+    """The result of `overview`.
 
     Attributes
     ----------
     table : pyarrow.Table
-        what (string), count (int64), note (string): a row a finding.
+        what (string), count (int64), note (string): one row per finding.
     tables : dict of str to pyarrow.Table
-        kinds_by_month, languages, lengths, equal_texts, near_texts, empty, links, secrets, expiring, problems (the ten
-        worst rules with what to do), next (what to call now).
+        kinds_by_month, languages, lengths, equal_texts (exact duplicates), near_texts (near-duplicates), empty, links,
+        secrets, expiring, problems (the ten most severe rules with what to do), next (suggested calls).
     hide : Mask
-        What hides the folder's secrets where it is shown.
+        Hides the folder's secrets wherever the overview is shown.
     """
 
     table: pa.Table
@@ -97,40 +97,40 @@ class Overview(Tabular):
         return Shown(*self._sheets(), *self._further())._repr_html_()
 
     def _sheets(self, rows: int = ROWS, show_secrets: bool = False) -> tuple[Sheet, ...]:
-        worst = self.tables["problems"].select(["severity", "rule", "count", "do"])
-        sheets = [("What is there", self.table), ("What is wrong", worst), ("What to call next", self.tables["next"])]
+        rules = self.tables["problems"].select(["severity", "rule", "count", "do"])
+        sheets = [("What is there", self.table), ("What is wrong", rules), ("What to call next", self.tables["next"])]
         return tuple(self._titled(title, table, rows, show_secrets) for title, table in sheets if table.num_rows)
 
     def _further(self, show_secrets: bool = False) -> list[Sheet]:
         tables = {**self.tables, "kinds_by_month": _by_month(self.tables["kinds_by_month"])}
-        rest = [name for name in tables if name != "next" and tables[name].num_rows]
-        return [self._titled(name.replace("_", " "), tables[name], ROWS, show_secrets) for name in rest]
+        names = [name for name in tables if name != "next" and tables[name].num_rows]
+        return [self._titled(name.replace("_", " "), tables[name], ROWS, show_secrets) for name in names]
 
     def _titled(self, title: str, table: pa.Table, rows: int, show_secrets: bool) -> Sheet:
         sheet = sheet_of(table, rows, show_secrets)
         return replace(sheet, heading=title, hide=sheet.hide and sheet.hide | self.hide)
 
     def report(self, path: str | Path, title: str = "Overview of a memory folder") -> Path:
-        """Write one page that needs nothing else, for light and dark screens.
+        """Write the overview as one self-contained HTML page, for light and dark screens.
 
         Parameters
         ----------
         path : str or Path
-            Of the page, by tradition ``.html``.
+            The file to write, usually ``.html``.
         title : str
-            Above it.
+            The page's heading.
 
         Returns
         -------
         Path
         """
         first = self._sheets()
-        found = Shown(*first, *self._further())
-        above, below = (as_html(*some) for some in (found.sheets[: len(first)], found.sheets[len(first) :]))
-        return write_page(path, title, above + found.hide.in_html(as_figure(self.plot())) + below)
+        shown = Shown(*first, *self._further())
+        above, below = (as_html(*sheets) for sheets in (shown.sheets[: len(first)], shown.sheets[len(first) :]))
+        return write_page(path, title, above + shown.hide.in_html(as_figure(self.plot())) + below)
 
     def plot(self, ax: Axes | None = None) -> Axes:
-        """How many memories were made in each month, by kind: `mk.plot.growth`.
+        """Plot how many memories were created in each month, by kind: `mk.plot.growth`.
 
         Examples
         --------
@@ -146,16 +146,16 @@ class Overview(Tabular):
 
 
 def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Overview:
-    """What a folder holds, what is wrong with it, and the three calls to make next.
+    """An overview of a folder: what it holds, what is wrong with it, and three calls to make next.
 
     Parameters
     ----------
     corpus : Corpus
         From `memkit.read`, `memkit.from_table` or `memkit.open`.
     exact : bool
-        Compare all texts for near-equal ones, not 2,000 drawn by the hash of their ids.
+        Look for near-duplicates among all texts, not in a sample of 2,000 chosen by the hash of their ids.
     as_of : str, date, datetime or None
-        The day for what expires; None is now. Kept in the table's schema metadata.
+        The day that expiry is computed for; None is now. Kept in the table's schema metadata.
 
     Returns
     -------
@@ -173,21 +173,21 @@ def overview(corpus: Corpus, *, exact: bool = False, as_of: AsOf = None) -> Over
     check_corpus("overview", corpus)
     check_value("overview", "exact", exact, "bool")
     moment = as_of_time(as_of)
-    asked = {name: (sql, {"as_of": moment} if "$as_of" in sql else None) for name, sql in _TABLES.items()}
-    tables = {name: corpus.ask(sql, values, timeout_s=None) for name, (sql, values) in asked.items()}
-    tables["near_texts"], drawn = _near(corpus.memories, exact)
+    queries = {name: (sql, {"as_of": moment} if "$as_of" in sql else None) for name, sql in _TABLES.items()}
+    tables = {name: corpus.ask(sql, values, timeout_s=None) for name, (sql, values) in queries.items()}
+    tables["near_texts"], sample_size = _near_duplicates(corpus.memories, exact)
     tables["links"] = _dead_links(corpus)
     tables["secrets"], hide = secrets_in(corpus.memories)
     tables["problems"] = _worst(pa.concat_tables([corpus.problems, tables["secrets"]]))
     counts = corpus.ask(_COUNTS, {"as_of": moment}, timeout_s=None).to_pylist()[0]
-    rows = _findings(counts, tables, corpus, drawn)
+    rows = _findings(counts, tables, corpus, sample_size)
     tables["next"] = pa.Table.from_pylist(_next(tables, counts, corpus))
-    found = pa.Table.from_pylist([dict(zip(("what", "count", "note"), row, strict=True)) for row in rows])
-    return Overview(describe(found, memkit="overview", as_of=moment.isoformat(), **corpus.revision), tables, hide)
+    table = pa.Table.from_pylist([dict(zip(("what", "count", "note"), row, strict=True)) for row in rows])
+    return Overview(describe(table, memkit="overview", as_of=moment.isoformat(), **corpus.revision), tables, hide)
 
 
 def _by_month(counts: pa.Table) -> pa.Table:
-    """A row a month, the newest first, a column a kind, the most frequent first."""
+    """One row per month, newest first, and one column per kind, most frequent first."""
     rows = counts.to_pylist()
     totals: dict[str, int] = {}
     for row in rows:
@@ -199,37 +199,37 @@ def _by_month(counts: pa.Table) -> pa.Table:
     return pa.table({"month": pa.array(months, pa.string()), **columns})
 
 
-def _near(memories: pa.Table, exact: bool) -> tuple[pa.Table, int]:
-    """Pairs of texts that are nearly equal, of all or of those drawn; and how many were compared."""
+def _near_duplicates(memories: pa.Table, exact: bool) -> tuple[pa.Table, int]:
+    """Pairs of near-duplicates among all texts or a sample; and how many texts were compared."""
     from memkit.policy.dedup.near import batches, lexical_pairs, trigrams
 
     ids, texts = memories["memory_id"].to_pylist(), memories["text"].to_pylist()
-    order = sorted(range(len(ids)), key=lambda at: place(ids[at]))
-    chosen = [at for at in (order if exact else order[:DRAWN]) if texts[at].strip()]
-    folded = [" ".join(texts[at].casefold().split())[:_READ] for at in chosen]
-    firsts = {text: at for at, text in reversed(list(enumerate(folded)))}
-    places = sorted(firsts.values())
+    order = sorted(range(len(ids)), key=lambda row: place(ids[row]))
+    sample = [row for row in (order if exact else order[:SAMPLE_SIZE]) if texts[row].strip()]
+    normalised = [" ".join(texts[row].casefold().split())[:_COMPARED_CHARS] for row in sample]
+    first_index = {text: index for index, text in reversed(list(enumerate(normalised)))}
+    unique = sorted(first_index.values())  # exact duplicates are counted elsewhere
     rows = []
-    scopes = np.zeros(len(places), dtype=np.int64)
-    lengths = np.array([len(folded[at]) for at in places], dtype=np.int64)
+    scopes = np.zeros(len(unique), dtype=np.int64)
+    lengths = np.array([len(normalised[index]) for index in unique], dtype=np.int64)
     for batch in batches(lengths, scopes):
-        grams = trigrams([folded[places[at]] for at in batch], scopes[batch])
+        grams = trigrams([normalised[unique[index]] for index in batch], scopes[batch])
         for a, b, similarity in zip(*lexical_pairs(grams, NEAR), strict=True):
-            pair = sorted((chosen[places[batch[a]]], chosen[places[batch[b]]]))
-            one, other = (texts[at][:_SHOWN] for at in pair)
-            rows.append((float(similarity), one, other, ids[pair[0]], ids[pair[1]]))
+            pair = sorted((sample[unique[batch[a]]], sample[unique[batch[b]]]))
+            text, other_text = (texts[row][:_SHOWN_CHARS] for row in pair)
+            rows.append((float(similarity), text, other_text, ids[pair[0]], ids[pair[1]]))
     rows.sort(key=lambda row: (-row[0], row[3:]))
     names = ("similarity", "one", "other", "a_id", "b_id")
-    schema = pa.schema([(name, pa.string() if at else pa.float64()) for at, name in enumerate(names)])
-    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=schema), len(chosen)
+    schema = pa.schema([(name, pa.string() if index else pa.float64()) for index, name in enumerate(names)])
+    return pa.Table.from_pylist([dict(zip(names, row, strict=True)) for row in rows], schema=schema), len(sample)
 
 
-_READ, _SHOWN = 4000, 300
+_COMPARED_CHARS, _SHOWN_CHARS = 4000, 300
 
 
 def _dead_links(corpus: Corpus) -> pa.Table:
-    """Links in Markdown to files of the folder that are not there; whatever leads out of it is not looked at."""
-    there = _files(corpus)
+    """Markdown links to files of the folder that do not exist; links out of the folder are not checked."""
+    exists = _path_check(corpus)
     rows = []
     names = ("memory_id", "path", "line_start", "text")
     linked = corpus.memories.filter(pc.match_substring(corpus.memories["text"], "]("))
@@ -239,25 +239,25 @@ def _dead_links(corpus: Corpus) -> pa.Table:
             if "](" not in words or line in code:
                 continue
             for target in _LINK.findall(words):
-                if _leads_nowhere(target, row["path"] or "", there):
-                    at = row["line_start"] + line - 1 if row["line_start"] else None
-                    rows.append({"target": target, "path": row["path"], "line": at, "memory_id": row["memory_id"]})
+                if _is_dead(target, row["path"] or "", exists):
+                    number = row["line_start"] + line - 1 if row["line_start"] else None
+                    rows.append({"target": target, "path": row["path"], "line": number, "memory_id": row["memory_id"]})
     kinds = {"target": pa.string(), "path": pa.string(), "line": pa.int64(), "memory_id": pa.string()}
     return pa.Table.from_pylist(rows, schema=pa.schema(list(kinds.items())))
 
 
-def _leads_nowhere(target: str, path: str, there: Callable[[str], bool]) -> bool:
+def _is_dead(target: str, path: str, exists: Callable[[str], bool]) -> bool:
     if _SCHEME.match(target):
         return False
     name = unquote(re.split(r"[#?]", target, maxsplit=1)[0])
     if not name or name.startswith("/") or "\0" in name:
         return False
-    found = posixpath.normpath(posixpath.join(posixpath.dirname(path), name.replace("\\", "/")))
-    return not (found.startswith("..") or there(found) or there(posixpath.normpath(name)))
+    linked = posixpath.normpath(posixpath.join(posixpath.dirname(path), name.replace("\\", "/")))
+    return not (linked.startswith("..") or exists(linked) or exists(posixpath.normpath(name)))
 
 
-def _files(corpus: Corpus) -> Callable[[str], bool]:
-    """Whether a path, relative to the root, is there: on disk where the folder is known, else among what was read."""
+def _path_check(corpus: Corpus) -> Callable[[str], bool]:
+    """A test whether a path below the root exists: on disk if the folder is known, else among the files read."""
     root = corpus.root
     if root is not None and root.is_dir() and not corpus.revision:
         return lambda path: os.path.lexists(root / path)
@@ -270,16 +270,16 @@ def _files(corpus: Corpus) -> Callable[[str], bool]:
 
 
 def _worst(problems: pa.Table) -> pa.Table:
-    """A row a rule, the worst first: how often, what to do, and one of them in full."""
+    """One row per rule, most severe first: how often it was broken, what to do, and one message in full."""
     rows: dict[str, dict[str, Any]] = {}
     for problem in problems.select(["severity", "rule", "message"]).to_pylist():
         row = rows.setdefault(problem["rule"], {**problem, "count": 0})
         row["count"] += 1
     ordered = sorted(rows.values(), key=lambda row: (_SEVERITIES.index(row["severity"]), -row["count"], row["rule"]))
-    found = [{**row, "do": ADVICE.get(row["rule"]) or _WHERE.sub("", row["message"])} for row in ordered[:_WORST]]
+    listed = [{**row, "do": ADVICE.get(row["rule"]) or _WHERE.sub("", row["message"])} for row in ordered[:_MAX_RULES]]
     names = ("severity", "rule", "count", "do", "message")
     kinds = [(name, pa.int64() if name == "count" else pa.string()) for name in names]
-    return pa.Table.from_pylist(found, schema=pa.schema(kinds))
+    return pa.Table.from_pylist(listed, schema=pa.schema(kinds))
 
 
 _SEVERITIES = ("error", "warning", "info")
@@ -287,7 +287,7 @@ _WHERE = re.compile(r"^\S*: ")
 
 
 def _findings(
-    counts: dict[str, Any], tables: dict[str, pa.Table], corpus: Corpus, drawn: int
+    counts: dict[str, Any], tables: dict[str, pa.Table], corpus: Corpus, sample_size: int
 ) -> list[tuple[str, int, str]]:
     size, dated, problems = counts["memories"], counts["dated"], corpus.problems["severity"].to_pylist()
     kinds = pc.value_counts(pc.fill_null(corpus.memories["kind"], "other")).to_pylist()
@@ -297,21 +297,22 @@ def _findings(
     longest: dict[str, Any] = max(lengths, key=lambda row: row["longest"], default={"longest": 0, "kind": ""})
     copies = (pc.sum(tables["equal_texts"]["times"]).as_py() or 0) - tables["equal_texts"].num_rows
     near = tables["near_texts"].num_rows
-    whole = drawn >= size or not drawn
-    how = "all compared" if whole else f"estimated: {near:,} among {drawn:,} drawn by hash; exact=True compares all"
+    is_complete = sample_size >= size or not sample_size
+    estimate = f"estimated: {near:,} in a sample of {sample_size:,} by hash; exact=True compares all"
+    how = "all compared" if is_complete else estimate
     users = f", of {counts['users']:,} users" if counts["users"] else ""
     return [
         ("memories", size, f"in {counts['files']:,} files{users}"),
         ("kinds", len(kinds), ", ".join(f"{row['counts']} {row['values']}" for row in kinds[:6])),
         ("dated", dated, f"from {counts['since']} to {counts['until']}" if dated else ""),
-        ("undated", size - dated, "age says nothing of them" if size > dated else ""),
+        ("undated", size - dated, "not affected by decay" if size > dated else ""),
         ("letters", tables["languages"].num_rows, letters),
         ("longest, characters", longest["longest"], longest["kind"]),
         ("empty below the heading", tables["empty"].num_rows, "not searched" if tables["empty"].num_rows else ""),
-        ("equal texts", copies, "beyond the first of each" if copies else ""),
-        ("near-equal pairs", near if whole else round(near * (size / drawn) ** 2), how),
-        ("links that lead nowhere", tables["links"].num_rows, ""),
-        ("secrets", tables["secrets"].num_rows, "a word stands for each" if tables["secrets"].num_rows else ""),
+        ("exact duplicates", copies, "not counting the first of each" if copies else ""),
+        ("near-duplicate pairs", near if is_complete else round(near * (size / sample_size) ** 2), how),
+        ("dead links", tables["links"].num_rows, ""),
+        ("secrets", tables["secrets"].num_rows, "masked where shown" if tables["secrets"].num_rows else ""),
         ("expired", counts["expired"], "hidden from a search" if counts["expired"] else ""),
         ("expire within 31 days", tables["expiring"].num_rows, ""),
         ("problems", len(problems), ", ".join(f"{problems.count(word)} {word}" for word in _SEVERITIES)),
@@ -319,24 +320,24 @@ def _findings(
 
 
 def _next(tables: dict[str, pa.Table], counts: dict[str, Any], corpus: Corpus) -> list[dict[str, str]]:
-    """The three calls that this folder asks for most."""
+    """The three most useful calls for this folder."""
     calls = []
     if tables["secrets"].num_rows:
         calls.append(("mk.show(mk.overview(corpus).tables['secrets'])", "where the secrets are"))
     if "error" in corpus.problems["severity"].to_pylist():
-        calls.append(("mk.show(corpus.problems)", "every problem, the worst first"))
-    calls.append((f"search = mk.Retriever().fit(corpus); search.search({_topic(corpus)!r})", "ask it something"))
+        calls.append(("mk.show(corpus.problems)", "every problem, most severe first"))
+    calls.append((f"search = mk.Retriever().fit(corpus); search.search({_topic(corpus)!r})", "search it"))
     if counts["expired"]:
-        calls.append(("mk.Expiry().transform(corpus)", "what is past its day"))
+        calls.append(("mk.Expiry().transform(corpus)", "which memories have expired"))
     if tables["equal_texts"].num_rows or tables["near_texts"].num_rows:
-        calls.append(("mk.Deduplicator().fit(corpus).transform(corpus)", "what says the same twice"))
-    calls.append(("mk.named_queries()", "ready questions in SQL"))
+        calls.append(("mk.Deduplicator().fit(corpus).transform(corpus)", "exact and near-duplicates"))
+    calls.append(("mk.named_queries()", "ready-made SQL queries"))
     calls.append(("corpus.sql('select kind, count(*) from memories group by all')", "any other question"))
     return [{"call": call, "why": why} for call, why in calls[:3]]
 
 
 def _topic(corpus: Corpus) -> str:
-    """A title to ask for, of the first memory that has one of two words or more."""
+    """A title to search for: that of the first memory whose title has two words or more."""
     titles = corpus.ask(
         r"select title from memories where length(title) < 60 and regexp_matches(title, '^\p{L}{3,}( \p{L}{3,})+$')"
         " order by memory_id limit 1",

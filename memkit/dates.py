@@ -1,4 +1,4 @@
-"""Months and days of the week in the two languages: as they are written, and as texts say them."""
+"""Names of months and weekdays in Russian and English, and patterns of their forms in texts."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ class Named(NamedTuple):
 
     Attributes
     ----------
-    begins : str
-        What its Russian forms begin with; several where no beginning is its own.
+    stems : str
+        The beginnings of its Russian forms; several where no beginning is unique.
     russian, english : str
-        As a date has it.
-    said : str
-        A pattern of all forms and shortenings, without regard to case.
+        The form used in a date.
+    pattern : str
+        A pattern of all forms and abbreviations, to be matched without regard to case.
     """
 
-    begins: str
+    stems: str
     russian: str
     english: str
-    said: str
+    pattern: str
 
 
 MONTHS = (
@@ -49,9 +49,9 @@ WEEKDAYS = (
 )
 _NAMED = (*MONTHS, *WEEKDAYS)
 DATE_WORDS = (
-    *(beginning for one in _NAMED for beginning in one.begins.split()),
+    *(stem for name in _NAMED for stem in name.stems.split()),
     *("вчера", "сегодня", "завтра", "послезавтра"),
-    *(one.english.lower() for one in _NAMED if one.english != "May"),  # a verb first of all
+    *(name.english.lower() for name in _NAMED if name.english != "May"),  # usually a verb
     *("yesterday", "today", "tomorrow"),
 )
-"""What tells that a text names a day: beginnings of Russian words, whole English ones."""
+"""Words that show that a text names a day: stems of Russian words, and whole English words."""

@@ -1,4 +1,4 @@
-"""The five source documents that memkit follows, and their numbers, as data.
+"""The five source documents that memkit follows, and the numbers in them, as data.
 
 >>> cite("memory_v2", "decay")
 "Memory v2, 'Decay при поиске'"
@@ -13,7 +13,7 @@ from memkit.dates import DATE_WORDS
 
 @dataclass(frozen=True)
 class Document:
-    """A source document: how memkit calls it, its title, the format that it describes, and its sections by key."""
+    """A source document: memkit's name for it, its title, the format that it describes, and its sections by key."""
 
     name: str
     title: str
@@ -89,12 +89,12 @@ DOCUMENTS = {
 
 
 def cite(document: str, section: str) -> str:
-    """A document and a section of it, in the one spelling in which every declaration names its source."""
-    found = DOCUMENTS[document]
-    return f"{found.name}, '{found.sections[section]}'"
+    """A citation of a section of a document, as every declaration writes its source."""
+    source = DOCUMENTS[document]
+    return f"{source.name}, '{source.sections[section]}'"
 
 
-# What opens a shell line, and after what 40 hexadecimal digits are a revision: the document says "etc."
+# Beginnings of shell lines, and words before a git revision of 40 hexadecimal digits: the document says "etc."
 _SHELL_LINES = (
     *("pip install", "pip3 install", "pip uninstall", "apt install", "apt update", "apt-get install"),
     *("apt-get update", "brew install", "conda install", "cargo build", "cargo run", "docker run"),
@@ -107,7 +107,7 @@ _SHELL_LINES = (
 )
 _SHA_WORDS = ("commit", "commits", "sha", "sha1", "sha-1", "коммит", "коммита", "коммите", "коммитом", "коммиту")
 
-# What two texts must agree in before one may replace the other; the documents say nothing of it.
+# Numbers, dates and negations in which two texts must agree before one may replace the other; not in the documents.
 _COUNTS = {
     **{2: "два две двух двум двумя пара пару пары", 3: "три трёх трём тремя", 4: "четыре четырёх четырём четырьмя"},
     **{5: "пять пяти пятью", 6: "шесть шести шестью", 7: "семь семи семью", 8: "восемь восьми восемью"},
@@ -139,15 +139,15 @@ NUMBER_WORDS = (
     *(f"{word}=3" for word in _THIRD.split()),
     *_COUNTS_ENGLISH,
 )
-"""Spelled numbers in their forms, as word=digits; «один», "one" and «раз» say too often no number at all."""
+"""Spelled numbers in all their forms, as word=digits, without «один», "one" and «раз», which often are no numbers."""
 NEGATIONS = (
     *("не", "нет", "ни", "без", "нельзя", "никогда", "никто", "никого", "никому", "ничто", "ничего", "ничем"),
     *("нигде", "никуда", "никак", "отнюдь", "перестал", "перестала"),
     *("not", "no", "never", "none", "nobody", "nothing", "nowhere", "neither", "nor", "without", "cannot"),
 )
 
-# Memory v2, what happens on save; its lists end in "etc." and are completed here. Every parameter is named, so that a
-# default that changes moves no verdict of a preset; None is what the parameter's declaration says.
+# Memory v2, the policy on save; its lists end in "etc." and are completed here. Every parameter is listed, so that a
+# changed default does not change a preset's verdicts; None is the value that the parameter's declaration gives.
 memory_v2_policy: dict[str, dict[str, object]] = {
     "admission": {
         "min_chars": 12,

@@ -1,4 +1,4 @@
-"""DuckDB as memkit uses it: the one place that connects, and the quoting of what stands in a statement."""
+"""DuckDB as memkit uses it: the only place that connects, and the quoting of values and names in statements."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ import pyarrow as pa
 from memkit.errors import QueryError
 
 LONE_SURROGATE = re.compile("[\\ud800-\\udfff]")
-"""Half of a character, as broken JSON gives it: no text for Arrow or DuckDB, whose own words for it are no help."""
+"""Half of a character, as broken JSON may hold it: Arrow and DuckDB refuse it with messages that do not help."""
 
 _TABLE_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
-# Nothing is fetched, and no file of another program's is loaded because a function's name asks for it.
+# DuckDB must not download extensions, or load an installed one because a function's name needs it.
 _OFFLINE: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,
     "autoload_known_extensions": False,
 }
-# For every cursor, which is a session of its own: days are UTC's. And the optimizer that repeats a block's expressions
-# in the filters of those who read the block is off: a policy's verdict would be worked out twice. In a notebook and
-# under ``python -c`` a statement of two seconds would print its progress into the output.
+# Days are in UTC on every cursor, which is a session of its own. The optimizer that pushes filters into a CTE is off: a
+# policy's verdict would be computed twice. Without the last setting, a statement of two seconds would print a progress
+# bar into the output of a notebook or of ``python -c``.
 _SETTINGS = """set global timezone = 'UTC';
 set global disabled_optimizers = 'cte_filter_pusher';
 set enable_progress_bar = false"""
 
 
 def connect() -> duckdb.DuckDBPyConnection:
-    """A new database in memory that counts time in UTC and never fetches or loads an extension by itself.
+    """A new database in memory, with times in UTC, that never downloads or loads an extension by itself.
 
     Examples
     --------
@@ -47,30 +47,30 @@ def connect() -> duckdb.DuckDBPyConnection:
     """
     con = duckdb.connect(":memory:", config=_OFFLINE)
     con.execute(_SETTINGS)
-    return _noted(con)
+    return _registered(con)
 
 
 def cursor_of(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    """A new connection to the database of `con`, which Ctrl-C stops as well."""
-    return _noted(con.cursor())
+    """A new connection to the database of `con`, which Ctrl-C can interrupt as well."""
+    return _registered(con.cursor())
 
 
-_at_work: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
-_at_work_lock = threading.Lock()
-# A relation of DuckDB 1.4 does not keep its connection alive: the last ones stay, for results that are still looked at.
-_kept: deque[duckdb.DuckDBPyConnection] = deque(maxlen=256 if duckdb.__version__.startswith("1.4.") else 0)
+_connections: weakref.WeakSet[duckdb.DuckDBPyConnection] = weakref.WeakSet()
+_connections_lock = threading.Lock()
+# A relation of DuckDB 1.4 does not keep its connection alive, so the latest connections are kept for results in use.
+_recent: deque[duckdb.DuckDBPyConnection] = deque(maxlen=256 if duckdb.__version__.startswith("1.4.") else 0)
 
 
-def _noted(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
-    with _at_work_lock:
-        _at_work.add(con)
-        _kept.append(con)
+def _registered(con: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+    with _connections_lock:
+        _connections.add(con)
+        _recent.append(con)
     return con
 
 
 @contextlib.contextmanager
 def limited(con: duckdb.DuckDBPyConnection, timeout_s: float | None) -> Iterator[None]:
-    """What `con` does in this block is `interruptible`, and ends with `TimeoutError` after so many seconds, if any."""
+    """Make the work of `con` in this block `interruptible`, and raise `TimeoutError` after `timeout_s` seconds."""
     if timeout_s is None:
         with interruptible():
             yield
@@ -98,28 +98,28 @@ def limited(con: duckdb.DuckDBPyConnection, timeout_s: float | None) -> Iterator
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """What DuckDB does in this block ends with Ctrl-C as Python's own work does, by KeyboardInterrupt.
+    """Make Ctrl-C end DuckDB's work in this block with KeyboardInterrupt, as it ends Python's own work.
 
-    DuckDB says RuntimeError, and its threads go on until the statement is done: whoever closes the connection, as the
-    end of the process does, waits for them. So they are told to stop.
+    DuckDB raises RuntimeError, and its threads go on until the statement is done; closing the connection, also at the
+    end of the process, would wait for them. So all connections are interrupted.
     """
     try:
         yield
     except RuntimeError as error:
         if error.__cause__ is None or isinstance(error.__cause__, Exception):
             raise
-        with _at_work_lock:
-            known = list(_at_work)
-        for con in known:
+        with _connections_lock:
+            connections = list(_connections)
+        for con in connections:
             with contextlib.suppress(duckdb.Error):  # one that was closed
                 con.interrupt()
         raise error.__cause__ from None
 
 
 def session() -> duckdb.DuckDBPyConnection:
-    """A connection to the process's own database, for work that leaves nothing there but what goes with it.
+    """A connection to a database that the process shares, for work with registered and temporary tables only.
 
-    Registered and temporary tables do. A database of one's own takes 12 ms, and 40 more to load full text into it.
+    These go with the connection. A new database would take 12 ms, and 40 more to load full-text search into it.
 
     Examples
     --------
@@ -129,21 +129,21 @@ def session() -> duckdb.DuckDBPyConnection:
     >>> session().sql("show tables").fetchall()
     []
     """
-    con = cursor_of(_own(os.getpid()))
+    con = cursor_of(_shared(os.getpid()))
     if _is_interactive():
-        con.execute("set enable_progress_bar = false")  # which a cursor does not take over
+        con.execute("set enable_progress_bar = false")  # a cursor does not inherit the setting
     return con
 
 
 @functools.cache
-def _own(process: int) -> duckdb.DuckDBPyConnection:
-    return connect()  # one each: a forked process has its parent's memory and none of its threads
+def _shared(process: int) -> duckdb.DuckDBPyConnection:
+    return connect()  # one per process: a forked process has its parent's memory but none of its threads
 
 
 @functools.cache
 def _is_interactive() -> bool:
-    """Whether DuckDB takes this process, once and for all, for one in which somebody looks on."""
-    with _own(os.getpid()).cursor() as con:
+    """Whether DuckDB takes this process for an interactive one, in which it shows progress bars."""
+    with _shared(os.getpid()).cursor() as con:
         return bool(one_value(con, "select current_setting('enable_progress_bar')"))
 
 
@@ -160,7 +160,7 @@ def one_value(con: duckdb.DuckDBPyConnection, sql: str, values: Sequence[Any] | 
 
 
 def as_arrow(con: duckdb.DuckDBPyConnection, sql: str, values: Any = None) -> pa.Table:
-    """The rows of one SELECT, by way of a relation: what is executed gives Arrow by another name in each DuckDB.
+    """The rows of one SELECT, through a relation, as a cursor's method for Arrow has another name in each DuckDB.
 
     >>> as_arrow(session(), "select ? + 1 as a", [1]).to_pylist()
     [{'a': 2}]
@@ -169,7 +169,7 @@ def as_arrow(con: duckdb.DuckDBPyConnection, sql: str, values: Any = None) -> pa
 
 
 def rows_of(sql: str, values: Mapping[str, Any] | None = None, /, **tables: pa.Table) -> pa.Table:
-    """The rows of a statement over the tables that it names.
+    """The rows of a statement over the tables passed by name.
 
     >>> rows_of("select a + $more as b from t", {"more": 1}, t=pa.table({"a": [1]})).to_pylist()
     [{'b': 2}]
@@ -181,7 +181,7 @@ def rows_of(sql: str, values: Mapping[str, Any] | None = None, /, **tables: pa.T
 
 
 def put(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
-    """Make or replace a table of the database; `name` stands in SQL as it is."""
+    """Create or replace a table of the database; `name` is put into SQL as it is."""
     con.register("incoming", table)
     with interruptible():
         con.execute(f"create or replace table {name} as from incoming")
@@ -189,25 +189,25 @@ def put(con: duckdb.DuckDBPyConnection, name: str, table: pa.Table) -> None:
 
 
 def check_unicode(*values: Any) -> None:
-    """Raise where a text, be it within lists and dictionaries, holds half of a character.
+    """Raise where a text, also within lists and dictionaries, holds half of a character (a lone surrogate).
 
     Raises
     ------
     QueryError
     """
-    waiting = list(values)
-    while waiting:
-        value = waiting.pop()
+    pending = list(values)
+    while pending:
+        value = pending.pop()
         if isinstance(value, str) and LONE_SURROGATE.search(value):
             raise QueryError(f"expected Unicode characters. Got half of one in {value!r:.200}.")
         if isinstance(value, Mapping):
-            waiting += [*value, *value.values()]
+            pending += [*value, *value.values()]
         elif isinstance(value, (list, tuple)):
-            waiting += value
+            pending += value
 
 
 def literal(text: str) -> str:
-    """`text` as a SQL string, for where a statement takes no parameter.
+    """`text` as a SQL string literal, for places where a statement takes no parameter.
 
     >>> print(literal("it's"))
     'it''s'
@@ -227,7 +227,7 @@ def literals(words: Iterable[str]) -> str:
 
 
 def identifier(name: str) -> str:
-    """`name` as the name of a table or column, whatever it holds.
+    """`name` quoted as the name of a table or column.
 
     >>> print(identifier('a "b"'))
     "a ""b""\"
@@ -237,9 +237,9 @@ def identifier(name: str) -> str:
 
 @functools.lru_cache(64)
 def laid_out(sql: str, width: int = 100) -> str:
-    """`sql` with its long lines broken where a reader would, at the whens, commas and conditions furthest outside.
+    """`sql` with long lines broken at the outermost ``when``, comma or condition.
 
-    Texts and comments stay as they are, so the statement stays the same.
+    String literals and comments stay as they are, so the statement means the same.
 
     >>> print(laid_out("select a, case when b = 'x, y' then 1 else 2 end as c from d", 30))
     select a,
@@ -266,30 +266,30 @@ def _broken(line: str, width: int) -> list[str]:
         return [line]
     indent = " " * (len(line) - len(line.lstrip()))
     depth, places = 0, dict[tuple[bool, float], list[int]]()
-    for found in _WORDS.finditer(line):
-        word = found[0]
+    for match in _WORDS.finditer(line):
+        word = match[0]
         if word == ",":
-            places.setdefault((depth > 0, depth), []).append(found.end())
-        elif word[0].isalpha() and word != "case" and " and" not in word and found.start() > len(indent):
-            places.setdefault((False, depth + _LATER.get(word, 0.0)), []).append(found.start())
+            places.setdefault((depth > 0, depth), []).append(match.end())
+        elif word[0].isalpha() and word != "case" and " and" not in word and match.start() > len(indent):
+            places.setdefault((False, depth + _LATER.get(word, 0.0)), []).append(match.start())
         depth += {"(": 1, "case": 1, ")": -1, "end": -1}.get(word, 0)
     if not places:
         return [line]
-    bounds = [0, *places[min(places)], len(line)]  # within a call only where nothing else is left
+    bounds = [0, *places[min(places)], len(line)]  # within a call only where there is no other place
     parts = [line[start:end].strip() for start, end in itertools.pairwise(bounds)]
     deeper = [indent + ("" if _ENDS.match(part) else "    ") + part for part in parts[1:]]
     return [shorter for part in (indent + parts[0], *deeper) for shorter in _broken(part, width)]
 
 
 def is_table_name(name: object) -> bool:
-    """Whether `name` may stand in SQL and in a file's name as it is."""
+    """Whether `name` can be used unquoted in SQL and in a file's name."""
     return isinstance(name, str) and _TABLE_NAME.fullmatch(name) is not None
 
 
 def printable(table: Any) -> duckdb.DuckDBPyRelation:
-    """A table or relation with a name of its own for each column, and with text for what Python has no object for."""
-    found = session().from_arrow(table) if not hasattr(table, "project") else table
-    return _projected(found, lambda name, kind: _AS_TEXT.get(re.split("[ _]", kind.id)[0], "{0}").format(name, kind))
+    """A table or relation with unique column names, and with text for values that Python cannot represent."""
+    relation = session().from_arrow(table) if not hasattr(table, "project") else table
+    return _projected(relation, lambda name, kind: _AS_TEXT.get(re.split("[ _]", kind.id)[0], "{0}").format(name, kind))
 
 
 # Python's dates have no infinity; a union holds either. Its intervals have no months, and none of many years.
@@ -298,15 +298,15 @@ _AS_TEXT = {"date": _ENDLESS, "timestamp": _ENDLESS, "interval": "{0}::varchar"}
 
 
 def worded(relation: duckdb.DuckDBPyRelation) -> duckdb.DuckDBPyRelation:
-    """`relation` with words for days, times and whatever is made of parts: not all of them are objects for Arrow."""
+    """`relation` with dates, times and nested values as text, as Arrow cannot hold all of them."""
     return _projected(relation, lambda name, kind: _words(name, str(kind)))
 
 
 def _projected(relation: duckdb.DuckDBPyRelation, value: Callable[[str, Any], str]) -> duckdb.DuckDBPyRelation:
-    """`relation` with other values under its names, each of which comes once from here on."""
-    found = relation.select("*")
-    columns = zip(map(identifier, found.columns), found.types, strict=True)
-    return found.project(", ".join(f"{value(name, kind)} as {name}" for name, kind in columns))
+    """`relation` with new values for its columns, whose names are made unique."""
+    unique = relation.select("*")
+    columns = zip(map(identifier, unique.columns), unique.types, strict=True)
+    return unique.project(", ".join(f"{value(name, kind)} as {name}" for name, kind in columns))
 
 
 def _words(name: str, kind: str) -> str:

@@ -1,6 +1,6 @@
-"""What can go wrong, as classes, and the hint that follows a wrong name. This module imports nothing of memkit.
+"""The exceptions of memkit, and the hint that follows a wrong name. This module imports nothing of memkit.
 
-Many small faults are rows of the ``problems`` table instead: an exception is for what stops the work.
+Defects in files are rows of the ``problems`` table instead; an exception is raised only where work cannot go on.
 """
 
 from __future__ import annotations
@@ -8,34 +8,35 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-_COMPARED = 50
-"""Names that are compared letter by letter: of many, those that share most pairs of letters with what was asked."""
-_LONGEST = 200
-"""Characters of a name that others are compared with; what is longer is no slip."""
+_MAX_COMPARED = 50
+"""The most names compared letter by letter: of more, those that share most pairs of letters with the wrong name."""
+_MAX_CHARS = 200
+"""The longest name, in characters, that gets a hint; a longer one is no typing error."""
 _HASHES = 1 << 16
 
 
 def near(name: object, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """The known words most like `name`, best first and three at most, case aside; from a ratio of `cutoff` on.
+    """Up to three known words most similar to `name`, best first, ignoring case; the ratio is `cutoff` or more.
 
     >>> near("MEMORI.md", ["MEMORY.md", "notes.md"])
     ['MEMORY.md']
     """
     wanted = str(name).casefold()
-    if len(wanted) > _LONGEST:
+    if len(wanted) > _MAX_CHARS:
         return []
-    by_letters = {word.casefold(): word for word in known}
-    found = difflib.get_close_matches(wanted, _likely(wanted, list(by_letters)), n=3, cutoff=cutoff)
-    return [by_letters[word] for word in found]
+    by_folded = {word.casefold(): word for word in known}
+    matches = difflib.get_close_matches(wanted, _candidates(wanted, list(by_folded)), n=3, cutoff=cutoff)
+    return [by_folded[word] for word in matches]
 
 
-def _likely(wanted: str, words: list[str]) -> list[str]:
-    """The words that share most neighbouring pairs of letters with the wanted one, in an order of their own.
+def _candidates(wanted: str, words: list[str]) -> list[str]:
+    """The words that share most letter bigrams with the wanted one, most similar first.
 
-    Words that end and begin alike share a pair too. A pair is known by its hash alone, as the words found are compared.
+    The first and the last letter make a bigram with the word's boundary. Bigrams are compared by hash, which may
+    collide, as the candidates are compared letter by letter later.
     """
-    words = sorted(word for word in words if len(word) <= 4 * _LONGEST)
-    if len(words) <= _COMPARED:
+    words = sorted(word for word in words if len(word) <= 4 * _MAX_CHARS)
+    if len(words) <= _MAX_COMPARED:
         return words
     import numpy as np
 
@@ -49,24 +50,24 @@ def _likely(wanted: str, words: list[str]) -> list[str]:
     is_wanted[pairs(f"\0{wanted}\0")] = 1
     joined = "\0".join(("", *words, ""))
     shared = np.add.reduceat(is_wanted[pairs(joined)], np.cumsum(sizes) - sizes)
-    alike = np.minimum(shared, len(wanted) + 1) / (sizes + len(wanted) + 1)
-    return [words[place] for place in np.argsort(-alike, kind="stable")[:_COMPARED]]
+    similarity = np.minimum(shared, len(wanted) + 1) / (sizes + len(wanted) + 1)
+    return [words[index] for index in np.argsort(-similarity, kind="stable")[:_MAX_COMPARED]]
 
 
 def did_you_mean(name: object, known: Iterable[str]) -> str:
-    """A sentence that names the known words most like `name`, to end a message; empty where no word is like it.
+    """A sentence for the end of a message that suggests the most similar known words; empty if there are none.
 
     >>> did_you_mean("wokspace", ["notes", "workspace"])
     " Did you mean 'workspace'?"
     >>> did_you_mean("xyz", ["notes", "workspace"])
     ''
     """
-    found = near(name, known)
-    return f" Did you mean {' or '.join(map(repr, found))}?" if found else ""
+    matches = near(name, known)
+    return f" Did you mean {' or '.join(map(repr, matches))}?" if matches else ""
 
 
 class MemkitError(Exception):
-    """The root of every error that memkit raises on purpose."""
+    """The base class of every error that memkit raises on purpose."""
 
 
 class FormatError(MemkitError, ValueError):
@@ -90,12 +91,12 @@ class FormatError(MemkitError, ValueError):
 
 
 def refused(where: object, expected: str, got: str) -> FormatError:
-    """The error of a file or folder that is not as expected, in the one shape that messages have."""
+    """The error for a file or folder that is not as expected, with the common wording of messages."""
     return FormatError(f"{named(where)}: expected {expected}. Got {got}.", path=str(where))
 
 
 def named(where: object) -> str:
-    """A path as a message names it: a message is one line, and a name may hold a line end.
+    """A path as a message shows it: quoted where it holds a line end or another character that does not print.
 
     >>> named("a/b.md"), named("a\\nb.md")
     ('a/b.md', "'a\\\\nb.md'")
@@ -104,15 +105,15 @@ def named(where: object) -> str:
 
 
 class VersionError(FormatError):
-    """A record's ``format_version`` has a MAJOR that no adapter knows."""
+    """A record's ``format_version`` has a MAJOR version for which there is no adapter."""
 
 
 class ParameterError(MemkitError, ValueError):
-    """A parameter has a value outside of its declaration."""
+    """A parameter has a value that its declaration does not allow."""
 
 
 class QueryError(MemkitError, ValueError):
-    """A SQL text, a ``where`` predicate or a query was refused."""
+    """A SQL statement, a ``where`` predicate or a query is not allowed or not valid."""
 
 
 class NotFittedError(MemkitError, ValueError, AttributeError):
@@ -120,11 +121,11 @@ class NotFittedError(MemkitError, ValueError, AttributeError):
 
 
 class StaleIndexError(MemkitError):
-    """An index and the rows that it was built from no longer belong together."""
+    """An index no longer fits the rows that it was built from."""
 
 
 class StaleSourceError(MemkitError):
-    """A file is no longer as it was when a change was planned; nothing was written.
+    """A file changed after a change to it was planned; nothing was written.
 
     Attributes
     ----------
@@ -138,11 +139,11 @@ class StaleSourceError(MemkitError):
 
 
 class ChangeRefusedError(MemkitError):
-    """A change was not made, since it could not be made safely; the message says why, and nothing was written."""
+    """A change could not be made safely; the message says why, and nothing was written."""
 
 
 class PolicyRefusal(MemkitError):
-    """A policy does not want what was to be saved; nothing was written.
+    """A policy rejects what was to be saved; nothing was written.
 
     Attributes
     ----------
@@ -156,15 +157,15 @@ class PolicyRefusal(MemkitError):
 
 
 class NotFoundError(MemkitError, LookupError):
-    """There is nothing of that id or name; the message names some that are like it."""
+    """No object has this id or name; the message suggests similar ones."""
 
 
 class DamagedIndexError(FormatError, StaleIndexError):
-    """A saved index is not what was saved, or memkit never wrote it: fit and save again."""
+    """A saved index was changed or damaged, or memkit did not write it: fit and save again."""
 
 
 class EncoderUnavailableError(MemkitError):
-    """The service that encodes cannot be reached, or could not be reached lately."""
+    """The encoding service cannot be reached, or could not be reached a short time ago."""
 
 
 class MissingExtraError(MemkitError, ImportError):

@@ -1,8 +1,8 @@
-"""Code fences of Markdown: the one place that says which lines of a text are code, and which are headings.
+"""Code fences of Markdown: the one place that decides which lines of a text are code, and which are headings.
 
-A fence opens with three or more `````` or ``~~~``, at most three blanks from the margin, and closes as CommonMark has
-it: the same sign, at least as often, and nothing after it. A fence that never closes is text: one stray mark must not
-swallow the rest of a log.
+A fence opens with three or more `````` or ``~~~`` after at most three blanks, and closes as in CommonMark: with the
+same character, at least as often, and nothing after it. A fence that never closes is text: one stray mark must not hide
+the rest of a log.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Fences:
     Attributes
     ----------
     closed : list of range
-        The 1-based lines of each fence that closes, its marks included.
+        The 1-based lines of each closed fence, its marks included.
     unclosed : int or None
-        The line of the one that never does.
+        The line of a fence that never closes.
     """
 
     closed: list[range]
@@ -39,14 +39,14 @@ class Fences:
         return fence is not None and line in fence
 
     def would_part(self, line: int) -> bool:
-        """Whether a cut above `line` would part a fence."""
+        """Whether a cut above `line` would split a fence."""
         fence = self._last(line)
         return fence is not None and line in fence and line > fence.start
 
     def _last(self, line: int) -> range | None:
         """The fence that opens last at or above `line`."""
-        at = bisect_right(self.closed, line, key=lambda fence: fence.start)
-        return self.closed[at - 1] if at else None
+        index = bisect_right(self.closed, line, key=lambda fence: fence.start)
+        return self.closed[index - 1] if index else None
 
 
 def fences(text: str) -> Fences:
@@ -101,7 +101,7 @@ def is_heading(line: str) -> bool:
 
 
 def headings(text: str, code: Fences) -> Iterator[Heading]:
-    """The headings of `text` outside of its code fences, one at a time: a text may be nothing else.
+    """The headings of `text` outside of its code fences, as an iterator: a text may consist of headings only.
 
     Examples
     --------
@@ -120,7 +120,7 @@ def headings(text: str, code: Fences) -> Iterator[Heading]:
 
 
 def _without_closing(title: str) -> str:
-    """`title` without the ``##`` that may close it, which a blank must part from the words."""
+    """`title` without a closing ``##``, which a blank must separate from the words."""
     bare = title.rstrip(_BLANK)
     opened = bare.rstrip("#")
     return opened if not opened or opened[-1] in _BLANK else bare

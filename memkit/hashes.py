@@ -1,7 +1,7 @@
-"""Hashes that tell contents apart and name what is kept.
+"""Hash functions for comparing contents and for naming stored files.
 
-Apart from these stand SHA-256 in plans and in the journal, which other programs are to work out as well, and in what
-was measured or set aside, as its files are older; and HMAC and CRC-32, which sign and check a record.
+Three other hashes are used elsewhere: SHA-256 in plans and in the journal (other programs must be able to compute it)
+and in the files of measurements (which are older); and HMAC and CRC-32, which sign and check a record.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ BYTES = 16
 
 
 def key(data: str | bytes, size: int = BYTES) -> bytes:
-    """blake2b of a text or of bytes; half a character counts as itself."""
+    """blake2b of a text or of bytes; a lone surrogate is hashed as it is."""
     return blake2b(_encoded(data), digest_size=size).digest()
 
 
 def digest(data: str | bytes, size: int = BYTES) -> str:
-    """`key` in hexadecimal digits, two a byte.
+    """`key` in hexadecimal digits.
 
     >>> digest("чай", 4)
     '0b3694ed'
@@ -30,29 +30,29 @@ def digest(data: str | bytes, size: int = BYTES) -> str:
 
 
 def digest_of_file(file: BufferedReader | BytesIO) -> str:
-    """`digest` of all bytes of an open file, which is at its start again afterwards."""
+    """`digest` of all bytes of an open file; its position is at the start afterwards."""
     file.seek(0)
-    found = file_digest(file, lambda: blake2b(digest_size=BYTES)).hexdigest()
+    result = file_digest(file, lambda: blake2b(digest_size=BYTES)).hexdigest()
     file.seek(0)
-    return found
+    return result
 
 
 def digest_of_rows(rows: Iterable[str]) -> str:
-    """`digest` over texts in their order, each with its length, so that no two lists share it."""
-    found = blake2b(digest_size=BYTES)
+    """`digest` of texts in their order, each with its length, so that different lists have different digests."""
+    hash = blake2b(digest_size=BYTES)
     for row in rows:
         data = _encoded(row)
-        found.update(len(data).to_bytes(8, "little") + data)
-    return found.hexdigest()
+        hash.update(len(data).to_bytes(8, "little") + data)
+    return hash.hexdigest()
 
 
 def checksum(data: bytes) -> bytes:
-    """XXH3 of 16 bytes, thirty times as fast as `key` and more: for what is read again and again, and nobody forges."""
+    """XXH3 of 16 bytes, over thirty times as fast as `key`: for contents read often whose hashes nobody would forge."""
     return xxh3_128_digest(data)
 
 
 def place(text: str) -> int:
-    """A number of 64 bits by which texts are parted or drawn, the same for ever."""
+    """A 64-bit number by which texts are assigned to shards or sampled; it never changes."""
     return xxh3_64_intdigest(_encoded(text))
 
 

@@ -1,8 +1,8 @@
-"""Work in other processes or on other machines: joblib's, whatever it was told to use.
+"""Work in other processes or on other machines, with the backend that joblib is configured to use.
 
-All that is long in memkit is a function of values and paths, put to `results` piece by piece. Where the pieces are cut
-does not depend on who works, so that one process and a hundred give the same bytes. By default all is done here; within
-``with joblib.parallel_config(backend="dask"):`` a cluster does it, and nothing here imports what joblib uses.
+Long work in memkit is a function of values and paths that `results` calls for one task after another. The tasks do not
+depend on the number of workers, so one process and a hundred give the same bytes. By default all work is done in this
+process; within ``with joblib.parallel_config(backend="dask"):`` a cluster does it. Nothing here imports that backend.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from memkit.errors import MemkitError
 
 Done = TypeVar("Done")
 PATIENCE = 300.0
-"""Seconds that shared work waits for workers where the last of them was lost; then it is given up with an error."""
-_NONE_LEFT = "no worker for {:g} seconds (one that lacks memkit ends with its first piece of work)"
-_here = threading.local()
-"""``inside`` where a piece of shared work is done, which is not shared again."""
+"""Seconds to wait for a worker after the last one was lost, before an error is raised."""
+_NO_WORKERS = "no worker for {:g} seconds (a worker without memkit ends at its first task)"
+_thread_state = threading.local()
+"""``inside`` is True while a shared task runs, whose own work is not shared again."""
 
 
 def workers(n_jobs: int | None = None) -> int:
-    """How many processes, here or on other machines, would share work; 1 is this one alone.
+    """The number of processes, on this or other machines, that would share work; 1 is this process alone.
 
     Parameters
     ----------
     n_jobs : int, optional
-        As joblib counts; None is what ``joblib.parallel_config`` says, and 1 without it.
+        As in joblib; None is what ``joblib.parallel_config`` sets, and 1 without it.
 
     Raises
     ------
     MemkitError
-        Where the cluster that joblib was told to use has no worker.
+        Where joblib is configured to use a cluster that has no worker.
     """
-    if getattr(_here, "inside", False) or (n_jobs is None and "joblib" not in sys.modules):
+    if getattr(_thread_state, "inside", False) or (n_jobs is None and "joblib" not in sys.modules):
         return 1
     from joblib import effective_n_jobs
 
@@ -53,7 +53,7 @@ def workers(n_jobs: int | None = None) -> int:
 
 
 def is_told() -> bool:
-    """Whether joblib was told to use processes, so that work for which threads are as good goes there too."""
+    """Whether joblib is configured to use processes, so that work that would use threads uses them too."""
     return workers() > 1 and not _uses_threads("threads")
 
 
@@ -66,80 +66,78 @@ def _uses_threads(prefer: str) -> bool:
 def results(
     act: Callable[..., Done], tasks: Iterable[tuple[Any, ...]], n_jobs: int | None = None, prefer: str = "processes"
 ) -> Iterator[Done]:
-    """What `act` gives for the arguments of each task, in order, as soon as it is there.
+    """The results of `act` for the arguments of each task, in order, each as soon as it is ready.
 
-    A single task that nobody asked others for, and all where nobody shares the work, is done in this process; so is
-    what a process of this machine leaves that was killed. What a killed worker of a cluster leaves is given to another
-    by its scheduler.
+    This process does all the work if there are no other workers, and a single task unless `n_jobs` is given. It also
+    does the tasks that remain when a worker process of this machine is killed. On a cluster, the scheduler gives the
+    tasks of a killed worker to another one.
 
     Parameters
     ----------
     prefer : {'processes', 'threads'}
-        What is used where joblib was told of no other.
+        What to use unless joblib is configured otherwise.
 
     Raises
     ------
     MemkitError
-        Where the cluster is lost, or has had no worker for `PATIENCE` seconds, or a worker lacks a package. The errors
-        of `act` come as they are.
+        Where the cluster is lost, has no worker for `PATIENCE` seconds, or a worker lacks a package. Errors raised by
+        `act` are passed on unchanged.
     """
-    given = iter(tasks)
-    first = list(itertools.islice(given, 2))
-    is_alone = getattr(_here, "inside", False) if prefer == "threads" else workers(n_jobs) < 2
-    if is_alone or not first or (len(first) == 1 and n_jobs is None):
-        yield from (act(*task) for task in itertools.chain(first, given))
+    iterator = iter(tasks)
+    first = list(itertools.islice(iterator, 2))
+    is_local = getattr(_thread_state, "inside", False) if prefer == "threads" else workers(n_jobs) < 2
+    if is_local or not first or (len(first) == 1 and n_jobs is None):
+        yield from (act(*task) for task in itertools.chain(first, iterator))
     else:
-        yield from _shared(act, [*first, *given], n_jobs, prefer)
+        yield from _shared(act, [*first, *iterator], n_jobs, prefer)
 
 
 def _shared(act: Callable[..., Done], tasks: list[tuple[Any, ...]], n_jobs: int | None, prefer: str) -> Iterator[Done]:
     from joblib import Parallel, delayed
     from joblib.parallel import get_active_backend
 
-    done, over = 0, threading.Event()
+    n_done, finished = 0, threading.Event()
     parallel = Parallel(n_jobs=n_jobs, return_as="generator", prefer=prefer)
-    told = (parallel, get_active_backend(prefer=prefer)[0], n_jobs, over)
-    threading.Thread(target=_watch, args=told, daemon=True).start()
+    args = (parallel, get_active_backend(prefer=prefer)[0], n_jobs, finished)
+    threading.Thread(target=_watch, args=args, daemon=True).start()
     try:
-        # A tuple goes with its piece of work. joblib would lay arguments by themselves on one worker, lost with it.
+        # A tuple is sent with its task. joblib would store single arguments on one worker, and lose them with it.
         for result in parallel(delayed(_do)(os.getpid(), act, task) for task in tasks):
-            done += 1
+            n_done += 1
             yield result
     except BrokenProcessPool:
-        yield from (act(*task) for task in tasks[done:])
+        yield from (act(*task) for task in tasks[n_done:])
     except Exception as error:
-        explained = _explained(error) if parallel.timeout is None else _lost(_NONE_LEFT.format(PATIENCE))
+        explained = _explained(error) if parallel.timeout is None else _lost(_NO_WORKERS.format(PATIENCE))
         if explained is error:
             raise
         raise explained from error
     finally:
-        over.set()
+        finished.set()
 
 
-def _watch(parallel: Any, backend: Any, n_jobs: int | None, over: threading.Event) -> None:
-    """Have joblib end its waiting where there are no workers, for which a cluster waits without end or a word."""
-    seen = time.monotonic()
-    while not over.wait(PATIENCE / 10):
+def _watch(parallel: Any, backend: Any, n_jobs: int | None, finished: threading.Event) -> None:
+    """Make joblib stop waiting when there are no workers; a cluster would wait for ever, without a message."""
+    last_seen = time.monotonic()
+    while not finished.wait(PATIENCE / 10):
         with suppress(Exception):
-            backend.effective_n_jobs(n_jobs)  # raises where there is none
-            seen = time.monotonic()
-        parallel.timeout = 0.0 if time.monotonic() - seen > PATIENCE else None
+            backend.effective_n_jobs(n_jobs)  # raises where there is no worker
+            last_seen = time.monotonic()
+        parallel.timeout = 0.0 if time.monotonic() - last_seen > PATIENCE else None
 
 
-def _lost(how: str) -> MemkitError:
+def _lost(reason: str) -> MemkitError:
     return MemkitError(
-        f"the cluster was lost: {how}. Nothing half done was kept; connect to a scheduler that runs and has workers,"
+        f"the cluster was lost: {reason}. Nothing half done was kept; connect to a scheduler that runs and has workers,"
         " and start again."
     )
 
 
 def _explained(error: Exception) -> Exception:
-    """What the cluster's own errors mean to a user; others as they are."""
+    """The cluster's own errors in words for a user; all other errors unchanged."""
     if type(error).__name__ == "KilledWorker":
-        return MemkitError(
-            f"one piece of the work killed every worker that tried it, mostly for want of memory: {error}"
-        )
-    if isinstance(error, ImportError):  # met before there was memkit to catch it there
+        return MemkitError(f"one task killed every worker that tried it, mostly for lack of memory: {error}")
+    if isinstance(error, ImportError):  # raised where memkit is not installed and could not catch it
         return _lacking(error)
     if type(error).__module__.partition(".")[0] in ("distributed", "dask", "tornado"):
         return _lost(str(error)[:300])
@@ -148,33 +146,33 @@ def _explained(error: Exception) -> Exception:
     return error
 
 
-def _do(asking: int, act: Callable[..., Done], task: tuple[Any, ...]) -> Done:
-    """One task, wherever it is done; a process that `asking` started ends with it, also where that is killed."""
-    if os.getppid() == asking:
-        _end_with(asking)
-    _keep_freed()
-    before, _here.inside = getattr(_here, "inside", False), True
+def _do(parent: int, act: Callable[..., Done], task: tuple[Any, ...]) -> Done:
+    """Run one task in a worker; a child process of `parent` ends with it, also if the parent is killed."""
+    if os.getppid() == parent:
+        _end_with(parent)
+    _keep_freed_memory()
+    previous, _thread_state.inside = getattr(_thread_state, "inside", False), True
     try:
         return act(*task)
     except ImportError as error:
         raise _lacking(error) from error
     finally:
-        _here.inside = before
+        _thread_state.inside = previous
 
 
 def _lacking(error: ImportError) -> MemkitError:
-    return MemkitError(f"a worker lacks a package: {error}. Install memkit with the same extras wherever work is done.")
+    return MemkitError(f"a worker lacks a package: {error}. Install memkit with the same extras on every worker.")
 
 
 @cache
-def _keep_freed() -> None:
-    """Have memory that is freed be used again, which is glibc's default.
+def _keep_freed_memory() -> None:
+    """Let the process reuse freed memory, which is glibc's default.
 
-    Dask starts its workers so that it goes back to the system at once, and a sweep took twice the processor's time to
-    get it again for each array.
+    Dask starts its workers so that freed memory goes back to the system at once; a sweep then took twice the processor
+    time, as it had to get the memory again for each array.
     """
     if os.environ.get("MALLOC_TRIM_THRESHOLD_") == "65536":
-        with suppress(AttributeError, OSError, TypeError):  # another library for memory
+        with suppress(AttributeError, OSError, TypeError):  # the system has another memory allocator
             libc = ctypes.CDLL(None)
             libc.mallopt(-1, 64 << 20)  # M_TRIM_THRESHOLD
             libc.mallopt(-3, 32 << 20)  # M_MMAP_THRESHOLD

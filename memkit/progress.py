@@ -1,4 +1,4 @@
-"""The one kind of progress bar: it appears where work is long and somebody looks, a terminal or a notebook."""
+"""The progress bar: it appears in a terminal or a notebook when work takes longer than two seconds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _DELAY = 2.0  # seconds before a bar appears: short work stays silent
 
 
 def bar(what: str, items: Iterable[Any] | None = None, silent: bool = False, **options: Any) -> Any:
-    """tqdm's bar over `items`, or one to be moved by hand; ``TQDM_DISABLE=1`` in the environment silences all.
+    """A tqdm bar over `items`, or one to update by hand; the environment variable ``TQDM_DISABLE=1`` hides all bars.
 
     >>> list(bar("counting", [1, 2], silent=True))
     [1, 2]
@@ -20,12 +20,12 @@ def bar(what: str, items: Iterable[Any] | None = None, silent: bool = False, **o
         return _Silence(items)
     from tqdm.auto import tqdm
 
-    # None is tqdm's word for: only where the output is a terminal or a notebook.
+    # For tqdm, disable=None means: show the bar only in a terminal or a notebook.
     return tqdm(items, desc=what, disable=None, delay=_DELAY, **options)
 
 
 class _Silence(contextlib.nullcontext[Any]):
-    """No bar at all, for which tqdm need not be imported."""
+    """Stands in for a bar that is not shown, so that tqdm need not be imported."""
 
     def __init__(self, items: Iterable[Any] | None) -> None:
         super().__init__(self)

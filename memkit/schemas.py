@@ -1,7 +1,7 @@
 """The tables, the kinds of memory and the words of importance, declared once.
 
 `TABLES` maps a table's name to its `pyarrow.Schema`; a field's metadata holds ``meaning`` and, where there is one,
-``unit``. `KINDS` says what each kind of memory is. Readers, SQL, search, policies, documentation and tests ask here.
+``unit``. `KINDS` says what each kind of memory is. Readers, SQL, search, policies, documentation and tests use these.
 
 >>> TABLES["memories"].field("confidence").metadata[b"unit"]
 b'ratio'
@@ -26,7 +26,7 @@ TIMESTAMP = pa.timestamp("us", tz="UTC")
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-"""Arrays of one value a row, as every room names them."""
+"""NumPy arrays with one value per row."""
 WORDS = pa.list_(pa.string())
 
 
@@ -52,14 +52,14 @@ def result_schema(*runs: tuple[pa.DataType, str]) -> pa.Schema:
 _MEMORY_ID = column("memory_id", pa.string(), "the row of memories that this one belongs to")
 _PATH = column("path", pa.string(), "file, relative to the root, with '/'")
 _LINE = column("line", pa.int64(), "1-based line in the file")
-_EXTRA = column("extra", pa.string(), "JSON object of every field that has no column")
+_EXTRA = column("extra", pa.string(), "JSON object of the fields that have no column")
 _FORMAT_VERSION = column("format_version", pa.string(), "as written, MAJOR.MINOR.PATCH")
 
 MEMORIES = table(
     column(
         "memory_id",
         pa.string(),
-        "unique and stable: {format}:{path}#{own id, else the title's letters, else ordinal}",
+        "unique and stable: {format}:{path}#{the record's own id, else its title as a slug, else a number}",
         nullable=False,
     ),
     column("format", pa.string(), "index_tree, workspace, notes, records, facts or table", nullable=False),
@@ -71,14 +71,14 @@ MEMORIES = table(
     column("text", pa.string(), "the memory itself, as read; searched", nullable=False),
     column("tags", WORDS, "keywords, tags, triggers; searched", nullable=False),
     column("importance", pa.string(), "high, normal or low; null counts as normal"),
-    column("confidence", pa.float64(), "how far the record is trusted", "ratio"),
-    column("created_at", TIMESTAMP, "a bare date is midnight UTC"),
-    column("updated_at", TIMESTAMP, "missing means created_at"),
-    column("expires_at", TIMESTAMP, "lives through that day, UTC"),
-    column("date_source", pa.string(), "what created_at is from: own (a field), name, heading, git, git_first"),
+    column("confidence", pa.float64(), "how reliable the record is", "ratio"),
+    column("created_at", TIMESTAMP, "when it was created; a date without a time is midnight UTC"),
+    column("updated_at", TIMESTAMP, "when it last changed; created_at where missing"),
+    column("expires_at", TIMESTAMP, "the last day on which it is valid, UTC"),
+    column("date_source", pa.string(), "where created_at comes from: own (a field), name, heading, git, git_first"),
     column("pinned", pa.bool_(), "exempt from cleaning"),
     column("access_count", pa.int64(), "how often it was used"),
-    column("heading_path", pa.string(), "what stands above it: folders, category, headings, joined by ' / '"),
+    column("heading_path", pa.string(), "the folders, category and headings above it, joined by ' / '"),
     _PATH,
     column("line_start", pa.int64(), "first line of text in the file, 1-based"),
     column("line_end", pa.int64(), "last line of text in the file, inclusive"),
@@ -88,7 +88,7 @@ MEMORIES = table(
 IN_JSON = r"(?i)\.(jsonl|ndjson)$"
 """The names of files whose memories are strings of JSON, so that their texts have lines of their own."""
 PARTS = "(parts)"
-"""The key of extra under which a memory of several files names them: a list of path, line_start and chars."""
+"""The key of extra under which a memory made of several files lists them, each with path, line_start and chars."""
 
 PROBLEMS = table(
     _PATH,
@@ -97,15 +97,15 @@ PROBLEMS = table(
     column("rule", pa.string(), "code of the rule; mk.rules() lists them", nullable=False),
     column("severity", pa.string(), "error, warning or info", nullable=False),
     column("status", pa.string(), "missing or invalid for index entries, else null"),
-    column("message", pa.string(), "what was expected, what came, where, what to do", nullable=False),
+    column("message", pa.string(), "where, what was expected, what was found, what to do", nullable=False),
     _MEMORY_ID,
 )
 
 CHUNKS = table(
     column("chunk_id", pa.string(), "{memory_id}@{ordinal}", nullable=False),
-    column("memory_id", pa.string(), "the memory that the chunk is cut from", nullable=False),
-    column("ordinal", pa.int64(), "0-based place within the memory", nullable=False),
-    column("text", pa.string(), "whole lines of the memory; a longer line is cut", nullable=False),
+    column("memory_id", pa.string(), "the memory that the chunk is part of", nullable=False),
+    column("ordinal", pa.int64(), "0-based position within the memory", nullable=False),
+    column("text", pa.string(), "whole lines of the memory; a line longer than a chunk is cut", nullable=False),
     _PATH,
     column("line_start", pa.int64(), "first line, 1-based: in the file, or in the memory's text", nullable=False),
     column("line_end", pa.int64(), "last line, inclusive", nullable=False),
@@ -118,10 +118,10 @@ TABLES: dict[str, pa.Schema] = {
         _MEMORY_ID,
         column("index_path", pa.string(), "the index that names the entry"),
         _LINE,
-        column("category", pa.string(), "the branch"),
+        column("category", pa.string(), "the category of its branch"),
         column("title", pa.string(), "as written"),
         column("file", pa.string(), "as written"),
-        column("path", pa.string(), "where the file was found; null where it was not"),
+        column("path", pa.string(), "the file's path; null where the file was not found"),
         column("status", pa.string(), "valid, missing or invalid"),
         column("reason", pa.string(), "why the entry is not valid"),
         column("tags", WORDS, "as written"),
@@ -133,7 +133,7 @@ TABLES: dict[str, pa.Schema] = {
         column("pinned", pa.bool_(), "optional"),
         column("access_count", pa.int64(), "optional"),
         column("edit_count", pa.int64(), "optional"),
-        column("parts", WORDS, "files that the text was split into"),
+        column("parts", WORDS, "the files that the text was split into"),
         _EXTRA,
     ),
     "documents": table(
@@ -143,8 +143,8 @@ TABLES: dict[str, pa.Schema] = {
         column("date", pa.date32(), "from the file's name"),
         column("time", pa.string(), "HH:MM from the heading or the file's name"),
         column("slug", pa.string(), "the rest of a dated file's name"),
-        column("heading", pa.string(), "the section's heading; null before the first"),
-        column("level", pa.int64(), "1 to 6; 0 before the first heading"),
+        column("heading", pa.string(), "the section's heading; null for text before the first heading"),
+        column("level", pa.int64(), "the heading's level, 1 to 6; 0 before the first heading"),
         column("ordinal", pa.int64(), "0-based section within the file"),
         column("line_start", pa.int64(), "first line, 1-based"),
         column("line_end", pa.int64(), "last line, inclusive"),
@@ -158,8 +158,8 @@ TABLES: dict[str, pa.Schema] = {
         column("line_end", pa.int64(), "last line, inclusive"),
         column("said_at", TIMESTAMP, "the file's date with the turn's time"),
         column("time", pa.string(), "HH:MM, as written"),
-        column("role", pa.string(), "who speaks, as written"),
-        column("text", pa.string(), "what was said"),
+        column("role", pa.string(), "the speaker, as written"),
+        column("text", pa.string(), "the text of the turn"),
     ),
     "checklist": table(
         _MEMORY_ID,
@@ -180,8 +180,8 @@ TABLES: dict[str, pa.Schema] = {
         column("applies_target", pa.string(), "the path or the name"),
         column("created_at", TIMESTAMP, ""),
         column("updated_at", TIMESTAMP, ""),
-        column("occurred_at", TIMESTAMP, "the later variant's one date"),
-        column("content_hash", pa.string(), "the later variant's hash, as written"),
+        column("occurred_at", TIMESTAMP, "the only date in the later variant of the format"),
+        column("content_hash", pa.string(), "the hash in the later variant of the format, as written"),
         column("body_chars", pa.int64(), "length of the body, trimmed", "characters"),
         _EXTRA,
     ),
@@ -194,8 +194,8 @@ TABLES: dict[str, pa.Schema] = {
         column("template", pa.string(), "as written"),
         column("variables", pa.string(), "JSON object"),
         column("tier", pa.string(), "core, adaptive or experimental"),
-        column("hits", pa.int64(), "uses"),
-        column("success_rate", pa.float64(), "successful uses", "ratio"),
+        column("hits", pa.int64(), "number of uses"),
+        column("success_rate", pa.float64(), "share of successful uses", "ratio"),
         column("last_used_at", TIMESTAMP, ""),
         _EXTRA,
     ),
@@ -217,33 +217,33 @@ TABLES: dict[str, pa.Schema] = {
         column("fact_id", pa.string(), "as written"),
         column("category", pa.string(), "as written"),
         column("content", pa.string(), "as written"),
-        column("confidence", pa.float64(), "how far the fact is trusted", "ratio"),
+        column("confidence", pa.float64(), "how reliable the fact is", "ratio"),
         _EXTRA,
     ),
     "facts": table(
         _MEMORY_ID,
         _PATH,
         _LINE,
-        column("user_id", pa.string(), "the folder"),
+        column("user_id", pa.string(), "the user: the name of the folder"),
         column("id", pa.string(), "as written"),
         column("type", pa.string(), "profile, working or archive, as written"),
         column("importance", pa.string(), "high, normal or low, as written"),
-        column("expires_at", TIMESTAMP, "the day in exp"),
-        column("created_at", TIMESTAMP, "the day in created"),
-        column("text", pa.string(), "without the tags"),
+        column("expires_at", TIMESTAMP, "the day in the tag exp"),
+        column("created_at", TIMESTAMP, "the day in the tag created"),
+        column("text", pa.string(), "the fact without its tags"),
     ),
     "users": table(
-        column("user_id", pa.string(), "the folder"),
+        column("user_id", pa.string(), "the user: the name of the folder"),
         _PATH,
-        column("version", pa.string(), "of the layout, as written"),
+        column("version", pa.string(), "version of the layout, as written"),
         column("profile_count", pa.int64(), "profileCount, as written"),
         column("working_count", pa.int64(), "workingCount, as written"),
         column("archive_count", pa.int64(), "archiveCount, as written"),
         _EXTRA,
     ),
     "relations": table(
-        column("from_id", pa.string(), "fact_id of the record that holds the relation"),
-        column("to_id", pa.string(), "fact_id it points to"),
+        column("from_id", pa.string(), "fact_id of the record with the relation"),
+        column("to_id", pa.string(), "fact_id of the record that it points to"),
         column("type", pa.string(), "supports, contradicts or extends, as written"),
         column("weight", pa.float64(), "strength", "ratio"),
         _MEMORY_ID,
@@ -252,8 +252,8 @@ TABLES: dict[str, pa.Schema] = {
         _MEMORY_ID,
         _PATH,
         column("kind", pa.string(), "pathway, memory_item, wisdom_fact or entry"),
-        column("from_version", pa.string(), "the shape that was read"),
-        column("to_version", pa.string(), "the shape that it became"),
+        column("from_version", pa.string(), "the version that was read"),
+        column("to_version", pa.string(), "the version after the step"),
         column("reason", pa.string(), "what the step changed and why"),
     ),
 }
@@ -266,24 +266,24 @@ def empty(name: str) -> pa.Table:
 
 @dataclass(frozen=True)
 class Kind:
-    """What one kind of memory is: whatever treats kinds differently asks for one of these properties, never a name.
+    """The properties of one kind of memory. Code that treats kinds differently tests a property, never a name.
 
     Attributes
     ----------
     name, meaning : str
         The word in the column ``kind``, and what such a memory is.
     fact : bool
-        One statement about a user, as the policies for facts mean it.
+        Whether it is one statement about a user; the policies for facts apply to these kinds.
     verbatim : bool
-        The text is the lines line_start to line_end of the file, unchanged, so that a chunk has lines of the file.
+        Whether its text is exactly the lines line_start to line_end of the file, so that chunks have line numbers.
     decays : str
-        When age lowers its score: 'always' (but for high importance), 'normal' (where its importance is), 'never'.
+        When age lowers its score: 'always' (except at high importance), 'normal' (only at normal importance), 'never'.
     counted : bool
-        A quota counts it.
+        Whether a quota counts it.
     searched : bool
-        A search looks at it unless told otherwise.
+        Whether a search includes it by default.
     judged : bool
-        Policies may refuse, weigh or relabel it, and a prompt may hold it; else it is only kept.
+        Whether policies may reject, weigh or relabel it, and a prompt may include it; otherwise it is only kept.
     """
 
     name: str
@@ -301,23 +301,23 @@ KINDS: dict[str, Kind] = {}
 
 
 def declare_kinds(*kinds: Kind) -> None:
-    """Make kinds known, as a format of your own does with those that it reads.
+    """Declare kinds, for example those that a format of your own reads.
 
     Raises
     ------
     ParameterError
-        Where a name is taken by another declaration.
+        Where a kind of the same name is declared differently.
 
     Examples
     --------
     >>> declare_kinds(Kind("note", "something else"))
     Traceback (most recent call last):
-    memkit.errors.ParameterError: declare_kinds: expected a name of its own for each kind. Got 'note', which is taken.
+    memkit.errors.ParameterError: declare_kinds: expected a new name for each kind. Got 'note', which is taken.
     """
     for kind in kinds:
         if KINDS.get(kind.name, kind) != kind:
             raise ParameterError(
-                f"declare_kinds: expected a name of its own for each kind. Got {kind.name!r}, which is taken."
+                f"declare_kinds: expected a new name for each kind. Got {kind.name!r}, which is taken."
             )
     KINDS.update({kind.name: kind for kind in kinds})
 
@@ -333,7 +333,7 @@ def kinds_where(**properties: bool | str) -> tuple[str, ...]:
 
 
 def is_verbatim(kind: str | None, path: str | None) -> bool:
-    """Whether a memory's text is lines of its file, as that of a note in JSON lines is not.
+    """Whether a memory's text is a range of lines of its file; the text of a note in JSON lines is not.
 
     >>> is_verbatim("note", "a.md"), is_verbatim("note", "log.jsonl"), is_verbatim("pathway", "a.json")
     (True, False, False)
@@ -342,12 +342,12 @@ def is_verbatim(kind: str | None, path: str | None) -> bool:
 
 
 def check_kinds(kinds: Iterable[str], owner: str, also: Collection[str | None] = ()) -> None:
-    """Raise where one of `kinds` is neither declared nor among `also`, the kinds that the data has.
+    """Raise where one of `kinds` is neither declared nor among `also`, the kinds in the data.
 
     Raises
     ------
     ParameterError
-        Naming the kinds that are declared, and those most like the wrong one.
+        The message lists the declared kinds and suggests the nearest.
     """
     for kind in kinds:
         if kind not in KINDS and kind not in also:
@@ -376,7 +376,7 @@ declare_kinds(
 )
 
 IMPORTANCE_WORDS = {"high": "high", "normal": "normal", "medium": "normal", "low": "low"}
-"""Every word that a format may write for an importance, to the one that memkit keeps; any other counts as missing."""
+"""Maps each word for an importance in a file to the one that memkit keeps; any other word counts as missing."""
 
 IMPORTANCES = tuple(dict.fromkeys(IMPORTANCE_WORDS.values()))
-"""The importances, the highest first; a null one counts as normal."""
+"""The importances, highest first; a null importance counts as normal."""

@@ -11,7 +11,7 @@ from memkit.dates import DATE_WORDS, MONTHS, WEEKDAYS, Named
 
 
 def told(word: str, names: tuple[Named, ...]) -> list[str]:
-    return [one.english for one in names if re.fullmatch(one.said, word, re.IGNORECASE)]
+    return [one.english for one in names if re.fullmatch(one.pattern, word, re.IGNORECASE)]
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ def test_names_stand_in_the_calendars_order(names: tuple[Named, ...], expected: 
 def test_a_name_is_said_by_one_pattern(names: tuple[Named, ...]) -> None:
     for one in names:
         assert told(one.russian, names) == told(one.english, names) == [one.english]
-        assert any(one.russian.startswith(beginning) for beginning in one.begins.split())
+        assert any(one.russian.startswith(beginning) for beginning in one.stems.split())
 
 
 @pytest.mark.parametrize("word", ["May", "may", "second", "мар", "сей"])

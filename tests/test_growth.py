@@ -121,7 +121,7 @@ def reader(path: str, *, old_facts: bool = False) -> Work:
         rows = Rows()
         data = text.encode("utf-8", "surrogateescape")
         source = Listing(Path(), 2**30).source(path, ((len(data), 0, 0), data), rows)
-        parse_file(File(source, Role(told=(("facts", "old layout"),) if old_facts else ())), rows)
+        parse_file(File(source, Role(findings=(("facts", "old layout"),) if old_facts else ())), rows)
         rows.to_arrow()
 
     return read

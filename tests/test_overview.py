@@ -51,9 +51,9 @@ def test_every_figure_is_that_of_the_files(found: Overview) -> None:
     assert seen["dated"] == 4  # the two logs' sections
     assert seen["undated"] == 3 + 2
     assert seen["empty below the heading"] == 1
-    assert seen["equal texts"] == 1  # «## Ещё», letters and blanks aside
-    assert seen["near-equal pairs"] == 1
-    assert seen["links that lead nowhere"] == 2
+    assert seen["exact duplicates"] == 1  # «## Ещё», letters and blanks aside
+    assert seen["near-duplicate pairs"] == 1
+    assert seen["dead links"] == 2
     assert seen["secrets"] == 1
     assert seen["expired"] == 1
     assert seen["expire within 31 days"] == 1
@@ -87,12 +87,12 @@ def test_an_estimate_says_so_and_exact_compares_all(monkeypatch: pytest.MonkeyPa
     texts = [f"{LONG} номер {at // 2}{'!' * (at % 2)}" for at in range(60)]
     corpus = mk.from_table({"text": texts, "memory_id": [f"m{at}" for at in range(60)]})
     whole = mk.overview(corpus, exact=True, as_of=DAY)
-    monkeypatch.setattr("memkit.corpus_overview.DRAWN", 30)
+    monkeypatch.setattr("memkit.corpus_overview.SAMPLE_SIZE", 30)
     some = mk.overview(corpus, as_of=DAY)
-    note = dict(zip(some.table["what"].to_pylist(), some.table["note"].to_pylist(), strict=True))["near-equal pairs"]
+    notes = dict(zip(*(some.table[name].to_pylist() for name in ("what", "note")), strict=True))
     inside = some.tables["near_texts"].num_rows
-    assert note == f"estimated: {inside:,} among 30 drawn by hash; exact=True compares all"
-    assert counts(some)["near-equal pairs"] == round(inside * 4)
+    assert notes["near-duplicate pairs"] == f"estimated: {inside:,} in a sample of 30 by hash; exact=True compares all"
+    assert counts(some)["near-duplicate pairs"] == round(inside * 4)
     assert counts(mk.overview(corpus, exact=True, as_of=DAY)) == counts(whole)
 
 
@@ -160,7 +160,7 @@ def test_parameters_are_checked(folder: Path) -> None:
 def test_the_command_prints_it_and_writes_the_page(folder: Path, tmp_path: Path, capsys: Any) -> None:
     page = tmp_path / "out.html"
     app(["overview", str(folder), "--html", str(page), "--as-of", DAY], standalone_mode=False)
-    assert "links that lead nowhere" in capsys.readouterr().out
+    assert "dead links" in capsys.readouterr().out
     assert page.read_text("utf-8").startswith("<!doctype html>")
     app(["overview", str(folder), "--as-of", DAY, "--json"], standalone_mode=False)
     assert {row["what"]: row["count"] for row in json.loads(capsys.readouterr().out)}["memories"] == 9

@@ -21,8 +21,8 @@ from memkit.change.split import join, parts_of, split_anew, split_file, split_fi
 from memkit.errors import ChangeRefusedError, FormatError, ParameterError
 from memkit.formats.fields import words_given
 from memkit.formats.index_tree.index import FIELDS, format_branch, format_branch_line, format_root, ordered_entry
+from memkit.formats.index_tree.structure import below
 from memkit.formats.index_tree.survey import ANY_INDEX
-from memkit.formats.index_tree.whole import below
 from memkit.formats.syntax.places import Json, Splice, with_values
 from memkit.params import AsOf, as_of_time
 from memkit.policy.index_check import IndexCheck

@@ -104,7 +104,7 @@ def _rows(path: str, text: str, is_old: bool = False) -> list[Row]:
     """The memories of a file."""
     rows = Rows()
     rows.use(FORMAT)
-    role = Role(told=((FORMAT.name, OLD_LAYOUT),)) if is_old else Role()
+    role = Role(findings=((FORMAT.name, OLD_LAYOUT),)) if is_old else Role()
     parse(File(decode(path, text.encode()), role), rows)
     memories: list[Row] = rows.table("memories").to_pylist()
     return memories

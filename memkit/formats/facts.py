@@ -92,11 +92,11 @@ def parse_fact(line: str) -> dict[str, str] | None:
     if not line.startswith("- ["):
         return None
     fact: dict[str, str] = {}
-    at = 1
-    while (match := _TAG.match(line, at)) and match.group(1) not in fact:
+    position = 1
+    while (match := _TAG.match(line, position)) and match.group(1) not in fact:
         fact[match.group(1)] = match.group(2)
-        at = match.end()
-    return {**fact, "text": line[at:].removeprefix(" ")} if fact else None
+        position = match.end()
+    return {**fact, "text": line[position:].removeprefix(" ")} if fact else None
 
 
 def format_fact(fact: Mapping[str, str | None]) -> str:
@@ -161,10 +161,10 @@ def home_of(exists: Callable[[str], bool], has_old: Callable[[str], bool]) -> st
     >>> home_of(lambda path: False, lambda folder: False)
     'users'
     """
-    whole, own, bare = HOMES
-    if exists(posixpath.dirname(whole)):
-        return whole
-    return own if exists(own) or has_old(posixpath.dirname(own)) else bare
+    bot_home, data_home, default = HOMES
+    if exists(posixpath.dirname(bot_home)):
+        return bot_home
+    return data_home if exists(data_home) or has_old(posixpath.dirname(data_home)) else default
 
 
 def user_of(path: str) -> str | None:
@@ -178,12 +178,12 @@ def _claims(file: File) -> bool:
     user, name = user_of(file.source.path), file.source.name
     if not file.is_markdown:
         return user is not None and name == "meta.json"
-    if file.told("facts") or (user and name in ("profile.md", "working.md", "archive.md")):
+    if file.finding("facts") or (user and name in ("profile.md", "working.md", "archive.md")):
         return True
     if "sessions" in map(str.lower, file.source.parents):
         return False  # a transcript, whatever is quoted there
-    found = len(_FACT_LIKE.findall(file.source.text))
-    return found > 0 and 2 * found >= sum(
+    n_facts = len(_FACT_LIKE.findall(file.source.text))
+    return n_facts > 0 and 2 * n_facts >= sum(
         bool(line.strip()) and not line.startswith("#") for line in file.source.text.split("\n")
     )
 
@@ -200,30 +200,30 @@ def _survey(folder: Folder) -> Survey:
 
 
 def _check_homes(folder: Folder, old: Iterable[str]) -> None:
-    """Report users in more than one home, as all but one are in none that a store knows."""
+    """Report users in more than one home: a store uses only one of them."""
     paths = folder.listing.files
-    above = {posixpath.dirname(path) for path in old}
-    has = {home: [p for p in paths if p.startswith(f"{home}/") and _is_of_user(p, home)] for home in HOMES}
-    there = {*paths, *folder.listing.folders, *(home for home in HOMES if has[home])}
-    one = home_of(lambda path: path in there or any(p.startswith(f"{path}/") for p in paths), above.__contains__)
-    others = [home for home in HOMES if has[home] and home != one]
+    folders = {posixpath.dirname(path) for path in old}
+    users = {home: [p for p in paths if p.startswith(f"{home}/") and _is_of_user(p, home)] for home in HOMES}
+    existing = {*paths, *folder.listing.folders, *(home for home in HOMES if users[home])}
+    main = home_of(lambda path: path in existing or any(p.startswith(f"{path}/") for p in paths), folders.__contains__)
+    others = [home for home in HOMES if users[home] and home != main]
     if others:
-        got = ", ".join([one, *others])
-        folder.rows.problem("two_homes", has[others[0]][0], f"all users in {one}/, the one that counts", got)
+        got = ", ".join([main, *others])
+        folder.rows.problem("two_homes", users[others[0]][0], f"all users in {main}/, the one that counts", got)
 
 
 def _is_of_user(path: str, home: str) -> bool:
-    rest = path.removeprefix(f"{home}/").split("/")
-    return len(rest) == 2 and rest[1] in (*(f"{kind}.md" for kind in TYPES), "meta.json")
+    parts = path.removeprefix(f"{home}/").split("/")
+    return len(parts) == 2 and parts[1] in (*(f"{kind}.md" for kind in TYPES), "meta.json")
 
 
 def _memory_folders(paths: Iterable[str]) -> dict[str, list[str]]:
     """The folders ``memory/``, and what lies below each."""
     below: dict[str, list[str]] = {}
     for path in paths:
-        home, found, rest = path.rpartition("memory/")
-        if found and (not home or home.endswith("/")):
-            below.setdefault(home + found, []).append(rest)
+        home, memory, name = path.rpartition("memory/")
+        if memory and (not home or home.endswith("/")):
+            below.setdefault(home + memory, []).append(name)
     return below
 
 
@@ -280,7 +280,7 @@ def parse(file: File, rows: Rows) -> None:
     if not file.is_markdown:
         _parse_meta(source, rows)
         return
-    reader = _Facts(source, rows, file.told("facts"))
+    reader = _Facts(source, rows, file.finding("facts"))
     for number, line in enumerate(source.lines, 1):
         if line.strip():
             reader.read(number, line)
@@ -295,9 +295,9 @@ def parse(file: File, rows: Rows) -> None:
 class _Facts:
     """One fact file under way."""
 
-    def __init__(self, source: Source, rows: Rows, told: object) -> None:
+    def __init__(self, source: Source, rows: Rows, finding: object) -> None:
         user = user_of(source.path)
-        self.path, self.rows, self.old = source.path, rows, user is None and told == OLD_LAYOUT
+        self.path, self.rows, self.old = source.path, rows, user is None and finding == OLD_LAYOUT
         self.user = source.stem if self.old else user
         self.expected = source.stem if source.stem in TYPES else None
 
@@ -318,9 +318,9 @@ class _Facts:
         if not untagged:
             self._check(fact, problem)
         values, taken = FIELDS.read(fact, self.rows, problem, TAGS if untagged else ())
-        kind, own = values["t"], values["id"]
-        self.rows.own_id(memory_id, self.path, number, "id", self.path.rpartition("/")[0], own)
-        memory = {**place, "memory_id": memory_id, "format": "facts", "path": self.path, "source_id": own}
+        kind, source_id = values["t"], values["id"]
+        self.rows.add_id(memory_id, self.path, number, "id", self.path.rpartition("/")[0], source_id)
+        memory = {**place, "memory_id": memory_id, "format": "facts", "path": self.path, "source_id": source_id}
         memory |= {
             "kind": kind if kind in TYPES else self.expected or ("archive" if self.old else None),
             "importance": IMPORTANCE_WORDS.get(values["imp"] or ""),
@@ -331,7 +331,7 @@ class _Facts:
             "extra": json_text({name: fact[name] for name in _DATES if name not in taken}),
         }
         self.rows.add("memories", memory)
-        self.rows.add("facts", {**memory, "line": number, "id": own, "type": kind, "importance": values["imp"]})
+        self.rows.add("facts", {**memory, "line": number, "id": source_id, "type": kind, "importance": values["imp"]})
 
     def _check(self, fact: dict[str, str], problem: Problem) -> None:
         """Report what does not fit together on a line, or in its file."""

@@ -1,4 +1,4 @@
-"""What may be wrong with a file, how grave it is and what to do; a rule, which is one check, and tests for rules."""
+"""The codes of problems with severity and advice; `Rule`, which is one check; and tests for rules."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ SEVERITIES = {code: severity for severity, codes in _CODES.items() for code in c
 """Severity of each code, error before warning before info."""
 
 ADVICE: dict[str, str] = {
-    "unparsable": "It is kept as text; mend the syntax.",
+    "unparsable": "It is kept as text; fix the syntax.",
     "unreadable": "It is left out; check its permissions.",
     "unsupported_version": "It is kept as text only; add an adapter or a newer memkit.",
-    "outside_root": "Nothing outside of the root is read; copy the file in or drop the reference.",
-    "plugin_path": "An index must not name the plugin's own files; drop the entry.",
-    "missing_file": "Restore the file or drop the reference.",
-    "duplicate_id": "Give each its own id.",
-    "file_too_large": "Its first 64 KiB are its text; split the file or raise max_file_bytes.",
-    "too_many_files": "Nothing of it is read; name a folder below.",
+    "outside_root": "Nothing outside of the root is read; copy the file into it or remove the reference.",
+    "plugin_path": "An index must not name the plugin's own files; remove the entry.",
+    "missing_file": "Restore the file or remove the reference.",
+    "duplicate_id": "Give each record a different id.",
+    "file_too_large": "Only its first 64 KiB are read; split the file or raise max_file_bytes.",
+    "too_many_files": "Nothing is read; choose a folder further down.",
     "foreign_index": "It is not read; rename it if it does not belong to the agent's memory.",
-    "foreign_journal": "They are somebody else's, an older memkit's, or of a folder that was copied or moved. None is"
-    " followed, and the next change sets them aside; mk.recover(folder, trust=True) follows them.",
+    "foreign_journal": "Another user or an older memkit wrote them, or the folder was copied or moved. None is"
+    " replayed, and the next change sets them aside; mk.recover(folder, trust=True) replays them.",
     "format_failed": "The other formats are tried; tell the package's author.",
     "encoding": "Save the file as UTF-8; other bytes are replaced by U+FFFD.",
     "duplicate_key": "The first value counts, the later ones are kept in extra; remove one.",
-    "unindexed": "It is read all the same; name it in an index.",
-    "missing_index": "Its files are read all the same; add one and name it in the root.",
-    "two_homes": "Both are read, but a store knows the first alone; move the users of the other there.",
+    "unindexed": "It is read anyway; add it to an index.",
+    "missing_index": "Its files are read anyway; add an index and name it in the root.",
+    "two_homes": "Both are read, but a store uses only the first; move the users of the other there.",
     "not_a_fact": "It is kept as text.",
     "empty_section": "It is not searched.",
     "deleted": "It is left out.",
     "no_repository": "Memories without a date of their own have none.",
     "uncommitted": "It has no date until it is committed.",
-    "secret": "Move it and change it.",
-    "undeclared_kind": "It is kept as it is; memkit.schemas.declare_kinds makes it known.",
+    "secret": "Remove it and change it.",
+    "undeclared_kind": "It is kept as it is; declare it with memkit.schemas.declare_kinds.",
     "symlink": "Links are not followed; a target inside of the root is read under its own name.",
 }
-"""What to do, where one sentence serves every case of a code."""
+"""What to do about a problem, for codes where one sentence fits every case."""
 
 
 FIXES: dict[tuple[str, str, str], str] = {
@@ -58,7 +58,7 @@ FIXES: dict[tuple[str, str, str], str] = {
     ("missing_field", "records", "format_version"): "1.0.0 is written",
     ("unindexed", "index_tree", ""): "the index of its folder names it, priority medium, without tags",
 }
-"""What `memkit.Fix` does, by code, format and field: only where one answer is right or harmless."""
+"""What `memkit.Fix` does, by code, format and field: only where there is one right or harmless repair."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ class Rule:
     field : str
         The field checked, as the format spells it; empty for a whole file or record.
     expected : str
-        What should be there, in words; the message says it.
+        What should be there, in words, as the message says it.
     test : callable or None
-        ``test(value) -> bool`` on the value as read; None where the reader itself decides.
+        ``test(value) -> bool`` for the value as read; None where the reader itself decides.
     """
 
     code: str
@@ -87,7 +87,7 @@ class Rule:
 
     @property
     def fix(self) -> str:
-        """How `memkit.Fix` mends it; empty where no way is safe."""
+        """How `memkit.Fix` repairs it; empty where no repair is safe."""
         return FIXES.get((self.code, self.format, self.field), "")
 
     @property
@@ -96,24 +96,24 @@ class Rule:
         return SEVERITIES[self.code]
 
     @property
-    def said(self) -> tuple[str, str, str]:
-        """What a problem says where a reader finds it broken: code, field, expected."""
+    def parts(self) -> tuple[str, str, str]:
+        """What a reader reports where the rule is broken: code, field, expected."""
         return self.code, self.field, self.expected
 
 
 def length(low: int, high: int = sys.maxsize) -> Callable[[object], bool]:
-    """Whether a text has so many characters, the blanks around it not counted."""
+    """A test that a text has so many characters, without the blanks around it."""
     return lambda value: low <= len(str(value).strip()) <= high
 
 
 def matches(pattern: str) -> Callable[[object], bool]:
-    """Whether a value as text is what `pattern` describes."""
+    """A test that a value, as text, matches `pattern` as a whole."""
     compiled = re.compile(pattern, re.DOTALL)
     return lambda value: compiled.fullmatch(str(value)) is not None
 
 
 def one_of(*words: str) -> Callable[[object], bool]:
-    """Whether a value is one of `words`."""
+    """A test that a value is one of `words`."""
     return lambda value: value in words
 
 
@@ -132,8 +132,8 @@ Tests = dict[str, list[tuple[Rule, Callable[[object], bool]]]]
 
 def tests_of(rules: Iterable[Rule]) -> Tests:
     """The tests of `rules` by their field."""
-    found: Tests = {}
+    tests: Tests = {}
     for rule in rules:
         if rule.test:
-            found.setdefault(rule.field, []).append((rule, rule.test))
-    return found
+            tests.setdefault(rule.field, []).append((rule, rule.test))
+    return tests

@@ -169,8 +169,8 @@ class Fields:
             if field.required:
                 yield Rule(self.missing, self.format, field.name, f"{self.holder} with this field")
             tests = (*field.tests, *filter(None, (field.usual,)))
-            said = {(code, expected) for code, expected, _ in tests}
-            if field.wanted and (field.type.code, field.wanted) not in said:
+            declared = {(code, expected) for code, expected, _ in tests}
+            if field.wanted and (field.type.code, field.wanted) not in declared:
                 yield Rule(field.type.code, self.format, field.name, field.wanted)
             for code, expected, test in tests:
                 yield Rule(code, self.format, field.name, expected, test)
@@ -180,15 +180,15 @@ class Fields:
         chosen = (field for field in self.fields if field.name in names)
         return Fields(self.format, self.holder, *chosen, missing=self.missing)
 
-    def ordered(self, given: Mapping[str, Any]) -> dict[str, Any]:
+    def ordered(self, fields: Mapping[str, Any]) -> dict[str, Any]:
         """What is `given` in the order of the declaration, further fields after it."""
         return {
-            name: given[name]
-            for name in dict.fromkeys((*(field.name for field in self.fields), *given))
-            if name in given
+            name: fields[name]
+            for name in dict.fromkeys((*(field.name for field in self.fields), *fields))
+            if name in fields
         }
 
-    def strict(self, given: Mapping[str, Any]) -> None:
+    def strict(self, fields: Mapping[str, Any]) -> None:
         """Raise at the first field that `read` would report, or that no reader could tell the type of.
 
         Raises
@@ -197,22 +197,22 @@ class Fields:
             It names the field, what was expected, and what came.
         """
         for field in self.fields:
-            name, raw = field.name, given.get(field.name)
-            must = field.required and self.missing == "missing_field"
-            if must and raw in field.type.absent:
+            name, raw = field.name, fields.get(field.name)
+            is_required = field.required and self.missing == "missing_field"
+            if is_required and raw in field.type.absent:
                 raise FormatError(f"field '{name}' must be there. Got nothing.", field=name)
             if raw is None:
                 continue
             value = field.type.read(raw)
-            typed = value is not None and (field.type.strict is None or field.type.strict(raw))
-            tests = [expected for _, expected, test in field.tests if typed and not test(value)]
-            if not typed or tests:
+            has_type = value is not None and (field.type.strict is None or field.type.strict(raw))
+            tests = [expected for _, expected, test in field.tests if has_type and not test(value)]
+            if not has_type or tests:
                 wanted = tests[0] if tests else field.wanted
                 raise FormatError(f"field '{name}' must be {wanted}. Got {raw!r:.80}.", field=name)
 
     def read(
         self,
-        given: Mapping[str, Any],
+        fields: Mapping[str, Any],
         rows: Rows,
         problem: Problem,
         may_lack: Container[str] = (),
@@ -226,7 +226,7 @@ class Fields:
         values: Row = {}
         taken = set()
         for field in self.fields:
-            name, raw = field.name, given.get(field.name)
+            name, raw = field.name, fields.get(field.name)
             value = None if raw is None else field.type.read(raw)
             if value is not None or raw is None:
                 taken.add(name)
@@ -240,7 +240,7 @@ class Fields:
             if raw == "" and name in may_lack:
                 values[name] = value
                 continue
-            for failed in rows.failing(name, value):
-                problem(failed.code, name, failed.expected, value if isinstance(value, (int, float)) else raw)
+            for rule in rows.failing(name, value):
+                problem(rule.code, name, rule.expected, value if isinstance(value, (int, float)) else raw)
             values[name] = value
         return values, taken

@@ -1,4 +1,4 @@
-"""What a format is, as data: the general reader works from these declarations, and names no format itself."""
+"""The declaration of a format, as data: the general reader works from these alone and knows no format by name."""
 
 from __future__ import annotations
 
@@ -22,23 +22,24 @@ if TYPE_CHECKING:
 
 MARKDOWN = (".md", ".markdown")
 Batch = Callable[[Iterable[tuple[str, "Content"]]], tuple[Tables, list[tuple[str, "Content"]]]]
-"""Reads the plain ones among files, of which it takes path and content: their tables, and the other files."""
+"""Takes the path and content of files; returns the tables of the plain ones, and the files that it left."""
 
 
 @dataclass(frozen=True)
 class Role:
-    """What a file is to be read as, beside its own bytes.
+    """What decides how a file is read, apart from its own bytes.
 
     Attributes
     ----------
     forced : str or None
-        The format that ``read(format=...)`` asked for.
-    told : tuple of (str, object)
-        What the surveys of formats say of the file, by the name of the format: plain data with a telling ``repr``.
+        The format given to ``read(format=...)``.
+    findings : tuple of (str, object)
+        What each format's survey found out about the file, by the format's name: plain data whose ``repr`` differs
+        where the data do.
     """
 
     forced: str | None = None
-    told: tuple[tuple[str, Any], ...] = ()
+    findings: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass
@@ -48,9 +49,10 @@ class File:
     Attributes
     ----------
     beside : callable
-        ``beside(path, memory_id)`` is another file below the root, or None; its faults are that memory's problems.
+        ``beside(path, memory_id)`` reads another file below the root, or returns None; its faults are reported as
+        problems of that memory.
     zone : tzinfo
-        Of the times that the file writes without one.
+        The time zone of times that the file writes without one.
     """
 
     source: Source
@@ -65,30 +67,30 @@ class File:
 
     @cached_property
     def front(self) -> FrontMatter | None:
-        """The front matter, split once for all formats that ask."""
+        """The front matter, parsed once for all formats."""
         return front_matter.split(self.source.text) if self.is_markdown else None
 
     def has_ending(self, endings: tuple[str, ...]) -> bool:
         """Whether the name ends in one of `endings`, in any case."""
         return self.source.name.lower().endswith(endings)
 
-    def told(self, format: str) -> Any:
-        """What the survey of `format` says of the file, or None."""
-        return dict(self.role.told).get(format) if self.role.told else None
+    def finding(self, format: str) -> Any:
+        """What the survey of `format` found out about the file, or None."""
+        return dict(self.role.findings).get(format) if self.role.findings else None
 
 
 @dataclass(frozen=True)
 class Folder:
-    """What a survey looks at before any file is parsed.
+    """The folder as a survey sees it, before any file is parsed.
 
     Attributes
     ----------
     read : callable
-        ``read(path, rows)`` is a file, or None where it cannot be read; its faults go to `rows`.
+        ``read(path, rows)`` returns a file, or None where it cannot be read; its faults go to `rows`.
     plugin_globs : tuple of str
         Paths that no index may name.
     is_forced : bool
-        Whether ``read(format=...)`` asked for the format that surveys.
+        Whether ``read(format=...)`` named the surveying format.
     """
 
     listing: Listing
@@ -100,63 +102,65 @@ class Folder:
 
 @dataclass
 class Survey:
-    """What one format knows of the files before any is parsed.
+    """What one format finds out about the files before any is parsed.
 
     Attributes
     ----------
-    told : dict of str to object
-        What its reader is to know of a file, as plain data: its `Role` has it, and a change has it read again.
-    aside : set of str
-        Files that are read already, or as a part of others.
+    findings : dict of str to object
+        What the format's reader needs to know about a file, by path, as plain data. It is kept in the file's `Role`,
+        and a file whose finding changed is read again.
+    skipped : set of str
+        Files not to be read by themselves: they were read already, or are parts of others.
     """
 
-    told: dict[str, Any] = field(default_factory=dict)
-    aside: set[str] = field(default_factory=set)
+    findings: dict[str, Any] = field(default_factory=dict)
+    skipped: set[str] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
 class Format:
-    """One format, in the order in which they are tried: the first that claims a file reads it.
+    """The declaration of one format. Formats are tried in order: the first that claims a file reads it.
 
     Attributes
     ----------
     name, about : str
-        The word in the column ``format``, and what its files are.
+        The word in the column ``format``, and a description of its files.
     kinds : tuple of str or Kind
-        What its memories can be; memkit's own are declared in `memkit.schemas`, so names will do.
+        The kinds of its memories; a name is enough for a kind that `memkit.schemas` declares.
     tables : tuple of str
-        The tables that it fills beside ``memories``, of `memkit.schemas` or of `schemas`.
+        The tables that it fills besides ``memories``, declared in `memkit.schemas` or in `schemas`.
     parse : callable
         ``parse(file, rows)`` adds the file's rows and problems.
     claims : callable or None
-        ``claims(file) -> bool``; None for one that reads only what its survey tells of.
+        ``claims(file) -> bool``; None for a format that reads only the files that its survey found.
     endings : tuple of str
-        The ends of names, in small letters, of the files that are opened for it, and that it may be forced on.
+        Endings of file names, in lower case: these files are opened for the format, and it may be forced on them.
     writes : tuple of str
-        The ends of names, in small letters, of the files that memkit's own operations make and change for it; no plan
-        changes any other file.
+        Endings of file names, in lower case, that memkit's operations create and change for the format; no plan changes
+        any other file.
     rules : tuple of Rule
         Its checks.
     dates : dict of str to str or None
-        How it calls created_at or updated_at in a file; None where the date is not a field.
+        The field that holds created_at or updated_at in its files; None where the date is not a field.
     dates_in_lines : bool
         Whether the dates stand on the memory's own lines.
     schemas : dict of str to pyarrow.Schema
-        Tables of its own that `memkit.schemas` does not declare; one whose name opens with ``_`` is for `check` alone.
+        Tables of its own that `memkit.schemas` does not declare; a table whose name begins with ``_`` is only seen by
+        `check`.
     landmark : str
-        The file or folder without which there is nothing to survey, or several with a blank between them.
+        The file or folder that must exist for the survey to run; several are separated by blanks.
     survey : callable, optional
-        ``survey(folder) -> Survey``, before anything is parsed.
+        ``survey(folder) -> Survey``, called before anything is parsed.
     batch : callable, optional
-        ``batch(files) -> (tables, left)`` reads at once those of many files that need no single look.
+        ``batch(files) -> (tables, remaining)`` reads many plain files at once and returns the files that it left.
     beside : callable, optional
-        ``beside(file, rows)`` for a file that its survey told of, and that another format reads.
+        ``beside(file, rows)`` is called for a file that its survey found but another format reads.
     check : callable, optional
-        ``check(tables, rows)`` adds the problems that only all files together show.
+        ``check(tables, rows)`` adds the problems that show only when all files are read.
 
     Examples
     --------
-    A format for files that hold one memory each, and how it is tried on a folder:
+    A format whose files hold one memory each, tried on a folder:
 
     >>> import memkit as mk, tempfile
     >>> from memkit.tables.samples import write_files
@@ -194,8 +198,8 @@ class Format:
         return tests_of(self.rules)
 
     def claims_file(self, file: File) -> bool:
-        """Whether the format reads `file`, if none before it does."""
-        return self.claims(file) if self.claims else file.told(self.name) is not None
+        """Whether the format claims `file`; the first format that does reads it."""
+        return self.claims(file) if self.claims else file.finding(self.name) is not None
 
     def may_read(self, file: File) -> bool:
         """Whether ``read(format=...)`` can force it on `file`."""

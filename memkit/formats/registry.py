@@ -1,7 +1,7 @@
 """The formats in the order in which they are tried on a file: the first that claims it reads it.
 
-To add one to memkit: write its module (`workspace` is one), which ends in one `Format`, and name it here. One of your
-own is given to `register_format`, or named by an entry point of the group ``memkit.formats``; it is tried before these.
+To add a format to memkit: write its module (see `workspace`), which ends in one `Format`, and list it here. Register a
+format of your own with `register_format`, or by an entry point of the group ``memkit.formats``; it is tried first.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ NAMES = tuple(format.name for format in FORMATS)
 
 
 def _checked(name: str, format: Any) -> Format:
-    """A format of somebody else, its kinds declared."""
+    """A format from outside of memkit, checked, and its kinds declared."""
     if not isinstance(format, Format) or format.name != name:
         raise ParameterError(f"expected a memkit.extend.Format with the name {name!r}. Got {format!r:.80}.")
     if not name.isidentifier() or name in (*NAMES, "table"):
-        raise ParameterError(f"a format's name must be a word that memkit does not have. Got {name!r}.")
+        raise ParameterError(f"a format's name must be an identifier that memkit does not use. Got {name!r}.")
     for rule in format.rules:
         check_choice("code", rule.code, SEVERITIES, f"format {name!r}: a rule")
     for table, schema in format.schemas.items():
         if table in RAW_SCHEMAS or not _TABLE.fullmatch(table) or not {"memory_id", "path"} & set(schema.names):
-            expected = "a name of its own in small letters, and a column memory_id or path"
+            expected = "a new name in lower-case letters, and a column memory_id or path"
             raise ParameterError(f"format {name!r}: a table must have {expected}. Got {table!r}.")
     if undeclared := set(format.tables) - RAW_SCHEMAS.keys() - format.schemas.keys():
         raise ParameterError(f"format {name!r}: every table must be declared. Got {min(undeclared)!r}.")
@@ -51,16 +51,16 @@ def _checked(name: str, format: Any) -> Format:
 
 _OTHERS = Plugins("memkit.formats", _checked)
 _NAMED: set[str] = set()
-"""What `memkit.read` was asked to read with in this process."""
+"""Names of formats that were given to `memkit.read` in this process."""
 
 
 def register_format(format: Format) -> Format:
-    """Make a format of your own known, so that ``mk.read(folder, formats=[name])`` reads with it.
+    """Register a format of your own, so that ``mk.read(folder, formats=[name])`` can use it.
 
     Parameters
     ----------
     format : Format
-        Takes the place of one that was registered under its name before.
+        It replaces a format registered under the same name before.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def register_format(format: Format) -> Format:
     Raises
     ------
     ParameterError
-        Where memkit cannot take its name, kinds, tables or rules.
+        Where its name, kinds, tables or rules are not allowed.
 
     Examples
     --------
@@ -81,17 +81,17 @@ def register_format(format: Format) -> Format:
     >>> mk.extend.unregister("cards")
     """
     name = getattr(format, "name", "")
-    _OTHERS.given[name] = _checked(name, format)
+    _OTHERS.registered[name] = _checked(name, format)
     return format
 
 
 def forget_format(name: str) -> None:
-    """Undo `register_format`; corpora that were read stay as they are.
+    """Undo `register_format`; corpora read with the format stay as they are.
 
     Parameters
     ----------
     name : str
-        Of a format; nothing happens where none was registered under it.
+        The format's name; nothing happens if no format is registered under it.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def forget_format(name: str) -> None:
     >>> "cards" in known_formats()["name"].to_pylist()
     False
     """
-    format = _OTHERS.given.pop(name, None)
+    format = _OTHERS.registered.pop(name, None)
     for kind in format.kinds if format else ():
         if isinstance(kind, Kind):
             KINDS.pop(kind.name, None)
@@ -113,8 +113,8 @@ def known_formats() -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        Columns name, files (string), kinds, tables (lists of strings), package (string, null where it is memkit's or
-        was registered) and fault (string, why a package's format cannot be used, else null).
+        Columns name, files (string), kinds, tables (lists of strings), package (string, null for memkit's own and
+        registered formats) and fault (string, why a package's format cannot be used, else null).
 
     Warns
     -----
@@ -128,7 +128,7 @@ def known_formats() -> pa.Table:
     """
     found: list[tuple[str, str, Format | None, str]] = [(format.name, "", format, "") for format in FORMATS]
     for name in _OTHERS.names():
-        found += _OTHERS.found(name)
+        found += _OTHERS.candidates(name)
     rows = [
         {
             "name": name,
@@ -145,30 +145,30 @@ def known_formats() -> pa.Table:
 
 
 def name_of(format: str | Format) -> str:
-    """The name of a format that `memkit.read` was given, which is known from now on."""
+    """The name of a format given to `memkit.read`; it counts as named in this process from now on."""
     name = format if isinstance(format, str) else register_format(format).name
     _NAMED.add(name)
     return name
 
 
 def check_named(names: Iterable[str]) -> None:
-    """Raise where one of `names`, which a lake gave, was not named in this process: to load it is to run its code.
+    """Raise where this process named none of these formats of a lake: loading a format runs its code.
 
     Raises
     ------
     MemkitError
-        Naming it.
+        The message names the format.
     """
     for name in names:
-        if name not in _OTHERS.given and name not in _NAMED:
+        if name not in _OTHERS.registered and name not in _NAMED:
             raise MemkitError(
-                f"refresh: the lake was read with the format {name!r}, which nobody named in this process. Use "
-                f"mk.read(folder, formats=[{name!r}]), or trust=True where the lake is your own."
+                f"refresh: the lake was read with the format {name!r}, which this process did not name. Use "
+                f"mk.read(folder, formats=[{name!r}]), or trust=True if the lake is your own."
             )
 
 
 def formats_for(names: Iterable[str], forced: str | None) -> tuple[Format, ...]:
-    """The formats of one read: those of others that were named, then memkit's own.
+    """The formats of one read: the named formats from outside of memkit, then memkit's own.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def formats_for(names: Iterable[str], forced: str | None) -> tuple[Format, ...]:
 
 
 def parse_file(file: File, rows: Rows, formats: tuple[Format, ...] = FORMATS) -> None:
-    """Read one file with the first format that claims it, or with the one that was asked for."""
+    """Read one file with the first format that claims it, or with the forced one."""
     for format in formats:
         if (_read if format.name in NAMES else _try)(format, file, rows, formats):
             return
@@ -197,7 +197,7 @@ def parse_file(file: File, rows: Rows, formats: tuple[Format, ...] = FORMATS) ->
 
 
 def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -> bool:
-    """Read a file with `format`, if that is the one for it."""
+    """Read a file with `format` if it claims the file or is forced on it; whether it did."""
     forced = file.role.forced
     if not (format.name == forced and format.may_read(file) if forced else format.claims_file(file)):
         return False
@@ -205,7 +205,7 @@ def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -
     rows.begin(file.source)
     format.parse(file, rows)
     for other in formats:
-        if other is not format and other.beside and file.told(other.name) is not None:
+        if other is not format and other.beside and file.finding(other.name) is not None:
             other.beside(file, rows)
     if file.is_markdown and file.front is None and front_matter.is_unclosed(file.source.text):
         rows.problem("unparsable", file.source.path, "front matter closed by '---'", "no end", line=1, quote=False)
@@ -214,23 +214,23 @@ def _read(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -
 
 
 def _try(format: Format, file: File, rows: Rows, formats: tuple[Format, ...]) -> bool:
-    """The same with a format of somebody else: where that fails, its rows go and the next format is tried."""
-    apart = Rows(rows.rules, dict(rows.schemas))
+    """`_read` with a format from outside of memkit: if it fails, its rows are dropped and the next format is tried."""
+    own_rows = Rows(rows.rules, dict(rows.schemas))
     with guarded(format, file.source.path, rows):
-        if not _read(format, file, apart, formats):
+        if not _read(format, file, own_rows, formats):
             return False
-        memories = apart.table("memories")
+        memories = own_rows.table("memories")
         lacking = [field.name for field in MEMORIES if not field.nullable and memories[field.name].null_count]
         if lacking or {*memories["path"].to_pylist()} - {file.source.path}:
             raise ValueError(f"a memory without {', '.join(lacking)}" if lacking else "a memory of another file")
-        rows.absorb(apart)
+        rows.absorb(own_rows)
         return True
     return False
 
 
 @contextmanager
 def guarded(format: Format, path: str, rows: Rows) -> Iterator[None]:
-    """What a format of somebody else raises in the block, which may be anything, is a problem and ends the block."""
+    """Report any exception that a format from outside of memkit raises in the block as a problem."""
     try:
         yield
     except Exception as error:

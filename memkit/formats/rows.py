@@ -55,8 +55,8 @@ Tables = dict[str, pa.Table]
 
 def schemas_of(formats: Iterable[Format]) -> dict[str, pa.Schema]:
     """The tables that reading with these formats fills."""
-    own = {name: schema for format in formats for name, schema in format.schemas.items()}
-    return RAW_SCHEMAS | own
+    extra = {name: schema for format in formats for name, schema in format.schemas.items()}
+    return RAW_SCHEMAS | extra
 
 
 def shown(value: object, limit: int = 80) -> str:
@@ -138,13 +138,13 @@ class Rows:
 
     def _hand_over(self, table: str, rows: list[Row]) -> None:
         """Turn rows into Arrow; the latest memory stays, as what lines below it hold is still to be put into it."""
-        kept = []
+        last = []
         if table == "memories":
-            kept = [rows.pop()]
-            self._keep_beside(rows[self._first :], _line_start(kept[0]))
+            last = [rows.pop()]
+            self._keep_beside(rows[self._first :], _line_start(last[0]))
             self._first = 0
         self._handed[table].append(self._to_table(table))
-        rows[:] = kept
+        rows[:] = last
 
     def problem(
         self,
@@ -173,18 +173,18 @@ class Rows:
         row = {"path": path, "line": line, "field": field or None, "rule": rule, "severity": SEVERITIES[rule]}
         self.add("problems", {**row, "status": status, "message": message, "memory_id": memory_id})
 
-    def new_id(self, format: str, path: str, own: object, text: str) -> str:
+    def new_id(self, format: str, path: str, name: object, text: str) -> str:
         """The id of a memory, from its own id, its slug or its ordinal; its text tells it from one with the same.
 
         A ``#`` of its own is spelled ``%23``, so that the last one always parts path and own id.
         """
         if path != self._ids.path:
             self._ids = _Ids(path)
-        return f"{format}:{path}#{self._ids.new(own, text)}"
+        return f"{format}:{path}#{self._ids.new(name, text)}"
 
-    def memory(self, format: str, path: str, own: object, text: str, **columns: object) -> str:
+    def memory(self, format: str, path: str, name: object, text: str, **columns: object) -> str:
         """Add a memory with what is said of it, the rest empty; its id, made as `new_id` does."""
-        memory_id = self.new_id(format, path, own, text)
+        memory_id = self.new_id(format, path, name, text)
         self.add("memories", {"memory_id": memory_id, "format": format, "path": path, "text": text, **columns})
         return memory_id
 
@@ -197,10 +197,10 @@ class Rows:
             self.tables[name] += rows
         self._unlisted += other._unlisted
 
-    def own_id(self, memory_id: str, path: str, line: int | None, field: str, group: str, own: str | None) -> None:
+    def add_id(self, memory_id: str, path: str, line: int | None, field: str, group: str, id: str | None) -> None:
         """Note an id, for the linking to find it twice."""
-        if own:
-            row = {"memory_id": memory_id, "path": path, "line": line, "field": field, "group": group, "id": own}
+        if id:
+            row = {"memory_id": memory_id, "path": path, "line": line, "field": field, "group": group, "id": id}
             self.tables["_ids"].append(row)
 
     def repeated(self, value: object, path: str, line: int | None, memory_id: str | None) -> None:
@@ -219,8 +219,8 @@ class Rows:
 
     def keep_text(self, source: Source, format: str, expected: str, got: str, line: int) -> None:
         """A file that cannot be parsed as a row with its text, and the problem."""
-        place = {"title": source.name, "line_start": 1, "line_end": len(source.lines)}
-        memory_id = self.memory(format, source.path, 1, source.text, **place)
+        columns = {"title": source.name, "line_start": 1, "line_end": len(source.lines)}
+        memory_id = self.memory(format, source.path, 1, source.text, **columns)
         self.problem("unparsable", source.path, expected, got, line=line, memory_id=memory_id, quote=False)
 
     def begin(self, source: Source, *parts: Source) -> None:
@@ -238,21 +238,21 @@ class Rows:
 
         A line above them all, as in front matter, goes to the first.
         """
-        found = sorted(rows, key=_line_start)
-        starts = list(map(_line_start, found))
-        kept: dict[tuple[int, str], dict[str, str]] = {}
-        while found and self._beside and self._beside[0][1] < until:
-            path, number, key, said = self._beside.popleft()
-            at = max(bisect_right(starts, number) - 1, 0)
-            own = found[at]["path"] == path
-            if key == COMMENTS and said in found[at]["text"]:
+        memories = sorted(rows, key=_line_start)
+        starts = list(map(_line_start, memories))
+        by_memory: dict[tuple[int, str], dict[str, str]] = {}
+        while memories and self._beside and self._beside[0][1] < until:
+            path, number, key, text = self._beside.popleft()
+            index = max(bisect_right(starts, number) - 1, 0)
+            is_same_file = memories[index]["path"] == path
+            if key == COMMENTS and text in memories[index]["text"]:
                 continue  # front matter of plain Markdown is a text of its own
-            kept.setdefault((at, key), {})[str(number) if own else f"{path}:{number}"] = said
-        for (at, key), lines in kept.items():
-            extra = json.loads(found[at]["extra"])
-            there = extra.get(key, {})  # a field of that name, where it is no object
-            found[at]["extra"] = json_text(
-                {**extra, key: {**(there if isinstance(there, dict) else {"": there}), **lines}}
+            by_memory.setdefault((index, key), {})[str(number) if is_same_file else f"{path}:{number}"] = text
+        for (index, key), lines in by_memory.items():
+            extra = json.loads(memories[index]["extra"])
+            existing = extra.get(key, {})  # a field of that name, where it is no object
+            memories[index]["extra"] = json_text(
+                {**extra, key: {**(existing if isinstance(existing, dict) else {"": existing}), **lines}}
             )
 
     def to_arrow(self) -> dict[str, pa.Table]:
@@ -308,12 +308,12 @@ class _Ids:
         return name
 
     def _further(self, name: str) -> str:
-        number, found = self._taken.get(name, 1), name
-        while self._is_taken(found):
+        number, candidate = self._taken.get(name, 1), name
+        while self._is_taken(candidate):
             number += 1
-            found = f"{name}.{number}"
+            candidate = f"{name}.{number}"
         self._taken[name] = number
-        return found
+        return candidate
 
     def _is_taken(self, name: str) -> bool:
         if name in self._taken:
@@ -383,8 +383,8 @@ def to_table(rows: list[Row], schema: pa.Schema) -> pa.Table:
 
 def extra_of(fields: Row, known: Container[str]) -> str:
     """JSON object of the `fields` that no column holds."""
-    rest = {key: value for key, value in fields.items() if key not in known}
-    return json_text(rest) if rest else "{}"
+    unknown = {key: value for key, value in fields.items() if key not in known}
+    return json_text(unknown) if unknown else "{}"
 
 
 def with_own_dates(memories: pa.Table) -> pa.Table:
@@ -412,8 +412,8 @@ def _paths(name: str, table: pa.Table, places: pa.Table) -> pa.ChunkedArray:
     """The file that each row came from: its memory's, as a problem may lie in a part of that."""
     if "path" in table.column_names and name != "problems":
         return table["path"]
-    at = pc.index_in(table["memory_id"], value_set=places["memory_id"].combine_chunks(), skip_nulls=True)
-    paths = places["path"].take(at)
+    rows = pc.index_in(table["memory_id"], value_set=places["memory_id"].combine_chunks(), skip_nulls=True)
+    paths = places["path"].take(rows)
     return pc.coalesce(paths, table["path"]) if name == "problems" else paths
 
 
@@ -428,14 +428,14 @@ def _splice(
             pa.table({"path": paths, "row": pa.array(range(len(paths)))}), [("path", "ascending"), ("row", "ascending")]
         )
         return table.take(order)
-    pieces, at = [], 0
+    pieces, position = [], 0
     for path in sorted(changed):
         start = pc.sum(pc.less(old_paths, path)).as_py() or 0
         stop = pc.sum(pc.less_equal(old_paths, path)).as_py() or 0
         is_of_path = pc.equal(new_paths, path)
         pieces += [
-            old.slice(at, start - at),
+            old.slice(position, start - position),
             new if pc.all(is_of_path, skip_nulls=False).as_py() else new.filter(is_of_path),
         ]
-        at = stop
-    return pa.concat_tables([*pieces, old.slice(at)])
+        position = stop
+    return pa.concat_tables([*pieces, old.slice(position)])

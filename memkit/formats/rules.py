@@ -1,8 +1,8 @@
-"""Every check that memkit makes when it reads, as one list, `RULES`; and those across files that no format makes.
+"""Every check that memkit makes when it reads, as one list, `RULES`; and the checks across files.
 
-A rule with a `test` is tried on its field's value wherever its format is read; one without is raised by the reader
-that meets the defect. To add a rule, add a row to its format (or pass ``rules=RULES + (Rule(...),)`` to `mk.read`): the
-reader, ``mk.rules()``, messages and documentation take it from there.
+A rule with a `test` is applied to its field's value wherever its format is read; a rule without one is reported by the
+reader that finds the defect. To add a rule, add a row to its format (or pass ``rules=RULES + (Rule(...),)`` to
+`mk.read`): the reader, ``mk.rules()``, messages and documentation use it from there.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def rules() -> pa.Table:
 
 
 def check(tables: Tables, formats: Iterable[Format], as_of: datetime | None) -> pa.Table:
-    """The problems that only all files together show; cost grows with the rows, and loops only over the faulty ones."""
+    """The problems that show only when all files are read; cost is linear in the rows."""
     rows = Rows()
     _duplicates(tables["_ids"], rows)
     for format in formats:
@@ -99,14 +99,14 @@ def _duplicates(ids: pa.Table, rows: Rows) -> None:
     mask = pc.is_in(codes, value_set=repeated)
     for code, row in zip(codes.filter(mask).to_pylist(), ids.filter(mask).to_pylist(), strict=True):
         if code in first:
-            expected = f"an id of its own ({first[code]} has it)"
+            expected = f"a unique id ({first[code]} has it too)"
             where = {"line": row["line"], "field": row["field"], "memory_id": row["memory_id"]}
             rows.problem("duplicate_id", row["path"], expected, row["id"], **where)
         first.setdefault(code, row["path"])
 
 
 def undeclared_kinds(memories: pa.Table, rows: Rows) -> None:
-    """A problem for each kind that nobody declared, with the first memory that has it."""
+    """Report each kind that is not declared, at the first memory that has it."""
     kinds = memories["kind"].combine_chunks()
     for kind in pc.unique(kinds).to_pylist():
         if kind is not None and kind not in KINDS:

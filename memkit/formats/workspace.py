@@ -78,8 +78,8 @@ def dated(stem: str) -> Dated | None:
     match = _DATED.fullmatch(stem)
     if match is None:
         return None
-    written, hour, minute, slug = match.groups()
-    return Dated(written, day_of(written), f"{hour}:{minute}" if hour else None, slug)
+    text, hour, minute, slug = match.groups()
+    return Dated(text, day_of(text), f"{hour}:{minute}" if hour else None, slug)
 
 
 def kind_of(source: Source) -> str:
@@ -150,8 +150,8 @@ class _File:
         """Whether in a log somebody speaks: one of the usual roles where its name has a time, else two of them."""
         needed, roles = 1 if self.dated and self.dated.time else 2, set()
         for _, line in self._text_lines(range(1, len(self.source.lines) + 1)):
-            if said := said_in(line, KNOWN):
-                roles.add(said.role.casefold())
+            if turn := said_in(line, KNOWN):
+                roles.add(turn.role.casefold())
                 if len(roles) >= needed:
                     return True
         return False
@@ -181,22 +181,22 @@ class _File:
 
     def _is_bare(self, lines: range) -> bool:
         """Whether the heading that is among `lines` is all that they say."""
-        said = filter(str.strip, self._lines(lines))
-        return next(said, None) is None or next(said, None) is None
+        nonblank = filter(str.strip, self._lines(lines))
+        return next(nonblank, None) is None or next(nonblank, None) is None
 
     def _headings(self) -> Iterator[Heading]:
         """The headings by their line in the file, or the entries of a log; what stands above the first is one too."""
         is_log = self.kind == "daily_log" and not self.talks
-        found = self._with_entries() if is_log else self._of_body()
-        first = next(found, None)
-        ahead = self.source.lines[: first.line - 1] if first else []
-        if first is None or "".join(ahead).strip():
+        headings = self._with_entries() if is_log else self._of_body()
+        first = next(headings, None)
+        lines_above = self.source.lines[: first.line - 1] if first else []
+        if first is None or "".join(lines_above).strip():
             yield Heading(1, 0, self._in_front(_TITLES, text_of) or "")
-        elif ahead:
+        elif lines_above:
             first = replace(first, line=1)  # blank lines before the first heading belong to it
         if first:
             yield first
-        yield from found
+        yield from headings
 
     def _of_body(self) -> Iterator[Heading]:
         found = headings(self.body, self.code)
@@ -207,20 +207,20 @@ class _File:
 
         So they are entries whether or not more of them, with headings of their own, were appended below.
         """
-        found = self._of_body()
-        title = next(found, None)
+        headings = self._of_body()
+        title = next(headings, None)
         ahead = [title] if title and self._is_title(title) else []
-        second = next(found, None) if ahead else title
+        second = next(headings, None) if ahead else title
         yield from ahead
         if all(map(_is_timed, islice(self._of_body(), len(ahead), None))):
             begin = ahead[0].line if ahead else self.above
             yield from self._entries(begin + 1, second.line if second else None)
-        yield from chain([second] if second else (), found)
+        yield from chain([second] if second else (), headings)
 
     def _is_title(self, heading: Heading) -> bool:
         """Whether a heading names the log's own day and nothing stands above it."""
-        ahead = self.source.lines[self.above : heading.line - 1]
-        return self.dated is not None and self.dated.written in heading.text and not any(map(str.strip, ahead))
+        lines_above = self.source.lines[self.above : heading.line - 1]
+        return self.dated is not None and self.dated.written in heading.text and not any(map(str.strip, lines_above))
 
     def _entries(self, begin: int, end: int | None) -> Iterator[Heading]:
         """The lines of a log that open with their time, as if each were a heading."""
@@ -231,20 +231,20 @@ class _File:
     def _section(self, section: _Section) -> None:
         path, heading, lines = self.source.path, section.heading, self._lines(section.lines)
         text, (day, clock, source) = "\n".join(lines), self._moment(heading.text)
-        at = _at(day, clock, self.zone)
+        moment = _at(day, clock, self.zone)
         slug = slug_of(heading.text) if heading.level else "top"
         memory_id = self.rows.new_id("workspace", path, slug, text)
         self.first = self.first or memory_id
-        head = self.front.fields if self.front and not section.ordinal else Node()
+        front = self.front.fields if self.front and not section.ordinal else Node()
         row: Row = {"memory_id": memory_id, "path": path, "kind": self.kind}
         row |= {"line_start": section.lines.start, "line_end": section.lines.stop - 1}
         memory: Row = {"format": "workspace", "title": heading.text, "text": text}
-        memory |= {"tags": loose_words(head.get("tags")), "extra": extra_of(head, ())}
+        memory |= {"tags": loose_words(front.get("tags")), "extra": extra_of(front, ())}
         memory |= {"heading_path": heading_path(path, *section.above)}
-        created, updated = (at, at) if at else (self.created, self.updated)
+        created, updated = (moment, moment) if moment else (self.created, self.updated)
         memory |= {"created_at": created, "updated_at": updated, "date_source": source}
         self.rows.add("memories", {**row, **memory})
-        own = {
+        document = {
             "date": day.date() if day else None,
             "time": clock,
             "slug": self.dated.slug if self.dated else None,
@@ -253,7 +253,7 @@ class _File:
             "ordinal": section.ordinal,
             "chars": len(text),
         }
-        self.rows.add("documents", {**row, **own})
+        self.rows.add("documents", {**row, **document})
         self._check(section, memory_id)
         if self.talks:
             self._turns(section, memory_id)
@@ -283,30 +283,30 @@ class _File:
     def _turns(self, section: _Section, memory_id: str) -> None:
         """Speech turns outside of code fences: each runs to the next one or to a heading."""
         roles, lines = None if self.kind == "session" else KNOWN, self._text_lines(section.lines)
-        opened = ((number, said) for number, line in lines if (said := said_in(line, roles)))
-        for (begin, said), (end, _) in pairwise(chain(opened, [(section.lines.stop, _NOBODY)])):
-            self._turn(memory_id, range(begin, end), said)
+        turns = ((number, turn) for number, line in lines if (turn := said_in(line, roles)))
+        for (begin, turn), (end, _) in pairwise(chain(turns, [(section.lines.stop, _NOBODY)])):
+            self._turn(memory_id, range(begin, end), turn)
 
     def _text_lines(self, lines: range) -> Iterator[tuple[int, str]]:
         """Those of `lines` that are not code, by number."""
         texts = enumerate(self._lines(lines), lines.start)
         return ((number, line) for number, line in texts if number - self.above not in self.code)
 
-    def _turn(self, memory_id: str, lines: range, said: Said) -> None:
-        own_day = _HEADING_DAY.match(said.time or "")
-        day, at = self.dated.day if self.dated else None, clock_of(said.time or "")
-        day = day_of(own_day.group(1)) if own_day else day
+    def _turn(self, memory_id: str, lines: range, turn: Said) -> None:
+        written_day = _HEADING_DAY.match(turn.time or "")
+        day, clock = self.dated.day if self.dated else None, clock_of(turn.time or "")
+        day = day_of(written_day.group(1)) if written_day else day
         below = self.source.lines[lines.start : lines.stop - 1]
         while below and not below[-1].strip():
             below.pop()
         row: Row = {"memory_id": memory_id, "path": self.source.path, "ordinal": self.turn}
         row |= {"line_start": lines.start, "line_end": lines.start + len(below)}
         is_code = (number - self.above in self.code for number in range(lines.start + 1, lines.stop))
-        said_below = unescaped(below, islice(is_code, len(below)))
-        begin = 0 if said.text else next((at for at, line in enumerate(below) if line.strip()), 0)
-        text = "\n".join([said.text, *said_below] if said.text else said_below[begin:])
-        row |= {"said_at": _at(day, at, self.zone) if at else None, "time": said.time}
-        self.rows.add("turns", {**row, "role": said.role, "text": text})
+        lines_below = unescaped(below, islice(is_code, len(below)))
+        begin = 0 if turn.text else next((clock for clock, line in enumerate(below) if line.strip()), 0)
+        text = "\n".join([turn.text, *lines_below] if turn.text else lines_below[begin:])
+        row |= {"said_at": _at(day, clock, self.zone) if clock else None, "time": turn.time}
+        self.rows.add("turns", {**row, "role": turn.role, "text": text})
         self.turn += 1
 
     def _checklist(self, section: _Section, memory_id: str) -> None:
@@ -360,8 +360,8 @@ def _log_folder(path: str) -> str:
 def _lonely(dates: dict[str, date], first: dict[str, str], rows: Rows) -> None:
     ordered = sorted(dates.items(), key=lambda item: (item[1], item[0]))
     days = [day for _, day in ordered]
-    for at, (path, day) in enumerate(ordered):
-        gaps = [abs(day - days[other]) for other in (at - 1, at + 1) if 0 <= other < len(days)]
+    for index, (path, day) in enumerate(ordered):
+        gaps = [abs(day - days[other]) for other in (index - 1, index + 1) if 0 <= other < len(days)]
         if min(gaps) > _PLAUSIBLE:
             nearest = f"a date within a year of some other log of its folder ({days[0]} to {days[-1]})"
             rows.problem("implausible_date", path, nearest, day.isoformat(), memory_id=first[path], quote=False)

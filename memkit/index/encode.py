@@ -71,12 +71,12 @@ def register_encoder(name: str, make: Callable[[], Any]) -> None:
     (1, 2)
     >>> forget_encoder("lengths")
     """
-    _OTHERS.given[name] = _checked(name, make)
+    _OTHERS.registered[name] = _checked(name, make)
 
 
 def forget_encoder(name: str) -> None:
     """Undo `register_encoder`; nothing happens where none was registered under the name."""
-    _OTHERS.given.pop(name, None)
+    _OTHERS.registered.pop(name, None)
 
 
 _MEMBERS = ("encode_query", "encode_document", "dim", "fingerprint", "get_config")

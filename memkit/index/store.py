@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from memkit import whole
+from memkit import atomic
 from memkit.errors import DamagedIndexError, MemkitError, StaleIndexError, named
 from memkit.formats.disk.files import IGNORE_FILE
 from memkit.hashes import digest_of_file
@@ -34,13 +34,13 @@ def put(folder: Path, suffix: str, write: Callable[[Path], object], prefix: str 
         Where the folder cannot be written; what was there stays.
     """
     with _writing(folder):
-        return whole.put(folder, write, lambda path: f"{prefix}{_digest(path)}{suffix}")
+        return atomic.put(folder, write, lambda path: f"{prefix}{_digest(path)}{suffix}")
 
 
 def replace(path: Path, text: str) -> None:
     """Give `path` a new text in one step; errors as for `put`."""
     with _writing(path.parent):
-        whole.replace(path, text)
+        atomic.replace(path, text)
 
 
 def unread(folder: Path) -> Path:

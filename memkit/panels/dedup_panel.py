@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit import whole
+from memkit import atomic
 from memkit.errors import ParameterError
 from memkit.evaluation.labels.labels import as_arrow_table
 from memkit.panels.panel import ASKED, Action, Panel, called, changed
@@ -289,4 +289,4 @@ def save(table: pa.Table, path: Path) -> None:
     """Write Parquet in one step: what was there stays whole until the new file is."""
     import pyarrow.parquet as pq
 
-    whole.replace(path, lambda beside: pq.write_table(table, beside))
+    atomic.replace(path, lambda beside: pq.write_table(table, beside))

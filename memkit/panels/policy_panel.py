@@ -24,7 +24,7 @@ from memkit.policy.expiry import Expiry
 from memkit.policy.pipeline import Pipeline
 from memkit.policy.replay import forecast
 from memkit.tables.corpus import Corpus
-from memkit.tables.patterns import Kept
+from memkit.tables.patterns import PatternCache
 from memkit.tables.statement import Annotator
 from memkit.text.secrets import mask
 
@@ -78,7 +78,7 @@ class PolicyPanel(Panel):
         self.corpus = corpus
         self.policy: type[Annotator] = policy_class(policy)
         self._part: pa.Table | None = None
-        self._said = Kept()
+        self._matches = PatternCache()
         self._ahead: tuple[str, Any] = ("", None)
         self.title = self.section = self.policy.name  # type: ignore[misc]  # one panel a policy
         own = {name: getattr(self.policy(), name) for name in self.declared}
@@ -96,7 +96,7 @@ class PolicyPanel(Panel):
         text, policy = state[ASKED]["text"], self._set(state)
         judged: Any = pa.table({"text": [text]}) if text else self._some() if self.session.is_moving else self.corpus
         is_asked_again = not text and (self.session.is_moving or not self._is_large)
-        return policy._transform(judged, state.moment, self._said if is_asked_again else None)
+        return policy._transform(judged, state.moment, self._matches if is_asked_again else None)
 
     def _needs(self, state: State) -> Any:
         return (super()._needs(state), self.session.is_moving and self._is_large)

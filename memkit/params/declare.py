@@ -1,4 +1,4 @@
-"""`Param`: what a parameter may be, as data, and the one check of a value against it; and `as_of`, which many take."""
+"""`Param`: the declaration of a parameter as data, and the check of a value against it; and the moment `as_of`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ import pyarrow as pa
 from memkit.errors import ParameterError, did_you_mean
 
 REQUIRED: Any = MISSING
-"""The default of a parameter that has none: who makes the estimator must give it."""
+"""Marks a parameter without a default: it must be given when the estimator is made."""
 Zone = str | tzinfo | None
-"""A time zone as it is given: a name, a distance from UTC, or what Python has for it; None is UTC."""
-_DISTANCE = re.compile(r"UTC|(?:UTC)?([+-])([01]\d|2[0-3]):([0-5]\d)")
+"""A time zone as a user gives it: a name, an offset from UTC, or a `tzinfo`; None is UTC."""
+_OFFSET = re.compile(r"UTC|(?:UTC)?([+-])([01]\d|2[0-3]):([0-5]\d)")
 
 
 @dataclass(frozen=True)
 class Moment:
-    """The moment that is asked about, and up to when what was created is seen then.
+    """The moment `as_of` of a query, and the last moment up to which created memories are visible.
 
-    A day is its first instant to ages and dates, as everywhere, but what was created on it is seen until it ends.
+    If `as_of` is a day, ages are counted to its first instant, but memories created during the day are visible.
 
     Attributes
     ----------
     at : datetime
-        UTC; what ages are counted to.
+        The moment that ages are counted to, in UTC.
     until : datetime or None
-        What was created later was not there yet; None where no moment was given, so that nothing is hidden.
+        Memories created later did not exist yet; None where no moment was given, so that nothing is hidden.
 
     Examples
     --------
@@ -61,18 +61,18 @@ class Moment:
 
     @classmethod
     def of_cell(cls, value: AsOf) -> Self:
-        """The same of a value in a column of time stamps, which cannot tell a day from its midnight: it is the day."""
+        """`of` for a value from a column of time stamps, where midnight stands for the whole day."""
         at = as_of_time(value)
         is_midnight = isinstance(value, datetime) and at.time() == time()
         return cls.of(at.date() if is_midnight else value)
 
     @property
     def seen(self) -> datetime:
-        """The last instant that is looked at, whether or not the moment was given."""
+        """The last visible instant, whether or not the moment was given."""
         return self.at if self.until is None else self.until
 
     def unseen(self, future: str | None) -> datetime | None:
-        """What was created after this is hidden, as the parameter `future` has it; None where nothing is."""
+        """The moment after which created memories are hidden, by the parameter `future`; None hides nothing."""
         return {"keep": None, "hide": self.seen}.get(future or "", self.until)
 
     def __str__(self) -> str:
@@ -81,7 +81,7 @@ class Moment:
 
 
 AsOf = str | date | datetime | Moment | None
-"""The moment that a question is asked about: a day or a time, in UTC, kept with the answer; None is now."""
+"""The moment that a result is computed for: a day or a time in UTC, kept with the result; None is now."""
 
 _CLASSES: dict[str, tuple[type, ...]] = {
     "bool": (bool,),
@@ -97,27 +97,27 @@ _CLASSES: dict[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True)
 class Param:
-    """What a parameter may be, as data.
+    """The declaration of one parameter, as data.
 
     Attributes
     ----------
     kind : str
-        'bool', 'int', 'float', 'str', 'words' (a sequence of strings), 'weights' (words to numbers), 'callable' or
-        'object' (checked by its user).
+        'bool', 'int', 'float', 'str', 'words' (a sequence of strings), 'weights' (a mapping of words to numbers),
+        'callable' or 'object' (checked by the code that uses it).
     low, high : float or None
         Bounds, inclusive unless `low_open` or `high_open`.
     choices : tuple of str
-        The words allowed; empty for any.
+        The allowed words; empty for any.
     refit : bool
-        True where a change needs a new ``fit``; else it acts at query time.
+        Whether a change needs a new ``fit``; otherwise the parameter acts at query time.
     source : str
         The document and section that the default comes from.
     stands_for : object
-        What None means, where that is too long to be the default itself.
+        The value that None means, where it is too long to be the default itself.
     star : bool
-        Of 'words': True where "*" alone is taken too, for all.
+        For 'words': whether "*" is allowed, for all.
     group : str
-        What it acts on, where a class has many: help and tables list them by it, 'first' before all others.
+        What the parameter acts on, in classes with many: help and tables list parameters by group, 'first' first.
     """
 
     default: Any
@@ -170,7 +170,7 @@ class Param:
         if isinstance(value, bool) and self.kind != "bool":
             return False
         if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-            value = value.item()  # a NumPy scalar, as a grid of settings holds them
+            value = value.item()  # a NumPy scalar, for example from a parameter grid
         if not isinstance(value, _CLASSES[self.kind]):
             return False
         if isinstance(value, Mapping):
@@ -182,7 +182,7 @@ class Param:
         return not isinstance(value, (int, float)) or self._within(value)
 
     def parse(self, text: str) -> Any:
-        """The value that `text` spells, as the command line takes it; what it cannot be stays a string for `check`.
+        """The value of `text` from the command line; a text that cannot be converted stays a string for `check`.
 
         Examples
         --------
@@ -217,31 +217,31 @@ class Param:
 
     @property
     def default_text(self) -> str:
-        """The default as it is written in code; empty for a parameter that must be given."""
+        """The default as it is written in code; empty for a parameter without a default."""
         return "" if self.default is REQUIRED else repr(self.default)
 
     def check(self, value: object, owner: str) -> None:
-        """Raise where `value` is refused.
+        """Raise where `value` does not follow the declaration.
 
         Raises
         ------
         ParameterError
-            Naming the owner, the parameter, what was expected and what came.
+            The message names the owner, the parameter, what was expected and what was given.
         """
         if not self.accepts(value):
-            wrong = (word for word in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(word, str))
-            hint = did_you_mean(next((word for word in wrong if word not in self.choices), ""), self.choices)
+            words = (word for word in (value if isinstance(value, (tuple, list)) else [value]) if isinstance(word, str))
+            hint = did_you_mean(next((word for word in words if word not in self.choices), ""), self.choices)
             raise ParameterError(f"{owner}: '{self.name}' must be {self.expected}. Got {value!r}.{hint}")
 
 
 def param(default: Any, *, doc: str, kind: str | None = None, kw_only: bool = True, **declared: Any) -> Any:
-    """Declare one parameter of an `Estimator`; `kind` is the default's own unless given.
+    """Declare one parameter of an `Estimator`; `kind` is the type of the default unless given.
 
-    A default that would be long to read (a list of words) is None, and `stands_for` is what that means.
+    For a long default (a list of words), give None, and its meaning as `stands_for`.
     """
     if kind is None:
-        shown = default if default is not None else declared.get("stands_for")
-        kind = "words" if isinstance(shown, tuple) else type(shown).__name__
+        example = default if default is not None else declared.get("stands_for")
+        kind = "words" if isinstance(example, tuple) else type(example).__name__
     if declared.get("stands_for") is not None:
         declared["nullable"] = True
     declaration = Param(default=default, kind=kind, doc=doc, **declared)
@@ -249,12 +249,12 @@ def param(default: Any, *, doc: str, kind: str | None = None, kw_only: bool = Tr
 
 
 def check_value(owner: str, name: str, value: object, kind: str, **declared: Any) -> None:
-    """The check of `Param` for one argument of a function; further keywords are those of `Param`.
+    """Check one argument of a function as `Param` does; further keywords are those of `Param`.
 
     Raises
     ------
     ParameterError
-        Where `value` is refused.
+        Where `value` is not allowed.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def _declared(name: str, kind: str, **declared: Any) -> Param:
 
 
 def check_choice(name: str, value: object, choices: Iterable[str], owner: str) -> None:
-    """As `check_value`, for a word of `choices`.
+    """`check_value` for a word that must be one of `choices`.
 
     Raises
     ------
@@ -282,34 +282,34 @@ def check_choice(name: str, value: object, choices: Iterable[str], owner: str) -
 
 
 def check_column(name: str, columns: Iterable[object], owner: str) -> None:
-    """Raise where a table with these columns has none of that name.
+    """Raise where `columns` does not contain `name`.
 
     >>> check_column("text", ["id", "txt"], "from_table")
     Traceback (most recent call last):
     memkit.errors.ParameterError: from_table: expected a column 'text'. Got id, txt. Did you mean 'txt'?
     """
-    given = list(map(str, columns))
-    if name not in given:
-        got = ", ".join(given) or "none"
-        raise ParameterError(f"{owner}: expected a column {name!r}. Got {got:.300}.{did_you_mean(name, given)}")
+    names = list(map(str, columns))
+    if name not in names:
+        got = ", ".join(names) or "none"
+        raise ParameterError(f"{owner}: expected a column {name!r}. Got {got:.300}.{did_you_mean(name, names)}")
 
 
 def check_corpus(owner: str, corpus: object) -> None:
-    """Raise where that is no corpus, and say what makes one."""
+    """Raise where `corpus` is not a corpus; the message says how to make one."""
     if not isinstance(getattr(corpus, "tables", None), dict):
         raise ParameterError(
-            f"{owner}: expected a Corpus. Got {type(corpus).__name__}; mk.from_table makes one of a table with a"
-            " column 'text', mk.read of a folder."
+            f"{owner}: expected a Corpus. Got {type(corpus).__name__}; mk.from_table makes one from a table with a"
+            " column 'text', mk.read from a folder."
         )
 
 
-def path_of(owner: str, given: Any) -> Path:
-    """`given` as a path that a file or folder may have, be anything there or not.
+def path_of(owner: str, value: Any) -> Path:
+    """`value` as a valid path, whether or not anything exists there.
 
     Raises
     ------
     ParameterError
-        Where it is no str or Path, is empty, or the system takes no such name or does not tell what is there.
+        Where it is no str or Path, is empty, or the system does not accept it.
 
     Examples
     --------
@@ -320,18 +320,18 @@ def path_of(owner: str, given: Any) -> Path:
     Traceback (most recent call last):
     memkit.errors.ParameterError: read: expected a path. Got 'a\\x00b': embedded null byte.
     """
-    said = f"{owner}: expected a path. Got {given!r:.100}"
-    if given == "":  # of a variable that is not set: Path would take it for the folder one is in
+    message = f"{owner}: expected a path. Got {value!r:.100}"
+    if value == "":  # from a variable that is not set: Path would take it for the current folder
         raise ParameterError(f"{owner}: expected a path. Got an empty one.")
     try:
-        path = Path(given)
+        path = Path(value)
         os.stat(path)  # noqa: PTH116 - Path.exists takes a name that no file can have for a file that is not there
     except (FileNotFoundError, NotADirectoryError):
         return path
     except TypeError as error:
-        raise ParameterError(f"{said}.") from error
+        raise ParameterError(f"{message}.") from error
     except (OSError, ValueError) as error:
-        raise ParameterError(f"{said}: {getattr(error, 'strerror', None) or error}.") from error
+        raise ParameterError(f"{message}: {getattr(error, 'strerror', None) or error}.") from error
     return path
 
 
@@ -395,7 +395,7 @@ def zone_of(owner: str, zone: Zone) -> tzinfo:
 
 
 def zone_name(zone: tzinfo) -> str | None:
-    """What `zone_of` takes for a zone that it gave; None for UTC.
+    """The name from which `zone_of` makes this zone; None for UTC.
 
     >>> zone_name(zone_of("read", "Europe/Moscow")), zone_name(zone_of("read", "-03:30")), zone_name(UTC)
     ('Europe/Moscow', 'UTC-03:30', None)
@@ -404,8 +404,8 @@ def zone_name(zone: tzinfo) -> str | None:
 
 
 def _fixed(name: str) -> tzinfo | None:
-    """The zone that a distance from UTC is."""
-    match = _DISTANCE.fullmatch(name)
+    """The zone of a fixed offset from UTC; None for another name."""
+    match = _OFFSET.fullmatch(name)
     if match is None:
         return None
     sign, hours, minutes = match.groups()
@@ -416,7 +416,7 @@ def _fixed(name: str) -> tzinfo | None:
 
 
 def _is_day(as_of: AsOf) -> bool:
-    """Whether a moment is named by its day alone."""
+    """Whether `as_of` is a day without a time."""
     if not isinstance(as_of, str):
         return not isinstance(as_of, datetime)
     try:
@@ -430,7 +430,7 @@ def _last_of(day: datetime) -> datetime:
 
 
 def said_until(until: datetime) -> str:
-    """The last instant that is seen, in words: the day, where it is the day's end.
+    """The last visible instant as text: only the day, where it is the end of a day.
 
     >>> said_until(Moment.of("2026-03-01").seen), said_until(Moment.of("2026-03-01T12:00").seen)
     ('2026-03-01', '2026-03-01 12:00')
@@ -451,7 +451,7 @@ Rev = str | date | datetime
 
 
 def rev_text(rev: Rev) -> str:
-    """A revision as a text, which says no less.
+    """A revision as a text.
 
     Raises
     ------
@@ -464,7 +464,7 @@ def rev_text(rev: Rev) -> str:
 
 
 def revision_of(table: pa.Table) -> dict[str, str]:
-    """What the metadata of a table say of the commit that it was read from; nothing where it was from none."""
+    """The git commit in the metadata of a table; empty where it was not read from a revision."""
     facts = {key.decode(): value.decode(errors="replace") for key, value in (table.schema.metadata or {}).items()}
     return {name: facts[name] for name in ("revision", "revision_at", "revision_path") if name in facts}
 
@@ -473,9 +473,9 @@ _JSON = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
 
 def describe(table: pa.Table, **facts: Any) -> pa.Table:
-    """`table` with facts on its making in the schema's metadata: text as it is, the rest as JSON, nothing empty.
+    """`table` with `facts` in its schema's metadata: text as it is, other values as JSON, empty ones left out.
 
-    ``memkit`` says which result it is, by its name in `memkit.display.views.VIEWS`.
+    The fact ``memkit`` is the kind of result, a name in `memkit.display.views.VIEWS`.
     """
-    told = {name: value if isinstance(value, str) else _JSON.encode(value) for name, value in facts.items() if value}
-    return table.replace_schema_metadata({**(table.schema.metadata or {}), **told})
+    texts = {name: value if isinstance(value, str) else _JSON.encode(value) for name, value in facts.items() if value}
+    return table.replace_schema_metadata({**(table.schema.metadata or {}), **texts})

@@ -1,4 +1,4 @@
-"""`Estimator`: scikit-learn's contract, resting on declared parameters. scikit-learn is imported when it asks."""
+"""`Estimator`: scikit-learn's estimator contract, made from declared parameters, without importing scikit-learn."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ C = TypeVar("C", bound=type)
 _WIDTH = 100
 _SECTION = re.compile(r"^[A-Z][\w ]*\n-{3,}$", re.MULTILINE)
 _Row = tuple[Param, object, bool]
-"""A declaration, its value, and whether that is another one than the default."""
+"""A declaration, its value, and whether the value differs from the default."""
 
 
 @dataclass_transform(kw_only_default=True)
 def estimator(cls: C) -> C:
-    """Make ``__init__`` and the *Parameters* of the docstring from the declared parameters.
+    """Make ``__init__`` and the docstring's section *Parameters* from the declared parameters.
 
-    ``__init__`` only stores them, by keyword unless declared otherwise.
+    ``__init__`` only stores the parameters, which are keyword-only unless declared otherwise.
     """
     dataclass(kw_only=True, eq=False, repr=False)(cls)
-    found = {f.name: f.metadata["param"] for f in fields(cls) if "param" in f.metadata}
-    declared = {name: replace(p, name=name) for name, p in found.items()}
+    params = {f.name: f.metadata["param"] for f in fields(cls) if "param" in f.metadata}
+    declared = {name: replace(p, name=name) for name, p in params.items()}
     for name, p in declared.items():
         if p.stands_for is not None:
             setattr(cls, name, _StandsFor(name, p.stands_for))
@@ -43,40 +43,40 @@ def estimator(cls: C) -> C:
 
 
 class _StandsFor:
-    """A parameter that is None in signatures and in `Estimator.get_params`, and is read as what that stands for."""
+    """A parameter that is None in signatures and `Estimator.get_params`, but is read as the value that None means."""
 
     def __init__(self, name: str, meaning: object) -> None:
         self.name, self.meaning = name, meaning
 
     def __get__(self, owner: object, cls: type) -> Any:
-        kept = None if owner is None else vars(owner)[self.name]
-        return self.meaning if kept is None else kept
+        value = None if owner is None else vars(owner)[self.name]
+        return self.meaning if value is None else value
 
     def __set__(self, owner: object, value: object) -> None:
         vars(owner)[self.name] = value
 
 
 class Estimator:
-    """The part of scikit-learn's contract that rests on declared parameters: get, set, clone, tag and show them."""
+    """The part of scikit-learn's contract that needs only declared parameters: get, set, clone, tag and show them."""
 
-    learns: ClassVar[bool] = True  # whether other calls need what `fit` finds out
+    learns: ClassVar[bool] = True  # whether other methods need what `fit` learns
 
     _declared: ClassVar[Mapping[str, Param]] = MappingProxyType({})
 
     def __new__(cls, *positional: Any, **named: Any) -> Self:
-        """Refuse a name that is not declared before Python does, who would not say which one was meant."""
+        """Refuse an undeclared name before Python does, as Python would not suggest the right name."""
         for name in named:
-            cls._know(name, cls._declared)
+            cls._check_name(name, cls._declared)
         return super().__new__(cls)
 
     @classmethod
     def params(cls) -> Mapping[str, Param]:
-        """The declarations by name, in order."""
+        """The declared parameters by name, in order."""
         return cls._declared
 
     @classmethod
     def describe_params(cls) -> pa.Table:
-        """The declarations as a table: name, group, default, expected, refit, doc, source."""
+        """The declared parameters as a table: name, group, default, expected, refit, doc, source."""
         rows = [
             {
                 "name": p.name,
@@ -92,7 +92,7 @@ class Estimator:
         return describe(pa.Table.from_pylist(rows), memkit="params")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Parameters by name; with `deep` also those of an estimator among them, as ``retriever__pool``."""
+        """Parameters by name; with `deep` also those of estimators among them, for example ``retriever__pool``."""
         values = {name: vars(self)[name] for name in self._declared}
         if deep:
             for name, inner in self._inner().items():
@@ -108,11 +108,11 @@ class Estimator:
             For a name that is not declared.
         """
         for name, value in values.items():
-            own, _, key = name.partition("__")
-            if key and own in (inner := self._inner()):
-                inner[own].set_params(**{key: value})
+            outer, _, key = name.partition("__")
+            if key and outer in (inner := self._inner()):
+                inner[outer].set_params(**{key: value})
             else:
-                self._know(name, self._declared if name in self._declared else self.get_params())
+                self._check_name(name, self._declared if name in self._declared else self.get_params())
                 setattr(self, name, value)
         return self
 
@@ -122,10 +122,10 @@ class Estimator:
         Raises
         ------
         ParameterError
-            For a name that is not declared, a value outside of its declaration, or a parameter that acts at fit.
+            For a name that is not declared, a value that is not allowed, or a parameter that acts at fit.
         """
         for name in values:
-            self._know(name, self._declared)
+            self._check_name(name, self._declared)
             if self._declared[name].refit:
                 raise ParameterError(
                     f"{type(self).__name__}.with_params: expected parameters that need no fit. Got '{name}', which acts"
@@ -136,12 +136,12 @@ class Estimator:
         return other
 
     def check_params(self, **overrides: Any) -> dict[str, Any]:
-        """The parameters with `overrides` in their place, each checked; for a None that stands for a value, that."""
+        """All parameters, checked, with `overrides` applied; None is replaced by the value that it stands for."""
         values = {name: getattr(self, name) for name in self._declared} | overrides
         for name, declared in self._declared.items():
             if values[name] is None and declared.stands_for is not None:
                 values[name] = declared.stands_for
-            elif values[name] is not declared.default:  # most are, and need no look: searching checks every time
+            elif values[name] is not declared.default:  # most are the default; every search calls this
                 declared.check(values[name], type(self).__name__)
         return values
 
@@ -151,14 +151,14 @@ class Estimator:
         return {n: v for n, v in values.items() if hasattr(v, "get_params") and not isinstance(v, type)}
 
     @classmethod
-    def _know(cls, name: str, names: Iterable[str]) -> None:
+    def _check_name(cls, name: str, names: Iterable[str]) -> None:
         if name not in names:
             expected = f"Expected one of {', '.join(names)}.{did_you_mean(name, names)}"
             raise ParameterError(f"{cls.__name__}: no parameter '{name}'. {expected}")
 
     @property
     def is_fitted(self) -> bool:
-        """Whether `fit` was called, where there is something to learn."""
+        """Whether `fit` was called, or there is nothing to learn."""
         return not self.learns or any(name.endswith("_") and not name.startswith("_") for name in vars(self))
 
     def __sklearn_tags__(self) -> Any:
@@ -184,11 +184,11 @@ class Estimator:
         return value is default or (type(value) is type(default) and bool(value == default))
 
     def _state(self) -> str:
-        """What is fitted, in a few words, for the display in a notebook."""
+        """A few words on what is fitted, for the display in a notebook."""
         return ""
 
     def _repr_html_(self) -> str:
-        """The parameters as a table, those that were changed marked, and what is fitted; escaped."""
+        """The parameters as an HTML table, with changed ones marked, and what is fitted."""
         rows = [(p, getattr(self, n), not self._is_default(n, p)) for n, p in self._declared.items()]
         return html_table(repr(self), self._state(), rows)
 
@@ -212,7 +212,7 @@ def with_parameters(doc: str | None, declared: Iterable[Param]) -> str | None:
 
 
 def by_group(declared: Iterable[Param]) -> list[Param]:
-    """Declarations with those of one group together: 'first', then as the groups come."""
+    """The declarations sorted by group: 'first' before the others, which keep their order."""
     listed = list(declared)
     groups = list(dict.fromkeys(["first", *(p.group for p in listed)]))
     return sorted(listed, key=lambda p: groups.index(p.group))
@@ -232,7 +232,7 @@ def _entry(declared: Param) -> str:
 
 
 def html_table(title: str, state: str, rows: Iterable[_Row]) -> str:
-    """A line with what it is, and under it, when opened, the parameters; every word escaped."""
+    """HTML of a title line that opens to a table of the parameters; all text is escaped."""
     body = "".join(map(_html_row, rows))
     head = "<tr><th>parameter</th><th>value</th><th>expected</th><th>meaning</th></tr>"
     state = f" <small>{html.escape(state)}</small>" if state else ""
@@ -240,8 +240,8 @@ def html_table(title: str, state: str, rows: Iterable[_Row]) -> str:
 
 
 def _html_row(row: _Row) -> str:
-    declared, given, changed = row
-    shown = html.escape(textwrap.shorten(repr(given), _WIDTH, placeholder=" …"))
+    declared, value, changed = row
+    text = html.escape(textwrap.shorten(repr(value), _WIDTH, placeholder=" …"))
     name, expected, doc = map(html.escape, (declared.name, declared.expected, declared.doc))
-    value = f"<b>{shown}</b>" if changed else shown
-    return f"<tr><td>{name}</td><td>{value}</td><td>{expected}</td><td>{doc}</td></tr>"
+    cell = f"<b>{text}</b>" if changed else text
+    return f"<tr><td>{name}</td><td>{cell}</td><td>{expected}</td><td>{doc}</td></tr>"

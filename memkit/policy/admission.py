@@ -131,7 +131,7 @@ class Admission(Policy):
         secrets = [
             _TOKEN if pattern.name == "bearer" else pattern.name
             for pattern in self._secrets()
-            if pattern.says != "rest"
+            if pattern.form != "replace"
         ]
         join = " left join (select row, span as known from secrets) using (row)" if self.known_secrets else ""
         columns = [pattern.name for pattern in self._patterns()] + ["known"] * self.known_secrets
@@ -190,7 +190,7 @@ from (
     def _patterns(self) -> tuple[Pattern, ...]:
         """All patterns; those of commands and secrets run only on texts that match a quick check for any of them."""
         others = [*self._commands(), *self._secrets()]
-        any_of = "|".join(f"(?:{pattern.re2})" for pattern in others if pattern.says != "rest")
+        any_of = "|".join(f"(?:{pattern.re2})" for pattern in others if pattern.form != "replace")
         quick_check = Pattern("suspicious", any_of)
         return (*_BLANKS, *self._questions(), quick_check, *(replace(pattern, after=quick_check) for pattern in others))
 
@@ -227,7 +227,7 @@ from (
         if not self.sha_words:
             return [*patterns, Pattern("hex", hexes, "first")]
         sha = rf"(?i)({START}(?:{alternatives(self.sha_words)})[^\p{{L}}\p{{N}}]{{0,4}})[0-9a-f]{{40}}($|[^{_ALNUM}])"
-        no_sha = Pattern("no_sha", sha, "rest", instead=r"\1\2")
+        no_sha = Pattern("no_sha", sha, "replace", instead=r"\1\2")
         return [*patterns, no_sha, Pattern("hex", hexes, "first", column=no_sha)]
 
 

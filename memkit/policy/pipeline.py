@@ -13,7 +13,7 @@ from memkit.duck import laid_out, session
 from memkit.errors import ParameterError
 from memkit.params import REQUIRED, estimator, param
 from memkit.policy.base import VERDICT, Policy
-from memkit.tables.patterns import Ask, Said
+from memkit.tables.patterns import Match, Matches
 from memkit.tables.statement import Annotator, run
 
 
@@ -112,20 +112,20 @@ class Pipeline(Policy):
         self.check_params()
         return self if self.is_fitted else copy.deepcopy(self).fit(corpus)
 
-    def _statement(self, said: Mapping[str, Said]) -> str:
+    def _statement(self, matches: Mapping[str, Matches]) -> str:
         """One block of SQL per step, then the verdict of every row."""
         self.check_params()
-        return self._blocks(len(self.steps), said) + "\n" + self._verdicts()
+        return self._blocks(len(self.steps), matches) + "\n" + self._verdicts()
 
-    def _said(self, rows: pa.Table, ask: Ask) -> dict[str, Said]:
+    def _matches(self, rows: pa.Table, match: Match) -> dict[str, Matches]:
         """The pattern matches of each step, except where a pattern reads a column that an earlier step adds."""
-        matches, earlier_columns = dict[str, Said](), set[str]()
+        by_step, earlier_columns = dict[str, Matches](), set[str]()
         for name, step in zip(self.names, self.steps, strict=True):
             step.check_params()
             if earlier_columns.isdisjoint(one.reads for one in step._patterns()):
-                matches |= {f"{name}_{relation}": said for relation, said in step._said(rows, ask).items()}
+                by_step |= {f"{name}_{relation}": each for relation, each in step._matches(rows, match).items()}
             earlier_columns |= step.adds.keys()
-        return matches
+        return by_step
 
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
         """The further relations of each step, computed for the rows that reach it."""
@@ -150,13 +150,13 @@ class Pipeline(Policy):
         """SQL for the rows that reach a step after the first."""
         return f"{self._blocks(place, {})}\nselect *, row as place from {self.names[place - 1]} where keep"
 
-    def _blocks(self, count: int, said: Mapping[str, Said]) -> str:
-        blocks = [self._block(place, said) for place in range(count)]
+    def _blocks(self, count: int, matches: Mapping[str, Matches]) -> str:
+        blocks = [self._block(place, matches) for place in range(count)]
         return "with " + ",\n".join(blocks)
 
-    def _block(self, place: int, said: Mapping[str, Said]) -> str:
+    def _block(self, place: int, matches: Mapping[str, Matches]) -> str:
         name, step = self.names[place], self.steps[place]
-        by_name = {"said": said[f"{name}_said"]} if f"{name}_said" in said else {}
+        by_name = {"matches": matches[f"{name}_matches"]} if f"{name}_matches" in matches else {}
         body = laid_out(step._statement(by_name)).replace("\n", "\n        ")
         read = [*step.reads, *(table for table, each in by_name.items() if each.relation is not None)]
         inner = [f"{table} as (from {name}_{table})" for table in read]

@@ -28,7 +28,7 @@ from memkit.tables.commit import check_path, current, is_lake
 from memkit.tables.corpus import Corpus
 from memkit.tables.lake import load, save_tables
 from memkit.tables.manifest import BUCKETS, MANIFEST, TOTALS, VERSION
-from memkit.tables.table import from_table, given_table
+from memkit.tables.table import from_table, user_table
 from memkit.tables.untrusted import check_unique, open_member, read_json, refuse_links
 
 _PARTS = ".parts"
@@ -219,7 +219,7 @@ def _pieces(tables: Iterable[Any], buckets: int) -> Iterator[tuple[str, pa.Table
 
 def _with_vectors(given: Any) -> dict[str, pa.Table]:
     """The tables of a corpus, and that of the vectors that are given."""
-    table = given_table(given, "write_buckets: 'tables'")
+    table = user_table(given, "write_buckets: 'tables'")
     if "memory_id" not in table.column_names:
         raise ParameterError("write_buckets: expected a column 'memory_id' in each table. Got none.")
     if "vector" not in table.column_names:

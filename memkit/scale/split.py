@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit import whole
+from memkit import atomic
 from memkit.errors import FormatError, MemkitError
 from memkit.hashes import digest_of_file, place
 from memkit.parallel import results
@@ -133,4 +133,4 @@ def write_list(folder: Path, saved: list[dict[str, Any]]) -> None:
     for left in (folder / TOTALS, *others):
         shutil.rmtree(left, ignore_errors=True)
     told = {"version": LIST_VERSION, "lake": VERSION, "buckets": saved}
-    whole.replace(folder / BUCKETS, json.dumps(told, indent=1))
+    atomic.replace(folder / BUCKETS, json.dumps(told, indent=1))

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from memkit import whole
+from memkit import atomic
 from memkit.checked import json_object
 from memkit.errors import refused
 from memkit.hashes import digest, digest_of_file
@@ -162,7 +162,7 @@ class Statistics:
         }
         tables["sample"] = tables["sample"].replace_schema_metadata({"memkit": json.dumps(told)})
         for name, table in tables.items():
-            whole.replace(folder / f"{name}.parquet", partial(write_parquet, table=table))
+            atomic.replace(folder / f"{name}.parquet", partial(write_parquet, table=table))
 
     @classmethod
     def load(cls, folder: Path, trust: bool = False) -> Self:

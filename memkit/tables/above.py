@@ -1,4 +1,4 @@
-"""The one door to the room `memkit.scale`, which is above this one and is imported where something asks for it."""
+"""Lazy imports of modules of `memkit.scale`, a room above this one: the only place below it that names it."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 SCALE = {"buckets": "memkit.scale.buckets", "split": "memkit.scale.split", "index": "memkit.scale.index"}
 SCALE |= {"engine": "memkit.scale.engine"}
-"""What may be asked for, by the name that it is asked by."""
+"""The modules that can be imported, by short name."""
 
 
 def scale(name: str) -> Any:
-    """One of the modules of `SCALE`."""
+    """Import one of the modules of `SCALE`."""
     return import_module(SCALE[name])

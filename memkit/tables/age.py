@@ -1,16 +1,16 @@
-r"""What age does, each once, in SQL and over arrays: the age itself, the factor of decay, the day a memory expires.
+r"""Age, decay factor and expiry of memories, each in SQL and over NumPy arrays.
 
 ============  ====================================  =====================================
-form          factor at age a, with d = decay_days  left at a = d
+form          factor at age a, with d = decay_days  factor at a = d
 ============  ====================================  =====================================
 ``e_folding`` exp(−a / d)                           0.368 (what the Memory v2 document does)
 ``half_life`` 0.5 ^ (a / d)                         0.5
-``linear``    1 − a / (2 d)                         0.5 (nothing but the floor is left at 2 d)
+``linear``    1 − a / (2 d)                         0.5 (and the floor from 2 d on)
 ``gauss``     0.5 ^ ((a / d)²)                      0.5
 ``none``      1                                     1
 ============  ====================================  =====================================
 
-No factor is below the floor, and none is 0: what is very old stays in order and can be found.
+No factor is below the floor, and none is 0, so very old memories can still be found and keep their order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from memkit.schemas import Floats, Mask, kinds_where
 
 AS_OF = "$as_of"
 _PAIR = ("kind", "importance")
-# A statement a call would cost more than the search, so that a form is written twice, on one line. Tests hold it equal.
+# One SQL statement per call would cost more than the search, so each form is written twice. Tests prove both equal.
 _FORMULAS: dict[str, tuple[str, Callable[[Floats, float | Floats], Floats]]] = {
     "e_folding": ("exp(-({age}) / {days})", lambda age, days: np.exp(-age / days)),
     "half_life": ("pow(0.5, ({age}) / {days})", lambda age, days: 0.5 ** (age / days)),
@@ -50,26 +50,26 @@ _DAY = 86400e6  # microseconds
 
 
 def age_sql(dates: Sequence[str] = ("updated_at", "created_at")) -> str:
-    """SQL for the age in days over the first known of the columns `dates`; null without one, 0 in the future."""
+    """SQL for the age in days, from the first of `dates` that is not null; null without one, 0 in the future."""
     # epoch_us means the same for naive and zoned stamps, whatever the connection's time zone.
     dated = f"coalesce({', '.join(f'epoch_us({date})' for date in dates)})"
     return f"case when {dated} is not null then greatest(0, epoch_us({AS_OF}) - {dated}) / {_DAY!r} end"
 
 
 def ages(dated: NDArray[np.datetime64], moment: datetime | NDArray[np.datetime64]) -> Floats:
-    """What `age_sql` gives, of stamps in microseconds at one moment or one each; NaN for null."""
-    at = naive(moment) if isinstance(moment, datetime) else moment
-    age = np.maximum((at - dated).astype(np.int64), 0) / _DAY
+    """The result of `age_sql` for an array of time stamps, at one moment or at one moment each; NaN for null."""
+    now = naive(moment) if isinstance(moment, datetime) else moment
+    age = np.maximum((now - dated).astype(np.int64), 0) / _DAY
     return np.where(np.isnat(dated), np.nan, age)
 
 
 def decays_sql(kinds: Sequence[str] = "*") -> str:
-    """SQL for "archive/normal decays, profile and high never do", among `kinds`; a null importance counts as normal.
+    """SQL that tests whether a memory decays, by its kind and importance; a null importance counts as normal.
 
     Parameters
     ----------
     kinds : sequence of str
-        The kinds that may decay, "*" for all; a null kind is never among those named.
+        The kinds that may decay, "*" for all. A null kind decays only with "*".
     """
     kind, importance = "coalesce(kind, '')", "coalesce(importance, 'normal')"
     always, never = (literals(kinds_where(decays=when)) for when in ("always", "never"))
@@ -83,11 +83,11 @@ def decays_sql(kinds: Sequence[str] = "*") -> str:
 
 
 def decaying(memories: pa.Table) -> Mask:
-    """Which of `memories` decay where they have a date; it depends on two columns, so each pair is looked at once."""
+    """Which of `memories` decay if they have a date; tested once for each pair of kind and importance."""
     pair = [memories[name].combine_chunks().dictionary_encode(null_encoding="encode") for name in _PAIR]
     kinds, importances = (tuple(part.dictionary.to_pylist()) for part in pair)
-    at = pair[0].indices.to_numpy().astype(np.int64) * len(importances) + pair[1].indices.to_numpy()
-    mask: Mask = np.array(_pairs_decay(kinds, importances), bool)[at]
+    index = pair[0].indices.to_numpy().astype(np.int64) * len(importances) + pair[1].indices.to_numpy()
+    mask: Mask = np.array(_pairs_decay(kinds, importances), bool)[index]
     return mask
 
 
@@ -95,21 +95,21 @@ def decaying(memories: pa.Table) -> Mask:
 def _pairs_decay(kinds: tuple[str | None, ...], importances: tuple[str | None, ...]) -> list[bool]:
     rows = [dict(zip(_PAIR, pair, strict=True)) for pair in product(kinds, importances)]
     table = pa.Table.from_pylist(rows, schema=pa.schema([(name, pa.string()) for name in _PAIR]))
-    found: list[bool] = rows_of(f"select {decays_sql()} as decays from pairs", pairs=table)["decays"].to_pylist()  # noqa: S608  # no data in it
-    return found
+    decays: list[bool] = rows_of(f"select {decays_sql()} as decays from pairs", pairs=table)["decays"].to_pylist()  # noqa: S608  # no data in it
+    return decays
 
 
 def decay_sql(form: str = "e_folding", days: float = 60.0, floor: float = 0.0, kinds: Sequence[str] = "*") -> str:
-    """SQL for the factor over columns kind, importance, created_at and updated_at.
+    """SQL for the decay factor, from the columns kind, importance, created_at and updated_at.
 
     Parameters
     ----------
     form : str
         One of `FORMS`.
     days : float, days
-        The age that the form is named for, above 0.
+        The decay time d of the form, above 0.
     floor : float, ratio
-        The least factor, 0 to 1.
+        The lowest factor, 0 to 1.
     kinds : sequence of str
         See `decays_sql`.
 
@@ -127,14 +127,14 @@ def decay_sql(form: str = "e_folding", days: float = 60.0, floor: float = 0.0, k
 
 
 def factors(age: Floats, form: str, days: float | Floats, floor: float | Floats) -> Floats:
-    """What `decay_sql` gives for what decays and is of so many days; 1 where the age is NaN."""
+    """The result of `decay_sql` for decaying memories of these ages; 1 where the age is NaN."""
     with np.errstate(under="ignore"):
         factor = np.maximum(_FORMULAS[form][1](age, days), np.maximum(floor, _LEAST_FACTOR))
     return np.where(np.isnan(age), 1.0, factor)
 
 
 def expired_sql(grace_days: int = 0) -> str:
-    """SQL that tests whether a memory lived through its last day, UTC, and so many more; one without never expires.
+    """SQL that tests whether a memory's last day (UTC) and `grace_days` more have passed; without a date it is false.
 
     >>> expired_sql()
     'coalesce(expires_at::date < $as_of::date, false)'
@@ -143,21 +143,21 @@ def expired_sql(grace_days: int = 0) -> str:
 
 
 def expired(expires: NDArray[np.datetime64], moment: datetime) -> NDArray[np.bool_]:
-    """What `expired_sql` gives, of days."""
+    """The result of `expired_sql` for an array of days."""
     return np.asarray(expires < naive(moment).astype("datetime64[D]"))  # a comparison with NaT is False
 
 
 def later(dates: NDArray[np.datetime64], until: datetime) -> Mask:
-    """Which of the dates, in microseconds, lie after `until`; one that is missing does not."""
+    """Which of the dates, in microseconds, are after `until`; a missing date is not."""
     return np.asarray(dates > naive(until))  # a comparison with NaT is False
 
 
 def naive(moment: datetime) -> np.datetime64:
-    """`moment`, which is UTC, as NumPy writes it."""
+    """`moment`, which is in UTC, as a NumPy datetime64."""
     return np.datetime64(moment.replace(tzinfo=None), "us")
 
 
 def _double(number: float) -> str:
-    """A DOUBLE literal: without an exponent SQL reads a DECIMAL, which rounds on its way back."""
+    """A DOUBLE literal: without an exponent SQL reads a DECIMAL, which would be rounded."""
     text = repr(float(number))
     return text if "e" in text else text + "e0"

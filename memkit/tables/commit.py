@@ -1,10 +1,10 @@
-"""A save changes in one step: who reads it sees the old one or the new one, and a killed writer leaves either.
+"""Atomic saves of snapshots: a reader sees the old or the new snapshot, and a killed writer leaves one of the two.
 
-A save is written whole into a folder ``.saving-*``, which is then renamed to ``saved-`` and the hash of what is in it;
-then one small file, the pointer, is replaced by one that names it, and the former save goes. A reader holds all files
-open before it looks at the pointer once more: does that name another save, it starts again. One process writes at a
-time; its lock is freed by the system when it dies, so whatever of a save is found by the next one that holds the lock,
-and is not what the pointer names, is a dead one's.
+A snapshot is written into a folder ``.saving-*``, which is then renamed to ``saved-`` and the hash of its content. Then
+one small file, the pointer, is replaced by one that names the new folder, and the old snapshot is deleted. A reader
+opens all files and then reads the pointer again: if it names another snapshot by now, the reader starts over. One
+process writes at a time. The system frees its lock when it dies, so the next process that gets the lock may delete
+every snapshot that the pointer does not name.
 """
 
 from __future__ import annotations
@@ -28,23 +28,22 @@ from memkit.tables.manifest import BUCKETS, MANIFEST, Manifest, read_manifest
 from memkit.tables.untrusted import digests, open_member, read_json, refuse_links
 
 DATABASE = "corpus.duckdb"
-"""Written for other programs, beside the pointer where they find it; no digest vouches for it, and memkit never opens
-it."""
+"""The DuckDB file for other programs, next to the pointer; it has no digest, and memkit never opens it."""
 POINTER = "memkit.json"
 _LOCK, _SAVED, _SAVING = ".memkit-lock", "saved-", ".saving-"
 _NAME = re.compile(r"saved-[0-9a-f]{32}")
 _PATIENCE = 1.0
-"""Seconds that a save waits for another; enough for one that only tidies up."""
+"""Seconds that a save waits for another process; enough for one that only cleans up."""
 _TRIES = 20
 
 
 def check_path(folder: Path) -> Path:
-    """`folder` as an absolute path, which no library takes for an address.
+    """`folder` as an absolute path, which no library can mistake for a URL.
 
     Raises
     ------
     MemkitError
-        Where its name is no UTF-8, which DuckDB could not write, or holds what no system takes.
+        Where its name is not UTF-8 (DuckDB could not write there), or contains NUL.
     """
     path = folder.absolute()
     if LONE_SURROGATE.search(str(path)) or "\0" in str(path):
@@ -53,45 +52,45 @@ def check_path(folder: Path) -> Path:
 
 
 def is_lake(folder: Path) -> bool:
-    """Whether a corpus was saved in `folder`, be it by an older memkit."""
+    """Whether `folder` holds a saved corpus, also one of an older memkit."""
     return any((folder / name).is_file() for name in (POINTER, MANIFEST))
 
 
 def is_bucketed(folder: Path) -> bool:
-    """Whether buckets lie in `folder`.
+    """Whether `folder` holds shards (buckets).
 
     Raises
     ------
     FormatError
-        Where they were not all saved.
+        Where not all of them were saved.
     """
     if not (folder / BUCKETS).is_file() and any(folder.glob("bucket-*")):
-        raise refused(folder, f"buckets and {BUCKETS}", "a save that was stopped; save the corpus again")
+        raise refused(folder, f"buckets and {BUCKETS}", "an incomplete save; save the corpus again")
     return (folder / BUCKETS).is_file()
 
 
 def lakes_in(folder: Path) -> list[Path]:
-    """The lakes of which one consists, of any version: its buckets, or itself."""
+    """The lakes in `folder`, of any version: its shards (buckets), or the folder itself."""
     refuse_links(folder)
     return sorted(folder.glob("bucket-*")) if is_bucketed(folder) else [folder]
 
 
 @contextmanager
 def replacing(folder: Path, patience: float = _PATIENCE) -> Iterator[Path]:
-    """A folder to write a save into, which takes the place of the former one when the block ends well.
+    """A folder to write a snapshot into; it replaces the old snapshot when the block ends without an exception.
 
     Raises
     ------
     MemkitError
-        Where another process is saving to `folder` for more than so many seconds, or it cannot be written.
+        Where another process saves to `folder` for more than `patience` seconds, or `folder` cannot be written.
     FormatError
-        Where a link lies in it.
+        Where `folder` holds a symbolic link.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
         refuse_links(folder)
-        for place in _saves(folder):
-            refuse_links(place, below=True)
+        for snapshot in _saves(folder):
+            refuse_links(snapshot, below=True)
         with locked(folder, patience):
             staged = Path(mkdtemp(prefix=_SAVING, dir=folder))
             try:
@@ -99,39 +98,39 @@ def replacing(folder: Path, patience: float = _PATIENCE) -> Iterator[Path]:
                 _point_to(folder, staged)
             finally:
                 rmtree(staged, ignore_errors=True)
-            _tidy(folder)
+            _clean(folder)
     except (OSError, duckdb.Error) as error:
-        raise MemkitError(f"{folder}: cannot save there: {error}. What was there stays.") from error
+        raise MemkitError(f"{folder}: cannot save there: {error}. What was saved there before stays.") from error
 
 
 def _point_to(folder: Path, staged: Path) -> None:
-    """Have the pointer name what lies in `staged`; what is there already, whole, is not moved."""
+    """Make the pointer name the snapshot in `staged`, which is moved unless an equal one is already there."""
     sync(staged)
     database = staged / DATABASE
     if database.exists():
         database = database.rename(folder / f"{_SAVING}{DATABASE}")
     files = digests(staged)
-    place = folder / (_SAVED + digest(repr(files)))
-    if not place.is_dir() or digests(place) != files:
-        rmtree(place, ignore_errors=True)
-        staged.rename(place)
-    written = folder / f"{_SAVING}{POINTER}"
-    with written.open("w", encoding="utf-8") as file:
-        file.write(json.dumps({"save": place.name}))
+    snapshot = folder / (_SAVED + digest(repr(files)))
+    if not snapshot.is_dir() or digests(snapshot) != files:
+        rmtree(snapshot, ignore_errors=True)
+        staged.rename(snapshot)
+    pointer = folder / f"{_SAVING}{POINTER}"
+    with pointer.open("w", encoding="utf-8") as file:
+        file.write(json.dumps({"save": snapshot.name}))
         file.flush()
         os.fsync(file.fileno())
-    written.replace(folder / POINTER)
+    pointer.replace(folder / POINTER)
     if database.exists():
         database.replace(folder / DATABASE)
 
 
 def current(folder: Path) -> Path:
-    """The folder of the save that the pointer names; without one `folder` itself, where an older memkit saved there.
+    """The folder of the snapshot that the pointer names; `folder` itself for an older lake, which has no pointer.
 
     Raises
     ------
     FormatError
-        Where nothing is saved there, or a link lies on the way.
+        Where nothing is saved there, or there is a symbolic link.
     """
     refuse_links(folder)
     if not (folder / POINTER).exists() and (folder / MANIFEST).is_file():
@@ -145,42 +144,42 @@ def current(folder: Path) -> Path:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[tuple[Manifest, dict[str, BufferedReader]]]:
-    """The manifest of the lake in `folder` and its files, all of one save; those of ``vectors`` and the like aside.
+    """The manifest of the lake in `folder` and its open files, all of one snapshot, without ``vectors`` and the like.
 
     A file that does not exist is left out.
 
     Raises
     ------
     FormatError
-        Where there is no lake, or a link lies in it.
+        Where there is no lake, or it holds a symbolic link.
     """
-    _tidy_if_free(folder)
+    _clean_if_free(folder)
     for _ in range(_TRIES):
-        place = current(folder)
+        snapshot = current(folder)
         with ExitStack() as stack:
             try:
-                manifest, files = read_manifest(place), {}
+                manifest, files = read_manifest(snapshot), {}
                 for name in manifest.own_files:
                     with suppress(FormatError):
-                        files[name] = stack.enter_context(open_member(place, name))
+                        files[name] = stack.enter_context(open_member(snapshot, name))
             except FormatError:
-                if current(folder) == place:
+                if current(folder) == snapshot:
                     raise
                 continue
-            if current(folder) == place:
+            if current(folder) == snapshot:
                 yield manifest, files
                 return
-    raise MemkitError(f"{folder}: it was saved anew {_TRIES} times while it was opened. Open it again.")
+    raise MemkitError(f"{folder}: it was saved again {_TRIES} times while it was being opened. Open it again.")
 
 
 @contextmanager
 def locked(folder: Path, patience: float) -> Iterator[None]:
-    """Be the one process that saves to `folder`, after at most so many seconds.
+    """Hold the lock for saving to `folder`; wait for it at most `patience` seconds.
 
     Raises
     ------
     MemkitError
-        Where another process is.
+        Where another process holds it for longer.
     """
     from filelock import FileLock, Timeout
 
@@ -195,25 +194,25 @@ def locked(folder: Path, patience: float) -> Iterator[None]:
         lock.release()
 
 
-def _tidy_if_free(folder: Path) -> None:
-    """Clear what dead writers left; a living one, or a folder that may not be written, is left alone."""
+def _clean_if_free(folder: Path) -> None:
+    """Delete what dead writers left, unless a process is saving now or the folder cannot be written."""
     if len(_saves(folder)) > 1 or any(folder.glob(f"{_SAVING}*")):
         with suppress(MemkitError, OSError), locked(folder, 0):
-            _tidy(folder)
+            _clean(folder)
 
 
-def _tidy(folder: Path) -> None:
-    """Remove all saves but the one that the pointer names, and what is left of one under way.
+def _clean(folder: Path) -> None:
+    """Delete all snapshots except the one that the pointer names, and the remains of unfinished saves.
 
     Raises
     ------
     FormatError
-        Where the pointer names none: then nobody can say which one counts.
+        Where the pointer names none, so that the current snapshot is not known.
     """
-    kept = current(folder)
-    for left in (*_saves(folder), *folder.glob(f"{_SAVING}*")):
-        if left != kept:
-            rmtree(left) if left.is_dir() else left.unlink()
+    snapshot = current(folder)
+    for path in (*_saves(folder), *folder.glob(f"{_SAVING}*")):
+        if path != snapshot:
+            rmtree(path) if path.is_dir() else path.unlink()
 
 
 def _saves(folder: Path) -> list[Path]:
@@ -221,7 +220,7 @@ def _saves(folder: Path) -> list[Path]:
 
 
 def sync(folder: Path) -> None:
-    """Have the system write the files of `folder` before their names: a power cut keeps the order."""
+    """Flush the files of `folder` to the disk before they are renamed, so that a power cut keeps the order."""
     for place, _, names in os.walk(folder):
         for name in names:
             with (Path(place) / name).open("rb") as file:

@@ -1,4 +1,4 @@
-"""Labels that name memories as an older memkit did, brought to the ids of this one."""
+"""Conversion of labels from the memory ids of an older memkit to today's."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _COLUMNS = {
     "memories": ("memory_id", "format", "source_id", "path", "line_start", "title", "text"),
     "entries": ("memory_id", "status"),
 }
-"""What ids are made of."""
+"""The columns that ids are made from."""
 
 
 def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
-    """Labels with the ids that this memkit gives to the memories of an older one's lake.
+    """Convert labels from the memory ids of an older memkit's lake to the ids that this memkit makes.
 
-    The lake's own texts are read anew, so the folder that it came from need not be there, and may have changed. A
-    memory is now named by its own id or its heading, where sections were once numbered. What has become part of
-    another memory, as a heading without text has, is that one; of labels that meet so the highest stays. What has
-    become several, as a day's entries below its title have, is each of them.
+    The ids are made again from the texts in the lake, so its source folder need not exist and may have changed. Today a
+    memory's id comes from its own id or its heading; older versions numbered the sections. If an old memory is now part
+    of another one (a heading without text, for example), its labels go to that one, and the highest relevance is kept.
+    If it is now several memories (a day's entries below its title, for example), each of them gets its labels.
 
     Parameters
     ----------
@@ -44,19 +44,19 @@ def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
     Returns
     -------
     pyarrow.Table
-        `qrels` with other ids, in the order in which they came; of what has become several a row each.
+        `qrels` with the new ids, in the same order; one row for each new memory.
 
     Warns
     -----
     RuntimeWarning
-        Where the lake does not know some of the ids, which stay as they are.
+        Where some ids are not in the lake; they stay as they are.
 
     Raises
     ------
     ParameterError
         Where there is no column ``memory_id``.
     FormatError
-        Where there is no lake, or one that this memkit knows nothing of.
+        Where there is no lake, or one of an unknown version.
 
     Examples
     --------
@@ -69,15 +69,15 @@ def convert_ids(qrels: Any, old_lake: str | Path) -> pa.Table:
     labels = as_table(qrels)
     check_column("memory_id", labels.column_names, "convert_ids")
     ids = _new_ids(path_of("convert_ids", old_lake).absolute())
-    given = labels["memory_id"].to_pylist()
-    if unknown := sorted({str(id) for id in given if id not in ids}):
+    old_ids = labels["memory_id"].to_pylist()
+    if unknown := sorted({str(id) for id in old_ids if id not in ids}):
         message = (
             f"{old_lake}: {len(unknown)} ids of the labels are not in it and stay as they are: {unknown[0]!r:.200}"
         )
         warnings.warn(message, RuntimeWarning, stacklevel=2)
-    now = [(row, new) for row, id in enumerate(given) for new in ids.get(id, [id])]
-    labels = labels.take([row for row, _ in now])
-    column = pa.array([new for _, new in now], pa.string())
+    converted = [(row, new) for row, id in enumerate(old_ids) for new in ids.get(id, [id])]
+    labels = labels.take([row for row, _ in converted])
+    column = pa.array([new for _, new in converted], pa.string())
     return _highest(labels.set_column(labels.column_names.index("memory_id"), "memory_id", column))
 
 
@@ -95,32 +95,32 @@ def _new_ids(lake: Path) -> dict[str, list[str]]:
 
 
 def _of_sections(path: str, rows: list[dict[str, Any]]) -> dict[str, list[str]]:
-    """Sections are all lines of their file, so it can be read again from them."""
+    """The new ids of a file's sections: together they hold all its lines, so the file is parsed again from them."""
     rows = sorted(rows, key=lambda row: row["line_start"])
     text = "\n".join(row["text"] for row in rows)
-    read = Rows()
-    parse_file(File(Source(path, text), Role(forced="workspace")), read)
-    found = read.table("memories").select(["memory_id", "line_start", "line_end"]).to_pylist()
-    ids, at = {}, 0
+    parsed = Rows()
+    parse_file(File(Source(path, text), Role(forced="workspace")), parsed)
+    sections = parsed.table("memories").select(["memory_id", "line_start", "line_end"]).to_pylist()
+    ids, index = {}, 0
     for row in rows:
-        while found[at]["line_end"] < row["line_start"] and at + 1 < len(found):
-            at += 1
+        while sections[index]["line_end"] < row["line_start"] and index + 1 < len(sections):
+            index += 1
         last = row["line_start"] + row["text"].count("\n")
-        own = takewhile(lambda new, last=last: new["line_start"] <= last, islice(found, at + 1, None))  # type: ignore[misc]
-        ids[row["memory_id"]] = [found[at]["memory_id"], *(new["memory_id"] for new in own)]
+        further = takewhile(lambda new, last=last: new["line_start"] <= last, islice(sections, index + 1, None))  # type: ignore[misc]
+        ids[row["memory_id"]] = [sections[index]["memory_id"], *(new["memory_id"] for new in further)]
     return ids
 
 
 def _of_others(format: str, path: str, rows: list[dict[str, Any]], absent: set[str]) -> dict[str, list[str]]:
-    """Of two records with one id the second was numbered, and so was every entry without a file."""
-    made, ids = Rows(), {}
+    """The new ids of records: older versions numbered a second record of one id, and every entry without a file."""
+    new_rows, ids = Rows(), {}
     for row in rows:
-        id, own = row["memory_id"], row["source_id"]
+        id, name = row["memory_id"], row["source_id"]
         if id in absent:
-            own = slug_of(row["title"])
-        elif own is not None and not id.removeprefix(f"{format}:{path}#").startswith(own.replace("#", "%23")):
-            own = None
-        ids[id] = [made.new_id(format, path, own, row["text"]) if own else id]
+            name = slug_of(row["title"])
+        elif name is not None and not id.removeprefix(f"{format}:{path}#").startswith(name.replace("#", "%23")):
+            name = None
+        ids[id] = [new_rows.new_id(format, path, name, row["text"]) if name else id]
     return ids
 
 

@@ -27,7 +27,7 @@ from memkit.params import AsOf, check_value, path_of, revision_of
 from memkit.schemas import TABLES
 from memkit.tables.above import scale
 from memkit.tables.database import Database, TextIndex, sql_with
-from memkit.tables.lake import save, unread
+from memkit.tables.lake import empty_reading, save
 from memkit.tables.manifest import STATE, TEXT
 from memkit.tables.named import named_query
 from memkit.tables.sandbox import TIMEOUT_S
@@ -389,7 +389,7 @@ class Corpus:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         source = state.pop("source")
-        Corpus.__init__(self, reading=source and unread(*source), **state)
+        Corpus.__init__(self, reading=source and empty_reading(*source), **state)
         if source:
             remember_root(source[0])
             set(map(name_of, source[1].formats))

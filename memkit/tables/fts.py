@@ -1,13 +1,13 @@
-"""Full text over ``memories``: an index of three tables, and the macros that ask it.
+"""Full-text search over ``memories``: an index of three tables, and the SQL macros that query it.
 
-``fts(query, k := 10)`` gives the memories that share a term with the query, best first, in one pass over the postings;
-it cuts at k before any ``where`` beside it, so give it a k as large as what the filter may drop (`Retriever.search` has
-a ``where`` that acts before the cut);
-``match_bm25(memory_id, query)`` scores one memory. Both analyse their query as the texts were analysed
-(`memkit.text.analyse`), and give BM25 with k1 = 1.2, b = 0.75 and the base-10 logarithm of DuckDB's own extension,
-whose scores they equal; of that extension only the stemmer is used, for its index takes twice as long to build.
+``fts(query, k := 10)`` returns the memories that share a term with the query, best first, in one pass over the
+postings. It returns k rows before any ``where`` of the query applies, so choose k large enough for what the filter may
+remove (the ``where`` of `Retriever.search` acts before the cut). ``match_bm25(memory_id, query)`` scores one memory.
+Both analyse the query as the texts were analysed (`memkit.text.analyse`). The score is BM25 with k1 = 1.2, b = 0.75 and
+a base-10 logarithm, equal to that of DuckDB's own extension; only the extension's stemmer is used, as its index takes
+twice as long to build.
 
-The index is a snapshot of Arrow rows. It goes into a database whole (`add_fts`), and out of it nothing is ever read.
+The index is made of Arrow tables. They are loaded into a database as a whole (`add_fts`) and never read back from it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TEXT_INDEX: dict[str, pa.Schema] = {
     "terms": pa.schema([("termid", pa.int32()), ("term", pa.string()), ("df", pa.int32())]),
     "postings": pa.schema([("termid", pa.int32()), ("docid", pa.int32()), ("tf", pa.int32())]),
 }
-"""The tables of the index: how many terms a memory has, how many memories a term is in, and how often."""
+"""The tables of the index: document lengths, document frequencies of terms, and postings with term frequencies."""
 
 _INDEX = """
 create temp table counts as {counts};
@@ -46,13 +46,13 @@ create temp table postings as
 """
 
 _SCORES = """
-    with found as (
+    with query_terms as (
         select termid, df from {schema}.terms where term in (select unnest({terms}))
     ), scores as (
         select docid, sum(
             log((num_docs - df + 0.5) / (df + 0.5) + 1) * tf * ({k1} + 1) / (tf + {k1} * (1 - {b} + {b} * len / avgdl))
         ) as score
-        from {schema}.postings join found using (termid) join {schema}.docs using (docid)
+        from {schema}.postings join query_terms using (termid) join {schema}.docs using (docid)
         cross join (select count(*) as num_docs, avg(len) as avgdl from {schema}.docs)
         group by docid
     )
@@ -74,7 +74,7 @@ def index_text(memories: pa.Table) -> dict[str, pa.Table]:
     Parameters
     ----------
     memories : pyarrow.Table
-        With the columns memory_id, title, tags and text. Rows of one memory_id are one document.
+        With the columns memory_id, title, tags and text. Rows with the same memory_id are one document.
 
     Examples
     --------
@@ -91,16 +91,16 @@ def index_text(memories: pa.Table) -> dict[str, pa.Table]:
 
 
 def add_fts(con: duckdb.DuckDBPyConnection, index: Mapping[str, pa.Table]) -> None:
-    """Put an index and its macros into the database that `con` uses, or others in their place.
+    """Put an index and its macros into the database of `con`, replacing an older index.
 
-    Each statement can be repeated, so that a call that was broken off is mended by the next.
+    Each statement can be repeated, so a call that was interrupted is completed by the next one.
 
     Parameters
     ----------
     con : duckdb.DuckDBPyConnection
-        After `memkit.text.analyse.load_fts`.
+        A connection on which `memkit.text.analyse.load_fts` was called.
     index : mapping of str to pyarrow.Table
-        What `index_text` gave.
+        The result of `index_text`.
 
     Examples
     --------

@@ -1,7 +1,7 @@
-"""A corpus on disk: a Parquet file for each table, the full-text index and what a refresh needs as Parquet too.
+"""A lake: the snapshot of a corpus on disk, with a Parquet file for each table, the text index and the refresh state.
 
-Only the Parquet is byte-identical from run to run, and only it is read: ``corpus.duckdb``, with the same tables and
-their index, is written for other programs. `memkit.tables.commit` has it that a save is whole or not at all.
+Only the Parquet files are the same bytes from run to run, and only they are read: ``corpus.duckdb``, with the same
+tables and index, is written for other programs. `memkit.tables.commit` makes a save atomic.
 """
 
 from __future__ import annotations
@@ -41,23 +41,23 @@ from memkit.tables.untrusted import check_unique, declared, digests, open_member
 
 _MEMORIES = "memories.parquet"
 _STAT = ("size", "mtime_ns", "ctime_ns")
-_SEEN = pa.schema(
+_FILE_STATES = pa.schema(
     pa.field(name, pa.int64() if name in _STAT else pa.string(), nullable=False)
     for name in ("path", *_STAT, "digest", "role")
 )
-_KEPT = ("problems", "_counters", "_ids")
-"""Tables whose rows from the files alone cannot be told from the finished ones, so that they are saved beside them."""
+_STATE_TABLES = ("problems", "_counters", "_ids")
+"""Tables whose parsed rows cannot be recovered from the finished tables, so they are saved as well."""
 _SCHEMAS = schemas_of(FORMATS)
-_STATE_SCHEMAS = {name: _SCHEMAS[name] for name in _KEPT} | {"files": _SEEN}
+_STATE_SCHEMAS = {name: _SCHEMAS[name] for name in _STATE_TABLES} | {"files": _FILE_STATES}
 
 Writers = Mapping[str, Callable[[Path], None]]
-"""What others add to a lake: the name of a folder in it, and what fills that."""
+"""Functions of others that add a folder to a lake, by the folder's name."""
 
 
 def save(
     tables: dict[str, pa.Table], database: Database, reading: Reading | None, attached: Writers, folder: Path
 ) -> None:
-    """Write a corpus to `folder`, whole or not at all; cost linear in its size.
+    """Write a corpus to `folder` atomically; cost linear in its size.
 
     Raises
     ------
@@ -66,9 +66,9 @@ def save(
     """
     folder = check_path(folder)
     if (folder / BUCKETS).exists():
-        raise MemkitError(f"{folder}: a lake of buckets lies there. Pass buckets=, or choose another folder.")
-    if (folder / MANIFEST).exists():  # its texts would lie beside those of the new one
-        raise MemkitError(f"{folder}: a lake of an older memkit lies there. Remove it, or choose another folder.")
+        raise MemkitError(f"{folder}: it holds a lake of buckets. Pass buckets=, or choose another folder.")
+    if (folder / MANIFEST).exists():  # its files would stay next to those of the new one
+        raise MemkitError(f"{folder}: it holds a lake of an older memkit. Remove it, or choose another folder.")
     with replacing(folder) as staged:
         _write_all(staged, tables)
         _write_all(staged / TEXT, database.text_index())
@@ -85,7 +85,7 @@ def save(
 
 
 def save_tables(tables: Mapping[str, pa.Table], folder: Path) -> None:
-    """Write tables alone: a text index is made when it is asked for, and no database for other programs."""
+    """Write the tables alone: no text index (it is built when needed), and no database for other programs."""
     with replacing(folder) as staged:
         _write_all(staged, tables)
         (staged / MANIFEST).write_text(Manifest(VERSION, digests(staged), None, Options()).to_json(), encoding="utf-8")
@@ -100,48 +100,48 @@ def _write_all(folder: Path, tables: Mapping[str, pa.Table]) -> None:
 
 def write_parquet(path: Path | BytesIO, table: pa.Table) -> None:
     """Write `table` so that the same rows give the same bytes."""
-    # A name may be taken for an address.
+    # Opened here, as PyArrow may mistake a file name for a URL.
     with nullcontext(path) if isinstance(path, BytesIO) else path.open("wb") as file:
-        # Numbers of vectors are all different: to look for equal ones takes longer than to write them.
-        is_plain = any(pa.types.is_fixed_size_list(column) for column in table.schema.types)
-        how = {"compression": "none", "use_dictionary": False} if is_plain else {"compression": "zstd"}
-        pq.write_table(table.combine_chunks(), file, **how)
+        # The numbers of vectors are all different: a dictionary would take longer to build than to write them.
+        has_vectors = any(pa.types.is_fixed_size_list(column) for column in table.schema.types)
+        options = {"compression": "none", "use_dictionary": False} if has_vectors else {"compression": "zstd"}
+        pq.write_table(table.combine_chunks(), file, **options)
 
 
 def _carry_over(folder: Path, staged: Path, attached: Writers) -> None:
-    """Copy what others added to the lake that is there, if it is of the same memories and nobody adds it anew."""
+    """Copy folders that others added to the old snapshot, unless its memories differ or they are written again."""
     try:
-        place = current(folder)
-        before, files = read_manifest(place), digests(staged)
+        snapshot = current(folder)
+        old, files = read_manifest(snapshot), digests(staged)
     except FormatError:
         return
-    others = before.files.keys() - before.own_files if before.files.get(_MEMORIES) == files[_MEMORIES] else ()
-    for name in others:
+    added = old.files.keys() - old.own_files if old.files.get(_MEMORIES) == files[_MEMORIES] else ()
+    for name in added:
         if name.partition("/")[0] not in attached:
             (staged / name).parent.mkdir(parents=True, exist_ok=True)
-            with open_member(place, name) as source, (staged / name).open("wb") as target:
+            with open_member(snapshot, name) as source, (staged / name).open("wb") as target:
                 shutil.copyfileobj(source, target)
 
 
 def _write_database(database: Database, path: Path) -> None:
-    """Write the DuckDB file; by way of another folder where DuckDB would take the name for a query."""
+    """Write the DuckDB file; through a temporary folder where DuckDB would take a ``?`` in the path for options."""
     if "?" not in str(path):
         database.write(path)
         return
-    with TemporaryDirectory(prefix="memkit-") as other:
-        database.write(Path(other) / path.name)
-        shutil.move(Path(other) / path.name, path)
+    with TemporaryDirectory(prefix="memkit-") as temporary:
+        database.write(Path(temporary) / path.name)
+        shutil.move(Path(temporary) / path.name, path)
 
 
 def load(
     folder: Path, source: Path | None, trust: bool
 ) -> tuple[dict[str, pa.Table], Reading | None, dict[str, pa.Table] | None]:
-    """The tables of a saved corpus, its reading if it had one, and its full-text index if that was saved.
+    """The tables of a saved corpus, its reading if it has one, and its full-text index if that was saved.
 
     Raises
     ------
     FormatError
-        Where nothing is saved there, another version is, or a file is not what was saved.
+        Where nothing is saved there, the version is another one, or a file was changed since.
     """
     with opened(check_path(folder)) as (manifest, files):
         if manifest.version != VERSION:
@@ -152,7 +152,7 @@ def load(
 
 
 def columns_of(folder: Path, columns: Mapping[str, Sequence[str]]) -> dict[str, pa.Table]:
-    """These columns of memkit's own tables, of a lake of this version or an older one that has them.
+    """These columns of memkit's own tables, from a lake of this version or of an older one.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def columns_of(folder: Path, columns: Mapping[str, Sequence[str]]) -> dict[str, 
 
 
 class _Lake:
-    """The files of one save, open, and how each is checked."""
+    """The open files of one snapshot; reads each and checks it."""
 
     def __init__(self, folder: Path, manifest: Manifest, files: dict[str, BufferedReader], trust: bool) -> None:
         self.folder, self.manifest, self.files, self.trust = folder, manifest, files, trust
@@ -177,10 +177,10 @@ class _Lake:
         return tables
 
     def columns(self, name: str, wanted: Sequence[str]) -> pa.Table:
-        """Some columns of one of memkit's own tables, whatever others it has; no rows where it was not known yet."""
+        """Some columns of one of memkit's own tables; no rows where an old lake does not have the table yet."""
         path, schema = self.folder / f"{name}.parquet", pa.schema([TABLES[name].field(column) for column in wanted])
-        found = self._read(path.name) if path.name in self.manifest.files else schema.empty_table()
-        return declared(found.select([column for column in wanted if column in found.column_names]), schema, path)
+        table = self._read(path.name) if path.name in self.manifest.files else schema.empty_table()
+        return declared(table.select([column for column in wanted if column in table.column_names]), schema, path)
 
     def text_index(self) -> dict[str, pa.Table] | None:
         if not any(name.startswith(f"{TEXT}/") for name in self.manifest.files):
@@ -188,50 +188,51 @@ class _Lake:
         return {name: self._read(f"{TEXT}/{name}.parquet", schema) for name, schema in TEXT_INDEX.items()}
 
     def reading(self, tables: dict[str, pa.Table], source: Path | None) -> Reading | None:
-        """The reading that was saved; one that has seen nothing where its state is gone."""
+        """The saved reading; an empty one, after which a refresh reads every file, where its state is missing."""
         root = source or self.manifest.root
         if root is None:
             return None
-        reading = unread(Path(root), self.manifest.options)
-        # What the tables of others are is known once their formats are loaded, so a refresh reads all.
+        reading = empty_reading(Path(root), self.manifest.options)
+        # The schemas of formats from outside are known only once they are loaded, so a refresh reads every file.
         if self.manifest.options.formats:
             return reading
         try:
-            kept = {name: self._read(f"{STATE}/{name}.parquet", s) for name, s in _STATE_SCHEMAS.items()}
+            state = {name: self._read(f"{STATE}/{name}.parquet", s) for name, s in _STATE_SCHEMAS.items()}
         except FormatError:
             return reading
-        for row in kept.pop("files").to_pylist():
+        for row in state.pop("files").to_pylist():
             stat = (row["size"], row["mtime_ns"], row["ctime_ns"])
-            reading.seen[row["path"]] = stat, row["role"], row["digest"]
-        paths = pa.array(list(reading.seen), pa.string())
+            reading.files[row["path"]] = stat, row["role"], row["digest"]
+        paths = pa.array(list(reading.files), pa.string())
         for name in _SCHEMAS:
-            reading.parsed[name] = kept[name] if name in kept else _from_files(name, tables, paths)
+            reading.parsed[name] = state[name] if name in state else _from_files(name, tables, paths)
         return reading
 
     def _read(self, name: str, schema: pa.Schema | None = None) -> pa.Table:
         path, file = self.folder / name, self.files.get(name)
         if file is None or digest_of_file(file) != self.manifest.files[name]:
-            raise refused(path, "the file that was saved", "another or none; save the corpus again")
+            raise refused(path, "the file that was saved", "a changed or missing one; save the corpus again")
         return read_parquet(file, path, schema, self.trust)
 
 
-def unread(root: Path, options: Options) -> Reading:
-    """A reading that has seen nothing, so that a refresh reads all."""
+def empty_reading(root: Path, options: Options) -> Reading:
+    """A reading without files, after which a refresh reads every file."""
     parsed = {name: schema.empty_table() for name, schema in _SCHEMAS.items()}
     return Reading(root, options, parsed=parsed)
 
 
 def _state(reading: Reading) -> dict[str, pa.Table]:
-    """What a refresh needs."""
+    """The state that a refresh needs."""
     rows = [
         {"path": path, **dict(zip(_STAT, stat, strict=True)), "digest": digest, "role": role}
-        for path, (stat, role, digest) in sorted(reading.seen.items())
+        for path, (stat, role, digest) in sorted(reading.files.items())
     ]
-    return {name: reading.parsed[name] for name in _KEPT} | {"files": pa.Table.from_pylist(rows, schema=_SEEN)}
+    files = pa.Table.from_pylist(rows, schema=_FILE_STATES)
+    return {name: reading.parsed[name] for name in _STATE_TABLES} | {"files": files}
 
 
 def _from_files(name: str, tables: dict[str, pa.Table], paths: pa.Array) -> pa.Table:
-    """The rows that came from parsed files, as against the indexes, which every read surveys anew."""
+    """The rows of a table that came from parsed files, without those of indexes, which every read surveys again."""
     if name == "entries":
         return TABLES[name].empty_table()
     column = "path" if "path" in tables[name].column_names else None

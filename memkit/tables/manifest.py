@@ -1,7 +1,7 @@
-"""What a lake says of itself: the files of a save with their hashes, and where the corpus was read from.
+"""The manifest of a lake: the files of the snapshot with their hashes, and the folder that the corpus was read from.
 
-A manifest is input like any other. What it asks for is checked here: a name that leads out of the lake, an option that
-`memkit.read` would not take, a version of the future.
+A manifest is untrusted input. Checked here are names that lead out of the lake, options that `memkit.read` would not
+accept, and versions that this memkit does not know.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ from memkit.schemas import TABLES
 from memkit.tables.untrusted import is_member_name, read_json
 
 VERSION = 6
-"""Raised when `memkit.schemas.TABLES` or how ids are made changes: a lake of another version is not opened."""
+"""The lake's version: increased when `memkit.schemas.TABLES` or the making of ids changes. Other versions do not open.
+"""
 _OLDEST = 2
-"""The oldest version whose texts `memkit.convert_ids` can still find."""
+"""The oldest version that `memkit.convert_ids` can read."""
 MANIFEST, BUCKETS = "manifest.json", "buckets.json"
 STATE, TEXT, TOTALS = "state", "fts", "totals"
-"""Folders of a lake: what a refresh needs, the full-text index, and, beside buckets, what they are together."""
+"""Folders of a lake: the refresh state, the full-text index, and the collection statistics over all shards (buckets).
+"""
 _HASH = re.compile(r"[0-9a-f]{32}")
 _OPTIONS: dict[str, Callable[[Any], bool]] = {
     "format": lambda name: name is None or isinstance(name, str),
@@ -43,21 +45,21 @@ _OPTIONS: dict[str, Callable[[Any], bool]] = {
     "dates": lambda source: source in (None, "git"),
     "timezone": lambda zone: zone is None or (isinstance(zone, str) and bool(zone_of("refresh", zone))),
 }
-"""What a refresh repeats, and what it may be; rules are code and are not saved."""
+"""The options of a read that a refresh repeats, each with its check; rules are code and are not saved."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """A save.
+    """The content of a manifest.
 
     Attributes
     ----------
     files : dict of str to str
-        Hash by name, with '/' between its parts.
+        The hash of each file by name, with '/' between its parts.
     root : str or None
-        Where the corpus was read from; not to be followed unasked.
+        The folder that the corpus was read from; not to be read unless the user trusts the lake.
     options : Options
-        What that read was asked for.
+        The options of that read.
     """
 
     version: int
@@ -72,11 +74,11 @@ class Manifest:
 
     @property
     def own_files(self) -> list[str]:
-        """The names of what a corpus is opened from, so without those that a Retriever or others added."""
+        """The files that a corpus is opened from, without those that a Retriever or others added."""
         return [name for name in self.files if name.partition("/")[0] in (STATE, TEXT) or "/" not in name]
 
     def to_json(self) -> str:
-        """What `read_manifest` reads."""
+        """The JSON that `read_manifest` reads."""
         options = {name: getattr(self.options, name) for name in _OPTIONS}
         source = None if self.root is None else {"root": self.root, "options": options}
         document = {"version": self.version, "files": dict(sorted(self.files.items())), "source": source}
@@ -89,7 +91,7 @@ def read_manifest(folder: Path) -> Manifest:
     Raises
     ------
     FormatError
-        Where it is missing, or another program, a newer memkit or one of long ago wrote it.
+        Where it is missing, or was written by another program, a newer memkit or a very old one.
     """
     path = folder / MANIFEST
     document = read_json(folder, MANIFEST)
@@ -108,11 +110,11 @@ def read_manifest(folder: Path) -> Manifest:
 
 
 def other_version(path: Path, version: object) -> FormatError:
-    """What is said of a lake that this memkit does not open."""
-    what_to_do = "read the folder again and save that, or open it with the memkit that wrote it"
+    """The error for a lake of another version."""
+    advice = "read the folder again and save it, or open the lake with the memkit that wrote it"
     if type(version) is int and version < VERSION:
-        what_to_do += "; mk.convert_ids brings labels over"
-    return refused(path, f"a saved corpus of version {VERSION}", f"{version!r:.80}; {what_to_do}")
+        advice += "; mk.convert_ids converts labels"
+    return refused(path, f"a saved corpus of version {VERSION}", f"{version!r:.80}; {advice}")
 
 
 def _check_files(files: dict[str, str], version: int) -> None:
@@ -134,7 +136,7 @@ def _root_of(root: str) -> str:
 
 
 def _options_of(saved: dict[str, Any]) -> Options:
-    """What `Manifest.to_json` wrote; no more processes than this machine has cores."""
+    """The options that `Manifest.to_json` wrote; at most as many processes as this machine has cores."""
     known = (None, *NAMES, *saved.get("formats", ()))
     if not all(_OPTIONS[name](value) for name, value in saved.items()) or saved.get("format") not in known:
         raise ValueError(f"options {saved!r}")

@@ -1,8 +1,8 @@
-"""Useful questions as ``.sql`` files: the first comment says what a query answers; ``$as_of`` is the day asked for.
+"""Ready-made queries as ``.sql`` files: the first comment says what a query answers; ``$as_of`` is the day.
 
 A comment ``-- $days = 31`` declares a parameter with its default, as JSON.
 
-``{age_days}``, ``{factor}`` and ``{expired}`` in a file stand for what `memkit.tables.age` says.
+``{age_days}``, ``{factor}`` and ``{expired}`` in a file are replaced by the SQL of `memkit.tables.age`.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ def _queries() -> dict[str, str]:
 
 
 def _filled(sql: str) -> str:
-    for name, meant in (("age_days", age_sql()), ("factor", decay_sql()), ("expired", expired_sql())):
-        sql = sql.replace(f"{{{name}}}", meant)
+    for name, expression in (("age_days", age_sql()), ("factor", decay_sql()), ("expired", expired_sql())):
+        sql = sql.replace(f"{{{name}}}", expression)
     return sql
 
 
 def named_query(
-    name: str, as_of: AsOf, given: Mapping[str, Any], has_history: bool = True
+    name: str, as_of: AsOf, params: Mapping[str, Any], has_history: bool = True
 ) -> tuple[str, dict[str, Any] | None]:
-    """The SQL of one named query, and its values: those given, else the defaults that its comments declare.
+    """The SQL of one named query and the values of its parameters: `params`, and the defaults in its comments.
 
     Raises
     ------
     ParameterError
-        For an unknown name, one that needs a history where there is none, a parameter that it does not take, or a value
-        of another kind than the default.
+        For an unknown name, a query that needs a history where there is none, an unknown parameter, or a value of
+        another type than the default.
     """
     queries = _queries()
     if name not in queries:
@@ -55,18 +55,18 @@ def named_query(
             f"{owner}: expected a history. Got a corpus without one: mk.history(folder).named({name!r})."
         )
     declared = _declared(query)
-    for key, value in given.items():
+    for key, value in params.items():
         if key not in declared:
             expected = f"expected parameters among {', '.join(declared)}" if declared else "it takes no parameters"
             raise ParameterError(f"{owner}: {expected}. Got {key!r}.{did_you_mean(key, declared)}")
         default = declared[key]
         check_value(owner, key, value, "str" if default is None else type(default).__name__, nullable=default is None)
-    values = {**declared, **given} | ({"as_of": as_of_time(as_of)} if "$as_of" in query else {})
+    values = {**declared, **params} | ({"as_of": as_of_time(as_of)} if "$as_of" in query else {})
     return query, values or None
 
 
 def needs_history(name: str) -> bool:
-    """Whether a named query is over the tables of `memkit.history`."""
+    """Whether a named query reads the tables of `memkit.history`."""
     return re.search(r"\b(?:versions|commits)\b", _queries().get(name, "")) is not None
 
 
@@ -83,12 +83,12 @@ _PARAMETER = re.compile(r"^-- \$(\w+) = (\S+)", re.MULTILINE)
 
 
 def named_queries() -> pa.Table:
-    """The named queries: run one with ``corpus.named(name)``, or start your own from its SQL.
+    """The named queries: run one with ``corpus.named(name)``, or use its SQL to write your own.
 
     Returns
     -------
     pyarrow.Table
-        Columns name, question, needs_as_of, needs_history (those are for `memkit.history`), parameters (with their
+        Columns name, question, needs_as_of, needs_history (whether it is for `memkit.history`), parameters (with their
         defaults), sql.
 
     Examples

@@ -1,8 +1,8 @@
-r"""Patterns that a policy declares. What each says of a row is a column of its statement's first step, ``tested``.
+r"""Regular expressions of a policy. The result of each is a column of ``tested``, the first step of its statement.
 
-The rest of the statement reads these columns by name, so it is the same whoever answers: DuckDB over a table; RE2
-itself for one row, as to make a pattern ready takes DuckDB milliseconds and a save needs a dozen; and `Kept`, which has
-the answers already, while a slider moves.
+The rest of the statement reads these columns by name, so it does not matter how they are computed: by DuckDB for a
+table; by RE2 itself for one row, as DuckDB takes milliseconds to compile a pattern and a save needs a dozen; or by
+`PatternCache`, which keeps the results while a slider moves.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from memkit.duck import literal, rows_of
 
 try:
     import re2
-except ImportError:  # no wheel for this machine: DuckDB is asked for one row as for many
+except ImportError:  # no wheel for this machine: DuckDB evaluates one row as well
     re2 = None
 
-_SURE = re.compile("[\0-\U0002ebef]*")
-"""What is a letter is the same to DuckDB and to RE2 up to here; later versions of Unicode have more of them."""
+_SAME_UNICODE = re.compile("[\0-\U0002ebef]*")
+"""Up to here DuckDB and RE2 agree on what a letter is; later versions of Unicode have more letters."""
 
-Says = Literal["test", "first", "every", "rest"]
-Ask = Callable[[Sequence["Pattern"], pa.Table], "Said | None"]
-"""What patterns say of rows; None where nobody can be sure."""
+Form = Literal["test", "first", "every", "replace"]
+Match = Callable[[Sequence["Pattern"], pa.Table], "Matches | None"]
+"""Evaluates patterns over rows; None where the result may differ from DuckDB's."""
 
 
-class Said(NamedTuple):
-    """What patterns said of rows: a first step in place of the one that asks them, and what it reads as ``said``."""
+class Matches(NamedTuple):
+    """The results of patterns: SQL for the statement's first step, and the relation that it reads as ``matches``."""
 
     sql: str
     relation: pa.Table | None = None
@@ -42,26 +42,26 @@ class _Form(NamedTuple):
     answer: Callable[[Any, bytes, bytes], Any]
 
 
-_FORMS: dict[Says, _Form] = {
+_FORMS: dict[Form, _Form] = {
     "test": _Form(
         "regexp_matches({column}, {re2})",
         "boolean",
-        lambda own, text, instead: own.search(text) is not None,
+        lambda pattern, text, instead: pattern.search(text) is not None,
     ),
     "first": _Form(
         "nullif(regexp_extract({column}, {re2}, 1), '')",
         "varchar",
-        lambda own, text, instead: (own.search(text) or ("", b""))[1] or None,
+        lambda pattern, text, instead: (pattern.search(text) or ("", b""))[1] or None,
     ),
     "every": _Form(
         "regexp_extract_all({column}, {re2}, 1)",
         "varchar[]",
-        lambda own, text, instead: [found[1] or b"" for found in own.finditer(text)],
+        lambda pattern, text, instead: [match[1] or b"" for match in pattern.finditer(text)],
     ),
-    "rest": _Form(
+    "replace": _Form(
         "regexp_replace({column}, {re2}, {instead}, 'g')",
         "varchar",
-        lambda own, text, instead: own.sub(instead, text),
+        lambda pattern, text, instead: pattern.sub(instead, text),
     ),
 }
 
@@ -73,19 +73,19 @@ class Pattern:
     Attributes
     ----------
     name : str
-        The column of ``tested`` that holds what it says; null where the column that it reads is.
+        The column of ``tested`` with its result; null where the column that it reads is null.
     re2 : str
-        In the syntax of RE2; with a group 1 where `says` is ``first`` or ``every``.
-    says : {"test", "first", "every", "rest"}
-        Whether it matches; the first match, null if there is none; all of them, none of which may be empty; or the
-        text with `instead` in place of each.
+        The expression in the syntax of RE2; with a group 1 where `form` is ``first`` or ``every``.
+    form : {"test", "first", "every", "replace"}
+        The result: whether it matches; the first match, or null; a list of all matches, which must not be empty
+        strings; or the text with each match replaced by `instead`.
     column : str or Pattern
-        What it reads: a column of ``input``, or what another pattern says.
+        The column of ``input`` that it reads, or another pattern whose result it reads.
     instead : str
-        May say ``\1`` for a group.
+        The replacement; ``\1`` stands for group 1.
     after : Pattern or str, optional
-        A quick look that holds wherever this one says something, or a condition in SQL on ``input`` under which its
-        answer is of use: other rows need not be asked, and what is said of them means nothing.
+        A cheaper pattern that matches wherever this one does, or a SQL condition on ``input`` under which the result is
+        needed. Other rows need not be evaluated, and their results mean nothing.
 
     Examples
     --------
@@ -95,7 +95,7 @@ class Pattern:
 
     name: str
     re2: str
-    says: Says = "test"
+    form: Form = "test"
     column: str | Pattern = "text"
     instead: str = ""
     after: Pattern | str | None = field(default=None, compare=False)
@@ -107,24 +107,24 @@ class Pattern:
 
     @property
     def sql(self) -> str:
-        """The expression of its column."""
-        call = _FORMS[self.says].sql.format(column=self.reads, re2=_quoted(self.re2), instead=_quoted(self.instead))
-        look = self.after.name if isinstance(self.after, Pattern) else self.after
-        return f"case when {look} then {call} end" if look else call
+        """The SQL expression of its column."""
+        call = _FORMS[self.form].sql.format(column=self.reads, re2=_quoted(self.re2), instead=_quoted(self.instead))
+        condition = self.after.name if isinstance(self.after, Pattern) else self.after
+        return f"case when {condition} then {call} end" if condition else call
 
-    def of(self, text: str) -> Any:
-        """What it says of one text."""
-        found = _FORMS[self.says].answer(re2.compile(self.re2.encode()), text.encode(), self.instead.encode())
-        if isinstance(found, list):
-            return [each.decode() for each in found]
-        return found.decode() if isinstance(found, bytes) else found
+    def match(self, text: str) -> Any:
+        """The result for one text."""
+        result = _FORMS[self.form].answer(re2.compile(self.re2.encode()), text.encode(), self.instead.encode())
+        if isinstance(result, list):
+            return [part.decode() for part in result]
+        return result.decode() if isinstance(result, bytes) else result
 
 
-def asked(patterns: Sequence[Pattern]) -> str:
-    """SQL for ``input`` with a column for each pattern; one that needs another's column stands outside of it.
+def patterns_sql(patterns: Sequence[Pattern]) -> str:
+    """SQL for ``input`` with a column for each pattern; a pattern that needs another's column is in an outer query.
 
     >>> look = Pattern("look", "чай")
-    >>> print(asked([look, Pattern("tea", "(чай.*)", "first", after=look)]))
+    >>> print(patterns_sql([look, Pattern("tea", "(чай.*)", "first", after=look)]))
     select *,
         case when look then nullif(regexp_extract(text, '(чай.*)', 1), '') end as tea
     from (
@@ -133,26 +133,29 @@ def asked(patterns: Sequence[Pattern]) -> str:
         from input
     )
     """
-    source, left = "input", list(patterns)
-    while left:
-        ready = [one for one in left if one.column not in left and one.after not in left]
-        columns = "".join(f",\n    {one.sql} as {one.name}" for one in ready)
+    source, remaining = "input", list(patterns)
+    while remaining:
+        ready = [pattern for pattern in remaining if not {pattern.column, pattern.after} & {*remaining}]
+        columns = "".join(f",\n    {pattern.sql} as {pattern.name}" for pattern in ready)
         inner = source if source == "input" else "(\n    " + source.replace("\n", "\n    ") + "\n)"
         source = f"select *{columns}\nfrom {inner}"  # declared patterns, quoted
-        left = [one for one in left if one not in ready]
+        remaining = [pattern for pattern in remaining if pattern not in ready]
     return source
 
 
-def of_one(patterns: Sequence[Pattern], rows: pa.Table) -> Said | None:
-    """What the patterns say of the one row of a table; None where RE2 is not there, or may not mean the same."""
-    (row,) = rows.select(["row", *{one.column for one in patterns if isinstance(one.column, str)}]).to_pylist()
-    if re2 is None or not all(_SURE.fullmatch(text) for text in row.values() if isinstance(text, str)):
+def match_row(patterns: Sequence[Pattern], rows: pa.Table) -> Matches | None:
+    """The results for a table of one row; None where RE2 is not installed, or might differ from DuckDB."""
+    columns_read = {pattern.column for pattern in patterns if isinstance(pattern.column, str)}
+    (row,) = rows.select(["row", *columns_read]).to_pylist()
+    if re2 is None or not all(_SAME_UNICODE.fullmatch(text) for text in row.values() if isinstance(text, str)):
         return None
-    for one in patterns:
-        is_open = row[one.reads] is not None and not (isinstance(one.after, Pattern) and not row[one.after.name])
-        row[one.name] = one.of(row[one.reads]) if is_open else None
-    columns = "".join(f",\n    {_value(row[one.name], _FORMS[one.says].type)} as {one.name}" for one in patterns)
-    return Said(f"select *{columns}\nfrom input")
+    for pattern in patterns:
+        is_excluded = isinstance(pattern.after, Pattern) and not row[pattern.after.name]
+        is_needed = row[pattern.reads] is not None and not is_excluded
+        row[pattern.name] = pattern.match(row[pattern.reads]) if is_needed else None
+    values = ((_value(row[pattern.name], _FORMS[pattern.form].type), pattern.name) for pattern in patterns)
+    columns = "".join(f",\n    {value} as {name}" for value, name in values)
+    return Matches(f"select *{columns}\nfrom input")
 
 
 def _value(value: Any, kind: str) -> str:
@@ -163,33 +166,33 @@ def _value(value: Any, kind: str) -> str:
 
 
 def _quoted(text: str) -> str:
-    """`text` as SQL of one line, which stays what it is where the statement is set in."""
+    """`text` as a SQL string on one line, which does not change where the statement is indented."""
     return f"({' || chr(10) || '.join(map(literal, text.split(chr(10))))})" if "\n" in text else literal(text)
 
 
-class Kept:
-    """What patterns say of some rows, for whoever asks of the same rows again: only what has changed is asked."""
+class PatternCache:
+    """Results of patterns for one table; for the same table again, only changed patterns are evaluated."""
 
     def __init__(self) -> None:
         self._source: pa.Table | None = None
         self._columns: dict[Pattern, pa.ChunkedArray] = {}
 
-    def of(self, source: pa.Table) -> Ask:
-        """What asks of the rows of `source`; those of another table are forgotten."""
+    def for_rows(self, source: pa.Table) -> Match:
+        """The function that evaluates patterns over `source`; results for another table are dropped."""
         if source is not self._source:
             self._source, self._columns = source, {}
-        return self._said
+        return self._match
 
-    def _said(self, patterns: Sequence[Pattern], rows: pa.Table) -> Said:
-        # Which rows are open to a pattern may change while the pattern does not.
-        if new := [replace(one, after=None) for one in patterns if one not in self._columns]:
+    def _match(self, patterns: Sequence[Pattern], rows: pa.Table) -> Matches:
+        # The rows that `after` selects may change while the pattern does not, so all rows are evaluated.
+        if new := [replace(pattern, after=None) for pattern in patterns if pattern not in self._columns]:
             known = rows
-            for one, column in self._columns.items():
-                if any(one == each.column for each in new):
-                    known = known.append_column(one.name, column)
-            names = ", ".join(one.name for one in new)
-            found = rows_of(f"select {names} from ({asked(new)}) order by row", input=known)  # noqa: S608  # our own names
-            self._columns |= zip(new, found.columns, strict=True)
-        self._columns = {one: self._columns[one] for one in patterns}
-        said = {one.name: column for one, column in self._columns.items()}
-        return Said("select * from input left join said using (row)", pa.table({"row": rows["row"], **said}))
+            for pattern, column in self._columns.items():
+                if any(pattern == other.column for other in new):
+                    known = known.append_column(pattern.name, column)
+            names = ", ".join(pattern.name for pattern in new)
+            results = rows_of(f"select {names} from ({patterns_sql(new)}) order by row", input=known)  # noqa: S608  # our own names
+            self._columns |= zip(new, results.columns, strict=True)
+        self._columns = {pattern: self._columns[pattern] for pattern in patterns}
+        columns = {pattern.name: column for pattern, column in self._columns.items()}
+        return Matches("select * from input left join matches using (row)", pa.table({"row": rows["row"], **columns}))

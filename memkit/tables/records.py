@@ -1,4 +1,4 @@
-"""Records in use: wisdom facts supported and contradicted, pathways ranked, stale pathways (records document)."""
+"""Reports on records: support of wisdom facts, ranking of pathways, stale pathways (records document)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ select memory_id, fact_id, category, content, confidence,
 from wisdom_facts left join claims using (fact_id)
 order by balance desc, confidence desc nulls last, fact_id, memory_id"""
 
-# Wilson's score interval (1927): never outside of 0..1, and wide where there are few uses.
+# The Wilson score interval (1927) is always within 0..1, and wide where there are few uses.
 PATHWAYS_SQL = """with used as (
     select *, greatest(coalesce(hits, 0), 0)::double as n,
         case when success_rate between 0 and 1 then success_rate end as p, $z * $z as zz
@@ -59,20 +59,20 @@ order by idle_days desc nulls last, id, memory_id"""  # noqa: S608  # no data in
 
 
 def wisdom_support(corpus: Any, relations: Any = None) -> pa.Table:
-    """Each wisdom fact with the weights that support and contradict it, summed.
+    """Each wisdom fact with the summed weights of the relations that support and contradict it.
 
     Parameters
     ----------
     corpus : Corpus, or table of wisdom facts
-        Of a corpus, its ``wisdom_facts`` and ``relations``.
+        A corpus brings both its ``wisdom_facts`` and ``relations``.
     relations : pyarrow.Table or pandas.DataFrame, optional
-        from_id, to_id, type, weight; needed beside a table.
+        Columns from_id, to_id, type, weight; required if `corpus` is a table.
 
     Returns
     -------
     pyarrow.Table
         memory_id, fact_id, category, content (string), confidence, supported, contradicted (float64), supports,
-        contradictions (int64), balance (float64, supported less contradicted); best supported first. A relation of a
+        contradictions (int64), balance (float64, supported minus contradicted); best supported first. A relation of a
         fact with itself does not count. The statement is `WISDOM_SQL`.
 
     Examples
@@ -87,13 +87,13 @@ def wisdom_support(corpus: Any, relations: Any = None) -> pa.Table:
 
 
 def rank_pathways(corpus: Any, confidence: float = 0.95) -> pa.Table:
-    """Pathways by use and success: by the low end of the success rate's Wilson interval.
+    """Rank pathways by use and success: by the lower bound of the Wilson interval of the success rate.
 
     Parameters
     ----------
     corpus : Corpus, or table of pathways
     confidence : float, ratio in (0, 1)
-        Of the interval, two-sided.
+        The confidence level of the two-sided interval.
 
     Returns
     -------
@@ -113,13 +113,13 @@ def rank_pathways(corpus: Any, confidence: float = 0.95) -> pa.Table:
 
 
 def stale_pathways(corpus: Any, as_of: AsOf = None, days: float = 90.0) -> pa.Table:
-    """Every pathway with the days since its last use, and whether they are more than `days`.
+    """Every pathway with the days since its last use, and whether that is more than `days`.
 
     Parameters
     ----------
     corpus : Corpus, or table of pathways
     as_of : str, date, datetime or None
-        The day that is looked at, UTC; None is now.
+        The day from which the days are counted back, UTC; None is now.
     days : float, days
         A pathway unused for longer is stale; one without a date is not.
 
@@ -137,10 +137,10 @@ def stale_pathways(corpus: Any, as_of: AsOf = None, days: float = 90.0) -> pa.Ta
     """
     check_value("stale_pathways", "days", days, "float", low=0, unit="days")
     moment = as_of_time(as_of)
-    asked = {"as_of": moment, "days": float(days)}
-    return record_as_of(rows_of(STALE_SQL, asked, pathways=_table(corpus, "pathways")), moment)
+    values = {"as_of": moment, "days": float(days)}
+    return record_as_of(rows_of(STALE_SQL, values, pathways=_table(corpus, "pathways")), moment)
 
 
-def _table(given: Any, name: str) -> pa.Table:
-    tables = getattr(given, "tables", None)
-    return input_table(as_table(tables[name] if isinstance(tables, dict) else given), TABLES[name])
+def _table(corpus: Any, name: str) -> pa.Table:
+    tables = getattr(corpus, "tables", None)
+    return input_table(as_table(tables[name] if isinstance(tables, dict) else corpus), TABLES[name])

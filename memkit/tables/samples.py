@@ -1,4 +1,4 @@
-"""Folders to try memkit on: the sample corpus that it ships, and folders of a few files for an example."""
+"""Folders to try memkit on: the sample corpus, and small folders for examples."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from memkit.params import path_of
 
 
 def sample_data() -> Path:
-    """The folder of the sample corpus: one invented bot project in all five formats, Russian and English.
+    """The folder of the sample corpus: an invented bot project in all five formats, in Russian and English.
 
-    Below it, ``broken/`` holds one defect a folder; `memkit.read` skips it unless it is named.
+    Its folder ``broken/`` has one defect in each sub-folder; `memkit.read` skips it unless you name it.
 
     Returns
     -------
@@ -22,7 +22,7 @@ def sample_data() -> Path:
     Raises
     ------
     FormatError
-        Where neither is there.
+        Where neither exists.
 
     Examples
     --------
@@ -45,14 +45,14 @@ def find_data(package: Path) -> Path:
 
 
 def write_files(folder: str | Path, files: Mapping[str, str | bytes]) -> Path:
-    """Write a few files below `folder` and give it back, so that an example fits in one expression.
+    """Write a few files below `folder` and return it, so that an example fits in one expression.
 
     Parameters
     ----------
     folder : str or Path
-        Made unless it exists.
+        Created if missing.
     files : mapping of str to str or bytes
-        Content by path relative to `folder`; a text is written as UTF-8, line ends as they are.
+        Content by path relative to `folder`; text is written as UTF-8 with its line ends unchanged.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Memories that hold secrets, as rows of problems, which are listed only when asked for; and what hides them."""
+"""Secrets in memories, as rows of problems (listed only on request), and a mask that hides them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _MEANING = {secret.name: secret.meaning for secret in reversed(SECRETS)}
 
 
 def secret_problems(memories: pa.Table) -> pa.Table:
-    """A row of ``problems`` for each secret in a memory's title, text, tags or further fields; none repeats the secret.
+    """A row of ``problems`` for each secret in a memory's title, text, tags or other fields; no row shows the secret.
 
     >>> row = secret_problems(pa.table({"path": ["a.md"], "text": ["Чай.\\nПароль: sova-2026"]})).to_pylist()[0]
     >>> print(row["message"])
-    a.md: field 'text' must hold no secret. Got a password that is named as one, 9 characters. Move it and change it.
+    a.md: field 'text' must hold no secret. Got a password that is named as one, 9 characters. Remove it and change it.
     """
     return secrets_in(memories)[0]
 
 
 def secrets_in(memories: pa.Table) -> tuple[pa.Table, Mask]:
-    """`secret_problems`, and what hides these secrets in messages about the same memories."""
+    """`secret_problems`, and a mask that hides these secrets in messages about the same memories."""
     names, hide = [name for name in (*_WHERE, *_LOOKED_AT) if name in memories.column_names], Mask()
     rows = [problem for row in memories.select(names).to_pylist() for problem in _problems(row, hide)]
     return pa.Table.from_pylist(rows, schema=PROBLEMS), hide
@@ -38,7 +38,7 @@ def _problems(row: dict[str, Any], hide: Mask) -> Iterator[dict[str, Any]]:
     for field in _LOOKED_AT:
         value = row.get(field) or ""
         value = value if isinstance(value, str) else "\n".join(filter(None, value))
-        if field == "title" and value in text:  # a heading is in both, and said once
+        if field == "title" and value in text:  # a heading is in both, and reported once
             continue
         for found in hide.learn(value):
             yield _problem(row, field, value, found)

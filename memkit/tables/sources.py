@@ -257,12 +257,12 @@ def exact_text(corpus: Corpus, path: str, data: bytes | None) -> str:
         Where it is not UTF-8.
     """
     reading = corpus._source()
-    if data is None or not _is_same(reading.seen.get(path), reading.surveyed.get(path), data):
+    if data is None or not _is_same(reading.files.get(path), reading.surveyed.get(path), data):
         raise StaleSourceError(f"{path}: it was changed since it was read. Read the folder again.", path)
     return utf8(path, data)
 
 
-def _is_same(seen: object, surveyed: object, data: bytes) -> bool:
-    if isinstance(seen, tuple):
-        return bool(digest_of(((len(data), 0, 0), data)) == seen[2])
+def _is_same(state: object, surveyed: object, data: bytes) -> bool:
+    if isinstance(state, tuple):
+        return bool(digest_of(((len(data), 0, 0), data)) == state[2])
     return not isinstance(surveyed, tuple) or decode("", data).text == surveyed[1].text

@@ -1,7 +1,7 @@
-"""A table in, the same table with new columns out, by one DuckDB statement that can be read.
+"""`Annotator`: adds columns to a table with one readable DuckDB statement.
 
-The statement runs over a relation named ``input``: the needed columns of the table, absent ones as nulls, and ``row``,
-the 0-based place of each row. Nothing of the table is ever pasted into the text.
+The statement reads a relation named ``input``: the needed columns of the table (null where absent), and ``row``, the
+0-based position of each row. No value of the table is ever pasted into the statement.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from memkit.formats.syntax.values import time_of
 from memkit.params import AsOf, Estimator, as_of_time, check_column, describe, record_as_of, revision_of
 from memkit.schemas import KINDS, TIMESTAMP
 from memkit.tables.age import AS_OF
-from memkit.tables.patterns import Ask, Kept, Pattern, Said, asked, of_one
+from memkit.tables.patterns import Match, Matches, Pattern, PatternCache, match_row, patterns_sql
 
 
 class Annotator(Estimator):
@@ -33,19 +33,19 @@ class Annotator(Estimator):
     Attributes
     ----------
     name : str
-        The one name of the class in the command line, presets and pipelines: its own, as ``index_check``.
+        The name used by the command line, presets and pipelines: the class's own name in snake case (``index_check``).
     over : str
-        The table of a corpus that it looks at.
+        The table of a corpus that it annotates.
     needs : pyarrow.Schema
-        The columns that the statement reads; an absent one is all null, which is neutral.
+        The columns that the statement reads; an absent column is all null, which is neutral.
     required : tuple of str
-        Those of `needs` without which there is nothing to say.
+        The columns of `needs` that must be present.
     adds : dict of str to str
         The columns that it adds, by name, with their meaning.
     reads : tuple of str
-        Relations that the statement reads beside ``input``.
+        Relations that the statement reads in addition to ``input``.
     by_user : bool
-        Whether what it says of a row depends on other rows of its user alone, so that users can be looked at apart.
+        Whether a row's result depends only on rows of the same user, so that each user can be computed separately.
     """
 
     learns = False
@@ -79,62 +79,62 @@ class Annotator(Estimator):
         table : pyarrow.Table, pandas.DataFrame or Corpus
             Rows with memkit's column names; of a corpus, the table that the step is for, most often ``memories``.
         as_of : str, date, datetime or None
-            The day that is looked at, UTC; None is now. Kept in the schema metadata.
+            The day that the result is computed for, UTC; None is now. Kept in the schema metadata.
 
         Returns
         -------
         pyarrow.Table
-            A column of the same name that was there before is kept as ``given_…``.
+            If the table already has a column of the same name, that column is kept as ``given_…``.
 
         Raises
         ------
         ParameterError
-            For a parameter, a column's type or an `as_of` that its declaration refuses, and a required column that
-            is absent.
+            For a parameter, a column's type or an `as_of` that its declaration does not allow, and for a required
+            column that is missing.
         """
         return self._transform(table, as_of)
 
-    def _transform(self, table: Any, as_of: AsOf, kept: Kept | None = None) -> pa.Table:
-        """`transform`, with what patterns said of the same rows before, if that is kept."""
+    def _transform(self, table: Any, as_of: AsOf, cache: PatternCache | None = None) -> pa.Table:
+        """`transform`, with cached matches of the patterns for the same rows, if there are any."""
         source, moment = self._source(table), as_of_time(as_of)
         relations = self.relations(source, moment)
-        ask = kept.of(source) if kept else of_one if source.num_rows == 1 else None
-        said = self._said(relations["input"], ask) if ask else {}
+        match = cache.for_rows(source) if cache else match_row if source.num_rows == 1 else None
+        matches = self._matches(relations["input"], match) if match else {}
         with session() as con:
             for name, relation in relations.items():
                 con.register(name, relation)
-            for name, known in said.items():
-                if known.relation is not None:
-                    con.register(name, known.relation)
-            found = run(con, laid_out(self._statement(said)), tuple(self.adds), moment)
-        result, note = annotate(source, with_meanings(found, self.adds)), self._note(source, relations["input"])
+            for name, cached in matches.items():
+                if cached.relation is not None:
+                    con.register(name, cached.relation)
+            columns = run(con, laid_out(self._statement(matches)), tuple(self.adds), moment)
+        result, note = annotate(source, with_meanings(columns, self.adds)), self._note(source, relations["input"])
         facts = {"memkit": "policy", "policy": type(self).__name__, "note": note, **revision_of(source)}
         return record_as_of(describe(result, **facts), moment)
 
     def sql(self, as_of: AsOf = None) -> str:
-        """The statement that runs, over the relations in `relations`; the day is ``$as_of`` unless one is given.
+        """The statement that runs over the relations in `relations`; the day is ``$as_of`` unless `as_of` is given.
 
-        On a connection of your own: ``set TimeZone = 'UTC'``, and register each of ``relations(table)``.
+        To run it on a connection of your own, ``set TimeZone = 'UTC'`` and register each of ``relations(table)``.
         """
         text = laid_out(self._statement({}))
         return text if as_of is None else text.replace(AS_OF, f"timestamptz '{as_of_time(as_of).isoformat(' ')}'")
 
-    def _statement(self, said: Mapping[str, Said]) -> str:
-        """`_sql` after its first step, which asks the patterns unless it is known what they say."""
+    def _statement(self, matches: Mapping[str, Matches]) -> str:
+        """`_sql` with its first step, which evaluates the patterns unless their matches are known."""
         self.check_params()
         patterns = self._patterns()
-        known = said.get("said")
-        first = (known.sql if known else asked(patterns)).replace("\n", "\n    ")
+        known = matches.get("matches")
+        first = (known.sql if known else patterns_sql(patterns)).replace("\n", "\n    ")
         return f"with tested as (\n    {first}\n)\n{self._sql()}" if patterns else self._sql()
 
-    def _said(self, rows: pa.Table, ask: Ask) -> dict[str, Said]:
-        """What the patterns say of the rows, under the name of its relation; none where nobody can be sure of it."""
+    def _matches(self, rows: pa.Table, match: Match) -> dict[str, Matches]:
+        """The matches of the patterns by the name of their relation; empty where only DuckDB can tell."""
         patterns = self._patterns()
-        found = ask(patterns, rows) if patterns else None
-        return {} if found is None else {"said": found}
+        matches = match(patterns, rows) if patterns else None
+        return {} if matches is None else {"matches": matches}
 
     def relations(self, table: Any, as_of: AsOf = None) -> dict[str, pa.Table]:
-        """What the statement reads: ``input``, the needed columns of `table` and ``row``; and what is in `reads`."""
+        """The relations that the statement reads: ``input`` (the needed columns and ``row``) and those in `reads`."""
         self.check_params()
         rows = input_table(self._source(table), self.needs)
         return {"input": rows} | self._relations(rows, as_of_time(as_of))
@@ -147,26 +147,26 @@ class Annotator(Estimator):
         return source
 
     def _note(self, source: pa.Table, rows: pa.Table) -> str:
-        """What is to be said of the values that came: texts that are not dates, and kinds that nobody declared."""
-        said = []
+        """A note on the input's values: texts that are not dates, and kinds that are not declared."""
+        notes = []
         for name in (field.name for field in rows.schema if field.type == TIMESTAMP):
-            given = source[name] if name in source.column_names else rows[name]
-            lost = pc.and_(pc.is_valid(given), pc.is_null(rows[name]))
-            if count := pc.sum(lost).as_py():
-                first = _told(given[pc.index(lost, True).as_py()])
-                said.append(f"{count} of '{name}' are not dates and count as missing, as {first}.")
-        if said:
-            warnings.warn(f"{type(self).__name__}: {' '.join(said)}", RuntimeWarning, stacklevel=4)
+            values = source[name] if name in source.column_names else rows[name]
+            invalid = pc.and_(pc.is_valid(values), pc.is_null(rows[name]))
+            if count := pc.sum(invalid).as_py():
+                first = _shown(values[pc.index(invalid, True).as_py()])
+                notes.append(f"{count} values of '{name}' are not dates and count as missing, for example {first}.")
+        if notes:
+            warnings.warn(f"{type(self).__name__}: {' '.join(notes)}", RuntimeWarning, stacklevel=4)
         kinds = pc.unique(rows["kind"]).drop_null().to_pylist() if "kind" in self.adds else []
         if unknown := sorted(set(kinds) - KINDS.keys()):
-            said.append(f"Kinds that are not declared stay as they are: {', '.join(unknown)}.")
-        return " ".join(said)
+            notes.append(f"Kinds that are not declared stay as they are: {', '.join(unknown)}.")
+        return " ".join(notes)
 
     def _sql(self) -> str:
         raise NotImplementedError
 
     def _patterns(self) -> tuple[Pattern, ...]:
-        """What regular expressions the statement needs; with any it reads ``tested`` in place of ``input``."""
+        """The regular expressions that the statement needs; with any, it reads ``tested`` instead of ``input``."""
         return ()
 
     def _relations(self, rows: pa.Table, moment: datetime) -> dict[str, pa.Table]:
@@ -174,11 +174,11 @@ class Annotator(Estimator):
         return {}
 
 
-def _told(value: pa.Scalar) -> str:
+def _shown(value: pa.Scalar) -> str:
     try:
         return repr(value.as_py())
     except (OverflowError, ValueError):  # Python has no such day
-        return "one past the years 1 to 9999"
+        return "one outside of the years 1 to 9999"
 
 
 def as_table(data: Any, over: str = "memories", owner: str = "table") -> pa.Table:
@@ -187,7 +187,7 @@ def as_table(data: Any, over: str = "memories", owner: str = "table") -> pa.Tabl
     Raises
     ------
     ParameterError
-        For anything else, for a DataFrame whose columns have no one Arrow type, and for a column that is there twice.
+        For anything else, for a column that cannot have one Arrow type, and for a column name that occurs twice.
     """
     tables = getattr(data, "tables", None)
     if isinstance(tables, dict) and over in tables:
@@ -208,12 +208,12 @@ def as_table(data: Any, over: str = "memories", owner: str = "table") -> pa.Tabl
 
 
 def is_table(data: Any) -> bool:
-    """Whether it is a table of Arrow's, pandas', Polars' or of anybody else who speaks Arrow."""
+    """Whether it is a table of Arrow, pandas, Polars or any other library that exports Arrow."""
     return isinstance(data, pa.Table) or is_frame(data) or hasattr(type(data), "__arrow_c_stream__")
 
 
 def is_frame(data: Any) -> bool:
-    """Whether it is a DataFrame of pandas, which is imported where there is one, and costs a tenth of a second."""
+    """Whether it is a pandas DataFrame; does not import pandas, which would take a tenth of a second."""
     return isinstance(data, getattr(sys.modules.get("pandas"), "DataFrame", ()))
 
 
@@ -235,7 +235,7 @@ def as_column(column: pa.ChunkedArray, field: pa.Field, owner: str = "table") ->
     Raises
     ------
     ParameterError
-        Where its type does not become that one.
+        Where the column cannot be cast to that type.
 
     Examples
     --------
@@ -255,14 +255,14 @@ def as_column(column: pa.ChunkedArray, field: pa.Field, owner: str = "table") ->
 
 
 def _split(tags: str | None) -> list[str] | None:
-    """Words that stand in one text, as in a CSV file: "a, b"."""
+    """The words of a comma-separated text, as in a CSV file: "a, b"."""
     return None if tags is None else [word for part in tags.split(",") if (word := part.strip())]
 
 
 def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Naive times and bare dates are UTC; a text that is no ISO 8601 time is null, as a day before the year 1 is.
+    """A column as time stamps in UTC; a text that is no ISO 8601 time, or a day before the year 1, becomes null.
 
-    A number is refused, as its unit is not known.
+    Naive times and dates are taken as UTC. A number is refused, as its unit is not known.
     """
     kind = column.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
@@ -283,7 +283,7 @@ def _times(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 _CALENDAR = (-62_135_596_800, 253_402_300_800)
-"""Seconds of the year 1 and the year 10000: what Python's dates hold, so that ages and days can be computed with."""
+"""Seconds of the year 1 and the year 10000: the range of Python's dates, which ages and days are computed with."""
 
 
 def within_calendar(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -302,37 +302,37 @@ def run(con: duckdb.DuckDBPyConnection, sql: str, columns: tuple[str, ...], mome
     names = ", ".join(columns)
     text = f"select row, {names} from (\n{sql}\n)"  # noqa: S608  # column names of ours around a statement of ours
     with interruptible():
-        found = as_arrow(con, text, {"as_of": moment} if AS_OF in sql else None)
-    rows = found["row"].to_numpy()
-    # Windows shuffle the rows; most statements keep them, and looking is cheaper than sorting.
+        result = as_arrow(con, text, {"as_of": moment} if AS_OF in sql else None)
+    rows = result["row"].to_numpy()
+    # Windows shuffle the rows; most statements keep their order, and checking is cheaper than sorting.
     if len(rows) and not bool(np.all(rows[1:] > rows[:-1])):
-        found = found.take(np.argsort(rows))
-    return found.drop_columns("row")
+        result = result.take(np.argsort(rows))
+    return result.drop_columns("row")
 
 
-def annotate(source: pa.Table, found: pa.Table) -> pa.Table:
-    """`source` with the columns of `found`; a column in the way is kept as ``given_…``.
+def annotate(source: pa.Table, added: pa.Table) -> pa.Table:
+    """`source` with the columns of `added`; a column of `source` with the same name is kept as ``given_…``.
 
     Examples
     --------
     >>> annotate(pa.table({"keep": [True]}), pa.table({"keep": [False]})).column_names
     ['given_keep', 'keep']
     """
-    taken = set(source.column_names) | set(found.column_names)
+    taken = set(source.column_names) | set(added.column_names)
     names = []
     for name in source.column_names:
-        if name in found.column_names:
+        if name in added.column_names:
             while name in taken:
                 name = "given_" + name
             taken.add(name)
         names.append(name)
     result = source.rename_columns(names)
-    for field, column in zip(found.schema, found.columns, strict=True):
+    for field, column in zip(added.schema, added.columns, strict=True):
         result = result.append_column(field, column)
     return result
 
 
-def with_meanings(found: pa.Table, meanings: dict[str, str]) -> pa.Table:
-    """`found` with each column's meaning in its field's metadata."""
-    fields = [field.with_metadata({"meaning": meanings[field.name]}) for field in found.schema]
-    return pa.table(found.columns, schema=pa.schema(fields))
+def with_meanings(table: pa.Table, meanings: dict[str, str]) -> pa.Table:
+    """`table` with each column's meaning in its field's metadata."""
+    fields = [field.with_metadata({"meaning": meanings[field.name]}) for field in table.schema]
+    return pa.table(table.columns, schema=pa.schema(fields))

@@ -1,4 +1,4 @@
-"""Any table with a text column as a corpus."""
+"""A corpus from any table with a text column."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from memkit.tables.statement import as_column, as_table
 
 
 class Fault(NamedTuple):
-    """A value that its column cannot hold, the row that it is in, and the rule that says so."""
+    """A value that its column cannot hold, its row, and the rule that it breaks."""
 
     row: int
     rule: Rule
@@ -29,15 +29,15 @@ class Fault(NamedTuple):
 
 
 def from_table(data: Any) -> Corpus:
-    """A corpus of the rows of a table.
+    """Make a corpus of the rows of a table.
 
     Parameters
     ----------
     data : pyarrow.Table, pandas.DataFrame, or what ``pyarrow.table`` takes
-        With a column ``text``; ``memory_id`` and the other columns of ``memories`` are optional, any other column and a
-        given ``format`` go to ``extra``. Without ``memory_id`` a row's position is its id. A null text is an empty one
-        and a problem; so is a text that is not a date, an unknown importance or a confidence outside of 0..1, which is
-        null, and kept in ``extra``.
+        A table with a column ``text``. ``memory_id`` and the other columns of ``memories`` are optional; all further
+        columns, and ``format``, go to ``extra``. Without ``memory_id`` a row's position is its id. A null text becomes
+        an empty one and is reported as a problem. Invalid dates, unknown importances and confidences outside of 0..1
+        are reported too; they become null, and ``extra`` keeps the original value.
 
     Returns
     -------
@@ -47,17 +47,17 @@ def from_table(data: Any) -> Corpus:
     Raises
     ------
     ParameterError
-        Where there is no column ``text``, a memory_id is null or repeated, or a column cannot have its type.
+        Where there is no column ``text``, a memory_id is null or occurs twice, or a column has the wrong type.
 
     Examples
     --------
     >>> from_table({"text": ["чай", "tea"], "user_id": ["u1", "u2"]}).memories["memory_id"].to_pylist()
     ['0', '1']
     """
-    table = given_table(data, "from_table: 'data'")
+    table = user_table(data, "from_table: 'data'")
     check_column("text", table.column_names, "from_table")
-    given = [field for field in MEMORIES if field.name in table.column_names]
-    columns = {field.name: as_column(table[field.name], field, "from_table") for field in given}
+    fields = [field for field in MEMORIES if field.name in table.column_names]
+    columns = {field.name: as_column(table[field.name], field, "from_table") for field in fields}
     faults = [fault for name in columns for fault in _faults(name, table[name], columns)]
     count = table.num_rows
     columns.setdefault("memory_id", pa.array(map(str, range(count)), pa.string()))
@@ -76,8 +76,8 @@ def from_table(data: Any) -> Corpus:
     return Corpus({**tables, "memories": memories, "problems": _problems(memories, faults)})
 
 
-def given_table(data: Any, owner: str) -> pa.Table:
-    """What a user gives as a table: all that `as_table` takes, and a dict of columns."""
+def user_table(data: Any, owner: str) -> pa.Table:
+    """A table from a user: everything that `as_table` accepts, or a dict of columns."""
     if isinstance(data, dict):
         try:
             data = pa.table(data)
@@ -86,20 +86,20 @@ def given_table(data: Any, owner: str) -> pa.Table:
     return as_table(data, owner=owner)
 
 
-def _faults(name: str, given: pa.ChunkedArray, columns: dict[str, Any]) -> list[Fault]:
-    """The values of a column that cannot stay, which are null in `columns` from here on."""
-    kept = columns[name]
+def _faults(name: str, original: pa.ChunkedArray, columns: dict[str, Any]) -> list[Fault]:
+    """Replace the invalid values of a column in `columns` by null, and return them."""
+    valid = columns[name]
     if name == "importance":
-        known = pc.index_in(kept, value_set=pa.array(IMPORTANCE_WORDS))
-        kept = pa.chunked_array([pa.array(IMPORTANCE_WORDS.values())]).take(known)
+        index = pc.index_in(valid, value_set=pa.array(IMPORTANCE_WORDS))
+        valid = pa.chunked_array([pa.array(IMPORTANCE_WORDS.values())]).take(index)
     elif name == "confidence":
-        kept = pc.if_else(pc.and_(pc.greater_equal(kept, 0), pc.less_equal(kept, 1)), kept, None)
-    columns[name] = kept
+        valid = pc.if_else(pc.and_(pc.greater_equal(valid, 0), pc.less_equal(valid, 1)), valid, None)
+    columns[name] = valid
     rules = [rule for rule in RULES if (rule.format, rule.field) == ("table", name)]
-    lost = pc.indices_nonzero(pc.and_(pc.is_valid(given), pc.is_null(kept))).to_pylist() if rules else []
-    if pa.types.is_temporal(given.type):  # whose years Python has no dates for
-        given = given.cast(pa.string())
-    return [Fault(row, rules[0], given[row].as_py()) for row in lost]
+    invalid = pc.indices_nonzero(pc.and_(pc.is_valid(original), pc.is_null(valid))).to_pylist() if rules else []
+    if pa.types.is_temporal(original.type):  # years that Python has no dates for
+        original = original.cast(pa.string())
+    return [Fault(row, rules[0], original[row].as_py()) for row in invalid]
 
 
 def _check_ids(ids: pa.ChunkedArray) -> None:
@@ -112,25 +112,25 @@ def _check_ids(ids: pa.ChunkedArray) -> None:
         raise ParameterError(f"from_table: column 'memory_id' must be unique. Got {shown} more than once.")
 
 
-def _extra(table: pa.Table, given: pa.ChunkedArray | None, faults: list[Fault]) -> pa.Array:
-    """JSON of the columns that memories lacks and of values that cannot stay, over the fields of a given ``extra``."""
+def _extra(table: pa.Table, column: pa.ChunkedArray | None, faults: list[Fault]) -> pa.Array:
+    """JSON of the fields in an existing column ``extra``, of further columns, and of invalid values."""
     names = [name for name in table.column_names if name not in MEMORIES.names or name == "format"]
     try:
-        own = table.select(names).to_pylist() if names else [{} for _ in range(table.num_rows)]
+        fields = table.select(names).to_pylist() if names else [{} for _ in range(table.num_rows)]
     except (OverflowError, ValueError) as error:
         expected = f"from_table: columns {', '.join(names)} must hold what JSON can, and dates of the years 1 to 9999"
         raise ParameterError(f"{expected}. {error}") from error
-    if not names and not faults and given is None:
+    if not names and not faults and column is None:
         return pa.repeat("{}", table.num_rows)
     for row, rule, value in faults:
-        own[row][rule.field] = value
-    old = given.to_pylist() if given is not None else [None] * table.num_rows
-    rows = zip(own, old, strict=True)
+        fields[row][rule.field] = value
+    texts = column.to_pylist() if column is not None else [None] * table.num_rows
+    rows = zip(fields, texts, strict=True)
     return pa.array([json_text({**_fields(text), **_finite(row)}) for row, text in rows], pa.string())
 
 
 def _fields(text: str | None) -> dict[str, Any]:
-    """The fields of a JSON object; any other text under one of its own."""
+    """The fields of a JSON object; any other text becomes the value of a field ``extra``."""
     if text is None:
         return {}
     try:
@@ -141,7 +141,7 @@ def _fields(text: str | None) -> dict[str, Any]:
 
 
 def _finite(value: Any) -> Any:
-    """`value` with null for every number that JSON has no word for."""
+    """`value` with null for every number that JSON cannot write."""
     if isinstance(value, float):
         return value if isfinite(value) else None
     if isinstance(value, dict):
@@ -153,8 +153,9 @@ def _problems(memories: pa.Table, faults: list[Fault]) -> pa.Table:
     rows = Rows()
     ids, paths = memories["memory_id"], memories["path"]
     for row, rule, value in faults:
-        own = ids[row].as_py()
-        rows.problem(rule.code, paths[row].as_py() or own, rule.expected, value, field=rule.field, memory_id=own)
+        memory_id = ids[row].as_py()
+        path = paths[row].as_py() or memory_id
+        rows.problem(rule.code, path, rule.expected, value, field=rule.field, memory_id=memory_id)
     empty = pc.fill_null(pc.equal(pc.utf8_trim_whitespace(memories["text"]), ""), True)
     for row in memories.filter(empty).select(["memory_id", "path"]).to_pylist():
         memory_id = row["memory_id"]

@@ -1,7 +1,7 @@
-"""Files that somebody else may have made: opened only where they are regular ones inside of their folder, read as data.
+"""Reading of untrusted files: only regular files inside of their folder are opened, and they are read as data.
 
-A lake or a saved Retriever may come from anybody. No link is followed, no name leads out of the folder, nothing in a
-file can run, and what a file holds is checked before it is used. Whatever is wrong is one `FormatError`.
+A lake or a saved Retriever may come from an unknown source. No link is followed, no name leads out of the folder, no
+code in a file is run, and the content is checked before it is used. Every fault is a `FormatError`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from memkit.tables.statement import within_calendar
 
 MAX_JSON_BYTES = 64 * 2**20
 FREE_BYTES, GROWTH = 2**30, 100
-"""What a Parquet file may unpack to: so many bytes, and so many times its own size."""
+"""The limit of what a Parquet file may unpack to: so many bytes, and so many times its own size."""
 _BATCH_ROWS = 2**13
 # No hidden name, no way up, no drive, no stream: the same on every system.
 _PART = re.compile(r"[^./\\:\x00-\x1f][^/\\:\x00-\x1f]{0,250}")
@@ -32,7 +32,7 @@ _FLAGS = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NO
 
 
 def is_member_name(name: object) -> bool:
-    """Whether `name`, with '/' between its parts, can only mean a file inside of a folder.
+    """Whether `name`, with '/' between its parts, can only name a file inside of a folder.
 
     >>> [is_member_name(name) for name in ("a.parquet", "state/a.parquet", "../a", "/a", "a//b", "c:a", ".a", 5)]
     [True, True, False, False, False, False, False, False]
@@ -81,13 +81,13 @@ def open_member(folder: Path, name: str) -> BufferedReader:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The hashes of all files below `folder` by their names; hidden ones, such as locks, are none of what is saved."""
-    found = {}
+    """The hashes of all files below `folder` by name, without hidden files such as locks."""
+    hashes = {}
     for path in sorted(folder.rglob("*")):
         if path.is_file() and not path.name.startswith("."):
             with path.open("rb") as file:
-                found[path.relative_to(folder).as_posix()] = digest_of_file(file)
-    return found
+                hashes[path.relative_to(folder).as_posix()] = digest_of_file(file)
+    return hashes
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
@@ -109,21 +109,21 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
 
 
 def read_parquet(file: BufferedReader, where: Path, schema: pa.Schema | None = None, trust: bool = False) -> pa.Table:
-    """The table in a Parquet file, whole and valid.
+    """The table in a Parquet file, validated.
 
     Parameters
     ----------
     where : Path
-        What messages call it.
+        The path that messages name.
     schema : pa.Schema, optional
-        The columns that are expected, in this order; any with names of their own are taken without it.
+        The expected columns in this order; without it, any columns with different names are accepted.
     trust : bool
-        Whether the file may unpack to whatever it likes.
+        Whether the file may unpack to any size.
 
     Raises
     ------
     FormatError
-        Where it is no Parquet file, damaged, unpacks to more than `FREE_BYTES` and `GROWTH` allow, or has other
+        Where it is no Parquet file, is damaged, unpacks to more than `FREE_BYTES` and `GROWTH` allow, or has other
         columns.
     """
     try:
@@ -134,7 +134,7 @@ def read_parquet(file: BufferedReader, where: Path, schema: pa.Schema | None = N
     except (pa.ArrowException, OSError, ValueError, RuntimeError, MemoryError) as error:
         raise refused(where, "a Parquet file", str(error)[:300]) from error
     if len(set(table.column_names)) != table.num_columns:
-        raise refused(where, "columns with names of their own", f"{table.column_names!r:.200}")
+        raise refused(where, "columns with different names", f"{table.column_names!r:.200}")
     return table if schema is None else declared(table, schema, where)
 
 
@@ -144,8 +144,8 @@ def declared(table: pa.Table, schema: pa.Schema, where: Path) -> pa.Table:
     Raises
     ------
     FormatError
-        Where a column is missing, unknown, of another type, null where it must not be, or holds dates of other years
-        than Python knows.
+        Where a column is missing, unknown, of another type, null where it must not be, or holds dates outside of the
+        years 1 to 9999.
     """
     if table.column_names != schema.names:
         raise refused(where, f"the columns {', '.join(schema.names)}", f"{', '.join(table.column_names):.300}")
@@ -160,7 +160,7 @@ def declared(table: pa.Table, schema: pa.Schema, where: Path) -> pa.Table:
 
 
 def with_nulls(table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, list[str]]:
-    """`table` with the columns of `schema` that it lacks, null, in the schema's order; and their names."""
+    """`table` with null columns for those of `schema` that it lacks, in the schema's order; and their names."""
     missing = [field for field in schema if field.name not in table.column_names]
     for field in missing:
         table = table.append_column(field.name, pa.nulls(table.num_rows, field.type))
@@ -170,14 +170,14 @@ def with_nulls(table: pa.Table, schema: pa.Schema) -> tuple[pa.Table, list[str]]
 
 
 def check_unique(table: pa.Table, column: str, where: Path) -> None:
-    """Raise where a value of `column` comes twice.
+    """Raise where a value of `column` occurs twice.
 
     Raises
     ------
     FormatError
     """
     if pc.count_distinct(table[column]).as_py() != table.num_rows:
-        raise refused(where, f"each {column} once", "one that is there twice")
+        raise refused(where, f"each {column} once", "one that occurs twice")
 
 
 def _link(path: Path) -> FormatError:

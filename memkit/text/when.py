@@ -19,7 +19,7 @@ Span = tuple[date, date]
 _READ = 2000  # characters; a longer text is not a question
 _FEW_DAYS, _FEW_MONTHS = 15, 100
 
-_MONTH = rf"(?P<month>{'|'.join(month.said for month in MONTHS)})\.?"
+_MONTH = rf"(?P<month>{'|'.join(month.pattern for month in MONTHS)})\.?"
 _LONG_YEAR = r"(?P<year>(?:19|20)\d\d)"
 _YEAR = r"(?:,?\s+(?P<year>(?:19|20)\d\d)\b)"
 _DAY = r"(?P<day>[12]\d|3[01]|0?[1-9])"
@@ -165,7 +165,7 @@ def _number(match: re.Match[str], today: date) -> list[Span]:
 
 
 def _month_of(match: re.Match[str]) -> int:
-    return next(at for at, month in enumerate(MONTHS, 1) if re.fullmatch(month.said, match["month"]))
+    return next(at for at, month in enumerate(MONTHS, 1) if re.fullmatch(month.pattern, match["month"]))
 
 
 def _month(match: re.Match[str], today: date) -> list[Span]:
@@ -203,7 +203,7 @@ def _which(match: re.Match[str], today: date) -> list[Span]:
 
 
 def _weekday(match: re.Match[str], today: date) -> list[Span]:
-    wanted = next(at for at, day in enumerate(WEEKDAYS) if re.fullmatch(day.said, match["weekday"]))
+    wanted = next(at for at, day in enumerate(WEEKDAYS) if re.fullmatch(day.pattern, match["weekday"]))
     step = _STEPS[match["which"]]
     day = today - timedelta(today.weekday() - wanted)
     if step < 0:
@@ -259,5 +259,5 @@ _FORMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str], date], list[Span]]
     (_compiled(r"(?P<count>)(?P<day>)(?:(?P<week>неделю)|(?P<month>месяц)|(?P<year>год))\s+назад"), _ago),
     (_compiled(rf"{_PAST}\s+(?:{_COUNT}\s+)?{_UNIT}(?<!last week)(?<!last month)(?<!last year)"), _past),
     (_compiled(rf"{_WHICH}\s+{_UNIT}"), _which),
-    (_compiled(rf"{_WHICH}\s+(?P<weekday>{'|'.join(day.said for day in WEEKDAYS)})"), _weekday),
+    (_compiled(rf"{_WHICH}\s+(?P<weekday>{'|'.join(day.pattern for day in WEEKDAYS)})"), _weekday),
 )  # each takes what it has read from those after it

@@ -223,7 +223,7 @@ def test_labels_without_ids_are_refused(old_lake: tuple[mk.Corpus, Path]) -> Non
 
 
 def test_an_old_lake_is_refused_with_what_brings_labels_over(old_lake: tuple[mk.Corpus, Path]) -> None:
-    with pytest.raises(mk.FormatError, match=r"Got 2; read the folder again.*mk\.convert_ids brings labels over"):
+    with pytest.raises(mk.FormatError, match=r"Got 2; read the folder again.*mk\.convert_ids converts labels"):
         mk.open(old_lake[1])
 
 

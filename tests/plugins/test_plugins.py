@@ -111,7 +111,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     KINDS.update(kinds)
     registry._NAMED.clear()
     registry._NAMED.update(named)
-    registry._OTHERS.given.clear()
+    registry._OTHERS.registered.clear()
 
 
 @pytest.fixture
@@ -200,7 +200,7 @@ def test_a_lake_does_not_have_a_package_loaded_that_nobody_named(cards: Path, tm
         )
         for trust in (False, True)
     ]
-    assert "which nobody named in this process" in done[0].stderr
+    assert "which this process did not name" in done[0].stderr
     assert done[1].returncode == 0, done[1].stderr
 
 

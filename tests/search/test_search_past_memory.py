@@ -135,7 +135,7 @@ def test_a_layout_that_was_stopped_is_no_lake_until_it_is_laid_out_again(tmp_pat
     with pytest.raises(FormatError):
         mk.open(tmp_path)
     (tmp_path / "bucket-00002").mkdir()  # as a stop a moment later would have left it
-    with pytest.raises(FormatError, match="a save that was stopped"):
+    with pytest.raises(FormatError, match="an incomplete save"):
         mk.open(tmp_path)
     mk.write_buckets(tmp_path, tables(), buckets=2)
     held: Any = mk.open(tmp_path)

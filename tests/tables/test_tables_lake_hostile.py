@@ -157,7 +157,7 @@ def test_a_lake_of_the_layout_of_old_is_told_from_none_and_is_not_written_over(l
     with pytest.raises(FormatError, match=f"version {VERSION}. Got {VERSION - 1}; read the folder again"):
         mk.open(old)
     own = files_of(old)
-    with pytest.raises(MemkitError, match="a lake of an older memkit lies there"):
+    with pytest.raises(MemkitError, match="it holds a lake of an older memkit"):
         mk.from_table({"text": ["кофе"]}).save(old)
     assert files_of(old) == own
     ids = pa.table({"memory_id": mk.open(lake).memories["memory_id"]})
@@ -260,7 +260,7 @@ def test_a_lake_of_another_version_is_refused_with_what_to_do(lake: Path, versio
     )
     with pytest.raises(FormatError, match=said) as caught:
         mk.open(lake)
-    assert ("mk.convert_ids brings labels over" in str(caught.value)) == (version < VERSION)
+    assert ("mk.convert_ids converts labels" in str(caught.value)) == (version < VERSION)
     mk.from_table({"text": ["кофе"]}).save(lake)
     assert mk.open(lake).memories["text"].to_pylist() == ["кофе"]
 
@@ -355,7 +355,7 @@ def test_a_small_file_that_unpacks_to_very_much_is_refused_unless_it_is_trusted(
 
 def test_a_root_that_nobody_gave_is_not_followed(lake: Path, tmp_path: Path) -> None:
     change(lake, source__root=str(tmp_path / "victim"))
-    with pytest.raises(MemkitError, match=r"victim.*nobody gave in this process.*source=.*trust=True"):
+    with pytest.raises(MemkitError, match=r"victim.*this process did not name.*source=.*trust=True"):
         mk.open(lake).refresh()
     assert mk.open(lake, trust=True).refresh().memories["title"].to_pylist() == ["моё"]
     given = write_files(tmp_path / "given", {"a.md": "# данное\n"})

@@ -15,7 +15,7 @@ from memkit.policy.base import VERDICT, Policy, needed
 from memkit.policy.classifier import Classifier
 from memkit.policy.pipeline import Pipeline
 from memkit.tables import patterns, statement
-from memkit.tables.patterns import Kept, Pattern, asked, of_one
+from memkit.tables.patterns import Pattern, PatternCache, match_row, patterns_sql
 from memkit.tables.statement import run
 
 PARTS = [
@@ -75,7 +75,7 @@ def test_without_the_wheel_of_re2_a_text_is_judged_the_same(monkeypatch: pytest.
     texts = ["Как настроен пул", f"commit {'ab12' * 10} и sk-{'a1B2' * 6}", "Работаем над ботом", ""]
     expected = alone(SAVED, texts)
     monkeypatch.setattr(patterns, "re2", None)
-    assert of_one(SAVED.steps[0]._patterns(), one_row("чай")) is None
+    assert match_row(SAVED.steps[0]._patterns(), one_row("чай")) is None
     assert alone(SAVED, texts) == expected
 
 
@@ -102,13 +102,13 @@ CHARACTERS = [
 def test_a_character_means_the_same_to_both(re2: str) -> None:
     """Every character, but for blocks of alike ones, of which one is asked alone; a newer one is left to DuckDB."""
     own = Pattern("own", re2)
-    found = rows_of(f"select own from ({asked([own])})", input=pa.table({"text": CHARACTERS}))  # noqa: S608  # a pattern of ours
-    assert [own.of(text) for text in CHARACTERS] == found["own"].to_pylist()
-    assert of_one([own], one_row("\U0002ebf0")) is None
-    assert of_one([own], one_row(CHARACTERS[-1])) is not None
+    found = rows_of(f"select own from ({patterns_sql([own])})", input=pa.table({"text": CHARACTERS}))  # noqa: S608  # a pattern of ours
+    assert [own.match(text) for text in CHARACTERS] == found["own"].to_pylist()
+    assert match_row([own], one_row("\U0002ebf0")) is None
+    assert match_row([own], one_row(CHARACTERS[-1])) is not None
 
 
-REST = Pattern("rest", "(?i)(a)(b?)", "rest", instead=r"\2\1-")
+REST = Pattern("rest", "(?i)(a)(b?)", "replace", instead=r"\2\1-")
 FORMS = [
     Pattern("look", "[ab]"),
     Pattern("first", "x*(a*b|c?)", "first"),
@@ -123,9 +123,9 @@ FORMS = [
 def test_what_a_pattern_says_of_a_row_is_what_it_says_of_many(texts: list[str | None]) -> None:
     rows = pa.table({"row": range(len(texts)), "text": pa.array(texts, pa.string())})
     names = ", ".join(one.name for one in FORMS)
-    expected = rows_of(f"select row, {names} from ({asked(FORMS)}) order by row", input=rows).to_pylist()  # noqa: S608  # ours
+    expected = rows_of(f"select row, {names} from ({patterns_sql(FORMS)}) order by row", input=rows).to_pylist()  # noqa: S608  # ours
     for at in range(len(texts)):
-        found = of_one(FORMS, rows.slice(at, 1))
+        found = match_row(FORMS, rows.slice(at, 1))
         assert found is not None
         alone = rows_of(f"select row, {names} from ({found.sql})", input=rows.slice(at, 1))  # noqa: S608  # ours
         assert alone.to_pylist() == expected[at : at + 1]
@@ -134,7 +134,7 @@ def test_what_a_pattern_says_of_a_row_is_what_it_says_of_many(texts: list[str | 
 def test_only_a_pattern_that_changed_is_asked_of_the_same_rows_again(monkeypatch: pytest.MonkeyPatch) -> None:
     statements: list[str] = []
     monkeypatch.setattr(patterns, "rows_of", lambda sql, **tables: statements.append(sql) or rows_of(sql, **tables))
-    kept, table = Kept(), pa.table({"text": ["ключ sk-" + "a1" * 12, "Howard likes tea", "cd ../x и ещё"]})
+    kept, table = PatternCache(), pa.table({"text": ["ключ sk-" + "a1" * 12, "Howard likes tea", "cd ../x и ещё"]})
     for policy in (Admission(), Admission(max_chars=13), Admission(sk_chars=30), Admission(sk_chars=30, cd=False)):
         assert policy._transform(table, DAY, kept).equals(policy.transform(table, DAY))
     asked_for = [sql.partition(" from (")[0].removeprefix("select ").split(", ") for sql in statements]
@@ -143,7 +143,7 @@ def test_only_a_pattern_that_changed_is_asked_of_the_same_rows_again(monkeypatch
 
 
 def test_what_is_kept_of_other_rows_is_forgotten() -> None:
-    kept = Kept()
+    kept = PatternCache()
     for text in ("Как настроен пул", "Howard likes tea"):
         table = pa.table({"text": [text]})
         assert Admission()._transform(table, DAY, kept).equals(Admission().transform(table, DAY))

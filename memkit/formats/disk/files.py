@@ -94,9 +94,9 @@ class Listing:
         target = on_disk.resolve()
         if not target.is_file():
             return None
-        found = target.relative_to(self.root).as_posix()
-        self.files.setdefault(found, None)
-        return found
+        path_below_root = target.relative_to(self.root).as_posix()
+        self.files.setdefault(path_below_root, None)
+        return path_below_root
 
     def bare(self) -> Listing:
         """What another process needs to read the files."""
@@ -156,9 +156,9 @@ class Listing:
             self.raw_names[shown] = raw
         return shown
 
-    def settle(self, found: dict[str, Stat | None]) -> None:
+    def settle(self, stats: dict[str, Stat | None]) -> None:
         """List these files, in order, by the names that are shown."""
-        for raw, status in sorted(found.items()):
+        for raw, status in sorted(stats.items()):
             path = self.shown(raw)
             if path in self.files:
                 self.unreadable[path] = f"another file whose name reads the same, {raw!r}"
@@ -199,8 +199,8 @@ class Overlay(Listing):
         self.contents = contents
         self.files = {path: stat for path, stat in listing.files.items() if contents.get(path, b"") is not None}
         self.files |= {path: (len(data), 0, 0) for path, data in contents.items() if data is not None}
-        above = (path[:at] for path in contents for at, sign in enumerate(path) if sign == "/")
-        self.folders = list(dict.fromkeys([*listing.folders, *above]))
+        folders = (path[:end] for path in contents for end, character in enumerate(path) if character == "/")
+        self.folders = list(dict.fromkeys([*listing.folders, *folders]))
 
     def bare(self) -> Listing:
         """Itself, as the contents are nowhere else."""
@@ -278,19 +278,19 @@ def list_files(root: Path, max_file_bytes: int = MAX_FILE_BYTES, *, with_stat: b
     if root.is_file():
         listing.files[root.resolve().name] = _stat(root.stat())
         return listing
-    found: dict[str, Stat | None] = {}
+    stats: dict[str, Stat | None] = {}
     folders = [""]
     while folders:
-        folders += _scan(listing, folders.pop(), found, with_stat)
-    listing.settle(found)
+        folders += _scan(listing, folders.pop(), stats, with_stat)
+    listing.settle(stats)
     return listing
 
 
-def _scan(listing: Listing, folder: str, found: dict[str, Stat | None], with_stat: bool) -> list[str]:
+def _scan(listing: Listing, folder: str, stats: dict[str, Stat | None], with_stat: bool) -> list[str]:
     """Add the files of one folder to `found`; the sub-folders to look into."""
     try:
         with _opened(listing.root / folder) as place, os.scandir(place) as entries:
-            return _sort_out(listing, folder, list(entries), found, with_stat)
+            return _sort_out(listing, folder, list(entries), stats, with_stat)
     except OSError as error:
         listing.unreadable[listing.shown(folder)] = error.strerror or "an error"
         return []
@@ -310,7 +310,7 @@ def _opened(folder: Path) -> Iterator[Path | int]:
 
 
 def _sort_out(
-    listing: Listing, folder: str, entries: list[os.DirEntry[str]], found: dict[str, Stat | None], with_stat: bool
+    listing: Listing, folder: str, entries: list[os.DirEntry[str]], stats: dict[str, Stat | None], with_stat: bool
 ) -> list[str]:
     names = {entry.name for entry in entries}
     if folder and not SKIPPED_WITH.isdisjoint(names):
@@ -324,7 +324,7 @@ def _sort_out(
             continue
         try:
             if entry.is_file(follow_symlinks=False):
-                found[path] = _stat(entry.stat(follow_symlinks=False)) if with_stat else None
+                stats[path] = _stat(entry.stat(follow_symlinks=False)) if with_stat else None
             elif entry.is_symlink():
                 listing.links[listing.shown(path)] = is_inside(listing.root / path, listing.root)
             elif not entry.is_dir(follow_symlinks=False):

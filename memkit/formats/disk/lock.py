@@ -87,8 +87,8 @@ def steady(root: Path) -> Iterator[list[str]]:
     try:
         if descriptor is not None:
             _share(descriptor, root)
-        own, foreign = _records(root)
-        if any(name.endswith(TODO) for name in own):
+        own_records, foreign = _records(root)
+        if any(name.endswith(TODO) for name in own_records):
             raise MemkitError(
                 f"{root}: a change was cut off there. mk.recover(folder) finishes it, as any change does."
             )
@@ -127,8 +127,8 @@ def _records(root: Path) -> tuple[list[str], list[str]]:
     with suppress(MemkitError):  # who writes is told what is wrong with the key; who reads needs none
         key = users_key()
     signer = Signer(key, root) if key else None
-    own = [name for name in names if signer and signer.owns(name)]
-    return own, sorted(set(names) - set(own))
+    own_records = [name for name in names if signer and signer.owns(name)]
+    return own_records, sorted(set(names) - set(own_records))
 
 
 def _names(folder: Path) -> list[str]:

@@ -17,7 +17,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
-from memkit import whole
+from memkit import atomic
 from memkit.errors import MemkitError
 
 NEW, TODO, DONE = ".new", ".todo", ".done"
@@ -69,13 +69,13 @@ class Signer:
     def name(self, number: int, digest: str, state: str) -> str:
         """The name of a record in a state; `digest` is the hash of its content, of which 32 letters count."""
         digest = digest[:_LENGTH]
-        said = b"memkit journal\0%b\0%d%b\0%b" % (self._root, number, state.encode(), digest.encode())
-        return f"{number:06d}.{digest}.{hmac.digest(self.key, said, 'sha256').hex()[:_LENGTH]}{state}"
+        message = b"memkit journal\0%b\0%d%b\0%b" % (self._root, number, state.encode(), digest.encode())
+        return f"{number:06d}.{digest}.{hmac.digest(self.key, message, 'sha256').hex()[:_LENGTH]}{state}"
 
     def owns(self, name: str) -> bool:
         """Whether this user's memkit gave a record this name, in this folder."""
-        said = parsed(name)
-        return said is not None and hmac.compare_digest(name, self.name(said.number, said.digest, said.state))
+        parts = parsed(name)
+        return parts is not None and hmac.compare_digest(name, self.name(parts.number, parts.digest, parts.state))
 
 
 def state_folder() -> Path:
@@ -86,15 +86,15 @@ def state_folder() -> Path:
     MemkitError
         For a user without a home.
     """
-    if named := os.environ.get(_VARIABLE):
-        return Path(named).absolute()
+    if variable := os.environ.get(_VARIABLE):
+        return Path(variable).absolute()
     try:
         if os.name == "nt":
             return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData/Local", "memkit")
         if sys.platform == "darwin":
             return Path.home() / "Library/Application Support/memkit"
-        given = Path(os.environ.get("XDG_STATE_HOME") or "")
-        return Path(given if given.is_absolute() else Path.home() / ".local/state", "memkit")
+        base = Path(os.environ.get("XDG_STATE_HOME") or "")
+        return Path(base if base.is_absolute() else Path.home() / ".local/state", "memkit")
     except RuntimeError as error:
         raise MemkitError(f"there is no home folder to keep the journal's key in. {_ADVICE}") from error
 
@@ -160,7 +160,7 @@ def _make(folder: Path) -> None:
 
     with FileLock(folder / f"{_KEY}.lock", mode=0o600):
         if not (folder / _KEY).exists():
-            whole.replace(folder / _KEY, os.urandom(_LENGTH), mode=0o600)
+            atomic.replace(folder / _KEY, os.urandom(_LENGTH), mode=0o600)
 
 
 def _check_own(path: Path, status: os.stat_result, others: int) -> None:

@@ -6,8 +6,8 @@ from memkit.formats.disk.source import Source, last_line
 from memkit.formats.faults import Rule
 from memkit.formats.format import File, Format
 from memkit.formats.index_tree.index import BRANCH, FIELDS, NAMED, ROOT, Claim
+from memkit.formats.index_tree.structure import RULES, check_split
 from memkit.formats.index_tree.survey import survey
-from memkit.formats.index_tree.whole import RULES, check_split
 from memkit.formats.rows import Rows, json_text
 from memkit.formats.syntax import front_matter
 from memkit.formats.syntax.front_matter import FrontMatter
@@ -23,7 +23,7 @@ def _beside(file: File, rows: Rows) -> None:
 
 def parse(file: File, rows: Rows) -> None:
     """A claimed file to its memory: its body, or the bodies of its parts in order."""
-    source, claim = file.source, file.told("index_tree")
+    source, claim = file.source, file.finding("index_tree")
     bodies = [part for name in claim.parts if (part := file.beside(name, claim.memory_id))]
     rows.begin(source, *bodies)
     front = front_matter.split(source.text)
@@ -68,7 +68,7 @@ FORMAT = Format(
     "memory/index.json, its branches and continuations, and the files that they name",
     kinds=("entry",),
     tables=("entries",),
-    claims=lambda file: isinstance(file.told("index_tree"), Claim),
+    claims=lambda file: isinstance(file.finding("index_tree"), Claim),
     writes=(".json", ".md"),
     landmark="index.json",
     survey=survey,

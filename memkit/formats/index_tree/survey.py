@@ -17,7 +17,7 @@ from memkit.formats.disk.lock import STATE
 from memkit.formats.fields import Fields
 from memkit.formats.format import MARKDOWN, Folder, Survey
 from memkit.formats.index_tree.index import BRANCH, FIELDS, NAMED, ROOT, Claim, shape_of, typed
-from memkit.formats.index_tree.whole import NO_INDEX, above, below, parts_of, without_index
+from memkit.formats.index_tree.structure import NO_INDEX, above, below, parts_of, without_index
 from memkit.formats.rows import Row, Rows, heading_path, json_text, slug_of
 from memkit.formats.syntax.json import load_json
 from memkit.formats.syntax.node import Node, StructureError
@@ -45,12 +45,12 @@ def survey(folder: Folder) -> Survey:
     trees.check_folders()
     for kept in trees.unplaced:
         folder.rows.problem("unclaimed", kept["index"], "an entry to keep it with", kept["holds"])
-    told: dict[str, Any] = {path: claim for path, claim in trees.claims.items() if path in files}
-    aside = (trees.indexes | trees.parts) - told.keys()
+    findings: dict[str, Any] = {path: claim for path, claim in trees.claims.items() if path in files}
+    skipped = (trees.indexes | trees.parts) - findings.keys()
     for path in files if trees.homes else ():
-        if path not in told and path not in aside and path.lower().endswith(MARKDOWN) and trees.speaks_for(path):
-            told[path] = UNINDEXED
-    return Survey(told, aside)
+        if path not in findings and path not in skipped and path.lower().endswith(MARKDOWN) and trees.speaks_for(path):
+            findings[path] = UNINDEXED
+    return Survey(findings, skipped)
 
 
 class _Trees:
@@ -118,31 +118,31 @@ class _Trees:
 
     def _home_of_stray(self, path: str) -> str:
         """What a branch without a root resolves against: a folder above it named memory, else the next one."""
-        above = posixpath.dirname(path).split("/")
-        if "memory" in above:
-            return "/".join(above[: above.index("memory") + 1])
-        return "/".join(above[:-1])
+        folders = posixpath.dirname(path).split("/")
+        if "memory" in folders:
+            return "/".join(folders[: folders.index("memory") + 1])
+        return "/".join(folders[:-1])
 
     def _root(self, path: str, document: Node, home: str) -> None:
         self.roots.add(home)
         named = self._head(ROOT, path, document)["branches"]
-        before: set[tuple[str, str]] = set()
+        taken: set[tuple[str, str]] = set()
         for branch in self._objects(path, named, "branches", document.line):
             values = self._head(NAMED, path, branch)
             written, category = values["path"], values["category"]
             for name in ("category", "path"):
-                if values[name] and (name, values[name]) in before:
+                if values[name] and (name, values[name]) in taken:
                     expected = f"a {name} that no other branch has"
                     self.rows.problem("bad_value", path, expected, values[name], line=branch.line, field=name)
-            before.update(values.items())  # |= would copy the set each time
+            taken.update(values.items())  # |= would copy the set each time
             if written is None:
                 self.unplaced.append({"index": path, "holds": {"category": category}})
                 continue
-            found, status, reason = self._resolve(written, home)
-            if found is None:
+            target, status, reason = self._resolve(written, home)
+            if target is None:
                 self._report(path, branch.line, "path", written, status, reason, None)
             else:
-                self._open_branch(found, home, category)
+                self._open_branch(target, home, category)
 
     def _open_branch(self, path: str, home: str, category: str | None) -> None:
         document = self.load(path)
@@ -217,12 +217,12 @@ class _Trees:
 
     def _keep_rest(self, path: str, value: Any, known: Container[str]) -> None:
         """Keep what no column holds of an index: it goes to extra of the entry that is read next."""
-        rest = {key: item for key, item in value.items() if key not in known} if isinstance(value, Node) else value
+        unplaced = {key: item for key, item in value.items() if key not in known} if isinstance(value, Node) else value
         if isinstance(value, Node):
             for key, values in value.repeated.items():
                 self.rows.problem("duplicate_key", path, "named once", values, line=value.line, field=key)
-        if rest:
-            self.unplaced.append({"index": path, "holds": rest})
+        if unplaced:
+            self.unplaced.append({"index": path, "holds": unplaced})
 
     def _flat(self, path: str, document: list[Any], home: str) -> None:
         for item in self._objects(path, document, "files", 1):
@@ -235,37 +235,37 @@ class _Trees:
     def _entry(self, index: str, entry: Node, home: str, category: str | None, may_lack: Container[str] = ()) -> str:
         """One entry to its row, and to a claim or (missing, invalid) a memory of its title and summary."""
         written = (text_of(entry.get("file")) or "").strip()
-        beside = posixpath.dirname(index)
-        found, status, reason = (
-            self._resolve(written, home, beside) if written else (None, "missing", "no file is named")
+        index_folder = posixpath.dirname(index)
+        file, status, reason = (
+            self._resolve(written, home, index_folder) if written else (None, "missing", "no file is named")
         )
-        if found and (ANY_INDEX.search(found) or found in self.indexes):
-            found, status, reason = None, "invalid", _NAMES_INDEX
+        if file and (ANY_INDEX.search(file) or file in self.indexes):
+            file, status, reason = None, "invalid", _NAMES_INDEX
         title, summary = text_of(entry.get("title")), text_of(entry.get("summary"))
         text = "\n".join(filter(None, (title, summary)))
-        own = f"index_tree:{found}#1" if found else None
-        memory_id = own or self.rows.new_id("index_tree", index, slug_of(title or ""), text)
+        file_id = f"index_tree:{file}#1" if file else None
+        memory_id = file_id or self.rows.new_id("index_tree", index, slug_of(title or ""), text)
         self._add_kept(index, entry)
         row = typed(entry, self.rows, index, memory_id, may_lack)
-        row |= {"memory_id": memory_id, "index_path": index, "line": entry.line, "category": category, "path": found}
+        row |= {"memory_id": memory_id, "index_path": index, "line": entry.line, "category": category, "path": file}
         row |= {"status": status, "reason": reason}
-        if found is None and written:
+        if file is None and written:
             self._report(index, entry.line, "file", written, status, reason, memory_id)
         place: Row = {"line": entry.line, "field": "file", "memory_id": memory_id}
-        if found and not may_lack and not below(found, beside):
-            self.rows.problem("bad_value", index, f"a file in {beside}/", written, **place)
-        memory = self._memory(row, category) | {"heading_path": heading_path(found or index, category or "")}
-        if found is None:
+        if file and not may_lack and not below(file, index_folder):
+            self.rows.problem("bad_value", index, f"a file in {index_folder}/", written, **place)
+        memory = self._memory(row, category) | {"heading_path": heading_path(file or index, category or "")}
+        if file is None:
             lines = {"line_start": entry.line, "line_end": entry.end_line}
             self.rows.add("memories", {**memory, "text": text, "path": index, **lines})
-        elif found in self.claims:
+        elif file in self.claims:
             self.rows.problem("duplicate_id", index, "a file that no other entry names", written, **place)
         else:
-            head = self._read(found, Rows()) if posixpath.basename(found) == "index.md" else None
+            head = self._read(file, Rows()) if posixpath.basename(file) == "index.md" else None
             parts = parts_of(head, self.listing.files, self.parts, memory_id, self.rows)
-            row["parts"] = [posixpath.relpath(part, posixpath.dirname(found)) for part in parts] or None
+            row["parts"] = [posixpath.relpath(part, posixpath.dirname(file)) for part in parts] or None
             stamp = tuple(map(self.listing.stat, parts))
-            self.claims[found] = Claim(memory_id, tuple(memory.items()), tuple(parts), stamp)
+            self.claims[file] = Claim(memory_id, tuple(memory.items()), tuple(parts), stamp)
         self.rows.add("entries", row)
         return memory_id
 
@@ -299,8 +299,8 @@ class _Trees:
         if path.startswith("memory/"):
             options.insert(0, posixpath.normpath(posixpath.join(home, path.removeprefix("memory/"))))
         inside = [option for option in options if below(option, home)]
-        if inside and below(other := posixpath.normpath(posixpath.join(beside, path)), home):
-            inside.append(other)
+        if inside and below(beside_path := posixpath.normpath(posixpath.join(beside, path)), home):
+            inside.append(beside_path)
         inside = [option for option in inside if f"/{STATE}/" not in f"/{option}"]
         if not inside:
             return None, "invalid", "the path leaves the memory folder"
@@ -310,13 +310,13 @@ class _Trees:
             if option in self.listing.files:
                 return option, "valid", None
             try:
-                found = self.listing.unlisted(option, home)
+                target = self.listing.unlisted(option, home)
             except OSError:  # a name that no file can have, or a folder that may not be entered
                 continue
-            if found == "":
+            if target == "":
                 return None, "invalid", "the path leads out of the memory folder by a link"
-            if found is not None:
-                return found, "valid", None
+            if target is not None:
+                return target, "valid", None
         return None, "missing", "there is no such file"
 
     def _report(

@@ -129,23 +129,23 @@ def read_plain(files: Iterable[File]) -> tuple[Tables, list[File]]:
 
     Texts stay bytes until Arrow looks at them all at once.
     """
-    rows, left = _find(files)
+    rows, remaining = _find(files)
     text = _Text([body for _, body, *_ in rows])
-    if odd := text.odd() | _backwards(rows):
-        left += [rows[at][0] for at in sorted(odd)]
-        rows = [row for at, row in enumerate(rows) if at not in odd]
+    if unusual := text.odd() | _backwards(rows):
+        remaining += [rows[index][0] for index in sorted(unusual)]
+        rows = [row for index, row in enumerate(rows) if index not in unusual]
         text = _Text([body for _, body, *_ in rows])
     if not rows:
-        return {}, left
+        return {}, remaining
     columns = _columns(rows, text)
     tables = {name: _filled(values, RAW_SCHEMAS[name], len(rows)) for name, values in columns.items()}
-    return tables | _misnamed(rows), left
+    return tables | _misnamed(rows), remaining
 
 
 def _backwards(rows: list[_Row]) -> set[int]:
     """The rows that were updated before they were created."""
-    at = {name: _CAPTURED.index(name) for name in ("created_at", "updated_at")}
-    created, updated = (_moments(tuple(values[place] for _, _, values, *_ in rows)) for place in at.values())
+    positions = {name: _CAPTURED.index(name) for name in ("created_at", "updated_at")}
+    created, updated = (_moments(tuple(values[place] for _, _, values, *_ in rows)) for place in positions.values())
     return set(np.flatnonzero(pc.fill_null(pc.less(updated, created), False).to_numpy(zero_copy_only=False)).tolist())
 
 
@@ -159,7 +159,7 @@ Then the line of the id, the last line of the front matter, and how many lines t
 def _find(files: Iterable[File]) -> tuple[list[_Row], list[File]]:
     """What seem to be plain notes, and the other files."""
     rows: list[_Row] = []
-    left: list[File] = []
+    remaining: list[File] = []
     layouts: dict[Opened, Layout | None] = {}
     layout: Layout | None = None
     for file in files:
@@ -170,22 +170,22 @@ def _find(files: Iterable[File]) -> tuple[list[_Row], list[File]]:
             if data.startswith(_TO_NORMALISE):
                 data = data.removeprefix(codecs.BOM_UTF8).replace(b"\r\n", b"\n")
                 head, end = _head(data)
-            other = _layout_of(head, layouts)
-            match = other.match(head) if other else None
-            if other is None or match is None:
-                left.append(file)
+            new_layout = _layout_of(head, layouts)
+            match = new_layout.match(head) if new_layout else None
+            if new_layout is None or match is None:
+                remaining.append(file)
                 continue
-            layout = other
+            layout = new_layout
         extra = _extra(match.group(*layout.others)) if layout.others else "{}"
         if not extra:
-            left.append(file)
+            remaining.append(file)
             continue
         captured = match.group(*layout.groups)
         id_line = 2 if layout.id_first else head.count("\n", 0, match.start("id")) + 1
         more_lines = data.count(b"\n", end) - data.endswith(b"\n")
         body = memoryview(data)[end:]
         rows.append((file, body, captured, layout.joiner, extra, id_line, head.count("\n"), more_lines))
-    return rows, left
+    return rows, remaining
 
 
 def _head(data: bytes) -> tuple[str, int]:
@@ -234,20 +234,22 @@ class _Text:
 
     def odd(self) -> set[int]:
         """The rows whose text some rule reports, or that is not to be kept as it stands."""
-        odd = set(self._holding(b"\r"))
+        unusual = set(self._holding(b"\r"))
         for mark in (b"`", b"~"):
-            odd |= {row for row in self._holding(mark) if fences(str(self.bodies[row], "utf-8", "replace")).unclosed}
+            unusual |= {
+                row for row in self._holding(mark) if fences(str(self.bodies[row], "utf-8", "replace")).unclosed
+            }
         if self.chars is None:
-            return odd | {row for row, body in enumerate(self.bodies) if not _is_body(body)}
-        return odd.union(np.flatnonzero(self.chars < MIN_BODY).tolist())
+            return unusual | {row for row, body in enumerate(self.bodies) if not _is_body(body)}
+        return unusual.union(np.flatnonzero(self.chars < MIN_BODY).tolist())
 
     def _holding(self, mark: bytes) -> Iterator[int]:
         """The rows that hold `mark`."""
-        at = self.data.find(mark)
-        while at >= 0:
-            row = int(np.searchsorted(self.ends, at, "right")) - 1
+        position = self.data.find(mark)
+        while position >= 0:
+            row = int(np.searchsorted(self.ends, position, "right")) - 1
             yield row
-            at = self.data.find(mark, self.ends[row + 1])
+            position = self.data.find(mark, self.ends[row + 1])
 
 
 def _is_body(data: memoryview) -> bool:
@@ -259,12 +261,12 @@ def _is_body(data: memoryview) -> bool:
 
 def _misnamed(rows: list[_Row]) -> Tables:
     """The problems of notes whose file is not named by its id."""
-    found = Rows()
-    for (path, _), _, (own, *_), _, _, line, _, _ in rows:
-        if path[-40:-3] != f"/{own}" and path.rpartition("/")[2].rpartition(".")[0] != own:
-            memory_id = f"notes:{path}#{own}"
-            found.problem("name_mismatch", path, "the file's name", own, line=line, field="id", memory_id=memory_id)
-    return {"problems": found.table("problems")} if found.tables["problems"] else {}
+    problems = Rows()
+    for (path, _), _, (id, *_), _, _, line, _, _ in rows:
+        if path[-40:-3] != f"/{id}" and path.rpartition("/")[2].rpartition(".")[0] != id:
+            memory_id = f"notes:{path}#{id}"
+            problems.problem("name_mismatch", path, "the file's name", id, line=line, field="id", memory_id=memory_id)
+    return {"problems": problems.table("problems")} if problems.tables["problems"] else {}
 
 
 def _columns(rows: list[_Row], text: _Text) -> dict[str, dict[str, object]]:
@@ -273,25 +275,25 @@ def _columns(rows: list[_Row], text: _Text) -> dict[str, dict[str, object]]:
     path = pa.array([path for path, _ in files])
     captured = dict(zip(_CAPTURED, zip(*values, strict=True), strict=True))
     words = ("id", "subject", "applies_to", "applies_kind", "applies_target", "content_hash")
-    own, subject, scope, kind, target, content_hash = (pa.array(captured[name], pa.string()) for name in words)
+    id, subject, scope, kind, target, content_hash = (pa.array(captured[name], pa.string()) for name in words)
     keywords = _split(captured["keywords"], joiners)
     created, updated, occurred = (_moments(captured[name]) for name in ("created_at", "updated_at", "occurred_at"))
     created, updated = pc.coalesce(created, occurred), pc.coalesce(updated, occurred, created)
-    memory_id = pc.binary_join_element_wise("notes:", path, "#", own, "")
+    memory_id = pc.binary_join_element_wise("notes:", path, "#", id, "")
     first = pc.add(pa.array(head_lines), 1)
     last = pc.add(first, pa.array(more_lines))
     folders = pc.replace_substring(pc.replace_substring_regex(path, "/?[^/]*$", ""), "/", " / ")
     shared = {"memory_id": memory_id, "path": path, "heading_path": folders, "extra": pa.array(extras)}
     shared |= {"created_at": created, "updated_at": updated}
-    memory = {"format": "notes", "kind": "note", "source_id": own, "scope": scope, "title": subject, "tags": keywords}
-    note = {"id": own, "uuid_version": 4, "subject": subject, "keywords": keywords, "applies_to": scope}
+    memory = {"format": "notes", "kind": "note", "source_id": id, "scope": scope, "title": subject, "tags": keywords}
+    note = {"id": id, "uuid_version": 4, "subject": subject, "keywords": keywords, "applies_to": scope}
     note |= {"applies_kind": pc.coalesce(kind, scope), "applies_target": target, "body_chars": pa.array(text.chars)}
     note |= {"occurred_at": occurred, "content_hash": content_hash}
     place = {"memory_id": memory_id, "path": path, "line": pa.array(id_lines)}
     return {
         "memories": {**shared, **memory, "text": text.text, "line_start": first, "line_end": last},
         "notes": shared | note,
-        "_ids": place | {"field": "id", "group": "note", "id": own},
+        "_ids": place | {"field": "id", "group": "note", "id": id},
     }
 
 

@@ -107,23 +107,23 @@ class _Note:
     def read(self, first: int) -> None:
         """Read and check every field, and add the rows; the text begins on the line `first`."""
         fields, body = self.fields, self.body
-        own, taken = FIELDS.read(fields, self.rows, self.problem, _DATES if "occurred_at" in fields else ())
-        if own["created_at"] and own["updated_at"] and own["updated_at"] < own["created_at"]:
-            self.problem(*_BACKWARDS.said, fields["updated_at"])
+        values, taken = FIELDS.read(fields, self.rows, self.problem, _DATES if "occurred_at" in fields else ())
+        if values["created_at"] and values["updated_at"] and values["updated_at"] < values["created_at"]:
+            self.problem(*_BACKWARDS.parts, fields["updated_at"])
         self.rows.repeated(fields, self.source.path, None, self.memory_id)
         shared = {"memory_id": self.memory_id, "path": self.source.path, "extra": extra_of(fields, taken)}
-        created, updated = (own[name] or own["occurred_at"] for name in _DATES)
+        created, updated = (values[name] or values["occurred_at"] for name in _DATES)
         shared |= {"created_at": created, "updated_at": updated or created}
-        subject, scope = words_in(fields.get("subject")), own["applies_to"]
+        subject, scope = words_in(fields.get("subject")), values["applies_to"]
         last = self.line or last_line(first, body)
         memory = {"format": "notes", "kind": "note", "source_id": self.id, "title": subject or "", "scope": scope}
-        memory |= {"text": body, "tags": own["keywords"] or [], "line_start": first, "line_end": last}
+        memory |= {"text": body, "tags": values["keywords"] or [], "line_start": first, "line_end": last}
         kind, _, target = (scope or "").partition(":")
         note = {
-            **own,
+            **values,
             **shared,
             "id": self.id,
-            "uuid_version": None if self.front.fault else self.uuid_version(own["id"]),
+            "uuid_version": None if self.front.fault else self.uuid_version(values["id"]),
             "subject": subject,
             "applies_kind": kind if kind in ("global", "file", "area") else None,
             "applies_target": target or None,
@@ -132,7 +132,7 @@ class _Note:
         if not self.front.fault:
             self.check_body(first)
         line = self.line or fields.lines.get("id")
-        self.rows.own_id(self.memory_id, self.source.path, line, "id", "note", self.id)
+        self.rows.add_id(self.memory_id, self.source.path, line, "id", "note", self.id)
         self.rows.add("memories", shared | memory)
         self.rows.add("notes", note)
 
@@ -147,7 +147,7 @@ class _Note:
             self.problem(rule.code, "content", rule.expected, self.body, first)
         if unclosed := fences(self.body).unclosed:
             line = self.line or first + unclosed - 1
-            self.problem(*_FENCE.said, "no end", line)
+            self.problem(*_FENCE.parts, "no end", line)
 
     def uuid_version(self, id: str | None) -> int | None:
         """Check an id; its version, where it is a UUID."""
@@ -155,15 +155,15 @@ class _Note:
             return None
         version = None
         try:
-            own = UUID(id)
+            uuid = UUID(id)
         except ValueError:
             self.problem("bad_value", "id", "a UUID", id)
         else:
-            version = own.version
-            if str(own) != id.lower():
+            version = uuid.version
+            if str(uuid) != id.lower():
                 self.problem("bad_value", "id", "a UUID alone, in five groups", id)
             if version != 4:
-                self.problem(*_NOT_4.said, f"version {version}")
+                self.problem(*_NOT_4.parts, f"version {version}")
         if self.line is None and self.source.stem != id:
             self.problem("name_mismatch", "id", "the file's name", id)
         return version
@@ -179,9 +179,9 @@ def _read_log(source: Source, rows: Rows) -> None:
         if node is None and line.strip():
             _keep_line(source, number, line, rows)
         elif action == "delete":
-            gone = added.pop(id or "", [])
-            if gone:
-                got = f"a deletion of {id!r:.80}, which line {gone[-1][0]} adds"
+            deleted = added.pop(id or "", [])
+            if deleted:
+                got = f"a deletion of {id!r:.80}, which line {deleted[-1][0]} adds"
                 rows.problem("deleted", source.path, "a note that stays", got, line=number, quote=False)
             else:
                 rows.problem("bad_value", source.path, "one that a line above adds", id, line=number, field="id")
@@ -291,12 +291,12 @@ def check_fields(fields: Mapping[str, Any], only: Iterable[str] | None = None) -
         if (value := fields.get(name)) is not None and not _is_line(value):
             raise FormatError(f"field '{name}' must be one line with words. Got {value!r:.80}.", field=name)
     keywords = fields.get("keywords") or []
-    for place, keyword in enumerate(keywords):
+    for index, keyword in enumerate(keywords):
         if not _is_line(keyword):
             raise FormatError(
                 f"field 'keywords' must be words of one line each. Got {keyword!r:.80}.", field="keywords"
             )
-        if keyword in keywords[:place]:
+        if keyword in keywords[:index]:
             raise FormatError(
                 f"field 'keywords' must have each word once. Got {keyword!r:.80} twice.", field="keywords"
             )

@@ -66,7 +66,7 @@ def _text_item(record: Node) -> Node:
     return item
 
 
-_OWN = (
+_BUILT_IN = (
     Adapter(
         "pathway",
         "0.template",
@@ -82,7 +82,7 @@ _OWN = (
         _text_item,
     ),
 )
-ADAPTERS = {(adapter.kind, adapter.from_version): adapter for adapter in _OWN}
+ADAPTERS = {(adapter.kind, adapter.from_version): adapter for adapter in _BUILT_IN}
 
 
 def register_adapter(adapter: Adapter) -> Adapter:
@@ -138,12 +138,14 @@ def forget_adapter(adapter: Adapter) -> None:
     >>> forget_adapter(Adapter("pathway", "0.1.0", CURRENT, "nothing", lambda record: record))
     """
     ADAPTERS.pop((adapter.kind, adapter.from_version), None)
-    ADAPTERS.update({(own.kind, own.from_version): own for own in _OWN if own.from_version == adapter.from_version})
+    ADAPTERS.update(
+        {(own.kind, own.from_version): own for own in _BUILT_IN if own.from_version == adapter.from_version}
+    )
 
 
-def own_adapters() -> tuple[Adapter, ...]:
-    """Those that were registered in this process, which another one has to be told."""
-    return tuple(adapter for adapter in ADAPTERS.values() if adapter not in _OWN)
+def registered_adapters() -> tuple[Adapter, ...]:
+    """The adapters registered in this process; other processes have to register them too."""
+    return tuple(adapter for adapter in ADAPTERS.values() if adapter not in _BUILT_IN)
 
 
 def shape_of(kind: str, record: Node) -> str | None:

@@ -68,40 +68,40 @@ _OLD_ITEM = {"text", "timestamp", "category", "importance"}
 def parse(file: File, rows: Rows) -> None:
     """A JSON, JSON lines or YAML file to its rows; a file that is not a record is one ``unclaimed`` problem."""
     source = file.source
-    rest = _find(source)
-    found = []
-    for item in rest:
-        found.append(item)
+    remaining = _find(source)
+    items = []
+    for item in remaining:
+        items.append(item)
         if item.fault or kind_of(item.value):
             break
     else:
         if source.too_large:
             rows.keep_text(source, "records", "a whole file", "the head of one", 1)
             return
-        if not _is_journal(source, found):
-            rows.problem("unclaimed", source.path, "a record of a known kind", _described(found), quote=False)
+        if not _is_journal(source, items):
+            rows.problem("unclaimed", source.path, "a record of a known kind", _described(items), quote=False)
         return
     if not _is_lines(source):
-        found += rest  # how the file ends says what becomes of its items
-    whole = found[-1].fault is not None and found[-1].value is None
+        items += remaining  # how the file ends says what becomes of its items
+    whole = items[-1].fault is not None and items[-1].value is None
     reader = _File(source, rows)
-    for ordinal, item in enumerate(chain(found, rest), 1):
+    for ordinal, item in enumerate(chain(items, remaining), 1):
         # The text of a broken file is kept whole: what else is in it need not be kept once more.
         if item.fault or not whole or kind_of(item.value):
             reader.read(ordinal, item)
 
 
-def _is_journal(source: Source, found: list[_Found]) -> bool:
+def _is_journal(source: Source, items: list[_Found]) -> bool:
     """Whether a file is what `memkit.Migrate` keeps beside the records that it brought up to date."""
     return source.name == JOURNAL and all(
-        isinstance(item.value, Node) and item.value.keys() == _JOURNAL_FIELDS for item in found
+        isinstance(item.value, Node) and item.value.keys() == _JOURNAL_FIELDS for item in items
     )
 
 
-def _described(found: list[_Found]) -> str:
-    if not found:
+def _described(items: list[_Found]) -> str:
+    if not items:
         return "nothing"
-    value = found[0].value
+    value = items[0].value
     return (f"fields {', '.join(list(value)[:6])}" if isinstance(value, Node) and value else json_text(value))[:120]
 
 
@@ -144,9 +144,9 @@ def _unwrapped(document: Any) -> Iterator[_Found]:
         lists = [key for key in WRAPPERS if isinstance(document.get(key), list) and any(map(kind_of, document[key]))]
         if lists:
             items, line = [item for key in lists for item in document[key]], document.line
-            rest = {name: value for name, value in document.items() if name not in lists}
-            if rest:  # once, not in each: a file of many records would grow as their square
-                next(item for item in items if kind_of(item)).put("(file)", rest)
+            other_fields = {name: value for name, value in document.items() if name not in lists}
+            if other_fields:  # once, not in each: a file of many records would grow as their square
+                next(item for item in items if kind_of(item)).put("(file)", other_fields)
     for item in items:
         yield _located(item, line)
 

@@ -122,7 +122,7 @@ class Record:
         if not self.memory["text"].strip():
             self.problem("empty_text", None, "a record with text", "nothing")
         if own := self.memory["source_id"]:
-            self.rows.own_id(memory_id, path, self.line_of(self.kind.id_field), self.kind.id_field, self.kind.name, own)
+            self.rows.add_id(memory_id, path, self.line_of(self.kind.id_field), self.kind.id_field, self.kind.name, own)
         self.rows.add("memories", {**self.memory, "extra": extra})
         self.rows.add(self.kind.table, {**self.own, "extra": extra})
 
@@ -208,7 +208,7 @@ def _wisdom_fact(record: Record) -> None:
     for (to_id, kind), count in pairs.items():
         if count > 1 and to_id is not None:
             got = f"{kind} {to_id}, {count} times"
-            record.problem(*_REPEATED.said, got, "relations")
+            record.problem(*_REPEATED.parts, got, "relations")
     if not all(complete):
         record.taken.discard("relations")
 
@@ -218,7 +218,7 @@ def _relation(record: Record, node: Node) -> bool:
     values, taken = record.fields(_RELATION, node, "relations")
     from_id, to_id = record.own["fact_id"], values["fact_id"]
     if to_id is not None and to_id == from_id:
-        record.problem(*_OF_ITSELF.said, to_id, "relations")
+        record.problem(*_OF_ITSELF.parts, to_id, "relations")
     row = {"from_id": from_id, "to_id": to_id, "type": values["type"], "weight": values["weight"]}
     record.rows.add("relations", {**row, "memory_id": record.memory["memory_id"]})
     return taken.issuperset(node)

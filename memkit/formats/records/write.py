@@ -78,12 +78,12 @@ def yaml_places(text: str) -> list[Place] | None:
 
 def _yaml_items(text: str, node: yaml.SequenceNode, shift: int) -> Iterator[Place]:
     starts = [text.rfind("\n", 0, item.start_mark.index) + 1 for item in node.value]
-    for at, item in enumerate(node.value):
-        dash = text[starts[at] : item.start_mark.index]
-        end = starts[at + 1] if at + 1 < len(starts) else node.end_mark.index
+    for index, item in enumerate(node.value):
+        dash = text[starts[index] : item.start_mark.index]
+        end = starts[index + 1] if index + 1 < len(starts) else node.end_mark.index
         if dash.strip(" ") != "-" or "#" in text[item.end_mark.index : end].split("\n")[-1]:
             raise ChangeRefusedError("the items of the list do not stand on lines of their own.")
-        yield Place(item.start_mark.line + 1, starts[at] + shift, end + shift)
+        yield Place(item.start_mark.line + 1, starts[index] + shift, end + shift)
 
 
 def format_record(record: Mapping[str, Any], syntax: str = "json") -> str:
@@ -147,8 +147,8 @@ def checked_record(record: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     fields.strict(node)
     version = str(node["format_version"])
     if major_of(version) != major_of(CURRENT) or (kind, version) in ADAPTERS:
-        said = f"MAJOR {major_of(CURRENT)}, and a version that no adapter brings up to date"
-        raise VersionError(f"field 'format_version' must have {said}. Got {version!r:.80}.", field="format_version")
+        expected = f"MAJOR {major_of(CURRENT)}, and a version that no adapter brings up to date"
+        raise VersionError(f"field 'format_version' must have {expected}. Got {version!r:.80}.", field="format_version")
     for name, inner in WITHIN.items():
         for part in [node[name]] if isinstance(node.get(name), dict) else node.get(name) or ():
             if name in fields.names:
@@ -222,8 +222,8 @@ def _further(body: str, node: yaml.SequenceNode, records: Sequence[Mapping[str, 
     start, end = node.start_mark.index, node.end_mark.index
     if not node.flow_style:
         indent = " " * node.start_mark.column
-        at = len(body[:end].rstrip())
-        return Splice(at, at, newline + items(records, indent).removesuffix("\n").replace("\n", newline))
+        position = len(body[:end].rstrip())
+        return Splice(position, position, newline + items(records, indent).removesuffix("\n").replace("\n", newline))
     if not node.value:
         return Splice(start, end, items(records).removesuffix("\n").replace("\n", newline))
     return Splice(end - 1, end - 1, "".join(f", {flow(record)}" for record in records))

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memkit import whole
+from memkit import atomic
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def test_a_file_gets_its_new_content_in_folders_that_are_made(
 ) -> None:
     path = tmp_path / "a" / "b.txt"
     for _ in range(2):
-        whole.replace(path, content)
+        atomic.replace(path, content)
         assert [(one.name, one.read_text("utf-8")) for one in path.parent.iterdir()] == [("b.txt", "чай")]
 
 
@@ -45,7 +45,7 @@ def test_while_a_file_is_written_its_place_holds_what_it_held(tmp_path: Path) ->
         seen.append((tmp_path / "a").read_text())
 
     (tmp_path / "a").write_text("old")
-    whole.replace(tmp_path / "a", write)
+    atomic.replace(tmp_path / "a", write)
     assert (seen, (tmp_path / "a").read_text()) == (["old"], "new")
 
 
@@ -57,16 +57,16 @@ def test_a_writer_that_fails_leaves_what_was_there_and_nothing_beside(tmp_path: 
 
     (tmp_path / "a").write_text("old")
     with pytest.raises(type(error)):
-        whole.replace(tmp_path / "a", write)
+        atomic.replace(tmp_path / "a", write)
     assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("a", "old")]
 
 
 def test_a_file_can_be_called_by_its_content(tmp_path: Path) -> None:
-    name = whole.put(tmp_path, "three", lambda path: f"of-{path.stat().st_size}")
+    name = atomic.put(tmp_path, "three", lambda path: f"of-{path.stat().st_size}")
     assert (name, (tmp_path / "of-5").read_text()) == ("of-5", "three")
 
 
 def test_others_may_read_what_the_users_mask_lets_them_unless_it_is_private(tmp_path: Path, mask: int) -> None:
-    whole.replace(tmp_path / "open", "a")
-    whole.replace(tmp_path / "key", b"a", mode=0o600)
+    atomic.replace(tmp_path / "open", "a")
+    atomic.replace(tmp_path / "key", b"a", mode=0o600)
     assert (mode_of(tmp_path / "open"), mode_of(tmp_path / "key")) == (0o666 & ~mask, 0o600)

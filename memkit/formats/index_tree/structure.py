@@ -60,17 +60,17 @@ def below(path: str, folder: str) -> bool:
 def without_index(files: Iterable[str], roots: Collection[str], indexes: Collection[str], split: set[str]) -> list[str]:
     """The folders right below a root that hold Markdown but no index, in them or below; no `split` file counts."""
     indexed = {folder for path in indexes for folder in above(path)}
-    found = set()
+    unindexed = set()
     for path in files if roots else ():
         if path.lower().endswith(MARKDOWN) and path not in split:
             last = path
             for folder in above(path):
                 if folder in roots and last != path and last not in indexed and not _DATE.fullmatch(last):
-                    found.add(last)
+                    unindexed.add(last)
                 if folder in roots:
                     break
                 last = folder
-    return sorted(found)
+    return sorted(unindexed)
 
 
 def parts_of(source: Source | None, files: Mapping[str, Any], taken: set[str], memory_id: str, rows: Rows) -> list[str]:
